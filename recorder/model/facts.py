@@ -172,11 +172,39 @@ class Usage(msgspec.Struct, frozen=True):
     total_tokens: int | None = None
 
 
+class UsageDetails(msgspec.Struct, frozen=True):
+    """Counts beside those of `Usage` that have prices of their own, and the cost that the provider itself reports.
+
+    `None` is not reported. Tokens are a part of `input_tokens` or of `output_tokens`.
+    """
+
+    cache_write_1h_input_tokens: int | None = None  # part of the tokens written: those kept for an hour
+    input_audio_tokens: int | None = None  # cached ones included
+    cache_read_input_audio_tokens: int | None = None
+    input_image_tokens: int | None = None  # documents included
+    input_video_tokens: int | None = None
+    output_audio_tokens: int | None = None
+    output_image_tokens: int | None = None
+    output_video_tokens: int | None = None
+    output_citation_tokens: int | None = None
+    web_searches: int | None = None
+    reported_cost_usd: str | None = None  # decimal text, exact
+    reported_cost_source: str | None = None  # where it was: `usage.cost`, `usage.cost_in_usd_ticks`, a header's name
+
+
 class UsageReported(Fact, frozen=True, gc=False):
     """The tokens used so far: the last report counts. `raw` is the provider's JSON object."""
 
     usage: Usage
     raw: str
+    details: UsageDetails = UsageDetails()
+
+
+class CostReported(Fact, frozen=True, gc=False):
+    """The cost that a gateway reports in a response head, in US dollars as decimal text. `source` is the header."""
+
+    usd: str
+    source: str
 
 
 class TierReported(Fact, frozen=True, gc=False):

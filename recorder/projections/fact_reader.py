@@ -13,6 +13,7 @@ import msgspec
 
 from recorder.model.events import SWITCHED, WEBSOCKET, Event, Exchange
 from recorder.model.facts import (
+    CostReported,
     Ended,
     Fact,
     Failed,
@@ -27,6 +28,7 @@ from recorder.model.facts import (
 from recorder.model.payloads import Header
 from recorder.wire.dialects import by_name
 from recorder.wire.dialects.keys import Whole
+from recorder.wire.dialects.usage_report import usd
 from recorder.wire.grouping.purpose import placed
 from recorder.wire.grouping.rules import Claims
 from recorder.wire.sse import BOM, ends_block, ends_message, parse
@@ -47,6 +49,7 @@ class _Head(msgspec.Struct, frozen=True):
     """The fields of a `response` event that are read here."""
 
     status: Annotated[int, msgspec.Meta(ge=0, le=999)]
+    headers: list[Header] = []
 
 
 class _GapSide(msgspec.Struct, frozen=True):
@@ -61,6 +64,16 @@ _head_of = msgspec.json.Decoder(_Head).decode
 _gap_of = msgspec.json.Decoder(_GapSide).decode
 _end_of = msgspec.json.Decoder(Ended).decode
 _reads_of = msgspec.json.Decoder(list[tuple[Whole, Whole]]).decode
+
+
+COST_HEADER = "x-litellm-response-cost"
+"""The one header that is known to report the cost: of a LiteLLM proxy, and of others that do as it does. A decimal text
+in US dollars: https://docs.litellm.ai/docs/proxy/pass_through_cost_tracking"""
+
+
+def _cost(headers: Sequence[Header]) -> Sequence[Fact]:
+    costs = (usd(value) for name, value in headers if name.lower() == COST_HEADER)
+    return [CostReported(cost, COST_HEADER) for cost in costs if cost is not None][-1:]
 
 
 _BLANK = b" \t\r\n\0"  # around JSON; of UTF-16, NUL is half a character
@@ -141,7 +154,7 @@ class FactReader:
     def _on_response(self, event: Event) -> Sequence[Fact]:
         head = _decoded(_head_of, event.raw)
         self._is_switched = head is not None and head.status == SWITCHED
-        return [*self._request_facts(), *([] if head is None else [Responded(head.status)])]
+        return [*self._request_facts(), *([] if head is None else [Responded(head.status), *_cost(head.headers)])]
 
     def _request_facts(self) -> Sequence[Fact]:
         """Return the facts of the request, when it is complete."""

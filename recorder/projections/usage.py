@@ -1,4 +1,4 @@
-"""The tokens of each exchange: the last that was reported, never a sum of reports."""
+"""The tokens of each exchange, and the cost that the provider reports: the last report, never a sum of reports."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 import msgspec
 
 from recorder.model.events import Event, Exchange
-from recorder.model.facts import Ended, Fact, Finished, Usage, UsageReported
+from recorder.model.facts import CostReported, Ended, Fact, Finished, Usage, UsageDetails, UsageReported
 from recorder.model.text import storable
 from recorder.projections.projection import Handler, Projection, Witness
 from recorder.wire.dialects import by_name, other
@@ -24,7 +24,10 @@ SHARES: Mapping[str, tuple[str, str]] = {
 
 
 class UsageRow(msgspec.Struct, frozen=True):
-    """The token counts of one exchange, `NULL` where not reported. See `recorder.model.facts.Usage`."""
+    """The token counts of one exchange, `NULL` where not reported.
+
+    See `recorder.model.facts.Usage`, and `UsageDetails` for the columns after `partial`.
+    """
 
     session_id: str
     exchange_id: str
@@ -36,26 +39,50 @@ class UsageRow(msgspec.Struct, frozen=True):
     total_tokens: int | None
     usage_raw: str | None  # the provider's JSON
     partial: bool  # the stream broke off, or still runs: there may be more
+    cache_write_1h_input_tokens: int | None
+    input_audio_tokens: int | None
+    cache_read_input_audio_tokens: int | None
+    input_image_tokens: int | None
+    input_video_tokens: int | None
+    output_audio_tokens: int | None
+    output_image_tokens: int | None
+    output_video_tokens: int | None
+    output_citation_tokens: int | None
+    web_searches: int | None
+    reported_cost_usd: str | None
+    reported_cost_source: str | None
 
 
 class _UsageFold:
     def __init__(self, exchange: Exchange, witness: Witness) -> None:
         self._ids = (exchange.session_id, exchange.exchange_id)
         self._usage = Usage()
+        self._details = UsageDetails()
+        self._cost_of_head: CostReported | None = None
         self._raw: str | None = None
         self._is_finished = by_name(exchange.api) is other.DIALECT  # of those nobody here knows what ends a stream
         self._is_whole = False
         self._note = witness.note
 
     def handlers(self) -> Mapping[type[Fact], Handler]:
-        return {UsageReported: self._on_usage, Finished: self._on_finished, Ended: self._on_ended}
+        return {
+            UsageReported: self._on_usage,
+            CostReported: self._on_cost,
+            Finished: self._on_finished,
+            Ended: self._on_ended,
+        }
 
     def _on_usage(self, fact: UsageReported, event: Event) -> None:
-        self._usage, self._raw = fact.usage, fact.raw
-        counts = msgspec.structs.asdict(fact.usage)
-        if odd := [name for name, count in counts.items() if count is not None and not 0 <= count < TOKENS_LIMIT]:
+        self._usage, self._details, self._raw = fact.usage, fact.details, fact.raw
+        if odd := _odd(fact.usage):
             self._usage = msgspec.structs.replace(fact.usage, **dict.fromkeys(odd))
-            self._note("malformed", f"tokens: {', '.join(odd)}", event)
+        if odd_details := _odd(fact.details):
+            self._details = msgspec.structs.replace(fact.details, **dict.fromkeys(odd_details))
+        if odd or odd_details:
+            self._note("malformed", f"tokens: {', '.join([*odd, *odd_details])}", event)
+
+    def _on_cost(self, fact: CostReported, event: Event) -> None:
+        self._cost_of_head = fact
 
     def _on_finished(self, fact: Finished, event: Event) -> None:
         self._is_finished = True
@@ -68,8 +95,17 @@ class _UsageFold:
         self._is_whole = fact.status in _WHOLE and is_finished
 
     def rows(self) -> Iterable[UsageRow]:
-        counts = msgspec.structs.asdict(self._usage)
+        counts = msgspec.structs.asdict(self._usage) | msgspec.structs.asdict(self._details)
+        head = self._cost_of_head
+        if head is not None and self._details.reported_cost_usd is None:  # of a gateway: what it passes on comes first
+            counts |= {"reported_cost_usd": head.usd, "reported_cost_source": head.source}
         yield UsageRow(*self._ids, **counts, usage_raw=storable(self._raw), partial=not self._is_whole)
+
+
+def _odd(counts: Usage | UsageDetails) -> list[str]:
+    """Return the names of the counts that are no numbers of tokens."""
+    fields = msgspec.structs.asdict(counts).items()
+    return [name for name, count in fields if isinstance(count, int) and not 0 <= count < TOKENS_LIMIT]
 
 
 PROJECTION = Projection("usage", 1, UsageRow, ("session_id", "exchange_id"), _UsageFold)

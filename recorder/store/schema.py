@@ -42,6 +42,7 @@ from sqlalchemy.types import TypeEngine
 
 from recorder.projections import PROJECTIONS, TABLES, Projection
 from recorder.store.engine import engine_named
+from recorder.store.prices.catalog import KEY, PriceRow
 
 ID = Text().with_variant(Uuid(as_uuid=False), "postgresql")
 TEXT = Text()
@@ -129,8 +130,8 @@ tombstones = Table(
     sqlite_strict=True,
 )
 
-# How far each journal is in the log. The one table whose rows change. `seen_ns` is by the clock of the server, and not
-# there in a file: locks tell whether a recorder lives whose journal is on this machine.
+# How far each journal is in the log. Besides `prices`, the one table whose rows change. `seen_ns` is by the clock of
+# the server, and not there in a file: locks tell whether a recorder lives whose journal is on this machine.
 ingest_offsets = Table(
     "ingest_offsets",
     metadata,
@@ -197,6 +198,15 @@ REBUILD_IS_DUE = f"""SELECT EXISTS (SELECT 1 FROM rebuilds) OR EXISTS (
     )
 )"""
 STALE = "The projections are not up to date: run `recorder db rebuild`."
+
+# What providers charge, and since when: no event says it, so no rebuild makes it and no purge deletes it.
+_prices = {field.name: field.type for field in msgspec.structs.fields(PriceRow)}
+prices = Table(
+    "prices",
+    metadata,
+    *(_column(name, type, name in KEY) for name, type in _prices.items()),
+    sqlite_strict=True,
+)
 
 # Exchanges that retrieve a response again are few.
 Index(

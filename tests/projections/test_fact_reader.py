@@ -6,10 +6,12 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
+import msgspec
 import pytest
 
 from recorder.model.events import Event, Exchange, Kind
 from recorder.model.facts import (
+    CostReported,
     Ended,
     Fact,
     Failed,
@@ -24,7 +26,7 @@ from recorder.model.facts import (
     TooLarge,
     Unterminated,
 )
-from recorder.model.payloads import GapRecord
+from recorder.model.payloads import GapRecord, Header
 from recorder.projections.fact_reader import PAYLOAD_LIMIT, FactReader, Pieces
 from recorder.wire.sse import BOM, FRAME_LIMIT
 from tests.folds import MS, captured, event
@@ -63,6 +65,25 @@ def test_a_life_is_told_from_request_to_end() -> None:
     assert isinstance(told[0], RequestFacts)
     assert told[0] == RequestFacts(model="gpt-5", parameters=told[0].parameters)
     assert told[5] == FirstByte(2 * MS)
+
+
+@pytest.mark.parametrize(
+    ("headers", "costs"),
+    [
+        ([("X-LiteLLM-Response-Cost", "0.0009884999999999998")], ["0.0009884999999999998"]),
+        ([("x-litellm-response-cost", "3.45e-05")], ["0.0000345"]),
+        ([("x-litellm-response-cost", "REDACTED (8 bytes)")], []),  # recorded before the value was kept
+        ([("x-litellm-response-cost", "None")], []),
+        ([("x-litellm-response-cost-original", "0.1")], []),
+    ],
+)
+def test_the_cost_in_a_response_head_is_a_fact(headers: list[Header], costs: list[str]) -> None:
+    exchange, events = captured(b"")
+    head = next(each for each in events if each.kind == "response")
+    raw = json.dumps({**json.loads(head.raw), "headers": headers}).encode()
+    told = facts(exchange, [msgspec.structs.replace(head, raw=raw)])
+    source = "x-litellm-response-cost"
+    assert [fact for fact in told if isinstance(fact, CostReported)] == [CostReported(cost, source) for cost in costs]
 
 
 def test_a_byte_order_mark_is_no_part_of_a_payload() -> None:

@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from recorder.model.facts import (
+    CostReported,
     Ended,
     Fact,
     Failed,
@@ -22,6 +23,7 @@ from recorder.model.facts import (
     Unknown,
     Unterminated,
     Usage,
+    UsageDetails,
     UsageReported,
 )
 from recorder.model.text import storable
@@ -30,6 +32,7 @@ from recorder.projections.timing import STALL_NS
 from tests.folds import EXCHANGE, MS, Told, event, fold
 
 COMPLETED = Ended("completed", "eof", None, 200, True)
+NO_COUNTS = ("session_id", "exchange_id", "partial")
 REPORT = UsageReported(Usage(input_tokens=10, output_tokens=5), '{"in": 10}')
 
 
@@ -54,7 +57,7 @@ def test_the_last_report_of_usage_stands_as_a_whole() -> None:
 
 def test_usage_that_was_not_reported_is_null_and_not_zero() -> None:
     row = fold(usage.PROJECTION, [COMPLETED]).row
-    assert set(msgspec.structs.astuple(row)[2:-1]) == {None}
+    assert {value for name, value in msgspec.structs.asdict(row).items() if name not in NO_COUNTS} == {None}
 
 
 def test_usage_is_partial_until_the_response_has_ended() -> None:
@@ -88,6 +91,27 @@ def test_counts_that_cannot_be_are_left_out_and_reported() -> None:
     assert [(each.kind, each.detail) for each in outcome.anomalies] == [
         ("malformed", "tokens: output_tokens, total_tokens")
     ]
+
+
+def test_the_details_are_those_of_the_last_report() -> None:
+    first = UsageReported(Usage(1), "{}", UsageDetails(web_searches=1, reported_cost_usd="0.1"))
+    last = UsageReported(Usage(2), "{}", UsageDetails(cache_write_1h_input_tokens=3, output_audio_tokens=-1))
+    outcome = fold(usage.PROJECTION, [first, last])
+    row = outcome.row
+    assert (row.cache_write_1h_input_tokens, row.output_audio_tokens, row.web_searches) == (3, None, None)
+    assert (row.reported_cost_usd, row.reported_cost_source) == (None, None)
+    assert [each.detail for each in outcome.anomalies] == ["tokens: output_audio_tokens"]
+
+
+def test_a_cost_in_the_usage_comes_before_that_in_the_response_head() -> None:
+    def cost(*facts: Fact) -> tuple[str, str]:
+        row = fold(usage.PROJECTION, facts).row
+        return row.reported_cost_usd, row.reported_cost_source
+
+    head = CostReported("0.3", "x-litellm-response-cost")
+    inside = UsageReported(Usage(1), "{}", UsageDetails(reported_cost_usd="0.1", reported_cost_source="usage.cost"))
+    assert cost(head) == cost(head, REPORT) == ("0.3", "x-litellm-response-cost")
+    assert cost(head, inside) == ("0.1", "usage.cost")
 
 
 # -- exchanges

@@ -191,6 +191,13 @@ def test_a_day_is_one_in_utc(db: Any) -> None:
     ]
 
 
+def test_usage_has_its_details_to_the_last_digit(db: Any) -> None:
+    a_conversation(db)
+    names = "web_searches, cache_write_1h_input_tokens, output_audio_tokens, reported_cost_usd, reported_cost_source"
+    found = [tuple(row.values()) for row in asked(db, f"SELECT {names} FROM usage ORDER BY exchange_id")]
+    assert found == [(None,) * 5, (1, 2, 3, "0.0076509169000000005", "usage.cost")]
+
+
 def test_an_exchange_that_generates_nothing_is_no_usage(db: Any) -> None:
     models = an_exchange(db, target="/v1/models")
     put(db, row(ExchangeRow, models, status="completed"), row(UsageRow, models))

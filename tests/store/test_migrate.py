@@ -323,6 +323,24 @@ def test_rows_that_were_wrong_are_what_a_fold_makes_of_them_now(tmp_path: Path) 
         ).fetchall() == [(0, None), (1, 2.0), (1, None)]
 
 
+def test_usage_without_details_keeps_its_rows_until_the_rebuild_and_may_go_back(tmp_path: Path) -> None:
+    path = tmp_path / "log.db"
+    assert alembic(path, "upgrade", "0011") == ""
+    projected = """
+INSERT INTO p_exchanges_v1 (session_id, exchange_id, request_model, is_turn, is_retrieval) VALUES ('s', 'x', 'm', 0, 0);
+INSERT INTO p_usage_v1 (session_id, exchange_id, input_tokens, usage_raw, partial) VALUES ('s', 'x', 7, '{}', 1);
+"""
+    old = dumped(run_sql(path, OF_AN_OLD_LOG + projected))
+    migrate.upgrade(database_url(path))
+    with closing(sqlite3.connect(path)) as connection:
+        row = connection.execute("SELECT input_tokens, web_searches, reported_cost_usd FROM usage").fetchall()
+        assert row == [(7, None, None)]
+        assert connection.execute("SELECT input_tokens FROM usage_by_model").fetchall() == [(7,)]
+        assert connection.execute("SELECT count(*) FROM rebuilds").fetchall() == [(1,)]
+    assert alembic(path, "downgrade", "0011") == ""
+    assert but_for_rebuilds(dumped(path)) == but_for_rebuilds(old)
+
+
 def test_a_log_with_recipes_has_no_way_down(tmp_path: Path) -> None:
     path = make_log(tmp_path / "log.db")
     recipe = (

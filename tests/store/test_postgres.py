@@ -138,8 +138,8 @@ def test_who_finds_the_newest_schema_waits_for_nobody(postgres_database: URL) ->
         Store(postgres_database, busy_timeout_s=0.05).close()
 
 
-def upgraded(url: URL, revision: str) -> None:
-    command = [sys.executable, "-m", "alembic", "-x", f"db={conninfo(url)}", "upgrade", revision]
+def upgraded(url: URL, revision: str, verb: str = "upgrade") -> None:
+    command = [sys.executable, "-m", "alembic", "-x", f"db={conninfo(url)}", verb, revision]
     assert subprocess.run(command, cwd=ROOT, capture_output=True, timeout=60).stderr == b""
 
 
@@ -156,6 +156,39 @@ def test_roles_have_rights_on_the_projections_that_come_later(postgres_server: S
             assert asked(url, f"SELECT has_table_privilege('{role}', '{name}', 'SELECT')") == [(is_granted,)]
     for right in ("INSERT", "UPDATE", "DELETE"):
         assert asked(url, f"SELECT has_table_privilege('recorder_writer', 'p_phases_v1', '{right}')") == [(is_granted,)]
+    postgres_server.drop(url)
+
+
+def test_usage_gets_its_details_under_a_view_of_somebody_else_and_may_go_back(postgres_server: Server) -> None:
+    url = database_url(postgres_server.create())
+    upgraded(url, "0011")
+    old = set(asked(url, _CATALOG))
+    for statement in GRANTS:
+        asked(url, statement)
+    asked(url, "CREATE VIEW theirs AS SELECT model, sum(input_tokens) AS tokens FROM usage GROUP BY model")
+    session, exchange = make_id(1, 0), make_id(2, 0)
+    rows = {
+        "sessions": ("created_ns, name, source, labels, origin", "1, 'run', 'prefix', '{}', 'live'"),
+        "exchanges": (
+            "started_ns, recorder_id, provider, api, method, target",
+            "1, 'r', 'openai', 'openai-chat', 'POST', '/v1/chat/completions'",
+        ),
+        "p_exchanges_v1": ("request_model, is_turn, is_retrieval", "'m', 0, 0"),
+        "p_usage_v1": ("input_tokens, usage_raw, partial", "7, '{}', 1"),
+    }
+    for table, (columns, values) in rows.items():
+        of, ids = ("", "") if table == "sessions" else ("exchange_id, ", f"'{exchange}', ")
+        asked(url, f"INSERT INTO {table} (session_id, {of}{columns}) VALUES ('{session}', {ids}{values})")
+    upgraded(url, "0012")
+    assert asked(url, "SELECT input_tokens, web_searches, reported_cost_usd FROM usage") == [(7, None, None)]
+    assert asked(url, "SELECT model, tokens FROM theirs") == [("m", 7)]
+    assert asked(url, "SELECT count(*) FROM rebuilds") == [(1,)]
+    assert asked(url, "SELECT has_table_privilege('recorder_reader', 'usage', 'SELECT')") == [(True,)]
+    asked(url, "DROP VIEW theirs")
+    upgraded(url, "0011", "downgrade")
+    assert set(asked(url, _CATALOG)) == old
+    for name in ("usage", "usage_by_day", "usage_by_model"):
+        assert asked(url, f"SELECT has_table_privilege('recorder_reader', '{name}', 'SELECT')") == [(True,)]
     postgres_server.drop(url)
 
 

@@ -17,6 +17,7 @@ Rules of this file:
 from __future__ import annotations
 
 from recorder.projections import TABLES
+from recorder.projections.views.cost import COSTS
 from recorder.projections.views.latency import LATENCY
 from recorder.projections.views.parts import (
     BY_DAY,
@@ -30,6 +31,7 @@ from recorder.projections.views.parts import (
     SESSION,
     SUPERSEDED_BY,
     TOKENS,
+    USAGE_DETAILS,
     USAGE_SUMS,
     count_of,
     ids,
@@ -126,7 +128,7 @@ FROM tool_phases WHERE ended_ns IS NOT NULL GROUP BY type, phase;""",
             **of("x", "started_ns provider api client"),
             **of("p", "request_model response_model"),
             "model": MODEL,
-            **of("u", f"{TOKENS} usage_raw partial"),
+            **of("u", f"{TOKENS} usage_raw partial {USAGE_DETAILS}"),
         },
         f"""{FOLDED}
 JOIN {TABLES["usage"]} AS u ON {same_exchange("u", "x")}
@@ -292,4 +294,5 @@ FROM latency WHERE origin = 'live' AND ttft_ns IS NOT NULL GROUP BY model;""",
         """SELECT type, count(*) AS events, avg(length(payload)) AS length
 FROM event_payloads GROUP BY type ORDER BY events DESC;""",
     ),
+    COSTS,
 )

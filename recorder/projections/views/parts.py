@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from recorder.model.facts import Usage
+from recorder.model.facts import Usage, UsageDetails
 from recorder.projections import TABLES
 from recorder.projections.exchanges import completeness_sql, same_response_sql
 from recorder.projections.usage import SHARES
@@ -40,6 +40,7 @@ JOIN exchanges AS x ON {same_exchange("x", "i")}
 MODEL = "coalesce(p.response_model, p.request_model)"
 
 TOKENS = " ".join(Usage.__struct_fields__)
+USAGE_DETAILS = " ".join(UsageDetails.__struct_fields__)
 
 
 def total(value: str) -> Either:

@@ -20,6 +20,8 @@ from recorder.wire.dialects.keys import ERROR
 class JsonDecoder(ABC):
     """A `FactDecoder` for which a dialect decodes payloads that are JSON already."""
 
+    _data = b""  # the payload that is being decoded
+
     def event(self, type: str | None, data: bytes) -> Sequence[Fact]:
         """Decode an event of a stream."""
         if data.strip() == b"[DONE]":
@@ -39,10 +41,13 @@ class JsonDecoder(ABC):
         """Decode a document, any JSON."""
 
     def _read(self, data: bytes, meaning: Callable[[Any], Sequence[Fact]]) -> Sequence[Fact]:
+        self._data = data
         try:
             return meaning(decoded(data))
         except ValueError as error:
             return (Malformed(str(error)[:200]),)
+        finally:
+            self._data = b""
 
 
 def failed(payload: Object) -> Failed:

@@ -50,7 +50,7 @@ HARMLESS = re.compile(
     | (x-|x-client-|x-ms-|x-ms-client-|apim-)?request-id | x-amzn-requestid | x-correlation-id | cf-ray
     | traceparent | tracestate
     # of gateways
-    | x-ms-region | x-envoy-upstream-service-time | x-should-retry
+    | x-litellm-response-cost | x-ms-region | x-envoy-upstream-service-time | x-should-retry
     | x-ratelimit-[a-z_-]+ | x-codex-(primary|secondary)-[a-z-]+
     # of clients
     | originator | version | x-app | x-stainless-[a-z-]+ | x-recorder-session | x-openai-subagent

@@ -25,6 +25,7 @@ from recorder.model.facts import (
     TextAdded,
     Unknown,
     Usage,
+    UsageDetails,
     UsageReported,
 )
 from recorder.wire.dialects.anthropic import DELTA, DIALECT
@@ -84,6 +85,22 @@ def test_a_message_begins_with_its_id_model_and_first_usage() -> None:
     assert usage == UsageReported(
         Usage(input_tokens=9, output_tokens=1, total_tokens=10), '{"input_tokens":9,"output_tokens":1}'
     )
+
+
+def test_details_of_usage_come_at_the_beginning_and_at_the_end() -> None:
+    def report(*events: Any) -> UsageDetails:
+        return [fact for fact in told(*events) if isinstance(fact, UsageReported)][-1].details
+
+    written = {"input_tokens": 9, "cache_creation": {"ephemeral_1h_input_tokens": 3, "ephemeral_5m_input_tokens": 2}}
+    start = {"type": "message_start", "message": {"usage": {**written, "cost": 0.1}}}
+    searched = {"output_tokens": 4, "server_tool_use": {"web_search_requests": 2, "web_fetch_requests": 1}}
+    assert report(start) == UsageDetails(3, reported_cost_usd="0.1", reported_cost_source="usage.cost")
+    assert report(start, {"type": "message_delta", "delta": {}, "usage": searched}) == UsageDetails(
+        3, web_searches=2, reported_cost_usd="0.1", reported_cost_source="usage.cost"
+    )
+    end = {"type": "message_delta", "delta": {}, "usage": {"cost": 0.000112}}
+    assert report(start, end).reported_cost_usd == "0.000112"
+    assert report(start, {"type": "message_start", "message": {"usage": {"input_tokens": 1}}}) == UsageDetails()
 
 
 def test_a_beginning_that_is_repeated_is_no_other_response() -> None:

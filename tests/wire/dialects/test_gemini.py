@@ -26,6 +26,7 @@ from recorder.model.facts import (
     TextAdded,
     Unknown,
     Usage,
+    UsageDetails,
     UsageReported,
 )
 from recorder.wire.dialects.decoder import JsonDecoder
@@ -267,6 +268,23 @@ def test_of_usage_each_snapshot_stands_for_itself() -> None:
         Usage(output_tokens=99),
         Usage(input_tokens=5, output_tokens=5, reasoning_output_tokens=5, total_tokens=10),
     ]
+
+
+def test_tokens_of_each_modality_are_added_up() -> None:
+    def listed(**counts: int) -> list[Any]:
+        return [{"modality": name, "tokenCount": count} for name, count in counts.items()]
+
+    snapshot = {
+        "promptTokenCount": 100,
+        "promptTokensDetails": [*listed(TEXT=1, AUDIO=2, IMAGE=3, DOCUMENT=4, VIDEO=5), {"modality": "AUDIO"}, "?"],
+        "toolUsePromptTokensDetails": listed(AUDIO=10, IMAGE=20),
+        "cacheTokensDetails": listed(TEXT=6, AUDIO=1),
+        "candidatesTokensDetails": listed(TEXT=1, AUDIO=7, IMAGE=8, VIDEO=9),
+    }
+    (report,) = [fact for fact in told({"usageMetadata": snapshot}) if isinstance(fact, UsageReported)]
+    assert report.details == UsageDetails(None, 12, 1, 27, 5, 7, 8, 9)
+    (report,) = [fact for fact in told({"usageMetadata": {"promptTokenCount": 1}}) if isinstance(fact, UsageReported)]
+    assert report.details == UsageDetails()
 
 
 def test_a_blocked_prompt_is_finished() -> None:

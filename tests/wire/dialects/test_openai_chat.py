@@ -24,6 +24,7 @@ from recorder.model.facts import (
     TextAdded,
     Unknown,
     Usage,
+    UsageDetails,
     UsageReported,
 )
 from recorder.wire.dialects.openai_chat import DIALECT
@@ -330,6 +331,51 @@ def test_usage_has_one_meaning_for_all_vendors(usage: dict[str, Any], expected: 
     for said in (chunk(choices=[], usage=usage), chunk(x_groq={"usage": usage}), chunk(choices=[in_choice])):
         (fact,) = of(UsageReported, told(said))
         assert (fact.usage, json.loads(fact.raw)) == (expected, usage)
+
+
+def test_output_includes_what_perplexity_counts_apart() -> None:
+    usage = {"prompt_tokens": 33, "completion_tokens": 11, "total_tokens": 44}
+    (fact,) = of(UsageReported, told(chunk(usage={**usage, "citation_tokens": 5, "reasoning_tokens": 19})))
+    assert fact.usage == Usage(33, None, None, 35, 19, 44)
+    assert fact.details == UsageDetails(output_citation_tokens=5)
+
+
+@pytest.mark.parametrize(
+    ("usage", "expected"),
+    [
+        ({"prompt_tokens": 3}, UsageDetails()),
+        (
+            {
+                "prompt_tokens_details": {
+                    "audio_tokens": 1,
+                    "image_tokens": 2,
+                    "video_tokens": 3,
+                    "cached_tokens_details": {"audio_tokens": 4},
+                },
+                "completion_tokens_details": {"audio_tokens": 5, "image_tokens": 6, "video_tokens": 7},
+            },
+            UsageDetails(None, 1, 4, 2, 3, 5, 6, 7),
+        ),
+        ({"cache_creation": {"ephemeral_1h_input_tokens": 8}}, UsageDetails(8)),
+        ({"num_search_queries": 2}, UsageDetails(web_searches=2)),
+        ({"server_tool_use_details": {"web_search_requests": 1}}, UsageDetails(web_searches=1)),
+        ({"server_tool_use": {"web_search_requests": 1}}, UsageDetails(web_searches=1)),
+        ({"cost": 0}, UsageDetails(reported_cost_usd="0", reported_cost_source="usage.cost")),
+        (
+            {"cost_in_usd_ticks": 37756000},
+            UsageDetails(reported_cost_usd="0.0037756", reported_cost_source="usage.cost_in_usd_ticks"),
+        ),
+        (
+            {"cost": {"input_tokens_cost": 0.1, "total_cost": 0.30000000000000004}},
+            UsageDetails(reported_cost_usd="0.30000000000000004", reported_cost_source="usage.cost.total_cost"),
+        ),
+    ],
+)
+def test_usage_has_the_details_that_have_prices_of_their_own(usage: dict[str, Any], expected: UsageDetails) -> None:
+    (fact,) = of(UsageReported, told(chunk(choices=[], usage=usage)))
+    assert fact.details == expected
+    (fact,) = of(UsageReported, document(chunk(object="chat.completion", choices=[], usage=usage)))
+    assert fact.details == expected
 
 
 @pytest.mark.parametrize(

@@ -27,6 +27,7 @@ from recorder.model.facts import (
     TextSettled,
     Unknown,
     Usage,
+    UsageDetails,
     UsageReported,
 )
 from recorder.wire.dialects import Keys
@@ -114,6 +115,34 @@ def test_the_usage_is_reported_with_what_the_provider_wrote() -> None:
     [reported] = of(UsageReported, facts)
     assert reported.usage == Usage(10, 4, 2, 7, 5, 17)
     assert json.loads(reported.raw) == USAGE
+
+
+@pytest.mark.parametrize(
+    ("usage", "expected"),
+    [
+        ({"cost": 0.1}, UsageDetails(reported_cost_usd="0.1", reported_cost_source="usage.cost")),
+        (
+            {"cost_in_usd_ticks": 2876500, "server_side_tool_usage_details": {"web_search_calls": 2}},
+            UsageDetails(
+                web_searches=2, reported_cost_usd="0.00028765", reported_cost_source="usage.cost_in_usd_ticks"
+            ),
+        ),
+        (
+            {"cost": {"total_cost": 0.00071}, "tool_calls_details": {"search_web": {"invocation": 1}}},
+            UsageDetails(web_searches=1, reported_cost_usd="0.00071", reported_cost_source="usage.cost.total_cost"),
+        ),
+    ],
+)
+def test_usage_has_the_details_in_an_event_and_in_a_document(usage: Json, expected: UsageDetails) -> None:
+    whole: Json = {"object": "response", "id": "r", "status": "completed", "usage": usage, "output": []}
+    for facts in (tell({"type": "response.completed", "response": whole}), document(whole)):
+        assert of(UsageReported, facts)[0].details == expected
+
+
+def test_tokens_read_from_the_cache_have_the_name_of_perplexity_too() -> None:
+    usage = {"input_tokens": 9, "input_tokens_details": {"cache_read_input_tokens": 4}}
+    facts = tell({"type": "response.completed", "response": {"usage": usage}})
+    assert of(UsageReported, facts)[0].usage == Usage(9, 4)
 
 
 @pytest.mark.parametrize("usage", [None, {}, [], "?"])

@@ -42,7 +42,7 @@ anthropic-ratelimit-input-tokens-remaining anthropic-ratelimit-output-tokens-res
 x-goog-api-client via session-id session_id conversation_id thread-id originator x-openai-subagent
 x-codex-parent-thread-id X-Claude-Code-Session-Id x-claude-code-agent-id x-claude-code-parent-agent-id x-app
 x-interaction-id X-Client-Session-Id X-KILOCODE-TASKID X-Mux-Workspace-Id X-Coder-Chat-Id X-Recorder-Session
-x-envoy-upstream-service-time server-timing connection host cf-ray
+x-envoy-upstream-service-time server-timing connection host cf-ray x-litellm-response-cost
 """,
 )
 

@@ -31,6 +31,7 @@ from recorder.model.facts import (
     TextAdded,
     TierReported,
     Usage,
+    UsageDetails,
     UsageReported,
 )
 from recorder.wire.dialects.anthropic.blocks import ContentBlock, returned, stated
@@ -51,6 +52,7 @@ from recorder.wire.dialects.json_values import (
     whole,
 )
 from recorder.wire.dialects.keys import ERROR, KeyExtractor, Named, Payload, Text, Whole
+from recorder.wire.dialects.usage_report import Path, ReportedCost, first_count, reported_cost
 
 
 class _Block(msgspec.Struct):
@@ -109,6 +111,7 @@ class MessagesDecoder(JsonDecoder):
         self._blocks: dict[int, ContentBlock] = {}
         self._starts: dict[int, int] = {}
         self._usage: dict[str, Any] = {}
+        self._cost = ReportedCost()
         self._started: Started | None = None
         self._tier: str | None = None
 
@@ -149,7 +152,7 @@ class MessagesDecoder(JsonDecoder):
         )
 
     def _message_start(self, event: Object) -> Sequence[Fact]:
-        self._usage = {}
+        self._usage, self._cost = {}, ReportedCost()
         message = object_(event.get("message"))
         return (
             *self._begun(message),
@@ -158,7 +161,7 @@ class MessagesDecoder(JsonDecoder):
                 for index, block in enumerate(objects(message.get("content")))
                 for fact in self._whole(index, block)
             ),
-            *self._used(message),
+            *self._used(message, ("message",)),
             *_refused(message),
             *_finished(message),
         )
@@ -176,12 +179,15 @@ class MessagesDecoder(JsonDecoder):
             return ()
         return self._starting(msgspec.structs.replace(self._started or Started(), model=model))
 
-    def _used(self, reported: Object) -> Sequence[Fact]:
+    def _used(self, reported: Object, place: Path = ()) -> Sequence[Fact]:
+        """Return the usage after what an object reports of it, which is at `place` in the payload."""
         usage = object_(reported.get("usage"))
         if not usage:
             return ()
         self._usage |= {name: value for name, value in usage.items() if value is not None or name not in self._usage}
-        used = UsageReported(normalised(self._usage), as_json(self._usage))
+        cost = reported_cost(usage, self._data, (*place, "usage"))
+        self._cost = cost if cost.usd is not None else self._cost
+        used = UsageReported(normalised(self._usage), as_json(self._usage), _details(self._usage, self._cost))
         return *self._served_by(fallback(usage)), *self._served_at(text(usage.get("service_tier"))), used
 
     def _served_at(self, tier: str | None) -> Sequence[Fact]:
@@ -315,6 +321,15 @@ def normalised(usage: Object) -> Usage:
         output_tokens=output,
         reasoning_output_tokens=whole(object_(usage.get("output_tokens_details")).get("thinking_tokens")),
         total_tokens=None if gross is None or output is None else whole(gross + output),
+    )
+
+
+def _details(usage: Object, cost: ReportedCost) -> UsageDetails:
+    return UsageDetails(
+        cache_write_1h_input_tokens=first_count(usage, (("cache_creation", "ephemeral_1h_input_tokens"),)),
+        web_searches=first_count(usage, (("server_tool_use", "web_search_requests"),)),
+        reported_cost_usd=cost.usd,
+        reported_cost_source=cost.source,
     )
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from recorder.model.facts import Fact, Finished, Malformed, Started, TierReported, Usage, UsageReported
+from recorder.model.facts import Fact, Finished, Malformed, Started, TierReported, Usage, UsageDetails, UsageReported
 from recorder.wire.dialects.decoder import JsonDecoder, failed, unknown
 from recorder.wire.dialects.dialect import Dialect
 from recorder.wire.dialects.gemini.candidate import STEPS, Candidate
@@ -176,7 +176,31 @@ def _used(snapshot: Object) -> Sequence[Fact]:
         reasoning_output_tokens=thoughts,
         total_tokens=count("totalTokenCount"),
     )
-    return (UsageReported(usage, as_json(snapshot)),)
+    return (UsageReported(usage, as_json(snapshot), _details(snapshot)),)
+
+
+_INPUT = ("promptTokensDetails", "toolUsePromptTokensDetails")
+_CACHED = ("cacheTokensDetails",)
+_OUTPUT = ("candidatesTokensDetails",)
+
+
+def _details(snapshot: Object) -> UsageDetails:
+    return UsageDetails(
+        input_audio_tokens=_of_modality(snapshot, _INPUT, "AUDIO"),
+        cache_read_input_audio_tokens=_of_modality(snapshot, _CACHED, "AUDIO"),
+        input_image_tokens=_of_modality(snapshot, _INPUT, "IMAGE", "DOCUMENT"),
+        input_video_tokens=_of_modality(snapshot, _INPUT, "VIDEO"),
+        output_audio_tokens=_of_modality(snapshot, _OUTPUT, "AUDIO"),
+        output_image_tokens=_of_modality(snapshot, _OUTPUT, "IMAGE", "DOCUMENT"),
+        output_video_tokens=_of_modality(snapshot, _OUTPUT, "VIDEO"),
+    )
+
+
+def _of_modality(snapshot: Object, names: Sequence[str], *modalities: str) -> int | None:
+    """Return the tokens of some modalities in the lists of these names; None if none of them is listed."""
+    entries = (entry for name in names for entry in objects(snapshot.get(name)) if entry.get("modality") in modalities)
+    counts = [count for entry in entries if (count := whole(entry.get("tokenCount"))) is not None]
+    return whole(sum(counts)) if counts else None
 
 
 def _sum(one: int | None, other: int | None) -> int | None:

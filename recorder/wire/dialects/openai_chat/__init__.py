@@ -27,6 +27,7 @@ from recorder.model.facts import (
     Started,
     TierReported,
     Usage,
+    UsageDetails,
     UsageReported,
 )
 from recorder.wire.dialects.decoder import JsonDecoder, failed, unknown
@@ -39,6 +40,7 @@ from recorder.wire.dialects.openai_chat.fields import CHUNK, FIELDS, is_event, s
 from recorder.wire.dialects.openai_chat.message import Delta, citations, delta_of
 from recorder.wire.dialects.openai_chat.request import request_facts, turns
 from recorder.wire.dialects.openai_chat.usual import added, decode
+from recorder.wire.dialects.usage_report import ReportedCost, first_count, reported_cost
 
 _COMPLETIONS = (CHUNK, "chat.completion", "text_completion")
 
@@ -89,7 +91,7 @@ class ChatDecoder(JsonDecoder):
         errors = [*_errors(type, payload)]
         if not _is_completion(payload):
             return errors or None
-        return [*self._started(payload), *facts_of(payload), *errors, *_used(payload)]
+        return [*self._started(payload), *facts_of(payload), *errors, *self._used(payload)]
 
     def _usual(self, data: bytes) -> Fact | None:
         try:
@@ -121,6 +123,14 @@ class ChatDecoder(JsonDecoder):
             self._tier = tier
             yield TierReported(tier)
 
+    def _used(self, chunk: Object) -> Iterator[Fact]:
+        """Yield the usage of a chunk or a body: at its top, where Groq has it, or in a choice (Moonshot)."""
+        places = (chunk, object_(chunk.get("x_groq")), *objects(chunk.get("choices")))
+        usage = next((usage for place in places if (usage := object_(place.get("usage")))), None)
+        if usage:
+            cost = reported_cost(usage, self._data, ("usage",))
+            yield UsageReported(normalised(usage), as_json(usage), details(usage, cost))
+
 
 def _body(body: Object) -> Iterator[Fact]:
     choices = [(choice, _whole_message(choice, body)) for choice in objects(body.get("choices"))]
@@ -136,11 +146,6 @@ def _whole_message(choice: Object, body: Object) -> Delta:
     if message.texts and not message.annotations:
         message.annotations += citations(body)
     return message
-
-
-def _used(payload: Object) -> Iterator[Fact]:
-    if usage := reported(payload):
-        yield usage
 
 
 def _errors(type: str | None, payload: Object) -> Iterator[Fact]:
@@ -188,42 +193,52 @@ _CACHE_WRITE = ((_INPUT, "cache_write_tokens"), ("cache_creation_input_tokens",)
 _REASONING = ((_OUTPUT, "reasoning_tokens"), ("reasoning_tokens",))
 
 
-def reported(chunk: Object) -> UsageReported | None:
-    """Return the usage of a chunk or a body: at its top, where Groq has it, or in a choice (Moonshot)."""
-    places = (chunk, object_(chunk.get("x_groq")), *objects(chunk.get("choices")))
-    for place in places:
-        if usage := object_(place.get("usage")):
-            return UsageReported(normalised(usage), as_json(usage))
-    return None
+_CITATIONS = (("citation_tokens",),)  # Perplexity
+_WEB_SEARCHES = (
+    ("num_search_queries",),  # Perplexity
+    ("server_tool_use_details", "web_search_requests"),  # OpenRouter
+    ("server_tool_use", "web_search_requests"),  # the same, and Anthropic behind a gateway
+)
 
 
 def normalised(usage: Object) -> Usage:
     """Return the six counts, in the words of every vendor.
 
-    Input includes what was cached. Output includes reasoning, though xAI counts it apart: the total shows it there.
+    Input includes what was cached. Output includes reasoning, though xAI counts it apart, where the total shows it, and
+    Perplexity, which counts citations apart too.
     """
     input, output, total = (whole(usage.get(f"{name}_tokens")) for name in ("prompt", "completion", "total"))
-    reasoning = _first(usage, _REASONING)
-    if reasoning and input is not None and output is not None and total == input + output + reasoning:
+    reasoning, citations = first_count(usage, _REASONING), first_count(usage, _CITATIONS)
+    if output is not None and citations is not None:
+        output = whole(output + citations + (reasoning or 0))
+    elif reasoning and input is not None and output is not None and total == input + output + reasoning:
         output = whole(output + reasoning)
     return Usage(
         input_tokens=input,
-        cache_read_input_tokens=_first(usage, _CACHE_READ),
-        cache_write_input_tokens=_first(usage, _CACHE_WRITE),
+        cache_read_input_tokens=first_count(usage, _CACHE_READ),
+        cache_write_input_tokens=first_count(usage, _CACHE_WRITE),
         output_tokens=output,
         reasoning_output_tokens=reasoning,
         total_tokens=total,
     )
 
 
-def _first(usage: Object, paths: Sequence[Sequence[str]]) -> int | None:
-    for *parents, name in paths:
-        place = usage
-        for parent in parents:
-            place = object_(place.get(parent))
-        if (count := whole(place.get(name))) is not None:
-            return count
-    return None
+def details(usage: Object, cost: ReportedCost) -> UsageDetails:
+    """Return the counts that only some vendors and models have, and the cost."""
+    return UsageDetails(
+        cache_write_1h_input_tokens=first_count(usage, (("cache_creation", "ephemeral_1h_input_tokens"),)),
+        input_audio_tokens=first_count(usage, ((_INPUT, "audio_tokens"),)),
+        cache_read_input_audio_tokens=first_count(usage, ((_INPUT, "cached_tokens_details", "audio_tokens"),)),
+        input_image_tokens=first_count(usage, ((_INPUT, "image_tokens"),)),
+        input_video_tokens=first_count(usage, ((_INPUT, "video_tokens"),)),
+        output_audio_tokens=first_count(usage, ((_OUTPUT, "audio_tokens"),)),
+        output_image_tokens=first_count(usage, ((_OUTPUT, "image_tokens"),)),
+        output_video_tokens=first_count(usage, ((_OUTPUT, "video_tokens"),)),
+        output_citation_tokens=first_count(usage, _CITATIONS),
+        web_searches=first_count(usage, _WEB_SEARCHES),
+        reported_cost_usd=cost.usd,
+        reported_cost_source=cost.source,
+    )
 
 
 def _is_last(chunks: Sequence[Object]) -> bool:

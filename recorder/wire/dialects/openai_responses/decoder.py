@@ -23,6 +23,7 @@ from recorder.model.facts import (
     TextAdded,
     TierReported,
     Usage,
+    UsageDetails,
     UsageReported,
 )
 from recorder.wire.dialects.decoder import JsonDecoder, failed, unknown
@@ -41,6 +42,7 @@ from recorder.wire.dialects.openai_responses.items import (
 )
 from recorder.wire.dialects.openai_responses.results import returned
 from recorder.wire.dialects.openai_responses.texts import QUICK, TEXT_EVENTS
+from recorder.wire.dialects.usage_report import Path, ReportedCost, first_count, reported_cost
 
 _PHASES: Mapping[str, str] = {
     "web_search_call": "in_progress searching completed",
@@ -156,7 +158,7 @@ class ResponsesDecoder(JsonDecoder):
         kind = text(payload.get("object"))
         if kind in _RESPONSES or (kind is None and "output" in payload):
             status = text(payload.get("status"))
-            return self._response(payload, status if status in _ENDED else None, has_all=True)
+            return self._response(payload, (), status if status in _ENDED else None, has_all=True)
         if payload.get("error"):
             return (failed(payload),)
         return () if kind in _OTHER_DOCUMENTS else (unknown(kind),)
@@ -169,15 +171,19 @@ class ResponsesDecoder(JsonDecoder):
             return (Malformed(f"{type} without its response"),)
         step = type.removeprefix("response.")
         if step not in _ENDED:
-            return self._response(response, None, has_all=False)
-        return self._response(response, text(response.get("status")) or step, has_all=True)
+            return self._response(response, ("response",), None, has_all=False)
+        return self._response(response, ("response",), text(response.get("status")) or step, has_all=True)
 
-    def _response(self, response: Object, end: str | None, *, has_all: bool) -> Sequence[Fact]:
-        """Decode a response object. `end` is its status if that is final; `has_all`: its items are complete."""
+    def _response(self, response: Object, place: Path, end: str | None, *, has_all: bool) -> Sequence[Fact]:
+        """Decode a response object, which is at `place` in the payload.
+
+        `end` is its status if that is final; `has_all`: its items are complete.
+        """
         facts: list[Fact] = [*self._started(response), *self._served(response)]
         usage = object_(response.get("usage"))
         if usage:
-            facts.append(UsageReported(_usage(usage), as_json(usage)))
+            cost = reported_cost(usage, self._data, (*place, "usage"))
+            facts.append(UsageReported(_usage(usage), as_json(usage), _details(usage, cost)))
         if has_all:
             facts += self._restated(written(response))
         if response.get("error"):
@@ -284,11 +290,27 @@ def _usage(usage: Object) -> Usage:
     given, made = object_(usage.get("input_tokens_details")), object_(usage.get("output_tokens_details"))
     return Usage(
         input_tokens=number(usage.get("input_tokens")),
-        cache_read_input_tokens=number(given.get("cached_tokens")),
+        cache_read_input_tokens=first_count(given, _CACHE_READ),
         cache_write_input_tokens=number(given.get("cache_write_tokens")),
         output_tokens=number(usage.get("output_tokens")),
         reasoning_output_tokens=number(made.get("reasoning_tokens")),
         total_tokens=number(usage.get("total_tokens")),
+    )
+
+
+_CACHE_READ = (("cached_tokens",), ("cache_read_input_tokens",))  # the second is Perplexity's
+_WEB_SEARCHES = (
+    ("server_side_tool_usage_details", "web_search_calls"),  # xAI
+    ("tool_calls_details", "search_web", "invocation"),  # Perplexity
+    ("server_tool_use_details", "web_search_requests"),  # OpenRouter
+)
+
+
+def _details(usage: Object, cost: ReportedCost) -> UsageDetails:
+    return UsageDetails(
+        web_searches=first_count(usage, _WEB_SEARCHES),
+        reported_cost_usd=cost.usd,
+        reported_cost_source=cost.source,
     )
 
 

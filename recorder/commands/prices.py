@@ -1,0 +1,181 @@
+"""`recorder prices`: what providers charge, for `recorder usage --cost` and the view `costs`."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterable, Sequence
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+import click
+
+from recorder.commands.terminal.database import database_option
+from recorder.commands.terminal.output import echo, with_json, write_json, write_line
+from recorder.commands.terminal.table import Column, write_table
+from recorder.commands.terminal.times import Instant
+from recorder.errors import NotFoundError
+from recorder.model.text import counted
+from recorder.store.location import chosen_url
+from recorder.store.prices.catalog import DAY_S, UNITS, PriceRow, matches
+from recorder.store.reader import LogReader
+from recorder.store.writer import Store
+
+NAME_WIDTH = 200  # of a model: prices are left out before a name is cut
+
+
+@click.group()
+def command() -> None:
+    """Manage the prices of tokens, which `recorder usage --cost` and the view `costs` multiply with what was used."""
+
+
+@command.command()
+@click.option(
+    "--from",
+    "since",
+    type=Instant(),
+    help="Let new prices count from then on, not from now on. What was recorded since then is priced anew.",
+)
+@click.option(
+    "--file",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="The file with prices of one's own. [default: the path that `recorder prices path` prints]",
+)
+@database_option
+def update(db: str | None, since: int | None, file: Path | None) -> None:
+    """Take prices from the package genai-prices and from a `prices.toml`, which wins. Nothing is downloaded.
+
+    The first update of an upstream prices all that was recorded. A later one changes nothing before it: where a price
+    differs, the old one ends now and the new one begins.
+
+    \b
+    pip install 'sse-recorder[pricing]'
+    recorder prices update
+    recorder prices update --file prices.toml --from 2026-01-01
+    """
+    from recorder.store.prices.table import own_prices, update
+
+    own = own_prices(file)
+    with Store(chosen_url(db)) as store:
+        report = update(store, own, max(0, since) if since is not None else time.time_ns())
+    echo(f"Prices of {', '.join(report.sources)} for {', '.join(report.providers) or 'no upstream'}.")
+    if report.added or report.closed:
+        echo(f"{counted(report.added, 'row')} added, {report.closed:,} ended.")
+    else:
+        echo("Nothing has changed.")
+    if report.unpriced:
+        names = ", ".join(report.unpriced)
+        echo(f"No list of prices for {names}: name a provider for it in prices.toml, or prices of your own.")
+    if report.left_out:
+        echo(
+            f"{counted(len(report.left_out), 'model')} of the package cannot be expressed: {', '.join(report.left_out)}"
+        )
+
+
+@command.command("list")
+@click.option("--model", help="Only what is charged for a model of this name.")
+@with_json()
+@database_option
+def list_command(db: str | None, model: str | None, json: bool, jsonl: bool) -> None:
+    """List the prices that are valid now, in USD for a million tokens, searches or requests.
+
+    Of the patterns that match a model, the first of its upstream counts.
+
+    \b
+    recorder prices list --model gpt-5.1
+    recorder prices list --json
+    """
+    rows = asyncio.run(_valid(db))
+    if not rows:
+        raise NotFoundError("There are no prices yet: run `recorder prices update`.")
+    cards = [_card(list(group)) for _, group in groupby(_ordered(_of_model(rows, model)), _place)]
+    if json or jsonl:
+        write_json(cards, lines=jsonl)
+    elif cards:
+        _write(cards)
+    if not cards:
+        raise NotFoundError(f"No pattern matches the model {model!r}: give it a price in prices.toml.")
+
+
+@command.command()
+def path() -> None:
+    """Print the path of the file with prices of one's own; it need not exist."""
+    from recorder.store.prices.own_file import default_path
+
+    write_line(str(default_path()))
+
+
+async def _valid(db: str | None) -> Sequence[PriceRow]:
+    from recorder.store.prices.table import valid_prices
+
+    async with await LogReader.open(chosen_url(db)) as log:
+        return await valid_prices(log, time.time_ns())
+
+
+def _of_model(rows: Sequence[PriceRow], model: str | None) -> list[PriceRow]:
+    """Return the rows of the first pattern of each upstream that matches a model; all rows for None."""
+    if model is None:
+        return list(rows)
+    matching = {row.model for row in rows if matches(row.model, model)}
+    first = {row.provider: row.rank for row in reversed(rows) if row.model in matching}
+    return [row for row in rows if row.model in matching and row.rank == first[row.provider]]
+
+
+def _place(row: PriceRow) -> tuple[Any, ...]:
+    """Return the key of the card that a row belongs to."""
+    return (
+        *(row.provider, row.rank, row.model, row.service_tier, row.above_input_tokens, row.daily_from_s),
+        *(row.daily_to_s, row.source),
+    )
+
+
+def _ordered(rows: Iterable[PriceRow]) -> list[PriceRow]:
+    return sorted(rows, key=_place)
+
+
+def _card(rows: Sequence[PriceRow]) -> dict[str, Any]:
+    """Return the prices of one card as one row."""
+    row = rows[0]
+    prices = {each.unit: each.usd_per_million for each in rows}
+    return {
+        "provider": row.provider,
+        "model": row.model,
+        "service_tier": row.service_tier or None,
+        "above_input_tokens": row.above_input_tokens,
+        "daily_from_s": row.daily_from_s,
+        "daily_to_s": row.daily_to_s,
+        "valid_from_ns": row.valid_from_ns,
+        "valid_to_ns": row.valid_to_ns,
+        **{unit: prices.get(unit) for unit in UNITS},
+        "source": row.source,
+        "source_version": row.source_version,
+    }
+
+
+def _write(cards: Sequence[dict[str, Any]]) -> None:
+    units = [unit for unit in UNITS if any(card[unit] is not None for card in cards)]
+    columns = [
+        Column("provider"),
+        Column("model", least=NAME_WIDTH),
+        Column("tier", rare=True),
+        Column("above", right=True, rare=True),
+        Column("hours", rare=True),
+        *(Column(unit, right=True, goes=len(units) - number) for number, unit in enumerate(units)),
+        Column("source"),
+    ]
+    lines = [
+        [
+            *(card["provider"], card["model"], card["service_tier"], card["above_input_tokens"] or None, _hours(card)),
+            *(card[unit] for unit in units),
+            card["source"],
+        ]
+        for card in cards
+    ]
+    write_table(columns, lines)
+
+
+def _hours(card: dict[str, Any]) -> str | None:
+    """Return the times of a day (UTC) at which a price is valid; None if it is all day."""
+    daily = (card["daily_from_s"], card["daily_to_s"])
+    return None if daily == (0, DAY_S) else "–".join(f"{at // 3600:02}:{at % 3600 // 60:02}" for at in daily)

@@ -1,0 +1,96 @@
+"""The parts of a usage object that several formats share: counts, and the amount that the provider says it charges.
+
+Must not know: prices. An amount is exact: decimal text, made from the digits of the JSON, never from a float.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from decimal import Decimal, InvalidOperation
+from functools import reduce
+from typing import Any, NamedTuple
+
+from recorder.wire.dialects.json_values import Object, object_, whole
+
+Path = tuple[str, ...]
+
+AMOUNT_LIMIT = 10**9
+"""US dollars for one response: more is no amount."""
+
+DIGITS_LIMIT = 30
+"""Decimal places of an amount. Reports have up to 19 of them; a picodollar, which prices are counted in, is 12."""
+
+_AMOUNTS: tuple[tuple[Path, int], ...] = (
+    (("cost_in_usd_ticks",), 10),  # xAI: https://docs.x.ai/developers/cost-tracking, 1 USD is 10^10 ticks
+    (("cost", "total_cost"), 0),  # Perplexity
+    (("cost",), 0),  # OpenRouter, Vercel, LiteLLM
+)
+"""By path in the usage object, the amounts in US dollars, and the power of ten by which they are divided."""
+
+
+class ReportedCost(NamedTuple):
+    """The amount that a provider or gateway reports for a response, in US dollars as decimal text, and its place."""
+
+    usd: str | None = None
+    source: str | None = None  # path in the usage object, with dots
+
+
+def first_count(usage: Object, paths: Sequence[Path]) -> int | None:
+    """Return the count at the first of the paths that has one."""
+    return next((count for path in paths if (count := whole(_at(usage, path))) is not None), None)
+
+
+def reported_cost(usage: Object, data: bytes, place: Path) -> ReportedCost:
+    """Return the cost that a usage object reports, if it does.
+
+    `data` is the payload that it was decoded from and `place` its path in there: a number with a fraction is read again
+    from its digits, which a float may have changed.
+    """
+    for path, divided in _AMOUNTS:
+        value = _at(usage, path)
+        if isinstance(value, float):
+            value = _exact(data, (*place, *path))
+        amount = usd(value, divided)
+        if amount is not None:
+            return ReportedCost(amount, ".".join(("usage", *path)))
+    return ReportedCost()
+
+
+def usd(value: Any, divided: int = 0) -> str | None:
+    """Return an amount as plain decimal text, without an exponent; None if `value` is none.
+
+    `value` is an integer, a decimal or decimal text. It is divided by 10 to the power of `divided`.
+    """
+    if not isinstance(value, int | str | Decimal) or isinstance(value, bool):
+        return None
+    if isinstance(value, str) and len(value) > 2 * DIGITS_LIMIT:
+        return None
+    try:
+        sign, digits, exponent = Decimal(value).as_tuple()
+    except (InvalidOperation, ValueError):
+        return None
+    if sign or not isinstance(exponent, int) or len(digits) > 2 * DIGITS_LIMIT:
+        return None
+    exponent -= divided
+    if not -2 * DIGITS_LIMIT <= exponent <= DIGITS_LIMIT:
+        return None
+    amount = Decimal((0, digits, exponent))
+    if amount >= AMOUNT_LIMIT:
+        return None
+    text = f"{amount:f}"
+    text = text.rstrip("0").rstrip(".") if "." in text else text
+    return text if len(text.partition(".")[2]) <= DIGITS_LIMIT else None
+
+
+def _at(value: Any, path: Path) -> Any:
+    return reduce(lambda place, name: object_(place).get(name), path, value)
+
+
+def _exact(data: bytes, path: Path) -> Decimal | None:
+    """Return the number at a path of JSON, from its digits."""
+    try:
+        value = _at(json.loads(data, parse_float=Decimal), path)
+    except (ValueError, RecursionError, InvalidOperation):
+        return None
+    return value if isinstance(value, Decimal) else None
