@@ -19,6 +19,7 @@ from recorder.projections import (
     items,
     parameters,
     phases,
+    prompts,
     requests,
     results,
     timing,
@@ -41,6 +42,7 @@ PROJECTIONS: tuple[Projection, ...] = (
     requests.PROJECTION,
     user_texts.PROJECTION,
     parameters.PROJECTION,
+    prompts.PROJECTION,
 )
 
 TABLES: Mapping[str, str] = {each.name: each.table for each in PROJECTIONS}

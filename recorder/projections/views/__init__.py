@@ -17,6 +17,7 @@ Rules of this file:
 from __future__ import annotations
 
 from recorder.projections import TABLES
+from recorder.projections.views.cache import CACHE_VIEWS
 from recorder.projections.views.cost import COSTS
 from recorder.projections.views.latency import LATENCY
 from recorder.projections.views.parts import (
@@ -295,4 +296,5 @@ FROM latency WHERE origin = 'live' AND ttft_ns IS NOT NULL GROUP BY model;""",
 FROM event_payloads GROUP BY type ORDER BY events DESC;""",
     ),
     COSTS,
+    *CACHE_VIEWS,
 )
