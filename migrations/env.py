@@ -10,11 +10,12 @@ from sqlalchemy import Connection
 
 from recorder.store import migrate, schema
 from recorder.store.location import database_url, default_url
+from recorder.store.search import INDEX_NAMES
 
 
 def _is_ours(name: str | None, kind: str, parents: object) -> bool:
     """Full-text search keeps tables of its own, which no metadata declares."""
-    return kind != "table" or not str(name).startswith(schema.SEARCH)
+    return kind != "table" or not str(name).startswith(INDEX_NAMES)
 
 
 def run(connection: Connection) -> None:

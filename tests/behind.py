@@ -13,8 +13,10 @@ from sqlalchemy import URL
 from recorder.store.engine import engine_of
 from recorder.store.location import database_path, database_url
 from recorder.store.postgres.ddl import SCHEMA
-from recorder.store.schema import SEARCH
+from recorder.store.search import INDEXES
 from tests.postgres import conninfo
+
+SEARCH = INDEXES[0].name  # of the words of models
 
 
 def engine(database: Path | URL) -> str:
@@ -60,14 +62,30 @@ def free(database: Path | URL) -> None:
 
 
 def matching(database: Path | URL, word: str) -> list[str]:
-    """The kinds of the items in which full-text search finds a word, in order."""
-    found = {
-        "sqlite": f"JOIN {SEARCH} ON {SEARCH}.rowid = i.rowid WHERE {SEARCH} MATCH ?",
-        "postgresql": f"JOIN {SEARCH} AS s USING (session_id, exchange_id, item) "
-        "WHERE s.words @@ plainto_tsquery('simple', ?)",
-    }[engine(database)]
-    sql = f"SELECT i.kind FROM p_items_v1 AS i {found} ORDER BY i.session_id, i.exchange_id, i.item"
-    return [kind for (kind,) in asked(database, sql, word)]
+    """The kinds of the items in which full-text search finds a word, in order; and of the texts of others, behind."""
+    kinds = {"items": "i.kind", "results": "'result'", "user_texts": "'user'"}
+    found: list[str] = []
+    for index in INDEXES:
+        key = index.projection.key
+        condition = {
+            "sqlite": f"JOIN {index.name} ON {index.name}.rowid = i.rowid WHERE {index.name} MATCH ?",
+            "postgresql": f"JOIN {index.name} AS s USING ({', '.join(key)}) "
+            "WHERE s.words @@ plainto_tsquery('simple', ?)",
+        }[engine(database)]
+        order = ", ".join(f"i.{name}" for name in key)
+        sql = f"SELECT {kinds[index.projection.name]} FROM {index.projection.table} AS i {condition} ORDER BY {order}"
+        found += [kind for (kind,) in asked(database, sql, word)]
+    return found
+
+
+def check_search(database: Path | URL) -> None:
+    """Raise if a full-text index and its rows are not the same; an index on a server has each row once, by its key."""
+    for index in INDEXES:
+        if engine(database) == "sqlite":
+            asked(database, f"INSERT INTO {index.name} ({index.name}, rank) VALUES ('integrity-check', 1)")
+        counts = f"SELECT (SELECT count(*) FROM {index.name}), (SELECT count(*) FROM {index.projection.table})"
+        [(indexed, rows)] = asked(database, counts)
+        assert indexed == rows, index.name
 
 
 def tables(database: Path | URL) -> list[str]:

@@ -24,6 +24,7 @@ from recorder.projections.requests import RequestRow
 from recorder.projections.results import ResultRow
 from recorder.projections.timing import TimingRow
 from recorder.projections.usage import UsageRow
+from recorder.projections.user_texts import UserTextRow
 from recorder.store.engine import engine_named
 from recorder.store.prices.catalog import Period, PriceRow, Unit, amount, rows_of
 from recorder.store.writer import Store
@@ -56,10 +57,11 @@ def put(connection: Any, *rows: msgspec.Struct) -> None:
 
 
 def reindex(connection: Any) -> None:
-    """Have full-text search find what stands in the items now."""
+    """Have full-text search find what stands in the tables now."""
     name = "sqlite" if isinstance(connection, sqlite3.Connection) else "postgresql"
-    for statement in engine_named(name).search().rebuild:
-        execute(connection, statement)
+    for index in engine_named(name).search().statements:
+        for statement in index.rebuild:
+            execute(connection, statement)
 
 
 def row(struct: type[msgspec.Struct], exchange: Exchange, /, **fields: Any) -> Any:
@@ -98,8 +100,8 @@ def price_rows(model: str, provider: str = "openai", rank: int = 0, /, **usd: st
 
 def a_conversation(connection: Any) -> tuple[Exchange, Exchange]:
     """A turn in two exchanges: a model thinks and calls a tool; the tool fails, and so does the model's answer."""
-    asks = an_exchange(connection, 1, client="codex", thread_id="t")
-    tells = an_exchange(connection, 2, client="codex", thread_id="t")
+    asks = an_exchange(connection, 1, client="codex", thread_id="t", attempt=0)
+    tells = an_exchange(connection, 2, client="codex", thread_id="t", attempt=1)
     for event in make_events(asks, [b'data: {"a":1}\n\n', b'data: {"b":2}\n\n']):
         put(connection, msgspec.structs.replace(event, data_start=6, data_length=7))
     put(
@@ -121,6 +123,7 @@ def a_conversation(connection: Any) -> tuple[Exchange, Exchange]:
             is_complete=True,
             logical_items=4,
         ),
+        row(UserTextRow, asks, digest="d", started_ns=asks.started_ns, text="Roll the dice"),
         row(
             ParametersRow, asks, reasoning_effort="high", tools=1, tool_names='["shell"]', new_user_text="Roll the dice"
         ),

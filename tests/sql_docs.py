@@ -60,7 +60,11 @@ is 1.
 The names and columns of views are a contract. The tables below them, named `p_…_v1`, are not: they are computed from
 the log and disposable, and a table with a higher number may replace them. `recorder db rebuild` computes them again;
 `rebuilds` has a row while that is due, `dead_letters` the exchanges that could not be computed, with the reason.
-`p_search_v1` is a full-text index of the rows of `p_items_v1`: FTS5, on PostgreSQL a table of `tsvector`.
+
+Full-text indexes have the words of texts, each text once: `p_search_v1` of the rows of `p_items_v1` (messages,
+reasoning, arguments), `p_search_results_v1` of `p_results_v1` (results of the client's tools), `p_search_user_texts_v1`
+of `p_user_texts_v1` (what users wrote, from the first request that has it). They are tables of FTS5, on PostgreSQL of
+`tsvector`. `recorder sessions -q` searches all three.
 """
 
 DUCKDB = """\

@@ -12,9 +12,9 @@ from recorder.model.events import Kind
 from recorder.projections.views import VIEWS
 from recorder.projections.views.columns import MEANINGS
 from recorder.store.query import Query, Row, open_query
-from recorder.store.schema import SEARCH, dead_letters, rebuilds
+from recorder.store.schema import dead_letters, rebuilds
 from recorder.store.writer import Store
-from tests.behind import connected, engine
+from tests.behind import SEARCH, connected, engine
 from tests.log_rows import add, begin, make_end, make_events
 from tests.postgres import conninfo
 from tests.projected_rows import a_conversation, written

@@ -69,8 +69,8 @@ _STATUSES = (OPEN, *(status for part in get_args(Status) for status in get_args(
     "--query",
     "-q",
     metavar="WORDS",
-    help="Only sessions with all these words in one message, one piece of reasoning, or the arguments of one call; "
-    "`wea*` is any word that begins with wea.",
+    help="Only sessions with all these words in one prompt, one message, one piece of reasoning, or the arguments or "
+    "the result of one call; `wea*` is any word that begins with wea.",
 )
 @click.option(
     "--probes",
@@ -186,8 +186,8 @@ _OPTIONS = {
 
 
 _SEARCHED = (
-    "-q finds whole words in messages and reasoning of models and in arguments of tools, not in questions or names of "
-    "tools; `wea*` finds those that begin so."
+    "-q finds whole words in prompts, in messages and reasoning of models, and in arguments and results of tools, not "
+    "in system prompts or names of tools; `wea*` finds those that begin so."
 )
 
 

@@ -47,9 +47,10 @@ _SHARES = ("reasoning_share", "cached_share")
     multiple=True,
     default=("model",),
     show_default=True,
-    help="One row for each of these; given twice, one for each pair. Days are of UTC, weeks of ISO 8601. Rows of "
-    "`tool` overlap: an exchange that calls two tools counts for both. `effort` is that of the reasoning requested, "
-    "`tier` the service tier by the response, else the one requested, `tools` the number of tools offered.",
+    help="One row for each of these; given twice, one for each pair. Hours and days are of UTC, weeks of ISO 8601. "
+    "Rows of `tool` overlap: an exchange that calls two tools counts for both. `outcome` is how the exchange ended, "
+    "`effort` that of the reasoning requested, `tier` the service tier by the response, else the one requested, "
+    "`tools` the number of tools offered.",
 )
 @between
 @with_json()

@@ -19,10 +19,12 @@ from recorder.projections import (
     items,
     parameters,
     phases,
+    prompts,
     requests,
     results,
     timing,
     usage,
+    user_texts,
 )
 from recorder.projections.projection import Projection
 
@@ -38,7 +40,9 @@ PROJECTIONS: tuple[Projection, ...] = (
     anomalies.PROJECTION,
     history.PROJECTION,
     requests.PROJECTION,
+    user_texts.PROJECTION,
     parameters.PROJECTION,
+    prompts.PROJECTION,
 )
 
 TABLES: Mapping[str, str] = {each.name: each.table for each in PROJECTIONS}

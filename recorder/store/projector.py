@@ -25,10 +25,12 @@ from recorder.model.events import Event, Exchange
 from recorder.model.text import storable
 from recorder.projections.fold import Folding, Rows
 from recorder.store.bodies.rows import whole_events
+from recorder.store.cache_links import compare
 from recorder.store.engine import engine_named
 from recorder.store.request_links import link
 from recorder.store.resumed_response import EARLIER_EVENTS, each_number_once, earlier
 from recorder.store.schema import REBUILD_IS_DUE, dead_letters, events, exchanges, rebuilds, sessions, tables_of
+from recorder.store.search import INDEXES, of_each
 from recorder.store.sql import HAS_ENDED, IS_END, Statement, of_exchange
 from recorder.wire.grouping.session import HISTORY
 
@@ -52,19 +54,19 @@ class Database(Protocol):
         """Begin a part of the transaction that is undone alone if it fails."""
 
 
-RESULTS = tables_of["results"]
 REASON_LIMIT = 500  # characters
 START = ("00000000-0000-0000-0000-000000000000",) * 2  # before every exchange
 REBUILD = "projections"  # the one rebuild there is: of all of them at once
 
 
 def _insert(table: Table) -> Statement:
-    """Return the insert of a projection. Of a result that several requests carry, it keeps the earliest.
+    """Return the insert of a projection. Of a row whose key has no exchange, because the requests of several carry it,
+    it keeps the earliest.
 
-    A row that is there already is not touched: on a server, another writer of the same result would wait for the end of
+    A row that is there already is not touched: on a server, another writer of the same row would wait for the end of
     this transaction.
     """
-    if table is not RESULTS:
+    if "exchange_id" in table.primary_key.columns:
         return Statement(insert(table))
     given = {column.name: bindparam(column.name, type_=column.type) for column in table.columns}
     is_stored = select(table.c.session_id).where(
@@ -74,7 +76,7 @@ def _insert(table: Table) -> Statement:
     statement = insert(table).from_select(list(given), select(*given.values()).where(~is_stored.exists()))
     new = statement.excluded
     is_earlier = tuple_(new.started_ns, new.exchange_id) < tuple_(table.c.started_ns, table.c.exchange_id)
-    values = {name: new[name] for name in ("exchange_id", "started_ns", "output", "failed")}
+    values = {column.name: new[column.name] for column in table.columns if not column.primary_key}
     return Statement(
         statement.on_conflict_do_update(index_elements=list(table.primary_key), set_=values, where=is_earlier)
     )
@@ -121,8 +123,8 @@ _DEAD = Statement(select(dead_letters).order_by(dead_letters.c.session_id, dead_
 
 _REBUILD_IS_DUE = Statement(REBUILD_IS_DUE)
 
-_INDEX = Statement(lambda engine: engine.search().add)
-_UNINDEX = Statement(lambda engine: engine.search().remove)
+_INDEX = {index.projection.name: add for index, add in zip(INDEXES, of_each("add"), strict=True)}
+_UNINDEX = of_each("remove")
 
 
 class Projector:
@@ -131,18 +133,19 @@ class Projector:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def project(self, session_id: str, exchange_id: str) -> None:
+    def project(self, session_id: str, exchange_id: str, *, in_order: bool = False) -> None:
         """Fold the events that the log has of an exchange, and replace its rows by the result.
 
-        Exchanges that resume its response are folded again: they may have been projected before it.
+        Exchanges that resume its response are folded again: they may have been projected before it. With `in_order`
+        all later ones of its session follow.
         """
-        for row in self._project(session_id, exchange_id):
+        for row in self._project(session_id, exchange_id, in_order=in_order):
             if row.response_id is not None:
                 values = {"session_id": session_id, "response_id": row.response_id, "exchange_id": exchange_id}
                 for (later,) in self._ask(_RESUMING, values):
-                    self._project(session_id, later)
+                    self._project(session_id, later, in_order=in_order)
 
-    def _project(self, session_id: str, exchange_id: str) -> list[Any]:
+    def _project(self, session_id: str, exchange_id: str, *, in_order: bool) -> list[Any]:
         """Return the row of the exchange itself, if it could be folded."""
         ids = {"session_id": session_id, "exchange_id": exchange_id}
         for *row, source in self._ask(_EXCHANGE, ids):
@@ -151,6 +154,7 @@ class Projector:
                     rows = self._folded(Exchange(*row), ids, with_history=source == HISTORY)
                     self._replace(ids, rows)
                     link(self._database, rows["requests"])
+                    compare(self._database, rows["prompts"], in_order=in_order)
                     return rows["exchanges"]
             except (StoreBusyError, StoreLostError):
                 raise
@@ -176,12 +180,18 @@ class Projector:
 
     def _replace(self, ids: Mapping[str, str], rows: Rows) -> None:
         if self._ask(_IS_PROJECTED, ids):
-            self._database.run(_UNINDEX, ids)
+            self._unindex(ids)
             self._clear(ids)
         for name, some in rows.items():
             if some:
                 self._database.run(_INSERTS[name], sorted(map(msgspec.structs.asdict, some), key=_KEYS[name]))
-        self._database.run(_INDEX, ids)
+        for name, add in _INDEX.items():
+            if rows[name]:
+                self._database.run(add, ids)
+
+    def _unindex(self, ids: Mapping[str, str]) -> None:
+        for remove in _UNINDEX:
+            self._database.run(remove, ids)
 
     def _clear(self, ids: Mapping[str, str]) -> None:
         for statement in (*_DELETES.values(), _FORGIVE):
@@ -196,7 +206,7 @@ class Projector:
         log.error("exchange %s has no projections: %s", ids["exchange_id"], reason, exc_info=error)
         is_damaged = isinstance(error, StoreError)
         if not is_damaged:
-            self._database.run(_UNINDEX, ids)
+            self._unindex(ids)
         self._clear(ids)
         self._database.run(_PUT_ASIDE, {**ids, "reason": reason})
         if is_damaged:
@@ -217,9 +227,10 @@ class Projector:
             self._database.run(_SET_PLACE, {"name": REBUILD, "session_id": place[0], "exchange_id": place[1]})
 
     def reindex(self) -> None:
-        """Make the full-text index anew from the rows that are there."""
-        for statement in engine_named(self._database.engine).search().rebuild:
-            self._database.run(Statement(statement), {})
+        """Make the full-text indexes anew from the rows that are there."""
+        for index in engine_named(self._database.engine).search().statements:
+            for statement in index.rebuild:
+                self._database.run(Statement(statement), {})
 
     def is_due(self) -> bool:
         """Return whether an exchange has ended without projections."""

@@ -43,7 +43,6 @@ from sqlalchemy.types import TypeEngine
 from recorder.projections import PROJECTIONS, TABLES, Projection
 from recorder.store.engine import engine_named
 from recorder.store.prices.catalog import KEY, PriceRow
-from recorder.store.search import SEARCH as SEARCH
 
 ID = Text().with_variant(Uuid(as_uuid=False), "postgresql")
 TEXT = Text()
@@ -161,7 +160,7 @@ def _column(name: str, type: Any, is_key: bool) -> Column[Any]:
 
 
 _IDS = ("session_id", "exchange_id", "previous_exchange_id")
-_TYPES: Mapping[Any, TypeEngine[Any]] = {int: INTEGER, bool: INTEGER, float: DOUBLE}
+_TYPES: Mapping[Any, TypeEngine[Any]] = {int: INTEGER, bool: INTEGER, float: DOUBLE, bytes: BYTES}
 
 # The tables of the projections, by the projection's name.
 tables_of = {projection.name: _projected(projection) for projection in PROJECTIONS}
@@ -230,6 +229,10 @@ for _link in ("previous_response_id", "conversation_id"):
 Index(f"{TABLES['history']}_digest", tables_of["history"].c.digest)
 Index(f"{TABLES['results']}_call", *(tables_of["results"].c[name] for name in ("session_id", "call_key", "started_ns")))
 Index(f"{TABLES['results']}_exchange", tables_of["results"].c.session_id, tables_of["results"].c.exchange_id)
+Index(
+    f"{TABLES['user_texts']}_exchange",
+    *(tables_of["user_texts"].c[name] for name in ("session_id", "exchange_id")),
+)
 # What an exchange has of each kind is counted without a look at the texts.
 Index(f"{TABLES['items']}_kind", *(tables_of["items"].c[name] for name in ("session_id", "exchange_id", "kind")))
 

@@ -1,38 +1,70 @@
-"""The full-text index over the words of messages, reasoning and arguments: its name, and the parts of each engine.
+"""The full-text indexes over the words of models, users and tools: their names, and the parts of each engine.
 
-It stores words, not texts: they are in the items. Whoever writes items writes the index too, because a trigger of
-SQLite may not use it where `trusted_schema` is off.
+They store words, not texts: those are in the rows of a projection, each text once. Whoever writes these rows writes the
+indexes too, because a trigger of SQLite may not use them where `trusted_schema` is off.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from operator import attrgetter
+from typing import Any, Literal, NamedTuple
 
-from sqlalchemy import Select
+from sqlalchemy import CompoundSelect
 
-SEARCH = "p_search_v1"
-SEARCHED = "text, refusal, summary_text, arguments"
-"""The columns of the items whose words are in the index."""
+from recorder.projections import Projection, items, results, user_texts
+from recorder.store.sql import Statement
 
-OF_EXCHANGE = "session_id = :session_id AND exchange_id = :exchange_id"
-OF_SESSION = "session_id = :session_id"
+
+class Indexed(NamedTuple):
+    """One full-text index: a row of it is a row of a projection."""
+
+    name: str
+    projection: Projection
+    columns: str  # with the texts
+
+
+INDEXES = (
+    Indexed("p_search_v1", items.PROJECTION, "text, refusal, summary_text, arguments"),
+    Indexed("p_search_results_v1", results.PROJECTION, "output"),
+    Indexed("p_search_user_texts_v1", user_texts.PROJECTION, "text"),
+)
+INDEX_NAMES = tuple(index.name for index in INDEXES)
+
+OF_EXCHANGE = "t.session_id = :session_id AND t.exchange_id = :exchange_id"
+OF_SESSION = "t.session_id = :session_id"
+
+
+class SearchStatements(NamedTuple):
+    """The statements of one engine for one index. Values are given by name."""
+
+    add: str
+    """Adds the rows of one exchange that the index does not have: another exchange may have had the same text."""
+
+    remove: str
+    """Removes the rows of one exchange, before they are deleted. Those that the index does not have are no error."""
+
+    remove_session: str
+    """Removes the rows of one session, before they are deleted."""
+
+    rebuild: Sequence[str]
+    """Make the index anew from all rows."""
 
 
 class SearchIndex(NamedTuple):
-    """The statements of one engine for the full-text index. Values are given by name."""
+    """The full-text search of one engine."""
 
-    add: str
-    """Adds the items of one exchange."""
+    statements: Sequence[SearchStatements]
+    """Of each of `INDEXES`."""
 
-    remove: str
-    """Removes the items of one exchange, before their rows are deleted."""
+    sessions: Callable[[str], CompoundSelect[*tuple[Any, ...]]]
+    """Return the select of the ids of sessions that have all words in one row of an index. `wea*` begins a word."""
 
-    remove_session: str
-    """Removes the items of one session, before their rows are deleted."""
 
-    rebuild: Sequence[str]
-    """Make the index anew from all items."""
+def of_each(name: Literal["add", "remove", "remove_session"]) -> list[Statement]:
+    """Return one of the statements above for each of `INDEXES`."""
+    return [_statement(number, attrgetter(name)) for number in range(len(INDEXES))]
 
-    sessions: Callable[[str], Select[*tuple[Any, ...]]]
-    """Return the select of the ids of sessions that have all words in one of their items. `wea*` begins a word."""
+
+def _statement(number: int, one: Callable[[SearchStatements], str]) -> Statement:
+    return Statement(lambda engine: one(engine.search().statements[number]))

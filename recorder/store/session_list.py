@@ -61,7 +61,7 @@ class SessionFilter(msgspec.Struct, frozen=True):
     status: str | None = None  # of any of its exchanges
     since_ns: int | None = None  # an exchange began then or later
     until_ns: int | None = None  # … and before this
-    words: str | None = None  # all in one message, piece of reasoning, or arguments of a call; `wea*` begins one
+    words: str | None = None  # all in one row of a full-text index; `wea*` begins one
     probes: bool = False  # those of probes, and no others
     session_id: str | None = None  # this one, of probes or not
 

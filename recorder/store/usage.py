@@ -1,7 +1,8 @@
-"""The sums of `recorder usage`: tokens by day, model, client, tool, … (`By`), or by several of them.
+"""The sums of `recorder usage`: tokens by hour, model, client, tool, outcome, … (`By`), or by several of them.
 
 SQL sums the rows of one key. Days are added up to weeks and months here: no two engines count those in the same way.
-Days are those of UTC. Numbers and shares are those of the views `usage_by_day` and `usage_by_model` (`SHARES`).
+Hours and days are those of UTC. Numbers and shares are those of the views `usage_by_day` and `usage_by_model`
+(`SHARES`).
 """
 
 from __future__ import annotations
@@ -19,11 +20,12 @@ from sqlalchemy import Select, and_, case, column, func, literal, literal_column
 from recorder.model.facts import Usage
 from recorder.projections.usage import SHARES
 from recorder.projections.views.requests import REQUESTED
-from recorder.store.schema import exchanges
+from recorder.store.schema import exchanges, tables_of
 
-By = Literal["day", "week", "month", "model", "session", "client", "tool", "effort", "tier", "tools"]
+By = Literal["hour", "day", "week", "month", "model", "session", "client", "tool", "outcome", "effort", "tier", "tools"]
 
 KEYS: Mapping[By, tuple[str, ...]] = {
+    "hour": ("hour",),
     "day": ("day",),
     "week": ("week",),
     "month": ("month",),
@@ -31,6 +33,7 @@ KEYS: Mapping[By, tuple[str, ...]] = {
     "session": ("session_id", "session_name"),
     "client": ("client",),
     "tool": ("tool",),
+    "outcome": ("outcome",),
     "effort": ("effort",),
     "tier": ("tier",),
     "tools": ("tools",),
@@ -38,12 +41,14 @@ KEYS: Mapping[By, tuple[str, ...]] = {
 """The columns that say what the tokens of a row were used for."""
 
 DAY_NS = 86_400_000_000_000
+HOUR_NS = DAY_NS // 24
 
 _EPOCH = datetime.date(1970, 1, 1)
-_DATES: Mapping[str, Callable[[datetime.date], str]] = {
-    "day": datetime.date.isoformat,
-    "week": lambda day: "{}-W{:02}".format(*day.isocalendar()),
-    "month": lambda day: f"{day:%Y-%m}",
+_DATES: Mapping[str, Callable[[datetime.date, int], str]] = {
+    "hour": lambda day, hour: f"{day.isoformat()} {hour:02}",
+    "day": lambda day, _: day.isoformat(),
+    "week": lambda day, _: "{}-W{:02}".format(*day.isocalendar()),
+    "month": lambda day, _: f"{day:%Y-%m}",
 }
 
 
@@ -101,6 +106,7 @@ _OF_EXCHANGE = ("session_id", "session_name", "exchange_id", "started_ns", "clie
 _usage = table("usage", *map(column, (*_OF_EXCHANGE, *_TOKENS)))
 _calls = table("tool_calls", *map(column, ("session_id", "exchange_id", "name", "type", "output", "failed")))
 
+_ended = tables_of["exchanges"]
 _requested = (
     text(REQUESTED)
     .columns(*map(column, ("session_id", "exchange_id", "effort", "tier", "tools")))
@@ -110,9 +116,11 @@ _BY_REQUEST = frozenset({"effort", "tier", "tools"})
 
 _DAY = _usage.c.started_ns.op("/")(literal_column(str(DAY_NS)))
 _SOURCES: Mapping[By, tuple[Any, ...]] = {
+    "hour": (_usage.c.started_ns.op("/")(literal_column(str(HOUR_NS))),),
     "model": (_usage.c.model,),
     "session": (_usage.c.session_id, _usage.c.session_name),
     "client": (_usage.c.client,),
+    "outcome": (_ended.c.status,),
     "effort": (_requested.c.effort,),
     "tier": (_requested.c.tier,),
     "tools": (_requested.c.tools,),
@@ -120,23 +128,26 @@ _SOURCES: Mapping[By, tuple[Any, ...]] = {
 
 
 def sums_by(by: Sequence[By], since_ns: int | None = None, until_ns: int | None = None) -> Select[Any]:
-    """Return the statement for the sums by key, of the exchanges that began in a span; times are grouped by day."""
+    """Return the statement for the sums by key, of the exchanges that began in a span; times are grouped by hour or
+    day.
+    """
     if "tool" in by:
         return _of_tools(by, since_ns, until_ns)
     columns = _columns(by)
     nothing = [literal(None).label(name) for name in _CALLS]
     summed = select(*columns, *nothing, func.count(), *_sums())
     return (
-        summed.select_from(_with_requests(by, _usage, _usage))
+        summed.select_from(_with_keys(by, _usage, _usage))
         .where(*_within(_usage.c.started_ns, since_ns, until_ns))
         .group_by(*columns)
     )
 
 
-def _with_requests(by: Sequence[By], source: Any, rows: Any) -> Any:
-    """Return a source joined with the requests of its rows, if a key is of those."""
-    is_same = and_(rows.c.session_id == _requested.c.session_id, rows.c.exchange_id == _requested.c.exchange_id)
-    return source if _BY_REQUEST.isdisjoint(by) else source.outerjoin(_requested, is_same)
+def _with_keys(by: Sequence[By], source: Any, rows: Any) -> Any:
+    """Return a source joined with the ends and the requests of its rows, if a key is of those."""
+    if "outcome" in by:
+        source = source.outerjoin(_ended, _is_of(_ended, rows))
+    return source if _BY_REQUEST.isdisjoint(by) else source.outerjoin(_requested, _is_of(_requested, rows))
 
 
 def _columns(by: Sequence[By], tool: Any = None) -> list[Any]:
@@ -174,13 +185,17 @@ def together(several: Iterable[Tally], key: tuple[Any, ...] = ()) -> Tally:
 
 
 def _named(by: Sequence[By], tally: Tally) -> Tally:
-    """Replace the numbers of days by the names of days, weeks and months."""
-    names = keys(by)
+    """Replace the numbers of days and hours by the names of hours, days, weeks and months."""
     key = (
-        _DATES[name](_EPOCH + datetime.timedelta(value)) if name in _DATES and value is not None else value
-        for name, value in zip(names, tally.key, strict=True)
+        _date(name, value) if name in _DATES and value is not None else value
+        for name, value in zip(keys(by), tally.key, strict=True)
     )
     return msgspec.structs.replace(tally, key=tuple(key))
+
+
+def _date(name: str, number: int) -> str:
+    day, hour = divmod(number, 24) if name == "hour" else (number, 0)
+    return _DATES[name](_EPOCH + datetime.timedelta(day), hour)
 
 
 def _sum(values: Iterable[int | None]) -> Any:
@@ -207,6 +222,11 @@ def _both(part: Any, whole: Any) -> list[Any]:
     return [func.sum(case((has_both, value))) for value in (part, whole)]
 
 
+def _is_of(one: Any, other: Any) -> Any:
+    """Return the condition that rows of two tables are of one exchange."""
+    return and_(one.c.session_id == other.c.session_id, one.c.exchange_id == other.c.exchange_id)
+
+
 def _within(started_ns: Any, since_ns: int | None, until_ns: int | None) -> list[Any]:
     return [
         *([started_ns >= since_ns] if since_ns is not None else []),
@@ -218,16 +238,15 @@ def _of_tools(by: Sequence[By], since_ns: int | None, until_ns: int | None) -> S
     """Return the statement for the sums by tool: an exchange counts once for each tool that it called."""
     tool = func.coalesce(_calls.c.name, _calls.c.type).label("tool")
     ids = (_calls.c.session_id, _calls.c.exchange_id)
-    began = and_(exchanges.c.session_id == ids[0], exchanges.c.exchange_id == ids[1])
     failed = func.count(case((_calls.c.failed == 1, 1)))
     counts = [
         count.label(name)
         for name, count in zip(_CALLS, (func.count(), func.count(_calls.c.output), failed), strict=True)
     ]
-    called = select(tool, *ids, *counts).join_from(_calls, exchanges, began)
+    called = select(tool, *ids, *counts).join_from(_calls, exchanges, _is_of(exchanges, _calls))
     called = called.where(*_within(exchanges.c.started_ns, since_ns, until_ns)).group_by(tool, *ids)
     once = called.subquery("called")
-    reports = and_(_usage.c.session_id == once.c.session_id, _usage.c.exchange_id == once.c.exchange_id)
     columns = _columns(by, once.c.tool)
     summed = select(*columns, *(func.sum(once.c[name]) for name in _CALLS), func.count(), *_sums())
-    return summed.select_from(_with_requests(by, once.outerjoin(_usage, reports), once)).group_by(*columns)
+    source = _with_keys(by, once.outerjoin(_usage, _is_of(_usage, once)), once)
+    return summed.select_from(source).group_by(*columns)

@@ -25,9 +25,10 @@ from recorder.projections.views import VIEWS
 from recorder.store.location import database_url
 from recorder.store.projector import START
 from recorder.store.query import Query, open_query
-from recorder.store.schema import SEARCH, STALE
+from recorder.store.schema import STALE
 from recorder.store.sqlite.query import SqliteQuery
 from tests import behind
+from tests.behind import SEARCH
 from tests.projected_rows import a_conversation, written
 from tests.serving import PROGRAM, address, run, wait_until
 

@@ -120,6 +120,7 @@ FILTERS = [
     (("-q", "par* meant"), ["weather"]),
     (("-q", "kel*in"), []),
     (("-q", "kelvin", "--model", "o3"), ["live"]),
+    (("-q", "weather Paris?"), ["weather"]),
     (("-q", "kelvin", "--limit", "1"), ["live"]),
     (("--model", "o3", "--client", "codex"), []),
 ]
@@ -141,7 +142,7 @@ def test_nothing_found_says_which_filters(sessions: Callable[..., Ran]) -> None:
     ran = sessions("--model", "nosuch", "--since", "7d", "-q", HOSTILE.replace("\x1b", "AND"))
     assert (ran.code, ran.out) == (3, b"")
     assert ran.err.startswith("Error: No session matches --model 'nosuch' and --since and -q 'AND]52;")
-    assert "-q finds whole words in messages and reasoning of models" in ran.err
+    assert "-q finds whole words in prompts, in messages and reasoning of models" in ran.err
     assert "-q finds" not in sessions("--model", "nosuch").err
     assert sessions("--status", "colourful").code == 2
     assert sessions("--since", "2d", "--until", "3d").code == 2

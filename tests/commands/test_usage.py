@@ -86,6 +86,8 @@ KEYS = [
     ("model", ["gpt-5", "gpt-6"], [3, 1]),
     ("client", ["codex", None], [2, 2]),
     ("tool", ["look", "roll"], [1, 1]),
+    ("hour", ["2026-09-21 14", "2027-01-01 02"], [2, 2]),
+    ("outcome", ["completed", "truncated"], [3, 1]),
 ]
 
 
@@ -104,6 +106,8 @@ def test_tokens_are_summed_by_anything(
         (("model", "month"), [("gpt-5", "2026-09", 2), ("gpt-5", "2027-01", 1), ("gpt-6", "2027-01", 1)]),
         (("tool", "day"), [("look", "2026-09-21", 1), ("roll", "2026-09-21", 1)]),
         (("client", "tool"), [("codex", "look", 1), ("codex", "roll", 1)]),
+        (("outcome", "model"), [("completed", "gpt-5", 2), ("completed", "gpt-6", 1), ("truncated", "gpt-5", 1)]),
+        (("tool", "outcome"), [("look", "completed", 1), ("roll", "completed", 1)]),
         (("week", "week"), None),
     ],
 )

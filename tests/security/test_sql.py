@@ -14,8 +14,8 @@ import pytest
 
 from recorder.errors import RecorderError
 from recorder.store.location import database_url
-from recorder.store.schema import SEARCH
 from recorder.store.sqlite.query import SqliteQuery
+from tests.behind import SEARCH
 from tests.commands.test_query import ENDLESS, WRITES
 from tests.projected_rows import a_conversation, written
 from tests.serving import run_here

@@ -16,9 +16,9 @@ from recorder.errors import NotFoundError, RecorderError, StoreError
 from recorder.ingest.ingester import Ingester
 from recorder.journal.writer import Journal
 from recorder.store.reader import LogReader
-from recorder.store.schema import SEARCH
 from recorder.store.sqlite.backup import back_up, check, contents_of
 from recorder.store.writer import Store
+from tests.behind import SEARCH
 from tests.ingest.test_ingester import Exchange, never
 from tests.log_rows import add, begin, make_end, make_events
 from tests.store.test_purge import record

@@ -52,6 +52,7 @@ from recorder.store.postgres import writer as postgres_writer
 from recorder.store.postgres.ddl import SCHEMA
 from recorder.store.purge.tombstone import Counts
 from recorder.store.schema import DOUBLE, ID, TEXT
+from recorder.store.search import INDEX_NAMES
 from recorder.store.sql import Statement, dialect
 from recorder.store.writer import Store
 from recorder.wire.dialects import by_name
@@ -454,11 +455,16 @@ def test_types_are_those_that_every_engine_has(postgres_database: URL) -> None:
         WHERE table_schema = '{SCHEMA}' AND t.table_type = 'BASE TABLE' AND """
     log = "table_name ~ '^(sessions|exchanges|events|tombstones|ingest_offsets|rebuilds)'"
     assert {type for (type,) in behind.asked(postgres_database, types + log)} == TYPES
-    rest = f"NOT {log} AND table_name <> '{VERSION_TABLE}' AND table_name <> '{schema.SEARCH}'"
+    rest = f"NOT {log} AND table_name <> '{VERSION_TABLE}' AND table_name NOT LIKE 'p\\_search%'"
     assert {type for (type,) in behind.asked(postgres_database, types + rest)} <= TYPES | OF_PROJECTIONS
     # The words of full-text search are the server's own; they are made anew from the projections.
-    search = f"table_name = '{schema.SEARCH}'"
-    assert {type for (type,) in behind.asked(postgres_database, types + search)} == {"UUID", "BIGINT", "TSVECTOR"}
+    search = "table_name LIKE 'p\\_search%'"
+    assert {type for (type,) in behind.asked(postgres_database, types + search)} == {
+        "UUID",
+        "BIGINT",
+        "TEXT",
+        "TSVECTOR",
+    }
 
 
 def test_another_type_is_seen() -> None:
@@ -504,9 +510,9 @@ USED_LATER, DROPPING, CITUS, TIMESCALE = blocks(SCALE, "sql")
 HOUR_NS = 3_600_000_000_000
 FILLED = {
     *("p_anomalies_v1", "p_exchanges_v1", "p_items_v1", "p_parameters_v1", "p_requests_v1", "p_timing_v1"),
-    *("p_usage_v1", schema.SEARCH),
+    *("p_usage_v1", "p_user_texts_v1", "p_search_v1", "p_search_user_texts_v1"),
 }
-PER_SESSION = {*LOG, *(table.name for table in schema.tables_of.values()), "dead_letters", schema.SEARCH}
+PER_SESSION = {*LOG, *(table.name for table in schema.tables_of.values()), "dead_letters", *INDEX_NAMES}
 
 
 def of_this_month(sql: str) -> str:

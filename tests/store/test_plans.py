@@ -20,6 +20,7 @@ from sqlalchemy import URL, event
 
 from recorder.model.events import BODY_KINDS
 from recorder.store.reader import LogReader
+from recorder.store.search import INDEX_NAMES
 from recorder.store.session_list import ListPlace, SessionFilter
 from recorder.store.usage import By
 from recorder.store.writer import Store
@@ -215,6 +216,11 @@ SEEKS = {
     "usage by tool": "p_results_v1_call (session_id=? AND call_key=?",
     "what is open": "events_end (session_id=? AND exchange_id=?)",
 }
+BY_WORDS = [
+    step
+    for table, index in (("p_items_v1", 0), ("p_results_v1", 1), ("p_user_texts_v1", 2))
+    for step in (f"SEARCH {table} USING INTEGER PRIMARY KEY (rowid=?)", f"SCAN {INDEX_NAMES[index]} VIRTUAL TABLE")
+]
 
 
 def steps_in_file(file: Path, question: str) -> list[str]:
@@ -230,6 +236,12 @@ def steps_in_file(file: Path, question: str) -> list[str]:
 def test_a_question_seeks_by_its_index(file: Path, question: str) -> None:
     steps = steps_in_file(file, question)
     assert any(SEEKS[question] in step for step in steps), steps
+
+
+def test_sessions_with_words_are_found_by_the_indexes_and_no_text_is_read(file: Path) -> None:
+    steps = steps_in_file(file, "sessions with words")
+    assert [step for step in BY_WORDS if not any(each.startswith(step) for each in steps)] == []
+    assert [step for step in steps if step.startswith(("SCAN p_items", "SCAN p_results", "SCAN p_user"))] == []
 
 
 def test_a_list_of_sessions_sums_up_those_that_it_shows_and_no_others(file: Path) -> None:

@@ -21,6 +21,7 @@ from recorder.projections.fold import Folding
 from recorder.store import projector
 from recorder.store.rebuild import rebuild
 from recorder.store.schema import REBUILD_IS_DUE
+from recorder.store.search import INDEX_NAMES
 from recorder.store.writer import Store
 from recorder.wire.sse import FRAME_LIMIT
 from tests import behind
@@ -70,15 +71,16 @@ def ask(store: Store, sql: str) -> list[Any]:
 
 
 EMPTIED = {
-    "sqlite": "INSERT INTO p_search_v1 (p_search_v1) VALUES ('delete-all')",
-    "postgresql": "DELETE FROM p_search_v1",
+    "sqlite": "INSERT INTO {0} ({0}) VALUES ('delete-all')",
+    "postgresql": "DELETE FROM {0}",
 }
 
 
 def rebuilt(store: Store) -> dict[str, list[Any]]:
     """The projections after all of them were thrown away and made anew."""
     with behind.connected(store.url) as connection:
-        connection.execute(EMPTIED[store.engine])
+        for name in INDEX_NAMES:
+            connection.execute(EMPTIED[store.engine].format(name))
         for table in PROJECTED:
             connection.execute(f"DELETE FROM {table}")
     assert rebuild(store, lambda done, total: None).put_aside == []
@@ -133,8 +135,54 @@ def test_words_of_messages_reasoning_and_arguments_are_found(store: Store) -> No
         ["reasoning"],
         ["tool_call"],
     )
-    if store.engine == "sqlite":  # raises if index and rows are not the same
-        behind.asked(store.url, "INSERT INTO p_search_v1 (p_search_v1, rank) VALUES ('integrity-check', 1)")
+    behind.check_search(store.url)
+
+
+def prompted(text: str, *results: tuple[str, str]) -> bytes:
+    """A request of a person's turn, after results of calls."""
+    items = [{"type": "function_call_output", "call_id": call, "output": output} for call, output in results]
+    return json.dumps({"model": "gpt-5", "input": [*items, {"role": "user", "content": text}]}).encode()
+
+
+@pytest.mark.parametrize("order", list(itertools.permutations(range(3))))
+def test_a_text_of_a_user_and_a_result_are_indexed_once_in_whatever_order_they_are_told(
+    store: Store, order: tuple[int, ...]
+) -> None:
+    request = prompted("Where is Waldo?", ("call_1", "behind the lighthouse"))
+    told = [captured(BODY, exchange=begun(store, number), request=request) for number in (1, 2, 3)]
+    for index in order:
+        write(store, *told[index])
+        assert (found(store, "waldo"), found(store, "lighthouse")) == (["user"], ["result"])
+        behind.check_search(store.url)
+    first = told[0][0]
+    assert ask(store, "SELECT exchange_id, text FROM p_user_texts_v1") == [(first.exchange_id, "Where is Waldo?")]
+    for index in order:  # an exchange that is projected again takes nothing from the index
+        with store.transaction():
+            store.projector.project(told[index][0].session_id, told[index][0].exchange_id)
+        behind.check_search(store.url)
+    assert (found(store, "waldo"), found(store, "lighthouse")) == (["user"], ["result"])
+
+
+def test_a_request_that_goes_on_with_a_turn_has_no_text_of_a_user(store: Store) -> None:
+    recorded(store, 1, request=prompted("Where is Waldo?"))
+    history = [{"role": "user", "content": "Look for Waldo"}, json.loads(returned("call_1", "nowhere"))["input"][0]]
+    recorded(store, 2, request=json.dumps({"model": "gpt-5", "input": history}).encode())
+    assert ask(store, "SELECT text FROM p_user_texts_v1") == [("Where is Waldo?",)]
+
+
+def test_an_index_that_a_migration_left_empty_is_filled_by_a_rebuild(store: Store) -> None:
+    exchange = recorded(store, 1, request=prompted("Where is Waldo?", ("call_1", "behind the lighthouse")))
+    with behind.connected(store.url) as connection:
+        for name in INDEX_NAMES[1:]:
+            connection.execute(EMPTIED[store.engine].format(name))
+    with store.transaction():
+        store.projector.set_place(projector.START)
+    rebuild(store, lambda done, total: None)
+    behind.check_search(store.url)
+    assert (found(store, "waldo"), found(store, "lighthouse")) == (["user"], ["result"])
+    with store.transaction():
+        store.projector.project(exchange.session_id, exchange.exchange_id)
+    behind.check_search(store.url)
 
 
 @pytest.mark.parametrize("order", list(itertools.permutations(range(3))))
@@ -259,6 +307,7 @@ def test_a_rebuild_gives_the_same_bytes(store: Store) -> None:
     as_it_came = projections(store.url)
     assert rebuilt(store) == as_it_came
     assert found(store, "wörld") == ["message"] * 5
+    behind.check_search(store.url)
 
 
 def test_a_rebuild_that_is_interrupted_goes_on_where_it_was(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -29,7 +29,7 @@ from recorder.store.purge.tombstone import Counts
 from recorder.store.purge.vacuum import sweep
 from recorder.store.reader import LogReader
 from recorder.store.retention import RetentionPolicy, SessionSize, expired
-from recorder.store.schema import SEARCH
+from recorder.store.search import INDEX_NAMES
 from recorder.store.writer import Store
 from tests import behind
 from tests.ingest.test_ingester import Exchange, body, never, query
@@ -86,7 +86,9 @@ def said(name: str, words: int = 30) -> list[bytes]:
 
 def asked(journal: Journal, name: str) -> Exchange:
     """An exchange of the session of that name, begun."""
-    question = json.dumps({"model": canary(name), "input": canary(name)}).encode()
+    result = {"type": "function_call_output", "call_id": "call_1", "output": canary(name)}
+    words = [result, {"role": "user", "content": canary(name)}]
+    question = json.dumps({"model": canary(name), "input": words}).encode()
     return Exchange(journal, question, session=canary(name), session_source="path")
 
 
@@ -215,16 +217,16 @@ def test_the_index_still_goes_with_its_items_when_the_file_is_new(file: Store, j
     Ingester(file, journal.directory, never).drain()
     purged(file, NAMES[1])
     assert sweep(path)
-    with closing(sqlite3.connect(path)) as connection:
-        connection.execute(f"INSERT INTO {SEARCH} ({SEARCH}, rank) VALUES ('integrity-check', 1)")
+    behind.check_search(path)
     assert [bool(found(path, name)) for name in NAMES[:4]] == [True, False, True, True]
 
 
-def test_a_damaged_index_is_no_obstacle(file: Store, journal: Journal, path: Path) -> None:
+@pytest.mark.parametrize("name", INDEX_NAMES)
+def test_a_damaged_index_is_no_obstacle(file: Store, journal: Journal, path: Path, name: str) -> None:
     record(journal, "a", "b")
     Ingester(file, journal.directory, never).drain()
     with closing(sqlite3.connect(path)) as connection, connection:
-        connection.execute(f"UPDATE {SEARCH}_data SET block = x'00'")
+        connection.execute(f"UPDATE {name}_data SET block = x'00'")
     purged(file, "a")
     assert sweep(path)
     assert (found(path, "a"), bool(found(path, "b"))) == (0, True)
@@ -474,7 +476,7 @@ def test_a_recorder_goes_on_while_the_file_is_written_anew(file: Store, path: Pa
     assert all(body(path, exchange.id) == exchange.received for exchange in made)
     with closing(sqlite3.connect(path)) as connection:
         assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
-        connection.execute(f"INSERT INTO {SEARCH} ({SEARCH}, rank) VALUES ('integrity-check', 1)")
+    behind.check_search(path)
 
 
 async def test_who_asks_for_it_is_told_when_and_why(store: Store) -> None:

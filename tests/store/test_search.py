@@ -11,8 +11,8 @@ import pytest
 from sqlalchemy import URL
 
 from recorder.projections.item import ItemRow
-from recorder.store.schema import SEARCH, tables_of
-from tests.behind import matching
+from recorder.store.schema import tables_of
+from tests.behind import SEARCH, matching
 from tests.projected_rows import an_exchange, put, reindex, row, written
 
 ITEMS = tables_of["items"].name

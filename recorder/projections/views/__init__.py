@@ -17,7 +17,9 @@ Rules of this file:
 from __future__ import annotations
 
 from recorder.projections import TABLES
+from recorder.projections.views.cache import CACHE_VIEWS
 from recorder.projections.views.cost import COSTS
+from recorder.projections.views.latency import LATENCY
 from recorder.projections.views.parts import (
     BY_DAY,
     ENDED,
@@ -39,7 +41,7 @@ from recorder.projections.views.parts import (
     same_exchange,
     total,
 )
-from recorder.projections.views.requests import REASONING_BY_EFFORT, REQUESTS
+from recorder.projections.views.requests import REASONING_BY_EFFORT, REQUESTS, RETRIES
 from recorder.projections.views.view import Either, View, written
 
 __all__ = ["VIEWS", "View", "written"]
@@ -219,6 +221,7 @@ FROM session_summary ORDER BY total_tokens DESC LIMIT 10;""",
         "SELECT model, exchanges, total_tokens, round(100 * cached_share) AS cached_percent FROM usage_by_model;",
     ),
     REASONING_BY_EFFORT,
+    RETRIES,
     View(
         "latency",
         "The times of an exchange since it began, and how evenly it was served.",
@@ -237,6 +240,7 @@ JOIN {TABLES["timing"]} AS t ON {same_exchange("t", "x")}
         """SELECT model, count(*) AS exchanges, avg(ttft_ns) / 1e9 AS ttft_s, max(longest_silence_ns) / 1e9 AS silence_s
 FROM latency WHERE origin = 'live' AND ttft_ns IS NOT NULL GROUP BY model;""",
     ),
+    *LATENCY,
     View(
         "event_gaps",
         "An SSE event, or a message over WebSocket, and the silence before it, for all exchanges, open ones included.",
@@ -292,4 +296,5 @@ FROM latency WHERE origin = 'live' AND ttft_ns IS NOT NULL GROUP BY model;""",
 FROM event_payloads GROUP BY type ORDER BY events DESC;""",
     ),
     COSTS,
+    *CACHE_VIEWS,
 )

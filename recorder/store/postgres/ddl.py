@@ -15,12 +15,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from sqlalchemy import Select, column, false, func, literal_column, select, table
+from sqlalchemy import CompoundSelect, Select, column, false, func, literal_column, select, table, union_all
 
-from recorder.projections import TABLES
 from recorder.projections.views import VIEWS
 from recorder.store.engine import READER_ROLE, WRITER_ROLE
-from recorder.store.search import OF_EXCHANGE, OF_SESSION, SEARCH, SearchIndex
+from recorder.store.search import INDEX_NAMES, INDEXES, OF_EXCHANGE, OF_SESSION, Indexed, SearchIndex, SearchStatements
 
 SCHEMA = "recorder"
 WRITER, READER = WRITER_ROLE, READER_ROLE
@@ -69,24 +68,36 @@ EXCEPTION WHEN others THEN
     RETURN encode(data, 'escape');
 END $$
 """
-SEARCH_TABLE = f"""
-CREATE TABLE {SEARCH} (
-    session_id UUID NOT NULL,
-    exchange_id UUID NOT NULL,
-    item BIGINT NOT NULL,
+_TYPES = {"session_id": "UUID", "exchange_id": "UUID", "item": "BIGINT"}  # of columns of keys; the others are text
+
+
+def _search_table(index: Indexed) -> str:
+    """Return the statement for the table of an index: the key of each row, and its words."""
+    key = index.projection.key
+    columns = ",\n    ".join(f"{name} {_TYPES.get(name, 'TEXT')} NOT NULL" for name in key)
+    return f"""
+CREATE TABLE {index.name} (
+    {columns},
     words TSVECTOR NOT NULL,
-    PRIMARY KEY (session_id, exchange_id, item)
+    PRIMARY KEY ({", ".join(key)})
 )
 """
+
+
+SEARCH_TABLES = tuple(map(_search_table, INDEXES))
+SEARCH_INDEXES = tuple(f"CREATE INDEX {name}_words ON {name} USING gin (words)" for name in INDEX_NAMES)
 # A tsvector holds 1 MB of words and places; most of what is longer is output of tools, not words to be looked for.
-WORDS = "to_tsvector('simple', left(concat_ws(' ', text, refusal, summary_text, arguments), 200000))"
-SEARCH_INDEX = f"CREATE INDEX {SEARCH}_words ON {SEARCH} USING gin (words)"
+WORDS = "to_tsvector('simple', left(concat_ws(' ', {0}), 200000))".format
 
 _PLAIN: Any = literal_column("'simple'::regconfig")  # words as they are written, in any language
 
 
-def _sessions(words: str) -> Select[*tuple[Any, ...]]:
-    found = table(SEARCH, column("session_id"), column("words"))
+def _sessions(words: str) -> CompoundSelect[*tuple[Any, ...]]:
+    return union_all(*(_sessions_of(name, words) for name in INDEX_NAMES))
+
+
+def _sessions_of(name: str, words: str) -> Select[*tuple[Any, ...]]:
+    found = table(name, column("session_id"), column("words"))
     matching: list[Any] = [found.c.words.op("@@")(_query(word)) for word in words.replace("\0", " ").split()]
     return select(found.c.session_id).where(*matching or [false()])
 
@@ -98,15 +109,19 @@ def _query(word: str) -> Any:
     return func.phraseto_tsquery(_PLAIN, word)
 
 
-_ADD = f"INSERT INTO {SEARCH} SELECT session_id, exchange_id, item, {WORDS} FROM {TABLES['items']}"
+def _statements(index: Indexed) -> SearchStatements:
+    name, key = index.name, index.projection.key
+    add = f"INSERT INTO {name} SELECT {', '.join(key)}, {WORDS(index.columns)} FROM {index.projection.table} AS t"
+    is_same = " AND ".join(f"s.{column} = t.{column}" for column in key)
+    return SearchStatements(
+        add=f"{add} WHERE {OF_EXCHANGE} AND NOT EXISTS (SELECT 1 FROM {name} AS s WHERE {is_same})",
+        remove=f"DELETE FROM {name} AS s USING {index.projection.table} AS t WHERE {OF_EXCHANGE} AND {is_same}",
+        remove_session=f"DELETE FROM {name} AS t WHERE {OF_SESSION}",
+        rebuild=[f"DELETE FROM {name}", add],
+    )
 
-INDEX = SearchIndex(
-    add=f"{_ADD} WHERE {OF_EXCHANGE}",
-    remove=f"DELETE FROM {SEARCH} WHERE {OF_EXCHANGE}",
-    remove_session=f"DELETE FROM {SEARCH} WHERE {OF_SESSION}",
-    rebuild=[f"DELETE FROM {SEARCH}", _ADD],
-    sessions=_sessions,
-)
+
+INDEX = SearchIndex([_statements(index) for index in INDEXES], _sessions)
 
 MAY_DELETE = " UNION ALL ".join(f"SELECT has_table_privilege('{SCHEMA}.{name}', 'DELETE')" for name in PARTITIONED)
 READ_TABLES = f"SELECT tablename FROM pg_tables WHERE schemaname = '{SCHEMA}'"
@@ -116,8 +131,8 @@ STATEMENTS = (
     FIRST_ID,
     ADD_PARTITIONS,
     RECORDER_TEXT,
-    SEARCH_TABLE,
-    SEARCH_INDEX,
+    *SEARCH_TABLES,
+    *SEARCH_INDEXES,
     *(view.statement("postgresql") for view in VIEWS),
     "REVOKE ALL ON FUNCTION add_partitions(integer) FROM public",
 )

@@ -18,16 +18,20 @@ from recorder.store.location import database_name
 from recorder.store.postgres.connection import ENGINE, open_reader, rows, run, translated
 from recorder.store.postgres.ddl import SCHEMA
 from recorder.store.postgres.migrate import open_log
-from recorder.store.search import SEARCH
+from recorder.store.search import INDEX_NAMES
 from recorder.store.sql import Statement
 
 _BEGIN = b"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"  # temporary tables may be written all the same
 
-_NO_SEARCH = (
-    f"CREATE TEMP VIEW {SEARCH} AS SELECT * FROM {SCHEMA}.{SEARCH}",
-    f"CREATE RULE no_words AS ON INSERT TO pg_temp.{SEARCH} DO INSTEAD NOTHING",
-    f"CREATE RULE no_loss AS ON DELETE TO pg_temp.{SEARCH} DO INSTEAD NOTHING",
-)
+_NO_SEARCH = [
+    statement
+    for name in INDEX_NAMES
+    for statement in (
+        f"CREATE TEMP VIEW {name} AS SELECT * FROM {SCHEMA}.{name}",
+        f"CREATE RULE no_words AS ON INSERT TO pg_temp.{name} DO INSTEAD NOTHING",
+        f"CREATE RULE no_loss AS ON DELETE TO pg_temp.{name} DO INSTEAD NOTHING",
+    )
+]
 
 
 @contextmanager
@@ -41,7 +45,7 @@ def verify_connection(url: URL) -> Iterator[PostgresVerifyConnection]:
 def scratch_connection(url: URL, tables: Sequence[Table]) -> Iterator[PostgresVerifyConnection]:
     """Open a log, which is the schema `recorder`, with scratch tables in the schema `pg_temp`.
 
-    What is written to the full-text index is dropped.
+    What is written to the full-text indexes is dropped.
     """
     with open_reader(url, {"search_path": f"pg_temp, {SCHEMA}"}) as connection:
         try:

@@ -32,6 +32,7 @@ from recorder.store.schema import (
     tables_of,
     tombstones,
 )
+from recorder.store.search import INDEXES, of_each
 from recorder.store.sql import ENDED_EXCHANGES, Contains, Statement, constant
 from recorder.store.writer import Store
 
@@ -52,7 +53,7 @@ _LAST_HASH = Statement(
     "ORDER BY session_id DESC, exchange_id DESC, pos DESC LIMIT 1"
 )
 _BURY = Statement(insert(tombstones))
-_UNINDEX = Statement(lambda engine: engine.search().remove_session)
+_UNINDEX = of_each("remove_session")
 _DELETES = [
     Statement(delete(table).where(table.c.session_id == bindparam("session_id")))
     for table in (*tables_of.values(), dead_letters, events, exchanges, sessions)
@@ -129,14 +130,16 @@ def bury(store: Store, tombstone: Tombstone) -> bool:
 
 
 def _unindex(store: Store, key: Mapping[str, str]) -> None:
-    """Remove the words of a session from the full-text index. A damaged index is rebuilt without them."""
+    """Remove the words of a session from the full-text indexes. Damaged ones are rebuilt without them."""
     try:
         with store.attempt():
-            store.run(_UNINDEX, key)
+            for statement in _UNINDEX:
+                store.run(statement, key)
     except (StoreBusyError, StoreLostError):
         raise
     except StoreError:
-        store.run(_DELETES[list(tables_of).index("items")], key)
+        for index in INDEXES:
+            store.run(_DELETES[list(tables_of).index(index.projection.name)], key)
         store.projector.reindex()
 
 

@@ -2,7 +2,8 @@
 
 Rules of this file:
 
-* The index is an FTS5 table without a content of its own, over the rowids of the items.
+* A full-text index is an FTS5 table without a content of its own, over the rowids of a projection. It has a row if its
+  table of sizes has one: FTS5 itself would take a row twice, and forget words that it never had.
 * The triggers prove the rules of the writer: rows are added to the log, in order, and nothing else. A tombstone is the
   permit to delete its session, and nothing of that session is taken any more.
 """
@@ -12,48 +13,59 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import Select, Table, literal_column, select, table
+from sqlalchemy import CompoundSelect, Select, Table, literal_column, select, table, union_all
 
 from recorder.model.shared_body import SHARED
 from recorder.store.schema import tables_of
-from recorder.store.search import OF_EXCHANGE, OF_SESSION, SEARCH, SEARCHED, SearchIndex
+from recorder.store.search import INDEXES, OF_EXCHANGE, OF_SESSION, Indexed, SearchIndex, SearchStatements
 
 WRITTEN = ("type", "raw")  # the columns of a row that may differ from its event
 
-_ITEMS = tables_of["items"]
-
-SEARCH_TABLE = (
-    f"CREATE VIRTUAL TABLE {SEARCH} USING fts5({SEARCHED}, content='{_ITEMS.name}', "
+SEARCH_TABLES = [
+    f"CREATE VIRTUAL TABLE {name} USING fts5({columns}, content='{projection.table}', "
     "content_rowid='rowid', tokenize='unicode61 remove_diacritics 2')"
-)
+    for name, projection, columns in INDEXES
+]
 
 
-def _sessions(words: str) -> Select[*tuple[Any, ...]]:
-    found: Any = select(literal_column("rowid")).select_from(table(SEARCH)).where(_matches(words))
-    return select(_ITEMS.c.session_id).where(literal_column(f"{_ITEMS.name}.rowid").in_(found))
+def _sessions(words: str) -> CompoundSelect[*tuple[Any, ...]]:
+    return union_all(*(_sessions_of(index, words) for index in INDEXES))
 
 
-def _matches(words: str) -> Any:
-    """Return the condition of a search. Words are quoted, so no operator counts; a star at the end is not."""
-    quoted = " ".join(map(_quoted, words.replace("\0", " ").split()))
-    return literal_column(SEARCH).op("MATCH")(quoted or '""')
+def _sessions_of(index: Indexed, words: str) -> Select[*tuple[Any, ...]]:
+    matches = literal_column(index.name).op("MATCH")(_quoted(words))
+    found: Any = select(literal_column("rowid")).select_from(table(index.name)).where(matches)
+    rows = tables_of[index.projection.name]
+    return select(rows.c.session_id).where(literal_column(f"{rows.name}.rowid").in_(found))
 
 
-def _quoted(word: str) -> str:
+def _quoted(words: str) -> str:
+    """Return the text of a search. Words are quoted, so no operator counts; a star at the end is not."""
+    return " ".join(map(_quoted_word, words.replace("\0", " ").split())) or '""'
+
+
+def _quoted_word(word: str) -> str:
     quoted = word.replace('"', '""')
     return f'"{quoted.removesuffix("*")}"*' if len(quoted) > 1 and quoted.endswith("*") else f'"{quoted}"'
 
 
-# The index is given the words to forget.
-_REMOVE = f"INSERT INTO {SEARCH} ({SEARCH}, rowid, {SEARCHED}) SELECT 'delete', rowid, {SEARCHED} FROM {_ITEMS.name}"
+def _statements(index: Indexed) -> SearchStatements:
+    name, columns = index.name, index.columns
+    is_in = f"EXISTS (SELECT 1 FROM {name}_docsize AS d WHERE d.id = t.rowid)"
+    remove = (  # the index is given the words to forget
+        f"INSERT INTO {name} ({name}, rowid, {columns}) "
+        f"SELECT 'delete', t.rowid, {columns} FROM {index.projection.table} AS t WHERE {is_in}"
+    )
+    return SearchStatements(
+        add=f"INSERT INTO {name} (rowid, {columns}) SELECT t.rowid, {columns} FROM {index.projection.table} AS t "
+        f"WHERE {OF_EXCHANGE} AND NOT {is_in}",
+        remove=f"{remove} AND {OF_EXCHANGE}",
+        remove_session=f"{remove} AND {OF_SESSION}",
+        rebuild=[f"INSERT INTO {name} ({name}) VALUES ('rebuild')"],
+    )
 
-INDEX = SearchIndex(
-    add=f"INSERT INTO {SEARCH} (rowid, {SEARCHED}) SELECT rowid, {SEARCHED} FROM {_ITEMS.name} WHERE {OF_EXCHANGE}",
-    remove=f"{_REMOVE} WHERE {OF_EXCHANGE}",
-    remove_session=f"{_REMOVE} WHERE {OF_SESSION}",
-    rebuild=[f"INSERT INTO {SEARCH} ({SEARCH}) VALUES ('rebuild')"],
-    sessions=_sessions,
-)
+
+INDEX = SearchIndex([_statements(index) for index in INDEXES], _sessions)
 
 
 def triggers(log: Sequence[Table], events: Table, tombstones: Table) -> list[str]:

@@ -144,9 +144,9 @@ class SqliteEngine(Engine):
     def schema_statements(self) -> Sequence[str]:
         from recorder.projections.views import VIEWS
         from recorder.store.schema import LOG, events, tombstones
-        from recorder.store.sqlite.ddl import SEARCH_TABLE, triggers
+        from recorder.store.sqlite.ddl import SEARCH_TABLES, triggers
 
-        return (SEARCH_TABLE, *(view.statement(self.name) for view in VIEWS), *triggers(LOG, events, tombstones))
+        return (*SEARCH_TABLES, *(view.statement(self.name) for view in VIEWS), *triggers(LOG, events, tombstones))
 
     def sweep(self, url: URL, *, vacuum: bool, busy_timeout_s: float) -> bool:
         from recorder.store.sqlite.writer import sweep

@@ -17,18 +17,24 @@ from sqlalchemy.schema import CreateTable
 
 from recorder.errors import StoreError
 from recorder.store.engine import BUSY_TIMEOUT_S
-from recorder.store.schema import SEARCH
+from recorder.store.search import INDEXES, Indexed
 from recorder.store.sql import Statement
 from recorder.store.sqlite.connection import Recipe, apply, file_uri, translated
 from recorder.store.sqlite.migrate import open_log
 
 SCRATCH: Recipe = {"trusted_schema": 0, "cell_size_check": 1}
 
-_NO_SEARCH = (
-    f"CREATE TEMP VIEW {SEARCH} AS SELECT 0 AS rowid, '' AS {SEARCH}, '' AS text, '' AS refusal, '' AS summary_text, "
-    "'' AS arguments",
-    f"CREATE TEMP TRIGGER no_search INSTEAD OF INSERT ON {SEARCH} BEGIN SELECT 1; END",
-)
+
+def _no_search(index: Indexed) -> tuple[str, str]:
+    """Return the statements for a view in the place of an index, which takes its rows and keeps none."""
+    columns = ", ".join(f"'' AS {name}" for name in (index.name, *index.columns.split(", ")))
+    return (
+        f"CREATE TEMP VIEW {index.name} AS SELECT 0 AS rowid, {columns}",
+        f"CREATE TEMP TRIGGER {index.name}_insert INSTEAD OF INSERT ON {index.name} BEGIN SELECT 1; END",
+    )
+
+
+_NO_SEARCH = [statement for index in INDEXES for statement in _no_search(index)]
 
 
 @contextmanager
@@ -42,7 +48,7 @@ def verify_connection(path: Path) -> Iterator[SqliteVerifyConnection]:
 def scratch_connection(path: Path, tables: Sequence[Table]) -> Iterator[SqliteVerifyConnection]:
     """Open a scratch database, whose tables are in the schema `main`, with the log attached as the schema `log`.
 
-    What is written to the full-text index is dropped.
+    What is written to the full-text indexes is dropped.
     """
     with translated(path):
         connection = sqlite3.connect("", uri=True, isolation_level=None, timeout=BUSY_TIMEOUT_S)

@@ -21,7 +21,8 @@ from sqlalchemy import Connection, Table
 from sqlalchemy.dialects.postgresql import insert
 
 from recorder.errors import StoreError, StoreLostError
-from recorder.store.schema import LOG, SEARCH, tables_of
+from recorder.store.schema import LOG
+from recorder.store.search import INDEX_NAMES, INDEXES, Indexed
 from recorder.store.sql import Statement, dialect
 from recorder.store.sqlite.connection import WRITER, apply, translated, write_lock, writer_engine
 
@@ -36,7 +37,6 @@ def _insert(table: Table) -> str:
 
 
 _INSERTS = {table.name: _insert(table) for table in LOG}
-_ITEMS = tables_of["items"].name
 
 
 class SqliteWriter:
@@ -144,14 +144,15 @@ def _file_at(path: Path) -> tuple[int, int] | None:
 
 
 def sweep(path: Path, vacuum: bool, busy_timeout_s: float) -> bool:
-    """Take what was deleted out of the full-text index, the file (with `vacuum`) and its WAL, under the write lock.
+    """Take what was deleted out of the full-text indexes, the file (with `vacuum`) and its WAL, under the write lock.
 
     Return whether no reader was in the way of emptying the WAL.
     """
     with write_lock(path, busy_timeout_s), translated(path):
         with closing(sqlite3.connect(path, isolation_level=None)) as connection:
             apply(connection, {**WRITER, "busy_timeout": round(busy_timeout_s * 1000)})
-            connection.execute(f"INSERT INTO {SEARCH} ({SEARCH}) VALUES ('optimize')")
+            for name in INDEX_NAMES:
+                connection.execute(f"INSERT INTO {name} ({name}) VALUES ('optimize')")
             if vacuum:
                 _write_anew(connection)
             [(is_busy, _, _)] = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
@@ -159,9 +160,13 @@ def sweep(path: Path, vacuum: bool, busy_timeout_s: float) -> bool:
 
 
 def _write_anew(connection: sqlite3.Connection) -> None:
-    """Write the file anew. SQLite keeps the rowids that the full-text index goes by, but does not promise to."""
-    rowids = f"SELECT count(*), max(rowid) FROM {_ITEMS}"
-    before = connection.execute(rowids).fetchone()
+    """Write the file anew. SQLite keeps the rowids that the full-text indexes go by, but does not promise to."""
+    before = [_rowids(connection, index) for index in INDEXES]
     connection.execute("VACUUM")
-    if connection.execute(rowids).fetchone() != before:
-        connection.execute(f"INSERT INTO {SEARCH} ({SEARCH}) VALUES ('rebuild')")
+    for index, rowids in zip(INDEXES, before, strict=True):
+        if _rowids(connection, index) != rowids:
+            connection.execute(f"INSERT INTO {index.name} ({index.name}) VALUES ('rebuild')")
+
+
+def _rowids(connection: sqlite3.Connection, index: Indexed) -> Any:
+    return connection.execute(f"SELECT count(*), max(rowid) FROM {index.projection.table}").fetchone()

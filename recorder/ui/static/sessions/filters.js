@@ -43,7 +43,7 @@ export class Filters {
         type: "search",
         name: "q",
         "data-search": true,
-        placeholder: "words in messages, reasoning, arguments",
+        placeholder: "words in prompts, answers, tool calls and results",
         autocomplete: "off",
         spellcheck: "false",
       })

@@ -1,0 +1,59 @@
+"""Texts of users, each once in a session: from the first request that ends with it.
+
+A request that is sent again repeats its text, and so does a user. As of results of tools (`results`), the store keeps
+the earliest row of each: in whatever order exchanges are folded, the rows are the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from hashlib import sha256
+
+import msgspec
+
+from recorder.model.events import Event, Exchange
+from recorder.model.facts import Fact, Placed, RequestFacts
+from recorder.model.text import storable
+from recorder.projections.projection import Handler, Projection, Witness
+
+DIGEST_LENGTH = 32  # hex digits: no two texts of a session have the same 128 bits
+
+
+class UserTextRow(msgspec.Struct, frozen=True):
+    """A text of a user, at the beginning of a turn. Requests that clients make on their own have none."""
+
+    session_id: str
+    digest: str  # of the text
+    exchange_id: str  # whose request
+    started_ns: int  # wall time of that request
+    text: str
+
+
+class _UserTexts:
+    def __init__(self, exchange: Exchange, _: Witness) -> None:
+        self._exchange = exchange
+        self._request, self._placed = RequestFacts(), Placed()
+
+    def handlers(self) -> Mapping[type[Fact], Handler]:
+        return {RequestFacts: self._on_request, Placed: self._on_placed}
+
+    def _on_request(self, fact: RequestFacts, event: Event) -> None:
+        self._request = fact
+
+    def _on_placed(self, fact: Placed, event: Event) -> None:
+        self._placed = fact
+
+    def rows(self) -> Iterable[UserTextRow]:
+        text, exchange = storable(self._request.text), self._exchange
+        if not text or not self._request.is_turn or self._placed.purpose not in (None, "turn"):
+            return
+        yield UserTextRow(
+            session_id=exchange.session_id,
+            digest=sha256(text.encode()).hexdigest()[:DIGEST_LENGTH],
+            exchange_id=exchange.exchange_id,
+            started_ns=exchange.started_ns,
+            text=text,
+        )
+
+
+PROJECTION = Projection("user_texts", 1, UserTextRow, ("session_id", "digest"), _UserTexts)
