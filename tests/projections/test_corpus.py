@@ -308,4 +308,6 @@ def test_anomalies_of_unedited_recordings_are_real_ones(file: str) -> None:
 def test_every_row_can_be_stored(file: str) -> None:
     for told in rows(file).values():
         for row in told:
-            assert all(value is None or isinstance(value, str | int | float) for value in msgspec.structs.astuple(row))
+            assert all(
+                value is None or isinstance(value, str | int | float | bytes) for value in msgspec.structs.astuple(row)
+            )
