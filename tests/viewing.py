@@ -65,7 +65,9 @@ SAMPLE = (
     "openai-responses/vercel-ai__openai.responses.openai-reasoning-encrypted-content.1.sse",
     "openai-responses/pydantic-ai__test_openai_responses.test_openai_include_raw_annotations_streaming.1.sse",
 )
-"""Streams of the corpus, of each API, small ones: the quick tests look at them."""
+"""Streams of the corpus, of each API, small ones."""
+OF_EACH_API = tuple({each.partition("/")[0]: each for each in reversed(SAMPLE)}.values())
+"""One of them for each API: the quick tests in a browser look at these."""
 
 LONG = 1_200  # events of the response in `long`: several segments of a track
 
