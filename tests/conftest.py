@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import gc
 import os
 import random
@@ -82,11 +83,21 @@ class Demo(NamedTuple):
 
 @pytest.fixture(scope="session")
 def demo(tmp_path_factory: pytest.TempPathFactory) -> Demo:
-    """The demo, once for all tests. Its database is not to be written: `demo_db` is a copy."""
-    path = tmp_path_factory.mktemp("demo") / "a demo.db"
-    ran = run(path, "demo", "--db", path)
-    assert ran.code == 0
-    return Demo(path, ran.err)
+    """The demo, once for all tests, those in other processes of xdist included: it takes ten seconds.
+
+    Its database is not to be written: `demo_db` is a copy.
+    """
+    root = tmp_path_factory.getbasetemp()
+    folder = (root.parent if "PYTEST_XDIST_WORKER" in os.environ else root) / "demo"
+    path, said = folder / "a demo.db", folder / "said"
+    folder.mkdir(exist_ok=True)
+    with (folder / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not said.exists():
+            ran = run(path, "demo", "--db", path)
+            assert ran.code == 0
+            said.write_text(ran.err)
+    return Demo(path, said.read_text())
 
 
 @pytest.fixture(scope="session")
