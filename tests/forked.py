@@ -14,7 +14,7 @@ import signal
 import sys
 import tempfile
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from multiprocessing.connection import wait
 from pathlib import Path
 from typing import NamedTuple
@@ -28,6 +28,10 @@ TIMEOUT_S = 60.0
 
 _LOCK = threading.Lock()
 """Of what reads exit codes: a start reads those of all other processes, and two that read one code give 255 to one."""
+
+
+Main = Callable[[list[str]], object]
+"""What a program does with its arguments; a function at the top of its module."""
 
 
 class Ended(NamedTuple):
@@ -50,12 +54,13 @@ class Process:
         *,
         leads: bool = False,
         umask: int = -1,
+        main: Main = preloaded.main,
     ) -> None:
         """Start `recorder` with these arguments; `streams` are the paths of the files that get stdout and stderr.
 
-        With `leads` it has a session of its own, as with `start_new_session`.
+        With `leads` it has a session of its own, as with `start_new_session`. `main` is that of another program.
         """
-        how = ([*map(str, arguments)], dict(environment), str(cwd), streams, leads, umask)
+        how = (main, [*map(str, arguments)], dict(environment), str(cwd), streams, leads, umask)
         self._process = _PROCESSES.Process(target=_run, args=how)
         with _LOCK:
             self._process.start()
@@ -91,13 +96,19 @@ class Process:
         self.send_signal(signal.SIGKILL)
 
 
-def command(arguments: Sequence[object], environment: Mapping[str, str], cwd: Path, stdout: str | None = None) -> Ended:
+def command(
+    arguments: Sequence[object],
+    environment: Mapping[str, str],
+    cwd: Path,
+    stdout: str | None = None,
+    main: Main = preloaded.main,
+) -> Ended:
     """`recorder` with these arguments, to its end; its stdout may be the file of that path. A signal is -number."""
     with tempfile.TemporaryDirectory() as folder:
         out, err = (Path(folder) / name for name in ("out", "err"))
         for path in (out, err):
             path.touch()
-        process = Process(arguments, environment, cwd, (stdout or str(out), str(err)))
+        process = Process(arguments, environment, cwd, (stdout or str(out), str(err)), main=main)
         try:
             code = process.wait(TIMEOUT_S)
         except TimeoutError:
@@ -110,7 +121,13 @@ def command(arguments: Sequence[object], environment: Mapping[str, str], cwd: Pa
 
 
 def _run(
-    arguments: list[str], environment: dict[str, str], cwd: str, streams: tuple[str, str], leads: bool, umask: int
+    main: Main,
+    arguments: list[str],
+    environment: dict[str, str],
+    cwd: str,
+    streams: tuple[str, str],
+    leads: bool,
+    umask: int,
 ) -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)  # which the server ignores
     if leads:
@@ -126,4 +143,4 @@ def _run(
         os.close(opened)
     sys.stdout = open(1, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
     sys.stderr = open(2, "w", encoding="utf-8", errors="backslashreplace", closefd=False)  # noqa: SIM115
-    preloaded.main(arguments)
+    main(arguments)
