@@ -18,6 +18,7 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from tests.conftest import TRUSTED
 from tests.corpus import ROOT
 from tests.serving import environment
 
@@ -31,7 +32,8 @@ PAGE_FILES = {".html", ".js", ".css", ".svg", ".toml"}  # of the viewer
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("dist")
     command = [sys.executable, "-m", "build", "--wheel", *ISOLATION, "--outdir", str(folder), str(ROOT)]
-    built = subprocess.run(command, capture_output=True, text=True)
+    env = {name: value for name, value in os.environ.items() if name != TRUSTED}  # it may need a registry
+    built = subprocess.run(command, capture_output=True, text=True, env=env)
     assert built.returncode == 0, built.stdout + built.stderr
     [found] = folder.glob("*.whl")
     return found
