@@ -25,8 +25,6 @@ from typing import Any, Literal, NamedTuple
 import pytest
 from playwright.async_api import Browser, BrowserContext, ConsoleMessage, Error, Page, async_playwright, expect
 
-from tests.corpus import ROOT
-
 VARIABLE = "RECORDER_TEST_CHROMIUM"
 PROGRAMS = ("/usr/bin/chromium", "chromium", "chromium-browser", "google-chrome")
 MISSING = f"There is no Chromium to test with: install one (Debian: chromium), or set {VARIABLE} to the path of one."
@@ -87,11 +85,8 @@ def axe() -> str:
     return Path(found.origin).with_name("axe.min.js").read_text()
 
 
-def screenshots() -> Path:
-    """Return the folder for pictures that people look at after a run; git ignores it."""
-    folder = Path(os.environ.get("RECORDER_SCREENSHOTS", ROOT / ".pytest_cache" / "screenshots"))
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder
+SCREENSHOTS = "RECORDER_SCREENSHOTS"
+"""The variable that names a folder for pictures that people look at after a run. Without it none is taken."""
 
 
 PLAYER = "main [data-page=player] > .player"
@@ -182,8 +177,11 @@ class Tab:
         await self.page.screenshot(path=path, caret="initial")
 
     async def picture(self, name: str) -> None:
-        """Keep a picture of the window for people to look at."""
-        await self.shoot(screenshots() / f"{name}.png")
+        """Write a picture of the window into the folder for people to look at, if there is one."""
+        if SCREENSHOTS in os.environ:
+            folder = Path(os.environ[SCREENSHOTS])
+            folder.mkdir(parents=True, exist_ok=True)
+            await self.shoot(folder / f"{name}.png")
 
 
 @asynccontextmanager

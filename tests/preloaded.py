@@ -12,5 +12,13 @@ __all__ = ["main"]
 
 for module in pkgutil.walk_packages(commands.__path__, f"{commands.__name__}."):
     import_module(module.name)
-for name in ("alembic.command", "sqlalchemy.ext.asyncio", "psycopg", "rich.progress", "rich.table", "yaml"):
+for name in (
+    "alembic.command",
+    "alembic.config",
+    "sqlalchemy.ext.asyncio",
+    "psycopg",
+    "rich.progress",
+    "rich.table",
+    "yaml",
+):
     import_module(name)

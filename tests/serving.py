@@ -1,4 +1,6 @@
-"""`recorder serve` as a user starts it: a process of its own on a free port, gone at the end whatever happens.
+"""`recorder serve` in a process of its own on a free port, gone at the end whatever happens.
+
+It is forked from one that has imported the program (`tests.forked`), unless `program` says how else to start it.
 
 with serving(tmp_path / "recorder.db", "--upstream", f"openai={url}") as serve:
     … serve.base …                     # http://127.0.0.1:PORT
@@ -20,7 +22,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -112,7 +114,7 @@ def wait_until(condition: Callable[[], object], within_s: float = STARTED_S) -> 
 class Serving:
     """A running recorder."""
 
-    def __init__(self, process: subprocess.Popen[bytes], db: Path, output: int) -> None:
+    def __init__(self, process: subprocess.Popen[bytes] | forked.Process, db: Path, output: int) -> None:
         self.process, self.db = process, db
         self._output = output
         self._last_words: str | None = None
@@ -192,28 +194,51 @@ def bring_in(db: Path, serve: Serving) -> None:
 
 
 @contextlib.contextmanager
-def serving(db: Path, *options: str, umask: int = -1, ulimit: str = "") -> Iterator[Serving]:
+def running(db: Path, *words: str, umask: int = -1, program: Sequence[str] = ()) -> Iterator[Serving]:
+    """A command that listens on a free port, with that database; killed at the end if it has not ended.
+
+    `program` is what starts it instead of a fork, such as `PROGRAM`.
+    """
+    arguments = [*words, "--port", "0", "--db", str(db)]
+    home = db.parent if db.parent.exists() else Path("/")
+    own = environment(home)
+    with tempfile.NamedTemporaryFile() as output:
+        process: subprocess.Popen[bytes] | forked.Process
+        if program:
+            process = subprocess.Popen(
+                [*program, *arguments],
+                stdout=output,
+                stderr=output,
+                cwd=home,
+                env=own,
+                start_new_session=True,
+                umask=umask,
+            )
+        else:
+            process = forked.Process(arguments, own, home, (output.name, output.name), leads=True, umask=umask)
+        started = Serving(process, db, output.fileno())
+        try:
+            started.listen()
+            yield started
+        finally:
+            started.close()
+
+
+@contextlib.contextmanager
+def serving(
+    db: Path, *options: str, umask: int = -1, ulimit: str = "", program: Sequence[str] = ()
+) -> Iterator[Serving]:
     """A recorder with that database, stopped at the end as a supervisor would, and killed if that does not help.
 
     `ulimit` has the words that the shell's command takes, before the recorder is started.
     """
-    command = [*PROGRAM, "serve", "--port", "0", "--db", str(db), *options]
     if ulimit:
-        command = ["sh", "-c", f'ulimit {ulimit} && exec "$@"', "sh", *command]
-    home = db.parent if db.parent.exists() else Path("/")
-    with tempfile.TemporaryFile() as output:
-        process = subprocess.Popen(
-            command, stdout=output, stderr=output, cwd=home, env=environment(home), start_new_session=True, umask=umask
-        )
-        serve = Serving(process, db, output.fileno())
-        try:
-            serve.listen()
-            yield serve
-            if process.poll() is None:
-                serve.stop()
-                bring_in(db, serve)
-        finally:
-            serve.close()
+        program = ("sh", "-c", f'ulimit {ulimit} && exec "$@"', "sh", *PROGRAM)
+    with running(db, "serve", *options, umask=umask, program=program) as serve:
+        yield serve
+        if serve.process.poll() is None:
+            serve.stop()
+            bring_in(db, serve)
 
 
 def everywhere(base: str) -> list[str]:

@@ -144,7 +144,9 @@ class Recorder:
         return next(iter(self.serve.ingesters()), None) if self.serve else None
 
     async def start(self) -> None:
-        self.serve = await asyncio.to_thread(lambda: self._stack.enter_context(serving(self._database, *self._options)))
+        self.serve = await asyncio.to_thread(
+            lambda: self._stack.enter_context(serving(self._database, *self._options, program=PROGRAM))
+        )
         self.starts += 1
 
     async def kill(self) -> None:

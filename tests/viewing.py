@@ -1,4 +1,4 @@
-"""`recorder ui` as a user starts it, a process of its own on a free port, and databases worth looking at.
+"""`recorder ui` in a process of its own on a free port, and databases worth looking at.
 
 with viewing(path) as viewer:
     … viewer.url …                     # http://127.0.0.1:PORT/?token=…
@@ -9,17 +9,17 @@ from __future__ import annotations
 import json
 import os
 import re
-import subprocess
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
+from tests import forked
 from tests.conversations import Conversations, answering, asking, call, message, response, sse, thought
 from tests.corpus import CORPUS
 from tests.log_rows import START_NS
-from tests.serving import PROGRAM, STOPPED_S, environment, run, wait_until
+from tests.serving import STOPPED_S, environment, run, wait_until
 
 _URL = re.compile(r"(http://127\.0\.0\.1:(\d+)/)\?token=([\w-]+)")
 
@@ -37,11 +37,10 @@ class Viewer(NamedTuple):
 @contextmanager
 def viewing(db: Path, *options: str) -> Iterator[Viewer]:
     """Start `recorder ui` on that database, and stop it at the end."""
-    command = [*PROGRAM, "ui", "--port", "0", "--no-open", "--db", str(db), *options]
-    with tempfile.TemporaryFile() as output:
-        process = subprocess.Popen(
-            command, stdout=output, stderr=output, cwd=db.parent, env=environment(db.parent), start_new_session=True
-        )
+    arguments = ["ui", "--port", "0", "--no-open", "--db", str(db), *options]
+    with tempfile.NamedTemporaryFile() as output:
+        streams = (output.name, output.name)
+        process = forked.Process(arguments, environment(db.parent), db.parent, streams, leads=True)
 
         def said() -> str:
             return os.pread(output.fileno(), 2**16, 0).decode()
@@ -66,7 +65,9 @@ SAMPLE = (
     "openai-responses/vercel-ai__openai.responses.openai-reasoning-encrypted-content.1.sse",
     "openai-responses/pydantic-ai__test_openai_responses.test_openai_include_raw_annotations_streaming.1.sse",
 )
-"""Streams of the corpus, of each API, small ones: the quick tests look at them."""
+"""Streams of the corpus, of each API, small ones."""
+OF_EACH_API = tuple({each.partition("/")[0]: each for each in reversed(SAMPLE)}.values())
+"""One of them for each API: the quick tests in a browser look at these."""
 
 LONG = 1_200  # events of the response in `long`: several segments of a track
 

@@ -18,6 +18,7 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from tests.conftest import TRUSTED
 from tests.corpus import ROOT
 from tests.serving import environment
 
@@ -31,7 +32,8 @@ PAGE_FILES = {".html", ".js", ".css", ".svg", ".toml"}  # of the viewer
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("dist")
     command = [sys.executable, "-m", "build", "--wheel", *ISOLATION, "--outdir", str(folder), str(ROOT)]
-    built = subprocess.run(command, capture_output=True, text=True)
+    env = {name: value for name, value in os.environ.items() if name != TRUSTED}  # it may need a registry
+    built = subprocess.run(command, capture_output=True, text=True, env=env)
     assert built.returncode == 0, built.stdout + built.stderr
     [found] = folder.glob("*.whl")
     return found
@@ -125,13 +127,11 @@ def test_the_wheel_records_and_replays(installed: Path, tmp_path: Path) -> None:
     assert run(installed, tmp_path, installed / "python", "-m", "recorder", "--version").returncode == 0
 
 
-def test_the_wheel_serves_the_viewer_and_writes_its_page(installed: Path, tmp_path: Path) -> None:
-    db = tmp_path / "demo.db"
-    assert run(installed, tmp_path, installed / "recorder", "demo", "--db", db).returncode == 0
-    page = run(installed, tmp_path, installed / "recorder", "export", "latest", "--db", db, "--format", "html")
+def test_the_wheel_serves_the_viewer_and_writes_its_page(installed: Path, demo_db: Path, tmp_path: Path) -> None:
+    page = run(installed, tmp_path, installed / "recorder", "export", "latest", "--db", demo_db, "--format", "html")
     assert page.stdout.startswith(b"<!doctype html>"), page.stderr
     assert b"class FileSource" in page.stdout
-    command = [str(installed / "recorder"), "ui", "latest", "--port", "0", "--no-open", "--db", str(db)]
+    command = [str(installed / "recorder"), "ui", "latest", "--port", "0", "--no-open", "--db", str(demo_db)]
     started = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=tmp_path, env=environment(tmp_path))
     try:
         assert started.stdout is not None

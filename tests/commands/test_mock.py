@@ -6,8 +6,6 @@ import asyncio
 import contextlib
 import json
 import re
-import subprocess
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -25,7 +23,7 @@ from tests.commands.test_commands import FRAMES
 from tests.commands.test_commands import Recorded as Made
 from tests.played import APIS, Streamed, streamed_async
 from tests.sdks import ASKS, Got
-from tests.serving import PROGRAM, Ran, Serving, environment, everywhere, run, run_apart, serving, wait_until
+from tests.serving import Ran, Serving, everywhere, run, run_apart, running, serving, wait_until
 
 pytestmark = pytest.mark.filterwarnings("ignore:Inheritance class AiohttpClientSession:DeprecationWarning")
 
@@ -35,20 +33,11 @@ LOCAL = {"model": "gpt-5.5", "input": "of another upstream", "stream": True}
 
 @contextlib.contextmanager
 def mocking(db: Path, *options: object) -> Iterator[Serving]:
-    """A mock with that database, as a user starts it, and stopped as a supervisor would."""
-    command = [*PROGRAM, "mock", "--port", "0", "--db", str(db), "--speed", "max", *map(str, options)]
-    with tempfile.TemporaryFile() as output:
-        process = subprocess.Popen(
-            command, stdout=output, stderr=output, cwd=db.parent, env=environment(db.parent), start_new_session=True
-        )
-        mock = Serving(process, db, output.fileno())
-        try:
-            mock.listen()
-            yield mock
-            if process.poll() is None:
-                assert mock.stop() == 0
-        finally:
-            mock.close()
+    """A mock with that database, stopped as a supervisor would."""
+    with running(db, "mock", "--speed", "max", *map(str, options)) as mock:
+        yield mock
+        if mock.process.poll() is None:
+            assert mock.stop() == 0
 
 
 class Taken:

@@ -8,7 +8,7 @@ import re
 import shlex
 import signal
 import socket
-import subprocess
+import tempfile
 import time
 import urllib.error
 import urllib.request
@@ -22,8 +22,9 @@ from sqlalchemy import URL
 
 from recorder.commands.serving.viewer import viewing
 from recorder.store.location import database_url
+from tests import forked
 from tests.conftest import Demo
-from tests.serving import PROGRAM, STOPPED_S, Ran, Serving, _state, address, environment, run_apart, serving, wait_until
+from tests.serving import STOPPED_S, Ran, Serving, _state, address, environment, run_apart, serving, wait_until
 from tests.viewed import fill
 
 URL_LINE = re.compile(r"(http://127\.0\.0\.1:(\d+))/\?token=([\w-]+)(#\S*)?")
@@ -33,13 +34,22 @@ TAKEN = "Port {port} on 127.0.0.1 is taken: stop what listens there, or choose a
 class Ui:
     """A running viewer, and what it printed."""
 
-    def __init__(self, process: subprocess.Popen[str]) -> None:
-        self.process = process
-        assert process.stdout is not None
-        self.line = process.stdout.readline().strip()
+    def __init__(self, process: forked.Process, out: Path, err: Path) -> None:
+        self.process, self._out, self._err = process, out, err
+        wait_until(lambda: process.poll() is not None or "\n" in out.read_text())
         found = URL_LINE.fullmatch(self.line)
-        assert found, (self.line, process.stderr and process.stderr.read())
+        assert found, (self.line, err.read_text())
         self.base, self.port, self.token, self.fragment = found[1], int(found[2]), found[3], found[4]
+
+    @property
+    def line(self) -> str:
+        """The first line of stdout."""
+        return self._out.read_text().partition("\n")[0]
+
+    @property
+    def said_more(self) -> str:
+        """All that it printed but that line."""
+        return self._out.read_text().partition("\n")[2] + self._err.read_text()
 
     def get(self, path: str) -> Any:
         return ask(self.base, self.token, path)
@@ -57,15 +67,14 @@ def ask(base: str, token: str, path: str) -> Any:
 
 @contextlib.contextmanager
 def ui(db: Path | URL, *arguments: str, **more: str) -> Iterator[Ui]:
-    command = [*PROGRAM, "ui", "--port", "0", "--db", address(db), *arguments]
-    process = subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**environment(Path("/")), **more}
-    )
-    try:
-        yield Ui(process)
-    finally:
-        process.kill()
-        process.communicate()
+    words = ["ui", "--port", "0", "--db", address(db), *arguments]
+    with tempfile.NamedTemporaryFile() as out, tempfile.NamedTemporaryFile() as err:
+        process = forked.Process(words, {**environment(Path("/")), **more}, Path("/"), (out.name, err.name))
+        try:
+            yield Ui(process, Path(out.name), Path(err.name))
+        finally:
+            process.kill()
+            process.wait(STOPPED_S)
 
 
 @pytest.fixture
@@ -80,7 +89,7 @@ def test_it_prints_one_line_with_its_url_and_serves_there(database: URL) -> None
         assert viewer.fragment is None
         assert viewer.get("/api/sessions")["sessions"][0]["name"] == "demo"
         assert viewer.stop(signal.SIGINT) == 0
-        assert viewer.process.communicate() == ("", "")
+        assert viewer.said_more == ""
 
 
 def test_a_session_is_in_the_url_by_its_id(db: Path) -> None:

@@ -19,11 +19,11 @@ import pytest
 from recorder.journal.writer import Journal
 from recorder.proxy.durable import DurableTransport
 from recorder.proxy.recording import RecordingTransport
-from tests import serving
 from tests.loops import on_uvloop
 from tests.messages import request_for
 from tests.proxied import get, proxied
 from tests.proxy.test_recording import Echo
+from tests.serving import everywhere, serving
 from tests.sockets import LAST_CHUNK, STREAM_HEAD, Action, RawClient, ScriptedUpstream, Send, Wait, chunked
 
 CHUNKS = [b"%d" % number * 100 for number in range(20)]
@@ -129,13 +129,11 @@ main(sys.argv[1:])
 
 
 @pytest.mark.parametrize("durability", ["strict", "journal"])
-async def test_serve_syncs_what_it_hands_on_if_it_is_told_to(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, durability: str
-) -> None:
+async def test_serve_syncs_what_it_hands_on_if_it_is_told_to(tmp_path: Path, durability: str) -> None:
     """`recorder serve` as it is, but that each sync is noted: which file, and how much of it was there."""
     sizes, go_on = tmp_path / "synced", [asyncio.Event() for _ in range(3)]
     sizes.touch()
-    monkeypatch.setattr(serving, "PROGRAM", (sys.executable, "-c", WATCHED, str(sizes)))
+    program = (sys.executable, "-c", WATCHED, str(sizes))
 
     def synced() -> set[str]:
         return set(sizes.read_text().splitlines())
@@ -148,7 +146,8 @@ async def test_serve_syncs_what_it_hands_on_if_it_is_told_to(
     for number, event in enumerate(go_on):
         script += [Send(chunked(b"data: %d\n\n" % number)), Wait(event)]
     async with ScriptedUpstream(script) as upstream:
-        with serving.serving(tmp_path / "log.db", *serving.everywhere(upstream.base), "--durability", durability) as on:
+        options = (*everywhere(upstream.base), "--durability", durability)
+        with serving(tmp_path / "log.db", *options, program=program) as on:
             async with await RawClient.connect(on.port) as client:
                 await client.send(get())
                 for number, event in enumerate(go_on):

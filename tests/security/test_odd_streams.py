@@ -26,7 +26,7 @@ from tests.commands.test_commands import Recorded
 from tests.loops import eventually, on_uvloop
 from tests.proxied import get, proxied
 from tests.proxy.test_recording import Chunks, Echo, pass_through
-from tests.serving import everywhere, serving
+from tests.serving import PROGRAM, everywhere, serving
 from tests.sockets import LAST_CHUNK, STREAM_HEAD, Action, RawClient, ScriptedUpstream, Send, Sleep, chunked, head
 from tests.wire.test_content_coding import CODERS, raw_deflate
 
@@ -163,7 +163,7 @@ async def test_an_event_of_100_mb_passes_in_bounded_memory_and_is_not_held_back(
     small: list[Action] = [Send(STREAM_HEAD + chunked(b": 1\n\n") + LAST_CHUNK)]
     large: list[Action] = [Send(STREAM_HEAD + chunked(b"data: ")), *sends, Send(chunked(b"\n\n") + LAST_CHUNK)]
     async with ScriptedUpstream(small, large) as upstream:
-        with serving(db, *everywhere(upstream.base)) as serve:
+        with serving(db, *everywhere(upstream.base), program=PROGRAM) as serve:
             async with await RawClient.connect(serve.port) as client:
                 await client.send(get("/v1/responses"))
                 await client.read_until(LAST_CHUNK)

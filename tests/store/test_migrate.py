@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from alembic import config
 from alembic.config import Config
 from alembic.script import ScriptDirectory
 
@@ -20,6 +21,7 @@ from recorder.store.location import database_url
 from recorder.store.reader import LogReader
 from recorder.store.sqlite.migrate import current
 from recorder.store.writer import Store
+from tests import forked
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -191,7 +193,7 @@ def test_alembic_works_from_a_checkout_and_is_quiet(tmp_path: Path, how: str) ->
 
 
 def test_the_migrations_inside_an_installed_package_come_first(tmp_path: Path) -> None:
-    shutil.copytree(ROOT / "recorder", tmp_path / "recorder", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(ROOT / "recorder", tmp_path / "recorder")
     code = "import sys; sys.path.remove(''); from recorder.store import migrate; print(migrate.migrations())"
     assert result(python(code, PYTHONPATH=str(tmp_path))) == f"{tmp_path / 'migrations'}\n"
     shutil.copytree(ROOT / "migrations", tmp_path / "recorder" / "migrations")
@@ -202,8 +204,7 @@ def test_the_migrations_inside_an_installed_package_come_first(tmp_path: Path) -
 
 
 def alembic(path: Path, *verb: str) -> str:
-    command = [sys.executable, "-m", "alembic", "-x", f"db={path}", *verb]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60).stderr
+    return forked.command(["-x", f"db={path}", *verb], os.environ, ROOT, main=config.main).err.decode()
 
 
 def dumped(path: Path) -> list[str]:

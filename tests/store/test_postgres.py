@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -13,6 +11,7 @@ from typing import Any
 
 import psycopg
 import pytest
+from alembic import config
 from sqlalchemy import URL, Engine
 
 from recorder.commands import demo
@@ -27,6 +26,7 @@ from recorder.store.postgres.query import PostgresQuery
 from recorder.store.reader import LogReader
 from recorder.store.sql import Statement
 from recorder.store.writer import Store
+from tests import forked
 from tests.corpus import ROOT
 from tests.log_rows import add, begin, make_end, make_events, make_id, make_session
 from tests.postgres import Cluster, Server, conninfo, programs
@@ -139,8 +139,8 @@ def test_who_finds_the_newest_schema_waits_for_nobody(postgres_database: URL) ->
 
 
 def upgraded(url: URL, revision: str, verb: str = "upgrade") -> None:
-    command = [sys.executable, "-m", "alembic", "-x", f"db={conninfo(url)}", verb, revision]
-    assert subprocess.run(command, cwd=ROOT, capture_output=True, timeout=60).stderr == b""
+    arguments = ["-x", f"db={conninfo(url)}", verb, revision]
+    assert forked.command(arguments, os.environ, ROOT, main=config.main).err == b""
 
 
 @pytest.mark.parametrize("is_granted", [True, False])

@@ -162,7 +162,9 @@ def test_shared(recorder_replay, prompt):
 """
 
 
-@pytest.mark.parametrize("mode", ["all", "rewrite", "new_episodes", "once"])
+@pytest.mark.parametrize(
+    "mode", ["all", "once", *(pytest.param(each, marks=pytest.mark.slow) for each in ("rewrite", "new_episodes"))]
+)
 def test_tests_that_share_a_cassette_record_it_together(project: Project, upstream: Upstream, mode: str) -> None:
     """What each of them asks is there, what several ask is there once, what was there before is replaced."""
     if mode in ("all", "rewrite"):

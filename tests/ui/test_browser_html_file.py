@@ -18,7 +18,7 @@ from tests.html_files import exported
 from tests.secret_shapes import made
 from tests.serving import run
 from tests.ui.test_browser_state import SEEK, Shown, compare, lines, shown
-from tests.viewing import SAMPLE
+from tests.viewing import OF_EACH_API, SAMPLE
 
 pytestmark = IN_A_BROWSER
 
@@ -100,8 +100,6 @@ async def assert_events(tab: Tab, file: Given) -> None:
     assert [row["size_bytes"] for row in found["rows"]] == [len(row["raw"].encode()) for row in file.events]
 
 
-APIS = ("anthropic", "gemini", "openai-chat", "openai-responses")
-OF_EACH_API = [next(each for each in SAMPLE if each.startswith(api)) for api in APIS]
 STREAMS = [
     pytest.param((Path(each).stem, 1), marks=[] if each in OF_EACH_API else [pytest.mark.slow], id=str(number))
     for number, each in enumerate(SAMPLE)
@@ -116,7 +114,12 @@ async def test_the_player_in_a_file_draws_what_the_command_shows(file: Given, ch
         await assert_events(tab, file)
 
 
-@pytest.mark.parametrize("file", [("agent", 1), ("agent", 2, "--exchange", 2), ("broken", 2)], indirect=True)
+# A whole session is quick in the test before, of each API.
+@pytest.mark.parametrize(
+    "file",
+    [pytest.param(("agent", 1), marks=pytest.mark.slow), ("agent", 2, "--exchange", 2), ("broken", 2)],
+    indirect=True,
+)
 async def test_a_session_or_one_exchange_of_it_opens(file: Given, chromium: Browser) -> None:
     async with off_line(chromium, file.path) as tab:
         await compare(tab, file.session, file.exchange, file.states)

@@ -1,5 +1,5 @@
 """Each page in a browser with recordings: without a fault, usable by everybody (axe-core), wide and narrow, light and
-dark. Their pictures are for people to look at, in `tests.browser.screenshots()`.
+dark. Their pictures are for people to look at, where `tests.browser.SCREENSHOTS` says.
 """
 
 from __future__ import annotations
@@ -37,32 +37,38 @@ LOOKS = (
 SIZES = {"wide": WIDE, "narrow": NARROW}
 
 
-# Both themes of the player are quick; of the others one is, since `test_style` computes the contrast of all colours.
+# One view of each page is quick, the player's in both themes: `test_style` computes the contrast of all colours, and
+# axe-core takes most of the time of this module. The slow tests look at all of them.
+QUICK = {(look.name, THEMES[number % 2], ("wide", "narrow")[number // 2 % 2]) for number, look in enumerate(LOOKS)}
+QUICK |= {("player", "light", "wide"), ("player", "dark", "narrow")}
 VIEWS = [
     pytest.param(
         look,
         theme,
-        id=f"{look.name}-{theme}",
-        marks=[] if look.name == "player" or theme == THEMES[number % 2] else [pytest.mark.slow],
+        size,
+        id=f"{look.name}-{theme}-{size}",
+        marks=[] if (look.name, theme, size) in QUICK else [pytest.mark.slow],
     )
-    for number, look in enumerate(LOOKS)
+    for look in LOOKS
     for theme in THEMES
+    for size in SIZES
 ]
 
 
-@pytest.mark.parametrize(("look", "theme"), VIEWS)
-async def test_a_page_is_for_everybody(tab: Tab, look: Look, theme: Theme) -> None:
+@pytest.mark.parametrize(("look", "theme", "size"), VIEWS)
+async def test_a_page_is_for_everybody(tab: Tab, look: Look, theme: Theme, size: str) -> None:
     await tab.show(WIDE, theme)
     await tab.open(look.route)
     await tab.page.get_by_text(look.shows).first.wait_for(state="attached")
     assert (await tab.page.title()).endswith(" · recorder")
     assert await tab.page.locator("main h1").count() == 1
-    for size in SIZES:
-        await tab.show(SIZES[size], theme)
+    for each in SIZES:
+        await tab.show(SIZES[each], theme)
         await expect(tab.page.get_by_text("Loading")).to_have_count(0)
-        await tab.picture(f"{look.name}-{theme}-{size}")
-        assert await tab.violations() == [], f"{look.name}, {theme}, {size}"
-        assert await tab.page.evaluate(OVERFLOW) <= 0, f"{look.name}, {size}: the window scrolls sideways"
+        assert await tab.page.evaluate(OVERFLOW) <= 0, f"{look.name}, {each}: the window scrolls sideways"
+    await tab.show(SIZES[size], theme)
+    await tab.picture(f"{look.name}-{theme}-{size}")
+    assert await tab.violations() == [], f"{look.name}, {theme}, {size}"
 
 
 async def test_what_is_not_there_is_said_in_words(tab: Tab) -> None:

@@ -15,7 +15,7 @@ from playwright.async_api import Browser
 from tests.browser import IN_A_BROWSER, PLAYER, Tab, opened
 from tests.corpus import corpus_index, needs_corpus
 from tests.serving import run
-from tests.viewing import SAMPLE, Viewer, hang, viewing
+from tests.viewing import OF_EACH_API, SAMPLE, Viewer, hang, viewing
 
 pytestmark = IN_A_BROWSER
 
@@ -107,10 +107,15 @@ async def test_the_player_draws_what_the_command_shows(tab: Tab, session: str, e
     await compare(tab, session, exchange, steps)
 
 
+# One of each API is quick; the slow tests have these and all others of the corpus.
+STREAMS = [
+    pytest.param(each, (Path(each).stem, 1), marks=[] if each in OF_EACH_API else [pytest.mark.slow], id=str(number))
+    for number, each in enumerate(SAMPLE)
+]
+
+
 @needs_corpus
-@pytest.mark.parametrize(
-    ("stream", "steps"), [(each, (Path(each).stem, 1)) for each in SAMPLE], indirect=["steps"], ids=range(len(SAMPLE))
-)
+@pytest.mark.parametrize(("stream", "steps"), STREAMS, indirect=["steps"])
 async def test_the_player_draws_streams_of_the_corpus(tab: Tab, stream: str, steps: Shown) -> None:
     await compare(tab, Path(stream).stem, 1, steps)
 

@@ -18,7 +18,7 @@ from recorder.proxy.http.server import Server
 from recorder.proxy.http.server_exchange import App, Headers, ServerExchange
 from tests.loops import Clock, both_loops, eventually, on_uvloop
 from tests.proxied import get, proxied
-from tests.serving import everywhere
+from tests.serving import PROGRAM, everywhere
 from tests.serving import serving as recorder_serving
 from tests.sockets import (
     LAST_CHUNK,
@@ -275,7 +275,7 @@ async def test_a_client_that_asks_and_does_not_listen_takes_little_memory_and_le
     tmp_path: Path,
 ) -> None:
     async with ScriptedUpstream(answer(LARGE)) as upstream:
-        with recorder_serving(tmp_path / "recorder.db", *everywhere(upstream.base)) as serve:
+        with recorder_serving(tmp_path / "recorder.db", *everywhere(upstream.base), program=PROGRAM) as serve:
             for _ in range(20):
                 async with await RawClient.connect(serve.port) as client:
                     await client.send(get())

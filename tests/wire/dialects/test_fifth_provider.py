@@ -101,7 +101,7 @@ class Program:
 @pytest.fixture(scope="module")
 def program(tmp_path_factory: pytest.TempPathFactory) -> Program:
     home = tmp_path_factory.mktemp("fifth")
-    shutil.copytree(ROOT / "recorder", home / "recorder", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(ROOT / "recorder", home / "recorder")
     (home / "migrations").symlink_to(ROOT / "migrations")
     dialects = home / "recorder/wire/dialects"
     shutil.copytree(Path(__file__).parent / "acme", dialects / "acme")
@@ -109,7 +109,7 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Program:
     source = table.read_text().replace("import anthropic", "import acme, anthropic", 1)
     table.write_text(source.replace("    other.DIALECT,", "    acme.DIALECT,\n    other.DIALECT,", 1))
     made = Program(home)
-    with acme() as upstream, serving(made.db, "--upstream", f"acme={upstream}") as serve:
+    with acme() as upstream, serving(made.db, "--upstream", f"acme={upstream}", program=PROGRAM) as serve:
         made.got = {ask: made.record(serve.base, ask) for ask in ANSWERS}
     made.run("db", "recover")
     return made

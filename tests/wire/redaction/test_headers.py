@@ -283,11 +283,11 @@ def test_a_hostile_url_is_redacted_in_linear_time(piece: str, monkeypatch: pytes
     """Without the limit, which hides what is quadratic: 100,000 characters would take 20 s."""
     monkeypatch.setattr("recorder.wire.redaction.headers.VALUE_LIMIT", 2**30)
     raw = piece * (100_000 // len(piece))
-    began = time.monotonic()
+    began = time.thread_time()
     for whole in (raw, "https://" + raw, "https://" + raw + "/@", "/" + raw, "/?" + raw):
         assert redact_target(whole)
         assert redact_url(whole)
-    assert time.monotonic() - began < 4
+    assert time.thread_time() - began < 4
 
 
 def test_what_is_redacted_already_stays_as_it_is() -> None:
