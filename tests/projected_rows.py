@@ -5,9 +5,10 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
+from decimal import Decimal
 from pathlib import Path
 from types import NoneType
-from typing import Any, get_args
+from typing import Any, cast, get_args
 
 import msgspec
 from sqlalchemy import URL
@@ -23,11 +24,17 @@ from recorder.projections.results import ResultRow
 from recorder.projections.timing import TimingRow
 from recorder.projections.usage import UsageRow
 from recorder.store.engine import engine_named
+from recorder.store.prices.catalog import Period, PriceRow, Unit, amount, rows_of
 from recorder.store.writer import Store
 from tests.behind import connected, execute
 from tests.log_rows import make_events, make_exchange, make_session
 
-LOG: dict[type[msgspec.Struct], str] = {Session: "sessions", Exchange: "exchanges", Event: "events"}
+LOG: dict[type[msgspec.Struct], str] = {
+    Session: "sessions",
+    Exchange: "exchanges",
+    Event: "events",
+    PriceRow: "prices",
+}
 TABLES = {**LOG, **{projection.row: projection.table for projection in PROJECTIONS}}
 ARGUMENTS = '{"command":"roll"}'
 
@@ -43,7 +50,7 @@ def written(database: Path | URL) -> Iterator[Any]:
 def put(connection: Any, *rows: msgspec.Struct) -> None:
     for row in rows:
         values = msgspec.structs.astuple(row)
-        rest = " ON CONFLICT DO NOTHING" if type(row) in LOG else ""  # the log skips a row that it has
+        rest = " ON CONFLICT DO NOTHING" if type(row) in LOG else ""  # a row that is there is skipped
         execute(connection, f"INSERT INTO {TABLES[type(row)]} VALUES ({', '.join('?' * len(values))}){rest}", *values)
 
 
@@ -80,6 +87,12 @@ def a_call(exchange: Exchange, **fields: Any) -> ItemRow:
         ItemRow, exchange, **{"kind": "tool_call", "type": "function_call", "name": "shell", **said, **fields}
     )
     return call
+
+
+def price_rows(model: str, provider: str = "openai", rank: int = 0, /, **usd: str) -> list[PriceRow]:
+    """The prices of the models that a pattern matches, always valid: USD for a million of each unit."""
+    card: dict[Any, Any] = {unit: amount(cast(Unit, unit), Decimal(each)) for unit, each in usd.items()}
+    return rows_of(provider, rank, model, Period(card), "test", "1")
 
 
 def a_conversation(connection: Any) -> tuple[Exchange, Exchange]:
@@ -128,5 +141,7 @@ def a_conversation(connection: Any) -> tuple[Exchange, Exchange]:
         row(TimingRow, tells, ttft_ns=60, duration_ns=300),
         row(AnomalyRow, tells, kind="missing_terminal", count=1),
     )
+    put(connection, *price_rows("m-#", asks.provider, 1, input="1.25", cache_read="0.125", output="10"))
+    put(connection, *price_rows("m%", asks.provider, 2, input="3", output="15", reasoning="20"))
     reindex(connection)
     return asks, tells

@@ -68,7 +68,9 @@ def update(db: str | None, since: int | None, file: Path | None) -> None:
         names = ", ".join(report.unpriced)
         echo(f"No list of prices for {names}: name a provider for it in prices.toml, or prices of your own.")
     if report.left_out:
-        echo(f"{counted(len(report.left_out), 'model')} of the package cannot be expressed: {', '.join(report.left_out)}")
+        echo(
+            f"{counted(len(report.left_out), 'model')} of the package cannot be expressed: {', '.join(report.left_out)}"
+        )
 
 
 @command.command("list")

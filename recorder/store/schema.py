@@ -131,8 +131,8 @@ tombstones = Table(
     sqlite_strict=True,
 )
 
-# How far each journal is in the log. The one table whose rows change. `seen_ns` is by the clock of the server, and not
-# there in a file: locks tell whether a recorder lives whose journal is on this machine.
+# How far each journal is in the log. Besides `prices`, the one table whose rows change. `seen_ns` is by the clock of
+# the server, and not there in a file: locks tell whether a recorder lives whose journal is on this machine.
 ingest_offsets = Table(
     "ingest_offsets",
     metadata,

@@ -115,6 +115,21 @@ MEANINGS: Mapping[str, str] = {
     "reported": "number of exchanges that reported any tokens",
     "reasoning_share": "`reasoning_output_tokens` / `output_tokens`, of the exchanges that report both: 0.0 to 1.0",
     "cached_share": "`cache_read_input_tokens` / `input_tokens`, of the exchanges that report both: 0.0 to 1.0",
+    # costs
+    "price_model": "the pattern of `prices` that matches `model`: `%` any text, `#` a digit",
+    "price_source": "`genai-prices`, or `prices.toml` for a price of one's own",
+    "price_tier": "the tier of service whose price it is: `flex`, `priority`, …; empty for the standard one",
+    "uncached_input_tokens": "`input_tokens` that were neither read from the cache nor written to it",
+    "input_picousd": "cost of the uncached input, in picodollars (10^-12 USD); `NULL` if the cost is unknown",
+    "cache_read_picousd": "cost of the input that was read from the cache",
+    "cache_write_picousd": "cost of the input that was written to the cache",
+    "output_picousd": "cost of the output without reasoning",
+    "reasoning_picousd": "cost of the reasoning; at the price of output if it has no price of its own",
+    "other_picousd": "cost of web searches, and of the request itself where it has a price",
+    "cost_picousd": "the whole cost: an exact number, 10^-12 USD",
+    "cost_usd": "`cost_picousd` in USD, rounded to what a float can be; for reading, not for sums",
+    "no_price": "the reason why the cost is `NULL`: nothing was reported (`usage`), a `subscription`, no price for the "
+    "`provider` or the `model`, or `counts` that contradict each other",
     # sessions
     "created_ns": "wall time, since 1970",
     "origin": "`live`, `import` or `synthetic`",

@@ -27,9 +27,14 @@ Unit = Literal[
     "cache_write_1h",
     "input_audio",
     "cache_read_audio",
+    "input_image",
+    "input_video",
     "output",
     "reasoning",
     "output_audio",
+    "output_image",
+    "output_video",
+    "citation",
     "web_search",
     "request",
 ]
@@ -69,9 +74,16 @@ class PriceRow(msgspec.Struct, frozen=True):
     source_version: str
 
 
-KEY = (
-    "provider rank model unit service_tier above_input_tokens daily_from_s valid_from_ns".split()
-)  # of the table; the order is that in which rows are looked up
+KEY = [
+    "provider",
+    "rank",
+    "model",
+    "unit",
+    "service_tier",
+    "above_input_tokens",
+    "daily_from_s",
+    "valid_from_ns",
+]  # of the table; the order is that in which rows are looked up
 
 
 class Amount(msgspec.Struct, frozen=True):
@@ -124,7 +136,7 @@ def rows_of(provider: str, rank: int, model: str, period: Period, source: str, v
 
 def literal(text: str) -> str:
     """Return the pattern, or a part of one, that matches a text alone."""
-    return re.sub(r"([\\%_#])", r"\\\1", text.lower())
+    return re.sub(r"([\\%_])", r"\\\1", text.lower()).replace("#", "_")  # a `#` itself cannot be escaped: any character
 
 
 def is_literal(pattern: str) -> bool:
@@ -172,7 +184,7 @@ def _edge(pattern: str, step: int) -> list[str]:
 
 def _agree(one: Sequence[str], other: Sequence[str]) -> bool:
     return all(
-        a == b or "_" in (a, b) and "" not in (a, b) or _digit(a, b) or _digit(b, a)
+        a == b or ("_" in (a, b) and "" not in (a, b)) or _digit(a, b) or _digit(b, a)
         for a, b in zip(one, other, strict=False)
     )
 

@@ -35,7 +35,6 @@ from recorder.store.prices.catalog import (
     Unit,
     amount,
     compact_date,
-    is_literal,
     literal,
     ranks,
     rows_of,
@@ -53,9 +52,14 @@ _UNITS: Mapping[str, tuple[Unit, int]] = {
     "cache_write_1h_mtok": ("cache_write_1h", 1_000_000),
     "input_audio_mtok": ("input_audio", 1_000_000),
     "cache_audio_read_mtok": ("cache_read_audio", 1_000_000),
+    "input_image_mtok": ("input_image", 1_000_000),
+    "input_video_mtok": ("input_video", 1_000_000),
     "output_mtok": ("output", 1_000_000),
     "output_reasoning_mtok": ("reasoning", 1_000_000),
     "output_audio_mtok": ("output_audio", 1_000_000),
+    "output_image_mtok": ("output_image", 1_000_000),
+    "output_video_mtok": ("output_video", 1_000_000),
+    "output_citation_mtok": ("citation", 1_000_000),
     "web_searches_kcount": ("web_search", 1_000),
     "requests_kcount": ("request", 1_000),
 }
@@ -293,17 +297,21 @@ def _of_tier(model: Any, tier: str, context: Mapping[str, str]) -> Iterator[Peri
     # Before the first date, the prices are those of the day before.
     starts = [(midnights[0] if midnights else _ANY_DAY) - timedelta(days=1), *midnights]
     bounds = [0, *(int(each.timestamp()) * NS for each in midnights), None]
+    # Of a day with the standard prices all the time, a tier has no card.
+    shown = [not context or any(_differs(model, start, second, context) for second in times[:-1]) for start in starts]
     for daily in pairwise(times):
-        prices = [_prices(model, start + timedelta(seconds=daily[0]), context) for start in starts]
+        at = [start + timedelta(seconds=daily[0]) for start in starts]
+        prices = [
+            model.get_prices(each, context) if is_shown else None for each, is_shown in zip(at, shown, strict=True)
+        ]
         for first, last, price in _runs(prices):
             yield from _levels(price, Period({}, tier, 0, daily, bounds[first] or 0, bounds[last]))
 
 
-def _prices(model: Any, at: datetime, context: Mapping[str, str]) -> Any:
-    """Return the prices at a time, None if a tier has no other than the standard one has."""
-    standard = model.get_prices(at)
-    price = model.get_prices(at, context) if context else standard
-    return None if context and price == standard else price
+def _differs(model: Any, start: datetime, second: int, context: Mapping[str, str]) -> bool:
+    """Return whether a tier has another price than the standard one at a time."""
+    at = start + timedelta(seconds=second)
+    return bool(model.get_prices(at, context) != model.get_prices(at))
 
 
 def _conditional(model: Any) -> Sequence[Any]:

@@ -16,7 +16,7 @@
 
 Rules of this file:
 
-* A price of `web_search` or `request` is for 1,000 of them, as price lists have it; all others are for a million tokens.
+* A price of `web_search` or `request` is for 1,000 of them, as price lists have it; all others for a million tokens.
 * Prices are read as decimals, never as floats.
 * An error names the line and the key. A key that nobody knows is an error: a price that is misspelt would not count.
 """
@@ -127,8 +127,9 @@ class _File:
                 raise self._error(number, key, f"there is no such key: units are {', '.join(UNITS)}")
         provider, model = (self._text(number, table, key) for key in ("provider", "model"))
         card = {unit: self._amount(number, unit, table[unit]) for unit in UNITS if unit in table}
-        if not card:
-            raise self._error(number, "price", f"it has no price: give at least one of {', '.join(UNITS)}")
+        for unit in ("input", "output"):
+            if unit not in card:
+                raise self._error(number, unit, "a price needs `input` and `output`: 0 for what costs nothing")
         above = table.get("above_input_tokens", 0)
         if type(above) is not int or above < 0:
             raise self._error(number, "above_input_tokens", "a number of tokens, 0 or more")
@@ -136,7 +137,9 @@ class _File:
         begin, end = (self._time_ns(number, key, table.get(key)) for key in ("from", "to"))
         if end is not None and end <= (begin or 0):
             raise self._error(number, "to", "it is not after `from`")
-        pattern = "".join(each if each in "%#" else literal(each) for each in model.replace("%", "\0").replace("*", "%"))
+        pattern = "".join(
+            each if each in "%#" else literal(each) for each in model.replace("%", "\0").replace("*", "%")
+        )
         pattern = pattern.replace("\0", "\\%")
         return _Entry(provider, pattern, Period(card, tier, above, valid_from_ns=begin or 0, valid_to_ns=end), number)
 
@@ -147,7 +150,9 @@ class _File:
         for (key, one), (other_key, other) in pairwise(places):
             end = one.period.valid_to_ns
             if key == other_key and (end is None or end > other.period.valid_from_ns):
-                raise self._error(max(one.number, other.number), "model", "another entry has prices for it at that time")
+                raise self._error(
+                    max(one.number, other.number), "model", "another entry has prices for it at that time"
+                )
 
     def _text(self, number: int, table: Mapping[str, Any], key: str) -> str:
         value = table.get(key)

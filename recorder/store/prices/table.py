@@ -59,7 +59,9 @@ def update(store: Store, own: OwnPrices | None, at_ns: int) -> UpdateReport:
     with store.transaction():
         there = [PriceRow(*row) for row in store.ask(_ALL, {})]
         aliases = own.providers if own else {}
-        found = genai.package_prices(_upstreams(store), aliases) if len(sources) > 1 else genai.PackagePrices([], [], [])
+        found = (
+            genai.package_prices(_upstreams(store), aliases) if len(sources) > 1 else genai.PackagePrices([], [], [])
+        )
         new = [*(own.rows if own else []), *found.rows]
         changed = changes(there, new, [each.partition(" ")[0] for each in sources], at_ns)
         if changed.deleted:
@@ -83,9 +85,7 @@ def own_prices(path: Path | None) -> OwnPrices | None:
 
 async def valid_prices(log: LogReader, at_ns: int) -> Sequence[PriceRow]:
     """Return the prices that are valid at a time, in the order in which they are looked up."""
-    is_valid = (prices.c.valid_from_ns <= at_ns) & (
-        prices.c.valid_to_ns.is_(None) | (prices.c.valid_to_ns > at_ns)
-    )
+    is_valid = (prices.c.valid_from_ns <= at_ns) & (prices.c.valid_to_ns.is_(None) | (prices.c.valid_to_ns > at_ns))
     return [PriceRow(*row) for row in await log.rows(_ROWS.where(is_valid))]
 
 

@@ -84,6 +84,7 @@ class Provider(msgspec.Struct, frozen=True):
     base_url: str
     error_body: Callable[[int, str, str | None], dict[str, Any]]  # an error of our own, by status, message and code
     other_upstreams: Mapping[str, str] = {}  # further APIs of it: name → base URL
+    subscriptions: tuple[str, ...] = ()  # names of its upstreams where a token has no price
     hosts: tuple[str, ...] = ()  # regular expressions of further hosts that serve it, in clouds
     paths: re.Pattern[str] | None = None  # matched with a path that names no upstream: it is for this provider
     headers: tuple[bytes, ...] = ()  # names in lower case of headers that only its clients send
