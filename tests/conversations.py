@@ -139,6 +139,7 @@ class Conversation:
         outcome: Outcome = "eof",
         content_type: str = "text/event-stream",
         headers: Sequence[Header] = (),
+        http_status: int = 200,
         **fields: Any,
     ) -> Exchange:
         """An exchange that begins `at_s` after the session."""
@@ -150,7 +151,8 @@ class Conversation:
         asking = json.dumps(body or {"model": "gpt-5", "stream": True, "input": asked or []}).encode()
         with Store(self.database) as store, store.transaction():
             store.add_exchange(exchange)
-            store.append(_events(exchange, asking, frames, outcome if ended else None, content_type, headers))
+            head = ResponseHead(http_status, "OK", [("content-type", content_type)])
+            store.append(_events(exchange, asking, frames, outcome if ended else None, head, headers))
             if ended:
                 store.projector.project(exchange.session_id, exchange.exchange_id)
         return exchange
@@ -161,14 +163,14 @@ def _events(
     body: bytes,
     frames: Frames,
     outcome: Outcome | None,
-    content_type: str,
+    response_head: ResponseHead,
     headers: Sequence[Header] = (),
 ) -> list[Event]:
     ids = (exchange.exchange_id, exchange.session_id)
     head = RequestHead(*ids, exchange.started_ns, exchange.method, exchange.target, exchange.provider, [*headers])
     capture = Capture(exchange.session_id, exchange.exchange_id, by_name(exchange.api), 0)
     events = capture.request(head, body, wire=body)
-    events += capture.response(50 * MS, ResponseHead(200, "OK", [("content-type", content_type)]))
+    events += capture.response(50 * MS, response_head)
     for number, frame in enumerate(frames, 1):
         events += capture.chunk(number * 100 * MS, frame)
     if outcome is not None:

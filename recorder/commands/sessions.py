@@ -13,7 +13,7 @@ import msgspec
 
 from recorder.commands.terminal.catch_up import current_url, nothing_yet, wait_option
 from recorder.commands.terminal.database import database_option
-from recorder.commands.terminal.output import FORMATS, echo, seconds, with_json, write_csv, write_json
+from recorder.commands.terminal.output import FORMATS, dollars, echo, seconds, with_json, write_csv, write_json
 from recorder.commands.terminal.selection import say_if_stale
 from recorder.commands.terminal.table import Column, short_ids, write_table
 from recorder.commands.terminal.times import between, check_order
@@ -29,6 +29,7 @@ _COLUMNS = (
     Column("last"),
     Column("model", least=10, goes=5),
     Column("tokens", right=True, goes=4),
+    Column("cost", right=True, goes=4),
     Column("status"),
     Column("errors", right=True, goes=3, rare=True),
     Column("origin", goes=2, rare=True),
@@ -126,7 +127,7 @@ def command(
     elif csv:
         write_csv([_KEYS, *([_joined(getattr(row, key)) for key in _KEYS] for row in rows)])
     elif rows:
-        _write(chosen, rows)
+        _write(chosen if columns or any(row.cost_usd for row in rows) else _without_cost(chosen), rows)
     if not rows:
         only_probes = (
             missing is None and wanted == SessionFilter() and asyncio.run(_rows(db, 1, SessionFilter(probes=True)))
@@ -150,6 +151,10 @@ def _chosen(columns: str | None, *, is_table: bool) -> tuple[Column, ...]:
         _BY_NAME[name]._replace(goes=len(wanted) - number if number else 0, rare=False)
         for number, name in enumerate(wanted)
     )
+
+
+def _without_cost(columns: Sequence[Column]) -> Sequence[Column]:
+    return [column for column in columns if column.name != "cost"]
 
 
 def _write(columns: Sequence[Column], rows: Sequence[SessionRow]) -> None:
@@ -217,6 +222,7 @@ def _cells(row: SessionRow, session: str, is_terminal: bool) -> dict[str, object
         "last": when(row.used_ns),
         "model": ", ".join(row.models),
         "tokens": number(_tokens(row)),
+        "cost": _cost(row, is_terminal),
         "status": f"{row.status}, gaps" if row.gaps else row.status,
         "errors": number(row.errors or None),
         "origin": None if row.origin == "live" else row.origin,
@@ -238,6 +244,12 @@ def _tokens(row: SessionRow) -> int | None:
     """Return the total: as reported, else the sum of the known input and output."""
     known = [count for count in (row.input_tokens, row.output_tokens) if count is not None]
     return row.total_tokens if row.total_tokens is not None else sum(known) if known else None
+
+
+def _cost(row: SessionRow, is_terminal: bool) -> str | None:
+    if row.cost_usd is None or not is_terminal:
+        return row.cost_usd
+    return dollars(row.cost_usd, is_partial=bool(row.cost_partial))
 
 
 def _short(at: datetime.datetime) -> str:

@@ -26,6 +26,15 @@ from recorder.store.bodies.rows import SharedRow, damaged, is_shared, sources_sq
 from recorder.store.engine import engine_of
 from recorder.store.location import database_name, database_url
 from recorder.store.migrate import require_head
+from recorder.store.prices.costs import (
+    HAS_PRICES,
+    CostSum,
+    ExchangeCost,
+    by_exchange,
+    by_session,
+    exchange_costs,
+    session_costs,
+)
 from recorder.store.purge.tombstone import Tombstone
 from recorder.store.request_links import CONTINUED
 from recorder.store.resumed_response import EARLIER_EVENTS, each_number_once, earlier
@@ -40,6 +49,7 @@ from recorder.store.session_list import (
     Outline,
     SessionFilter,
     SessionRow,
+    parts_of,
 )
 from recorder.store.sql import HAS_ENDED, of_exchange, of_same_exchange
 from recorder.store.usage import By, Tally, sums_by, tallies
@@ -181,13 +191,29 @@ class LogReader:
         listing = Listing(wanted or SessionFilter(), limit, self.engine, before)
         lines: list[AnyRow] = []
         sums: list[AnyRow] = []
+        costs: dict[str, CostSum] = {}
         with self.engine.translated(self.url):
             async with self._pool.connect() as connection:
                 found = await _listed(connection, listing)
                 for of_exchanges, of_projections in listing.about(found):  # of no session a view would sum up all
                     lines += (await connection.execute(of_exchanges)).all()
                     sums += (await connection.execute(of_projections)).all()
-        return SessionPage(listing.rows(found, lines, sums), listing.next(found))
+                priced = found and (await connection.execute(HAS_PRICES)).scalar_one()
+                for ids in parts_of(found) if priced else []:
+                    named = session_costs(self.engine.name)
+                    costs |= by_session((await connection.execute(named, {"session_ids": ids})).all())
+        return SessionPage(listing.rows(found, lines, sums, costs), listing.next(found))
+
+    async def has_prices(self) -> bool:
+        """Return whether there is any price: without one, no cost is known."""
+        [(has_prices,)] = await self._all(HAS_PRICES)
+        return bool(has_prices)
+
+    async def exchange_costs(self, session_id: str) -> dict[str, ExchangeCost]:
+        """Return the costs of the exchanges of a session that have ended; none if there are no prices."""
+        if not await self.has_prices():
+            return {}
+        return by_exchange(await self._all(exchange_costs(self.engine.name), session_ids=[session_id]))
 
     async def session(self, ref: str) -> Session:
         """Return the session of `ref`: `latest`, an id, a name (the newest of that name), or the beginning of an id.

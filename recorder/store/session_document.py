@@ -51,7 +51,11 @@ _ANOMALY = ("kind", "pos", "count", "detail")
 
 def document(snapshot: Snapshot) -> dict[str, Any]:
     """Return the object."""
-    session = {**_picked(snapshot.session, _SESSION), **_present(title=snapshot.title)}
+    cost = snapshot.cost
+    session = {
+        **_picked(snapshot.session, _SESSION),
+        **_present(title=snapshot.title, cost_usd=cost.usd, cost_partial=cost.partial),
+    }
     return {"session": session, "exchanges": [exchange_document(each) for each in snapshot.exchanges]}
 
 
@@ -62,6 +66,7 @@ def exchange_document(taken: ExchangeState | UnfoldableExchange) -> dict[str, An
     return {
         **heading(taken.exchange, taken.row, taken.superseded_by, taken.connection),
         "usage": usage_document(taken.usage),
+        **_present(cost=taken.cost and taken.cost.document()),
         "timing": timing_document(taken.timing),
         "items": [item_document(item, taken.answers.get(item.item)) for item in taken.items],
         "anomalies": anomaly_documents(taken.anomalies),

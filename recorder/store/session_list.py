@@ -30,6 +30,7 @@ from recorder.errors import UsageError
 from recorder.model.events import BODY_KINDS, PROBE, Session
 from recorder.model.ids import ID_LENGTH, ids_beginning
 from recorder.store.engine import Engine
+from recorder.store.prices.costs import CostSum
 from recorder.store.schema import events, exchanges, sessions, tables_of
 from recorder.store.sql import HAS_ENDED, constant, has_ended
 
@@ -95,9 +96,13 @@ class SessionRow(Session, frozen=True):
     output_tokens: int | None = None
     reasoning_output_tokens: int | None = None
     total_tokens: int | None = None
+    # By the prices, if there are any (`recorder.store.prices.costs`).
+    cost_usd: str | None = None  # decimal text; None if the cost of no exchange is known
+    cost_partial: bool | None = None  # some exchange has no known cost, or broke off: there may be more
 
 
-_PROJECTED = SessionRow.__struct_fields__[SessionRow.__struct_fields__.index("title") :]
+_FIELDS = SessionRow.__struct_fields__
+_PROJECTED = _FIELDS[_FIELDS.index("title") : _FIELDS.index("cost_usd")]
 _LISTS = ("models", "tools")  # of which the view makes one text
 
 _SEPARATOR = ", "
@@ -260,24 +265,32 @@ class Listing:
         """
         if self._is_all and len(found) > NAMED:
             return [(_LINES, select(_summary))]
-        ids = [row.session_id for row in found]
-        parts = [ids[first : first + NAMED] for first in range(0, len(ids), NAMED)]
         return [
             (
                 _LINES.where(exchanges.c.session_id.in_(part)),
                 select(_summary).where(_summary.c.session_id.in_(part)),
             )
-            for part in parts
+            for part in parts_of(found)
         ]
 
     @staticmethod
-    def rows(found: Iterable[Any], lines: Iterable[Any], summaries: Iterable[Any]) -> list[SessionRow]:
+    def rows(
+        found: Iterable[Any], lines: Iterable[Any], summaries: Iterable[Any], costs: Mapping[str, CostSum]
+    ) -> list[SessionRow]:
         """Return a row for each session, from the results of the statements, in order."""
         sums = {
             session_id: _sum(list(group)) for session_id, group in groupby(lines, operator.attrgetter("session_id"))
         }
         projected = {row.session_id: _read(row._mapping) for row in summaries}
+        for session_id, cost in costs.items():
+            projected.setdefault(session_id, {}).update(cost_usd=cost.usd, cost_partial=cost.partial)
         return [_row(Session(*each[:-1]), sums.get(each[0]), projected.get(each[0], {})) for each in found]
+
+
+def parts_of(found: Sequence[Any]) -> list[list[str]]:
+    """Return the ids of sessions in parts of as many as a question may name."""
+    ids = [row.session_id for row in found]
+    return [ids[first : first + NAMED] for first in range(0, len(ids), NAMED)]
 
 
 def _place(row: Any) -> ListPlace:

@@ -22,6 +22,7 @@ from recorder.projections.item import ItemRow
 from recorder.projections.results import ResultRow
 from recorder.projections.timing import TimingRow
 from recorder.projections.usage import UsageRow
+from recorder.store.prices.costs import CostSum, ExchangeCost, sum_of
 from recorder.store.reader import LogReader
 
 Numbered = Sequence[tuple[int, Exchange]]
@@ -50,6 +51,7 @@ class ExchangeState(msgspec.Struct, frozen=True):
     answers: dict[int, CallResult]
     superseded_by: tuple[int, Exchange] | None = None  # the one that has most of the same response
     connection: ConnectionSummary | None = None  # if it is a WebSocket connection
+    cost: ExchangeCost | None = None  # of one that has ended, if there are prices
 
 
 class UnfoldableExchange(msgspec.Struct, frozen=True):
@@ -72,6 +74,12 @@ class Snapshot(msgspec.Struct, frozen=True):
     @property
     def unfoldable(self) -> list[UnfoldableExchange]:
         return [each for each in self.exchanges if isinstance(each, UnfoldableExchange)]
+
+    @property
+    def cost(self) -> CostSum:
+        """Return the cost of the exchanges shown together. One that the provider refused costs nothing."""
+        taken = (each for each in self.exchanges if isinstance(each, ExchangeState))
+        return sum_of(each.cost for each in taken if each.cost and (each.row.http_status or 0) < 400)
 
 
 class Cutoff(NamedTuple):
@@ -144,12 +152,13 @@ async def take_snapshot(
     )
     for _, each in shown:
         await folds.find_results(results, each, begun)
+    costs = await log.exchange_costs(session.session_id)
     return Snapshot(
         session=session,
         title=await folds.title(begun),
         is_whole=len(chosen) == len(everything),
         at_ns=until.at_ns(shown[0][1]) if shown else None,
-        exchanges=[_shown(number, each, folds, results) for number, each in shown],
+        exchanges=[_shown(number, each, folds, results, costs) for number, each in shown],
     )
 
 
@@ -322,7 +331,9 @@ def requested(exchange: Exchange, events: Iterable[Event]) -> Rows:
         return _NO_ROWS
 
 
-def _shown(number: int, exchange: Exchange, folds: _Folds, results: Results) -> ExchangeState | UnfoldableExchange:
+def _shown(
+    number: int, exchange: Exchange, folds: _Folds, results: Results, costs: Mapping[str, ExchangeCost]
+) -> ExchangeState | UnfoldableExchange:
     rows = folds.rows.get(exchange.exchange_id)
     if rows is None:
         return UnfoldableExchange(number, exchange, folds.failed[exchange.exchange_id])
@@ -341,6 +352,7 @@ def _shown(number: int, exchange: Exchange, folds: _Folds, results: Results) -> 
         answers={item: answer for item, answer in answers.items() if answer is not None},
         superseded_by=superseded_by(row, folds.with_response(row)),
         connection=folds.connections.get(exchange.exchange_id),
+        cost=None if row.status is None else costs.get(exchange.exchange_id),
     )
 
 

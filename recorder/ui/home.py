@@ -33,10 +33,11 @@ class Panel(NamedTuple):
 
     id: str
     title: str
-    unit: str  # tokens, ns or exchanges: decides how a page writes the numbers
+    unit: str  # tokens, ns, picousd or exchanges: decides how a page writes the numbers
     sql: str
     chart: Mapping[str, Any]
     note: str | None = None
+    needs_prices: bool = False  # not shown if there are none
 
     def statement(self, engine: str) -> str:
         """Return its SQL as an engine takes it."""
@@ -92,6 +93,34 @@ PANELS = (
         },
     ),
     Panel(
+        "costs",
+        "Cost a day",
+        "picousd",
+        """
+        SELECT {day} AS day, count(cost_picousd) AS priced, count(*) - count(cost_picousd) AS without_cost,
+          sum(input_picousd) AS input_picousd, sum(cache_read_picousd) AS cache_read_picousd,
+          sum(cache_write_picousd) AS cache_write_picousd, sum(reasoning_picousd) AS reasoning_picousd,
+          sum(output_picousd) AS output_picousd, sum(other_picousd) AS other_picousd,
+          sum(cost_picousd) AS cost_picousd
+        FROM costs WHERE started_ns >= :since GROUP BY 1 ORDER BY 1
+        """,
+        {
+            "kind": "bars",
+            "x": "day",
+            "series": [
+                {"column": "input_picousd", "label": "uncached input"},
+                {"column": "cache_read_picousd", "label": "cache reads"},
+                {"column": "reasoning_picousd", "label": "reasoning"},
+                {"column": "output_picousd", "label": "visible output"},
+                {"column": "cache_write_picousd", "label": "cache writes"},
+                {"column": "other_picousd", "label": "searches and requests"},
+            ],
+        },
+        "In US dollars, by the prices that were valid when it was recorded; a picodollar is 10⁻¹² US dollars. "
+        "Exchanges without a known cost are left out.",
+        needs_prices=True,
+    ),
+    Panel(
         "ttft",
         "Time to first token",
         "ns",
@@ -143,7 +172,8 @@ PANELS = (
 async def home(questions: Questions, log: LogReader, days: int) -> dict[str, Any]:
     """Return the panels over the last days, today included, in the form that `/api/home` has."""
     since_ns = (time.time_ns() // DAY_NS - days + 1) * DAY_NS
-    panels = await asyncio.gather(*(_answer(questions, panel, log.engine.name, since_ns) for panel in PANELS))
+    shown = PANELS if await log.has_prices() else [panel for panel in PANELS if not panel.needs_prices]
+    panels = await asyncio.gather(*(_answer(questions, panel, log.engine.name, since_ns) for panel in shown))
     return {"days": days, "since_ns": since_ns, "is_empty": not await log.sessions(1), "panels": panels}
 
 

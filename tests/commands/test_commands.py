@@ -24,7 +24,7 @@ from hypothesis import strategies as st
 
 from recorder.commands import recorder
 from recorder.commands.clients.presets import CODEX, VARIABLES
-from recorder.commands.terminal.output import seconds
+from recorder.commands.terminal.output import dollars, seconds
 from recorder.commands.verbs import VERBS
 from recorder.ingest.capture import Capture
 from recorder.journal.format import Mark
@@ -339,6 +339,15 @@ def test_safe_text_has_no_control_characters(text: str) -> None:
 )
 def test_spans_of_time_are_readable(ns: int | None, shown: str) -> None:
     assert seconds(ns) == shown
+
+
+@pytest.mark.parametrize(
+    ("usd", "shown"),
+    [("0", "$0"), ("0.0000012345", "$0.00000123"), ("0.5", "$0.5"), ("0.9999", "$1.00"), ("1234.567", "$1,234.57")],
+)
+def test_amounts_are_readable(usd: str, shown: str) -> None:
+    assert dollars(usd, is_partial=False) == shown
+    assert dollars(usd, is_partial=True) == f"≥ {shown}"
 
 
 WRONG = [

@@ -23,6 +23,7 @@ from tests.behind import connected
 from tests.conversations import Conversations, answering, asking, call, message, response, sse
 from tests.corpus import ROOT
 from tests.log_rows import START_NS
+from tests.priced import put_prices
 from tests.serving import run
 
 DAY_S = DAY_NS / 1e9
@@ -54,6 +55,7 @@ def recorded(shared_database: URL) -> URL:
         later.exchange([b": ping\n\n"] * number + frames, asking("Again"), at_s=number * 60.0)
     later.exchange(response(*message("Bye."), id="resp_5", usage=None)[:-1], asking("?"), at_s=900, outcome="truncated")
     made.session("imported", 3 * DAY_S, "import").exchange(response(*message("Old."), id="resp_6"), asking("Old?"))
+    put_prices(made.database, input="1.25", cache_read="0.125", output="10")
     return made.database
 
 
@@ -102,6 +104,26 @@ def test_the_tokens_of_a_day_are_those_of_the_command_usage(
         assert row["cached_input"] == used["cache_read_input_tokens"]
         assert row["visible_output"] + (row["reasoning"] or 0) == used["output_tokens"]
         assert row["reasoning"] == used["reasoning_output_tokens"]
+
+
+def test_the_cost_of_a_day_is_that_of_its_kinds(panels: Mapping[str, dict[str, Any]]) -> None:
+    first, *_ = rows = objects(panels["costs"])
+    kinds = ("input", "cache_read", "cache_write", "reasoning", "output", "other")
+    assert [row["cost_picousd"] for row in rows] == [sum(row[f"{kind}_picousd"] for kind in kinds) for row in rows]
+    # Three answers of 1,000 tokens of input, 400 of them cached, and 100 of output, 41 of them reasoning.
+    assert {kind: first[f"{kind}_picousd"] for kind in kinds} == {
+        "input": 2_600 * 1_250_000,
+        "cache_read": 400 * 125_000,
+        "cache_write": 0,
+        "reasoning": 41 * 10_000_000,
+        "output": 259 * 10_000_000,
+        "other": 0,
+    }
+    assert (first["priced"], first["without_cost"]) == (3, 0)
+
+
+async def test_without_prices_there_is_no_panel_of_costs(database: URL) -> None:
+    assert "costs" not in [panel["id"] for panel in (await asked(database, 30))["panels"]]
 
 
 @pytest.mark.parametrize(("name", "column"), [("ttft", "ttft_ns"), ("silence", "longest_silence_ns")])

@@ -22,7 +22,7 @@ from rich.cells import cell_len, set_cell_size
 from rich.console import Console
 from rich.text import Text
 
-from recorder.commands.terminal.output import is_dumb, seconds
+from recorder.commands.terminal.output import dollars, is_dumb, seconds
 from recorder.commands.terminal.table import LEAST_ID
 from recorder.model.events import Exchange
 from recorder.model.payloads import CloseRecord
@@ -87,7 +87,9 @@ class _Lines:
         at = None if snapshot.at_ns is None else f"at {_seconds(snapshot.at_ns)}"
         origin = "imported, times may be made up" if session.origin == "import" else None
         session_id = session.session_id if self._width is None else session.session_id[:LEAST_ID]
-        yield from self._line((session.name, session_id, status, at, origin), "bold")
+        total = snapshot.cost
+        cost = None if total.usd is None else dollars(total.usd, is_partial=bool(total.partial))
+        yield from self._line((session.name, session_id, status, at, cost, origin), "bold")
         if snapshot.title:
             yield from self._line((snapshot.title,), "dim")
         for each in exchanges:
@@ -349,6 +351,7 @@ def _numbers(taken: ExchangeState) -> list[str]:
     shown = " · ".join(part for part in tokens if part)
     return [
         *([f"{shown} so far" if usage.partial else shown] if shown else []),
+        *([dollars(cost.usd, is_partial=cost.partial)] if (cost := taken.cost) and cost.usd is not None else []),
         *([f"first token {_seconds(timing.ttft_ns, 2)}"] if timing.ttft_ns is not None else []),
         *([_seconds(timing.duration_ns, 2)] if timing.duration_ns is not None else []),
         *([f"{timing.events_per_s:,.0f} events/s"] if timing.events_per_s is not None else []),

@@ -11,6 +11,7 @@ import logging
 import os
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from decimal import Context, Decimal
 from functools import wraps
 from typing import Any
 
@@ -182,6 +183,13 @@ def _discard_rest() -> None:
 def _cell(value: Any) -> Any:
     plain = json_value(value)
     return msgspec.json.encode(plain).decode() if isinstance(plain, dict) else plain
+
+
+def dollars(usd: str, *, is_partial: bool) -> str:
+    """Return an amount for a person, with cents, or smaller ones with three digits; `≥` says that there may be more."""
+    amount = Decimal(usd)
+    short = f"{amount:,.2f}" if amount >= 1 else f"{Context(prec=3).plus(amount):f}"
+    return f"≥ ${short}" if is_partial else f"${short}"
 
 
 def seconds(ns: int | None) -> str:

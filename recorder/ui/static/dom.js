@@ -90,6 +90,16 @@ export function copyButton(label, read, app) {
 const COMPACT = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 });
 
 /**
+ * Format picodollars as dollars: with cents, or smaller amounts with three digits.
+ * @param {number} value
+ */
+export function dollars(value) {
+  const usd = value / 1e12;
+  if (!usd || Math.abs(usd) >= 1) return `$${usd.toLocaleString("en", { minimumFractionDigits: usd ? 2 : 0, maximumFractionDigits: 2 })}`;
+  return `$${usd.toLocaleString("en", { maximumSignificantDigits: 3, maximumFractionDigits: 12 })}`;
+}
+
+/**
  * Format a number in three digits or so: 1.2K, 34M.
  * @param {number} value
  */

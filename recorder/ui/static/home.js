@@ -1,11 +1,13 @@
 // The home page: panels over the last days, each with its SQL, its command and a table.
 
 import { Chart } from "./chart.js";
-import { compact, copyButton, count, duration, el, fill } from "./dom.js";
+import { compact, copyButton, count, dollars, duration, el, fill } from "./dom.js";
 
 const DAYS = [7, 30, 90, 365];
 const COLORS = ["--series-1", "--series-2", "--series-3", "--series-4", "--series-5", "--series-6"];
 const SPLIT_COLORS = ["--series-5", "--series-6", "--series-3", "--series-1", "--series-4"];
+/** @type {Record<string, (value: number) => string>} */
+const FORMATS = { ns: duration, picousd: dollars };
 const LINES = [
   { color: "--series-1", dash: [] },
   { color: "--series-6", dash: [7, 3] },
@@ -178,8 +180,8 @@ function drawChart(panel, answer, charts) {
     label: `${panel.title}, the last ${answer.days} days. The table has the same numbers.`,
     labels: days.map((day) => day.slice(days.length > 366 ? 0 : 5)),
     series,
-    format: panel.unit === "ns" ? duration : compact,
-    tick: panel.unit === "ns" ? (value) => (value < 1e9 ? `${value / 1e6} ms` : `${value / 1e9} s`).replace(/^0 .*/, "0") : compact,
+    format: FORMATS[panel.unit] ?? compact,
+    tick: panel.unit === "ns" ? (value) => (value < 1e9 ? `${value / 1e6} ms` : `${value / 1e9} s`).replace(/^0 .*/, "0") : FORMATS[panel.unit] ?? compact,
     counts: panel.unit !== "ns",
     summary: (values) => (isBars ? values.reduce((total, value) => (total ?? 0) + (value ?? 0), 0) : values.findLast((value) => value !== null) ?? null),
     summaryLabel: isBars ? `${answer.days} days` : "latest",
@@ -265,12 +267,12 @@ function ranking(panel) {
 function table(panel) {
   const isNumber = panel.columns.map((_, index) => panel.rows.some((row) => typeof row[index] === "number"));
   const cell = (/** @type {string | number | null} */ value, /** @type {number} */ index) =>
-    typeof value !== "number" ? String(value ?? "") : panel.columns[index].endsWith("_ns") ? duration(value) : count(value);
+    typeof value !== "number" ? String(value ?? "") : (FORMATS[panel.columns[index].split("_").pop() ?? ""] ?? count)(value);
   return el(
     "table",
     { class: "data" },
     el("caption", { class: "hidden-text" }, panel.title),
-    el("thead", {}, el("tr", {}, ...panel.columns.map((name, index) => el("th", { scope: "col", class: isNumber[index] ? "num" : null }, name.replace(/_ns$/, "").replaceAll("_", " "))))),
+    el("thead", {}, el("tr", {}, ...panel.columns.map((name, index) => el("th", { scope: "col", class: isNumber[index] ? "num" : null }, name.replace(/_(ns|picousd)$/, "").replaceAll("_", " "))))),
     el("tbody", {}, ...panel.rows.map((row) => el("tr", {}, ...row.map((value, index) => el("td", { class: isNumber[index] ? "num" : null }, cell(value, index)))))),
   );
 }

@@ -1,0 +1,122 @@
+"""The costs of the sessions that somebody looks at, and of no others.
+
+Rules of this file:
+
+* The view `costs` reads all usage of a log, to find its distinct models. Here the same query has in place of `usage`
+  what the named sessions have of it: it takes as long in a log of any size.
+* Whoever has no prices is not made to wait: `HAS_PRICES` comes first.
+* An amount is exact: a sum of picodollars, shown as decimal text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+from typing import Any
+
+import msgspec
+from sqlalchemy import TextClause, bindparam, exists, select, text
+
+from recorder.projections import TABLES
+from recorder.projections.views.cost import COSTS
+from recorder.projections.views.parts import same_exchange
+from recorder.projections.views.view import written
+from recorder.store.schema import prices, sessions
+from recorder.wire.dialects.usage_report import usd
+
+HAS_PRICES = select(exists(select(prices.c.provider)))
+
+PICO = 12
+"""Decimal places of a picodollar."""
+
+_KINDS = tuple(name for name in COSTS.columns if name.endswith("_picousd"))
+_OF_EXCHANGE = ("exchange_id", *_KINDS, "partial", "no_price", "price_source", "price_model")
+_NAMED = "SELECT * FROM usage WHERE session_id IN :session_ids"
+
+
+class ExchangeCost(msgspec.Struct, frozen=True):
+    """The cost of an exchange, by kind of tokens, or the reason why it is not known."""
+
+    picousd: Mapping[str, int]  # by kind, the total with them as `cost`; empty if the cost is not known
+    partial: bool  # the stream broke off: there may be more
+    no_price: str | None
+    price_source: str | None
+    price_model: str | None
+
+    @property
+    def usd(self) -> str | None:
+        """Return the total as decimal text."""
+        return usd(self.picousd.get("cost"), PICO)
+
+    def document(self) -> dict[str, Any]:
+        """Return the cost as it is in JSON."""
+        if self.no_price is not None or not self.picousd:
+            return {"no_price": self.no_price}
+        amounts = {f"{kind}_usd": usd(picousd, PICO) for kind, picousd in self.picousd.items()}
+        source = {"price_source": self.price_source, "price_model": self.price_model}
+        return {**amounts, "cost_partial": self.partial, **source}
+
+
+class CostSum(msgspec.Struct, frozen=True):
+    """The cost of some exchanges together."""
+
+    usd: str | None  # decimal text; None if the cost of none of them is known
+    partial: bool | None  # one of them has no known cost, or its stream broke off: there may be more
+
+
+def sum_of(costs: Iterable[ExchangeCost]) -> CostSum:
+    """Return the sum of known costs."""
+    costs = list(costs)
+    known = [each.picousd["cost"] for each in costs if each.picousd]
+    if not known:
+        return CostSum(None, None)
+    return CostSum(usd(sum(known), PICO), len(known) < len(costs) or any(each.partial for each in costs))
+
+
+@cache
+def _source(engine: str) -> str:
+    return written(COSTS.source, engine).strip().replace("FROM usage", "FROM named_usage")
+
+
+def _named(statement: str) -> TextClause:
+    ids = bindparam("session_ids", type_=sessions.c.session_id.type, expanding=True)
+    return text(f"WITH named_usage AS ({_NAMED}) {statement}").bindparams(ids)
+
+
+@cache
+def exchange_costs(engine: str) -> TextClause:
+    """Return the statement for the costs of the exchanges of the sessions in `session_ids`."""
+    columns = ", ".join(f"{COSTS.columns[name]} AS {name}" for name in _OF_EXCHANGE)
+    return _named(f"SELECT {columns} {_source(engine)}")
+
+
+@cache
+def session_costs(engine: str) -> TextClause:
+    """Return the statement for the sums of the sessions in `session_ids`, as `by_session` reads them.
+
+    A request that the provider refused costs nothing: that its cost is not known makes no sum partial.
+    """
+    return _named(
+        f"""SELECT c.session_id, CAST(sum(c.cost_picousd) AS BIGINT) AS picousd,
+    max(CASE WHEN (c.partial = 1 OR c.cost_picousd IS NULL) AND coalesce(p.http_status, 0) < 400 THEN 1 ELSE 0 END)
+        AS partial
+FROM (SELECT c.session_id, c.exchange_id, c.partial, c.cost_picousd {_source(engine)}) AS c
+LEFT JOIN {TABLES["exchanges"]} AS p ON {same_exchange("p", "c")}
+GROUP BY c.session_id"""
+    )
+
+
+def by_exchange(rows: Sequence[Any]) -> dict[str, ExchangeCost]:
+    """Return the costs by exchange, from the rows of `exchange_costs`."""
+    return {str(row.exchange_id): _exchange_cost(row._mapping) for row in rows}
+
+
+def _exchange_cost(row: Mapping[Any, Any]) -> ExchangeCost:
+    known = {name.removesuffix("_picousd"): row[name] for name in _KINDS} if row["cost_picousd"] is not None else {}
+    return ExchangeCost(known, bool(row["partial"]), row["no_price"], row["price_source"], row["price_model"])
+
+
+def by_session(rows: Iterable[Any]) -> dict[str, CostSum]:
+    """Return the sums by session, from the rows of `session_costs`; without those that have no known cost."""
+    known = {str(row.session_id): row for row in rows if row.picousd is not None}
+    return {session_id: CostSum(usd(row.picousd, PICO), bool(row.partial)) for session_id, row in known.items()}
