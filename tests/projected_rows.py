@@ -18,6 +18,7 @@ from recorder.projections import PROJECTIONS
 from recorder.projections.anomalies import AnomalyRow
 from recorder.projections.exchanges import ExchangeRow
 from recorder.projections.item import ItemRow
+from recorder.projections.parameters import ParametersRow
 from recorder.projections.phases import PhaseRow
 from recorder.projections.requests import RequestRow
 from recorder.projections.results import ResultRow
@@ -119,6 +120,9 @@ def a_conversation(connection: Any) -> tuple[Exchange, Exchange]:
             depth=1,
             is_complete=True,
             logical_items=4,
+        ),
+        row(
+            ParametersRow, asks, reasoning_effort="high", tools=1, tool_names='["shell"]', new_user_text="Roll the dice"
         ),
         row(ResultRow, tells, call_key="c1", digest="d", started_ns=tells.started_ns, output="no dice", failed=True),
         row(

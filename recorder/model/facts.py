@@ -207,6 +207,12 @@ class CostReported(Fact, frozen=True, gc=False):
     source: str
 
 
+class TierReported(Fact, frozen=True, gc=False):
+    """The service tier at which the provider serves a response; repeated where an event has another one."""
+
+    tier: str
+
+
 class Finished(Fact, frozen=True, gc=False):
     """The reason of the provider for the end of a response (or of one choice): its `finish_reason`, in its own word."""
 
@@ -234,6 +240,42 @@ class Malformed(Fact, frozen=True, gc=False):
     reason: str
 
 
+class RequestParameters(msgspec.Struct, frozen=True):
+    """The settings of a request, and its size by parts. `None`: the request has no such member, or there is none.
+
+    Words are the provider's. Digests are the first 16 hex digits of SHA-256: equal ones mean the same content.
+    """
+
+    reasoning_effort: str | None = None
+    reasoning_mode: str | None = None  # enabled, disabled, adaptive, pro, …
+    reasoning_summary: str | None = None
+    reasoning_budget_tokens: int | None = None
+    verbosity: str | None = None
+    max_output_tokens: int | None = None
+    temperature: float | None = None
+    top_p: float | None = None
+    service_tier: str | None = None
+    store: bool | None = None
+    response_format: str | None = None  # text, json_object, json_schema, …
+    response_schema: str | None = None  # its name
+    tool_choice: str | None = None  # auto, none, required, …, or the name of the tool that must be called
+    parallel_tool_calls: bool | None = None
+    tool_names: tuple[str, ...] | None = None  # of the tools offered, in order; their types where they have no names
+    input_messages: int | None = None  # with a text, a picture or a file
+    input_tool_calls: int | None = None
+    input_tool_results: int | None = None
+    input_reasoning: int | None = None
+    input_other: int | None = None
+    system_bytes: int | None = None  # of the texts of the system that stand before all messages
+    system_digest: str | None = None
+    tools_bytes: int | None = None  # of the tools as JSON without spaces, cache marks left out
+    tools_digest: str | None = None
+    prompt_cache_key: str | None = None  # of OpenAI; the name of the cached content of Gemini
+    prompt_cache_retention: str | None = None  # for how long the prompt is cached: 5m, 1h, 24h, in_memory, …
+    cache_markers: int | None = None  # places up to which the prompt is to be cached
+    request_digest: str | None = None  # of what decides the answer: equal ones mean that the same was sent again
+
+
 class RequestFacts(Fact, frozen=True, gc=False):
     """The contents of a request."""
 
@@ -247,6 +289,7 @@ class RequestFacts(Fact, frozen=True, gc=False):
     conversation_id: str | None = None  # of the conversation that the provider keeps, and that it continues
     items: int = 0  # messages and other items in it
     generates: bool = True  # False: it only readies the connection for what follows, and no model answers
+    parameters: RequestParameters = RequestParameters()
 
 
 class Placed(Fact, frozen=True, gc=False):

@@ -62,7 +62,8 @@ def test_a_life_is_told_from_request_to_end() -> None:
     told = of(frame(delta("Hi")), request=b'{"model": "gpt-5"}')
     kinds = (RequestFacts, Requested, Placed, Responded, TextAdded, FirstByte, Ended)
     assert [isinstance(fact, kind) for fact, kind in zip(told, kinds, strict=True)] == [True] * 7
-    assert told[0] == RequestFacts(model="gpt-5")
+    assert isinstance(told[0], RequestFacts)
+    assert told[0] == RequestFacts(model="gpt-5", parameters=told[0].parameters)
     assert told[5] == FirstByte(2 * MS)
 
 

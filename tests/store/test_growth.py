@@ -503,7 +503,8 @@ SCALE = (ROOT / "docs" / "scale.md").read_text()
 USED_LATER, DROPPING, CITUS, TIMESCALE = blocks(SCALE, "sql")
 HOUR_NS = 3_600_000_000_000
 FILLED = {
-    *("p_anomalies_v1", "p_exchanges_v1", "p_items_v1", "p_requests_v1", "p_timing_v1", "p_usage_v1", schema.SEARCH)
+    *("p_anomalies_v1", "p_exchanges_v1", "p_items_v1", "p_parameters_v1", "p_requests_v1", "p_timing_v1"),
+    *("p_usage_v1", schema.SEARCH),
 }
 PER_SESSION = {*LOG, *(table.name for table in schema.tables_of.values()), "dead_letters", schema.SEARCH}
 

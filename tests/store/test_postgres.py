@@ -150,7 +150,8 @@ def test_roles_have_rights_on_the_projections_that_come_later(postgres_server: S
     for statement in GRANTS if is_granted else GRANTS[:2]:
         asked(url, statement)
     Store(url).close()
-    for name in ("p_phases_v1", "exchange_summary", "tool_phases", "other_items", "p_requests_v1", "requests"):
+    made_later = ("p_requests_v1", "requests", "p_parameters_v1", "reasoning_by_effort")
+    for name in ("p_phases_v1", "exchange_summary", "tool_phases", "other_items", *made_later):
         for role in ("recorder_writer", "recorder_reader"):
             assert asked(url, f"SELECT has_table_privilege('{role}', '{name}', 'SELECT')") == [(is_granted,)]
     for right in ("INSERT", "UPDATE", "DELETE"):

@@ -39,6 +39,7 @@ from recorder.projections.views.parts import (
     same_exchange,
     total,
 )
+from recorder.projections.views.requests import REASONING_BY_EFFORT, REQUESTS
 from recorder.projections.views.view import Either, View, written
 
 __all__ = ["VIEWS", "View", "written"]
@@ -162,24 +163,7 @@ LEFT JOIN {TABLES["timing"]} AS t ON {same_exchange("t", "x")}""",
         """SELECT session_name, model, status, error, user_text, duration_ns / 1e9 AS took_s
 FROM exchange_summary WHERE status NOT IN ('completed', 'incomplete') OR error IS NOT NULL;""",
     ),
-    View(
-        "requests",
-        "A request for a generation, and the exchange that it continues: it may have only what is new since then.",
-        {
-            **ids("x"),
-            **of("x", "started_ns api"),
-            "model": MODEL,
-            **of("r", "previous_response_id conversation_id previous_exchange_id depth is_complete"),
-            **of("r", "input_items logical_items is_prewarm"),
-            **of("p", "user_text is_turn"),
-        },
-        f"""{FOLDED}
-JOIN {TABLES["requests"]} AS r ON {same_exchange("r", "x")}
-{SESSION("x")}
-WHERE p.is_retrieval = 0""",
-        """SELECT session_name, exchange_id, depth, input_items, logical_items
-FROM requests WHERE depth > 0 AND is_complete = 1 ORDER BY logical_items DESC LIMIT 10;""",
-    ),
+    REQUESTS,
     View(
         "session_summary",
         "A session, with sums over its exchanges.",
@@ -234,6 +218,7 @@ FROM session_summary ORDER BY total_tokens DESC LIMIT 10;""",
         "FROM usage GROUP BY model",
         "SELECT model, exchanges, total_tokens, round(100 * cached_share) AS cached_percent FROM usage_by_model;",
     ),
+    REASONING_BY_EFFORT,
     View(
         "latency",
         "The times of an exchange since it began, and how evenly it was served.",

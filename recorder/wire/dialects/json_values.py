@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from itertools import accumulate
+from math import isfinite
 from typing import Any
 
 import msgspec
@@ -32,11 +33,29 @@ UNUSUAL = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 def too_deep(data: bytes) -> bool:
     """Return whether JSON nests deeper than `NESTING_LIMIT`; of what is no JSON it may return either."""
-    if len(data) <= SHALLOW or data.count(b"[") + data.count(b"{") <= NESTING_LIMIT:
+    if len(data) <= SHALLOW or not _has_many_brackets(data):
         return False
     quotes_end_strings = data.replace(b"\\\\", b"").replace(b'\\"', b"")
     brackets = b"".join(quotes_end_strings.translate(None, _FILLING).split(b'"')[::2])
     return any(map(NESTING_LIMIT.__lt__, accumulate(map(_STEPS.__getitem__, brackets))))
+
+
+_LONG = 32 * 1024  # bytes from which it is faster to find brackets one by one, and to stop early, than to count all
+
+
+def _has_many_brackets(data: bytes) -> bool:
+    """Return whether JSON has more opening brackets than it may have levels."""
+    if len(data) < _LONG:
+        return data.count(b"[") + data.count(b"{") > NESTING_LIMIT
+    left = NESTING_LIMIT
+    for bracket in (b"[", b"{"):
+        at = data.find(bracket)
+        while at >= 0:
+            left -= 1
+            if left < 0:
+                return True
+            at = data.find(bracket, at + 1)
+    return False
 
 
 def decoded(data: bytes) -> Any:
@@ -82,6 +101,21 @@ def whole(value: Any) -> int | None:
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     return value if type(value) is int and -BIGINT <= value < BIGINT else None
+
+
+def fraction(value: Any) -> float | None:
+    """Return `value` if it is a number that fits a double; `true`, NaN and infinity are none."""
+    if type(value) not in (int, float):
+        return None
+    try:
+        return float(value) if isfinite(value) else None
+    except OverflowError:
+        return None
+
+
+def flag(value: Any) -> bool | None:
+    """Return `value` if it is `true` or `false`."""
+    return value if isinstance(value, bool) else None
 
 
 def as_json(value: Any) -> str:

@@ -21,7 +21,7 @@ def user(*said: str) -> dict[str, Any]:
 
 def test_a_request_says_its_model_and_what_the_user_says_last() -> None:
     said = asked(model="m", stream=True, messages=[{"role": "system", "content": "s"}, user("a"), user("b", "c")])
-    assert said == RequestFacts("m", True, "c", True, (), ("s",), items=3)
+    assert said == RequestFacts("m", True, "c", True, (), ("s",), items=3, parameters=said.parameters)
 
 
 def test_what_a_client_wraps_in_a_tag_is_not_said_by_the_user() -> None:

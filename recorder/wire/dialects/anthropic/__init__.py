@@ -29,6 +29,7 @@ from recorder.model.facts import (
     Started,
     Stated,
     TextAdded,
+    TierReported,
     Usage,
     UsageDetails,
     UsageReported,
@@ -112,6 +113,7 @@ class MessagesDecoder(JsonDecoder):
         self._usage: dict[str, Any] = {}
         self._cost = ReportedCost()
         self._started: Started | None = None
+        self._tier: str | None = None
 
     def event(self, type: str | None, data: bytes) -> Sequence[Fact]:
         """Decode an event. The usual deltas are read here: which item is theirs depends on the blocks so far."""
@@ -185,8 +187,12 @@ class MessagesDecoder(JsonDecoder):
         self._usage |= {name: value for name, value in usage.items() if value is not None or name not in self._usage}
         cost = reported_cost(usage, self._data, (*place, "usage"))
         self._cost = cost if cost.usd is not None else self._cost
-        report = UsageReported(normalised(self._usage), as_json(self._usage), _details(self._usage, self._cost))
-        return *self._served_by(fallback(usage)), report
+        used = UsageReported(normalised(self._usage), as_json(self._usage), _details(self._usage, self._cost))
+        return *self._served_by(fallback(usage)), *self._served_at(text(usage.get("service_tier"))), used
+
+    def _served_at(self, tier: str | None) -> Sequence[Fact]:
+        before, self._tier = self._tier, tier or self._tier
+        return (TierReported(tier),) if tier and tier != before else ()
 
     def _block_start(self, event: Object) -> Sequence[Fact]:
         index, content = whole(event.get("index")), event.get("content_block")

@@ -19,7 +19,7 @@ from recorder.wire.dialects.media import without_bytes
 RESULT = "tool_result"
 """What the type of a block of a tool's result ends with."""
 
-_KINDS: Mapping[str, ItemKind] = {
+KINDS: Mapping[str, ItemKind] = {
     "text": "message",
     "thinking": "reasoning",
     "redacted_thinking": "reasoning",
@@ -60,7 +60,7 @@ def stated(block: Object, *, status: str | None = None, output_index: int | None
     type = text(block.get("type")) or "(no type)"
     if type.endswith(RESULT):
         return None
-    kind = _KINDS.get(type, "other")
+    kind = KINDS.get(type, "other")
     return Stated(
         kind=kind,
         type=type,
@@ -90,7 +90,7 @@ def returned(block: Object) -> Sequence[Fact]:
     type = text(block.get("type"))
     if type and type.endswith(RESULT):
         return (result(block),)
-    return () if type in _KINDS else (unknown(type),)
+    return () if type in KINDS else (unknown(type),)
 
 
 def result(block: Object) -> Returned:

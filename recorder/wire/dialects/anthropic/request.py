@@ -13,6 +13,7 @@ from typing import Any
 from recorder.model.facts import RequestFacts
 from recorder.wire.dialects.anthropic.blocks import result
 from recorder.wire.dialects.anthropic.continuation import links
+from recorder.wire.dialects.anthropic.parameters import parameters
 from recorder.wire.dialects.conversation import ConversationTurn, Message, ModelAnswer, canonical_message, texts_of
 from recorder.wire.dialects.json_values import Object, objects, request_object, text
 from recorder.wire.dialects.user_text import instructions, last_words, messages_at_end
@@ -31,15 +32,17 @@ def request_facts(path: str, body: bytes) -> RequestFacts:
     contents = [_blocks(message) for message in messages if message.get("role") == "user"]
     last = messages_at_end(messages, lambda each: each.get("role") == "user" and not _results(_blocks(each)))
     words, is_turn = last_words([_texts(blocks) for blocks in contents], last)
+    model, is_count = text(request.get("model")) or model, path.endswith(_COUNTS)
     return RequestFacts(
-        model=text(request.get("model")) or model,
+        model=model,
         stream=stream if isinstance(stream, bool) else method == "streamRawPredict" or None,
         text=words,
-        is_turn=is_turn and not path.endswith(_COUNTS),
+        is_turn=is_turn and not is_count,
         results=tuple(result(block) for blocks in contents for block in _results(blocks)),
         instructions=instructions(_texts(_blocks({"content": request.get("system")}))),
         items=len(messages),
         previous_response_id=links(request).response_id,
+        parameters=parameters(request, model, is_count=is_count),
     )
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from recorder.model.facts import Fact, Finished, Malformed, Started, Usage, UsageDetails, UsageReported
+from recorder.model.facts import Fact, Finished, Malformed, Started, TierReported, Usage, UsageDetails, UsageReported
 from recorder.wire.dialects.decoder import JsonDecoder, failed, unknown
 from recorder.wire.dialects.dialect import Dialect
 from recorder.wire.dialects.gemini.candidate import STEPS, Candidate
@@ -94,6 +94,7 @@ class GeminiDecoder(JsonDecoder):
     def __init__(self) -> None:
         self._candidates: dict[int, Candidate] = {}
         self._started = Started()
+        self._tier: str | None = None
 
     def event(self, type: str | None, data: bytes) -> Sequence[Fact]:
         """Decode an event. The usual chunks are read here: whose text it is depends on those before."""
@@ -132,6 +133,7 @@ class GeminiDecoder(JsonDecoder):
             *self._begun(text(chunk.get("responseId")), text(chunk.get("modelVersion"))),
             *(fact for each in candidates for fact in self._candidate(whole(each.get("index")) or 0).add_chunk(each)),
             *_blocked(object_(chunk.get("promptFeedback"))),
+            *self._served(object_(chunk.get("usageMetadata"))),
             *_used(object_(chunk.get("usageMetadata"))),
             *(unknown(name) for name in chunk if "candidates" not in chunk and name not in _ELSEWHERE),
         )
@@ -140,6 +142,12 @@ class GeminiDecoder(JsonDecoder):
         before = self._started
         self._started = Started(response_id or before.response_id, model or before.model)
         return () if self._started == before else (self._started,)
+
+    def _served(self, snapshot: Object) -> Sequence[Fact]:
+        """Return the service tier. The chunks that are read first do not have it: the last chunk does."""
+        before, tier = self._tier, text(snapshot.get("serviceTier"))
+        self._tier = tier or before
+        return (TierReported(tier.lower()),) if tier and tier != before else ()
 
     def _candidate(self, index: int) -> Candidate:
         candidate = self._candidates.get(index)

@@ -15,6 +15,7 @@ import msgspec
 from recorder.model.facts import RequestFacts, Returned
 from recorder.wire.dialects.conversation import ConversationTurn, Message, ModelAnswer, canonical_message
 from recorder.wire.dialects.gemini.candidate import function_response
+from recorder.wire.dialects.gemini.parameters import parameters
 from recorder.wire.dialects.json_values import Object, object_, objects, request_object, text
 from recorder.wire.dialects.user_text import instructions, last_words, messages_at_end
 
@@ -32,14 +33,17 @@ def request_facts(path: str, body: bytes) -> RequestFacts:
     last = messages_at_end(contents, lambda each: _is_users(each) and not _responses(_parts(each)))
     words, is_turn = last_words([_texts(_parts(each)) for each in contents if _is_users(each)], last)
     system = request.get("systemInstruction") or request.get("system_instruction")
+    model = _model(path, found) or (text(outer.get("model")) or "").removeprefix("models/") or None
+    is_count = method == "countTokens"
     return RequestFacts(
-        model=_model(path, found) or (text(outer.get("model")) or "").removeprefix("models/") or None,
+        model=model,
         stream=method == "streamGenerateContent" if method else None,
         text=words,
-        is_turn=is_turn and method != "countTokens",
+        is_turn=is_turn and not is_count,
         results=tuple(_results([_parts(each) for each in contents])),
         instructions=instructions(part.get("text") for part in objects(object_(system).get("parts"))),
         items=len(contents),
+        parameters=parameters(request, contents, model, is_count=is_count),
     )
 
 

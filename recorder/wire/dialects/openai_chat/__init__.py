@@ -25,6 +25,7 @@ from recorder.model.facts import (
     Malformed,
     Restated,
     Started,
+    TierReported,
     Usage,
     UsageDetails,
     UsageReported,
@@ -64,6 +65,7 @@ class ChatDecoder(JsonDecoder):
     def __init__(self) -> None:
         self._id: str | None = None
         self._model: str | None = None
+        self._tier: str | None = None
         self._choices: dict[int, Choice] = {}
 
     def event(self, type: str | None, data: bytes) -> Sequence[Fact]:
@@ -116,6 +118,10 @@ class ChatDecoder(JsonDecoder):
         if (id, model) != (self._id, self._model):
             self._id, self._model = id, model
             yield Started(id, model)
+        tier = text(chunk.get("service_tier"))
+        if tier and tier != self._tier:
+            self._tier = tier
+            yield TierReported(tier)
 
     def _used(self, chunk: Object) -> Iterator[Fact]:
         """Yield the usage of a chunk or a body: at its top, where Groq has it, or in a choice (Moonshot)."""

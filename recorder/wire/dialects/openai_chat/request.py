@@ -9,6 +9,7 @@ from typing import Any
 from recorder.model.facts import RequestFacts, Returned
 from recorder.wire.dialects.conversation import ConversationTurn, Message, ModelAnswer, canonical_message, texts_of
 from recorder.wire.dialects.json_values import Object, array, object_, objects, request_object, text, text_or_json
+from recorder.wire.dialects.openai_chat.parameters import parameters
 from recorder.wire.dialects.user_text import OF_SYSTEM, instructions, last_words, messages_at_end
 
 _OF_TOOLS = ("tool", "function")
@@ -24,8 +25,9 @@ def request_facts(path: str, body: bytes) -> RequestFacts:
     words, is_turn = last_words(users, messages_at_end(messages, _is_users))
     deployment = _DEPLOYMENT.search(path)
     stream = request.get("stream")
+    model = text(request.get("model")) or (deployment[1] if deployment else None)
     return RequestFacts(
-        model=text(request.get("model")) or (deployment[1] if deployment else None),
+        model=model,
         stream=stream if isinstance(stream, bool) else None,
         text=words if messages else next(reversed(prompts), None),
         is_turn=is_turn if messages else bool(prompts),
@@ -34,6 +36,7 @@ def request_facts(path: str, body: bytes) -> RequestFacts:
             given for each in messages if each.get("role") in OF_SYSTEM for given in _texts(each.get("content"))
         ),
         items=len(messages),
+        parameters=parameters(path, request, model),
     )
 
 

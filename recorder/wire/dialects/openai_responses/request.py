@@ -17,6 +17,7 @@ from recorder.wire.dialects.conversation import (
 )
 from recorder.wire.dialects.json_values import Object, array, object_, objects, request_object, text
 from recorder.wire.dialects.openai_responses.continuation import links, own_items
+from recorder.wire.dialects.openai_responses.parameters import parameters
 from recorder.wire.dialects.openai_responses.results import returned
 from recorder.wire.dialects.user_text import OF_SYSTEM, instructions, last_words, messages_at_end
 
@@ -48,6 +49,7 @@ def request_facts(path: str, body: bytes) -> RequestFacts:
         previous_response_id=linked.response_id,
         conversation_id=linked.conversation_id,
         items=len(own_items(request)),
+        parameters=parameters(path, request),
     )
 
 

@@ -1,0 +1,115 @@
+"""The settings of each request, what is in it by kind, and the service tier that its response had, in one row."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import msgspec
+
+from recorder.model.events import Event, Exchange
+from recorder.model.facts import Fact, RequestFacts, TierReported
+from recorder.model.text import storable, storable_json
+from recorder.projections.projection import Handler, Projection, Witness
+from recorder.wire.dialects.json_values import as_json
+
+
+class ParametersRow(msgspec.Struct, frozen=True):
+    """The parameters of one request, `NULL` where it has none. See `recorder.model.facts.RequestParameters`.
+
+    A retrieved response has a row too, for its service tier.
+    """
+
+    session_id: str
+    exchange_id: str
+    reasoning_effort: str | None
+    reasoning_mode: str | None
+    reasoning_summary: str | None
+    reasoning_budget_tokens: int | None
+    verbosity: str | None
+    max_output_tokens: int | None
+    temperature: float | None
+    top_p: float | None
+    service_tier: str | None  # requested
+    response_service_tier: str | None  # by the response: the last one
+    store: bool | None
+    response_format: str | None
+    response_schema: str | None
+    tool_choice: str | None
+    parallel_tool_calls: bool | None
+    tools: int | None  # offered
+    tool_names: str | None  # a JSON array
+    input_messages: int | None
+    input_tool_calls: int | None
+    input_tool_results: int | None
+    input_reasoning: int | None
+    input_other: int | None
+    new_user_text: str | None  # the last text of a person, whole, if the request ends with it
+    system_bytes: int | None
+    system_digest: str | None
+    tools_bytes: int | None
+    tools_digest: str | None
+    prompt_cache_key: str | None
+    prompt_cache_retention: str | None
+    cache_markers: int | None
+    request_digest: str | None
+
+
+class _Parameters:
+    def __init__(self, exchange: Exchange, witness: Witness) -> None:
+        self._exchange = exchange
+        self._request = RequestFacts()
+        self._tier: str | None = None
+
+    def handlers(self) -> Mapping[type[Fact], Handler]:
+        return {RequestFacts: self._on_request, TierReported: self._on_tier}
+
+    def _on_request(self, fact: RequestFacts, event: Event) -> None:
+        self._request = fact
+
+    def _on_tier(self, fact: TierReported, event: Event) -> None:
+        self._tier = fact.tier
+
+    def rows(self) -> Iterable[ParametersRow]:
+        request, found = self._request, self._request.parameters
+        is_retrieved = self._exchange.resumes_response_id is not None and self._tier is not None
+        if request.model is None and not request.items and not is_retrieved:
+            return  # nothing is to be generated
+        names = found.tool_names
+        yield ParametersRow(
+            session_id=self._exchange.session_id,
+            exchange_id=self._exchange.exchange_id,
+            reasoning_effort=storable(found.reasoning_effort),
+            reasoning_mode=storable(found.reasoning_mode),
+            reasoning_summary=storable(found.reasoning_summary),
+            reasoning_budget_tokens=found.reasoning_budget_tokens,
+            verbosity=storable(found.verbosity),
+            max_output_tokens=found.max_output_tokens,
+            temperature=found.temperature,
+            top_p=found.top_p,
+            service_tier=storable(found.service_tier),
+            response_service_tier=storable(self._tier),
+            store=found.store,
+            response_format=storable(found.response_format),
+            response_schema=storable(found.response_schema),
+            tool_choice=storable(found.tool_choice),
+            parallel_tool_calls=found.parallel_tool_calls,
+            tools=None if names is None else len(names),
+            tool_names=None if names is None else storable_json(as_json(names)),
+            input_messages=found.input_messages,
+            input_tool_calls=found.input_tool_calls,
+            input_tool_results=found.input_tool_results,
+            input_reasoning=found.input_reasoning,
+            input_other=found.input_other,
+            new_user_text=storable(request.text) if request.is_turn else None,
+            system_bytes=found.system_bytes,
+            system_digest=found.system_digest,
+            tools_bytes=found.tools_bytes,
+            tools_digest=found.tools_digest,
+            prompt_cache_key=storable(found.prompt_cache_key),
+            prompt_cache_retention=storable(found.prompt_cache_retention),
+            cache_markers=found.cache_markers,
+            request_digest=found.request_digest,
+        )
+
+
+PROJECTION = Projection("parameters", 1, ParametersRow, ("session_id", "exchange_id"), _Parameters)

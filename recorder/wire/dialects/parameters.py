@@ -1,0 +1,100 @@
+"""The parts of requests that the `parameters` of all dialects read in the same way: sizes, digests, cache marks. Pure.
+
+A digest is made of canonical JSON: the order of members, spaces and escapes do not change it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from hashlib import sha256
+from typing import Any, NamedTuple
+
+from recorder.wire.dialects.conversation import canonical
+from recorder.wire.dialects.json_values import Object, object_
+
+DIGEST_DIGITS = 16  # hex: 64 bits tell the requests of a log apart
+
+
+class Sized(NamedTuple):
+    """The size of a part of a request and its digest, which is None if the request has no such part."""
+
+    size_bytes: int
+    digest: str | None
+
+
+def sized_texts(texts: Iterable[str]) -> Sized:
+    """Return the size of some texts in UTF-8, and a digest of them in this order."""
+    encoded = [each.encode("utf-8", "surrogatepass") for each in texts]
+    return Sized(sum(map(len, encoded)), _digest(encoded) if encoded else None)
+
+
+def sized_tools(tools: Sequence[Any], marks: Collection[str] = ()) -> Sized:
+    """Return the size of some tools as JSON without spaces, and their digest, both without cache marks."""
+    if not tools:
+        return Sized(0, None)
+    encoded = canonical([without(each, marks) for each in tools])
+    return Sized(len(encoded), _digest([encoded]))
+
+
+def request_digest(kind: str, model: str | None, system: Sized, tools: Sized, rest: Mapping[str, Any]) -> str:
+    """Return the digest of a request by its parts.
+
+    `kind` tells requests with the same body apart: one for an answer, and one for the number of its tokens. `rest` are
+    the members that are in no other part.
+    """
+    return _digest([canonical([kind, model, system.digest, tools.digest]), canonical(rest)])
+
+
+def _digest(pieces: Iterable[bytes]) -> str:
+    """Return the digest of some bytes; where one piece ends and the next begins counts."""
+    digest = sha256()
+    for piece in pieces:
+        digest.update(len(piece).to_bytes(8, "big"))
+        digest.update(piece)
+    return digest.hexdigest()[:DIGEST_DIGITS]
+
+
+def without(value: Any, names: Collection[str]) -> Any:
+    """Return an object without some of its members, and any other value as it is."""
+    if not isinstance(value, dict) or not any(name in value for name in names):
+        return value
+    return {name: each for name, each in value.items() if name not in names}
+
+
+def cache_marks(places: Iterable[Object], names: Collection[str]) -> list[Object]:
+    """Return the cache marks, under any of their names, of the objects that may have one."""
+    return [mark for place in places for name in names if name in place and isinstance(mark := place[name], dict)]
+
+
+def lifetime(values: Iterable[Any]) -> str | None:
+    """Return the first life time of a cache: a text, or the `ttl` of a mark."""
+    found = (each if isinstance(each, str) else object_(each).get("ttl") for each in values)
+    return first_text(found)
+
+
+def first_text(values: Iterable[Any]) -> str | None:
+    """Return the first of some values that is a string and not empty."""
+    return next((value for value in values if isinstance(value, str) and value), None)
+
+
+def contents(messages: Iterable[Object]) -> list[Object]:
+    """Return the parts of the content of some messages."""
+    lists = [content for message in messages if isinstance(content := message.get("content"), list)]
+    return [part for content in lists for part in content if isinstance(part, dict)]
+
+
+def types_of(content: Any) -> list[str]:
+    """Return the types of items or of parts of a message's content, empty where there is none; a text is of `text`."""
+    if isinstance(content, list):
+        found = [part.get("type") for part in content if isinstance(part, dict)]
+        return [each if isinstance(each, str) else "" for each in found]
+    return ["text"] if isinstance(content, str) and content else []
+
+
+def by_kind(types: Iterable[str], kind_of: Callable[[str], str]) -> Counter[str]:
+    """Count types by their kind, which is looked up once for each type."""
+    counts: Counter[str] = Counter()
+    for type, count in Counter(types).items():
+        counts[kind_of(type)] += count
+    return counts
