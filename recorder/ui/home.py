@@ -110,9 +110,9 @@ PANELS = (
             "series": [
                 {"column": "input_picousd", "label": "uncached input"},
                 {"column": "cache_read_picousd", "label": "cache reads"},
-                {"column": "cache_write_picousd", "label": "cache writes"},
                 {"column": "reasoning_picousd", "label": "reasoning"},
                 {"column": "output_picousd", "label": "visible output"},
+                {"column": "cache_write_picousd", "label": "cache writes"},
                 {"column": "other_picousd", "label": "searches and requests"},
             ],
         },

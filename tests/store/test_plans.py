@@ -26,6 +26,7 @@ from recorder.store.usage import By
 from recorder.store.writer import Store
 from tests import behind
 from tests.log_rows import START_NS, add, begin, make_end, make_events, make_id
+from tests.priced import put_prices
 
 WHOLE: Mapping[str, str] = {
     "rebuild_is_due": "the last thousand ends there are, by an index that has nothing else",
@@ -76,6 +77,7 @@ QUESTIONS: Mapping[str, Callable[[LogReader], Awaitable[Any]]] = {
     "what is open": lambda log: log.recorders_of_open(),
     "a tombstone": lambda log: log.tombstone(SESSION),
     "holdings of some": lambda log: log.holdings([SESSION]),
+    "costs of a session": lambda log: log.exchange_costs(SESSION),
     "count of a name": lambda log: log.count_named("run-1"),
     **{f"usage by {by}": partial(_usage, by) for by in get_args(By)},
     "rebuild_is_due": lambda log: log.rebuild_is_due(),
@@ -91,11 +93,12 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def fill(database: Path | URL) -> None:
-    """Two exchanges: one that has ended, one that has not."""
+    """Two exchanges: one that has ended, one that has not; and a price, without which no cost is looked up."""
     with Store(database) as log:
         ended = begin(log, 1)
         add(log, make_events(ended, [b"{}", b"{}", b"data: {}\n\n", make_end("completed")], ["request", "response"]))
         add(log, make_events(begin(log, 2), [b"{}", b"data: {}\n\n"], ["request"]))
+    put_prices(database, input="1")
 
 
 @pytest.fixture

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import URL, event
+from sqlalchemy import URL, TextClause, event
 
-from recorder.store.prices.costs import CostSum, ExchangeCost, sum_of
+from recorder.store.prices.costs import CostSum, ExchangeCost, exchange_costs, session_costs, sum_of
 from recorder.store.reader import LogReader
 from tests.behind import asked
 from tests.commands.test_terminal import on_terminal
@@ -46,7 +47,7 @@ def recorded(shared_database: URL) -> URL:
 # 210 tokens of input, 1,024 from the cache, 264 of output and 192 of reasoning.
 COST = "0.0049505"
 TWICE = {"cost_usd": COST, "cost_partial": True}
-COSTS = {
+COSTS: dict[str, dict[str, Any]] = {
     "priced": {"cost_usd": COST, "cost_partial": False},
     "mixed": TWICE,
     "cut": TWICE,
@@ -110,6 +111,14 @@ def test_the_costs_of_one_session_are_those_of_the_view(recorded: URL) -> None:
 async def _costs(database: URL, name: str) -> dict[str, ExchangeCost]:
     async with await LogReader.open(database) as log:
         return await log.exchange_costs((await log.session(name)).session_id)
+
+
+@pytest.mark.parametrize("statement", [session_costs, exchange_costs])
+@pytest.mark.parametrize("engine", ["sqlite", "postgresql"])
+def test_usage_is_read_only_of_the_sessions_named(engine: str, statement: Callable[[str], TextClause]) -> None:
+    named, rest = statement(engine).text.split(") ", 1)
+    assert named == "WITH named_usage AS (SELECT * FROM usage WHERE session_id IN :session_ids"
+    assert re.findall(r"(?<!')\b\w*usage\b", rest) == ["named_usage"] * rest.count("named_usage") != []
 
 
 def test_without_prices_no_cost_is_looked_up_or_shown(database: URL) -> None:
