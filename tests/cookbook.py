@@ -149,7 +149,8 @@ FROM requests GROUP BY 1, 2, 3, 4, 5 ORDER BY requests DESC, 1, 5;""",
     ),
     CookbookEntry(
         "Which clients use which wire format?",
-        """SELECT api, coalesce(client, 'unknown') AS client, count(*) AS exchanges, count(DISTINCT session_id) AS sessions
+        """SELECT api, coalesce(client, 'unknown') AS client, count(*) AS exchanges,
+    count(DISTINCT session_id) AS sessions
 FROM exchange_summary GROUP BY 1, 2 ORDER BY 1, 2;""",
     ),
 )

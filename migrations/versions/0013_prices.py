@@ -62,7 +62,11 @@ SELECT c.session_id AS session_id,
     c.reported_cost_usd AS reported_cost_usd,
     c.reported_cost_source AS reported_cost_source
 FROM (WITH used AS (
-    SELECT DISTINCT provider, model, lower(model) AS name, '' AS tier FROM usage WHERE model IS NOT NULL
+    SELECT DISTINCT u.provider, u.model, lower(u.model) AS name, lower(coalesce(q.response_service_tier,
+        q.service_tier, '')) AS tier
+    FROM usage AS u
+    LEFT JOIN p_parameters_v1 AS q ON q.session_id = u.session_id AND q.exchange_id = u.exchange_id WHERE u.model IS
+        NOT NULL
 ), patterns AS (
     SELECT DISTINCT provider, rank, model AS pattern FROM prices
 ), matched AS (
@@ -177,9 +181,11 @@ SELECT y.*, CASE WHEN no_price IS NULL THEN d_input * e_input + d_input_audio * 
         coalesce(c.p_web_search, 0) AS e_web_search,
         coalesce(c.p_request, 0) AS e_request
     FROM usage AS u
+    LEFT JOIN p_parameters_v1 AS q ON q.session_id = u.session_id AND q.exchange_id = u.exchange_id
     LEFT JOIN (SELECT DISTINCT provider AS listed FROM prices) AS l ON l.listed = u.provider
     LEFT JOIN (SELECT * FROM valid WHERE place = 1) AS c ON c.provider = u.provider AND c.model = u.model
-        AND c.tier = '' AND c.at_ns <= u.started_ns AND (c.until_ns IS NULL OR c.until_ns > u.started_ns)
+        AND c.tier = lower(coalesce(q.response_service_tier, q.service_tier, '')) AND c.at_ns <= u.started_ns AND
+            (c.until_ns IS NULL OR c.until_ns > u.started_ns)
         AND (c.above_input_tokens = 0 OR c.above_input_tokens < u.input_tokens)
         AND (c.most_input_tokens IS NULL OR c.most_input_tokens >= coalesce(u.input_tokens, 0))
         AND c.daily_from_s <= CAST((u.started_ns % 86400000000000 - (u.started_ns % 86400000000000) % 1000000000) /

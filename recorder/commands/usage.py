@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Sequence
-from typing import Any, get_args
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, get_args
 
 import click
 
@@ -15,9 +16,10 @@ from recorder.commands.terminal.output import echo, with_json, write_csv, write_
 from recorder.commands.terminal.table import Column, short_ids, write_table
 from recorder.commands.terminal.times import between, check_order
 from recorder.errors import NotFoundError
+from recorder.model.text import counted, safe_text
 from recorder.store.reader import LogReader
 from recorder.store.schema import STALE
-from recorder.store.usage import By, Tally, keys, numbers, together
+from recorder.store.usage import COSTS, By, CostTally, Tally, Unpriced, keys, numbers, together
 
 # Of the table: all but the keys are tokens or what is said of them, so the names are shorter there.
 _COLUMNS = {
@@ -35,8 +37,13 @@ _COLUMNS = {
     "total_tokens": Column("total", right=True, goes=10),
     "reasoning_share": Column("reasoning_share", right=True, goes=2),
     "cached_share": Column("cached_share", right=True, goes=3),
+    "cost_usd": Column("cost_usd", right=True),
+    "reported_cost_usd": Column("reported_usd", right=True, goes=11, rare=True),
+    "priced": Column("priced", right=True, goes=5),
+    "partial": Column("partial", right=True, goes=5),
 }
 NAME_WIDTH = 200  # of a model, a session, a tool: numbers are left out before a name is cut
+MODELS_SHOWN = 10  # without a price: a line that one can read
 _SHARES = ("reasoning_share", "cached_share")
 
 
@@ -52,44 +59,99 @@ _SHARES = ("reasoning_share", "cached_share")
     "`effort` that of the reasoning requested, `tier` the service tier by the response, else the one requested, "
     "`tools` the number of tools offered.",
 )
+@click.option("--cost", is_flag=True, help="With costs in USD, by the prices valid when it was recorded.")
 @between
 @with_json()
 @click.option("--csv", is_flag=True, help="CSV, with the SQL column names in its first line.")
 @wait_option
 @database_option
 def command(
-    db: str | None, by: tuple[By, ...], since: int | None, until: int | None, json: bool, jsonl: bool, csv: bool
+    db: str | None,
+    by: tuple[By, ...],
+    cost: bool,
+    since: int | None,
+    until: int | None,
+    json: bool,
+    jsonl: bool,
+    csv: bool,
 ) -> None:
     """Sum the tokens of the exchanges that have ended: by model, since models count tokens differently.
 
     Input includes cached tokens, output includes reasoning. A response that was fetched again counts once. A value that
     no exchange of a row reported is empty, not 0; shares are of the exchanges that report both values.
 
+    With --cost, cost_usd is computed from the prices that `recorder prices update` has taken, for the `priced`
+    exchanges; reported_cost_usd is what providers and gateways report themselves. Of `partial` ones the stream broke
+    off: they may have cost more.
+
     \b
     recorder usage
     recorder usage --by day --by model --since 7d
     recorder usage --by model --by effort
+    recorder usage --cost --by month
     recorder usage --by tool --csv > tools.csv
     """
     check_order(since, until)
     by = tuple(dict.fromkeys(by))
-    tallies, is_stale = asyncio.run(_tallies(db, by, since, until))
+    tallies, costs, is_stale = asyncio.run(_tallies(db, by, since, until, cost))
+    rows = [{**tally.row(by), **(costs.row(tally.key) if costs else {})} for tally in tallies]
     if is_stale and tallies:
         echo(STALE)
     if csv:
-        write_csv([(*keys(by), *numbers(by)), *(tuple(tally.row(by).values()) for tally in tallies)])
+        write_csv([(*keys(by), *numbers(by), *(COSTS if cost else ())), *(tuple(row.values()) for row in rows)])
     elif json or jsonl:
-        write_json((tally.row(by) for tally in tallies), lines=jsonl)
+        write_json(rows, lines=jsonl)
     elif tallies:
-        _write(by, tallies)
+        _write(by, tallies, rows, costs)
     if not tallies:
         raise NotFoundError(STALE if is_stale else _nothing(since, until))
+    if costs:
+        _report(costs)
 
 
-async def _tallies(db: str | None, by: Sequence[By], since: int | None, until: int | None) -> tuple[list[Tally], bool]:
-    """Return the sums, and whether they miss a part of the log."""
+class _Costs(NamedTuple):
+    by_key: Mapping[tuple[Any, ...], CostTally]
+    unpriced: Sequence[Unpriced]
+
+    def row(self, key: tuple[Any, ...]) -> dict[str, Any]:
+        return self.by_key.get(key, CostTally()).row()
+
+    def total(self) -> CostTally:
+        return sum(self.by_key.values(), CostTally())
+
+
+async def _tallies(
+    db: str | None, by: Sequence[By], since: int | None, until: int | None, cost: bool
+) -> tuple[list[Tally], _Costs | None, bool]:
+    """Return the sums, their costs if they are wanted, and whether they miss a part of the log."""
     async with await LogReader.open(current_url(db)) as log:
-        return await log.usage(by, since, until), await log.rebuild_is_due()
+        costs = _Costs(*await log.costs(by, since, until)) if cost else None
+        return await log.usage(by, since, until), costs, await log.rebuild_is_due()
+
+
+_REASONS = {
+    "subscription": "are in a subscription",
+    "provider": "have no list of prices",
+    "model": "have no price",
+    "counts": "have counts that contradict each other",
+}
+
+
+def _report(costs: _Costs) -> None:
+    """Print what the sums do not contain: models without a price, and the rest of streams that broke off."""
+    for reason, what in _REASONS.items():
+        models: Counter[str] = Counter()
+        for each in costs.unpriced:
+            if each.reason == reason:
+                models[f"{each.provider} {each.model or 'without a model'}"] += each.exchanges
+        if models:
+            listed = ", ".join(safe_text(name) for name, _ in models.most_common(MODELS_SHOWN))
+            more = f" and {len(models) - MODELS_SHOWN:,} more" if len(models) > MODELS_SHOWN else ""
+            echo(f"{counted(models.total(), 'exchange')} without a cost {what}: {listed}{more}.")
+    if any(each.reason in ("provider", "model") for each in costs.unpriced):
+        echo("`recorder prices update` takes prices from the package genai-prices and from your prices.toml.")
+    if partial := costs.total().partial:
+        echo(f"{counted(partial, 'exchange')} broke off: what is counted may be too little.")
 
 
 def _nothing(since: int | None, until: int | None) -> str:
@@ -97,16 +159,18 @@ def _nothing(since: int | None, until: int | None) -> str:
     return f"No exchange that asks a model for something has ended {when}."
 
 
-def _write(by: Sequence[By], tallies: Sequence[Tally]) -> None:
+def _write(by: Sequence[By], tallies: Sequence[Tally], rows: Sequence[dict[str, Any]], costs: _Costs | None) -> None:
     """Write the table, on a terminal with the total, unless rows overlap."""
     is_terminal = sys.stdout.isatty()
-    shown = [tally.row(by) for tally in tallies]
+    shown = list(rows)
     if is_terminal and len(shown) > 1 and "tool" not in by:
-        shown.append(together(tallies, (*("" for _ in keys(by)[1:]), "total")).row(by))
+        total = together(tallies, (*("" for _ in keys(by)[1:]), "total")).row(by)
+        shown.append({**total, **(costs.total().row() if costs else {})})
     if "session" in by:
         ids = short_ids([row["session_id"] for row in shown])
         shown = [{**row, "session_id": short} for row, short in zip(shown, ids, strict=True)]
-    columns = [_COLUMNS.get(name) or Column(name, least=NAME_WIDTH) for name in (*keys(by), *numbers(by))]
+    names = (*keys(by), *numbers(by), *(COSTS if costs else ()))
+    columns = [_COLUMNS.get(name) or Column(name, least=NAME_WIDTH) for name in names]
     write_table(
         columns,
         [[_cell(name, value, is_terminal) for name, value in row.items()] for row in shown],

@@ -42,7 +42,7 @@ from recorder.store.session_list import (
     SessionRow,
 )
 from recorder.store.sql import HAS_ENDED, of_exchange, of_same_exchange
-from recorder.store.usage import By, Tally, sums_by, tallies
+from recorder.store.usage import UNPRICED, By, CostTally, Tally, Unpriced, costs, costs_by, sums_by, tallies
 from recorder.wire.dialects.dialect import Links
 
 AnyRow = Row[*tuple[Any, ...]]
@@ -259,6 +259,14 @@ class LogReader:
     async def usage(self, by: Sequence[By], since_ns: int | None = None, until_ns: int | None = None) -> list[Tally]:
         """Return the tokens of the ended exchanges that began in a period, summed by some keys."""
         return tallies(by, await self._all(sums_by(by, since_ns, until_ns)))
+
+    async def costs(
+        self, by: Sequence[By], since_ns: int | None = None, until_ns: int | None = None
+    ) -> tuple[dict[tuple[Any, ...], CostTally], list[Unpriced]]:
+        """Return the costs of the same exchanges by the same keys, and the models of them that have no price."""
+        span = {"since": since_ns or 0, "until": until_ns if until_ns is not None else 2**62}
+        unpriced = [Unpriced(*row) for row in await self._all(UNPRICED, **span)]
+        return costs(by, await self._all(costs_by(by, since_ns, until_ns))), unpriced
 
     async def rebuild_is_due(self) -> bool:
         """Return whether the projections lack exchanges that the log has."""

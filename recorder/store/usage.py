@@ -10,6 +10,7 @@ from __future__ import annotations
 import datetime
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from decimal import Decimal
 from itertools import groupby
 from operator import attrgetter
 from typing import Any, Literal
@@ -86,6 +87,47 @@ class Tally(msgspec.Struct, frozen=True):
         return {**dict(zip(keys(by), self.key, strict=True)), **{name: getattr(self, name) for name in numbers(by)}}
 
 
+class CostTally(msgspec.Struct, frozen=True):
+    """The cost of some exchanges; None where none of them has any."""
+
+    cost_picousd: int | None = None
+    priced: int = 0  # exchanges that have a cost
+    partial: int = 0  # of those, streams that broke off: they may have cost more
+    reported_usd: Decimal | None = None  # the sum of what providers and gateways report themselves
+
+    def __add__(self, other: CostTally) -> CostTally:
+        costs, reports = (
+            _sum(getattr(each, name) for each in (self, other)) for name in ("cost_picousd", "reported_usd")
+        )
+        return CostTally(costs, self.priced + other.priced, self.partial + other.partial, reports)
+
+    def row(self) -> dict[str, Any]:
+        """Return the columns after those of the tokens: amounts in USD are exact decimals, as text."""
+        cost = None if self.cost_picousd is None else Decimal(self.cost_picousd).scaleb(-12)
+        usd = (self.reported_usd if name == "reported" else cost for name in ("cost", "reported"))
+        values = (None if each is None else decimal_text(each) for each in usd)
+        return dict(zip(COSTS, (*values, self.priced, self.partial), strict=True))
+
+
+class Unpriced(msgspec.Struct, frozen=True):
+    """A model without a cost, and why: see `no_price` of the view `costs`."""
+
+    provider: str
+    model: str | None
+    reason: str
+    exchanges: int
+
+
+def decimal_text(value: Decimal) -> str:
+    """Return a decimal without an exponent and without zeros at its end."""
+    text = f"{value:f}"
+    return (text.rstrip("0").rstrip(".") if "." in text else text) or "0"
+
+
+COSTS = ("cost_usd", "reported_cost_usd", "priced", "partial")
+"""The columns of `recorder usage --cost`."""
+
+_BILLION = 10**9
 _NUMBERS = Tally.__struct_fields__[1:]
 _CALLS = ("calls", "answered", "failed")
 _COUNTS = _NUMBERS[_NUMBERS.index("exchanges") : _NUMBERS.index("reasoned")]
@@ -114,17 +156,7 @@ _requested = (
 )
 _BY_REQUEST = frozenset({"effort", "tier", "tools"})
 
-_DAY = _usage.c.started_ns.op("/")(literal_column(str(DAY_NS)))
-_SOURCES: Mapping[By, tuple[Any, ...]] = {
-    "hour": (_usage.c.started_ns.op("/")(literal_column(str(HOUR_NS))),),
-    "model": (_usage.c.model,),
-    "session": (_usage.c.session_id, _usage.c.session_name),
-    "client": (_usage.c.client,),
-    "outcome": (_ended.c.status,),
-    "effort": (_requested.c.effort,),
-    "tier": (_requested.c.tier,),
-    "tools": (_requested.c.tools,),
-}
+_costs = table("costs", *map(column, (*_OF_EXCHANGE[:-1], "cost_picousd", "partial", "reported_cost_usd")))
 
 
 def sums_by(by: Sequence[By], since_ns: int | None = None, until_ns: int | None = None) -> Select[Any]:
@@ -132,15 +164,38 @@ def sums_by(by: Sequence[By], since_ns: int | None = None, until_ns: int | None 
     day.
     """
     if "tool" in by:
-        return _of_tools(by, since_ns, until_ns)
-    columns = _columns(by)
+        return _of_tools(by, since_ns, until_ns, _usage, [func.count(), *_sums()])
     nothing = [literal(None).label(name) for name in _CALLS]
-    summed = select(*columns, *nothing, func.count(), *_sums())
+    return _grouped(by, since_ns, until_ns, _usage, [*nothing, func.count(), *_sums()])
+
+
+def costs_by(by: Sequence[By], since_ns: int | None = None, until_ns: int | None = None) -> Select[Any]:
+    """Return the statement for the costs by the keys of `sums_by`, and by reported costs: those are decimal texts,
+    which no two engines add up in the same way.
+    """
+    cost, reported = _costs.c.cost_picousd, _costs.c.reported_cost_usd
+    billion: Any = literal_column(str(_BILLION))
+    halves = [func.sum(cost.op("/")(billion)), func.sum(cost.op("%")(billion))]  # a sum of the whole may be too large
+    partial = func.count(case((and_(cost.is_not(None), _costs.c.partial == 1), 1)))
+    sums = [reported, func.count(reported), *halves, func.count(cost), partial]
+    grouped = _of_tools if "tool" in by else _grouped
+    return grouped(by, since_ns, until_ns, _costs, sums).group_by(reported)
+
+
+def _grouped(by: Sequence[By], since_ns: int | None, until_ns: int | None, source: Any, sums: Any) -> Select[Any]:
+    columns = _columns(by, source)
     return (
-        summed.select_from(_with_keys(by, _usage, _usage))
-        .where(*_within(_usage.c.started_ns, since_ns, until_ns))
+        select(*columns, *sums)
+        .select_from(_with_keys(by, source, source))
+        .where(*_within(source.c.started_ns, since_ns, until_ns))
         .group_by(*columns)
     )
+
+
+UNPRICED = text("""SELECT provider, model, no_price, count(*) AS exchanges FROM costs
+WHERE no_price IN ('subscription', 'provider', 'model', 'counts') AND started_ns >= :since AND started_ns < :until
+GROUP BY provider, model, no_price ORDER BY provider, model, no_price""")
+"""What reported tokens but has no cost, by the reason."""
 
 
 def _with_keys(by: Sequence[By], source: Any, rows: Any) -> Any:
@@ -150,16 +205,29 @@ def _with_keys(by: Sequence[By], source: Any, rows: Any) -> Any:
     return source if _BY_REQUEST.isdisjoint(by) else source.outerjoin(_requested, _is_of(_requested, rows))
 
 
-def _columns(by: Sequence[By], tool: Any = None) -> list[Any]:
+def _columns(by: Sequence[By], source: Any, tool: Any = None) -> list[Any]:
     """Return the columns to group by, each under a distinct name."""
-    found = [column for each in by for column in ((tool,) if each == "tool" else _SOURCES.get(each, (_DAY,)))]
+    of = source.c
+    columns: Mapping[By, tuple[Any, ...]] = {
+        "model": (of.model,),
+        "session": (of.session_id, of.session_name),
+        "client": (of.client,),
+        "tool": (tool,),
+        "outcome": (_ended.c.status,),
+        "effort": (_requested.c.effort,),
+        "tier": (_requested.c.tier,),
+        "tools": (_requested.c.tools,),
+        "hour": (of.started_ns.op("/")(literal_column(str(HOUR_NS))),),
+    }
+    day = of.started_ns.op("/")(literal_column(str(DAY_NS)))
+    found = [column for each in by for column in columns.get(each, (day,))]
     return [column.label(f"key_{number}") for number, column in enumerate(found)]
 
 
 def tallies(by: Sequence[By], rows: Iterable[Any]) -> list[Tally]:
     """Return the rows of the statement as sums: times in their order, other keys by most used."""
     width = len(keys(by))
-    named = [_named(by, Tally(tuple(row[:width]), *row[width:])) for row in rows]
+    named = [Tally(_named(by, row[:width]), *row[width:]) for row in rows]
     named.sort(key=lambda each: str(each.key))
     made = [together(group, key) for key, group in groupby(named, attrgetter("key"))]
     tokens, counts = Counter[Any](), Counter[Any]()
@@ -184,13 +252,25 @@ def together(several: Iterable[Tally], key: tuple[Any, ...] = ()) -> Tally:
     return Tally(key, *(_sum(getattr(part, name) for part in parts) for name in _NUMBERS))
 
 
-def _named(by: Sequence[By], tally: Tally) -> Tally:
-    """Replace the numbers of days and hours by the names of hours, days, weeks and months."""
-    key = (
+def costs(by: Sequence[By], rows: Iterable[Any]) -> dict[tuple[Any, ...], CostTally]:
+    """Return the rows of the statement for costs as sums, by their keys."""
+    width = len(keys(by))
+    found: dict[tuple[Any, ...], CostTally] = {}
+    for row in rows:
+        text, reports, high, low, priced, partial = row[width:]
+        reported = Decimal(text) * reports if text is not None else None
+        cost = int(high) * _BILLION + int(low) if priced else None
+        key = _named(by, row[:width])
+        found[key] = (found.get(key) or CostTally()) + CostTally(cost, priced, partial, reported)
+    return found
+
+
+def _named(by: Sequence[By], key: Sequence[Any]) -> tuple[Any, ...]:
+    """Replace the numbers of days and hours in a key by the names of hours, days, weeks and months."""
+    return tuple(
         _date(name, value) if name in _DATES and value is not None else value
-        for name, value in zip(keys(by), tally.key, strict=True)
+        for name, value in zip(keys(by), key, strict=True)
     )
-    return msgspec.structs.replace(tally, key=tuple(key))
 
 
 def _date(name: str, number: int) -> str:
@@ -198,7 +278,7 @@ def _date(name: str, number: int) -> str:
     return _DATES[name](_EPOCH + datetime.timedelta(day), hour)
 
 
-def _sum(values: Iterable[int | None]) -> Any:
+def _sum(values: Iterable[Any]) -> Any:
     known = [value for value in values if value is not None]
     return sum(known) if known else None
 
@@ -234,7 +314,7 @@ def _within(started_ns: Any, since_ns: int | None, until_ns: int | None) -> list
     ]
 
 
-def _of_tools(by: Sequence[By], since_ns: int | None, until_ns: int | None) -> Select[Any]:
+def _of_tools(by: Sequence[By], since_ns: int | None, until_ns: int | None, source: Any, sums: Any) -> Select[Any]:
     """Return the statement for the sums by tool: an exchange counts once for each tool that it called."""
     tool = func.coalesce(_calls.c.name, _calls.c.type).label("tool")
     ids = (_calls.c.session_id, _calls.c.exchange_id)
@@ -246,7 +326,7 @@ def _of_tools(by: Sequence[By], since_ns: int | None, until_ns: int | None) -> S
     called = select(tool, *ids, *counts).join_from(_calls, exchanges, _is_of(exchanges, _calls))
     called = called.where(*_within(exchanges.c.started_ns, since_ns, until_ns)).group_by(tool, *ids)
     once = called.subquery("called")
-    columns = _columns(by, once.c.tool)
-    summed = select(*columns, *(func.sum(once.c[name]) for name in _CALLS), func.count(), *_sums())
-    source = _with_keys(by, once.outerjoin(_usage, _is_of(_usage, once)), once)
-    return summed.select_from(source).group_by(*columns)
+    columns = _columns(by, source, once.c.tool)
+    calls = [func.sum(once.c[name]) for name in _CALLS] if source is _usage else []
+    joined = _with_keys(by, once.outerjoin(source, _is_of(source, once)), once)
+    return select(*columns, *calls, *sums).select_from(joined).group_by(*columns)

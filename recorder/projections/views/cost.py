@@ -13,7 +13,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from recorder.projections.views.parts import of, whole
+from recorder.projections import TABLES
+from recorder.projections.views.parts import of, same_exchange, whole
 from recorder.projections.views.view import View
 from recorder.wire.dialects import PROVIDERS
 
@@ -56,10 +57,14 @@ def _digits(text: str) -> str:
 _PIVOT = ",\n        ".join(
     f"max(CASE WHEN r.unit = '{unit}' THEN r.picousd END) AS p_{unit}" for unit in (*COUNTS, *_ONE)
 )
-_TIER = "''"
+# Of a response that names no tier, the one that was requested. Unknown tiers have the standard price.
+_TIER = "lower(coalesce(q.response_service_tier, q.service_tier, ''))"
+_WITH_TIER = f"""FROM usage AS u
+    LEFT JOIN {TABLES["parameters"]} AS q ON {same_exchange("q", "u")}"""
 _KEY = "provider, model, tier"
 _CARDS = f"""used AS (
-    SELECT DISTINCT provider, model, lower(model) AS name, {_TIER} AS tier FROM usage WHERE model IS NOT NULL
+    SELECT DISTINCT u.provider, u.model, lower(u.model) AS name, {_TIER} AS tier
+    {_WITH_TIER} WHERE u.model IS NOT NULL
 ), patterns AS (
     SELECT DISTINCT provider, rank, model AS pattern FROM prices
 ), matched AS (
@@ -90,7 +95,7 @@ _CARDS = f"""used AS (
         AND c.valid_from_ns <= s.at_ns AND (c.valid_to_ns IS NULL OR c.valid_to_ns > s.at_ns)
 )"""
 _SECOND = whole("u.started_ns % 86400000000000", 1_000_000_000)
-_CHOSEN = f"""FROM usage AS u
+_CHOSEN = f"""{_WITH_TIER}
     LEFT JOIN (SELECT DISTINCT provider AS listed FROM prices) AS l ON l.listed = u.provider
     LEFT JOIN (SELECT * FROM valid WHERE place = 1) AS c ON c.provider = u.provider AND c.model = u.model
         AND c.tier = {_TIER} AND c.at_ns <= u.started_ns AND (c.until_ns IS NULL OR c.until_ns > u.started_ns)
