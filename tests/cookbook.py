@@ -123,8 +123,8 @@ WHERE u.output_tokens > 0 GROUP BY u.model ORDER BY u.model;""",
     ),
     CookbookEntry(
         "How do exchanges end?",
-        """SELECT status, http_status, finish_reason, count(*) AS exchanges
-FROM exchange_summary WHERE model IS NOT NULL GROUP BY 1, 2, 3 ORDER BY 4 DESC, 2, lower(finish_reason);""",
+        """SELECT status, http_status, lower(finish_reason) AS finish_reason, count(*) AS exchanges
+FROM exchange_summary WHERE model IS NOT NULL GROUP BY 1, 2, 3 ORDER BY 4 DESC, 2, 3;""",
     ),
     CookbookEntry(
         "What was sent again after an error or an abort, and what did the failed attempts use?",
