@@ -35,7 +35,9 @@ def filled(database: Path | URL) -> Conversations:
     made = Conversations(database)
     first = made.session("first")
     calls = [*call("roll", "{}"), *call("look", "{}", index=1, call_id="call_2"), *call("roll", "{}", index=2)]
-    first.exchange(response(*calls, id="resp_1", usage=CACHED), asking("Roll."), client="codex")
+    asked = {"model": "gpt-5", "stream": True, "input": asking("Roll."), "reasoning": {"effort": "high"}}
+    offered = {"tools": [{"type": "web_search"}, {"type": "function", "name": "roll"}], "service_tier": "flex"}
+    first.exchange(response(*calls, id="resp_1", usage=CACHED), body={**asked, **offered}, client="codex")
     first.exchange(response(*message("Six."), id="resp_2", usage=THOUGHT), answering("6"), at_s=5, client="codex")
     first.exchange(response(*message("Hm"), id="resp_3")[:4], asking("And?"), at_s=9, ended=False)
     later = made.session("later", NEW_YEAR_S)
@@ -88,6 +90,9 @@ KEYS = [
     ("tool", ["look", "roll"], [1, 1]),
     ("hour", ["2026-09-21 14", "2027-01-01 02"], [2, 2]),
     ("outcome", ["completed", "truncated"], [3, 1]),
+    ("effort", [None, "high"], [3, 1]),
+    ("tier", [None, "flex"], [3, 1]),
+    ("tools", [0, 2], [3, 1]),
 ]
 
 
@@ -108,6 +113,8 @@ def test_tokens_are_summed_by_anything(
         (("client", "tool"), [("codex", "look", 1), ("codex", "roll", 1)]),
         (("outcome", "model"), [("completed", "gpt-5", 2), ("completed", "gpt-6", 1), ("truncated", "gpt-5", 1)]),
         (("tool", "outcome"), [("look", "completed", 1), ("roll", "completed", 1)]),
+        (("effort", "model"), [(None, "gpt-5", 2), (None, "gpt-6", 1), ("high", "gpt-5", 1)]),
+        (("tool", "effort"), [("look", "high", 1), ("roll", "high", 1)]),
         (("week", "week"), None),
     ],
 )
@@ -122,6 +129,34 @@ def test_two_keys_are_two_dimensions(
     for key in {*by} - {"tool"} if "tool" not in by else set():
         sums = {row[key]: row["exchanges"] for row in told("--by", key)}
         assert sums == {name: sum(row["exchanges"] for row in found if row[key] == name) for name in sums}
+
+
+def test_any_number_of_keys_are_as_many_dimensions(told: Callable[..., list[dict[str, Any]]]) -> None:
+    keys = [by for by in get_args(By) if by != "tool"]
+    rows = told(*(option for by in keys for option in ("--by", by)))
+    found = [(row["effort"], row["tier"], row["tools"], row["exchanges"]) for row in rows]
+    assert sorted(found, key=str) == [("high", "flex", 2, 1), *[(None, None, 0, 1)] * 3]
+    assert sum(row["total_tokens"] or 0 for row in rows) == sum(row["total_tokens"] for row in told("--by", "model"))
+
+
+def test_a_response_that_is_fetched_later_counts_at_the_effort_of_its_request(database: URL) -> None:
+    session = Conversations(database).session("background")
+    asked = {"model": "gpt-5", "input": "Think.", "background": True, "reasoning": {"effort": "low"}, "tools": []}
+    frames = response(*message("Done."), id="resp_1", usage=THOUGHT)
+    session.exchange(frames[:1], body={**asked, "service_tier": "flex"}, outcome="truncated")
+    later = [frame.replace(b'"completed"', b'"completed", "service_tier": "default"') for frame in frames]
+    fetched: Any = {"method": "GET", "target": "/v1/responses/resp_1", "resumes_response_id": "resp_1"}
+    session.exchange(later, body={"": ""}, at_s=60, **fetched)
+    found = run(database, "usage", *(o for by in ("effort", "tier", "tools") for o in ("--by", by)), "--json")
+    [row] = json.loads(found.out)
+    assert (row["effort"], row["tier"], row["tools"], row["exchanges"]) == ("low", "default", 0, 1)
+    [by_effort] = from_sql(database, "SELECT * FROM reasoning_by_effort")
+    assert (by_effort["reasoning_effort"], by_effort["exchanges"], by_effort["reasoning_output_tokens"]) == (
+        "low",
+        1,
+        41,
+    )
+    assert len(from_sql(database, "SELECT * FROM requests")) == 1
 
 
 def test_no_name_of_a_model_is_cut_before_numbers_go(database: URL) -> None:

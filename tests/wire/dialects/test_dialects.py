@@ -272,6 +272,14 @@ def test_brackets_are_counted_outside_texts_only(value: object) -> None:
     assert not too_deep(data + b"," + b"[]," * NESTING_LIMIT)
 
 
+@pytest.mark.parametrize("level", [(b"[", b"]"), (b'{"":', b"}")], ids=["arrays", "objects"])
+@pytest.mark.parametrize("size", [100, 100_000])
+def test_the_limit_is_the_same_in_long_json(level: tuple[bytes, bytes], size: int) -> None:
+    for levels in (NESTING_LIMIT, NESTING_LIMIT + 1):
+        data = level[0] * levels + b'"' + b"x" * size + b'"' + level[1] * levels
+        assert too_deep(data) == (levels > NESTING_LIMIT)
+
+
 # -- any bytes
 
 NASTY = (
