@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 ENGINES = {"sqlite": "In a file", "postgresql": "On PostgreSQL", "duckdb": "In DuckDB"}
@@ -35,7 +35,8 @@ def _cell(value: Any) -> str:
 COOKBOOK = (
     CookbookEntry(
         "Which models used the most tokens, and how much of their input came from a cache?",
-        """SELECT model, exchanges, input_tokens, output_tokens, CAST(round(100 * cached_share) AS BIGINT) AS cached_percent
+        """SELECT model, exchanges, input_tokens, output_tokens,
+    CAST(round(100 * cached_share) AS BIGINT) AS cached_percent
 FROM usage_by_model ORDER BY total_tokens DESC, model;""",
     ),
     CookbookEntry(
@@ -48,6 +49,16 @@ FROM reasoning_by_effort ORDER BY reasoning_output_tokens DESC, model;""",
         "How many tokens did each session use, and what was it about?",
         """SELECT title, turns, exchanges, tool_calls, total_tokens
 FROM session_summary ORDER BY total_tokens DESC;""",
+    ),
+    CookbookEntry(
+        "What did each model cost, and which models have no price?",
+        """SELECT model, count(*) AS exchanges, sum(cost_picousd) / 1e12 AS usd, min(no_price) AS no_price
+FROM costs GROUP BY model ORDER BY model;""",
+    ),
+    CookbookEntry(
+        "Why did the prompt cache miss, and how many tokens could have come from it?",
+        """SELECT class, path, count(*) AS times, sum(missed_tokens) AS missed
+FROM cache_misses GROUP BY class, path ORDER BY missed DESC, class;""",
     ),
     CookbookEntry(
         "Which prompts mention a word?",
@@ -69,17 +80,19 @@ FROM messages JOIN usage USING (session_id, exchange_id) WHERE lower(text) LIKE 
 FROM tool_calls WHERE name = 'get_weather' GROUP BY arguments, output ORDER BY arguments;""",
     ),
     CookbookEntry(
-        "Which tools are offered to a model but never called?",
+        "Which tools are offered to a model, and which of them are never called?",
         {
-            "sqlite": """SELECT t.value AS tool, count(*) AS requests
-FROM requests AS r, json_each(r.tool_names) AS t
-WHERE t.value NOT IN (SELECT name FROM tool_calls WHERE name IS NOT NULL) GROUP BY 1 ORDER BY 2 DESC, 1;""",
-            "postgresql": """SELECT t.value AS tool, count(*) AS requests
-FROM requests AS r, json_array_elements_text(CAST(r.tool_names AS json)) AS t (value)
-WHERE t.value NOT IN (SELECT name FROM tool_calls WHERE name IS NOT NULL) GROUP BY 1 ORDER BY 2 DESC, 1;""",
-            "duckdb": """SELECT tool, count(*) AS requests
-FROM (SELECT unnest(from_json(tool_names, '["VARCHAR"]')) AS tool FROM requests)
-WHERE tool NOT IN (SELECT name FROM tool_calls WHERE name IS NOT NULL) GROUP BY 1 ORDER BY 2 DESC, 1;""",
+            "sqlite": """SELECT tool, requests, (SELECT count(*) FROM tool_calls WHERE name = tool) AS calls
+FROM (SELECT t.value AS tool, count(*) AS requests FROM requests AS r, json_each(r.tool_names) AS t GROUP BY 1) AS o
+ORDER BY calls, requests DESC, tool;""",
+            "postgresql": """SELECT tool, requests, (SELECT count(*) FROM tool_calls WHERE name = tool) AS calls
+FROM (SELECT t.value AS tool, count(*) AS requests
+    FROM requests AS r, json_array_elements_text(CAST(r.tool_names AS json)) AS t (value) GROUP BY 1) AS o
+ORDER BY calls, requests DESC, tool;""",
+            "duckdb": """SELECT tool, requests, (SELECT count(*) FROM tool_calls WHERE name = tool) AS calls
+FROM (SELECT tool, count(*) AS requests
+    FROM (SELECT unnest(from_json(tool_names, '["VARCHAR"]')) AS tool FROM requests) GROUP BY 1) AS o
+ORDER BY calls, requests DESC, tool;""",
         },
     ),
     CookbookEntry(
@@ -89,7 +102,8 @@ FROM exchange_summary AS u WHERE u.user_text IS NOT NULL GROUP BY u.user_text OR
     ),
     CookbookEntry(
         "How long does each model take to its first token, and to the end?",
-        """SELECT model, measured, ttft_p50_ns / 1e9 AS median_s, ttft_p99_ns / 1e9 AS slow_s, duration_p50_ns / 1e9 AS took_s
+        """SELECT model, measured, ttft_p50_ns / 1e9 AS median_s, ttft_p99_ns / 1e9 AS slow_s,
+    duration_p50_ns / 1e9 AS took_s
 FROM latency_by_model WHERE origin = 'live' AND measured > 0 ORDER BY model;""",
         ("median_s", "slow_s", "took_s"),
     ),
@@ -101,15 +115,16 @@ FROM latency WHERE longest_silence_ns IS NOT NULL ORDER BY longest_silence_ns DE
     ),
     CookbookEntry(
         "How fast do models write?",
-        """SELECT u.model, sum(u.output_tokens) AS tokens, sum(u.output_tokens) / (sum(l.duration_ns) / 1e9) AS tokens_per_s
+        """SELECT u.model, sum(u.output_tokens) AS tokens,
+    sum(u.output_tokens) / (sum(l.duration_ns) / 1e9) AS tokens_per_s
 FROM usage AS u JOIN latency AS l ON l.session_id = u.session_id AND l.exchange_id = u.exchange_id
 WHERE u.output_tokens > 0 GROUP BY u.model ORDER BY u.model;""",
         ("tokens_per_s",),
     ),
     CookbookEntry(
         "How do exchanges end?",
-        """SELECT status, http_status, finish_reason, count(*) AS exchanges
-FROM exchange_summary WHERE model IS NOT NULL GROUP BY 1, 2, 3 ORDER BY 4 DESC, 2, lower(finish_reason);""",
+        """SELECT status, http_status, lower(finish_reason) AS finish_reason, count(*) AS exchanges
+FROM exchange_summary WHERE model IS NOT NULL GROUP BY 1, 2, 3 ORDER BY 4 DESC, 2, 3;""",
     ),
     CookbookEntry(
         "What was sent again after an error or an abort, and what did the failed attempts use?",
@@ -133,20 +148,32 @@ FROM requests GROUP BY api ORDER BY api;""",
 FROM requests GROUP BY 1, 2, 3, 4, 5 ORDER BY requests DESC, 1, 5;""",
     ),
     CookbookEntry(
-        "Which events do streams consist of?",
-        """SELECT type, count(*) AS events FROM event_gaps GROUP BY type ORDER BY events DESC, type LIMIT 5;""",
+        "Which clients use which wire format?",
+        """SELECT api, coalesce(client, 'unknown') AS client, count(*) AS exchanges,
+    count(DISTINCT session_id) AS sessions
+FROM exchange_summary GROUP BY 1, 2 ORDER BY 1, 2;""",
     ),
 )
 
 
-def section(results: Mapping[str, tuple[Sequence[str], Sequence[Sequence[Any]]]]) -> str:
-    """Return the section of the page; `results` are the columns and rows of each question."""
+Results = Mapping[str, tuple[Sequence[str], Sequence[Sequence[Any]]]]
+"""The columns and rows of each question."""
+
+
+def results(ask: Callable[[str], tuple[Sequence[str], Sequence[Sequence[Any]]]], engine: str) -> Results:
+    """Return what a database answers; `ask` returns the columns and rows of SQL."""
+    return {entry.question: ask(entry.written(engine)) for entry in COOKBOOK}
+
+
+def section(found: Results) -> str:
+    """Return the section of the page."""
     parts = [
-        "## Cook-book\n\nEach question with its result on the session that `recorder demo` records. The SQL is the same in a "
-        "file, on PostgreSQL\nand in DuckDB, unless there is one for each. `…` differs from one run of the demo to the next.\n"
+        "## Cook-book\n",
+        "Each question has its result on the session that `recorder demo` records. The SQL is the same in a file, on\n"
+        "PostgreSQL and in DuckDB, unless there is one for each. `…` differs from one run of the demo to the next.\n",
     ]
     for entry in COOKBOOK:
-        columns, rows = results[entry.question]
+        columns, rows = found[entry.question]
         table = [f"| {' | '.join(columns)} |", "|---" * len(columns) + "|"]
         table += [f"| {' | '.join(row)} |" for row in entry.shown(columns, rows)]
         parts += [f"### {entry.question}\n", *_queries(entry)]

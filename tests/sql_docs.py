@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from sqlalchemy import URL
+
 from recorder.commands.query import HELD_BYTES, TABLE_ROWS
 from recorder.model.text import STORABLE_LIMIT
 from recorder.projections.views import VIEWS, View, written
 from recorder.projections.views.columns import meaning
 from recorder.projections.views.view import Either, Expression
+from recorder.store.location import database_url
+from recorder.store.query import open_query
+from tests.behind import engine
+from tests.cookbook import Results, results, section
 from tests.corpus import ROOT
+from tests.serving import run
 
 PAGE = ROOT / "docs" / "sql.md"
 
@@ -26,9 +38,10 @@ INTRO = f"""\
 # SQL
 
 The views show recordings as tables: messages, reasoning, tool calls, tokens, times, anomalies, the same for all wire
-formats. `recorder query` reads them on a read-only connection; any other SQLite client works too (`sqlite3 -readonly
-"$(recorder db path)"`). The received bytes are in [the log](log.md). Its rows may contain only the new part of a
-request body: [how to get all of it](log.md#request-bodies-that-repeat).
+formats; the [cook-book](#cook-book) has questions and answers. `recorder query` reads the views on a read-only
+connection; any other SQLite client works too (`sqlite3 -readonly "$(recorder db path)"`). The received bytes are in
+[the log](log.md). Its rows may contain only the new part of a request body:
+[how to get all of it](log.md#request-bodies-that-repeat).
 
 ```sh
 recorder query --list
@@ -84,8 +97,20 @@ def examples(engine: str) -> dict[str, str]:
     return {"search": written(SEARCHES, engine), **{view.name: written(view.example, engine) for view in VIEWS}}
 
 
-def page() -> str:
-    return "\n".join([INTRO, *_queries(SEARCHES), DUCKDB, *map(_section, VIEWS)])
+def page(cookbook: str) -> str:
+    """The page, with a section that `tests.cookbook` makes of the session of the demo."""
+    return "\n".join([INTRO, *_queries(SEARCHES), DUCKDB, *map(_section, VIEWS), cookbook])
+
+
+def asked(database: Path | URL) -> Results:
+    """What a log answers to the questions of the cook-book."""
+    with open_query(database_url(database)) as query:
+
+        def ask(sql: str) -> tuple[Sequence[str], Sequence[Sequence[Any]]]:
+            result = query.ask(sql, {})
+            return result.columns, list(result.rows)
+
+        return results(ask, engine(database))
 
 
 def _section(view: View) -> str:
@@ -102,4 +127,7 @@ def _queries(example: Expression) -> list[str]:
 
 
 if __name__ == "__main__":
-    PAGE.write_text(page())
+    with TemporaryDirectory() as folder:
+        made = Path(folder) / "demo.db"
+        assert run(made, "demo", "--db", made).code == 0
+        PAGE.write_text(page(section(asked(made))))

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import re
+from contextlib import closing
+from pathlib import Path
+from typing import Any
 
+import duckdb
 import psycopg
 import pytest
 from sqlalchemy import URL
@@ -14,11 +18,15 @@ from recorder.projections.views.columns import MEANINGS
 from recorder.store.query import Query, Row, open_query
 from recorder.store.schema import dead_letters, rebuilds
 from recorder.store.writer import Store
+from tests import sql_docs
 from tests.behind import SEARCH, connected, engine
+from tests.cookbook import COOKBOOK, Results, results, section
 from tests.log_rows import add, begin, make_end, make_events
 from tests.postgres import conninfo
 from tests.projected_rows import a_conversation, written
+from tests.serving import run
 from tests.sql_docs import PAGE, examples, page
+from tests.store.test_duckdb import EXTENSION
 
 NAMES = ["search", *(view.name for view in VIEWS)]
 
@@ -34,8 +42,48 @@ def asked(asking: Query, sql: str) -> list[Row]:
     return list(asking.ask(sql, {"session": "run-1"} if ":session" in sql else {}).rows)
 
 
-def test_the_page_is_the_one_that_the_views_make() -> None:
-    assert PAGE.read_text() == page(), "run `python -m tests.sql_docs`"
+def test_the_page_is_the_one_that_the_views_and_the_demo_make(demo_recording: Path) -> None:
+    assert PAGE.read_text() == page(section(sql_docs.asked(demo_recording))), "run `python -m tests.sql_docs`"
+
+
+# -- the cook-book
+
+
+def shown(found: Results) -> dict[str, Any]:
+    return {entry.question: entry.shown(*found[entry.question]) for entry in COOKBOOK}
+
+
+def test_there_are_twenty_questions_and_most_find_something(demo_recording: Path) -> None:
+    found = shown(sql_docs.asked(demo_recording))
+    assert len(found) == len(COOKBOOK) == 20
+    assert sum(not rows for rows in found.values()) <= 2, "what the demo does not have: retries and cache misses"
+    for entry in COOKBOOK:
+        assert f"### {entry.question}\n" in PAGE.read_text()
+
+
+def test_a_server_answers_the_cook_book_as_a_file_does(
+    demo_recording: Path, postgres_database: URL, tmp_path: Path
+) -> None:
+    server = postgres_database.render_as_string(hide_password=False)
+    assert run(tmp_path / "x", "db", "copy", demo_recording, server).code == 0
+    assert shown(sql_docs.asked(postgres_database)) == shown(sql_docs.asked(demo_recording))
+
+
+def test_duckdb_answers_the_cook_book_as_sqlite_does(demo_recording: Path) -> None:
+    with closing(duckdb.connect()) as connection:
+        connection.execute(f"LOAD '{EXTENSION}'")
+        connection.execute(f"ATTACH '{demo_recording}' AS log (TYPE sqlite, READ_ONLY)")
+        connection.execute("USE log")
+
+        def ask(sql: str) -> tuple[list[str], list[tuple[Any, ...]]]:
+            answer = connection.execute(sql)
+            return [column[0] for column in answer.description or ()], answer.fetchall()
+
+        found = results(ask, "duckdb")
+    assert shown(found) == shown(sql_docs.asked(demo_recording))
+
+
+# -- the views
 
 
 def test_every_view_has_an_example_of_its_own() -> None:
@@ -44,7 +92,7 @@ def test_every_view_has_an_example_of_its_own() -> None:
         assert list(found) == NAMES
         for view in VIEWS:
             assert re.search(rf"\b{view.name}\b", found[view.name])
-            assert found[view.name] in page()
+            assert found[view.name] in PAGE.read_text()
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -105,7 +153,7 @@ def test_every_view_and_example_is_read_in_parallel(parallel: URL, exchanges: in
 
 def test_the_page_names_what_is_not_a_view() -> None:
     for name in (SEARCH, rebuilds.name, dead_letters.name):
-        assert f"`{name}`" in page()
+        assert f"`{name}`" in PAGE.read_text()
 
 
 def test_no_meaning_is_of_a_column_that_is_not_there() -> None:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
@@ -16,8 +15,9 @@ from recorder.commands.terminal.output import echo, is_plain, seconds, write_doc
 from recorder.commands.terminal.selection import say_if_stale, select
 from recorder.commands.terminal.table import Column, write_table
 from recorder.errors import NotFoundError
-from recorder.model.text import counted, safe_text
-from recorder.recordings.cache import CacheTurn, cache_of_log, cache_of_recordings
+from recorder.model.text import safe_text
+from recorder.recordings.cache import CacheTurn, cache_of_recordings, cache_summary, difference_lines
+from recorder.recordings.cache_rows import cache_of_log
 from recorder.recordings.files import is_file, load_file
 from recorder.store.reader import LogReader
 
@@ -79,13 +79,11 @@ async def _turns(db: str | None, ref: str) -> tuple[str, str | None, list[CacheT
 def _write(turns: Sequence[CacheTurn]) -> None:
     write_table(_COLUMNS, map(_row, turns))
     for turn in turns:
-        for line in _details(turn):
-            write_line(line)
-    counts = Counter(str(turn.row.cache_class) for turn in turns)
-    missed = sum(turn.row.missed_tokens or 0 for turn in turns)
-    avoidable = sum(turn.row.missed_tokens or 0 for turn in turns if turn.is_avoidable)
-    classes = ", ".join(f"{count} {name}" for name, count in counts.most_common())
-    echo(f"{counted(len(turns), 'turn')}: {classes}; {missed} tokens missed, {avoidable} of them avoidable.")
+        if turn.difference is not None:
+            head, *lines = difference_lines(turn)
+            for line in ("", head if is_plain() else click.style(head, bold=True), *lines):
+                write_line(line)
+    echo(f"{cache_summary(turns)}.")
 
 
 def _row(turn: CacheTurn) -> Sequence[object]:
@@ -95,24 +93,3 @@ def _row(turn: CacheTurn) -> Sequence[object]:
     path = row.path if turn.difference is None else turn.difference.path
     counts = (row.input_tokens, could, row.cached_tokens, row.missed_tokens)
     return turn.number, row.cache_class, *counts, seconds(row.since_use_ns), turn.previous_number, path
-
-
-def _details(turn: CacheTurn) -> Iterator[str]:
-    """Yield the first character that differs, between what stands around it in both requests."""
-    found = turn.difference
-    if found is None:
-        return
-    head = f"exchange {turn.number}, {turn.row.cache_class}: {found.path or turn.row.path}"
-    yield ""
-    yield _bold(safe_text(head))
-    for number, sign, text in ((turn.previous_number, "-", found.before), (turn.number, "+", found.after)):
-        shown, rest = _flat(text[: found.offset]), _flat(text[found.offset :])
-        yield f"  {sign} {number}: {shown}{_bold(rest)}"
-
-
-def _flat(text: str) -> str:
-    return safe_text(text).replace("\n", "⏎").replace("\t", " ")
-
-
-def _bold(text: str) -> str:
-    return text if is_plain() else click.style(text, bold=True)

@@ -133,7 +133,7 @@ STATEMENTS = (
     RECORDER_TEXT,
     *SEARCH_TABLES,
     *SEARCH_INDEXES,
-    *(view.statement("postgresql") for view in VIEWS),
+    *(view.statement("postgresql").replace("%", "%%") for view in VIEWS),  # else psycopg reads a placeholder
     "REVOKE ALL ON FUNCTION add_partitions(integer) FROM public",
 )
 
