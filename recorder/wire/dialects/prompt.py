@@ -17,7 +17,7 @@ Rules of this file:
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal, NamedTuple
 
 import msgspec
@@ -34,6 +34,7 @@ _elements = msgspec.json.Decoder(list[msgspec.Raw]).decode
 _NOTHING = msgspec.Raw(b"")
 _escapes = re.compile(rb"(?i)\\(?:ud[89ab][0-9a-f]{2}\\ud[c-f][0-9a-f]{2}|(ud[89a-f][0-9a-f]{2})|.)")
 _ttl = re.compile(rb'"ttl"\s*:\s*"(\d{1,3})([mh])"')
+_OF_SYSTEM = (b'"system"', b'"developer"')
 _SECONDS = {b"m": 60, b"h": 3600}
 
 
@@ -126,6 +127,20 @@ def _compact(body: bytes) -> bytes:
         return msgspec.json.format(body, indent=-1)
     except msgspec.DecodeError:
         return msgspec.json.format(_escapes.sub(lambda found: rb"\ufffd" if found[1] else found[0], body), indent=-1)
+
+
+def system_segments(format: PromptFormat, segments: Sequence[PromptSegment]) -> int:
+    """Return the number of segments before the first message that is not of the system."""
+    for number, each in enumerate(segments):
+        if format.parts[each.part].kind == "conversation" and _role(each) not in _OF_SYSTEM:
+            return number
+    return len(segments)
+
+
+def _role(segment: PromptSegment) -> bytes:
+    if segment.role or segment.content[:1] != b"{":
+        return segment.role
+    return bytes(_members(segment.content).get("role", _NOTHING))
 
 
 def segment_path(format: PromptFormat, part: int, index: int, block: int) -> str:
