@@ -40,6 +40,7 @@ class Sent(NamedTuple):
 
 def _reply(api: str, sent: Sent, id: str) -> bytes:
     cached = sent.cached
+    usage: dict[str, Any]
     if api == "anthropic":
         usage = {"input_tokens": sent.input - (cached or 0), "output_tokens": 5}
         usage |= {} if cached is None else {"cache_read_input_tokens": cached}
@@ -133,7 +134,7 @@ OTHER_ORDER = [tools()[n] for n in (0, 2, 1, 3)]
 @pytest.mark.parametrize("api", AGENTS)
 def test_a_request_that_goes_on_is_a_hit(tmp_path: Path, api: str) -> None:
     agent = AGENTS[api]
-    fields = {} if api == "gemini" else {"temperature": 0.5, "metadata": {"id": "2"}}
+    fields: dict[str, Any] = {} if api == "gemini" else {"temperature": 0.5, "metadata": {"id": "2"}}
     assert last(tmp_path, api, Sent(agent(1)), Sent(agent(2, **fields), 3600, 2944, 10)) == ("hit", None)
 
 
