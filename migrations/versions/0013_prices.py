@@ -159,7 +159,8 @@ SELECT y.*, CASE WHEN no_price IS NULL THEN d_input * e_input + d_input_audio * 
         CASE WHEN c.p_input_image IS NULL THEN 0 ELSE coalesce(u.input_image_tokens, 0) END AS n_input_image,
         CASE WHEN c.p_input_video IS NULL THEN 0 ELSE coalesce(u.input_video_tokens, 0) END AS n_input_video,
         coalesce(u.output_tokens, 0) AS n_output,
-        coalesce(u.reasoning_output_tokens, 0) AS n_reasoning,
+        CASE WHEN c.p_reasoning IS NULL AND coalesce(u.reasoning_output_tokens, 0) > u.output_tokens THEN
+            u.output_tokens ELSE coalesce(u.reasoning_output_tokens, 0) END AS n_reasoning,
         CASE WHEN c.p_output_audio IS NULL THEN 0 ELSE coalesce(u.output_audio_tokens, 0) END AS n_output_audio,
         CASE WHEN c.p_output_image IS NULL THEN 0 ELSE coalesce(u.output_image_tokens, 0) END AS n_output_image,
         CASE WHEN c.p_output_video IS NULL THEN 0 ELSE coalesce(u.output_video_tokens, 0) END AS n_output_video,

@@ -23,6 +23,7 @@ from recorder.store.usage import By
 from tests.behind import connected
 from tests.commands.test_terminal import on_terminal
 from tests.conversations import Conversations, answering, asking, call, message, response
+from tests.projected_rows import price_rows, put
 from tests.serving import Ran, run
 
 NEW_YEAR_S = 8_770_000.0  # after the other session: the first hours of 2027, in the last week of 2026
@@ -334,3 +335,14 @@ def test_whatever_is_typed_is_a_number_that_a_database_takes_or_refused(text: st
         with contextlib.suppress(click.BadParameter):
             value = kind.convert(text, None, None)
             assert abs(value.after_ns if isinstance(value, At) else value) <= LARGEST_NS
+
+
+def test_costs_are_exact_decimals_beside_what_has_no_price(tmp_path: Path) -> None:
+    made = filled(tmp_path / "recorder.db")
+    with connected(made.database) as connection:
+        put(connection, *price_rows("gpt-6", input="0.1", output="0.2"))
+    ran = run(made.path, "usage", "--cost", "--json")
+    found = {each["model"]: (each["cost_usd"], each["priced"]) for each in json.loads(ran.out)}
+    assert found.pop("gpt-6") == ("0.00012", 1)
+    assert {cost for cost, _ in found.values()} == {None}
+    assert "have no price: openai " in str(ran.err)

@@ -108,6 +108,10 @@ _CHOSEN = f"""{_WITH_TIER}
 
 def _count(unit: str) -> str:
     count = f"coalesce(u.{COUNTS[unit]}, 0)"
+    if (
+        unit == "reasoning"
+    ):  # some servers report more than all output; with the price of output, all output is reasoning
+        return f"CASE WHEN c.p_reasoning IS NULL AND {count} > u.output_tokens THEN u.output_tokens ELSE {count} END"
     return f"CASE WHEN c.p_{unit} IS NULL THEN 0 ELSE {count} END" if unit in _IF_PRICED else count
 
 
