@@ -230,8 +230,8 @@ def _row(exchange: Exchange, format: PromptFormat, prompt: Prompt, *, continues:
         is_estimate=False,
         since_use_ns=None,
         path=None,
-        digests=b"".join(_DIGEST.pack(_digest(each.role + each.content), each.size_bytes) for each in segments),
-        places=b"".join(_PLACE.pack(each.part, each.element, each.block, each.mark_s) for each in segments),
+        digests=b"".join([_DIGEST.pack(_digest(each.role + each.content), each.size_bytes) for each in segments]),
+        places=b"".join([_PLACE.pack(each.part, each.element, each.block, each.mark_s) for each in segments]),
     )
 
 

@@ -49,6 +49,7 @@ class PromptPart(msgspec.Struct, frozen=True):
     blocks: str | None = None  # the member of an element whose elements are segments, each under the element's `role`
     blocks_text_as: tuple[bytes, bytes] | None = None  # the same as `text_as`, of that member
     ignored: frozenset[str] = frozenset()  # members of an element that are no content
+    no_content: re.Pattern[bytes] | None = None  # matched with an element: the model is not shown it
 
     @property
     def name(self) -> str:
@@ -60,7 +61,6 @@ class PromptFormat(msgspec.Struct, frozen=True):
 
     generates: re.Pattern[str]  # searched in the path of a request: it has a prompt, and a model answers
     parts: tuple[PromptPart, ...]
-    no_content: re.Pattern[bytes] | None = None  # matched with a segment: it is not shown to the model
     mark: str | None = None  # the member that marks the end of a prefix to be cached
     suspects: tuple[tuple[str, ...], ...] = ()  # parameters that may invalidate a cache: the provider does not say
     retention: str | None = None  # the member that says how long a prefix is kept
@@ -113,8 +113,7 @@ def prompt_of(format: PromptFormat, path: str, body: bytes) -> Prompt | None:
         members = _members_of(body)
         root = next((name for name in format.wrappers if bytes(members.get(name, _NOTHING))[:1] == b"{"), "")
         members = _members(members[root]) if root else members
-        found = (each for number in range(len(format.parts)) for each in _segments(format, number, members))
-        segments = [each for each in found if not (format.no_content and format.no_content.match(each.content))]
+        segments = [each for number in range(len(format.parts)) for each in _segments(format, number, members)]
         if format.mark and segments and (mark_s := _mark_s(format, bytes(members.get(format.mark, _NOTHING)))):
             segments[-1] = segments[-1]._replace(mark_s=mark_s)
         suspects = {".".join(each): value for each in format.suspects if (value := _value(members, each)) is not None}
@@ -179,6 +178,8 @@ def _segments(format: PromptFormat, number: int, members: Members) -> Iterator[P
             yield _segment(format, (number, WHOLE, WHOLE), element)._replace(is_text=True)
         elif part.blocks is not None and element[:1] == b"{":
             yield from _blocks(format, number, index, element, is_marked)
+        elif part.no_content is not None and part.no_content.match(element):
+            continue
         elif is_marked:
             yield _segment(format, (number, index, WHOLE), element)
         else:
@@ -196,8 +197,8 @@ def _without(element: bytes, names: frozenset[str]) -> bytes:
     return msgspec.json.encode({name: each for name, each in members.items() if name not in names})
 
 
-def _blocks(format: PromptFormat, number: int, index: int, element: bytes, is_marked: bool) -> Iterator[PromptSegment]:
-    """Yield the blocks of a message, or the message if it has none."""
+def _blocks(format: PromptFormat, number: int, index: int, element: bytes, is_marked: bool) -> list[PromptSegment]:
+    """Return the blocks of a message, or the message if it has none."""
     part, members = format.parts[number], _members(element)
     content = bytes(members.get(part.blocks or "", _NOTHING))
     is_text = content[:1] == b'"' and part.blocks_text_as is not None
@@ -205,14 +206,13 @@ def _blocks(format: PromptFormat, number: int, index: int, element: bytes, is_ma
         content = part.blocks_text_as[0] + content + part.blocks_text_as[1]
     blocks = _elements(content) if content[:1] == b"[" else []
     role = bytes(members.get("role", _NOTHING))
-    for block, each in enumerate(map(bytes, blocks)):
-        if is_marked or is_text:
-            segment = _segment(format, (number, index, WHOLE if is_text else block), each, role)
-            yield segment._replace(is_text=True) if is_text else segment
-        else:
-            yield PromptSegment(number, index, block, role, each, len(each))
     if not blocks:
-        yield _segment(format, (number, index, WHOLE), element)
+        return [_segment(format, (number, index, WHOLE), element)]
+    if not (is_marked or is_text):
+        contents = enumerate(map(bytes, blocks))
+        return [PromptSegment(number, index, block, role, each, len(each)) for block, each in contents]
+    segments = [_segment(format, (number, index, block), bytes(each), role) for block, each in enumerate(blocks)]
+    return [segments[0]._replace(block=WHOLE, is_text=True)] if is_text else segments
 
 
 def _segment(format: PromptFormat, place: tuple[int, int, int], content: bytes, role: bytes = b"") -> PromptSegment:

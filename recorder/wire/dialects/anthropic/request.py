@@ -98,13 +98,16 @@ PROMPT = PromptFormat(
         PromptPart(("output_format",), "parameter"),
         PromptPart(("output_config", "format"), "parameter"),
         PromptPart(("speed",), "parameter"),
-        PromptPart(("system",), text_as=_TEXT),
+        PromptPart(
+            ("system",),
+            text_as=_TEXT,
+            # Claude Code has it before its system prompt, another one in each request, which then hits all the same.
+            no_content=re.compile(rb'\{"type":"text","text":"x-anthropic-billing-header:'),
+        ),
         PromptPart(("tool_choice",), "parameter"),
         PromptPart(("thinking",), "parameter"),
         PromptPart(("messages",), "conversation", blocks="content", blocks_text_as=_TEXT),
     ),
-    # Claude Code puts it before its system prompt, with another value in each request, which then hits all the same.
-    no_content=re.compile(rb'\{"type":"text","text":"x-anthropic-billing-header:'),
     mark="cache_control",
     suspects=(("output_config", "effort"), ("context_management",), ("mcp_servers",), ("container",)),
 )
