@@ -6,7 +6,7 @@ which hide how long a delta is. (WIRE_FORMATS section 3.)
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from recorder.demo.dice import Dice
@@ -63,20 +63,29 @@ def prompt_of(body: Json) -> Prompt:
     )
 
 
-_MESSAGES_NEED = ("thinking", "tool_choice", "output_config")  # a change spares tools and system, no message
+_BEFORE_SYSTEM = (("output_format",), ("output_config", "format"), ("speed",))  # a change spares the tools alone
+_BEFORE_MESSAGES = (("tool_choice",), ("thinking",), ("output_config", "effort"))  # and one of these the system, too
+_BILLING = "x-anthropic-billing-header:"  # of Claude Code, with another value each time; the model does not get it
 
 
 def render(body: Json) -> RenderedPrompt:
     """Render tools, system, parameters, messages, a block a piece; a mark of the whole request is for the last one."""
     pieces = [_piece(tool, tool) for tool in listed(body.get("tools"))]
-    pieces += [_piece(block, block) for block in _blocks(body.get("system"))]
-    pieces += [piece({name: body[name]}) for name in _MESSAGES_NEED if body.get(name)]
+    pieces += _parameters(body, _BEFORE_SYSTEM)
+    system = _blocks(body.get("system"))
+    pieces += [_piece(block, block) for block in system if not str(block.get("text")).startswith(_BILLING)]
+    pieces += _parameters(body, _BEFORE_MESSAGES)
     for message in listed(body.get("messages")):
         for block in _blocks(message.get("content")):
             pieces.append(_piece({"role": message.get("role"), "content": block}, block))
     if pieces and "cache_control" in body:
         pieces[-1] = PromptPiece(pieces[-1].data, _lifetimes(body))
     return RenderedPrompt("anthropic", pieces, by_marks=True)
+
+
+def _parameters(body: Json, paths: Sequence[Sequence[str]]) -> list[PromptPiece]:
+    found = [((body.get(path[0]) or {}).get(path[1]) if path[1:] else body.get(path[0])) for path in paths]
+    return [piece({".".join(path): value}) for path, value in zip(paths, found, strict=True) if value]
 
 
 def _blocks(content: object) -> list[Json]:
