@@ -80,6 +80,10 @@ SCRIPTS: Mapping[str, str] = {
     "claude-lapse": f"{_CLAUDE} -- {_LOOP}; sleep {LAPSE_S}; {_CLAUDE} -c -- {_MORE}",
 }
 
+OVER_HTTP = ("codex-model", "codex-mcp")
+"""Sessions without WebSocket, over which Codex first sends tools and instructions alone, whose tokens are not counted:
+whatever a change of those costs is paid there."""
+
 
 def _client(name: str) -> Client:
     client = CODEX[0] if name.startswith("codex") else CLAUDE[0]
@@ -93,7 +97,8 @@ def record(name: str) -> str:
     folder.mkdir(parents=True)
     stage = Stage(_client(name), folder)
     try:
-        done = stage.record("--session", name, command=("bash", "-c", SCRIPTS[name]), within_s=COMMAND_S)
+        http = ("--no-websocket",) if name in OVER_HTTP else ()
+        done = stage.record("--session", name, *http, command=("bash", "-c", SCRIPTS[name]), within_s=COMMAND_S)
     finally:
         stage.close()
     exported = stage.recorder("export", name).expect_success().stdout
