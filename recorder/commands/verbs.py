@@ -16,6 +16,7 @@ VERBS = {
     "diff": "Compare two recordings: request, answer, tools, usage, timing, events.",
     "lint": "Check streams against their protocol: what is wrong, and which client it breaks.",
     "usage": "Sum the tokens: by model, day, session, client, tool.",
+    "cache": "Show why the prompt cache missed: what could have come from it, and what broke it.",
     "demo": "Record, show, count and replay against a built-in upstream: no key, no network.",
     "import": "Add stored streams, and exports of other databases, to the log.",
     "export": "Write a session to stdout, for `recorder import` or as bare bodies.",

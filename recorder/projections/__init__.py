@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from recorder.projections import anomalies, exchanges, history, items, phases, requests, results, timing, usage
+from recorder.projections import anomalies, exchanges, history, items, phases, prompts, requests, results, timing, usage
 from recorder.projections.projection import Projection
 
 __all__ = ["PROJECTIONS", "TABLES", "Projection"]
@@ -27,6 +27,7 @@ PROJECTIONS: tuple[Projection, ...] = (
     anomalies.PROJECTION,
     history.PROJECTION,
     requests.PROJECTION,
+    prompts.PROJECTION,
 )
 
 TABLES: Mapping[str, str] = {each.name: each.table for each in PROJECTIONS}

@@ -25,6 +25,7 @@ from recorder.model.events import Event, Exchange
 from recorder.model.text import storable
 from recorder.projections.fold import Folding, Rows
 from recorder.store.bodies.rows import whole_events
+from recorder.store.cache_links import compare
 from recorder.store.engine import engine_named
 from recorder.store.request_links import link
 from recorder.store.resumed_response import EARLIER_EVENTS, each_number_once, earlier
@@ -131,18 +132,19 @@ class Projector:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def project(self, session_id: str, exchange_id: str) -> None:
+    def project(self, session_id: str, exchange_id: str, *, in_order: bool = False) -> None:
         """Fold the events that the log has of an exchange, and replace its rows by the result.
 
-        Exchanges that resume its response are folded again: they may have been projected before it.
+        Exchanges that resume its response are folded again: they may have been projected before it. With `in_order`
+        all later ones of its session follow.
         """
-        for row in self._project(session_id, exchange_id):
+        for row in self._project(session_id, exchange_id, in_order=in_order):
             if row.response_id is not None:
                 values = {"session_id": session_id, "response_id": row.response_id, "exchange_id": exchange_id}
                 for (later,) in self._ask(_RESUMING, values):
-                    self._project(session_id, later)
+                    self._project(session_id, later, in_order=in_order)
 
-    def _project(self, session_id: str, exchange_id: str) -> list[Any]:
+    def _project(self, session_id: str, exchange_id: str, *, in_order: bool) -> list[Any]:
         """Return the row of the exchange itself, if it could be folded."""
         ids = {"session_id": session_id, "exchange_id": exchange_id}
         for *row, source in self._ask(_EXCHANGE, ids):
@@ -151,6 +153,7 @@ class Projector:
                     rows = self._folded(Exchange(*row), ids, with_history=source == HISTORY)
                     self._replace(ids, rows)
                     link(self._database, rows["requests"])
+                    compare(self._database, rows["prompts"], in_order=in_order)
                     return rows["exchanges"]
             except (StoreBusyError, StoreLostError):
                 raise

@@ -54,7 +54,7 @@ def _step(store: Store, place: tuple[str, str]) -> tuple[Place, int]:
     for session_id, exchange_id, size in projector.ended_after(place, BATCH_EXCHANGES):
         if count and events + size > BATCH_EVENTS:
             break
-        projector.project(session_id, exchange_id)
+        projector.project(session_id, exchange_id, in_order=True)
         reached = session_id, exchange_id
         count, events = count + 1, events + size
     projector.set_place(reached)

@@ -160,7 +160,7 @@ def _column(name: str, type: Any, is_key: bool) -> Column[Any]:
 
 
 _IDS = ("session_id", "exchange_id", "previous_exchange_id")
-_TYPES: Mapping[Any, TypeEngine[Any]] = {int: INTEGER, bool: INTEGER, float: DOUBLE}
+_TYPES: Mapping[Any, TypeEngine[Any]] = {int: INTEGER, bool: INTEGER, float: DOUBLE, bytes: BYTES}
 
 # The tables of the projections, by the projection's name.
 tables_of = {projection.name: _projected(projection) for projection in PROJECTIONS}

@@ -17,6 +17,7 @@ Rules of this file:
 from __future__ import annotations
 
 from recorder.projections import TABLES
+from recorder.projections.views.cache import CACHE_VIEWS
 from recorder.projections.views.parts import (
     BY_DAY,
     ENDED,
@@ -304,4 +305,5 @@ FROM latency WHERE origin = 'live' AND ttft_ns IS NOT NULL GROUP BY model;""",
         """SELECT type, count(*) AS events, avg(length(payload)) AS length
 FROM event_payloads GROUP BY type ORDER BY events DESC;""",
     ),
+    *CACHE_VIEWS,
 )

@@ -57,7 +57,7 @@ class ProjectionVerifier:
         """Return the differences of one session at this moment, in one transaction as long as its fold."""
         with self._scratch.transaction():
             for (exchange_id,) in list(self.ask(ENDED_EXCHANGES, {"session_id": session_id})):
-                self._projector.project(session_id, exchange_id)
+                self._projector.project(session_id, exchange_id, in_order=True)
             return sorted(self._differences(session_id))
 
     def _differences(self, session_id: str) -> Iterator[ProjectionDifference]:

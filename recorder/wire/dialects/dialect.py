@@ -16,6 +16,7 @@ import msgspec
 from recorder.model.facts import Fact, RequestFacts
 from recorder.wire.dialects.conversation import ConversationTurn
 from recorder.wire.dialects.keys import Keys
+from recorder.wire.dialects.prompt import CachePolicy, PromptFormat
 
 Ending = Literal["completed", "incomplete", "failed"]
 """The status that a terminal event gives a response."""
@@ -161,6 +162,8 @@ class Dialect(msgspec.Struct, frozen=True):
     turns: Callable[[str, Mapping[str, Any]], tuple[Sequence[Any], Iterator[ConversationTurn]] | None] | None = None
     """Of a path and a request body, what stands beside the messages, and these: what groups requests without ids."""
     continuation: Continuation | None = None  # None: every request is whole as it was sent
+    prompt: PromptFormat | None = None  # None: nobody here knows what of its requests a model sees
+    cache: CachePolicy | None = None  # of prompts; declared by each dialect that has a `prompt`
     fields: ResponseFields = ResponseFields()
     request_noise: tuple[RequestNoise, ...] = ()
     profiles: tuple[str, ...] = ()  # of `recorder lint`, its own first; the rules are in `recorder.lint`

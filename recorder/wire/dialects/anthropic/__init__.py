@@ -34,6 +34,7 @@ from recorder.model.facts import (
 )
 from recorder.wire.dialects.anthropic.blocks import ContentBlock, returned, stated
 from recorder.wire.dialects.anthropic.continuation import CONTINUATION
+from recorder.wire.dialects.anthropic.prompt import CACHE, PROMPT
 from recorder.wire.dialects.anthropic.provider import FIELDS, PROVIDER, is_event, speaks
 from recorder.wire.dialects.anthropic.request import request_facts, turns
 from recorder.wire.dialects.decoder import JsonDecoder, failed, unknown
@@ -336,6 +337,8 @@ DIALECT = Dialect(
     provider=PROVIDER,
     turns=turns,
     continuation=CONTINUATION,
+    prompt=PROMPT,
+    cache=CACHE,
     fields=FIELDS,
     profiles=("anthropic",),
     speaks=speaks,

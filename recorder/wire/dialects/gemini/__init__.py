@@ -18,6 +18,7 @@ from recorder.model.facts import Fact, Finished, Malformed, Started, Usage, Usag
 from recorder.wire.dialects.decoder import JsonDecoder, failed, unknown
 from recorder.wire.dialects.dialect import Dialect
 from recorder.wire.dialects.gemini.candidate import STEPS, Candidate
+from recorder.wire.dialects.gemini.prompt import CACHE, PROMPT
 from recorder.wire.dialects.gemini.provider import FIELDS, PROVIDER, REQUEST_NOISE, speaks, target
 from recorder.wire.dialects.gemini.request import request_facts, turns
 from recorder.wire.dialects.json_values import (
@@ -211,6 +212,8 @@ DIALECT = Dialect(
     reads_bare_json=True,
     provider=PROVIDER,
     turns=turns,
+    prompt=PROMPT,
+    cache=CACHE,
     fields=FIELDS,
     request_noise=REQUEST_NOISE,
     profiles=("gemini",),

@@ -24,9 +24,11 @@ from recorder.wire.dialects.dialect import Dialect
 from recorder.wire.dialects.json_values import Object, as_json, object_, objects, text, text_or_json, too_deep, whole
 from recorder.wire.dialects.keys import DONE, ERROR, KeyExtractor, Named, Payload, Text, Whole
 from recorder.wire.dialects.openai import PROVIDER
+from recorder.wire.dialects.openai_cache import CACHE
 from recorder.wire.dialects.openai_chat.choice import Choice, items
 from recorder.wire.dialects.openai_chat.fields import CHUNK, FIELDS, is_event, speaks
 from recorder.wire.dialects.openai_chat.message import Delta, citations, delta_of
+from recorder.wire.dialects.openai_chat.prompt import PROMPT
 from recorder.wire.dialects.openai_chat.request import request_facts, turns
 from recorder.wire.dialects.openai_chat.usual import added, decode
 
@@ -238,6 +240,8 @@ DIALECT = Dialect(
     has_choices=True,
     provider=PROVIDER,
     turns=turns,
+    prompt=PROMPT,
+    cache=CACHE,
     fields=FIELDS,
     profiles=("chat",),
     has_error_lines=True,

@@ -19,7 +19,7 @@ from recorder.wire.dialects.json_values import Object, array, object_, objects, 
 _ITEM_DONE = b"response.output_item.done"
 _HAS_OUTPUT = b'"output"'  # in the last event, and in a document
 
-_OF_THE_RESPONSE = frozenset({"id", "status", "phase", "created_by", "internal_chat_message_metadata_passthrough"})
+OF_THE_RESPONSE = frozenset({"id", "status", "phase", "created_by", "internal_chat_message_metadata_passthrough"})
 """Members of items that only some clients send back, or with another value."""
 
 _TEXTS = frozenset({"input_text", "output_text", "text"})
@@ -67,7 +67,7 @@ def compared(item: Any) -> Any:
     type = item.get("type") or "message"
     if type == "reasoning":
         return None
-    kept = {name: each for name, each in item.items() if each is not None and name not in _OF_THE_RESPONSE}
+    kept = {name: each for name, each in item.items() if each is not None and name not in OF_THE_RESPONSE}
     if type != "message":
         return kept
     content = item.get("content")

@@ -1,0 +1,342 @@
+"""The comparison of a prompt with those before it in its session: what the cache could have given, and why it did not.
+
+Rules of this file:
+
+* Pure. `compared` gives a row the columns of its comparison; the store finds the rows that it is compared with.
+* A request is compared with the earlier one of which it repeats the longest beginning, of equal ones the latest. Only
+  one whose response had begun before counts: until then its prompt is in no cache.
+* A change is claimed only between requests of one conversation, and only if both have something behind it: a request
+  that merely begins like another one, as those of two sub-agents or of a question asked again, has changed nothing.
+* A miss is a shortage of more than what `_allowed` gives: providers count in steps, and the tokens of a part of a
+  prompt are an estimate.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+
+from recorder.projections.prompts import (
+    DIGEST_BYTES,
+    CacheClass,
+    PromptRow,
+    SegmentPlace,
+    conversation_of,
+    head_of,
+    sized,
+)
+from recorder.wire.dialects.prompt import segment_path
+
+EXACT_SHARE, ESTIMATED_SHARE = 20, 5
+"""The parts of the expected tokens that may be missing: a 20th of a count, for what a response adds at its beginning;
+a 5th of an estimate, since bytes of JSON and of text make different numbers of tokens."""
+
+_S = 1_000_000_000
+_PERSONS = (None, "turn")
+
+
+class _Pair(NamedTuple):
+    """An earlier request, and the segments with which both begin."""
+
+    row: PromptRow
+    common: int
+    common_bytes: int
+    is_whole: bool  # the new request begins with all of the earlier one, as far as it is known
+    is_related: bool  # both are of one conversation
+
+
+class _Verdict(NamedTuple):
+    """What should have come by a comparison, and the class and path if it did not."""
+
+    pair: _Pair
+    expected_tokens: int
+    broken: CacheClass | None = None
+    path: str | None = None
+
+
+def compared(row: PromptRow, earlier: Sequence[PromptRow], parent: PromptRow | None = None) -> PromptRow:
+    """Return a row with its comparison. `earlier` are rows of its session in order, `parent` the one it continues."""
+    row = _inherited(row, parent)
+    if row.served_ns is None:
+        return _with(row)
+    if row.continues:
+        if parent is None or not _is_served(parent, row):
+            return _with(row, cache_class="not_recorded")
+        pairs = [_continued(row, parent)]
+        return _judged(row, _extended(row, pairs[0]) if pairs[0].is_whole else _changed(row, pairs[0]), pairs)
+    pairs = [_pair(row, each) for each in earlier if _is_served(each, row)]
+    verdict = _found(row, [each for each in pairs if each.row.model == row.model])
+    if verdict is None or not (verdict.pair.is_whole or verdict.pair.is_related):
+        verdict = _other_model(row, [each for each in pairs if each.row.model != row.model]) or verdict
+    return _judged(row, verdict, pairs)
+
+
+def _is_served(earlier: PromptRow, row: PromptRow) -> bool:
+    has_begun = earlier.served_ns is not None and earlier.served_ns <= row.started_ns
+    return has_begun and (earlier.provider, earlier.api) == (row.provider, row.api)
+
+
+def _inherited(row: PromptRow, parent: PromptRow | None) -> PromptRow:
+    """Return a row that continues another one with the conversation of that one, as far as it is known."""
+    if not row.continues:
+        return row
+    (digests, places), inherited = head_of(row), (b"", b"") if parent is None else conversation_of(parent)
+    return msgspec.structs.replace(row, digests=digests + inherited[0], places=places + inherited[1])
+
+
+# -- pairs
+
+
+def _pair(row: PromptRow, earlier: PromptRow) -> _Pair:
+    common = _common(row.digests, earlier.digests)
+    is_whole = common * DIGEST_BYTES == len(earlier.digests)
+    return _Pair(earlier, common, _size(row.digests[: common * DIGEST_BYTES]), is_whole, _is_related(row, earlier))
+
+
+def _continued(row: PromptRow, parent: PromptRow) -> _Pair:
+    """Return the pair of a request and the one that it continues: the conversation is the same by construction."""
+    head, before = head_of(row)[0], head_of(parent)[0]
+    common = _common(head, before)
+    is_whole = head == before and row.model == parent.model
+    common_bytes = parent.prompt_bytes if is_whole else _size(head[: common * DIGEST_BYTES])
+    return _Pair(parent, common, common_bytes, is_whole, is_related=True)
+
+
+def _common(one: bytes, other: bytes) -> int:
+    """Return the number of digests with which both begin, by halves: to compare bytes is quick."""
+    low, high = 0, min(len(one), len(other)) // DIGEST_BYTES
+    while low < high:
+        middle = (low + high + 1) // 2
+        if one[: middle * DIGEST_BYTES] == other[: middle * DIGEST_BYTES]:
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+def _is_related(row: PromptRow, earlier: PromptRow) -> bool:
+    """Return whether two requests are of one conversation: by the client's thread, or for half of it is repeated."""
+    if (row.thread_id, row.purpose) != (earlier.thread_id, earlier.purpose):
+        return False
+    if row.thread_id is not None and row.purpose in _PERSONS:
+        return True
+    before = conversation_of(earlier)[0]
+    return 2 * _repeated(conversation_of(row)[0], before) >= _size(before) > 0
+
+
+def _segments(digests: bytes) -> list[bytes]:
+    return [digests[at : at + DIGEST_BYTES] for at in range(0, len(digests), DIGEST_BYTES)]
+
+
+def _size(digests: bytes) -> int:
+    return sum(size for _, size in sized(digests))
+
+
+def _repeated(one: bytes, other: bytes) -> int:
+    """Return the bytes of the segments that both have, wherever they stand."""
+    shared = Counter(_segments(one)) & Counter(_segments(other))
+    return _size(b"".join(shared.elements()))
+
+
+# -- what a pair means
+
+
+def _found(row: PromptRow, pairs: Sequence[_Pair]) -> _Verdict | None:
+    """Return the verdict over the earlier requests to the same model; None if nothing of them is repeated."""
+    best = max(pairs, key=_rank, default=None)
+    if best is not None and best.is_whole:
+        return _extended(row, best)
+    related = max((each for each in pairs if each.is_related), key=_rank, default=None)
+    if related is not None:
+        return _changed(row, related)
+    return _Verdict(best, _tokens(row, best, best.common_bytes)) if best is not None and best.common else None
+
+
+def _rank(pair: _Pair) -> tuple[int, bool, str]:
+    return pair.common_bytes, pair.is_related, pair.row.exchange_id
+
+
+def _other_model(row: PromptRow, pairs: Sequence[_Pair]) -> _Verdict | None:
+    pair = max((each for each in pairs if each.is_whole or each.is_related), key=_rank, default=None)
+    return None if pair is None else _of_other_model(row, pair)
+
+
+def _of_other_model(row: PromptRow, pair: _Pair) -> _Verdict:
+    return _Verdict(pair, _tokens(row, pair, _kept_bytes(row, pair)), "other_model", "model")
+
+
+def _extended(row: PromptRow, pair: _Pair) -> _Verdict:
+    """Return the verdict on a request that begins with all of an earlier one."""
+    whole = _Verdict(pair, _tokens(row, pair, pair.common_bytes))
+    if not row.policy.needs_marks:
+        return whole
+    marks = pair.row.marks()
+    if not marks:
+        return whole._replace(broken="not_marked")
+    last = marks[-1][0]
+    size_bytes = pair.common_bytes if row.continues else _size(row.digests[: (last + 1) * DIGEST_BYTES])
+    marked = _Verdict(pair, _tokens(row, pair, size_bytes))
+    if row.continues or any(last <= at < last + (row.policy.reach or 1) for at, _ in row.marks()):
+        return marked
+    return marked._replace(broken="not_marked", path=f"{_path(pair.row, pair.row.place(last))}.{row.format.mark}")
+
+
+def _changed(row: PromptRow, pair: _Pair) -> _Verdict:
+    """Return the verdict on a request of the same conversation that does not begin with all of the earlier one."""
+    if row.model != pair.row.model:
+        return _of_other_model(row, pair)
+    kept_bytes = _kept_bytes(row, pair)
+    place = _first_difference(row, pair)
+    kind = row.format.parts[place.part].kind
+    verdict = _Verdict(pair, _tokens(row, pair, kept_bytes), "prefix_changed", _path(row, place))
+    is_shortened = kind == "conversation" and _is_shortened(row, pair)
+    if kept_bytes == pair.common_bytes and not (is_shortened and _is_compacted(row, pair)):
+        return verdict._replace(broken=None, path=None)
+    if row.policy.needs_marks and not pair.row.marks():
+        return verdict._replace(broken="not_marked", path=None)
+    if kind == "parameter":
+        return verdict._replace(broken="other_parameters")
+    return verdict._replace(broken="history_shortened") if is_shortened else verdict
+
+
+def _kept_bytes(row: PromptRow, pair: _Pair) -> int:
+    """Return the bytes of the earlier prompt that the new one has, wherever they stand. A segment before the
+    conversation that is in one of them only is the same with a change in it.
+    """
+    if row.continues:
+        return pair.row.prompt_bytes
+    after = pair.common * DIGEST_BYTES
+    kept = pair.common_bytes + _repeated(row.digests[after:], pair.row.digests[after:])
+    one, other = Counter(_segments(head_of(row)[0])), Counter(_segments(head_of(pair.row)[0]))
+    return kept + min(_size(b"".join((one - other).elements())), _size(b"".join((other - one).elements())))
+
+
+def _first_difference(row: PromptRow, pair: _Pair) -> SegmentPlace:
+    """Return the place of the first segment that differs: of two, the one that a request has first."""
+    both = (row, pair.row)
+    limits = [each.head_segments if row.continues else len(each.digests) // DIGEST_BYTES for each in both]
+    return min(each.place(pair.common) for each, limit in zip(both, limits, strict=True) if pair.common < limit)
+
+
+def _path(row: PromptRow, place: SegmentPlace) -> str:
+    path = segment_path(row.format, place.part, place.element, place.block)
+    return f"{row.root}.{path}" if row.root else path
+
+
+def _is_shortened(row: PromptRow, pair: _Pair) -> bool:
+    """Return whether items of the history are gone: what stands there now stood behind them, or less is there."""
+    after = pair.common * DIGEST_BYTES
+    one, other = _segments(row.digests[after:]), _segments(pair.row.digests[after:])
+    if not one or one[0] in other[1:]:
+        return True
+    return len(one) < len(other) and set(one).isdisjoint(other)
+
+
+def _is_compacted(row: PromptRow, pair: _Pair) -> bool:
+    """Return whether a summary is in the place of the history: the thread is the same, and nothing of it is left."""
+    return row.thread_id is not None and pair.common <= row.head_segments
+
+
+# -- the row
+
+
+def _tokens(row: PromptRow, pair: _Pair, size_bytes: int) -> int:
+    """Return the tokens of so many bytes of the earlier prompt: by its own count, else by that of the new one."""
+    earlier = pair.row
+    is_all = row.continues and size_bytes >= earlier.prompt_bytes
+    if earlier.input_tokens and (is_all or not earlier.continues):
+        whole = earlier.prompt_bytes or 1
+        return min(size_bytes, whole) * earlier.input_tokens // whole
+    whole = row.prompt_bytes + (earlier.prompt_bytes if row.continues else 0) or 1
+    return min(size_bytes, whole) * (row.input_tokens or 0) // whole
+
+
+def _judged(row: PromptRow, verdict: _Verdict | None, pairs: Sequence[_Pair]) -> PromptRow:
+    if verdict is None:
+        return _with(row, cache_class="hit" if row.cached_tokens else "first")
+    pair, earlier = verdict.pair, verdict.pair.row
+    uses = [each.row.served_ns or 0 for each in pairs if each.common >= pair.common and each.row.model == earlier.model]
+    since_ns = row.started_ns - max(uses)
+    expected = min(verdict.expected_tokens, row.input_tokens or verdict.expected_tokens)
+    is_exact = pair.is_whole and bool(earlier.input_tokens) and row.continues >= earlier.continues
+    could = _tokens(row, pair, pair.common_bytes)
+    is_count = is_exact and verdict.expected_tokens == could
+    cache_class, path = _class(row, verdict, expected, since_ns, is_exact=is_count), verdict.path
+    if cache_class == "provider_miss" and (suspect := _suspect(row, earlier)) is not None:
+        cache_class, path = "other_parameters", suspect
+    elif cache_class != verdict.broken:
+        path = None
+    missed = None if row.cached_tokens is None else max(0, expected - row.cached_tokens)
+    return _with(
+        row,
+        cache_class=cache_class,
+        previous_exchange_id=earlier.exchange_id,
+        common_bytes=pair.common_bytes,
+        could_tokens=could,
+        missed_tokens=0 if cache_class in ("hit", "first") else missed,
+        is_estimate=not is_exact,
+        since_use_ns=since_ns,
+        path=path,
+    )
+
+
+def _class(row: PromptRow, verdict: _Verdict, expected: int, since_ns: int, *, is_exact: bool) -> CacheClass:
+    minimum, is_new = row.policy.minimum(row.model), not (verdict.pair.is_whole or verdict.pair.is_related)
+    if is_new and expected < minimum:
+        return "hit" if row.cached_tokens else "first"
+    if row.cached_tokens is None:
+        return "not_reported"
+    is_compacted = verdict.broken == "history_shortened" and _kept_bytes(row, verdict.pair) == verdict.pair.common_bytes
+    if expected - row.cached_tokens <= _allowed(row, verdict, expected, is_exact=is_exact) and not is_compacted:
+        return "hit"
+    if expected < minimum and not is_compacted:
+        return "below_minimum"
+    if verdict.broken in ("other_model", "not_marked"):
+        return verdict.broken
+    least_ns, most_ns = _lapses_ns(verdict.pair.row)
+    if since_ns > (least_ns if verdict.broken is None else most_ns):
+        return "lapsed"
+    return verdict.broken or "provider_miss"
+
+
+def _allowed(row: PromptRow, verdict: _Verdict, expected: int, *, is_exact: bool) -> int:
+    """Return the number of expected tokens that may be missing. Behind a change that is known nothing can come."""
+    step = row.policy.step_tokens
+    return step if verdict.broken else max(2 * step, expected // (EXACT_SHARE if is_exact else ESTIMATED_SHARE))
+
+
+def _lapses_ns(earlier: PromptRow) -> tuple[int, int]:
+    """Return the times without use after which the prompt may be gone from the cache, and after which it is."""
+    policy = earlier.policy
+    marked_s = max((mark_s for _, mark_s in earlier.marks()), default=0)
+    least_s, most_s = (marked_s, marked_s) if marked_s else policy.lapses_s
+    if earlier.retention is not None:
+        least_s, most_s = policy.retentions.get(earlier.retention, (least_s, most_s))
+    return least_s * _S, most_s * _S
+
+
+def _suspect(row: PromptRow, earlier: PromptRow) -> str | None:
+    """Return the first parameter that differs, of those that may invalidate a cache."""
+    one, other = msgspec.json.decode(row.suspects), msgspec.json.decode(earlier.suspects)
+    return next((path for path in (*one, *other) if one.get(path) != other.get(path)), None)
+
+
+_NOTHING: dict[str, Any] = {
+    "cache_class": None,
+    "previous_exchange_id": None,
+    "common_bytes": None,
+    "could_tokens": None,
+    "missed_tokens": None,
+    "is_estimate": False,
+    "since_use_ns": None,
+    "path": None,
+}
+COMPARISON = tuple(_NOTHING)
+"""The columns that a comparison computes, besides the segments of a request that continues another one."""
+
+
+def _with(row: PromptRow, **found: Any) -> PromptRow:
+    return msgspec.structs.replace(row, **{**_NOTHING, **found})

@@ -1,0 +1,245 @@
+"""The prompt of each exchange as digests of its segments, and why the provider's cache did not give what it could.
+
+A fold knows one exchange: it makes a row without a comparison. `recorder.projections.cache_misses` compares rows, and
+the store writes the result into the columns of the comparison (`recorder.store.cache_links`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from hashlib import sha256
+from struct import Struct
+from typing import Literal, NamedTuple
+
+import msgspec
+
+from recorder.model.events import Event, Exchange
+from recorder.model.facts import Fact, Failed, Finished, Placed, Purpose, Requested, RequestFacts, Started, Usage
+from recorder.model.facts import UsageReported as Reported
+from recorder.model.text import storable
+from recorder.projections.projection import Handler, Projection, Witness
+from recorder.projections.usage import TOKENS_LIMIT
+from recorder.wire.dialects import by_name
+from recorder.wire.dialects.prompt import CachePolicy, Prompt, PromptFormat, PromptSegment, prompt_of
+
+SEGMENTS_LIMIT = 4_096
+"""Segments of a prompt that are told apart, 80 KB of a row: the longest sessions of agents have some thousand messages.
+The rest is one segment."""
+
+CacheClass = Literal[
+    "first",  # nothing of it was sent before
+    "hit",
+    "lapsed",
+    "prefix_changed",
+    "history_shortened",
+    "other_model",
+    "other_parameters",
+    "below_minimum",
+    "not_marked",
+    "not_reported",
+    "not_recorded",
+    "provider_miss",
+]
+
+AVOIDABLE: tuple[CacheClass, ...] = ("prefix_changed", "other_parameters", "not_marked")
+"""The classes that a client can avoid without another model, another pace or a longer history."""
+
+_DIGEST = Struct("<8sI")
+_PLACE = Struct("<BhhI")
+DIGEST_BYTES = _DIGEST.size
+
+
+class SegmentPlace(NamedTuple):
+    """The place of a segment in its request, and the seconds that a mark at its end keeps it; 0 without a mark."""
+
+    part: int
+    element: int
+    block: int
+    mark_s: int
+
+
+class PromptRow(msgspec.Struct, frozen=True):
+    """The prompt of one exchange, and its comparison with the earlier exchanges of the session."""
+
+    session_id: str
+    exchange_id: str
+    provider: str
+    api: str
+    model: str | None
+    thread_id: str | None
+    purpose: Purpose | None
+    started_ns: int
+    served_ns: int | None  # when the response began: from then on its prompt may be cached; `NULL` without a response
+    input_tokens: int | None
+    cached_tokens: int | None
+    continues: bool  # it names an earlier response or conversation: its prompt begins with that one's
+    retention: str | None  # how long the request asks to keep its prefix
+    root: str  # the member of the request that holds the others; empty if none does
+    suspects: str  # digests of parameters that may invalidate a cache, as a JSON object
+    head_segments: int  # before the conversation
+    prompt_bytes: int  # of the request's own segments
+    # The comparison.
+    cache_class: CacheClass | None  # `NULL` without a response
+    previous_exchange_id: str | None  # the exchange that it is compared with
+    common_bytes: int | None
+    could_tokens: int | None
+    missed_tokens: int | None
+    is_estimate: bool
+    since_use_ns: int | None
+    path: str | None
+    # The segments, of 12 and 9 bytes each. Of a request that continues another one, the conversation is that with which
+    # the first of the chain began: nobody here knows the rest.
+    digests: bytes
+    places: bytes
+
+    @property
+    def format(self) -> PromptFormat:
+        """Return the format of the request. A row is made only of a dialect that has one."""
+        format = by_name(self.api).prompt
+        assert format is not None
+        return format
+
+    @property
+    def policy(self) -> CachePolicy:
+        policy = by_name(self.api).cache
+        assert policy is not None
+        return policy
+
+    def place(self, segment: int) -> SegmentPlace:
+        return SegmentPlace(*_PLACE.unpack_from(self.places, segment * _PLACE.size))
+
+    def marks(self) -> list[tuple[int, int]]:
+        """Return the segments with a mark at their end, and the seconds that it keeps them."""
+        return [(number, place[3]) for number, place in enumerate(_PLACE.iter_unpack(self.places)) if place[3]]
+
+
+def sized(digests: bytes) -> Iterable[tuple[bytes, int]]:
+    """Return the digest and the size of each segment."""
+    return _DIGEST.iter_unpack(digests)
+
+
+def head_of(row: PromptRow) -> tuple[bytes, bytes]:
+    """Return the digests and the places of what stands before the conversation."""
+    return row.digests[: row.head_segments * _DIGEST.size], row.places[: row.head_segments * _PLACE.size]
+
+
+def conversation_of(row: PromptRow) -> tuple[bytes, bytes]:
+    """Return the digests and the places of the conversation."""
+    return row.digests[row.head_segments * _DIGEST.size :], row.places[row.head_segments * _PLACE.size :]
+
+
+class _Prompts:
+    def __init__(self, exchange: Exchange, witness: Witness) -> None:
+        self._exchange, self._format = exchange, by_name(exchange.api).prompt
+        self._request, self._placed, self._usage = RequestFacts(), Placed(), Usage()
+        self._row: PromptRow | None = None
+        self._served_ns: int | None = None
+        self._has_failed = False
+
+    def handlers(self) -> Mapping[type[Fact], Handler]:
+        if self._format is None:
+            return {}
+        return {
+            RequestFacts: self._on_facts,
+            Requested: self._on_requested,
+            Placed: self._on_placed,
+            Started: self._on_served,
+            Finished: self._on_served,
+            Reported: self._on_usage,
+            Failed: self._on_failed,
+        }
+
+    def _on_facts(self, fact: RequestFacts, event: Event) -> None:
+        self._request = fact
+
+    def _on_requested(self, fact: Requested, event: Event) -> None:
+        prompt = prompt_of(self._format, fact.path, fact.body) if self._format is not None else None
+        if prompt is not None and prompt.segments and self._format is not None:
+            self._row = _row(self._exchange, self._format, prompt)
+
+    def _on_placed(self, fact: Placed, event: Event) -> None:
+        self._placed = fact
+
+    def _on_served(self, fact: Fact, event: Event) -> None:
+        if self._served_ns is None:
+            self._served_ns = self._exchange.started_ns + event.t_ns
+
+    def _on_usage(self, fact: Reported, event: Event) -> None:
+        self._on_served(fact, event)
+        self._usage = fact.usage
+
+    def _on_failed(self, fact: Failed, event: Event) -> None:
+        self._has_failed = True
+
+    def rows(self) -> Iterable[PromptRow]:
+        row, facts = self._row, self._request
+        if row is None:
+            return
+        input_tokens = _count(self._usage.input_tokens)
+        cached_tokens = _count(self._usage.cache_read_input_tokens)
+        if cached_tokens is None and input_tokens is not None and row.policy.omits_zero:
+            cached_tokens = 0
+        yield msgspec.structs.replace(
+            row,
+            model=storable(facts.model),
+            purpose=self._placed.purpose,
+            served_ns=None if self._has_failed and input_tokens is None else self._served_ns,
+            input_tokens=input_tokens,
+            cached_tokens=cached_tokens,
+            continues=facts.previous_response_id is not None or facts.conversation_id is not None,
+        )
+
+
+def _count(tokens: int | None) -> int | None:
+    return tokens if tokens is not None and 0 <= tokens < TOKENS_LIMIT else None
+
+
+def _row(exchange: Exchange, format: PromptFormat, prompt: Prompt) -> PromptRow:
+    segments = prompt.segments[:SEGMENTS_LIMIT]
+    if len(segments) < len(prompt.segments):
+        segments[-1] = _rest(prompt.segments[SEGMENTS_LIMIT - 1 :])
+    head = sum(1 for each in segments if format.parts[each.part].kind != "conversation")
+    return PromptRow(
+        session_id=exchange.session_id,
+        exchange_id=exchange.exchange_id,
+        provider=exchange.provider,
+        api=exchange.api,
+        model=None,
+        thread_id=exchange.thread_id,
+        purpose=None,
+        started_ns=exchange.started_ns,
+        served_ns=None,
+        input_tokens=None,
+        cached_tokens=None,
+        continues=False,
+        retention=storable(prompt.retention),
+        root=prompt.root,
+        suspects=msgspec.json.encode({path: _digest(value).hex() for path, value in prompt.suspects.items()}).decode(),
+        head_segments=head,
+        prompt_bytes=sum(each.size_bytes for each in segments),
+        cache_class=None,
+        previous_exchange_id=None,
+        common_bytes=None,
+        could_tokens=None,
+        missed_tokens=None,
+        is_estimate=False,
+        since_use_ns=None,
+        path=None,
+        digests=b"".join(_DIGEST.pack(_digest(each.role + each.content), each.size_bytes) for each in segments),
+        places=b"".join(_PLACE.pack(each.part, each.element, each.block, each.mark_s) for each in segments),
+    )
+
+
+def _rest(segments: Sequence[PromptSegment]) -> PromptSegment:
+    """Return the last segments as one."""
+    content = b"".join(_digest(each.role + each.content) for each in segments)
+    size_bytes, mark_s = sum(each.size_bytes for each in segments), max(each.mark_s for each in segments)
+    return segments[0]._replace(content=content, size_bytes=size_bytes, mark_s=mark_s)
+
+
+def _digest(content: bytes) -> bytes:
+    """Return eight bytes: two of the 10^5 segments of a session are the same by chance once in 10^9 sessions."""
+    return sha256(content).digest()[:8]
+
+
+PROJECTION = Projection("prompts", 1, PromptRow, ("session_id", "exchange_id"), _Prompts)

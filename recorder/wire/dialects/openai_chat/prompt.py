@@ -1,0 +1,21 @@
+"""The prompt of a request to Chat Completions, or to legacy completions. Source: OpenAI's guide "Prompt caching"."""
+
+from __future__ import annotations
+
+import re
+
+from recorder.wire.dialects.openai_cache import SUSPECTS
+from recorder.wire.dialects.prompt import PromptFormat, PromptPart
+
+PROMPT = PromptFormat(
+    generates=re.compile(r"/completions/?$"),
+    parts=(
+        PromptPart(("tools",)),
+        PromptPart(("functions",)),
+        PromptPart(("response_format",), "parameter"),
+        PromptPart(("prompt",)),
+        PromptPart(("messages",), "conversation"),
+    ),
+    suspects=(*SUSPECTS, ("function_call",), ("reasoning_effort",), ("verbosity",)),
+    retention="prompt_cache_retention",
+)
