@@ -59,8 +59,10 @@ class _Verdict(NamedTuple):
 
 def compared(row: PromptRow, earlier: Sequence[PromptRow], parent: PromptRow | None = None) -> PromptRow:
     """Return a row with its comparison. `earlier` are rows of its session in order, `parent` the one it continues."""
-    row = _inherited(row, parent)
-    if row.served_ns is None:
+    if parent is not None and not parent.digests:  # a prewarm of Codex may have nothing in its `input`
+        row, parent = msgspec.structs.replace(row, continues=False), None
+    row, earlier = _inherited(row, parent), [each for each in earlier if each.digests]
+    if row.served_ns is None or not row.digests:
         return _with(row)
     if row.continues:
         if parent is None or not _is_served(parent, row):
@@ -123,8 +125,9 @@ def _is_related(row: PromptRow, earlier: PromptRow) -> bool:
         return False
     if row.thread_id is not None and row.purpose in _PERSONS:
         return True
-    before = conversation_of(earlier)[0]
-    return 2 * _repeated(conversation_of(row)[0], before) >= _size(before) > 0
+    new, before = conversation_of(row)[0], conversation_of(earlier)[0]
+    shared = (Counter(_segments(new)) & Counter(_segments(before))).total() * DIGEST_BYTES
+    return _size(before) > 0 and (2 * _repeated(new, before) >= _size(before) or 2 * shared >= len(before))
 
 
 def _segments(digests: bytes) -> list[bytes]:
@@ -230,9 +233,10 @@ def _is_shortened(row: PromptRow, pair: _Pair) -> bool:
     """Return whether items of the history are gone: what stands there now stood behind them, or less is there."""
     after = pair.common * DIGEST_BYTES
     one, other = _segments(row.digests[after:]), _segments(pair.row.digests[after:])
-    if not one or one[0] in other[1:]:
-        return True
-    return len(one) < len(other) and set(one).isdisjoint(other)
+    behind = next((at for at, each in enumerate(one) if each in other), None)
+    if behind is None:
+        return _size(b"".join(one)) < _size(b"".join(other))
+    return behind < other.index(one[behind])
 
 
 def _is_compacted(row: PromptRow, pair: _Pair) -> bool:

@@ -7,7 +7,9 @@ the store writes the result into the columns of the comparison (`recorder.store.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from hashlib import sha256
+from itertools import takewhile
 from struct import Struct
 from typing import Literal, NamedTuple
 
@@ -154,7 +156,7 @@ class _Prompts:
 
     def _on_requested(self, fact: Requested, event: Event) -> None:
         prompt = prompt_of(self._format, fact.path, fact.body) if self._format is not None else None
-        if prompt is not None and prompt.segments and self._format is not None:
+        if prompt is not None and self._format is not None:
             self._row = _row(self._exchange, self._format, prompt)
 
     def _on_placed(self, fact: Placed, event: Event) -> None:
@@ -198,7 +200,7 @@ def _row(exchange: Exchange, format: PromptFormat, prompt: Prompt) -> PromptRow:
     segments = prompt.segments[:SEGMENTS_LIMIT]
     if len(segments) < len(prompt.segments):
         segments[-1] = _rest(prompt.segments[SEGMENTS_LIMIT - 1 :])
-    head = sum(1 for each in segments if format.parts[each.part].kind != "conversation")
+    head = sum(1 for _ in takewhile(partial(_is_before, format), segments))
     return PromptRow(
         session_id=exchange.session_id,
         exchange_id=exchange.exchange_id,
@@ -228,6 +230,12 @@ def _row(exchange: Exchange, format: PromptFormat, prompt: Prompt) -> PromptRow:
         digests=b"".join(_DIGEST.pack(_digest(each.role + each.content), each.size_bytes) for each in segments),
         places=b"".join(_PLACE.pack(each.part, each.element, each.block, each.mark_s) for each in segments),
     )
+
+
+def _is_before(format: PromptFormat, segment: PromptSegment) -> bool:
+    """Return whether a segment stands before the conversation, if all segments before it do."""
+    part = format.parts[segment.part]
+    return part.kind != "conversation" or (part.lead is not None and part.lead.search(segment.content) is not None)
 
 
 def _rest(segments: Sequence[PromptSegment]) -> PromptSegment:

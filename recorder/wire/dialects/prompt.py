@@ -46,6 +46,7 @@ class PromptPart(msgspec.Struct, frozen=True):
     blocks: str | None = None  # the member of an element whose elements are segments, each under the element's `role`
     blocks_text_as: tuple[bytes, bytes] | None = None  # the same as `text_as`, of that member
     ignored: frozenset[str] = frozenset()  # members of an element that are no content
+    lead: re.Pattern[bytes] | None = None  # searched in the first elements of a conversation: they stand before it
 
     @property
     def name(self) -> str:

@@ -14,7 +14,7 @@ PROMPT = PromptFormat(
         PromptPart(("functions",)),
         PromptPart(("response_format",), "parameter"),
         PromptPart(("prompt",)),
-        PromptPart(("messages",), "conversation"),
+        PromptPart(("messages",), "conversation", lead=re.compile(rb'"role":"(?:system|developer)"')),
     ),
     suspects=(*SUSPECTS, ("function_call",), ("reasoning_effort",), ("verbosity",)),
     retention="prompt_cache_retention",
