@@ -168,8 +168,8 @@ def _difference(row: PromptRow, before: Prompt | None, after: Prompt | None) -> 
     pair = _first_pair(row, before.segments, after.segments)
     if pair is None:
         return None
-    one, other = pair
     named = min((each for each in pair if each is not None), key=lambda each: each[:3])
+    one, other = (each if each is not None and _place(each) == _place(named) else None for each in pair)
     place = segment_path(row.format, *named[:3])
     place = f"{row.root}.{place}" if row.root else place
     if one is not None and other is not None and one.role != other.role:
@@ -177,6 +177,11 @@ def _difference(row: PromptRow, before: Prompt | None, after: Prompt | None) -> 
     found = _of_values("", _value(one and one.content), _value(other and other.content))
     is_text = (other or named).is_text and (one is None or one.is_text)
     return found._replace(path=place if is_text else f"{place}{found.path}")
+
+
+def _place(segment: PromptSegment) -> tuple[int, int, int]:
+    """Return the place of a segment, where a text stands as the only block of what it means."""
+    return segment.part, max(segment.element, 0), max(segment.block, 0)
 
 
 def _first_pair(
