@@ -18,6 +18,7 @@ from recorder.projections.anomalies import AnomalyRow
 from recorder.projections.exchanges import ExchangeRow
 from recorder.projections.item import ItemRow
 from recorder.projections.phases import PhaseRow
+from recorder.projections.prompts import PromptRow
 from recorder.projections.requests import RequestRow
 from recorder.projections.results import ResultRow
 from recorder.projections.timing import TimingRow
@@ -64,7 +65,7 @@ def row(struct: type[msgspec.Struct], exchange: Exchange, /, **fields: Any) -> A
 def _empty(type: Any) -> Any:
     if NoneType in get_args(type):
         return None
-    return {int: 0, bool: False}.get(type, "")
+    return {int: 0, bool: False, bytes: b""}.get(type, "")
 
 
 def an_exchange(connection: Any, number: int = 1, session: int = 1, **fields: Any) -> Exchange:
@@ -113,6 +114,16 @@ def a_conversation(connection: Any) -> tuple[Exchange, Exchange]:
         ),
         row(
             UsageRow, tells, input_tokens=30, cache_read_input_tokens=15, output_tokens=6, usage_raw="{}", partial=True
+        ),
+        row(
+            *(PromptRow, tells),
+            model="m",
+            cache_class="prefix_changed",
+            input_tokens=30,
+            cached_tokens=15,
+            missed_tokens=5,
+            path="tools[3]",
+            previous_exchange_id=asks.exchange_id,
         ),
         row(TimingRow, asks, ttft_ns=50, duration_ns=200),
         row(TimingRow, tells, ttft_ns=60, duration_ns=300),

@@ -24,8 +24,8 @@ from recorder.projections.prompts import (
     CacheClass,
     PromptRow,
     SegmentPlace,
-    conversation_of,
     head_of,
+    messages_of,
     sized,
 )
 from recorder.wire.dialects.prompt import segment_path
@@ -34,11 +34,15 @@ EXACT_SHARE, ESTIMATED_SHARE = 20, 5
 """The parts of the expected tokens that may be missing: a 20th of a count, for what a response adds at its beginning;
 a 5th of an estimate, since bytes of JSON and of text make different numbers of tokens."""
 
+WINDOW = 64
+"""Earlier exchanges with which a request is compared: agents run ten at once, and each of them asks again within a few
+exchanges of the others. Their digests are 5 KB each, 80 KB at most."""
+
 _S = 1_000_000_000
 _PERSONS = (None, "turn")
 
 
-class _Pair(NamedTuple):
+class _EarlierPrompt(NamedTuple):
     """An earlier request, and the segments with which both begin."""
 
     row: PromptRow
@@ -51,7 +55,7 @@ class _Pair(NamedTuple):
 class _Verdict(NamedTuple):
     """What should have come by a comparison, and the class and path if it did not."""
 
-    pair: _Pair
+    pair: _EarlierPrompt
     expected_tokens: int
     broken: CacheClass | None = None
     path: str | None = None
@@ -59,10 +63,8 @@ class _Verdict(NamedTuple):
 
 def compared(row: PromptRow, earlier: Sequence[PromptRow], parent: PromptRow | None = None) -> PromptRow:
     """Return a row with its comparison. `earlier` are rows of its session in order, `parent` the one it continues."""
-    if parent is not None and not parent.digests:  # a prewarm of Codex may have nothing in its `input`
-        row, parent = msgspec.structs.replace(row, continues=False), None
-    row, earlier = _inherited(row, parent), [each for each in earlier if each.digests]
-    if row.served_ns is None or not row.digests:
+    row = _inherited(row, parent)
+    if row.served_ns is None:
         return _with(row)
     if row.continues:
         if parent is None or not _is_served(parent, row):
@@ -85,26 +87,27 @@ def _inherited(row: PromptRow, parent: PromptRow | None) -> PromptRow:
     """Return a row that continues another one with the conversation of that one, as far as it is known."""
     if not row.continues:
         return row
-    (digests, places), inherited = head_of(row), (b"", b"") if parent is None else conversation_of(parent)
+    (digests, places), inherited = head_of(row), (b"", b"") if parent is None else messages_of(parent)
     return msgspec.structs.replace(row, digests=digests + inherited[0], places=places + inherited[1])
 
 
 # -- pairs
 
 
-def _pair(row: PromptRow, earlier: PromptRow) -> _Pair:
+def _pair(row: PromptRow, earlier: PromptRow) -> _EarlierPrompt:
     common = _common(row.digests, earlier.digests)
     is_whole = common * DIGEST_BYTES == len(earlier.digests)
-    return _Pair(earlier, common, _size(row.digests[: common * DIGEST_BYTES]), is_whole, _is_related(row, earlier))
+    common_bytes = _size(row.digests[: common * DIGEST_BYTES])
+    return _EarlierPrompt(earlier, common, common_bytes, is_whole, _is_related(row, earlier))
 
 
-def _continued(row: PromptRow, parent: PromptRow) -> _Pair:
+def _continued(row: PromptRow, parent: PromptRow) -> _EarlierPrompt:
     """Return the pair of a request and the one that it continues: the conversation is the same by construction."""
     head, before = head_of(row)[0], head_of(parent)[0]
     common = _common(head, before)
     is_whole = head == before and row.model == parent.model
     common_bytes = parent.prompt_bytes if is_whole else _size(head[: common * DIGEST_BYTES])
-    return _Pair(parent, common, common_bytes, is_whole, is_related=True)
+    return _EarlierPrompt(parent, common, common_bytes, is_whole, is_related=True)
 
 
 def _common(one: bytes, other: bytes) -> int:
@@ -120,14 +123,13 @@ def _common(one: bytes, other: bytes) -> int:
 
 
 def _is_related(row: PromptRow, earlier: PromptRow) -> bool:
-    """Return whether two requests are of one conversation: by the client's thread, or for half of it is repeated."""
+    """Return whether two requests are of one conversation: they have one thread, or half of one is in the other."""
     if (row.thread_id, row.purpose) != (earlier.thread_id, earlier.purpose):
         return False
     if row.thread_id is not None and row.purpose in _PERSONS:
         return True
-    new, before = conversation_of(row)[0], conversation_of(earlier)[0]
-    shared = (Counter(_segments(new)) & Counter(_segments(before))).total() * DIGEST_BYTES
-    return _size(before) > 0 and (2 * _repeated(new, before) >= _size(before) or 2 * shared >= len(before))
+    one, other = (each.digests[each.system_segments * DIGEST_BYTES :] for each in (row, earlier))
+    return 2 * _repeated(one, other) >= min(_size(one), _size(other)) > 0
 
 
 def _segments(digests: bytes) -> list[bytes]:
@@ -147,7 +149,7 @@ def _repeated(one: bytes, other: bytes) -> int:
 # -- what a pair means
 
 
-def _found(row: PromptRow, pairs: Sequence[_Pair]) -> _Verdict | None:
+def _found(row: PromptRow, pairs: Sequence[_EarlierPrompt]) -> _Verdict | None:
     """Return the verdict over the earlier requests to the same model; None if nothing of them is repeated."""
     best = max(pairs, key=_rank, default=None)
     if best is not None and best.is_whole:
@@ -158,20 +160,20 @@ def _found(row: PromptRow, pairs: Sequence[_Pair]) -> _Verdict | None:
     return _Verdict(best, _tokens(row, best, best.common_bytes)) if best is not None and best.common else None
 
 
-def _rank(pair: _Pair) -> tuple[int, bool, str]:
+def _rank(pair: _EarlierPrompt) -> tuple[int, bool, str]:
     return pair.common_bytes, pair.is_related, pair.row.exchange_id
 
 
-def _other_model(row: PromptRow, pairs: Sequence[_Pair]) -> _Verdict | None:
+def _other_model(row: PromptRow, pairs: Sequence[_EarlierPrompt]) -> _Verdict | None:
     pair = max((each for each in pairs if each.is_whole or each.is_related), key=_rank, default=None)
     return None if pair is None else _of_other_model(row, pair)
 
 
-def _of_other_model(row: PromptRow, pair: _Pair) -> _Verdict:
+def _of_other_model(row: PromptRow, pair: _EarlierPrompt) -> _Verdict:
     return _Verdict(pair, _tokens(row, pair, _kept_bytes(row, pair)), "other_model", "model")
 
 
-def _extended(row: PromptRow, pair: _Pair) -> _Verdict:
+def _extended(row: PromptRow, pair: _EarlierPrompt) -> _Verdict:
     """Return the verdict on a request that begins with all of an earlier one."""
     whole = _Verdict(pair, _tokens(row, pair, pair.common_bytes))
     if not row.policy.needs_marks:
@@ -187,7 +189,7 @@ def _extended(row: PromptRow, pair: _Pair) -> _Verdict:
     return marked._replace(broken="not_marked", path=f"{_path(pair.row, pair.row.place(last))}.{row.format.mark}")
 
 
-def _changed(row: PromptRow, pair: _Pair) -> _Verdict:
+def _changed(row: PromptRow, pair: _EarlierPrompt) -> _Verdict:
     """Return the verdict on a request of the same conversation that does not begin with all of the earlier one."""
     if row.model != pair.row.model:
         return _of_other_model(row, pair)
@@ -195,7 +197,8 @@ def _changed(row: PromptRow, pair: _Pair) -> _Verdict:
     place = _first_difference(row, pair)
     kind = row.format.parts[place.part].kind
     verdict = _Verdict(pair, _tokens(row, pair, kept_bytes), "prefix_changed", _path(row, place))
-    is_shortened = kind == "conversation" and _is_shortened(row, pair)
+    is_message = kind == "conversation" and pair.common >= min(row.system_segments, pair.row.system_segments)
+    is_shortened = is_message and _is_shortened(row, pair)
     if kept_bytes == pair.common_bytes and not (is_shortened and _is_compacted(row, pair)):
         return verdict._replace(broken=None, path=None)
     if row.policy.needs_marks and not pair.row.marks():
@@ -205,7 +208,7 @@ def _changed(row: PromptRow, pair: _Pair) -> _Verdict:
     return verdict._replace(broken="history_shortened") if is_shortened else verdict
 
 
-def _kept_bytes(row: PromptRow, pair: _Pair) -> int:
+def _kept_bytes(row: PromptRow, pair: _EarlierPrompt) -> int:
     """Return the bytes of the earlier prompt that the new one has, wherever they stand. A segment before the
     conversation that is in one of them only is the same with a change in it.
     """
@@ -213,11 +216,12 @@ def _kept_bytes(row: PromptRow, pair: _Pair) -> int:
         return pair.row.prompt_bytes
     after = pair.common * DIGEST_BYTES
     kept = pair.common_bytes + _repeated(row.digests[after:], pair.row.digests[after:])
-    one, other = Counter(_segments(head_of(row)[0])), Counter(_segments(head_of(pair.row)[0]))
+    heads = (each.digests[: each.system_segments * DIGEST_BYTES] for each in (row, pair.row))
+    one, other = (Counter(_segments(each)) for each in heads)
     return kept + min(_size(b"".join((one - other).elements())), _size(b"".join((other - one).elements())))
 
 
-def _first_difference(row: PromptRow, pair: _Pair) -> SegmentPlace:
+def _first_difference(row: PromptRow, pair: _EarlierPrompt) -> SegmentPlace:
     """Return the place of the first segment that differs: of two, the one that a request has first."""
     both = (row, pair.row)
     limits = [each.head_segments if row.continues else len(each.digests) // DIGEST_BYTES for each in both]
@@ -229,25 +233,24 @@ def _path(row: PromptRow, place: SegmentPlace) -> str:
     return f"{row.root}.{path}" if row.root else path
 
 
-def _is_shortened(row: PromptRow, pair: _Pair) -> bool:
+def _is_shortened(row: PromptRow, pair: _EarlierPrompt) -> bool:
     """Return whether items of the history are gone: what stands there now stood behind them, or less is there."""
     after = pair.common * DIGEST_BYTES
     one, other = _segments(row.digests[after:]), _segments(pair.row.digests[after:])
-    behind = next((at for at, each in enumerate(one) if each in other), None)
-    if behind is None:
-        return _size(b"".join(one)) < _size(b"".join(other))
-    return behind < other.index(one[behind])
+    if not one or one[0] in other[1:]:
+        return True
+    return len(one) < len(other) and set(one).isdisjoint(other)
 
 
-def _is_compacted(row: PromptRow, pair: _Pair) -> bool:
+def _is_compacted(row: PromptRow, pair: _EarlierPrompt) -> bool:
     """Return whether a summary is in the place of the history: the thread is the same, and nothing of it is left."""
-    return row.thread_id is not None and pair.common <= row.head_segments
+    return row.thread_id is not None and pair.common <= row.system_segments
 
 
 # -- the row
 
 
-def _tokens(row: PromptRow, pair: _Pair, size_bytes: int) -> int:
+def _tokens(row: PromptRow, pair: _EarlierPrompt, size_bytes: int) -> int:
     """Return the tokens of so many bytes of the earlier prompt: by its own count, else by that of the new one."""
     earlier = pair.row
     is_all = row.continues and size_bytes >= earlier.prompt_bytes
@@ -258,7 +261,7 @@ def _tokens(row: PromptRow, pair: _Pair, size_bytes: int) -> int:
     return min(size_bytes, whole) * (row.input_tokens or 0) // whole
 
 
-def _judged(row: PromptRow, verdict: _Verdict | None, pairs: Sequence[_Pair]) -> PromptRow:
+def _judged(row: PromptRow, verdict: _Verdict | None, pairs: Sequence[_EarlierPrompt]) -> PromptRow:
     if verdict is None:
         return _with(row, cache_class="hit" if row.cached_tokens else "first")
     pair, earlier = verdict.pair, verdict.pair.row

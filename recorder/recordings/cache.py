@@ -1,26 +1,22 @@
 """The prompt cache of a session, turn by turn: the comparisons of `prompts`, and the first byte that differs.
 
+Must not know: the database, whose rows `recorder.commands.cache` reads.
+
 The rows have no text. Where a prompt changed, the two requests are loaded, one pair at a time, and of each only the
 segment that differs is decoded: memory is that of two requests, however long the session is.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
-import msgspec
-from sqlalchemy import select
-
-from recorder.model.events import Session
-from recorder.projections.cache_misses import compared
+from recorder.model.text import counted, safe_text
+from recorder.projections.cache_misses import WINDOW, compared
 from recorder.projections.prompts import AVOIDABLE, CacheClass, PromptRow
 from recorder.projections.requests import RequestRow
-from recorder.recordings.selection import Numbered
 from recorder.recordings.session import RecordedSession, projected
-from recorder.store.cache_links import WINDOW
-from recorder.store.reader import LogReader
-from recorder.store.schema import tables_of
 from recorder.wire.dialects import by_name
 from recorder.wire.dialects.json_values import as_json, decoded
 from recorder.wire.dialects.prompt import Prompt, PromptSegment, prompt_of, segment_path
@@ -29,7 +25,6 @@ SHOWN = 40
 """Characters on either side of the first that differs."""
 
 _CHANGED: tuple[CacheClass, ...] = ("prefix_changed", "history_shortened", "other_parameters", "other_model")
-_COLUMNS = [name for name in PromptRow.__struct_fields__ if name not in ("digests", "places")]
 
 Load = Callable[[str], Awaitable[Prompt | None]]
 """Returns the prompt of an exchange; None if it cannot be read."""
@@ -80,23 +75,6 @@ class CacheTurn(NamedTuple):
         }
 
 
-async def cache_of_log(log: LogReader, session: Session, exchanges: Sequence[Numbered]) -> list[CacheTurn]:
-    """Return the turns of a session of a log, of those exchanges that got a response."""
-    prompts = tables_of["prompts"]
-    of_session = select(*(prompts.c[name] for name in _COLUMNS)).where(prompts.c.session_id == session.session_id)
-    found = [dict(zip(_COLUMNS, row, strict=True), digests=b"", places=b"") for row in await log.rows(of_session)]
-    rows = msgspec.convert(found, list[PromptRow], strict=False)
-    targets = {exchange.exchange_id: exchange.target for _, exchange in exchanges}
-
-    async def load(exchange_id: str) -> Prompt | None:
-        events = log.events(session.session_id, exchange_id, kinds=("request",))
-        body = b"".join([event.raw async for event in events if event.pos])
-        api = next(row.api for row in rows if row.exchange_id == exchange_id)
-        return _prompt(api, targets[exchange_id], body)
-
-    return await _turns(rows, {exchange.exchange_id: number for number, exchange in exchanges}, load)
-
-
 async def cache_of_recordings(session: RecordedSession) -> list[CacheTurn]:
     """Return the turns of a session in memory, compared as the store compares them."""
     recordings = {each.exchange.exchange_id: each for each in session.recordings}
@@ -114,9 +92,9 @@ async def cache_of_recordings(session: RecordedSession) -> list[CacheTurn]:
 
     async def load(exchange_id: str) -> Prompt | None:
         recording = recordings[exchange_id]
-        return _prompt(recording.exchange.api, recording.exchange.target, recording.request_body)
+        return prompt_in(recording.exchange.api, recording.exchange.target, recording.request_body)
 
-    return await _turns(rows, numbers, load)
+    return await turns_of(rows, numbers, load)
 
 
 def _parent(row: PromptRow, rows: Iterable[PromptRow], links: dict[str, RequestRow]) -> PromptRow | None:
@@ -135,12 +113,14 @@ def _parent(row: PromptRow, rows: Iterable[PromptRow], links: dict[str, RequestR
     return found
 
 
-def _prompt(api: str, target: str, body: bytes) -> Prompt | None:
+def prompt_in(api: str, target: str, body: bytes) -> Prompt | None:
+    """Return the prompt in a request body."""
     format = by_name(api).prompt
     return None if format is None else prompt_of(format, target.partition("?")[0], body)
 
 
-async def _turns(rows: Iterable[PromptRow], numbers: dict[str, int], load: Load) -> list[CacheTurn]:
+async def turns_of(rows: Iterable[PromptRow], numbers: dict[str, int], load: Load) -> list[CacheTurn]:
+    """Return the turns of compared rows, in the order of their exchanges."""
     turns: list[CacheTurn] = []
     last: tuple[str, Prompt | None] = ("", None)  # mostly it is the request that the next one is compared with
     for row in sorted(rows, key=lambda row: numbers[row.exchange_id]):
@@ -156,6 +136,33 @@ async def _turns(rows: Iterable[PromptRow], numbers: dict[str, int], load: Load)
     return turns
 
 
+def difference_lines(turn: CacheTurn) -> list[str]:
+    """Return the class and the path of a miss, and what stands around the first character that differs, as text."""
+    found, row = turn.difference, turn.row
+    path = row.path if found is None else found.path or row.path
+    count = "" if row.missed_tokens is None else f", {counted(row.missed_tokens, 'token')} missed"
+    head = f"exchange {turn.number}, {row.cache_class}{count}{'' if path is None else f': {path}'}"
+    if found is None:
+        return [safe_text(head)]
+    both = ((turn.previous_number, "-", found.before), (turn.number, "+", found.after))
+    return [safe_text(head), *(f"  {sign} {number}: {_flat(text)}" for number, sign, text in both)]
+
+
+def _flat(text: str) -> str:
+    return safe_text(text).replace("\n", "⏎").replace("\t", " ")
+
+
+def cache_summary(turns: Sequence[CacheTurn]) -> str:
+    """Return the number of turns by class, and the tokens that were missed."""
+    counts = Counter(str(turn.row.cache_class) for turn in turns)
+    missed = sum(turn.row.missed_tokens or 0 for turn in turns)
+    avoidable = sum(turn.row.missed_tokens or 0 for turn in turns if turn.is_avoidable)
+    classes = ", ".join(f"{count} {name}" for name, count in counts.most_common())
+    return (
+        f"{counted(len(turns), 'turn')}: {classes}; {counted(missed, 'token')} missed, {avoidable:,} of them avoidable"
+    )
+
+
 # -- the first byte that differs
 
 
@@ -169,19 +176,14 @@ def _difference(row: PromptRow, before: Prompt | None, after: Prompt | None) -> 
     if pair is None:
         return None
     named = min((each for each in pair if each is not None), key=lambda each: each[:3])
-    one, other = (each if each is not None and _place(each) == _place(named) else None for each in pair)
+    one, other = (None if each is None or each.part != named.part else each for each in pair)
     place = segment_path(row.format, *named[:3])
     place = f"{row.root}.{place}" if row.root else place
-    if one is not None and other is not None and one.role != other.role:
+    if one is not None and other is not None and one[:3] == other[:3] and one.role != other.role:
         return _of_values(f"{place.partition('.')[0]}.role", _value(one.role), _value(other.role))
     found = _of_values("", _value(one and one.content), _value(other and other.content))
     is_text = (other or named).is_text and (one is None or one.is_text)
     return found._replace(path=place if is_text else f"{place}{found.path}")
-
-
-def _place(segment: PromptSegment) -> tuple[int, int, int]:
-    """Return the place of a segment, where a text stands as the only block of what it means."""
-    return segment.part, max(segment.element, 0), max(segment.block, 0)
 
 
 def _first_pair(

@@ -13,15 +13,11 @@ from typing import Any
 import msgspec
 from sqlalchemy import bindparam, select, update
 
-from recorder.projections.cache_misses import COMPARISON, compared
+from recorder.projections.cache_misses import COMPARISON, WINDOW, compared
 from recorder.projections.prompts import PromptRow
 from recorder.store.request_links import LinkDatabase
 from recorder.store.schema import tables_of
 from recorder.store.sql import Statement, of_exchange
-
-WINDOW = 64
-"""Earlier exchanges with which a request is compared: agents run ten at once, and each of them asks again within a few
-exchanges of the others. Their digests are 5 KB each, 80 KB at most."""
 
 _prompts, _requests = tables_of["prompts"], tables_of["requests"]
 _of_session = _prompts.c.session_id == bindparam("session_id")

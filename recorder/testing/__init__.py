@@ -5,7 +5,7 @@
 
 Must not know: the command line.
 
-`assert_lints` and `assert_same_stream` judge what was recorded.
+`assert_lints`, `assert_cached` and `assert_same_stream` judge what was recorded.
 
 A replay has the recorded bytes, on request at the recorded times, and fails as the recording did, with the library's
 own exceptions. `library` is the module `httpx` or `httpx2`; without it the first of httpx2 and httpx that is installed.
@@ -14,7 +14,7 @@ own exceptions. `library` is the module `httpx` or `httpx2`; without it the firs
 from __future__ import annotations
 
 from recorder.replay.matching.noise import rules_from
-from recorder.testing.asserts import assert_lints, assert_same_stream
+from recorder.testing.asserts import assert_cached, assert_lints, assert_same_stream
 from recorder.testing.recording import async_recording_transport, recording_transport
 from recorder.testing.replaying import (
     UnusedRecordingsError,
@@ -27,6 +27,7 @@ from recorder.testing.subject import recorded_in
 
 __all__ = [
     "UnusedRecordingsError",
+    "assert_cached",
     "assert_lints",
     "assert_same_stream",
     "async_fault_transport",

@@ -1,4 +1,4 @@
-"""Assertions about recordings: one keeps to its protocol, two are the same."""
+"""Assertions about recordings: one keeps to its protocol, its prompts stay in the cache, two are the same."""
 
 from __future__ import annotations
 
@@ -12,8 +12,10 @@ from recorder.errors import UsageError
 from recorder.lint import PROFILES, RULES, Profile
 from recorder.lint.report import Judged, is_faulty, judged, lines, summary, unjudged
 from recorder.model.text import safe_text
+from recorder.projections.prompts import AVOIDABLE
+from recorder.recordings.cache import cache_of_recordings, cache_summary, difference_lines
 from recorder.replay.matching.noise import DEFAULT_RULES, Rules
-from recorder.testing.subject import Subject, name_of, session_of
+from recorder.testing.subject import Subject, in_thread, name_of, session_of
 
 
 def assert_lints(subject: Subject, profile: Profile | None = None, *, ignore: Collection[str] = ()) -> None:
@@ -37,6 +39,26 @@ def assert_lints(subject: Subject, profile: Profile | None = None, *, ignore: Co
     if is_faulty(with_profile):
         shown = [safe_text(line) for each in with_profile if each.findings for line in lines(each)]
         raise AssertionError("\n".join([f"{summary(with_profile)}:", *shown]).rstrip())
+
+
+def assert_cached(subject: Subject, *, ignore: Collection[str] = ()) -> None:
+    """Raise `AssertionError` with the report of `recorder cache`, if the prompt cache missed what it need not have.
+
+    `subject` is what the fixture `recorder_replay` gives, what its `session` is, the path of a file or the name of a
+    session. Classes in `ignore` do not count. Raises `UsageError` if there is no such class or no request that a model
+    answered, `RecorderError` if something cannot be read.
+    """
+    __tracebackhide__ = True
+    if isinstance(ignore, str) or not set(ignore) <= set(AVOIDABLE):
+        raise UsageError(f"ignore={ignore!r}: give a list of classes, out of {', '.join(AVOIDABLE)}.")
+    session = session_of(subject)
+    turns = in_thread(lambda: cache_of_recordings(session))
+    if not turns:
+        raise UsageError(f"{name_of(subject, session)} has no request that a model answered.")
+    missed = [each for each in turns if each.is_avoidable and each.row.cache_class not in ignore]
+    if missed:
+        shown = [line for each in missed for line in difference_lines(each)]
+        raise AssertionError("\n".join([f"{cache_summary(turns)}:", *shown]))
 
 
 def assert_same_stream(

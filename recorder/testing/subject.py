@@ -36,14 +36,14 @@ def recorded_in(database: str | Path, session: str = "latest") -> list[Recording
     missing in one of them, or too many.
     """
     __tracebackhide__ = True
-    return require_whole(_in_thread(lambda: _session_in(database, session, keeps_events=False)).recordings)
+    return require_whole(in_thread(lambda: _session_in(database, session, keeps_events=False)).recordings)
 
 
 def session_in_user_database(name: str) -> RecordedSession:
     """Return a session of the database that `RECORDER_DB` names, else of the user's. Raises `RecorderError`."""
     from recorder.store.location import chosen_url
 
-    return _in_thread(lambda: _session_in(chosen_url(os.environ.get("RECORDER_DB")), name))
+    return in_thread(lambda: _session_in(chosen_url(os.environ.get("RECORDER_DB")), name))
 
 
 def session_of(subject: Subject) -> RecordedSession:
@@ -58,7 +58,7 @@ def session_of(subject: Subject) -> RecordedSession:
         return subject
     if not isinstance(subject, str | Path):
         raise UsageError(f"{subject!r} is no recording: give a path, the name of a session, or what was recorded.")
-    return _in_thread(lambda: _find(str(subject)))
+    return in_thread(lambda: _find(str(subject)))
 
 
 def name_of(subject: Subject, session: RecordedSession) -> str:
@@ -66,7 +66,7 @@ def name_of(subject: Subject, session: RecordedSession) -> str:
     return str(subject) if isinstance(subject, str | Path) else session.session.name
 
 
-def _in_thread(load: Callable[[], Coroutine[Any, Any, T]]) -> T:
+def in_thread(load: Callable[[], Coroutine[Any, Any, T]]) -> T:
     """Return the result of a coroutine, run in a separate thread: the caller may run in an event loop."""
     __tracebackhide__ = True
     with ThreadPoolExecutor(1) as threads:

@@ -135,6 +135,20 @@ MEANINGS: Mapping[str, str] = {
     "pos": "the event's position in the exchange",
     "t_ns": "time since the exchange began",
     "gap_ns": "time since the previous event; `NULL` for the first",
+    # prompt cache
+    "class": "why: `lapsed`, `prefix_changed`, `history_shortened`, `other_model`, `other_parameters`, "
+    "`below_minimum`, `not_marked`, `not_reported`, `not_recorded`, `provider_miss`",
+    "is_avoidable": "1 if a client could have avoided it: `prefix_changed`, `other_parameters`, `not_marked`",
+    "could_tokens": "tokens of the beginning that the request shares with `previous_exchange_id`",
+    "cached_tokens": "tokens that came from the cache; `NULL` if the provider reports no such count",
+    "missed_tokens": "tokens that would have come too, had nothing changed and nothing lapsed",
+    "is_estimate": "1 if `could_tokens` is computed from bytes; 0 if it is the provider's count of the earlier request",
+    "since_use_ns": "time since a response to a request with that beginning began",
+    "path": "the JSON path of the first segment that differs: a tool, a block, a message, a parameter",
+    "cache_misses.model": "the model that the request names",
+    "cache_misses.previous_exchange_id": "the earlier exchange of the session that it is compared with",
+    "common_bytes": "bytes of JSON with which both requests begin",
+    "prompt_bytes": "bytes of JSON of the prompt: of tools, system and messages in the request itself",
     # tools, anomalies, events
     "calls": "number of calls",
     "answered": "number of calls that have an `output`",
