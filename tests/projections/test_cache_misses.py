@@ -122,7 +122,7 @@ def gemini(turns: int, **fields: Any) -> dict[str, Any]:
 
 
 AGENTS = {"openai-responses": responses, "openai-chat": chat, "anthropic": claude, "gemini": gemini}
-DATED = {
+DATED: Mapping[str, tuple[dict[str, Any], str]] = {
     "openai-responses": ({"instructions": f"Monday. {WORDS}"}, "instructions"),
     "openai-chat": ({"messages": [{"role": "system", "content": f"Monday. {WORDS}"}, *said(2)]}, "messages[0].content"),
     "anthropic": ({"system": [{"type": "text", "text": f"Monday. {WORDS}"}]}, "system[0].text"),
