@@ -7,6 +7,8 @@ Must not know: recordings. It uses only `recorder.proxy.http` and errors.
     scripts      the content of answers, whatever the wire format
     openai_responses, openai_chat, anthropic, gemini
                  the wire formats
+    prompt_cache which tokens of a prompt a provider would not compute again
+    continued    conversations that a request continues by `previous_response_id`
     load         streams of a given rate and size, for benchmarks
 
 Which script is played is chosen by the last user text: "shell" and "delegate" call the client's own tool for it, if it

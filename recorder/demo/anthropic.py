@@ -6,11 +6,12 @@ which hide how long a delta is. (WIRE_FORMATS section 3.)
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from recorder.demo.dice import Dice
-from recorder.demo.play import Dialect, Json, Play, compact, last_text, listed, texts
+from recorder.demo.play import Dialect, Json, Play, compact, last_text, listed, piece, texts
+from recorder.demo.prompt_cache import HOUR, PromptPiece, RenderedPrompt
 from recorder.demo.reply import DemoReply, Headers, timed, whole
 from recorder.demo.scripts import Fail, FunctionCall, Part, Prompt, Refuse, Say, Search, Source, Think, Usage
 
@@ -62,7 +63,54 @@ def prompt_of(body: Json) -> Prompt:
     )
 
 
-DIALECT = Dialect(prompt_of, refuse)
+_BEFORE_SYSTEM = (("output_format",), ("output_config", "format"), ("speed",))  # a change spares the tools alone
+_BEFORE_MESSAGES = (("tool_choice",), ("thinking",), ("output_config", "effort"))  # and one of these the system, too
+_BILLING = "x-anthropic-billing-header:"  # of Claude Code, with another value each time; the model does not get it
+
+
+def render(body: Json) -> RenderedPrompt:
+    """Render tools, system, parameters, messages, a block a piece; a mark of the whole request is for the last one."""
+    pieces = [_piece(tool, tool) for tool in listed(body.get("tools"))]
+    pieces += _parameters(body, _BEFORE_SYSTEM)
+    system = _blocks(body.get("system"))
+    pieces += [_piece(block, block) for block in system if not str(block.get("text")).startswith(_BILLING)]
+    pieces += _parameters(body, _BEFORE_MESSAGES)
+    for message in listed(body.get("messages")):
+        for block in _blocks(message.get("content")):
+            pieces.append(_piece({"role": message.get("role"), "content": block}, block))
+    if pieces and "cache_control" in body:
+        pieces[-1] = PromptPiece(pieces[-1].data, _lifetimes(body))
+    return RenderedPrompt("anthropic", pieces, by_marks=True)
+
+
+def _parameters(body: Json, paths: Sequence[Sequence[str]]) -> list[PromptPiece]:
+    found = [((body.get(path[0]) or {}).get(path[1]) if path[1:] else body.get(path[0])) for path in paths]
+    return [piece({".".join(path): value}) for path, value in zip(paths, found, strict=True) if value]
+
+
+def _blocks(content: object) -> list[Json]:
+    return [{"type": "text", "text": content}] if isinstance(content, str) else listed(content)
+
+
+def _piece(value: Json, marked: Json) -> PromptPiece:
+    return piece(_unmarked(value), _lifetimes(marked))
+
+
+def _lifetimes(marked: Json) -> int:
+    mark = marked.get("cache_control")
+    return (HOUR if mark.get("ttl") == "1h" else 1) if isinstance(mark, dict) else 0
+
+
+def _unmarked(value: Any) -> Any:
+    """Return a value without its marks: a beginning is the same wherever they are."""
+    if isinstance(value, list):
+        return [_unmarked(each) for each in value]
+    if isinstance(value, dict):
+        return {name: _unmarked(each) for name, each in value.items() if name != "cache_control"}
+    return value
+
+
+DIALECT = Dialect(prompt_of, refuse, render)
 
 
 def create(play: Play) -> DemoReply:
@@ -218,9 +266,11 @@ _PARTS: dict[type[Part], Callable[[MessageTurn, Any], None]] = {
 
 def _input_usage(usage: Usage) -> Json:
     """Return the usage of the input; `input_tokens` were neither read from the cache nor written to it."""
+    prompt = usage.prompt
+    of_5m = prompt.written - prompt.written_1h
     return {
-        "input_tokens": usage.input - usage.cached,
-        "cache_creation_input_tokens": 0,
+        "input_tokens": usage.input - usage.cached - prompt.written,
+        "cache_creation_input_tokens": prompt.written,
         "cache_read_input_tokens": usage.cached,
-        "cache_creation": {"ephemeral_5m_input_tokens": 0, "ephemeral_1h_input_tokens": 0},
+        "cache_creation": {"ephemeral_5m_input_tokens": of_5m, "ephemeral_1h_input_tokens": prompt.written_1h},
     }

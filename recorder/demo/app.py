@@ -9,9 +9,11 @@ from typing import NamedTuple
 
 from recorder.demo import anthropic, gemini, models, openai_chat, openai_responses
 from recorder.demo.background import BackgroundResponses
+from recorder.demo.continued import ContinuedResponses
 from recorder.demo.dice import Dice
 from recorder.demo.openai_errors import refuse
-from recorder.demo.play import Dialect, Play
+from recorder.demo.play import Dialect, Json, Play
+from recorder.demo.prompt_cache import LIFETIME_S, PromptCache, PromptTokens
 from recorder.demo.reply import DemoReply, DemoRequest, whole
 from recorder.demo.scripts import choose, usage
 
@@ -43,12 +45,17 @@ ROUTES = (
     _route("GET", r"/v1(?:beta)?/models", openai_responses.DIALECT, models.answer),
 )
 
+GENERATES = (openai_responses.create, openai_chat.create, anthropic.create, gemini.stream, gemini.generate)
+"""The answers of a model: what they are asked with is kept in the prompt cache."""
+
 
 class App:
     """The routes, and what they share. Requests are numbered, and the number is the seed of all chance in the reply."""
 
-    def __init__(self, clock: Callable[[], float], pace: float) -> None:
+    def __init__(self, clock: Callable[[], float], pace: float, cache_lifetime_s: float = LIFETIME_S) -> None:
         self._background = BackgroundResponses(clock, pace)
+        self._continued = ContinuedResponses()
+        self._cache = PromptCache(clock, cache_lifetime_s)
         self._count = 0
 
     def reply(self, request: DemoRequest) -> DemoReply:
@@ -68,7 +75,14 @@ class App:
             script = choose(route.dialect.prompt_of(body))
             if script.status != 200:
                 return route.dialect.refuse(dice, script.status, None)
-            play = Play(request, name, body, script, usage(script, request.body), dice, self._background)
+            used = usage(script, self._count_prompt(route, body, name))
+            play = Play(request, name, body, script, used, dice, self._background, self._continued)
             return replace(route.answer(play), pace=script.pace) if script.pace else route.answer(play)
         except (ValueError, TypeError, AttributeError) as error:  # a body that is not what its API takes
             return route.dialect.refuse(dice, 400, str(error))
+
+    def _count_prompt(self, route: Route, body: Json, name: str) -> PromptTokens:
+        """Count the tokens of a request, and keep its prompt if it is there to be answered by a model."""
+        prompt = route.dialect.render({**body, "input": self._continued.whole_input(body)})
+        scope = f"{prompt.scope} {body.get('model', name)}"
+        return self._cache.count(prompt._replace(scope=scope), is_kept=route.answer in GENERATES)

@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from recorder.demo.dice import Dice, tokens
-from recorder.demo.play import Dialect, Json, Play, compact, last_text, listed
+from recorder.demo.play import Dialect, Json, Play, compact, last_text, listed, piece
+from recorder.demo.prompt_cache import RenderedPrompt
 from recorder.demo.reply import DemoReply, Headers, timed, whole
 from recorder.demo.scripts import Fail, FunctionCall, Part, Prompt, Refuse, Say, Search, Think
 
@@ -75,7 +76,14 @@ def prompt_of(body: Json) -> Prompt:
     )
 
 
-DIALECT = Dialect(prompt_of, refuse)
+def render(body: Json) -> RenderedPrompt:
+    """Render tools, system instruction and contents."""
+    system = body.get("systemInstruction", body.get("system_instruction"))
+    values = [*listed(body.get("tools")), system, *listed(body.get("contents"))]
+    return RenderedPrompt("gemini", [piece(value) for value in values if value])
+
+
+DIALECT = Dialect(prompt_of, refuse, render)
 
 
 def stream(play: Play) -> DemoReply:

@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from recorder.demo.openai_errors import headers, refuse
-from recorder.demo.play import Dialect, Json, Play, compact, last_text, listed, texts
+from recorder.demo.play import Dialect, Json, Play, compact, last_text, listed, piece, texts
+from recorder.demo.prompt_cache import DAY, RenderedPrompt
 from recorder.demo.reply import DemoReply, timed, whole
 from recorder.demo.scripts import Fail, FunctionCall, Part, Prompt, Refuse, Say, Search, Source, Think, Usage
 
@@ -35,7 +36,15 @@ def prompt_of(body: Json) -> Prompt:
     )
 
 
-DIALECT = Dialect(prompt_of, refuse)
+def render(body: Json) -> RenderedPrompt:
+    """Render the effort, the tools, the schema of the answer, the messages: OpenAI tells the model in this order."""
+    values = [body.get("reasoning_effort"), *listed(body.get("tools")), body.get("response_format")]
+    values += listed(body.get("messages"))
+    lifetimes = DAY if body.get("prompt_cache_retention") == "24h" else 1
+    return RenderedPrompt("openai-chat", [piece(value) for value in values if value], lifetimes=lifetimes)
+
+
+DIALECT = Dialect(prompt_of, refuse, render)
 
 
 def create(play: Play) -> DemoReply:

@@ -15,7 +15,8 @@ from typing import Any
 from recorder.demo import load
 from recorder.demo.background import TimedEvent
 from recorder.demo.openai_errors import headers, refuse
-from recorder.demo.play import Dialect, Json, Play, compact, last_text, listed, texts
+from recorder.demo.play import Dialect, Json, Play, compact, last_text, listed, piece, texts
+from recorder.demo.prompt_cache import DAY, PromptTokens, RenderedPrompt
 from recorder.demo.reply import DemoReply, timed, whole
 from recorder.demo.scripts import (
     CustomCall,
@@ -89,7 +90,19 @@ def _caller(items: list[Json], call_id: object) -> str:
     return f"{namespace}.{name}" if namespace else name
 
 
-DIALECT = Dialect(prompt_of, refuse)
+def render(body: Json) -> RenderedPrompt:
+    """Render the effort, the tools, the schema of the answer, the instructions and the input, in this order.
+
+    Ids and states of items are left out: a client may send an item of an answer with them or without.
+    """
+    effort = (body.get("reasoning") or {}).get("effort")
+    values = [effort, *listed(body.get("tools")), (body.get("text") or {}).get("format"), body.get("instructions")]
+    values += [{name: item[name] for name in item if name not in ("id", "status")} for item in listed(body["input"])]
+    lifetimes = DAY if body.get("prompt_cache_retention") == "24h" else 1
+    return RenderedPrompt("openai-responses", [piece(value) for value in values if value], lifetimes=lifetimes)
+
+
+DIALECT = Dialect(prompt_of, refuse, render)
 
 
 def create(play: Play) -> DemoReply:
@@ -98,6 +111,7 @@ def create(play: Play) -> DemoReply:
     if play.required("model") == load.MODEL:
         return load.reply(play.body.get("metadata") or {}, play.dice, headers(play.dice, _SSE))
     turn = ResponseTurn(play)
+    play.continued.add(turn.head["id"], [*play.continued.whole_input(play.body), *turn.output])
     if play.body.get("background"):
         response = play.background.start(turn.head["id"], turn.timed_events())
         return _stream_of(play, response.steps(), response.started) if stream else _json(play, response.latest())
@@ -316,7 +330,7 @@ def _head(play: Play) -> Json:
     }
 
 
-_NOTHING_USED = Usage(0, 0, 0, 0)  # of a prewarm
+_NOTHING_USED = Usage(PromptTokens(0), 0, 0)  # of a prewarm
 
 
 def _usage(usage: Usage) -> Json:

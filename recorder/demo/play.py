@@ -7,7 +7,9 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from recorder.demo.background import BackgroundResponses
+from recorder.demo.continued import ContinuedResponses
 from recorder.demo.dice import Dice
+from recorder.demo.prompt_cache import PromptPiece, RenderedPrompt
 from recorder.demo.reply import DemoReply, DemoRequest
 from recorder.demo.scripts import Prompt, Script, Usage
 
@@ -22,6 +24,7 @@ class Play(NamedTuple):
     usage: Usage
     dice: Dice
     background: BackgroundResponses
+    continued: ContinuedResponses
 
     def required(self, field: str) -> Any:
         """Return a field of the body. Raises `ValueError` if it is missing."""
@@ -31,15 +34,24 @@ class Play(NamedTuple):
 
 
 class Dialect(NamedTuple):
-    """The reading of one vendor's requests, and its refusals: (dice, HTTP status, message)."""
+    """The reading of one vendor's requests, and its refusals: (dice, HTTP status, message).
+
+    `render` returns the prompt as the model gets it; `input` of its body is whole. The scope is left to the caller.
+    """
 
     prompt_of: Callable[[Json], Prompt]
     refuse: Callable[[Dice, int, str | None], DemoReply]
+    render: Callable[[Json], RenderedPrompt]
 
 
 def compact(value: object) -> str:
     """Encode JSON as the services write it: no spaces, no escapes that are not needed."""
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+
+
+def piece(value: object, mark: int = 0) -> PromptPiece:
+    """Return a piece of a prompt: a value as JSON, whatever spaces and escapes the client has used."""
+    return PromptPiece(compact(value).encode(errors="surrogatepass"), mark)
 
 
 def listed(value: object) -> list[Json]:

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from recorder.demo.dice import tokens
+from recorder.demo.prompt_cache import PromptTokens
 
-CACHED_TOKENS = 1_024  # as if a cached system prompt stood before every request
 QUOTE_LIMIT = 200  # characters of a tool result that the final answer repeats
 
 
@@ -94,12 +94,20 @@ class Script:
 
 
 class Usage(NamedTuple):
-    """Token counts; `input` includes `cached`, `output` includes `reasoning`."""
+    """Token counts; `output` includes `reasoning`."""
 
-    input: int
-    cached: int
+    prompt: PromptTokens
     output: int
     reasoning: int
+
+    @property
+    def input(self) -> int:
+        """Return the tokens of the prompt, cached ones included."""
+        return self.prompt.total
+
+    @property
+    def cached(self) -> int:
+        return self.prompt.cached
 
 
 _ANSWER = Script(
@@ -279,11 +287,11 @@ def _conclude(results: Sequence[str]) -> Script:
     )
 
 
-def usage(script: Script, body: bytes) -> Usage:
-    """Return counts that agree: the input grows with the request, the output is defined by the script."""
+def usage(script: Script, prompt: PromptTokens) -> Usage:
+    """Return counts that agree: the input is that of the prompt, the output is defined by the script."""
     hidden = sum(part.hidden_tokens for part in script.parts if isinstance(part, Think))
     spoken = sum(len(tokens(_spoken(part))) for part in script.parts)
-    return Usage(CACHED_TOKENS + 16 + len(body) // 4, CACHED_TOKENS, hidden + spoken, hidden)
+    return Usage(prompt, hidden + spoken, hidden)
 
 
 def _spoken(part: Part) -> str:

@@ -18,6 +18,7 @@ from typing import Self
 
 from recorder.demo.app import App
 from recorder.demo.coding import ENCODERS
+from recorder.demo.prompt_cache import LIFETIME_S
 from recorder.demo.reply import DemoReply, DemoRequest, batched, encoded, whole
 from recorder.demo.websocket import PATHS, DemoConnection
 from recorder.errors import UsageError
@@ -35,10 +36,10 @@ BATCH_HEADER = "x-demo-batch"  # so many events in one chunk
 class DemoServer:
     """The demo upstream, listening. `async with await start() as demo:` closes it at the end."""
 
-    def __init__(self, host: str, port: int, pace: float, linger_s: float) -> None:
+    def __init__(self, host: str, port: int, pace: float, linger_s: float, cache_lifetime_s: float) -> None:
         self._host, self._pace, self._linger_s = host, pace, linger_s
         self._clock = asyncio.get_running_loop().time
-        self._app = App(self._clock, pace)
+        self._app = App(self._clock, pace, cache_lifetime_s)
         self._received: deque[DemoRequest] = deque(maxlen=REQUESTS_LIMIT)
         self._server = Server(self._answer, host, port, on_drain=self._drop_clients)
 
@@ -177,14 +178,21 @@ def _headers(reply: DemoReply, *, closes: bool) -> Headers:
     return [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers]
 
 
-async def start(host: str = "127.0.0.1", port: int = 0, *, pace: float = 1.0, linger_s: float = 0.0) -> DemoServer:
+async def start(
+    host: str = "127.0.0.1",
+    port: int = 0,
+    *,
+    pace: float = 1.0,
+    linger_s: float = 0.0,
+    cache_lifetime_s: float = LIFETIME_S,
+) -> DemoServer:
     """Start the demo upstream; `pace` multiplies every pause, 0 sends without any. Port 0 picks a free one.
 
     `linger_s` is the time between the last event of a stream and the end of its body: services take a few milliseconds,
-    in which some clients have left already.
+    in which some clients have left already. `cache_lifetime_s` is that of prompts in the cache, since their last use.
     """
     if host != "127.0.0.1":
         raise UsageError(f"The demo upstream listens on loopback only: use 127.0.0.1, not {host}.")
-    server = DemoServer(host, port, pace, linger_s)
+    server = DemoServer(host, port, pace, linger_s, cache_lifetime_s)
     await server.listen()
     return server

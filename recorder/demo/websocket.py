@@ -15,13 +15,13 @@ from __future__ import annotations
 import asyncio
 import os
 from base64 import b64encode
-from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, NamedTuple
 
 import msgspec
 
+from recorder.demo.continued import ContinuedResponses
 from recorder.demo.reply import DemoReply, DemoRequest
 from recorder.errors import RecorderError
 from recorder.proxy.http.server_exchange import SWITCHING, ServerExchange
@@ -33,7 +33,6 @@ from recorder.wire.websocket_endpoint import HandshakeError, OutgoingFrame, Serv
 
 PATHS = frozenset({b"/v1/responses"})
 QUEUED = 16  # requests that wait: clients send the next one when they have the answer
-REMEMBERED = 64  # responses of one connection that can be continued: clients continue the last one
 BURST = 256  # messages that one answer may write before the others have their turn
 
 Answer = Callable[[DemoRequest], DemoReply]
@@ -53,7 +52,7 @@ class DemoConnection:
         self._exchange, self._request, self._answer, self._pace = exchange, request, answer, pace
         self._endpoint = ServerEndpoint(takes_binary=False)
         self._waiting = asyncio.Queue[_QueuedRequest](QUEUED)
-        self._items = OrderedDict[str, list[Any]]()  # of the conversation that a response ends, by its id
+        self._continued = ContinuedResponses()
 
     async def serve(self) -> None:
         """Answer until the client has closed."""
@@ -95,12 +94,9 @@ class DemoConnection:
     def _whole(self, body: bytes) -> Mapping[str, Any] | None:
         """Return a request with the conversation that it continues; None if that is not known."""
         request = dict(request_object(body))
-        given = request.get("input")
-        items = [{"role": "user", "content": given}] if isinstance(given, str) else [*array(given)]
+        items = self._continued.whole_input(request)
         id = text(request.pop("previous_response_id", None))
-        if id is not None and id not in self._items:
-            return None
-        return {**request, "input": [*(self._items[id] if id is not None else ()), *items]}
+        return {**request, "input": items} if id is None or self._continued.find(id) is not None else None
 
     async def _play(self, reply: DemoReply, waiting: _QueuedRequest, items: Any) -> None:
         """Send each event when it is due, and remember the response that they make."""
@@ -130,9 +126,7 @@ class DemoConnection:
     def _remember(self, response: Mapping[str, Any], items: Any) -> None:
         id = text(response.get("id"))
         if id is not None:
-            self._items[id] = [*items, *array(response.get("output"))]
-            while len(self._items) > REMEMBERED:
-                self._items.popitem(last=False)
+            self._continued.add(id, [*items, *array(response.get("output"))])
 
     def _send(self, payload: bytes) -> None:
         if not self._endpoint.is_closing:

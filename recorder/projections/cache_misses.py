@@ -63,15 +63,17 @@ class _Verdict(NamedTuple):
 
 def compared(row: PromptRow, earlier: Sequence[PromptRow], parent: PromptRow | None = None) -> PromptRow:
     """Return a row with its comparison. `earlier` are rows of its session in order, `parent` the one it continues."""
+    if parent is not None and not parent.digests:  # a prewarm of Codex may have nothing in its `input`
+        return msgspec.structs.replace(compared(msgspec.structs.replace(row, continues=False), earlier), continues=True)
     row = _inherited(row, parent)
-    if row.served_ns is None:
+    if row.served_ns is None or not row.digests:
         return _with(row)
     if row.continues:
         if parent is None or not _is_served(parent, row):
             return _with(row, cache_class="not_recorded")
         pairs = [_continued(row, parent)]
         return _judged(row, _extended(row, pairs[0]) if pairs[0].is_whole else _changed(row, pairs[0]), pairs)
-    pairs = [_pair(row, each) for each in earlier if _is_served(each, row)]
+    pairs = [_pair(row, each) for each in earlier if each.digests and _is_served(each, row)]
     verdict = _found(row, [each for each in pairs if each.row.model == row.model])
     if verdict is None or not (verdict.pair.is_whole or verdict.pair.is_related):
         verdict = _other_model(row, [each for each in pairs if each.row.model != row.model]) or verdict
@@ -237,9 +239,8 @@ def _is_shortened(row: PromptRow, pair: _EarlierPrompt) -> bool:
     """Return whether items of the history are gone: what stands there now stood behind them, or less is there."""
     after = pair.common * DIGEST_BYTES
     one, other = _segments(row.digests[after:]), _segments(pair.row.digests[after:])
-    if not one or one[0] in other[1:]:
-        return True
-    return len(one) < len(other) and set(one).isdisjoint(other)
+    first = next((number for number, each in enumerate(one) if each in other), None)  # of those that both have
+    return len(one) < len(other) if first is None else first < other.index(one[first])
 
 
 def _is_compacted(row: PromptRow, pair: _EarlierPrompt) -> bool:

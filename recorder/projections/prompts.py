@@ -155,7 +155,7 @@ class _Prompts:
 
     def _on_requested(self, fact: Requested, event: Event) -> None:
         prompt = prompt_of(self._format, fact.path, fact.body) if self._format is not None else None
-        if prompt is not None and prompt.segments and self._format is not None:
+        if prompt is not None and self._format is not None:
             self._row = _row(self._exchange, self._format, prompt, continues=_continues(self._request))
 
     def _on_placed(self, fact: Placed, event: Event) -> None:

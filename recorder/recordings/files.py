@@ -22,14 +22,31 @@ from recorder.cassettes.plain import PlainRequest, PlainStream
 from recorder.cassettes.sse_jsonl import SseJsonl, read_session
 from recorder.cassettes.vcr.reader import Vcr
 from recorder.errors import RecorderError
-from recorder.proxy.recording import new_id
+from recorder.model.ids import uuid7
 from recorder.recordings.memory import assembled
 from recorder.recordings.session import RecordedSession, budget_of
 from recorder.wire.grouping.rules import cleaned
 
 STDIN = Path("-")
 BLOCK_BYTES = 2**20  # of a pipe, read at a time
-NAMES = Names(new_id, time.time_ns)
+_IN_A_MILLISECOND = 2**12  # ids: what has room before the random part of a UUIDv7
+
+
+class IncreasingIds:
+    """New ids, each after the one before: the log orders exchanges by their ids, and an import makes many at once."""
+
+    def __init__(self) -> None:
+        self._ms = self._number = 0
+
+    def __call__(self) -> str:
+        now_ms = time.time_ns() // 1_000_000
+        self._number = self._number + 1 if now_ms <= self._ms else 0
+        self._ms = max(now_ms, self._ms) + self._number // _IN_A_MILLISECOND
+        self._number %= _IN_A_MILLISECOND
+        return uuid7(self._ms * 1_000_000, self._number.to_bytes(2) + os.urandom(8))
+
+
+NAMES = Names(IncreasingIds(), time.time_ns)
 
 _ENDING = re.compile(r"(?<=.)(?:\.chunks|\.sse(?=\.jsonl$))?\.[^.]*$")
 _SELF_CONTAINED: Mapping[Format, Callable[[BinaryIO], Cassette]] = {

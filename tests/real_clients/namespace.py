@@ -27,9 +27,9 @@ def can_be_made() -> bool:
     )
 
 
-def enter(words: Sequence[str]) -> int:
+def enter(words: Sequence[str], program: str = "tests.real_clients") -> int:
     """Run this program again in one, and return its exit code."""
-    command = [*_UNSHARE, sys.executable, "-m", "tests.real_clients", *words]
+    command = [*_UNSHARE, sys.executable, "-m", program, *words]
     return subprocess.run(command, env={**os.environ, _MARK: "1"}).returncode
 
 

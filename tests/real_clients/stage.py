@@ -122,18 +122,18 @@ class Stage:
             "RECORDER": _recorder(),
         }
 
-    def run(self, words: Sequence[str], *, has_keys: bool = True, typed: str = "") -> Done:
+    def run(self, words: Sequence[str], *, has_keys: bool = True, typed: str = "", within_s: float = COMMAND_S) -> Done:
         """Run a command in the client's directory to its end, or to the end of our patience."""
         words = [self.filled(word) for word in words]
         process = _process(words, self.environment(has_keys=has_keys), self.work, stdin=subprocess.PIPE)
-        return self._ended(process, words, COMMAND_S, typed)
+        return self._ended(process, words, within_s, typed)
 
     def recorder(self, verb: str, *words: str, **more: Any) -> Done:
         return self.run([_recorder(), verb, "--db", str(self.database), *words], **more)
 
-    def record(self, *options: str, command: Sequence[str]) -> Done:
+    def record(self, *options: str, command: Sequence[str], **more: Any) -> Done:
         """`recorder run` with the demo as upstream, unless the client has an address of its own."""
-        return self.recorder("run", *self._upstreams(), *options, "--", *command)
+        return self.recorder("run", *self._upstreams(), *options, "--", *command, **more)
 
     def _upstreams(self) -> list[str]:
         given = UPSTREAMS if self.client.is_told_upstreams else ()

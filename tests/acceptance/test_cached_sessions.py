@@ -1,0 +1,83 @@
+"""Sessions of real clients with a planted change: `recorder cache` and the view name it, and nothing where there was a
+hit. They are recorded here, or were, against the demo upstream, whose cached tokens are those that are really common.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import json
+import re
+from pathlib import Path
+
+import pytest
+from sqlalchemy import URL
+
+from recorder.demo.server import start
+from tests.cached import FOLDER, OF_AGENTS, OF_SDKS, recorded
+from tests.planted import PLANTED
+from tests.serving import everywhere, run, serving
+
+MISS = re.compile(r"(?!first|hit)")
+
+
+async def record(db: Path) -> None:
+    """Record the sessions of the SDKs, one after another."""
+    async with await start(pace=0) as demo, await start(pace=0, cache_lifetime_s=0) as forgetful:
+        upstreams = [*everywhere(demo.base_url), "--upstream", f"forgetful={forgetful.base_url}"]
+        with serving(db, *upstreams) as serve:
+            for name, play in PLANTED.items():
+                await asyncio.to_thread(play, f"{serve.base}/s/{name}")
+
+
+@pytest.fixture(scope="module")
+def sessions(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Path]]:
+    """The log in which the sessions of the SDKs were recorded, and the exports of those of all clients."""
+    folder = tmp_path_factory.mktemp("cached")
+    db = folder / "recorded.db"
+    asyncio.run(record(db))
+    files = recorded(folder)
+    for name in PLANTED:
+        files.append(folder / f"{name}.jsonl")
+        files[-1].write_bytes(run(db, "export", name, "--wait", 60).out)
+    return db, files
+
+
+EXPECTED = {**OF_SDKS, **OF_AGENTS}
+
+
+def turns(db: Path | URL, name: str) -> tuple[str, ...]:
+    """The turns of a session as `recorder cache` has them, whose exit code says whether a miss could be avoided."""
+    ran = run(db, "cache", name, "--json")
+    rows = json.loads(ran.out)["turns"]
+    assert ran.code == (4 if any(row["is_avoidable"] for row in rows) else 0)
+    return tuple(f"{row['class']} {row['path']}" if row["path"] else row["class"] for row in rows)
+
+
+def test_every_session_is_known_and_every_file_is_one() -> None:
+    assert PLANTED.keys() == OF_SDKS.keys()
+    assert {path.name.removesuffix(".jsonl.gz") for path in FOLDER.iterdir()} == OF_AGENTS.keys()
+
+
+def test_a_planted_change_is_found_and_nothing_else(sessions: tuple[Path, list[Path]], shared_database: URL) -> None:
+    assert run(shared_database, "import", *sessions[1]).code == 0
+    assert {name: turns(shared_database, name) for name in EXPECTED} == EXPECTED
+    asked = "SELECT session_name, class FROM cache_misses ORDER BY started_ns, exchange_id"
+    found: dict[str, list[str]] = {}
+    for row in json.loads(run(shared_database, "query", asked, "--json").out):
+        found.setdefault(row["session_name"], []).append(row["class"])
+    misses = {name: [turn.partition(" ")[0] for turn in each if MISS.match(turn)] for name, each in EXPECTED.items()}
+    assert found == {name: classes for name, classes in misses.items() if classes}
+
+
+def test_a_log_that_was_recorded_has_what_one_that_was_imported_has(sessions: tuple[Path, list[Path]]) -> None:
+    assert {name: turns(sessions[0], name) for name in OF_SDKS} == OF_SDKS
+
+
+def test_nothing_of_the_machine_is_in_the_recorded_sessions() -> None:
+    for path in FOLDER.iterdir():
+        text = gzip.decompress(path.read_bytes()).decode()
+        assert not re.search(
+            r'(?<![\w/.])/(?:work|home|Users|opt)/\w|"authorization","(?!REDACTED)|sk-(?:none|ant)-', text
+        )
+    assert sum(path.stat().st_size for path in FOLDER.iterdir()) < 1_500_000

@@ -1,0 +1,278 @@
+"""The simulated prompt cache: what is reused of a prompt, how long, and what each wire format reports."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import httpx
+import pytest
+
+from recorder.demo.prompt_cache import (
+    HOUR,
+    MINIMUM_TOKENS,
+    OVERHEAD_TOKENS,
+    PromptCache,
+    PromptPiece,
+    PromptTokens,
+    RenderedPrompt,
+)
+from recorder.demo.server import start
+
+LONG = "In this project every stream is kept to the last byte, and every time to the microsecond. " * 60
+LIFETIME_S = 300.0
+
+
+class Clock:
+    """A clock that goes on when it is moved."""
+
+    def __init__(self) -> None:
+        self.now_s = 0.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def cache(clock: Clock) -> PromptCache:
+    return PromptCache(clock, LIFETIME_S)
+
+
+def tokens(letter: str, count: int) -> bytes:
+    """A piece of so many tokens."""
+    return (letter * 4 * count).encode()
+
+
+def steps(*parts: bytes, **more: Any) -> RenderedPrompt:
+    return RenderedPrompt("openai m", [PromptPiece(part) for part in parts], **more)
+
+
+def marks(*parts: tuple[bytes, int]) -> RenderedPrompt:
+    return RenderedPrompt("anthropic m", [PromptPiece(*part) for part in parts], by_marks=True)
+
+
+# -- by steps
+
+
+@pytest.mark.parametrize(
+    ("common", "cached"), [(1_023, 0), (1_024, 1_024), (1_151, 1_024), (1_152, 1_152), (5_000, 4_992)]
+)
+def test_a_common_beginning_is_reused_in_steps_from_the_minimum_on(
+    cache: PromptCache, common: int, cached: int
+) -> None:
+    first, second = (steps(tokens("a", common), tokens(letter, 2_000)) for letter in "bc")
+    total = OVERHEAD_TOKENS + common + 2_000
+    assert cache.count(first) == PromptTokens(total)
+    assert cache.count(second) == PromptTokens(total, cached)
+
+
+def test_it_matters_where_prompts_differ_and_not_how_they_are_cut_into_pieces(cache: PromptCache) -> None:
+    cache.count(steps(tokens("a", 2_048)))
+    assert cache.count(steps(tokens("a", 1_000), tokens("a", 1_048))).cached == 2_048
+    assert cache.count(steps(b"b", tokens("a", 2_048))).cached == 0
+
+
+def test_another_model_has_another_cache(cache: PromptCache) -> None:
+    prompt = steps(tokens("a", 2_048))
+    cache.count(prompt)
+    assert cache.count(prompt._replace(scope="openai n")).cached == 0
+
+
+def test_what_is_only_counted_is_not_kept(cache: PromptCache) -> None:
+    prompt = steps(tokens("a", 2_048))
+    assert cache.count(prompt, is_kept=False) == cache.count(prompt) == PromptTokens(2_064)
+
+
+@pytest.mark.parametrize("lifetimes", [1, 288])
+def test_a_use_renews_a_prompt_and_time_ends_it(cache: PromptCache, clock: Clock, lifetimes: int) -> None:
+    prompt = steps(tokens("a", 2_048), lifetimes=lifetimes)
+    cache.count(prompt)
+    for passed, cached in ((0.9, 2_048), (0.9, 2_048), (1.0, 0), (0.9, 2_048)):
+        clock.now_s += passed * LIFETIME_S * lifetimes
+        assert cache.count(prompt).cached == cached
+
+
+def test_the_oldest_prompts_go_when_the_cache_is_full(clock: Clock) -> None:
+    cache = PromptCache(clock, limit=2 * 9)  # steps from 1,024 to 2,048
+    first, second, third = (steps(tokens(letter, 2_048)) for letter in "abc")
+    counts = [cache.count(prompt).cached for prompt in (first, second, first, third, first, second)]
+    assert counts == [0, 0, 2_048, 0, 2_048, 0]
+
+
+# -- by marks
+
+
+def test_nothing_is_written_without_a_mark(cache: PromptCache) -> None:
+    prompt = marks((tokens("a", 4_000), 0))
+    assert cache.count(prompt) == cache.count(prompt) == PromptTokens(4_016)
+
+
+def test_a_mark_is_written_once_and_read_from_then_on(cache: PromptCache) -> None:
+    system, first, second = tokens("s", 2_000), tokens("a", 500), tokens("b", 300)
+    assert cache.count(marks((system, 1), (first, 1))) == PromptTokens(2_516, 0, 2_500)
+    assert cache.count(marks((system, 1), (first, 0), (second, 1))) == PromptTokens(2_816, 2_500, 300)
+    assert cache.count(marks((system, 1), (second, 1))) == PromptTokens(2_316, 2_000, 300)
+    assert cache.count(marks((system, 0), (second, 0))) == PromptTokens(2_316)
+
+
+def test_a_mark_below_the_minimum_does_nothing(cache: PromptCache) -> None:
+    prompt = marks((tokens("s", MINIMUM_TOKENS - 1), 1), (tokens("a", 500), 0))
+    assert cache.count(prompt).written == cache.count(prompt).cached == 0
+
+
+@pytest.mark.parametrize(("between", "cached"), [(19, 2_000), (20, 0)])
+def test_an_earlier_mark_is_found_a_few_pieces_back(cache: PromptCache, between: int, cached: int) -> None:
+    system, last = (tokens("s", 2_000), 1), (tokens("z", 10), 1)
+    cache.count(marks(system))
+    pieces = [(tokens(chr(ord("a") + number), 10), 0) for number in range(between)]
+    assert cache.count(marks((system[0], 0), *pieces, last)).cached == cached
+
+
+def test_a_mark_of_an_hour_outlives_one_of_five_minutes(cache: PromptCache, clock: Clock) -> None:
+    prompt = marks((tokens("s", 2_000), HOUR), (tokens("a", 500), 1))
+    assert cache.count(prompt) == PromptTokens(2_516, 0, 2_500, 2_000)
+    clock.now_s += 11 * LIFETIME_S
+    assert cache.count(prompt) == PromptTokens(2_516, 2_000, 500)
+    clock.now_s += 11 * LIFETIME_S
+    assert cache.count(prompt).cached == 2_000
+    clock.now_s += 12 * LIFETIME_S
+    assert cache.count(prompt) == PromptTokens(2_516, 0, 2_500, 2_000)
+
+
+# -- the wire formats
+
+Body = dict[str, Any]
+TOOL = {"name": "look", "description": "Look at something."}
+MARK = {"cache_control": {"type": "ephemeral"}}
+
+
+def _responses(text: str, **more: Any) -> Body:
+    return {"model": "m", "instructions": LONG, "tools": [TOOL], "input": [{"role": "user", "content": text}], **more}
+
+
+def _chat(text: str, **more: Any) -> Body:
+    told = [{"role": "system", "content": LONG}, {"role": "user", "content": text}]
+    return {"model": "m", "tools": [{"type": "function", "function": TOOL}], "messages": told, **more}
+
+
+def _messages(text: str, **more: Any) -> Body:
+    system = [{"type": "text", "text": LONG, **MARK}]
+    return {"model": "m", "tools": [TOOL], "system": system, "messages": [{"role": "user", "content": text}], **more}
+
+
+def _contents(text: str, **more: Any) -> Body:
+    told = [{"role": "user", "parts": [{"text": text}]}]
+    tools = [{"functionDeclarations": [TOOL]}]
+    return {"tools": tools, "systemInstruction": {"parts": [{"text": LONG}]}, "contents": told, **more}
+
+
+def _of_responses(answer: Any) -> tuple[int, int, int]:
+    usage = answer["usage"]
+    return usage["input_tokens"], usage["input_tokens_details"]["cached_tokens"], 0
+
+
+def _of_chat(answer: Any) -> tuple[int, int, int]:
+    usage = answer["usage"]
+    return usage["prompt_tokens"], usage["prompt_tokens_details"]["cached_tokens"], 0
+
+
+def _of_messages(answer: Any) -> tuple[int, int, int]:
+    usage = answer["usage"]
+    written = usage["cache_creation_input_tokens"]
+    assert sum(usage["cache_creation"].values()) == written
+    read = usage["cache_read_input_tokens"]
+    return usage["input_tokens"] + read + written, read, written
+
+
+def _of_gemini(answer: Any) -> tuple[int, int, int]:
+    usage = answer["usageMetadata"]
+    return usage["promptTokenCount"], usage.get("cachedContentTokenCount", 0), 0
+
+
+GEMINI = "/v1beta/models/m:generateContent"
+FORMATS: dict[str, tuple[Callable[..., Body], Callable[[Any], tuple[int, int, int]]]] = {
+    "/v1/responses": (_responses, _of_responses),
+    "/v1/chat/completions": (_chat, _of_chat),
+    "/v1/messages": (_messages, _of_messages),
+    GEMINI: (_contents, _of_gemini),
+}
+CHANGES: dict[str, dict[str, tuple[Body, bool]]] = {  # what changes: whether the beginning is still reused
+    "/v1/responses": {
+        "temperature": ({"temperature": 0.5}, True),
+        "key": ({"prompt_cache_key": "k"}, True),
+        "model": ({"model": "n"}, False),
+        "effort": ({"reasoning": {"effort": "high"}}, False),
+        "tools": ({"tools": [{**TOOL, "description": "Look away."}]}, False),
+        "instructions": ({"instructions": f"Today is Monday. {LONG}"}, False),
+    },
+    "/v1/chat/completions": {
+        "temperature": ({"temperature": 0.5}, True),
+        "model": ({"model": "n"}, False),
+        "effort": ({"reasoning_effort": "high"}, False),
+        "tools": ({"tools": []}, False),
+    },
+    "/v1/messages": {
+        "temperature": ({"temperature": 0.5}, True),
+        "place of the mark": ({"system": LONG, "cache_control": {"type": "ephemeral"}}, True),
+        "model": ({"model": "n"}, False),
+        "tool choice, which is for the messages": ({"tool_choice": {"type": "any"}}, True),
+        "tools": ({"tools": []}, False),
+        "no mark": ({"system": LONG}, False),
+    },
+    GEMINI: {
+        "temperature": ({"generationConfig": {"temperature": 0.5}}, True),
+        "tools": ({"tools": []}, False),
+    },
+}
+
+
+@pytest.mark.parametrize(("path", "change"), [(path, change) for path in CHANGES for change in CHANGES[path]])
+async def test_a_wire_format_reports_what_is_reused_after_a_change(path: str, change: str) -> None:
+    make, read = FORMATS[path]
+    changed, is_reused = CHANGES[path][change]
+    async with await start(pace=0) as demo, httpx.AsyncClient(base_url=demo.base_url) as client:
+
+        async def ask(**more: Any) -> tuple[int, int, int]:
+            return read((await client.post(path, json=make("Hello.", **more))).json())
+
+        total, *reused = await ask()
+        assert reused == [0, total - OVERHEAD_TOKENS - tail(path) if path == "/v1/messages" else 0]
+        assert (await ask())[1] >= MINIMUM_TOKENS
+        assert ((await ask(**changed))[1] >= MINIMUM_TOKENS) == is_reused
+
+
+def tail(path: str) -> int:
+    """The tokens of the one message, which is behind the mark."""
+    message = b'{"role":"user","content":{"type":"text","text":"Hello."}}'
+    return -(-len(message) // 4)
+
+
+async def test_a_request_that_continues_a_response_has_its_conversation() -> None:
+    async with await start(pace=0) as demo, httpx.AsyncClient(base_url=demo.base_url) as client:
+
+        async def ask(**more: Any) -> Any:
+            return (await client.post("/v1/responses", json={"model": "m", **more})).json()
+
+        first = await ask(input=LONG)
+        assert first["usage"]["input_tokens"] > MINIMUM_TOKENS
+        second = await ask(input="And now?", previous_response_id=first["id"])
+        assert second["usage"]["input_tokens"] > first["usage"]["input_tokens"]
+        assert second["usage"]["input_tokens_details"]["cached_tokens"] >= MINIMUM_TOKENS
+        unknown = await ask(input="And now?", previous_response_id="resp_unknown")
+        assert unknown["usage"]["input_tokens"] < MINIMUM_TOKENS
+        changed = await ask(input="And now?", previous_response_id=first["id"], instructions="Be brief.")
+        assert changed["usage"]["input_tokens_details"]["cached_tokens"] == 0
+
+
+async def test_the_lifetime_can_be_set() -> None:
+    async with (
+        await start(pace=0, cache_lifetime_s=0.0) as demo,
+        httpx.AsyncClient(base_url=demo.base_url) as client,
+    ):
+        answers = [(await client.post("/v1/responses", json=_responses("Hello."))).json() for _ in range(2)]
+        assert [_of_responses(answer)[1] for answer in answers] == [0, 0]
