@@ -34,6 +34,7 @@ CREATE TABLE prices (
     )
 )
 """
+TIME_OF_DAY = ("u.started_ns % 86400000000000", "mod(u.started_ns, 86400000000000)")
 COSTS = r"""
 CREATE VIEW costs AS
 SELECT c.session_id AS session_id,
@@ -72,7 +73,7 @@ FROM (WITH used AS (
 ), matched AS (
     SELECT m.provider, m.model, m.tier, n.rank, n.pattern FROM used AS m JOIN patterns AS n ON n.provider = m.provider
     WHERE m.name LIKE replace(n.pattern, '#', '_') ESCAPE '\'
-    AND (n.pattern NOT LIKE '%#%' OR
+    AND (n.pattern = replace(n.pattern, '#', '') OR
         replace(replace(replace(replace(replace(replace(replace(replace(replace(replace(m.name, '0', '#'), '1', '#'),
         '2', '#'), '3', '#'), '4', '#'), '5', '#'), '6', '#'), '7', '#'), '8', '#'), '9', '#')
         LIKE replace(replace(replace(replace(replace(replace(replace(replace(replace(replace(n.pattern, '0', '#'),
@@ -188,9 +189,8 @@ SELECT y.*, CASE WHEN no_price IS NULL THEN d_input * e_input + d_input_audio * 
             (c.until_ns IS NULL OR c.until_ns > u.started_ns)
         AND (c.above_input_tokens = 0 OR c.above_input_tokens < u.input_tokens)
         AND (c.most_input_tokens IS NULL OR c.most_input_tokens >= coalesce(u.input_tokens, 0))
-        AND c.daily_from_s <= CAST((u.started_ns % 86400000000000 - (u.started_ns % 86400000000000) % 1000000000) /
-            1000000000 AS BIGINT) AND c.daily_to_s > CAST((u.started_ns % 86400000000000 - (u.started_ns %
-            86400000000000) % 1000000000) / 1000000000 AS BIGINT)) AS v) AS w) AS y) AS c
+        AND c.daily_from_s * 1000000000 <= u.started_ns % 86400000000000
+        AND c.daily_to_s * 1000000000 > u.started_ns % 86400000000000) AS v) AS w) AS y) AS c
 """
 # Roles that have rights here already have them on what is new too.
 RIGHTS = """
@@ -208,7 +208,7 @@ END $$
 def upgrade() -> None:
     """Create the table of prices. It is empty until `recorder prices update`."""
     if op.get_bind().dialect.name == "postgresql":
-        run(PRICES.replace("INTEGER", "BIGINT"), COSTS, RIGHTS)
+        run(PRICES.replace("INTEGER", "BIGINT"), COSTS.replace(*TIME_OF_DAY), RIGHTS)
     else:
         run(f"{PRICES.rstrip()} STRICT\n", COSTS)
 

@@ -14,8 +14,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from recorder.projections import TABLES
-from recorder.projections.views.parts import of, same_exchange, whole
-from recorder.projections.views.view import View
+from recorder.projections.views.parts import of, same_exchange
+from recorder.projections.views.view import Either, View
 from recorder.wire.dialects import PROVIDERS
 
 # Counts above these are no counts of one exchange. With the limits of prices, a sum of all kinds fits a bigint.
@@ -70,7 +70,7 @@ _CARDS = f"""used AS (
 ), matched AS (
     SELECT m.provider, m.model, m.tier, n.rank, n.pattern FROM used AS m JOIN patterns AS n ON n.provider = m.provider
     WHERE m.name LIKE replace(n.pattern, '#', '_') ESCAPE '\\'
-    AND (n.pattern NOT LIKE '%#%' OR {_digits("m.name")}
+    AND (n.pattern = replace(n.pattern, '#', '') OR {_digits("m.name")}
         LIKE {_digits("n.pattern")} ESCAPE '\\')
 ), cards AS (
     SELECT m.provider, m.model, m.tier, m.rank, m.pattern, r.source, r.service_tier, r.above_input_tokens,
@@ -94,14 +94,16 @@ _CARDS = f"""used AS (
     FROM spans AS s JOIN cards AS c ON c.provider = s.provider AND c.model = s.model AND c.tier = s.tier
         AND c.valid_from_ns <= s.at_ns AND (c.valid_to_ns IS NULL OR c.valid_to_ns > s.at_ns)
 )"""
-_SECOND = whole("u.started_ns % 86400000000000", 1_000_000_000)
+# A driver of PostgreSQL takes a `%` for a place of a value.
+_TIME_OF_DAY = Either("u.started_ns % 86400000000000", "mod(u.started_ns, 86400000000000)")
 _CHOSEN = f"""{_WITH_TIER}
     LEFT JOIN (SELECT DISTINCT provider AS listed FROM prices) AS l ON l.listed = u.provider
     LEFT JOIN (SELECT * FROM valid WHERE place = 1) AS c ON c.provider = u.provider AND c.model = u.model
         AND c.tier = {_TIER} AND c.at_ns <= u.started_ns AND (c.until_ns IS NULL OR c.until_ns > u.started_ns)
         AND (c.above_input_tokens = 0 OR c.above_input_tokens < u.input_tokens)
         AND (c.most_input_tokens IS NULL OR c.most_input_tokens >= coalesce(u.input_tokens, 0))
-        AND c.daily_from_s <= {_SECOND} AND c.daily_to_s > {_SECOND}"""
+        AND c.daily_from_s * 1000000000 <= {_TIME_OF_DAY.sqlite}
+        AND c.daily_to_s * 1000000000 > {_TIME_OF_DAY.sqlite}"""
 
 
 def _count(unit: str) -> str:
@@ -156,6 +158,10 @@ _KINDS = ",\n        ".join(
 )
 _TOTAL = f"CASE WHEN no_price IS NULL THEN {' + '.join(_SUMS.values())} END AS cost_picousd"
 
+_SOURCE = f"""FROM (WITH {_CARDS}
+SELECT y.*, {_KINDS}, {_TOTAL} FROM (
+    SELECT w.*, {_NO_PRICE} AS no_price FROM ({_DISJOINT}) AS w) AS y) AS c"""
+
 COSTS = View(
     "costs",
     "The cost of an exchange, by the prices that were valid when it was recorded.",
@@ -171,9 +177,7 @@ COSTS = View(
         "cost_usd": "CAST(c.cost_picousd AS DOUBLE PRECISION) / 1000000000000",
         **of("c", "partial no_price reported_cost_usd reported_cost_source"),
     },
-    f"""FROM (WITH {_CARDS}
-SELECT y.*, {_KINDS}, {_TOTAL} FROM (
-    SELECT w.*, {_NO_PRICE} AS no_price FROM ({_DISJOINT}) AS w) AS y) AS c""",
+    Either(_SOURCE, _SOURCE.replace(*_TIME_OF_DAY)),
     """SELECT model, count(*) AS exchanges, sum(cost_picousd) / 1e12 AS usd, sum(partial) AS partial
 FROM costs GROUP BY model ORDER BY usd DESC;""",
 )

@@ -1,0 +1,143 @@
+"""The view `costs`: to the last decimal what genai-prices computes, and what a change of prices leaves as it was."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from genai_prices.data import providers
+from sqlalchemy import URL
+
+from recorder.projections.exchanges import ExchangeRow
+from recorder.projections.parameters import ParametersRow
+from recorder.projections.usage import UsageRow
+from recorder.store.prices.catalog import PriceRow
+from recorder.store.prices.genai import package_prices
+from recorder.store.prices.own_file import OwnPrices
+from recorder.store.prices.table import update
+from recorder.store.writer import Store
+from tests.behind import asked
+from tests.corpus import needs_corpus
+from tests.folds import captured, folded
+from tests.projected_rows import an_exchange, price_rows, put, row, written
+from tests.projections.test_usage_corpus import APIS, CORPUS, DIFFERENCES, EXTRACTORS, USUAL, reporting
+
+AT_NS = 1_795_000_000 * 10**9  # a fixed day in November 2026
+COSTS = "SELECT exchange_id, cost_picousd, no_price, price_model, price_tier FROM costs"
+
+
+def used(connection: Any, number: int, model: str, usage: dict[str, Any], tier: str = "", **fields: Any) -> str:
+    """An exchange of a model, with the tokens it used. Return its id."""
+    exchange = an_exchange(connection, number, **{"started_ns": AT_NS, **fields})
+    put(connection, row(ExchangeRow, exchange, request_model=model, status="completed"))
+    put(connection, row(UsageRow, exchange, **{"usage_raw": "{}", **usage}))
+    put(connection, row(ParametersRow, exchange, response_service_tier=tier or None))
+    return exchange.exchange_id
+
+
+def costs(database: Path | URL) -> dict[str, tuple[Any, ...]]:
+    return {str(id): tuple(rest) for id, *rest in asked(database, COSTS)}
+
+
+@needs_corpus
+def test_all_usage_of_the_corpus_costs_what_genai_prices_computes(tmp_path: Path) -> None:
+    path, expected = tmp_path / "log.db", {}
+    by_id = {each.id: each for each in providers}
+    entries = [each for each in reporting(*APIS) if each["file"] not in DIFFERENCES]
+    with written(path) as connection:
+        put(connection, *package_prices(by_id, {}).rows)
+        for number, entry in enumerate(entries, 1):
+            api = APIS[entry["provider"]]
+            name, flavor = EXTRACTORS.get((api, entry["vendor"]), USUAL[api])
+            facts = folded(*captured((CORPUS / entry["file"]).read_bytes(), api))
+            model = facts["exchanges"][0].response_model or entry.get("model") or "none"
+            counts = {
+                each: getattr(facts["usage"][0], each)
+                for each in UsageRow.__struct_fields__
+                if each not in ("session_id", "exchange_id")
+            }
+            id = used(connection, number, model, counts, provider=name)
+            raw = {"usageMetadata" if api == "gemini" else "usage": entry["usage_raw"]}
+            usage = by_id[name].extract_usage(raw, api_flavor=flavor)[1]
+            known = by_id[name].find_model(model, all_providers=providers)
+            at = datetime.fromtimestamp(AT_NS / 10**9, UTC)
+            expected[id] = (
+                entry["file"],
+                known and known.calc_price(usage, by_id[name], genai_request_timestamp=at).total_price,
+            )
+    found = costs(path)
+    priced = {id: (file, price) for id, (file, price) in expected.items() if price is not None}
+    assert len(priced) > 100
+    different = {
+        file: (price, found[id])
+        for id, (file, price) in priced.items()
+        if found[id][0] is None or Decimal(found[id][0]).scaleb(-12) != price
+    }
+    assert different == {}
+    assert all(found[id][0] is None for id, (_, price) in expected.items() if price is None)
+
+
+def prices_toml(database: Path | URL, at_ns: int, **usd: str) -> None:
+    rows = price_rows("m-%", "openai", -1_000_000, **usd)
+    own = OwnPrices(change(rows, source="prices.toml"), {})
+    with Store(database) as store:
+        update(store, own, at_ns)
+
+
+TOKENS = {"input_tokens": 1000, "cache_read_input_tokens": 400, "output_tokens": 100, "reasoning_output_tokens": 60}
+
+
+def test_a_price_that_changes_changes_nothing_before_it(database: URL) -> None:
+    with written(database) as connection:
+        before = used(connection, 1, "m-1", TOKENS)
+        after = used(connection, 2, "m-1", TOKENS, started_ns=AT_NS + 10)
+    prices_toml(database, AT_NS, input="2", cache_read="0.5", output="10")
+    first = costs(database)
+    assert first[before][:3] == first[after][:3] == (600 * 2_000_000 + 400 * 500_000 + 100 * 10_000_000, None, "m-%")
+    prices_toml(database, AT_NS + 5, input="4", cache_read="1", output="20")
+    assert costs(database)[before] == first[before]
+    assert costs(database)[after][0] == 2 * first[before][0]
+    there = asked(database, "SELECT * FROM prices ORDER BY 1, 2, 3, 4, 5, 6, 7, 9")
+    prices_toml(database, AT_NS + 99, input="4", cache_read="1", output="20")
+    assert asked(database, "SELECT * FROM prices ORDER BY 1, 2, 3, 4, 5, 6, 7, 9") == there
+
+
+def test_the_reason_of_a_cost_that_is_unknown(database: URL) -> None:
+    with written(database) as connection:
+        put(connection, *price_rows("m-%", input="1", output="1"))
+        reasons = {
+            used(connection, 1, "m-1", {"usage_raw": None}): "usage",
+            used(connection, 2, "m-1", TOKENS, provider="chatgpt"): "subscription",
+            used(connection, 3, "m-1", TOKENS, provider="elsewhere"): "provider",
+            used(connection, 4, "other", TOKENS): "model",
+            used(connection, 5, "m-1", {**TOKENS, "cache_read_input_tokens": 1001}): "counts",
+            used(connection, 6, "m-1", {**TOKENS, "output_tokens": 2**39}): "counts",
+            used(connection, 7, "m-1", {**TOKENS, "input_tokens": None}): "usage",
+        }
+    assert {id: each[1] for id, each in costs(database).items()} == reasons
+
+
+def change(rows: list[PriceRow], **to: Any) -> list[PriceRow]:
+    return [msgspec.structs.replace(each, **to) for each in rows]
+
+
+def test_tiers_sizes_and_hours_have_their_own_prices(database: URL) -> None:
+    standard, flex = price_rows("m-%", input="1", output="1"), price_rows("m-%", input="3", output="3")
+    large, night = price_rows("m-%", input="5", output="5"), price_rows("n-%", input="7", output="7")
+    second = AT_NS // 10**9 % 86_400
+    with written(database) as connection:
+        put(connection, *standard, *change(flex, service_tier="flex"), *change(large, above_input_tokens=1000))
+        put(connection, *change(night, daily_from_s=second, daily_to_s=second + 1))
+        small = {"input_tokens": 1000, "output_tokens": 0}
+        expected = {
+            used(connection, 1, "m-1", small): 1_000 * 1_000_000,
+            used(connection, 2, "m-1", small, "flex"): 1_000 * 3_000_000,
+            used(connection, 3, "m-1", small, "scale"): 1_000 * 1_000_000,
+            used(connection, 4, "m-1", {**small, "input_tokens": 1001}): 1_001 * 5_000_000,
+            used(connection, 5, "n-1", small): 1_000 * 7_000_000,
+            used(connection, 6, "n-1", small, started_ns=AT_NS + 10**9): None,
+        }
+    assert {id: each[0] for id, each in costs(database).items()} == expected
