@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import click
+import msgspec
+from sqlalchemy import select as select_rows
 
 from recorder.commands.terminal.catch_up import current_url, wait_option
 from recorder.commands.terminal.database import database_option
@@ -15,15 +17,27 @@ from recorder.commands.terminal.output import echo, is_plain, seconds, write_doc
 from recorder.commands.terminal.selection import say_if_stale, select
 from recorder.commands.terminal.table import Column, write_table
 from recorder.errors import NotFoundError
+from recorder.model.events import Session
 from recorder.model.text import safe_text
-from recorder.recordings.cache import CacheTurn, cache_of_recordings, cache_summary, difference_lines
-from recorder.recordings.cache_rows import cache_of_log
+from recorder.projections.prompts import PromptRow
+from recorder.recordings.cache import (
+    CacheTurn,
+    cache_of_recordings,
+    cache_summary,
+    difference_lines,
+    prompt_in,
+    turns_of,
+)
 from recorder.recordings.files import is_file, load_file
+from recorder.recordings.selection import Numbered
 from recorder.store.reader import LogReader
+from recorder.store.schema import tables_of
+from recorder.wire.dialects.prompt import Prompt
 
 FOUND = 4  # exit code: an avoidable miss
 
-_COLUMNS = (
+_COLUMNS = [name for name in PromptRow.__struct_fields__ if name not in ("digests", "places")]
+_TABLE = (
     Column("number", right=True),
     Column("class"),
     Column("input", right=True, goes=2),
@@ -73,11 +87,28 @@ async def _turns(db: str | None, ref: str) -> tuple[str, str | None, list[CacheT
     async with await LogReader.open(current_url(db)) as log:
         session, exchanges = await select(log, ref, None)
         await say_if_stale(log)
-        return session.name, session.session_id, await cache_of_log(log, session, exchanges)
+        return session.name, session.session_id, await _of_log(log, session, exchanges)
+
+
+async def _of_log(log: LogReader, session: Session, exchanges: Sequence[Numbered]) -> list[CacheTurn]:
+    """Return the turns of a session of a log, of those exchanges that got a response."""
+    prompts = tables_of["prompts"]
+    of_session = select_rows(*(prompts.c[name] for name in _COLUMNS)).where(prompts.c.session_id == session.session_id)
+    found = [dict(zip(_COLUMNS, row, strict=True), digests=b"", places=b"") for row in await log.rows(of_session)]
+    rows = msgspec.convert(found, list[PromptRow], strict=False)
+    targets = {exchange.exchange_id: exchange.target for _, exchange in exchanges}
+
+    async def load(exchange_id: str) -> Prompt | None:
+        events = log.events(session.session_id, exchange_id, kinds=("request",))
+        body = b"".join([event.raw async for event in events if event.pos])
+        api = next(row.api for row in rows if row.exchange_id == exchange_id)
+        return prompt_in(api, targets[exchange_id], body)
+
+    return await turns_of(rows, {exchange.exchange_id: number for number, exchange in exchanges}, load)
 
 
 def _write(turns: Sequence[CacheTurn]) -> None:
-    write_table(_COLUMNS, map(_row, turns))
+    write_table(_TABLE, map(_row, turns))
     for turn in turns:
         if turn.difference is not None:
             head, *lines = difference_lines(turn)

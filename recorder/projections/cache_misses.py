@@ -24,8 +24,8 @@ from recorder.projections.prompts import (
     CacheClass,
     PromptRow,
     SegmentPlace,
-    conversation_of,
     head_of,
+    messages_of,
     sized,
 )
 from recorder.wire.dialects.prompt import segment_path
@@ -87,7 +87,7 @@ def _inherited(row: PromptRow, parent: PromptRow | None) -> PromptRow:
     """Return a row that continues another one with the conversation of that one, as far as it is known."""
     if not row.continues:
         return row
-    (digests, places), inherited = head_of(row), (b"", b"") if parent is None else conversation_of(parent)
+    (digests, places), inherited = head_of(row), (b"", b"") if parent is None else messages_of(parent)
     return msgspec.structs.replace(row, digests=digests + inherited[0], places=places + inherited[1])
 
 
@@ -128,7 +128,7 @@ def _is_related(row: PromptRow, earlier: PromptRow) -> bool:
         return False
     if row.thread_id is not None and row.purpose in _PERSONS:
         return True
-    one, other = conversation_of(row)[0], conversation_of(earlier)[0]
+    one, other = (each.digests[each.system_segments * DIGEST_BYTES :] for each in (row, earlier))
     return 2 * _repeated(one, other) >= min(_size(one), _size(other)) > 0
 
 
@@ -197,7 +197,8 @@ def _changed(row: PromptRow, pair: _EarlierPrompt) -> _Verdict:
     place = _first_difference(row, pair)
     kind = row.format.parts[place.part].kind
     verdict = _Verdict(pair, _tokens(row, pair, kept_bytes), "prefix_changed", _path(row, place))
-    is_shortened = kind == "conversation" and _is_shortened(row, pair)
+    is_message = kind == "conversation" and pair.common >= min(row.system_segments, pair.row.system_segments)
+    is_shortened = is_message and _is_shortened(row, pair)
     if kept_bytes == pair.common_bytes and not (is_shortened and _is_compacted(row, pair)):
         return verdict._replace(broken=None, path=None)
     if row.policy.needs_marks and not pair.row.marks():
@@ -215,7 +216,8 @@ def _kept_bytes(row: PromptRow, pair: _EarlierPrompt) -> int:
         return pair.row.prompt_bytes
     after = pair.common * DIGEST_BYTES
     kept = pair.common_bytes + _repeated(row.digests[after:], pair.row.digests[after:])
-    one, other = Counter(_segments(head_of(row)[0])), Counter(_segments(head_of(pair.row)[0]))
+    heads = (each.digests[: each.system_segments * DIGEST_BYTES] for each in (row, pair.row))
+    one, other = (Counter(_segments(each)) for each in heads)
     return kept + min(_size(b"".join((one - other).elements())), _size(b"".join((other - one).elements())))
 
 
@@ -242,7 +244,7 @@ def _is_shortened(row: PromptRow, pair: _EarlierPrompt) -> bool:
 
 def _is_compacted(row: PromptRow, pair: _EarlierPrompt) -> bool:
     """Return whether a summary is in the place of the history: the thread is the same, and nothing of it is left."""
-    return row.thread_id is not None and pair.common <= row.head_segments
+    return row.thread_id is not None and pair.common <= row.system_segments
 
 
 # -- the row

@@ -20,7 +20,7 @@ from recorder.model.text import storable
 from recorder.projections.projection import Handler, Projection, Witness
 from recorder.projections.usage import TOKENS_LIMIT
 from recorder.wire.dialects import by_name
-from recorder.wire.dialects.prompt import CachePolicy, Prompt, PromptFormat, PromptSegment, prompt_of
+from recorder.wire.dialects.prompt import CachePolicy, Prompt, PromptFormat, PromptSegment, prompt_of, system_segments
 
 SEGMENTS_LIMIT = 4_096
 """Segments of a prompt that are told apart, 80 KB of a row: the longest sessions of agents have some thousand messages.
@@ -76,7 +76,8 @@ class PromptRow(msgspec.Struct, frozen=True):
     retention: str | None  # how long the request asks to keep its prefix
     root: str  # the member of the request that holds the others; empty if none does
     suspects: str  # digests of parameters that may invalidate a cache, as a JSON object
-    head_segments: int  # before the conversation
+    head_segments: int  # before the messages
+    system_segments: int  # before the messages that are not of the system; of a request that continues one: as above
     prompt_bytes: int  # of the request's own segments
     # The comparison.
     cache_class: CacheClass | None  # `NULL` without a response
@@ -123,8 +124,8 @@ def head_of(row: PromptRow) -> tuple[bytes, bytes]:
     return row.digests[: row.head_segments * _DIGEST.size], row.places[: row.head_segments * _PLACE.size]
 
 
-def conversation_of(row: PromptRow) -> tuple[bytes, bytes]:
-    """Return the digests and the places of the conversation."""
+def messages_of(row: PromptRow) -> tuple[bytes, bytes]:
+    """Return the digests and the places of the messages."""
     return row.digests[row.head_segments * _DIGEST.size :], row.places[row.head_segments * _PLACE.size :]
 
 
@@ -155,7 +156,7 @@ class _Prompts:
     def _on_requested(self, fact: Requested, event: Event) -> None:
         prompt = prompt_of(self._format, fact.path, fact.body) if self._format is not None else None
         if prompt is not None and prompt.segments and self._format is not None:
-            self._row = _row(self._exchange, self._format, prompt)
+            self._row = _row(self._exchange, self._format, prompt, continues=_continues(self._request))
 
     def _on_placed(self, fact: Placed, event: Event) -> None:
         self._placed = fact
@@ -186,15 +187,18 @@ class _Prompts:
             served_ns=None if self._has_failed and input_tokens is None else self._served_ns,
             input_tokens=input_tokens,
             cached_tokens=cached_tokens,
-            continues=facts.previous_response_id is not None or facts.conversation_id is not None,
         )
+
+
+def _continues(facts: RequestFacts) -> bool:
+    return facts.previous_response_id is not None or facts.conversation_id is not None
 
 
 def _count(tokens: int | None) -> int | None:
     return tokens if tokens is not None and 0 <= tokens < TOKENS_LIMIT else None
 
 
-def _row(exchange: Exchange, format: PromptFormat, prompt: Prompt) -> PromptRow:
+def _row(exchange: Exchange, format: PromptFormat, prompt: Prompt, *, continues: bool) -> PromptRow:
     segments = prompt.segments[:SEGMENTS_LIMIT]
     if len(segments) < len(prompt.segments):
         segments[-1] = _rest(prompt.segments[SEGMENTS_LIMIT - 1 :])
@@ -211,11 +215,12 @@ def _row(exchange: Exchange, format: PromptFormat, prompt: Prompt) -> PromptRow:
         served_ns=None,
         input_tokens=None,
         cached_tokens=None,
-        continues=False,
+        continues=continues,
         retention=storable(prompt.retention),
         root=prompt.root,
         suspects=msgspec.json.encode({path: _digest(value).hex() for path, value in prompt.suspects.items()}).decode(),
         head_segments=head,
+        system_segments=head if continues else system_segments(format, segments),
         prompt_bytes=sum(each.size_bytes for each in segments),
         cache_class=None,
         previous_exchange_id=None,
@@ -225,8 +230,8 @@ def _row(exchange: Exchange, format: PromptFormat, prompt: Prompt) -> PromptRow:
         is_estimate=False,
         since_use_ns=None,
         path=None,
-        digests=b"".join(_DIGEST.pack(_digest(each.role + each.content), each.size_bytes) for each in segments),
-        places=b"".join(_PLACE.pack(each.part, each.element, each.block, each.mark_s) for each in segments),
+        digests=b"".join([_DIGEST.pack(_digest(each.role + each.content), each.size_bytes) for each in segments]),
+        places=b"".join([_PLACE.pack(each.part, each.element, each.block, each.mark_s) for each in segments]),
     )
 
 

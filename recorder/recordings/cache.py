@@ -1,6 +1,6 @@
 """The prompt cache of a session, turn by turn: the comparisons of `prompts`, and the first byte that differs.
 
-Must not know: the database, whose rows `recorder.recordings.cache_rows` reads.
+Must not know: the database, whose rows `recorder.commands.cache` reads.
 
 The rows have no text. Where a prompt changed, the two requests are loaded, one pair at a time, and of each only the
 segment that differs is decoded: memory is that of two requests, however long the session is.
@@ -175,11 +175,11 @@ def _difference(row: PromptRow, before: Prompt | None, after: Prompt | None) -> 
     pair = _first_pair(row, before.segments, after.segments)
     if pair is None:
         return None
-    one, other = pair
     named = min((each for each in pair if each is not None), key=lambda each: each[:3])
+    one, other = (None if each is None or each.part != named.part else each for each in pair)
     place = segment_path(row.format, *named[:3])
     place = f"{row.root}.{place}" if row.root else place
-    if one is not None and other is not None and one.role != other.role:
+    if one is not None and other is not None and one[:3] == other[:3] and one.role != other.role:
         return _of_values(f"{place.partition('.')[0]}.role", _value(one.role), _value(other.role))
     found = _of_values("", _value(one and one.content), _value(other and other.content))
     is_text = (other or named).is_text and (one is None or one.is_text)

@@ -57,9 +57,8 @@ def assert_cached(subject: Subject, *, ignore: Collection[str] = ()) -> None:
         raise UsageError(f"{name_of(subject, session)} has no request that a model answered.")
     missed = [each for each in turns if each.is_avoidable and each.row.cache_class not in ignore]
     if missed:
-        raise AssertionError(
-            "\n".join([f"{cache_summary(turns)}:", *(line for each in missed for line in difference_lines(each))])
-        )
+        shown = [line for each in missed for line in difference_lines(each)]
+        raise AssertionError("\n".join([f"{cache_summary(turns)}:", *shown]))
 
 
 def assert_same_stream(

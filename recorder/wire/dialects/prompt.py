@@ -17,7 +17,8 @@ Rules of this file:
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from typing import Literal, NamedTuple
 
 import msgspec
@@ -33,7 +34,9 @@ _members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _elements = msgspec.json.Decoder(list[msgspec.Raw]).decode
 _NOTHING = msgspec.Raw(b"")
 _escapes = re.compile(rb"(?i)\\(?:ud[89ab][0-9a-f]{2}\\ud[c-f][0-9a-f]{2}|(ud[89a-f][0-9a-f]{2})|.)")
+_is_compact = re.compile(rb'\{"[^"\\]*":\S').match
 _ttl = re.compile(rb'"ttl"\s*:\s*"(\d{1,3})([mh])"')
+_OF_SYSTEM = (b'"system"', b'"developer"')
 _SECONDS = {b"m": 60, b"h": 3600}
 
 
@@ -46,6 +49,7 @@ class PromptPart(msgspec.Struct, frozen=True):
     blocks: str | None = None  # the member of an element whose elements are segments, each under the element's `role`
     blocks_text_as: tuple[bytes, bytes] | None = None  # the same as `text_as`, of that member
     ignored: frozenset[str] = frozenset()  # members of an element that are no content
+    no_content: re.Pattern[bytes] | None = None  # matched with an element: the model is not shown it
 
     @property
     def name(self) -> str:
@@ -57,7 +61,6 @@ class PromptFormat(msgspec.Struct, frozen=True):
 
     generates: re.Pattern[str]  # searched in the path of a request: it has a prompt, and a model answers
     parts: tuple[PromptPart, ...]
-    no_content: re.Pattern[bytes] | None = None  # matched with a segment: it is not shown to the model
     mark: str | None = None  # the member that marks the end of a prefix to be cached
     suspects: tuple[tuple[str, ...], ...] = ()  # parameters that may invalidate a cache: the provider does not say
     retention: str | None = None  # the member that says how long a prefix is kept
@@ -107,11 +110,10 @@ def prompt_of(format: PromptFormat, path: str, body: bytes) -> Prompt | None:
     if not body or not format.generates.search(path):
         return None
     try:
-        members = _members(_compact(body))
+        members = _members_of(body)
         root = next((name for name in format.wrappers if bytes(members.get(name, _NOTHING))[:1] == b"{"), "")
         members = _members(members[root]) if root else members
-        found = (each for number in range(len(format.parts)) for each in _segments(format, number, members))
-        segments = [each for each in found if not (format.no_content and format.no_content.match(each.content))]
+        segments = [each for number in range(len(format.parts)) for each in _segments(format, number, members)]
         if format.mark and segments and (mark_s := _mark_s(format, bytes(members.get(format.mark, _NOTHING)))):
             segments[-1] = segments[-1]._replace(mark_s=mark_s)
         suspects = {".".join(each): value for each in format.suspects if (value := _value(members, each)) is not None}
@@ -120,12 +122,31 @@ def prompt_of(format: PromptFormat, path: str, body: bytes) -> Prompt | None:
         return None
 
 
-def _compact(body: bytes) -> bytes:
-    """Return JSON without white space between values. Half an emoji, which clients cut off, is read as U+FFFD."""
+def _members_of(body: bytes) -> Members:
+    """Return the members of a request, without white space between values if its first one has some.
+
+    Half an emoji, which clients cut off, is read as U+FFFD.
+    """
     try:
-        return msgspec.json.format(body, indent=-1)
+        return _members(body if _is_compact(body[:32]) else msgspec.json.format(body, indent=-1))
     except msgspec.DecodeError:
-        return msgspec.json.format(_escapes.sub(lambda found: rb"\ufffd" if found[1] else found[0], body), indent=-1)
+        return _members(
+            msgspec.json.format(_escapes.sub(lambda found: rb"\ufffd" if found[1] else found[0], body), indent=-1)
+        )
+
+
+def system_segments(format: PromptFormat, segments: Sequence[PromptSegment]) -> int:
+    """Return the number of segments before the first message that is not of the system."""
+    for number, each in enumerate(segments):
+        if format.parts[each.part].kind == "conversation" and _role(each) not in _OF_SYSTEM:
+            return number
+    return len(segments)
+
+
+def _role(segment: PromptSegment) -> bytes:
+    if segment.role or segment.content[:1] != b"{":
+        return segment.role
+    return bytes(_members(segment.content).get("role", _NOTHING))
 
 
 def segment_path(format: PromptFormat, part: int, index: int, block: int) -> str:
@@ -151,30 +172,47 @@ def _segments(format: PromptFormat, number: int, members: Members) -> Iterator[P
     if value[:1] != b"[":
         yield _segment(format, (number, WHOLE, WHOLE), value)
         return
-    for index, element in enumerate(_elements(value)):
-        for each in _of_element(format, number, WHOLE if is_text else index, bytes(element)):
-            yield each._replace(is_text=True) if is_text else each
+    is_marked = format.mark is not None and b'"%b"' % format.mark.encode() in value
+    for index, element in enumerate(map(bytes, _elements(value))):
+        if is_text:
+            yield _segment(format, (number, WHOLE, WHOLE), element)._replace(is_text=True)
+        elif part.blocks is not None and element[:1] == b"{":
+            yield from _blocks(format, number, index, element, is_marked)
+        elif part.no_content is not None and part.no_content.match(element):
+            continue
+        elif is_marked:
+            yield _segment(format, (number, index, WHOLE), element)
+        else:
+            content = _without(element, part.ignored) if part.ignored else element
+            yield PromptSegment(number, index, WHOLE, b"", content, len(content))
 
 
-def _of_element(format: PromptFormat, number: int, index: int, element: bytes) -> Iterator[PromptSegment]:
-    part = format.parts[number]
-    if element[:1] != b"{" or (part.blocks is None and not part.ignored):
-        yield _segment(format, (number, index, WHOLE), element)
-        return
+def _without(element: bytes, names: frozenset[str]) -> bytes:
+    """Return an element without some members."""
+    if element[:1] != b"{":
+        return element
     members = _members(element)
-    if part.ignored and not part.ignored.isdisjoint(members):
-        element = msgspec.json.encode({name: each for name, each in members.items() if name not in part.ignored})
-    content = bytes(members.get(part.blocks, _NOTHING)) if part.blocks is not None else b""
+    if names.isdisjoint(members):
+        return element
+    return msgspec.json.encode({name: each for name, each in members.items() if name not in names})
+
+
+def _blocks(format: PromptFormat, number: int, index: int, element: bytes, is_marked: bool) -> list[PromptSegment]:
+    """Return the blocks of a message, or the message if it has none."""
+    part, members = format.parts[number], _members(element)
+    content = bytes(members.get(part.blocks or "", _NOTHING))
     is_text = content[:1] == b'"' and part.blocks_text_as is not None
     if is_text and part.blocks_text_as is not None:
         content = part.blocks_text_as[0] + content + part.blocks_text_as[1]
     blocks = _elements(content) if content[:1] == b"[" else []
     role = bytes(members.get("role", _NOTHING))
-    for block, each in enumerate(blocks):
-        segment = _segment(format, (number, index, WHOLE if is_text else block), bytes(each), role)
-        yield segment._replace(is_text=True) if is_text else segment
     if not blocks:
-        yield _segment(format, (number, index, WHOLE), element)
+        return [_segment(format, (number, index, WHOLE), element)]
+    if not (is_marked or is_text):
+        contents = enumerate(map(bytes, blocks))
+        return [PromptSegment(number, index, block, role, each, len(each)) for block, each in contents]
+    segments = [_segment(format, (number, index, block), bytes(each), role) for block, each in enumerate(blocks)]
+    return [segments[0]._replace(block=WHOLE, is_text=True)] if is_text else segments
 
 
 def _segment(format: PromptFormat, place: tuple[int, int, int], content: bytes, role: bytes = b"") -> PromptSegment:
@@ -186,10 +224,11 @@ def _segment(format: PromptFormat, place: tuple[int, int, int], content: bytes, 
     return PromptSegment(*place, role, content, len(content), mark_s)
 
 
+@cache
 def _marks(name: str) -> re.Pattern[bytes]:
     """Return the expression of a mark with one of its commas. In a text its quotes would have backslashes."""
-    mark = rb'"' + name.encode() + rb'":(?:\{[^{}]*\}|null)'
-    return re.compile(rb"," + mark + rb"|" + mark + rb",?")
+    mark = rb'"' + name.encode() + rb'"\s*:\s*(?:\{[^{}]*\}|null)'
+    return re.compile(rb",\s*" + mark + rb"|" + mark + rb"\s*,?\s*")
 
 
 _MARK_S = 300

@@ -36,9 +36,8 @@ from recorder.model.facts import (
 )
 from recorder.wire.dialects.anthropic.blocks import ContentBlock, returned, stated
 from recorder.wire.dialects.anthropic.continuation import CONTINUATION
-from recorder.wire.dialects.anthropic.prompt import CACHE, PROMPT
 from recorder.wire.dialects.anthropic.provider import FIELDS, PROVIDER, is_event, speaks
-from recorder.wire.dialects.anthropic.request import request_facts, turns
+from recorder.wire.dialects.anthropic.request import CACHE, PROMPT, request_facts, turns
 from recorder.wire.dialects.decoder import JsonDecoder, failed, unknown
 from recorder.wire.dialects.dialect import Dialect
 from recorder.wire.dialects.json_values import (

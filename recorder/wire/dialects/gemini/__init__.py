@@ -18,9 +18,8 @@ from recorder.model.facts import Fact, Finished, Malformed, Started, TierReporte
 from recorder.wire.dialects.decoder import JsonDecoder, failed, unknown
 from recorder.wire.dialects.dialect import Dialect
 from recorder.wire.dialects.gemini.candidate import STEPS, Candidate
-from recorder.wire.dialects.gemini.prompt import CACHE, PROMPT
 from recorder.wire.dialects.gemini.provider import FIELDS, PROVIDER, REQUEST_NOISE, speaks, target
-from recorder.wire.dialects.gemini.request import request_facts, turns
+from recorder.wire.dialects.gemini.request import CACHE, PROMPT, request_facts, turns
 from recorder.wire.dialects.json_values import (
     SHALLOW,
     UNUSUAL,

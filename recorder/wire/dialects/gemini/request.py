@@ -17,6 +17,7 @@ from recorder.wire.dialects.conversation import ConversationTurn, Message, Model
 from recorder.wire.dialects.gemini.candidate import function_response
 from recorder.wire.dialects.gemini.parameters import parameters
 from recorder.wire.dialects.json_values import Object, object_, objects, request_object, text
+from recorder.wire.dialects.prompt import CachePolicy, PromptFormat, PromptPart
 from recorder.wire.dialects.user_text import instructions, last_words, messages_at_end
 
 _MODEL = re.compile(r"([^/:]+)(?::|%3[Aa])(\w+)$")
@@ -134,3 +135,36 @@ def _turns(contents: Iterable[Object]) -> Iterator[ConversationTurn]:
             if call:
                 answer.call(call.get("name"), call.get("args") or {})
         yield answer
+
+
+# -- the prompt
+
+# The prompt of a request to Gemini, and its implicit cache.
+#
+# Source: Google's page "Context caching", read on 2026-11-23: minimums of 1,024 tokens (2.5 Flash, 3 Flash) and 4,096
+# (2.5 Pro, 3 Pro). It names no time for which an implicit cache is kept; people of Google have named a few minutes.
+PROMPT = PromptFormat(
+    generates=re.compile(r"(?::|%3[Aa])(?:streamGenerateContent|generateContent)$"),
+    parts=(
+        PromptPart(("cachedContent",), "parameter"),
+        PromptPart(("tools",)),
+        PromptPart(("systemInstruction",)),
+        PromptPart(("system_instruction",)),
+        PromptPart(("contents",), "conversation"),
+    ),
+    suspects=(
+        ("toolConfig",),
+        ("tool_config",),
+        ("generationConfig", "responseSchema"),
+        ("generationConfig", "responseJsonSchema"),
+        ("generationConfig", "thinkingConfig"),
+    ),
+    wrappers=("request",),
+)
+
+CACHE = CachePolicy(
+    minimums=((r"pro", 4096), (r"", 1024)),
+    lapses_s=(180, 24 * 3600),
+    step_tokens=256,  # not documented
+    omits_zero=True,  # proto3
+)

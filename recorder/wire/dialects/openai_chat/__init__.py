@@ -34,13 +34,11 @@ from recorder.wire.dialects.decoder import JsonDecoder, failed, unknown
 from recorder.wire.dialects.dialect import Dialect
 from recorder.wire.dialects.json_values import Object, as_json, object_, objects, text, text_or_json, too_deep, whole
 from recorder.wire.dialects.keys import DONE, ERROR, KeyExtractor, Named, Payload, Text, Whole
-from recorder.wire.dialects.openai import PROVIDER
-from recorder.wire.dialects.openai_cache import CACHE
+from recorder.wire.dialects.openai import CACHE, PROVIDER
 from recorder.wire.dialects.openai_chat.choice import Choice, items
 from recorder.wire.dialects.openai_chat.fields import CHUNK, FIELDS, is_event, speaks
 from recorder.wire.dialects.openai_chat.message import Delta, citations, delta_of
-from recorder.wire.dialects.openai_chat.prompt import PROMPT
-from recorder.wire.dialects.openai_chat.request import request_facts, turns
+from recorder.wire.dialects.openai_chat.request import PROMPT, request_facts, turns
 from recorder.wire.dialects.openai_chat.usual import added, decode
 from recorder.wire.dialects.usage_report import ReportedCost, first_count, reported_cost
 

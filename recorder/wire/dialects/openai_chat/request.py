@@ -9,7 +9,9 @@ from typing import Any
 from recorder.model.facts import RequestFacts, Returned
 from recorder.wire.dialects.conversation import ConversationTurn, Message, ModelAnswer, canonical_message, texts_of
 from recorder.wire.dialects.json_values import Object, array, object_, objects, request_object, text, text_or_json
+from recorder.wire.dialects.openai import SUSPECTS
 from recorder.wire.dialects.openai_chat.parameters import parameters
+from recorder.wire.dialects.prompt import PromptFormat, PromptPart
 from recorder.wire.dialects.user_text import OF_SYSTEM, instructions, last_words, messages_at_end
 
 _OF_TOOLS = ("tool", "function")
@@ -84,3 +86,20 @@ def _turns(messages: Iterable[Object]) -> Iterator[ConversationTurn]:
             function, custom = object_(call.get("function")), object_(call.get("custom"))
             answer.call(function.get("name") or custom.get("name"), function.get("arguments") or custom.get("input"))
         yield answer
+
+
+# -- the prompt
+
+# The prompt of a request to Chat Completions, or to legacy completions. Source: OpenAI's guide "Prompt caching".
+PROMPT = PromptFormat(
+    generates=re.compile(r"/completions/?$"),
+    parts=(
+        PromptPart(("tools",)),
+        PromptPart(("functions",)),
+        PromptPart(("response_format",), "parameter"),
+        PromptPart(("prompt",)),
+        PromptPart(("messages",), "conversation"),
+    ),
+    suspects=(*SUSPECTS, ("function_call",), ("reasoning_effort",), ("verbosity",)),
+    retention="prompt_cache_retention",
+)

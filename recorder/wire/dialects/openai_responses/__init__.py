@@ -14,13 +14,11 @@ import msgspec
 from recorder.wire.dialects.dialect import Dialect, MessageIds, WebSocketFormat
 from recorder.wire.dialects.json_values import UNUSUAL
 from recorder.wire.dialects.keys import ERROR, KeyExtractor, Named, Payload, Text, Whole
-from recorder.wire.dialects.openai import PROVIDER
-from recorder.wire.dialects.openai_cache import CACHE
+from recorder.wire.dialects.openai import CACHE, PROVIDER
 from recorder.wire.dialects.openai_responses.continuation import CONTINUATION
 from recorder.wire.dialects.openai_responses.decoder import ResponsesDecoder
 from recorder.wire.dialects.openai_responses.fields import FIELDS, is_event, speaks
-from recorder.wire.dialects.openai_responses.prompt import PROMPT
-from recorder.wire.dialects.openai_responses.request import request_facts, turns
+from recorder.wire.dialects.openai_responses.request import PROMPT, request_facts, turns
 
 
 class _OutputItem(msgspec.Struct):

@@ -16,9 +16,11 @@ from recorder.wire.dialects.conversation import (
     texts_of,
 )
 from recorder.wire.dialects.json_values import Object, array, object_, objects, request_object, text
-from recorder.wire.dialects.openai_responses.continuation import links, own_items
+from recorder.wire.dialects.openai import SUSPECTS
+from recorder.wire.dialects.openai_responses.continuation import OF_THE_RESPONSE, links, own_items
 from recorder.wire.dialects.openai_responses.parameters import parameters
 from recorder.wire.dialects.openai_responses.results import returned
+from recorder.wire.dialects.prompt import PromptFormat, PromptPart
 from recorder.wire.dialects.user_text import OF_SYSTEM, instructions, last_words, messages_at_end
 
 _TASK = re.compile(r"Message Type: NEW_TASK\n(?:(Task name: [^\n]*)\n)?(?:[^\n]*\n){0,4}?Payload:\n?")
@@ -111,3 +113,23 @@ def _turns(items: Iterable[Object]) -> Iterator[ConversationTurn]:
             if type in ("function_call", "custom_tool_call"):
                 answer.call(item.get("name"), item.get("arguments", item.get("input")))
             yield answer  # reasoning, and what tools of the provider did
+
+
+# -- the prompt
+
+# The prompt of a request in the Responses format.
+#
+# Source: OpenAI's guide "Prompt caching": tools must be identical, and the schema of an output is a prefix to the
+# system message. What else a request has is not named there.
+PROMPT = PromptFormat(
+    generates=re.compile(r"/responses/?$"),
+    parts=(
+        PromptPart(("tools",)),
+        PromptPart(("text", "format"), "parameter"),
+        PromptPart(("prompt",)),
+        PromptPart(("instructions",)),
+        PromptPart(("input",), "conversation", text_as=(b'[{"role":"user","content":', b"}]"), ignored=OF_THE_RESPONSE),
+    ),
+    suspects=(*SUSPECTS, ("reasoning", "effort"), ("reasoning", "summary"), ("text", "verbosity"), ("truncation",)),
+    retention="prompt_cache_retention",
+)

@@ -1,0 +1,292 @@
+"""The class of each cache miss, and the path of what changed: one session of two or three requests for each."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+import pytest
+
+from recorder.recordings.cache import CacheTurn, cache_of_recordings
+from recorder.recordings.loader import load_session
+from recorder.store.reader import LogReader
+from tests.behind import asked
+from tests.conversations import Conversation, Conversations
+
+TARGETS = {
+    "openai-responses": "/v1/responses",
+    "openai-chat": "/v1/chat/completions",
+    "anthropic": "/v1/messages",
+    "gemini": "/v1beta/models/gemini-2.5-flash:streamGenerateContent",
+}
+PROVIDERS = {"anthropic": "anthropic", "gemini": "gemini"}
+WORDS = "The rules are long. " * 300
+MARK = {"cache_control": {"type": "ephemeral"}}
+
+
+class Sent(NamedTuple):
+    """A request, and the tokens of its prompt that the provider counts and has in its cache."""
+
+    body: dict[str, Any]
+    input: int = 3000
+    cached: int | None = 0
+    at_s: float = 0
+    fields: Mapping[str, Any] = MappingProxyType({})
+
+
+def _reply(api: str, sent: Sent, id: str) -> bytes:
+    cached = sent.cached
+    usage: dict[str, Any]
+    if api == "anthropic":
+        usage = {"input_tokens": sent.input - (cached or 0), "output_tokens": 5}
+        usage |= {} if cached is None else {"cache_read_input_tokens": cached}
+        message = {"id": id, "model": "claude-sonnet-4-5", "type": "message", "content": [], "usage": usage}
+        return f"event: message_start\ndata: {json.dumps({'type': 'message_start', 'message': message})}\n\n".encode()
+    if api == "gemini":
+        counts = {"promptTokenCount": sent.input, **({"cachedContentTokenCount": cached} if cached else {})}
+        return f"data: {json.dumps({'responseId': id, 'modelVersion': 'g', 'usageMetadata': counts})}\r\n\r\n".encode()
+    details = {} if cached is None else {"cached_tokens": cached}
+    if api == "openai-chat":
+        usage = {"prompt_tokens": sent.input, "completion_tokens": 5, "prompt_tokens_details": details}
+        chunk = {"id": id, "model": "gpt", "object": "chat.completion.chunk", "choices": [], "usage": usage}
+        return f"data: {json.dumps(chunk)}\n\ndata: [DONE]\n\n".encode()
+    usage = {"input_tokens": sent.input, "output_tokens": 5, "input_tokens_details": details}
+    response = {"id": id, "model": "gpt-5", "output": [], "status": "completed", "usage": usage}
+    return f"data: {json.dumps({'type': 'response.completed', 'response': response})}\n\n".encode()
+
+
+def turns(path: Path, api: str, *sent: Sent) -> list[CacheTurn]:
+    """The turns of a session in a log; in memory they are the same."""
+    path.mkdir(exist_ok=True)
+    session = Conversations(path / "log.db").session("run")
+    for number, each in enumerate(sent, 1):
+        kind = {"provider": PROVIDERS.get(api, "openai"), "api": api, "target": TARGETS[api], **each.fields}
+        session.exchange([_reply(api, each, f"resp_{number}")], body=each.body, at_s=each.at_s, **kind)
+    found = asyncio.run(_turns(session))
+    rows = asked(session.database, "SELECT cache_class, path FROM p_prompts_v1 ORDER BY exchange_id")
+    assert [(each.row.cache_class, each.row.path) for each in found] == rows
+    return found
+
+
+async def _turns(session: Conversation) -> list[CacheTurn]:
+    async with await LogReader.open(session.database) as log:
+        return await cache_of_recordings(await load_session(log, "run"))
+
+
+def last(path: Path, api: str, *sent: Sent) -> tuple[Any, ...]:
+    turn = turns(path, api, *sent)[-1]
+    return turn.row.cache_class, turn.difference.path if turn.difference else turn.row.path
+
+
+# -- requests of an agent, in each format
+
+
+def tools(count: int = 4, name: str = "tool") -> list[dict[str, Any]]:
+    return [{"type": "function", "name": f"{name}_{n}", "description": f"Does {n}. " * 30} for n in range(count)]
+
+
+def said(turns: int) -> list[dict[str, Any]]:
+    """So many questions with their answers, and one more question."""
+    pairs = [
+        ({"role": "user", "content": f"{n}? " * 200}, {"role": "assistant", "content": f"{n}! " * 200})
+        for n in range(turns)
+    ]
+    return [*(each for pair in pairs for each in pair), {"role": "user", "content": f"{turns}? " * 200}]
+
+
+def responses(turns: int, **fields: Any) -> dict[str, Any]:
+    return {"model": "gpt-5", "instructions": WORDS, "tools": tools(), "input": said(turns), **fields}
+
+
+def chat(turns: int, **fields: Any) -> dict[str, Any]:
+    messages = [{"role": "system", "content": WORDS}, *said(turns)]
+    return {"model": "gpt-5", "tools": tools(), "messages": messages, **fields}
+
+
+def claude(turns: int, **fields: Any) -> dict[str, Any]:
+    """The mark is on the last message, as agents have it."""
+    *before, end = said(turns)
+    marked = {"role": "user", "content": [{"type": "text", "text": end["content"], **MARK}]}
+    system = [{"type": "text", "text": WORDS}]
+    body = {"model": "claude-sonnet-4-5", "max_tokens": 9, "tools": tools(), "system": system}
+    return {**body, "messages": [*before, marked], **fields}
+
+
+def gemini(turns: int, **fields: Any) -> dict[str, Any]:
+    contents = [{"role": each["role"], "parts": [{"text": each["content"]}]} for each in said(turns)]
+    return {"systemInstruction": {"parts": [{"text": WORDS}]}, "contents": contents, **fields}
+
+
+AGENTS = {"openai-responses": responses, "openai-chat": chat, "anthropic": claude, "gemini": gemini}
+DATED = {
+    "openai-responses": ({"instructions": f"Monday. {WORDS}"}, "instructions"),
+    "openai-chat": ({"messages": [{"role": "system", "content": f"Monday. {WORDS}"}, *said(2)]}, "messages[0].content"),
+    "anthropic": ({"system": [{"type": "text", "text": f"Monday. {WORDS}"}]}, "system[0].text"),
+    "gemini": ({"systemInstruction": {"parts": [{"text": f"Monday. {WORDS}"}]}}, "systemInstruction.parts[0].text"),
+}
+OTHER_ORDER = [tools()[n] for n in (0, 2, 1, 3)]
+
+
+@pytest.mark.parametrize("api", AGENTS)
+def test_a_request_that_goes_on_is_a_hit(tmp_path: Path, api: str) -> None:
+    agent = AGENTS[api]
+    fields: dict[str, Any] = {} if api == "gemini" else {"temperature": 0.5, "metadata": {"id": "2"}}
+    assert last(tmp_path, api, Sent(agent(1)), Sent(agent(2, **fields), 3600, 2944, 10)) == ("hit", None)
+
+
+@pytest.mark.parametrize("api", AGENTS)
+def test_a_date_in_the_system_prompt_is_found(tmp_path: Path, api: str) -> None:
+    fields, path = DATED[api]
+    first, second = Sent(AGENTS[api](1)), Sent(AGENTS[api](2, **fields), 3600, 0, 10)
+    turn = turns(tmp_path, api, first, second)[-1]
+    assert turn.difference is not None
+    assert (turn.row.cache_class, turn.is_avoidable, turn.difference.path) == ("prefix_changed", True, path)
+    assert turn.difference.after.startswith("Monday. The rules")
+    assert (turn.difference.before, turn.difference.offset) == (WORDS[:40], 0)
+
+
+@pytest.mark.parametrize(("api", "path"), [("openai-responses", "tools[1].name"), ("anthropic", "tools[1].name")])
+def test_tools_in_another_order_are_found(tmp_path: Path, api: str, path: str) -> None:
+    sent = Sent(AGENTS[api](1)), Sent(AGENTS[api](2, tools=OTHER_ORDER), 3600, 0, 10)
+    assert last(tmp_path, api, *sent) == ("prefix_changed", path)
+
+
+def test_an_old_message_that_changed_is_found_with_what_stands_around_it(tmp_path: Path) -> None:
+    body = responses(3)
+    body["input"][1] = {"role": "assistant", "content": "0! " * 150 + "[cut]" + "0! " * 40}
+    turn = turns(tmp_path, "openai-responses", Sent(responses(2), 3400), Sent(body, 3900, 1920, 10))[-1]
+    assert turn.difference is not None
+    found = turn.difference
+    assert (turn.row.cache_class, turn.row.path, found.path) == ("prefix_changed", "input[1]", "input[1].content")
+    assert (found.before[:40], found.after[:40]) == (("0! " * 150)[-40:],) * 2
+    assert found.after[found.offset :].startswith("[cut]0! ")
+    assert 200 < (turn.row.missed_tokens or 0) < 1500
+
+
+@pytest.mark.parametrize("api", ["openai-responses", "openai-chat"])
+def test_a_window_that_slides_is_a_shortened_history(tmp_path: Path, api: str) -> None:
+    name = "input" if api == "openai-responses" else "messages"
+    body = AGENTS[api](6)
+    head = body[name][:1] if name == "messages" else []
+    body[name] = head + body[name][len(head) + 4 :]
+    found = last(tmp_path, api, Sent(AGENTS[api](5), 6000), Sent(body, 4000, 1920, 10))
+    assert found == ("history_shortened", f"{name}[{len(head)}].content")
+
+
+def test_a_summary_in_the_place_of_the_history_is_a_shortened_one(tmp_path: Path) -> None:
+    thread = {"thread_id": "t"}
+    body = responses(0, input=[{"role": "user", "content": "What happened so far: much. " * 60}])
+    sent = Sent(responses(5), 6000, fields=thread), Sent(body, 2500, 1920, 10, thread)
+    assert last(tmp_path, "openai-responses", *sent) == ("history_shortened", "input[0].content")
+
+
+def test_a_question_that_is_asked_again_in_other_words_changed_nothing(tmp_path: Path) -> None:
+    body = responses(3)
+    body["input"][-1] = {"role": "user", "content": "In other words? " * 80}
+    assert last(tmp_path, "openai-responses", Sent(responses(3), 4000), Sent(body, 4100, 3840, 10))[0] == "hit"
+
+
+def test_a_sub_agent_with_other_tools_changed_nothing(tmp_path: Path) -> None:
+    thread = {"thread_id": "t"}
+    other = responses(0, tools=tools(3, "own"), input=[{"role": "user", "content": "Look into it. " * 50}])
+    sent = Sent(responses(2), fields=thread), Sent(other, 2500, 0, 10, {"thread_id": "u"})
+    assert last(tmp_path, "openai-responses", *sent) == ("first", None)
+
+
+@pytest.mark.parametrize(
+    ("api", "fields", "path"),
+    [
+        ("openai-responses", {"text": {"format": {"type": "json_object"}}}, "text.format"),
+        ("openai-responses", {"prompt_cache_key": "other"}, "prompt_cache_key"),
+        ("openai-chat", {"reasoning_effort": "high"}, "reasoning_effort"),
+        ("anthropic", {"tool_choice": {"type": "any"}}, "tool_choice"),
+        ("anthropic", {"thinking": {"type": "enabled", "budget_tokens": 4000}}, "thinking"),
+    ],
+)
+def test_a_parameter_that_changed_is_named(tmp_path: Path, api: str, fields: dict[str, Any], path: str) -> None:
+    sent = Sent(AGENTS[api](1)), Sent(AGENTS[api](2, **fields), 3600, 0, 10)
+    assert last(tmp_path, api, *sent) == ("other_parameters", path)
+
+
+def test_another_model_has_a_cache_of_its_own(tmp_path: Path) -> None:
+    sent = Sent(responses(1)), Sent(responses(2, model="gpt-5-mini"), 3600, 0, 10)
+    assert last(tmp_path, "openai-responses", *sent) == ("other_model", "model")
+    back = *sent, Sent(responses(3), 4000, 2944, 20)
+    assert last(tmp_path / "back", "openai-responses", *back) == ("hit", None)
+
+
+def test_marks_that_lead_to_nothing_are_named(tmp_path: Path) -> None:
+    system = [{"type": "text", "text": WORDS, **MARK}]
+    moved = claude(2, system=system)
+    moved["messages"][-1]["content"][0].pop("cache_control")
+    sent = Sent(claude(1)), Sent(moved, 3600, 0, 10)
+    assert last(tmp_path, "anthropic", *sent) == ("not_marked", "messages[2].content[0].cache_control")
+
+
+def test_a_conversation_without_marks_is_not_cached(tmp_path: Path) -> None:
+    bodies = [claude(1), claude(2)]
+    for body in bodies:
+        body["messages"][-1]["content"][0].pop("cache_control")
+    assert last(tmp_path, "anthropic", Sent(bodies[0]), Sent(bodies[1], 3600, 0, 10)) == ("not_marked", None)
+
+
+@pytest.mark.parametrize(("ttl", "expected"), [({}, "lapsed"), ({"ttl": "1h"}, "provider_miss")])
+def test_a_mark_says_how_long_a_prefix_is_kept(tmp_path: Path, ttl: dict[str, str], expected: str) -> None:
+    first, second = claude(1), claude(2)
+    for body in (first, second):
+        body["messages"][-1]["content"][0]["cache_control"] |= ttl
+    assert last(tmp_path, "anthropic", Sent(first), Sent(second, 3600, 0, 400))[0] == expected
+
+
+@pytest.mark.parametrize(
+    ("input", "cached", "at_s", "expected"),
+    [
+        (3600, 0, 10, "provider_miss"),
+        (3600, 0, 301, "lapsed"),
+        (3600, None, 10, "not_reported"),
+        (3600, 2816, 10, "hit"),
+    ],
+)
+def test_the_same_beginning_is_judged_by_time_and_count(
+    tmp_path: Path, input: int, cached: int | None, at_s: float, expected: str
+) -> None:
+    sent = Sent(responses(1)), Sent(responses(2), input, cached, at_s)
+    assert last(tmp_path, "openai-responses", *sent) == (expected, None)
+
+
+def test_a_short_prompt_is_below_the_minimum(tmp_path: Path) -> None:
+    assert last(tmp_path, "openai-responses", Sent(responses(1), 900), Sent(responses(2), 1000, 0, 10)) == (
+        "below_minimum",
+        None,
+    )
+
+
+def test_requests_at_once_are_both_the_first(tmp_path: Path) -> None:
+    found = turns(tmp_path, "openai-responses", Sent(responses(1)), Sent(responses(1), at_s=0.05))
+    assert [each.row.cache_class for each in found] == ["first", "first"]
+
+
+def test_a_chain_is_resolved(tmp_path: Path) -> None:
+    def continuing(id: str, **fields: Any) -> dict[str, Any]:
+        return responses(0, previous_response_id=id, **fields)
+
+    found = turns(
+        *(tmp_path, "openai-responses"),
+        Sent(responses(1), 3000),
+        Sent(continuing("resp_1"), 3500, 2944, 10),
+        Sent(continuing("resp_2", instructions=f"Monday. {WORDS}"), 4000, 0, 20),
+        Sent(continuing("resp_9"), 4500, 0, 30),
+        Sent(responses(1) | {"input": [*said(1), *said(3)]}, 5000, 2944, 40),
+    )
+    assert [(each.row.cache_class, each.row.path, each.previous_number) for each in found] == [
+        ("first", None, None),
+        ("hit", None, 1),
+        ("prefix_changed", "instructions", 2),
+        ("not_recorded", None, None),
+        ("hit", None, 2),
+    ]
+    assert [each.row.could_tokens for each in found[:3]] == [None, 3000, found[2].row.could_tokens]
