@@ -107,7 +107,7 @@ MEANINGS: Mapping[str, str] = {
     "input_reasoning": "number of pieces of reasoning in the request, sent back",
     "input_other": "number of other items in the request",
     "new_user_text": "the last text of a person, whole, if the request ends with it",
-    "system_bytes": "size in UTF-8 of the system's texts that stand before all messages",
+    "system_bytes": "size in UTF-8 of the system's texts that stand in the request itself, before all messages",
     "system_digest": "the same for the same texts; `NULL` if there are none",
     "tools_bytes": "size of the tools as JSON without spaces",
     "tools_digest": "the same for the same tools in the same order, whatever cache marks they have; `NULL` if there "
