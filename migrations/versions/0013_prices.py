@@ -220,7 +220,5 @@ def downgrade() -> None:
 
 
 def run(*statements: str) -> None:
-    """Run statements; to psycopg a percent sign begins a placeholder unless it is doubled."""
-    is_server = op.get_bind().dialect.name == "postgresql"
     for statement in statements:
-        op.get_bind().exec_driver_sql(statement.replace("%", "%%") if is_server else statement)
+        op.get_bind().exec_driver_sql(statement)

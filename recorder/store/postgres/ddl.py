@@ -133,7 +133,7 @@ STATEMENTS = (
     RECORDER_TEXT,
     *SEARCH_TABLES,
     *SEARCH_INDEXES,
-    *(view.statement("postgresql").replace("%", "%%") for view in VIEWS),  # else psycopg reads a placeholder
+    *(view.statement("postgresql") for view in VIEWS),
     "REVOKE ALL ON FUNCTION add_partitions(integer) FROM public",
 )
 
