@@ -100,7 +100,11 @@ def list_command(db: str | None, model: str | None, json: bool, jsonl: bool) -> 
 
 @command.command()
 def path() -> None:
-    """Print the path of the file with prices of one's own; it need not exist."""
+    """Print the path of the file with prices of one's own; it need not exist.
+
+    \b
+    recorder prices path
+    """
     from recorder.store.prices.own_file import default_path
 
     write_line(str(default_path()))
