@@ -17,6 +17,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from recorder.errors import RecorderError
+from recorder.projections.views.latency import PERCENTS, nearest_rank
 from recorder.projections.views.view import Either, written
 from recorder.store.reader import LogReader
 from recorder.store.usage import DAY_NS
@@ -44,18 +45,17 @@ class Panel(NamedTuple):
         return textwrap.dedent(self.sql).strip().replace("{day}", written(_DAY, engine))
 
 
-_PERCENTILES = """
+_SELECTED = ",\n      ".join(f"{nearest_rank(percent, 'ns', 'place', 'n')} AS p{percent}_ns" for percent in PERCENTS)
+_PERCENTILES = f"""
     WITH ranked AS (
       SELECT day, ns, row_number() OVER (PARTITION BY day ORDER BY ns) AS place, count(*) OVER (PARTITION BY day) AS n
       FROM (
-        SELECT {day} AS day, COLUMN AS ns
+        SELECT {{day}} AS day, COLUMN AS ns
         FROM latency WHERE started_ns >= :since AND origin = 'live' AND COLUMN IS NOT NULL
       ) AS measured
     )
     SELECT day, max(n) AS exchanges,
-      min(CASE WHEN place * 100 >= n * 50 THEN ns END) AS p50_ns,
-      min(CASE WHEN place * 100 >= n * 90 THEN ns END) AS p90_ns,
-      min(CASE WHEN place * 100 >= n * 99 THEN ns END) AS p99_ns
+      {_SELECTED}
     FROM ranked GROUP BY day ORDER BY day
 """
 _PERCENTILE_LINES = {

@@ -14,8 +14,14 @@ MEASURES = {"ttft": "ttft_ns", "duration": "duration_ns", "silence": "longest_si
 """The columns of the view `latency`, by how those of their percentiles begin."""
 PERCENTS = (50, 90, 99)
 
+
+def nearest_rank(percent: int, value: str, rank: str, count: str) -> str:
+    """Return the aggregate that is a percentile, of rows with a value, its rank and the count of values."""
+    return f"min(CASE WHEN {rank} * 100 >= {count} * {percent} THEN {value} END)"
+
+
 PERCENTILES = {
-    f"{name}_p{percent}_ns": f"min(CASE WHEN {name}_rank * 100 >= {name}_count * {percent} THEN {column} END)"
+    f"{name}_p{percent}_ns": nearest_rank(percent, column, f"{name}_rank", f"{name}_count")
     for name, column in MEASURES.items()
     for percent in PERCENTS
 }
