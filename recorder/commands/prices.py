@@ -16,7 +16,7 @@ from recorder.commands.terminal.output import echo, with_json, write_json, write
 from recorder.commands.terminal.table import Column, write_table
 from recorder.commands.terminal.times import Instant
 from recorder.errors import NotFoundError
-from recorder.model.text import counted
+from recorder.model.text import counted, safe_text
 from recorder.store.location import chosen_url
 from recorder.store.prices.catalog import DAY_S, UNITS, PriceRow, matches
 from recorder.store.reader import LogReader
@@ -32,18 +32,17 @@ def command() -> None:
 
 @command.command()
 @click.option(
-    "--from",
-    "since",
+    "--valid-from",
     type=Instant(),
     help="Let new prices count from then on, not from now on. What was recorded since then is priced anew.",
 )
 @click.option(
     "--file",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    type=click.Path(dir_okay=False, path_type=Path),
     help="The file with prices of one's own. [default: the path that `recorder prices path` prints]",
 )
 @database_option
-def update(db: str | None, since: int | None, file: Path | None) -> None:
+def update(db: str | None, valid_from: int | None, file: Path | None) -> None:
     """Take prices from the package genai-prices and from a `prices.toml`, which wins. Nothing is downloaded.
 
     The first update of an upstream prices all that was recorded. A later one changes nothing before it: where a price
@@ -52,20 +51,20 @@ def update(db: str | None, since: int | None, file: Path | None) -> None:
     \b
     pip install 'sse-recorder[pricing]'
     recorder prices update
-    recorder prices update --file prices.toml --from 2026-01-01
+    recorder prices update --file prices.toml --valid-from 2026-01-01
     """
     from recorder.store.prices.table import own_prices, update
 
     own = own_prices(file)
     with Store(chosen_url(db)) as store:
-        report = update(store, own, max(0, since) if since is not None else time.time_ns())
-    echo(f"Prices of {', '.join(report.sources)} for {', '.join(report.providers) or 'no upstream'}.")
+        report = update(store, own, max(0, valid_from) if valid_from is not None else time.time_ns())
+    echo(f"Prices of {', '.join(report.sources)} for {safe_text(', '.join(report.providers)) or 'no upstream'}.")
     if report.added or report.closed:
         echo(f"{counted(report.added, 'row')} added, {report.closed:,} ended.")
     else:
         echo("Nothing has changed.")
     if report.unpriced:
-        names = ", ".join(report.unpriced)
+        names = safe_text(", ".join(report.unpriced))
         echo(f"No list of prices for {names}: name a provider for it in prices.toml, or prices of your own.")
     if report.left_out:
         echo(

@@ -29,7 +29,7 @@ ELSEWHERE = re.compile(
     r"curl |codex|make |pip |pytest |postgresql://|--gone-after"
 )
 LOOKS = re.compile(
-    r"recorder (?:lint\b|diff (?!latest tests))|-q |my-run|--status"
+    r"recorder (?:lint\b|diff (?!latest tests)|prices list\b)|-q |my-run|--status"
 )  # what may find nothing in this recording, or something
 # What says nothing when all is well.
 SILENT = re.compile(r"^eval|^export|cassette (?:check|fmt)|my-run|>|doctor --json \| jq")
@@ -65,6 +65,7 @@ def recorded(demo_recording: Path, tmp_path_factory: pytest.TempPathFactory) -> 
     (folder / "tests" / "cassettes" / "test_turn.yaml").write_bytes(run(db, "export", "latest", "--format", "vcr").out)
     shutil.copy(folder / "run.sse.jsonl", folder / "tests" / "cassettes" / "weather.sse.jsonl")
     (folder / "recordings.manifest").write_bytes(run(db, "verify", "--manifest").out)
+    (folder / "prices.toml").write_text('[[price]]\nprovider = "openai"\nmodel = "gpt-*"\ninput = 1.1\noutput = 8.8\n')
     (folder / "report.sql").write_text("select * from usage_by_day")
     payloads = b"".join(re.findall(rb"^data: (.*\n)", body, re.MULTILINE))
     (folder / "chunks.jsonl").write_bytes(payloads)
@@ -127,7 +128,7 @@ def test_the_numbers_of_the_demo_are_the_same_wherever_they_are_asked(recorded: 
     counted = json.loads(run(db, "usage", "--by", "model", "--json").out)
     asked = json.loads(run(db, "query", "select * from usage_by_model", "--json").out)
     assert sorted(counted, key=lambda row: str(row["model"])) == sorted(asked, key=lambda row: str(row["model"]))
-    assert all(row["reasoning_output_tokens"] and row["cache_read_input_tokens"] for row in counted)
+    assert all(row["reasoning_output_tokens"] and row["total_tokens"] for row in counted)
 
 
 def texts(db: Path, *at: str) -> list[str]:

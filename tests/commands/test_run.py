@@ -75,7 +75,7 @@ async def test_a_command_is_recorded_and_answered_from_its_recording(db: Path, t
         recorded = ("--session", "hello", "--cassette", cassette, "--upstream", f"openai={demo.base_url}")
         live = await in_thread(db, *recorded, "--", *client(code=3))
     assert live.code == 3
-    assert re.search(r"Recorded session hello \(\S{36}\): 1 exchange, [\d,]+ input tokens .*output tokens", live.err)
+    assert re.search(r"Recorded session hello \(\S{36}\): 1 exchange, [\d,]+ input tokens.* output tokens", live.err)
     (entry,) = entries(db)
     assert (entry.session, entry.end["status"]) == ("hello", "completed")
     assert len(read_cassette(cassette)) == 1

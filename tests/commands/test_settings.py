@@ -69,6 +69,7 @@ VALUES = {
     "token": "a" * 22,
     "only": "usage",
     "older_than": "3d",
+    "valid_from": "3d",
 }
 
 

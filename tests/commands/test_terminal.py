@@ -120,7 +120,8 @@ def test_a_shortened_id_still_means_its_session(recorded: Recorded) -> None:
 
 
 def test_a_wide_terminal_shows_every_column(recorded: Recorded) -> None:
-    columns = [column.name for column in SESSIONS if column.name != "origin"]  # nothing here is imported
+    absent = ("origin", "cost")  # nothing here is imported, and there are no prices
+    columns = [column.name for column in SESSIONS if column.name not in absent]
     assert on_terminal(250, "sessions", "--db", recorded.path)[0].split() == columns
     assert on_terminal(400, "sessions", "--columns", "all", "--db", recorded.path)[0].split() == list(BY_NAME)
     assert on_terminal(250, "events", "latest", "--db", recorded.path)[0].split() == [column.name for column in EVENTS]

@@ -502,7 +502,11 @@ def test_what_is_projected_is_asked_without_the_events(file: sqlite3.Connection,
     assert not [step for step in used if step[1] == "OpenRead" and step[3] == root]
 
 
-@pytest.mark.parametrize("view", [view.name for view in VIEWS if "session_name" in view.columns])
+# The view `costs` finds the prices of each model once, from all usage; the program asks `recorder.store.prices.costs`.
+OF_A_SESSION = [view.name for view in VIEWS if "session_name" in view.columns and view.name != "costs"]
+
+
+@pytest.mark.parametrize("view", OF_A_SESSION)
 @pytest.mark.parametrize("column", ["session_id", "session_name"])
 def test_one_session_is_found_without_a_look_at_the_others(file: sqlite3.Connection, view: str, column: str) -> None:
     steps = plan(file, f"SELECT * FROM {view} WHERE {column} = 'x'")

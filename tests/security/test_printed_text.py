@@ -44,6 +44,8 @@ COMMANDS: Mapping[str, Sequence[Sequence[object]]] = {
     ],
     "lint": [["latest"], ["latest", "--json"], ["FILE"], [NOBODY]],
     "usage": [["--by", by] for by in ("day", "model", "session", "client", "tool")] + [["--since", HOSTILE]],
+    "cache": [["latest"], ["latest", "--json"], ["FILE"], [NOBODY]],
+    "prices": [["update"], ["list", "--model", HOSTILE], ["update", "--file", HOSTILE], ["path"]],
     "import": [["FILE"], ["BROKEN"], ["CASSETTE"], [FILE_NAME], ["FILE", "--session", NAME]],
     "export": [["latest", "--format", format] for format in FORMATS] + [[NOBODY]],
     "cassette": [["check", "CASSETTE"], ["check", "BROKEN"], ["fmt", "BROKEN"], ["check", FILE_NAME]],

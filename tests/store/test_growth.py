@@ -67,6 +67,7 @@ LOG = tuple(table.name for table in schema.LOG)
 
 BOOKKEEPING: Mapping[str, str] = {
     "ingest_offsets": "one row for each journal: it belongs to a recorder, which writes to many sessions",
+    "prices": "some thousand rows, the prices of tokens: they are of models, not of sessions",
     "rebuilds": "one row while a rebuild is under way",
     VERSION_TABLE: "one row: the revision of the schema, as Alembic keeps it",
 }
@@ -509,8 +510,8 @@ SCALE = (ROOT / "docs" / "scale.md").read_text()
 USED_LATER, DROPPING, CITUS, TIMESCALE = blocks(SCALE, "sql")
 HOUR_NS = 3_600_000_000_000
 FILLED = {
-    *("p_anomalies_v1", "p_exchanges_v1", "p_items_v1", "p_parameters_v1", "p_requests_v1", "p_timing_v1"),
-    *("p_usage_v1", "p_user_texts_v1", "p_search_v1", "p_search_user_texts_v1"),
+    *("p_anomalies_v1", "p_exchanges_v1", "p_items_v1", "p_parameters_v1", "p_prompts_v1", "p_requests_v1"),
+    *("p_timing_v1", "p_usage_v1", "p_user_texts_v1", "p_search_v1", "p_search_user_texts_v1"),
 }
 PER_SESSION = {*LOG, *(table.name for table in schema.tables_of.values()), "dead_letters", *INDEX_NAMES}
 

@@ -412,7 +412,7 @@ def test_a_demo_is_recorded_there_and_found_again(
     assert b"gpt-demo" in run(tmp_path / "none", "sessions", "--db", db, "-q", "letter arriv*").out
     assert b"get_weather" in run(tmp_path / "none", "show", "latest", "--db", db).out
     sql = "SELECT model, total_tokens FROM usage_by_model"
-    assert b"gpt-demo,6552" in run(tmp_path / "none", "query", "--csv", sql, "--db", db).out
+    assert b"gpt-demo,1255" in run(tmp_path / "none", "query", "--csv", sql, "--db", db).out
     assert run(tmp_path / "none", "verify", "--db", db).code == 0
     assert b"pg_dump" in run(tmp_path / "none", "db", "backup", "x", "--db", db).err.encode()
 

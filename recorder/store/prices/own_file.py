@@ -72,7 +72,10 @@ def default_path() -> Path:
 
 def read(path: Path) -> OwnPrices:
     """Read a file. Raise `UsageError`, which names the line and the key, if it is not one of prices."""
-    data = path.read_bytes()
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise UsageError(f"Prices cannot be read from {path}: {error.strerror}.") from error
     if len(data) > SIZE_LIMIT:
         raise UsageError(f"{path} is larger than {SIZE_LIMIT:,} bytes: it is not a list of prices.")
     try:
