@@ -53,6 +53,9 @@ from recorder.store.prices.catalog import (
 
 SOURCE = "prices.toml"
 SIZE_LIMIT = 2**20  # bytes: some ten thousand prices, far above any contract
+NAME_LIMIT = 200  # characters of a name or a pattern: it is in a key of the table
+TOKENS_LIMIT = 10**8  # of one exchange: as in the view `costs`
+SECONDS_LIMIT = 9_214_646_400  # 2262-01-01: nanoseconds since 1970 fit a bigint
 
 _OPTIONAL = ("service_tier", "above_input_tokens", "from", "to")
 _CALL_PRICES = 1_000  # a price in the file is for so many searches or requests
@@ -131,8 +134,8 @@ class _File:
             if unit not in card:
                 raise self._error(number, unit, "a price needs `input` and `output`: 0 for what costs nothing")
         above = table.get("above_input_tokens", 0)
-        if type(above) is not int or above < 0:
-            raise self._error(number, "above_input_tokens", "a number of tokens, 0 or more")
+        if type(above) is not int or not 0 <= above <= TOKENS_LIMIT:
+            raise self._error(number, "above_input_tokens", f"a number of tokens, 0 to {TOKENS_LIMIT:,}")
         tier = self._text(number, table, "service_tier") if "service_tier" in table else ""
         begin, end = (self._time_ns(number, key, table.get(key)) for key in ("from", "to"))
         if end is not None and end <= (begin or 0):
@@ -156,8 +159,8 @@ class _File:
 
     def _text(self, number: int, table: Mapping[str, Any], key: str) -> str:
         value = table.get(key)
-        if not isinstance(value, str) or not value or "\0" in value:
-            raise self._error(number, key, "a text in quotes")
+        if not isinstance(value, str) or not 0 < len(value) <= NAME_LIMIT or "\0" in value:
+            raise self._error(number, key, f"a text in quotes, of up to {NAME_LIMIT} characters")
         return value
 
     def _amount(self, number: int, unit: Unit, value: Any) -> Amount:
@@ -177,6 +180,8 @@ class _File:
         if not isinstance(value, datetime):
             raise self._error(number, key, "a date without quotes: 2026-01-31")
         aware = value if value.tzinfo else value.replace(tzinfo=UTC)
+        if aware.timestamp() > SECONDS_LIMIT:
+            raise self._error(number, key, "a date before 2262; leave it out for no end")
         return max(0, int(aware.timestamp())) * NS
 
     def _error(self, number: int, key: str, message: str) -> UsageError:

@@ -56,7 +56,7 @@ def update(store: Store, own: OwnPrices | None, at_ns: int) -> UpdateReport:
     except RecorderError:
         if own is None:
             raise
-    with store.transaction():
+    with store.transaction(alone=True):  # two updates at a time would add the same rows
         there = [PriceRow(*row) for row in store.ask(_ALL, {})]
         aliases = own.providers if own else {}
         found = (
