@@ -50,6 +50,7 @@ CALLS = frozenset[Unit]({"web_search", "request"})  # units that are no tokens
 DAY_S = 86_400
 NS = 10**9
 OWN_RANK = -1_000_000  # of the first price of one's own: all of them come before those of the package
+DATED_RANK = 2 * OWN_RANK  # of the first of those that have dates, and so also count for the past
 FILLER_RANK = 1_000_000  # of the first row that only prices what had no price before
 
 _DATED = re.compile(r"-(20\d\d|20##|####)-(\d\d|##)-(\d\d|##)(?=[-:%]|$)")

@@ -26,7 +26,7 @@ from __future__ import annotations
 import hashlib
 import re
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from itertools import pairwise
@@ -38,6 +38,7 @@ import platformdirs
 from recorder.errors import UsageError
 from recorder.store.prices.catalog import (
     CALLS,
+    DATED_RANK,
     NS,
     OWN_RANK,
     UNITS,
@@ -47,6 +48,7 @@ from recorder.store.prices.catalog import (
     Unit,
     amount,
     literal,
+    may_overlap,
     ranks,
     rows_of,
 )
@@ -92,6 +94,26 @@ class _Entry(NamedTuple):
     period: Period
     number: int
 
+    @property
+    def is_dated(self) -> bool:
+        return self.period.valid_from_ns > 0 or self.period.valid_to_ns is not None
+
+
+def _ranks(entries: Sequence[_Entry]) -> Mapping[str, int]:
+    """Return the ranks of the patterns, in their order.
+
+    Dated ones also count for the past, in which the ranks are those of earlier files: so they come before all others,
+    unless the file has an undated one before them that may match the same model.
+    """
+    patterns = list(dict.fromkeys(each.pattern for each in entries))
+    late = {each.pattern for each in entries if not each.is_dated}
+    found: dict[str, int] = {}
+    for pattern, rank in zip(patterns, ranks(patterns), strict=True):
+        if any(other in late and may_overlap(pattern, other) for other in found):
+            late.add(pattern)
+        found[pattern] = rank + (OWN_RANK if pattern in late else DATED_RANK)
+    return found
+
 
 class _File:
     """One file while it is read."""
@@ -118,11 +140,9 @@ class _File:
         """Yield the rows, with ranks in the order of the patterns in the file."""
         for provider in dict.fromkeys(each.provider for each in entries):
             own = [each for each in entries if each.provider == provider]
-            patterns = list(dict.fromkeys(each.pattern for each in own))
-            rank = dict(zip(patterns, ranks(patterns), strict=True))
+            rank = _ranks(own)
             for each in own:
-                place = (OWN_RANK + rank[each.pattern], each.pattern)
-                yield from rows_of(provider, *place, each.period, SOURCE, self._version)
+                yield from rows_of(provider, rank[each.pattern], each.pattern, each.period, SOURCE, self._version)
 
     def _entry(self, number: int, table: Mapping[str, Any]) -> _Entry:
         for key in table:
@@ -147,7 +167,10 @@ class _File:
         return _Entry(provider, pattern, Period(card, tier, above, valid_from_ns=begin or 0, valid_to_ns=end), number)
 
     def _check(self, entries: list[_Entry]) -> None:
-        """Raise if two entries have prices of the same models for the same time: only one can be right."""
+        """Raise if two entries have prices of the same models for the same time: only one can be right.
+
+        Raise also if there are prices of large requests only: small ones would have none, not those of the package.
+        """
         places = [((e.provider, e.pattern, e.period.service_tier, e.period.above_input_tokens), e) for e in entries]
         places.sort(key=lambda each: (each[0], each[1].period.valid_from_ns))
         for (key, one), (other_key, other) in pairwise(places):
@@ -155,6 +178,13 @@ class _File:
             if key == other_key and (end is None or end > other.period.valid_from_ns):
                 raise self._error(
                     max(one.number, other.number), "model", "another entry has prices for it at that time"
+                )
+
+        sizes = {(*key[:3], 0) for key, each in places if not each.period.above_input_tokens}
+        for key, each in places:
+            if (*key[:3], 0) not in sizes:
+                raise self._error(
+                    each.number, "above_input_tokens", "add an entry without it, which is for smaller requests"
                 )
 
     def _text(self, number: int, table: Mapping[str, Any], key: str) -> str:
