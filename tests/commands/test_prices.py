@@ -69,6 +69,18 @@ def test_without_the_package_its_earlier_prices_stay(tmp_path: Path, file: Path)
     assert before < set(asked(log, ALL))
 
 
+def test_an_update_names_what_needs_a_list_and_no_subscription(tmp_path: Path, file: Path) -> None:
+    log = tmp_path / "log.db"
+    Conversations(log).session("one").exchange(GPT, asking("Hello?"), provider="gateway")
+    [*_, last] = run(log, "prices", "update").err.splitlines()
+    assert last.startswith("No list of prices for gateway: ")
+    file.write_text('[providers]\ngateway = "opnai"\n')
+    refused = run(log, "prices", "update", "--file", file)
+    assert (refused.code, "`gateway`" in refused.err, "'opnai'" in refused.err) == (2, True, True)
+    file.write_text('[providers]\ngateway = "openai"\n')
+    assert run(log, "prices", "update", "--file", file).err.count("\n") == 2
+
+
 def test_an_update_twice_changes_nothing(database: URL, file: Path) -> None:
     recorded(database)
     assert run(database, "prices", "update", "--file", file).code == 0
