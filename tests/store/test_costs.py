@@ -177,3 +177,18 @@ def test_sums_of_costs_are_exact_decimals(database: URL) -> None:
             "partial": 1,
         }
     ]
+
+
+def test_a_price_begins_and_ends_at_its_nanosecond(database: URL) -> None:
+    old, new = price_rows("m-%", input="1", output="1"), price_rows("m-%", input="3", output="3")
+    one = {"input_tokens": 1, "output_tokens": 0}
+    with written(database) as connection:
+        put(connection, *change(old, valid_to_ns=AT_NS), *change(new, valid_from_ns=AT_NS, valid_to_ns=AT_NS + 5))
+        expected = {
+            used(connection, 1, "m-1", one, started_ns=AT_NS - 1): (1_000_000, None),
+            used(connection, 2, "m-1", one, started_ns=AT_NS): (3_000_000, None),
+            used(connection, 3, "m-1", one, started_ns=AT_NS + 4): (3_000_000, None),
+            used(connection, 4, "m-1", one, started_ns=AT_NS + 5): (None, "model"),
+            used(connection, 5, "m-1", {**one, "input_tokens": 0}, started_ns=AT_NS): (0, None),
+        }
+    assert {id: each[:2] for id, each in costs(database).items()} == expected

@@ -86,3 +86,9 @@ def test_a_dated_price_stays_behind_an_undated_one_that_is_before_it(file: Path)
         "gpt-5.1%": OWN_RANK + 1,
         "o3": DATED_RANK,
     }
+
+
+def test_a_date_is_of_utc_and_a_time_of_its_own_zone(file: Path) -> None:
+    file.write_text(PRICE + "from = 2026-01-01\nto = 2026-07-01T02:00:00+02:00\n")
+    [span] = {(row.valid_from_ns, row.valid_to_ns) for row in own_file.read(file).rows}
+    assert span == (1_767_225_600 * 10**9, 1_782_864_000 * 10**9)
