@@ -10,7 +10,8 @@ from __future__ import annotations
 import datetime
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from decimal import Decimal
+from decimal import Context, Decimal
+from functools import reduce
 from itertools import groupby
 from operator import attrgetter
 from typing import Any, Literal
@@ -96,10 +97,10 @@ class CostTally(msgspec.Struct, frozen=True):
     reported_usd: Decimal | None = None  # the sum of what providers and gateways report themselves
 
     def __add__(self, other: CostTally) -> CostTally:
-        costs, reports = (
-            _sum(getattr(each, name) for each in (self, other)) for name in ("cost_picousd", "reported_usd")
-        )
-        return CostTally(costs, self.priced + other.priced, self.partial + other.partial, reports)
+        cost = _sum(each.cost_picousd for each in (self, other))
+        reports = [each.reported_usd for each in (self, other) if each.reported_usd is not None]
+        reported = reduce(_EXACT.add, reports) if reports else None
+        return CostTally(cost, self.priced + other.priced, self.partial + other.partial, reported)
 
     def row(self) -> dict[str, Any]:
         """Return the columns after those of the tokens: amounts in USD are exact decimals, as text."""
@@ -128,6 +129,7 @@ COSTS = ("cost_usd", "reported_cost_usd", "priced", "partial")
 """The columns of `recorder usage --cost`."""
 
 _BILLION = 10**9
+_EXACT = Context(prec=64)  # of reported costs: nine digits before the point, 30 behind it, any number of exchanges
 _NUMBERS = Tally.__struct_fields__[1:]
 _CALLS = ("calls", "answered", "failed")
 _COUNTS = _NUMBERS[_NUMBERS.index("exchanges") : _NUMBERS.index("reasoned")]
@@ -258,7 +260,7 @@ def costs(by: Sequence[By], rows: Iterable[Any]) -> dict[tuple[Any, ...], CostTa
     found: dict[tuple[Any, ...], CostTally] = {}
     for row in rows:
         text, reports, high, low, priced, partial = row[width:]
-        reported = Decimal(text) * reports if text is not None else None
+        reported = _EXACT.multiply(Decimal(text), Decimal(reports)) if text is not None else None
         cost = int(high) * _BILLION + int(low) if priced else None
         key = _named(by, row[:width])
         found[key] = (found.get(key) or CostTally()) + CostTally(cost, priced, partial, reported)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -18,12 +19,14 @@ from recorder.store.prices.catalog import PriceRow
 from recorder.store.prices.genai import package_prices
 from recorder.store.prices.own_file import OwnPrices
 from recorder.store.prices.table import update
+from recorder.store.usage import COSTS as USAGE_COSTS
 from recorder.store.writer import Store
 from tests.behind import asked
 from tests.corpus import CORPUS, needs_corpus
 from tests.folds import captured, folded
 from tests.projected_rows import an_exchange, price_rows, put, row, written
 from tests.projections.test_usage_corpus import APIS, DIFFERENCES, EXTRACTORS, USUAL, reporting
+from tests.serving import run
 
 AT_NS = 1_795_000_000 * 10**9  # a fixed day in November 2026
 COSTS = "SELECT exchange_id, cost_picousd, no_price, price_model, price_tier FROM costs"
@@ -156,3 +159,36 @@ def test_tiers_sizes_and_hours_have_their_own_prices(database: URL) -> None:
             used(connection, 6, "n-1", small, started_ns=AT_NS + 10**9): None,
         }
     assert {id: each[0] for id, each in costs(database).items()} == expected
+
+
+def test_sums_of_costs_are_exact_decimals(database: URL) -> None:
+    reports = ("0.123456789012345678901234567891", "0.123456789012345678901234567891", "999999999", "1")
+    with written(database) as connection:
+        put(connection, *price_rows("m-%", input="0.000001", output="25000"))
+        for number, reported in enumerate(reports, 1):
+            tokens = {"input_tokens": 1, "output_tokens": 10**8, "reported_cost_usd": reported}
+            used(connection, number, "m-1", {**tokens, "partial": number == 1})
+    found = json.loads(run(database, "usage", "--cost", "--json").out)
+    assert [{name: each[name] for name in USAGE_COSTS} for each in found] == [
+        {
+            "cost_usd": "10000000.000000000004",
+            "reported_cost_usd": "1000000000.246913578024691357802469135782",
+            "priced": 4,
+            "partial": 1,
+        }
+    ]
+
+
+def test_a_price_begins_and_ends_at_its_nanosecond(database: URL) -> None:
+    old, new = price_rows("m-%", input="1", output="1"), price_rows("m-%", input="3", output="3")
+    one = {"input_tokens": 1, "output_tokens": 0}
+    with written(database) as connection:
+        put(connection, *change(old, valid_to_ns=AT_NS), *change(new, valid_from_ns=AT_NS, valid_to_ns=AT_NS + 5))
+        expected = {
+            used(connection, 1, "m-1", one, started_ns=AT_NS - 1): (1_000_000, None),
+            used(connection, 2, "m-1", one, started_ns=AT_NS): (3_000_000, None),
+            used(connection, 3, "m-1", one, started_ns=AT_NS + 4): (3_000_000, None),
+            used(connection, 4, "m-1", one, started_ns=AT_NS + 5): (None, "model"),
+            used(connection, 5, "m-1", {**one, "input_tokens": 0}, started_ns=AT_NS): (0, None),
+        }
+    assert {id: each[:2] for id, each in costs(database).items()} == expected

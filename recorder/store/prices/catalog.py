@@ -45,10 +45,12 @@ UNITS: tuple[Unit, ...] = get_args(Unit)
 PICO = Decimal(10**6)  # picodollars for one unit, of a dollar for a million
 # USD a million. With at most 10**8 tokens and 10**6 searches in an exchange (`costs`), its sum fits a bigint.
 TOKEN_LIMIT, CALL_LIMIT = Decimal(25_000), Decimal(1_000_000)
+DECIMALS_LIMIT = 60  # of a price: six decimals count, the rest is noise of floats
 CALLS = frozenset[Unit]({"web_search", "request"})  # units that are no tokens
 DAY_S = 86_400
 NS = 10**9
 OWN_RANK = -1_000_000  # of the first price of one's own: all of them come before those of the package
+DATED_RANK = 2 * OWN_RANK  # of the first of those that have dates, and so also count for the past
 FILLER_RANK = 1_000_000  # of the first row that only prices what had no price before
 
 _DATED = re.compile(r"-(20\d\d|20##|####)-(\d\d|##)-(\d\d|##)(?=[-:%]|$)")
@@ -110,14 +112,16 @@ class Period(msgspec.Struct, frozen=True):
 
 
 def amount(unit: Unit, usd_per_million: Decimal) -> Amount:
-    """Return the price of a unit. Raise `ValueError` if it is negative, not finite, or above the limit.
+    """Return the price of a unit. Raise `ValueError` if it is negative, not finite, above the limit, or too long.
 
     A price with more than six decimals is rounded to whole picodollars: such decimals are noise of floats.
     """
     limit = CALL_LIMIT if unit in CALLS else TOKEN_LIMIT
     if not usd_per_million.is_finite() or not 0 <= usd_per_million <= limit:
         raise ValueError(f"a price is 0 to {limit:,} USD for a million")
-    text = f"{usd_per_million:f}"
+    if usd_per_million.adjusted() < -DECIMALS_LIMIT or len(usd_per_million.as_tuple().digits) > DECIMALS_LIMIT:
+        raise ValueError(f"a price has up to {DECIMALS_LIMIT} decimals")
+    text = f"{abs(usd_per_million):f}"
     text = text.rstrip("0").rstrip(".") if "." in text else text
     return Amount(text or "0", int((usd_per_million * PICO).to_integral_value(ROUND_HALF_EVEN)))
 

@@ -26,7 +26,7 @@ from __future__ import annotations
 import hashlib
 import re
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from itertools import pairwise
@@ -38,6 +38,7 @@ import platformdirs
 from recorder.errors import UsageError
 from recorder.store.prices.catalog import (
     CALLS,
+    DATED_RANK,
     NS,
     OWN_RANK,
     UNITS,
@@ -47,12 +48,16 @@ from recorder.store.prices.catalog import (
     Unit,
     amount,
     literal,
+    may_overlap,
     ranks,
     rows_of,
 )
 
 SOURCE = "prices.toml"
 SIZE_LIMIT = 2**20  # bytes: some ten thousand prices, far above any contract
+NAME_LIMIT = 200  # characters of a name or a pattern: it is in a key of the table
+TOKENS_LIMIT = 10**8  # of one exchange: as in the view `costs`
+SECONDS_LIMIT = 9_214_646_400  # 2262-01-01: nanoseconds since 1970 fit a bigint
 
 _OPTIONAL = ("service_tier", "above_input_tokens", "from", "to")
 _CALL_PRICES = 1_000  # a price in the file is for so many searches or requests
@@ -92,6 +97,26 @@ class _Entry(NamedTuple):
     period: Period
     number: int
 
+    @property
+    def is_dated(self) -> bool:
+        return self.period.valid_from_ns > 0 or self.period.valid_to_ns is not None
+
+
+def _ranks(entries: Sequence[_Entry]) -> Mapping[str, int]:
+    """Return the ranks of the patterns, in their order.
+
+    Dated ones also count for the past, in which the ranks are those of earlier files: so they come before all others,
+    unless the file has an undated one before them that may match the same model.
+    """
+    patterns = list(dict.fromkeys(each.pattern for each in entries))
+    late = {each.pattern for each in entries if not each.is_dated}
+    found: dict[str, int] = {}
+    for pattern, rank in zip(patterns, ranks(patterns), strict=True):
+        if any(other in late and may_overlap(pattern, other) for other in found):
+            late.add(pattern)
+        found[pattern] = rank + (OWN_RANK if pattern in late else DATED_RANK)
+    return found
+
 
 class _File:
     """One file while it is read."""
@@ -118,11 +143,9 @@ class _File:
         """Yield the rows, with ranks in the order of the patterns in the file."""
         for provider in dict.fromkeys(each.provider for each in entries):
             own = [each for each in entries if each.provider == provider]
-            patterns = list(dict.fromkeys(each.pattern for each in own))
-            rank = dict(zip(patterns, ranks(patterns), strict=True))
+            rank = _ranks(own)
             for each in own:
-                place = (OWN_RANK + rank[each.pattern], each.pattern)
-                yield from rows_of(provider, *place, each.period, SOURCE, self._version)
+                yield from rows_of(provider, rank[each.pattern], each.pattern, each.period, SOURCE, self._version)
 
     def _entry(self, number: int, table: Mapping[str, Any]) -> _Entry:
         for key in table:
@@ -134,8 +157,8 @@ class _File:
             if unit not in card:
                 raise self._error(number, unit, "a price needs `input` and `output`: 0 for what costs nothing")
         above = table.get("above_input_tokens", 0)
-        if type(above) is not int or above < 0:
-            raise self._error(number, "above_input_tokens", "a number of tokens, 0 or more")
+        if type(above) is not int or not 0 <= above <= TOKENS_LIMIT:
+            raise self._error(number, "above_input_tokens", f"a number of tokens, 0 to {TOKENS_LIMIT:,}")
         tier = self._text(number, table, "service_tier") if "service_tier" in table else ""
         begin, end = (self._time_ns(number, key, table.get(key)) for key in ("from", "to"))
         if end is not None and end <= (begin or 0):
@@ -147,7 +170,10 @@ class _File:
         return _Entry(provider, pattern, Period(card, tier, above, valid_from_ns=begin or 0, valid_to_ns=end), number)
 
     def _check(self, entries: list[_Entry]) -> None:
-        """Raise if two entries have prices of the same models for the same time: only one can be right."""
+        """Raise if two entries have prices of the same models for the same time: only one can be right.
+
+        Raise also if there are prices of large requests only: small ones would have none, not those of the package.
+        """
         places = [((e.provider, e.pattern, e.period.service_tier, e.period.above_input_tokens), e) for e in entries]
         places.sort(key=lambda each: (each[0], each[1].period.valid_from_ns))
         for (key, one), (other_key, other) in pairwise(places):
@@ -157,10 +183,17 @@ class _File:
                     max(one.number, other.number), "model", "another entry has prices for it at that time"
                 )
 
+        sizes = {(*key[:3], 0) for key, each in places if not each.period.above_input_tokens}
+        for key, each in places:
+            if (*key[:3], 0) not in sizes:
+                raise self._error(
+                    each.number, "above_input_tokens", "add an entry without it, which is for smaller requests"
+                )
+
     def _text(self, number: int, table: Mapping[str, Any], key: str) -> str:
         value = table.get(key)
-        if not isinstance(value, str) or not value or "\0" in value:
-            raise self._error(number, key, "a text in quotes")
+        if not isinstance(value, str) or not 0 < len(value) <= NAME_LIMIT or "\0" in value:
+            raise self._error(number, key, f"a text in quotes, of up to {NAME_LIMIT} characters")
         return value
 
     def _amount(self, number: int, unit: Unit, value: Any) -> Amount:
@@ -180,6 +213,8 @@ class _File:
         if not isinstance(value, datetime):
             raise self._error(number, key, "a date without quotes: 2026-01-31")
         aware = value if value.tzinfo else value.replace(tzinfo=UTC)
+        if aware.timestamp() > SECONDS_LIMIT:
+            raise self._error(number, key, "a date before 2262; leave it out for no end")
         return max(0, int(aware.timestamp())) * NS
 
     def _error(self, number: int, key: str, message: str) -> UsageError:

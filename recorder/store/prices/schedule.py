@@ -37,7 +37,7 @@ def changes(there: Sequence[PriceRow], new: Sequence[PriceRow], sources: Sequenc
     olds, news = (_grouped(rows, lambda row: row.provider) for rows in (there, new))
     for provider in {**olds, **news}:
         old, fresh = olds.get(provider, []), news.get(provider, [])
-        base = FILLER_RANK * (1 + max((row.rank // FILLER_RANK for row in old), default=0))
+        base = FILLER_RANK * (1 + max((max(0, row.rank) // FILLER_RANK for row in old), default=0))
         for number, source in enumerate(sources):
             now, then = ([row for row in rows if row.source == source] for rows in (old, fresh))
             wanted += _timelines(now, then, at_ns, base + number * FILLER_RANK) if old else then

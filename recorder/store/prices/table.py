@@ -16,7 +16,7 @@ from pathlib import Path
 import msgspec
 from sqlalchemy import bindparam, delete, insert, select
 
-from recorder.errors import RecorderError
+from recorder.errors import RecorderError, UsageError
 from recorder.store.prices import genai, own_file
 from recorder.store.prices.catalog import KEY, PriceRow
 from recorder.store.prices.own_file import OwnPrices
@@ -32,6 +32,7 @@ _ROWS = select(prices).order_by(*prices.primary_key.columns)
 _ALL = Statement(_ROWS)
 _ADD = Statement(insert(prices))
 _DELETE = Statement(delete(prices).where(*(prices.c[name] == bindparam(f"key_{name}") for name in KEY)))
+_SUBSCRIPTIONS = {name for provider in PROVIDERS for name in provider.subscriptions}
 
 
 class UpdateReport(msgspec.Struct, frozen=True):
@@ -39,7 +40,7 @@ class UpdateReport(msgspec.Struct, frozen=True):
 
     sources: list[str]  # with their versions
     providers: list[str]  # that have prices now
-    unpriced: list[str]  # upstreams without a price list
+    unpriced: list[str]  # upstreams without a price list, but for subscriptions, which need none
     left_out: list[str]  # models of the package whose pattern no row can express
     added: int
     closed: int  # rows that have another end, or are gone; a new price closes one and adds one
@@ -48,7 +49,8 @@ class UpdateReport(msgspec.Struct, frozen=True):
 def update(store: Store, own: OwnPrices | None, at_ns: int) -> UpdateReport:
     """Bring the table to the prices of the package and of one's own file, from a time on.
 
-    Without the package, own prices are updated alone. Raise `RecorderError` if there are neither.
+    Without the package, own prices are updated alone. Raise `RecorderError` if there are neither, and `UsageError` if
+    one's own file names a provider for an upstream that the package does not have.
     """
     sources = [own_file.SOURCE]
     try:
@@ -56,12 +58,16 @@ def update(store: Store, own: OwnPrices | None, at_ns: int) -> UpdateReport:
     except RecorderError:
         if own is None:
             raise
-    with store.transaction():
+    with store.transaction(alone=True):  # two updates at a time would add the same rows
         there = [PriceRow(*row) for row in store.ask(_ALL, {})]
         aliases = own.providers if own else {}
         found = (
             genai.package_prices(_upstreams(store), aliases) if len(sources) > 1 else genai.PackagePrices([], [], [])
         )
+        if unknown := [name for name in found.unpriced if name in aliases]:
+            raise UsageError(
+                f"In prices.toml, `{unknown[0]}` of [providers]: genai-prices has no provider {aliases[unknown[0]]!r}."
+            )
         new = [*(own.rows if own else []), *found.rows]
         changed = changes(there, new, [each.partition(" ")[0] for each in sources], at_ns)
         if changed.deleted:
@@ -69,7 +75,7 @@ def update(store: Store, own: OwnPrices | None, at_ns: int) -> UpdateReport:
         if changed.added:
             store.run(_ADD, [msgspec.structs.asdict(row) for row in changed.added])
     priced = {row.provider for row in new}
-    unpriced = sorted(set(found.unpriced) - priced)
+    unpriced = sorted(set(found.unpriced) - priced - _SUBSCRIPTIONS)
     shown = sources if own else sources[1:]
     return UpdateReport(shown, sorted(priced), unpriced, found.left_out, len(changed.added), len(changed.deleted))
 
