@@ -107,7 +107,7 @@ def test_a_writer_of_a_server_updates_prices_and_a_reader_reads_them(postgres_da
     writer = postgres_database.set(username="pricing")
     assert run(writer, "prices", "update", "--file", file).code == 0
     file.write_text(OWN.replace("1.25", "2"))
-    ran = run(writer, "prices", "update", "--file", file, "--from", "2020-01-01")
+    ran = run(writer, "prices", "update", "--file", file, "--valid-from", "2020-01-01")
     assert (ran.code, ran.err.splitlines()[1]) == (0, "4 rows added, 2 ended.")
     with connected(postgres_database) as reader:
         execute(reader, "SET ROLE recorder_reader")
