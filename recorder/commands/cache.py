@@ -44,6 +44,7 @@ _TABLE = (
     Column("could", right=True),
     Column("cached", right=True),
     Column("missed", right=True),
+    Column("cost_usd", right=True, goes=4),
     Column("since_use", right=True, goes=3),
     Column("than", right=True, goes=1),
     Column("path", least=24),
@@ -104,11 +105,20 @@ async def _of_log(log: LogReader, session: Session, exchanges: Sequence[Numbered
         api = next(row.api for row in rows if row.exchange_id == exchange_id)
         return prompt_in(api, targets[exchange_id], body)
 
-    return await turns_of(rows, {exchange.exchange_id: number for number, exchange in exchanges}, load)
+    turns = await turns_of(rows, {exchange.exchange_id: number for number, exchange in exchanges}, load)
+    costs = await log.exchange_costs(session.session_id)
+    return [
+        turn._replace(cost_usd=cost.missed_usd(turn.row.missed_tokens))
+        if (cost := costs.get(turn.row.exchange_id)) is not None
+        else turn
+        for turn in turns
+    ]
 
 
 def _write(turns: Sequence[CacheTurn]) -> None:
-    write_table(_TABLE, map(_row, turns))
+    has_costs = any(turn.cost_usd is not None for turn in turns)
+    shown = [n for n, column in enumerate(_TABLE) if has_costs or column.name != "cost_usd"]
+    write_table([_TABLE[n] for n in shown], ([row[n] for n in shown] for row in map(_row, turns)))
     for turn in turns:
         if turn.difference is not None:
             head, *lines = difference_lines(turn)
@@ -122,5 +132,5 @@ def _row(turn: CacheTurn) -> Sequence[object]:
     sign = "~" if row.is_estimate and row.could_tokens is not None else ""
     could = None if row.could_tokens is None else f"{sign}{row.could_tokens}"
     path = row.path if turn.difference is None else turn.difference.path
-    counts = (row.input_tokens, could, row.cached_tokens, row.missed_tokens)
+    counts = (row.input_tokens, could, row.cached_tokens, row.missed_tokens, turn.cost_usd)
     return turn.number, row.cache_class, *counts, seconds(row.since_use_ns), turn.previous_number, path

@@ -131,7 +131,10 @@ def _is_related(row: PromptRow, earlier: PromptRow) -> bool:
     if row.thread_id is not None and row.purpose in _PERSONS:
         return True
     one, other = (each.digests[each.system_segments * DIGEST_BYTES :] for each in (row, earlier))
-    return 2 * _repeated(one, other) >= min(_size(one), _size(other)) > 0
+    least = min(_size(one), _size(other))
+    if least and 2 * _size(one[: _common(one, other) * DIGEST_BYTES]) >= least:
+        return True  # as in most pairs of a session: to count the segments takes ten times as long
+    return 2 * _repeated(one, other) >= least > 0
 
 
 def _segments(digests: bytes) -> list[bytes]:
@@ -313,16 +316,18 @@ def _class(row: PromptRow, verdict: _Verdict, expected: int, since_ns: int, *, i
 def _allowed(row: PromptRow, verdict: _Verdict, expected: int, *, is_exact: bool) -> int:
     """Return the number of expected tokens that may be missing. Behind a change that is known nothing can come."""
     step = row.policy.step_tokens
-    return step if verdict.broken else max(2 * step, expected // (EXACT_SHARE if is_exact else ESTIMATED_SHARE))
+    if verdict.broken:
+        return step
+    interval = row.policy.interval(row.model) if row.cached_tokens else 2 * step  # if nothing came, no prefix was found
+    return max(interval, expected // (EXACT_SHARE if is_exact else ESTIMATED_SHARE))
 
 
 def _lapses_ns(earlier: PromptRow) -> tuple[int, int]:
     """Return the times without use after which the prompt may be gone from the cache, and after which it is."""
     policy = earlier.policy
     marked_s = max((mark_s for _, mark_s in earlier.marks()), default=0)
-    least_s, most_s = (marked_s, marked_s) if marked_s else policy.lapses_s
-    if earlier.retention is not None:
-        least_s, most_s = policy.retentions.get(earlier.retention, (least_s, most_s))
+    is_marked = policy.needs_marks and marked_s
+    least_s, most_s = (marked_s, marked_s) if is_marked else policy.lapses(earlier.model, earlier.retention)
     return least_s * _S, most_s * _S
 
 

@@ -202,7 +202,9 @@ def _row(exchange: Exchange, format: PromptFormat, prompt: Prompt, *, continues:
     segments = prompt.segments[:SEGMENTS_LIMIT]
     if len(segments) < len(prompt.segments):
         segments[-1] = _rest(prompt.segments[SEGMENTS_LIMIT - 1 :])
-    head = sum(1 for each in segments if format.parts[each.part].kind != "conversation")
+    messages = [number for number, part in enumerate(format.parts) if part.kind == "conversation"]
+    head = sum([each[0] not in messages for each in segments])
+    digest, pack_digest, pack_place = sha256, _DIGEST.pack, _PLACE.pack  # in loops over thousands of segments
     return PromptRow(
         session_id=exchange.session_id,
         exchange_id=exchange.exchange_id,
@@ -221,7 +223,7 @@ def _row(exchange: Exchange, format: PromptFormat, prompt: Prompt, *, continues:
         suspects=msgspec.json.encode({path: _digest(value).hex() for path, value in prompt.suspects.items()}).decode(),
         head_segments=head,
         system_segments=head if continues else system_segments(format, segments),
-        prompt_bytes=sum(each.size_bytes for each in segments),
+        prompt_bytes=sum([each[5] for each in segments]),
         cache_class=None,
         previous_exchange_id=None,
         common_bytes=None,
@@ -230,8 +232,10 @@ def _row(exchange: Exchange, format: PromptFormat, prompt: Prompt, *, continues:
         is_estimate=False,
         since_use_ns=None,
         path=None,
-        digests=b"".join([_DIGEST.pack(_digest(each.role + each.content), each.size_bytes) for each in segments]),
-        places=b"".join([_PLACE.pack(each.part, each.element, each.block, each.mark_s) for each in segments]),
+        digests=b"".join(
+            [pack_digest(digest(role + content).digest()[:8], size) for _, _, _, role, content, size, _, _ in segments]
+        ),
+        places=b"".join([pack_place(part, at, block, mark_s) for part, at, block, _, _, _, mark_s, _ in segments]),
     )
 
 

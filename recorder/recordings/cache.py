@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from decimal import Decimal
 from typing import Any, NamedTuple
 
 from recorder.model.text import counted, safe_text
@@ -46,6 +47,7 @@ class CacheTurn(NamedTuple):
     row: PromptRow
     previous_number: int | None = None
     difference: CacheDifference | None = None
+    cost_usd: str | None = None  # of the missed tokens, more than if they had come from the cache; decimal text
 
     @property
     def is_avoidable(self) -> bool:
@@ -64,6 +66,7 @@ class CacheTurn(NamedTuple):
             "could_tokens": row.could_tokens,
             "cached_tokens": row.cached_tokens,
             "missed_tokens": row.missed_tokens,
+            "cost_usd": self.cost_usd,
             "is_estimate": row.is_estimate,
             "since_use_ns": row.since_use_ns,
             "previous_exchange_id": row.previous_exchange_id,
@@ -158,8 +161,11 @@ def cache_summary(turns: Sequence[CacheTurn]) -> str:
     missed = sum(turn.row.missed_tokens or 0 for turn in turns)
     avoidable = sum(turn.row.missed_tokens or 0 for turn in turns if turn.is_avoidable)
     classes = ", ".join(f"{count} {name}" for name, count in counts.most_common())
+    costs = [Decimal(turn.cost_usd) for turn in turns if turn.cost_usd is not None]
+    cost = f", which cost {sum(costs):f} USD" if any(costs) else ""
     return (
-        f"{counted(len(turns), 'turn')}: {classes}; {counted(missed, 'token')} missed, {avoidable:,} of them avoidable"
+        f"{counted(len(turns), 'turn')}: {classes}; {counted(missed, 'token')} missed{cost}, "
+        f"{avoidable:,} of them avoidable"
     )
 
 

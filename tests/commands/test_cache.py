@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from recorder.errors import UsageError
 from recorder.testing import assert_cached
 from tests.behind import asked
 from tests.conversations import Conversations, message, response
+from tests.priced import put_prices
 from tests.serving import run
 
 RULES = "You are an agent. " * 400
@@ -44,6 +46,21 @@ def test_a_miss_is_shown_with_the_first_character_that_differs(database: URL) ->
     assert "⏎Today is Monday." in lines[7]
     assert b"\x1b" not in ran.out
     assert "3 turns: 1 first, 1 hit, 1 prefix_changed; " in ran.err
+
+
+def test_missed_tokens_have_a_cost(database: URL) -> None:
+    agent(database)
+    plain = run(database, "cache", "run")
+    assert b"cost_usd" not in plain.out
+    assert {each["cost_usd"] for each in json.loads(run(database, "cache", "run", "--json").out)["turns"]} == {None}
+    put_prices(database, input="1.25", cache_read="0.125", output="10")
+    turns = json.loads(run(database, "cache", "run", "--json").out)["turns"]
+    missed = turns[2]["missed_tokens"]
+    assert missed > 1000
+    assert [each["cost_usd"] for each in turns] == [None, "0", f"{missed * Decimal('1.125') / 10**6:f}"]
+    ran = run(database, "cache", "run")
+    assert b"cost_usd" in ran.out
+    assert f" missed, which cost {turns[2]['cost_usd']} USD, " in ran.err
 
 
 def test_json_has_every_turn_with_all_keys(database: URL) -> None:

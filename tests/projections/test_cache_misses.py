@@ -14,6 +14,7 @@ import pytest
 from recorder.recordings.cache import CacheTurn, cache_of_recordings
 from recorder.recordings.loader import load_session
 from recorder.store.reader import LogReader
+from recorder.wire.dialects import by_name
 from tests.behind import asked
 from tests.conversations import Conversation, Conversations
 
@@ -290,3 +291,65 @@ def test_a_chain_is_resolved(tmp_path: Path) -> None:
         ("hit", None, 2),
     ]
     assert [each.row.could_tokens for each in found[:3]] == [None, 3000, found[2].row.could_tokens]
+
+
+# -- what providers document
+
+
+@pytest.mark.parametrize("api", ["openai-responses", "openai-chat"])
+def test_a_tool_choice_of_openai_changes_no_prefix(tmp_path: Path, api: str) -> None:
+    sent = Sent(AGENTS[api](1)), Sent(AGENTS[api](2, tool_choice="none"), 3600, 0, 10)
+    assert last(tmp_path, api, *sent) == ("provider_miss", None)
+
+
+def test_a_breakpoint_of_openai_is_no_content(tmp_path: Path) -> None:
+    def body(turns: int) -> dict[str, Any]:
+        items = [{**each, "content": [{"type": "input_text", "text": each["content"]}]} for each in said(turns)]
+        items[-1]["content"][0]["prompt_cache_breakpoint"] = {"mode": "explicit"}
+        return responses(turns, model="gpt-5.6", input=items)
+
+    assert last(tmp_path, "openai-responses", Sent(body(1)), Sent(body(2), 3600, 0, 10)) == ("provider_miss", None)
+
+
+@pytest.mark.parametrize(("model", "expected"), [("gpt-5.5", "hit"), ("gpt-5.4", "provider_miss")])
+def test_prefixes_of_a_model_may_end_far_apart(tmp_path: Path, model: str, expected: str) -> None:
+    sent = Sent(responses(1, model=model), 6000), Sent(responses(2, model=model), 6600, 4096, 10)
+    assert last(tmp_path, "openai-responses", *sent) == (expected, None)
+
+
+@pytest.mark.parametrize(
+    ("fields", "after_s", "expected"),
+    [
+        ({"model": "gpt-5"}, 1200, "lapsed"),
+        ({"model": "gpt-5.6"}, 1200, "provider_miss"),
+        ({"model": "gpt-35-turbo"}, 1200, "lapsed"),
+        ({"model": "gpt-5", "prompt_cache_retention": "24h"}, 1200, "provider_miss"),
+        ({"model": "gpt-5", "prompt_cache_retention": "24h"}, 7200, "lapsed"),
+    ],
+)
+def test_a_life_time_is_that_of_the_model(
+    tmp_path: Path, fields: dict[str, Any], after_s: float, expected: str
+) -> None:
+    sent = Sent(responses(1, **fields)), Sent(responses(2, **fields), 3600, 0, after_s)
+    assert last(tmp_path, "openai-responses", *sent) == (expected, None)
+
+
+@pytest.mark.parametrize(
+    ("model", "tokens"),
+    [
+        ("claude-opus-5", 512),
+        ("claude-fable-5", 512),
+        ("us.anthropic.claude-haiku-5-5-v1:0", 512),
+        ("claude-sonnet-5", 1024),
+        ("claude-opus-4-8", 1024),
+        ("claude-sonnet-4-6", 1024),
+        ("claude-opus-4-7", 2048),
+        ("claude-3-5-haiku-20241022", 2048),
+        ("claude-opus-4-6", 4096),
+        ("anthropic/claude-haiku-4.5", 4096),
+    ],
+)
+def test_a_minimum_is_that_of_the_model(model: str, tokens: int) -> None:
+    policy = by_name("anthropic").cache
+    assert policy is not None
+    assert policy.minimum(model) == tokens

@@ -42,6 +42,11 @@ class ExchangeCost(msgspec.Struct, frozen=True):
     no_price: str | None
     price_source: str | None
     price_model: str | None
+    uncached_picousd: int | None = None  # what a token of the input costs more than one from the cache
+
+    def missed_usd(self, tokens: int | None) -> str | None:
+        """Return what some tokens cost more than if they had come from the cache, as decimal text."""
+        return None if tokens is None or self.uncached_picousd is None else usd(tokens * self.uncached_picousd, PICO)
 
     @property
     def usd(self) -> str | None:
@@ -87,7 +92,7 @@ def _named(statement: str) -> TextClause:
 def exchange_costs(engine: str) -> TextClause:
     """Return the statement for the costs of the exchanges of the sessions in `session_ids`."""
     columns = ", ".join(f"{COSTS.columns[name]} AS {name}" for name in _OF_EXCHANGE)
-    return _named(f"SELECT {columns} {_source(engine)}")
+    return _named(f"SELECT {columns}, c.p_input - c.e_cache_read AS uncached_picousd {_source(engine)}")
 
 
 @cache
@@ -113,7 +118,9 @@ def by_exchange(rows: Sequence[Any]) -> dict[str, ExchangeCost]:
 
 def _exchange_cost(row: Mapping[Any, Any]) -> ExchangeCost:
     known = {name.removesuffix("_picousd"): row[name] for name in _KINDS} if row["cost_picousd"] is not None else {}
-    return ExchangeCost(known, bool(row["partial"]), row["no_price"], row["price_source"], row["price_model"])
+    source = (row["price_source"], row["price_model"])
+    uncached_picousd = row["uncached_picousd"] if known else None
+    return ExchangeCost(known, bool(row["partial"]), row["no_price"], *source, uncached_picousd)
 
 
 def by_session(rows: Iterable[Any]) -> dict[str, CostSum]:

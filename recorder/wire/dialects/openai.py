@@ -55,21 +55,30 @@ PROVIDER = Provider(
 
 # The prompt cache of OpenAI, which both of its wire formats have.
 #
-# Source: OpenAI's guide "Prompt caching", read on 2026-11-23: prompts of 1,024 tokens or more, in steps of 128; a
-# prefix is kept for 5 to 10 minutes without use, and at most an hour; up to 24 hours with
-# `prompt_cache_retention: "24h"`, which newer models have without it.
+# Source: OpenAI's guide "Prompt caching" of September 2026. Prompts of 1,024 tokens or more; cached tokens are counted
+# in steps of 128; GPT-5.5 caches prefixes that end each 2,048 tokens. A prefix is kept for 5 to 10 minutes without use,
+# and at most an hour; with `prompt_cache_retention: "24h"`, which newer models have without it, usually for 30 minutes
+# and at most 24 hours; GPT-5.6 and later keep it for 30 minutes at least.
 _HOUR = 3600
 
 CACHE = CachePolicy(
-    minimums=((r"", 1024),),
-    lapses_s=(300, 24 * _HOUR),  # a model may have the longer retention without a word in the request
-    retentions={"in_memory": (300, _HOUR), "in-memory": (300, _HOUR), "24h": (24 * _HOUR, 24 * _HOUR)},
+    minimums=((r"gpt-5\.5", 2048), (r"", 1024)),  # of GPT-5.5: where the first prefix ends
+    lapses_s=(
+        (r"gpt-(?:5\.[6-9]|[6-9](?!\d))", (_HOUR // 2, 24 * _HOUR)),
+        (r"", (300, 24 * _HOUR)),  # a model may have the longer retention without a word in the request
+    ),
+    intervals=((r"gpt-5\.5", 2048),),
+    retentions={"in_memory": (300, _HOUR), "in-memory": (300, _HOUR), "24h": (_HOUR // 2, 24 * _HOUR)},
 )
 
 SUSPECTS = (
     ("prompt_cache_key",),  # goes into the choice of the machine, which has a cache of its own
-    ("tool_choice",),
     ("parallel_tool_calls",),
-    ("service_tier",),
+    ("service_tier",),  # not in the guide
+    ("prompt_cache_options",),
 )
-"""Parameters of which OpenAI does not say that they leave a cache as it is."""
+"""Parameters of which OpenAI says that they change the prefix, or does not say that they leave it. `tool_choice` leaves
+it: the guide recommends to change that in place of the tools."""
+
+BREAKPOINT = "prompt_cache_breakpoint"
+"""The member of a block that marks the end of a prefix to be cached, from GPT-5.6 on. It is no content."""

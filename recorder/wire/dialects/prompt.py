@@ -93,8 +93,10 @@ class CachePolicy(msgspec.Struct, frozen=True):
     """The documented facts of a provider's prompt cache. Sources stand beside the values in each dialect's folder."""
 
     minimums: tuple[tuple[str, int], ...]  # regular expressions of models, and tokens under which nothing is cached
-    lapses_s: tuple[int, int]  # without a use: the time after which a prefix may be gone, and after which it is
+    # By regular expressions of models: without a use, the time after which a prefix may be gone, and after which it is.
+    lapses_s: tuple[tuple[str, tuple[int, int]], ...]
     step_tokens: int = 128  # in which cached tokens are counted
+    intervals: tuple[tuple[str, int], ...] = ()  # models, and tokens from the end of one cached prefix to the next
     needs_marks: bool = False  # only prefixes that end at a mark are cached
     reach: int | None = None  # segments before a mark in which a cached prefix is looked for
     omits_zero: bool = False  # a count of no cached tokens is not on the wire
@@ -103,6 +105,16 @@ class CachePolicy(msgspec.Struct, frozen=True):
     def minimum(self, model: str | None) -> int:
         """Return the number of tokens under which nothing is cached."""
         return next(tokens for pattern, tokens in self.minimums if re.search(pattern, model or ""))
+
+    def interval(self, model: str | None) -> int:
+        """Return the number of tokens that may be missing at the end of a prefix that is cached."""
+        found = (tokens for pattern, tokens in self.intervals if re.search(pattern, model or ""))
+        return next(found, 2 * self.step_tokens)
+
+    def lapses(self, model: str | None, retention: str | None) -> tuple[int, int]:
+        """Return the seconds without use after which a prefix may be gone, and after which it is."""
+        times = next(times for pattern, times in self.lapses_s if re.search(pattern, model or ""))
+        return self.retentions.get(retention or "", times)
 
 
 def prompt_of(format: PromptFormat, path: str, body: bytes) -> Prompt | None:
@@ -172,19 +184,33 @@ def _segments(format: PromptFormat, number: int, members: Members) -> Iterator[P
     if value[:1] != b"[":
         yield _segment(format, (number, WHOLE, WHOLE), value)
         return
-    is_marked = format.mark is not None and b'"%b"' % format.mark.encode() in value
-    for index, element in enumerate(map(bytes, _elements(value))):
+    elements = _elements(value)
+    marked = _marked(format, value, elements)
+    for index, element in enumerate(elements):
+        content = b"" if part.blocks else bytes(element)  # a message is not copied beside its blocks
         if is_text:
-            yield _segment(format, (number, WHOLE, WHOLE), element)._replace(is_text=True)
-        elif part.blocks is not None and element[:1] == b"{":
-            yield from _blocks(format, number, index, element, is_marked)
-        elif part.no_content is not None and part.no_content.match(element):
-            continue
-        elif is_marked:
-            yield _segment(format, (number, index, WHOLE), element)
-        else:
-            content = _without(element, part.ignored) if part.ignored else element
-            yield PromptSegment(number, index, WHOLE, b"", content, len(content))
+            yield _segment(format, (number, WHOLE, WHOLE), content)._replace(is_text=True)
+        elif part.blocks is not None:
+            yield from _blocks(format, number, index, element, index in marked)
+        elif part.no_content is None or not part.no_content.match(content):
+            content = _without(content, part.ignored) if part.ignored else content
+            if index in marked:
+                yield _segment(format, (number, index, WHOLE), content)
+            else:
+                yield PromptSegment(number, index, WHOLE, b"", content, len(content))
+
+
+def _marked(format: PromptFormat, value: bytes, elements: Sequence[msgspec.Raw]) -> set[int]:
+    """Return the indexes of the elements with a mark: the last ones usually, so they are looked at from the end."""
+    mark = b'"%b"' % format.mark.encode() if format.mark is not None else None
+    left, marked = 0 if mark is None else value.count(mark), set[int]()
+    for index in range(len(elements) - 1, -1, -1):
+        if mark is None or left <= 0:
+            break
+        if found := bytes(elements[index]).count(mark):
+            marked.add(index)
+            left -= found
+    return marked
 
 
 def _without(element: bytes, names: frozenset[str]) -> bytes:
@@ -197,9 +223,15 @@ def _without(element: bytes, names: frozenset[str]) -> bytes:
     return msgspec.json.encode({name: each for name, each in members.items() if name not in names})
 
 
-def _blocks(format: PromptFormat, number: int, index: int, element: bytes, is_marked: bool) -> list[PromptSegment]:
+def _blocks(
+    format: PromptFormat, number: int, index: int, element: msgspec.Raw, is_marked: bool
+) -> list[PromptSegment]:
     """Return the blocks of a message, or the message if it has none."""
-    part, members = format.parts[number], _members(element)
+    part = format.parts[number]
+    try:
+        members = _members(element)
+    except msgspec.ValidationError:  # no object
+        return [_segment(format, (number, index, WHOLE), bytes(element))]
     content = bytes(members.get(part.blocks or "", _NOTHING))
     is_text = content[:1] == b'"' and part.blocks_text_as is not None
     if is_text and part.blocks_text_as is not None:
@@ -207,10 +239,11 @@ def _blocks(format: PromptFormat, number: int, index: int, element: bytes, is_ma
     blocks = _elements(content) if content[:1] == b"[" else []
     role = bytes(members.get("role", _NOTHING))
     if not blocks:
-        return [_segment(format, (number, index, WHOLE), element)]
+        return [_segment(format, (number, index, WHOLE), bytes(element))]
     if not (is_marked or is_text):
-        contents = enumerate(map(bytes, blocks))
-        return [PromptSegment(number, index, block, role, each, len(each)) for block, each in contents]
+        return [
+            PromptSegment(number, index, block, role, each, len(each)) for block, each in enumerate(map(bytes, blocks))
+        ]
     segments = [_segment(format, (number, index, block), bytes(each), role) for block, each in enumerate(blocks)]
     return [segments[0]._replace(block=WHOLE, is_text=True)] if is_text else segments
 
@@ -218,17 +251,35 @@ def _blocks(format: PromptFormat, number: int, index: int, element: bytes, is_ma
 def _segment(format: PromptFormat, place: tuple[int, int, int], content: bytes, role: bytes = b"") -> PromptSegment:
     mark_s = 0
     if format.mark is not None and format.mark.encode() in content:
-        marks = _marks(format.mark)
-        mark_s = max((_mark_s(format, found[0]) for found in marks.finditer(content)), default=0)
-        content = marks.sub(b"", content)
+        content, marks = _unmarked(format.mark, content)
+        mark_s = max((_mark_s(format, mark) for mark in marks), default=0)
     return PromptSegment(*place, role, content, len(content), mark_s)
+
+
+def _unmarked(name: str, content: bytes) -> tuple[bytes, list[bytes]]:
+    """Return content without its marks and one comma of each, and the marks."""
+    marks, pieces, end = [], [], 0
+    for found in _marks(name).finditer(content):
+        before = content[end : found.start()].rstrip()
+        end = found.end()
+        if before[-1:] == b",":
+            before = before[:-1]
+        elif (comma := _comma(content, end)) is not None:
+            end = comma.end()
+        marks.append(found[0])
+        pieces.append(before)
+    return b"".join((*pieces, content[end:])), marks
+
+
+_comma = re.compile(rb"\s*,\s*").match
 
 
 @cache
 def _marks(name: str) -> re.Pattern[bytes]:
-    """Return the expression of a mark with one of its commas. In a text its quotes would have backslashes."""
-    mark = rb'"' + name.encode() + rb'"\s*:\s*(?:\{[^{}]*\}|null)'
-    return re.compile(rb",\s*" + mark + rb"|" + mark + rb"\s*,?\s*")
+    """Return the expression of a mark; it begins with a literal, which is found quickly. In a text its quotes would
+    have backslashes.
+    """
+    return re.compile(rb'"' + name.encode() + rb'"\s*:\s*(?:\{[^{}]*\}|null)')
 
 
 _MARK_S = 300

@@ -86,7 +86,7 @@ def _turns(messages: Iterable[Object]) -> Iterator[ConversationTurn]:
 # The prompt of a request to Anthropic Messages, and its prompt cache.
 #
 # Source: Anthropic's pages "Prompt caching" (its table "What invalidates the cache", its "Cache limitations"),
-# "Structured outputs" and "What's new in Claude Opus 5", read on 2026-11-23. A change of the output's schema or of the
+# "Structured outputs" and "Thinking", as of October 2026. A change of the output's schema or of the
 # speed is one of the system prompt; a change of `tool_choice` or `thinking` leaves tools and system cached, and not the
 # messages.
 _TEXT = (b'[{"type":"text","text":', b"}]")
@@ -115,12 +115,12 @@ PROMPT = PromptFormat(
 CACHE = CachePolicy(
     # Each pattern is searched in the name of the model; names on Bedrock and Vertex have more around it.
     minimums=(
-        (r"opus-5", 512),
-        (r"opus-4-[567]|haiku-4-5", 4096),
-        (r"sonnet-4-6|haiku", 2048),
+        (r"(?:opus|fable|mythos)-5|(?:sonnet|haiku)-5[-.]5", 512),
+        (r"opus-4[-.][56]|haiku-4[-.]5", 4096),
+        (r"opus-4[-.]7|mythos|haiku", 2048),
         (r"", 1024),
     ),
-    lapses_s=(300, 300),  # of a mark without `ttl`; each mark has its own
+    lapses_s=((r"", (300, 300)),),  # of a mark without `ttl`; each mark has its own
     needs_marks=True,
     reach=20,  # "the system checks at most 20 positions per breakpoint"
 )

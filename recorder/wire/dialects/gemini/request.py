@@ -141,7 +141,7 @@ def _turns(contents: Iterable[Object]) -> Iterator[ConversationTurn]:
 
 # The prompt of a request to Gemini, and its implicit cache.
 #
-# Source: Google's page "Context caching", read on 2026-11-23: minimums of 1,024 tokens (2.5 Flash, 3 Flash) and 4,096
+# Source: Google's page "Context caching": minimums of 1,024 tokens (2.5 Flash, 3 Flash) and 4,096
 # (2.5 Pro, 3 Pro). It names no time for which an implicit cache is kept; people of Google have named a few minutes.
 PROMPT = PromptFormat(
     generates=re.compile(r"(?::|%3[Aa])(?:streamGenerateContent|generateContent)$"),
@@ -164,7 +164,7 @@ PROMPT = PromptFormat(
 
 CACHE = CachePolicy(
     minimums=((r"pro", 4096), (r"", 1024)),
-    lapses_s=(180, 24 * 3600),
+    lapses_s=((r"", (180, 24 * 3600)),),
     step_tokens=256,  # not documented
     omits_zero=True,  # proto3
 )

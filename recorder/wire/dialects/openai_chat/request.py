@@ -9,7 +9,7 @@ from typing import Any
 from recorder.model.facts import RequestFacts, Returned
 from recorder.wire.dialects.conversation import ConversationTurn, Message, ModelAnswer, canonical_message, texts_of
 from recorder.wire.dialects.json_values import Object, array, object_, objects, request_object, text, text_or_json
-from recorder.wire.dialects.openai import SUSPECTS
+from recorder.wire.dialects.openai import BREAKPOINT, SUSPECTS
 from recorder.wire.dialects.openai_chat.parameters import parameters
 from recorder.wire.dialects.prompt import PromptFormat, PromptPart
 from recorder.wire.dialects.user_text import OF_SYSTEM, instructions, last_words, messages_at_end
@@ -100,6 +100,7 @@ PROMPT = PromptFormat(
         PromptPart(("prompt",)),
         PromptPart(("messages",), "conversation"),
     ),
-    suspects=(*SUSPECTS, ("function_call",), ("reasoning_effort",), ("verbosity",)),
+    mark=BREAKPOINT,
+    suspects=(*SUSPECTS, ("reasoning_effort",), ("verbosity",)),
     retention="prompt_cache_retention",
 )

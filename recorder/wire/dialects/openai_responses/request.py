@@ -16,7 +16,7 @@ from recorder.wire.dialects.conversation import (
     texts_of,
 )
 from recorder.wire.dialects.json_values import Object, array, object_, objects, request_object, text
-from recorder.wire.dialects.openai import SUSPECTS
+from recorder.wire.dialects.openai import BREAKPOINT, SUSPECTS
 from recorder.wire.dialects.openai_responses.continuation import OF_THE_RESPONSE, links, own_items
 from recorder.wire.dialects.openai_responses.parameters import parameters
 from recorder.wire.dialects.openai_responses.results import returned
@@ -119,8 +119,7 @@ def _turns(items: Iterable[Object]) -> Iterator[ConversationTurn]:
 
 # The prompt of a request in the Responses format.
 #
-# Source: OpenAI's guide "Prompt caching": tools must be identical, and the schema of an output is a prefix to the
-# system message. What else a request has is not named there.
+# Source: OpenAI's guide "Prompt caching" of September 2026, "Which settings affect the cached prefix?".
 PROMPT = PromptFormat(
     generates=re.compile(r"/responses/?$"),
     parts=(
@@ -130,6 +129,7 @@ PROMPT = PromptFormat(
         PromptPart(("instructions",)),
         PromptPart(("input",), "conversation", text_as=(b'[{"role":"user","content":', b"}]"), ignored=OF_THE_RESPONSE),
     ),
+    mark=BREAKPOINT,
     suspects=(*SUSPECTS, ("reasoning", "effort"), ("reasoning", "summary"), ("text", "verbosity"), ("truncation",)),
     retention="prompt_cache_retention",
 )
