@@ -60,51 +60,13 @@ VIEW = USAGE.replace("{details}", f",{DETAILS}")
 OLD_VIEW = USAGE.replace("{details}", "")
 
 # Only to go back: on a server a view loses columns only when it is made anew, and with it those that read it.
-OLD_SUMS_ON_SERVER = (
-    """
-CREATE VIEW usage_by_day AS
-SELECT to_char(to_timestamp(started_ns / 1000000000) AT TIME ZONE 'UTC', 'YYYY-MM-DD') AS day,
-    count(*) AS exchanges,
-    count(usage_raw) AS reported,
-    CAST(sum(input_tokens) AS BIGINT) AS input_tokens,
-    CAST(sum(cache_read_input_tokens) AS BIGINT) AS cache_read_input_tokens,
-    CAST(sum(cache_write_input_tokens) AS BIGINT) AS cache_write_input_tokens,
-    CAST(sum(output_tokens) AS BIGINT) AS output_tokens,
-    CAST(sum(reasoning_output_tokens) AS BIGINT) AS reasoning_output_tokens,
-    CAST(sum(total_tokens) AS BIGINT) AS total_tokens,
-    CAST(sum(reasoning_output_tokens) FILTER (WHERE reasoning_output_tokens IS NOT NULL AND output_tokens IS NOT
-        NULL) AS DOUBLE PRECISION) / nullif(sum(output_tokens) FILTER (WHERE reasoning_output_tokens IS NOT NULL
-        AND output_tokens IS NOT NULL), 0) AS reasoning_share,
-    CAST(sum(cache_read_input_tokens) FILTER (WHERE cache_read_input_tokens IS NOT NULL AND input_tokens IS NOT
-        NULL) AS DOUBLE PRECISION) / nullif(sum(input_tokens) FILTER (WHERE cache_read_input_tokens IS NOT NULL
-        AND input_tokens IS NOT NULL), 0) AS cached_share
-FROM usage GROUP BY 1
-""",
-    """
-CREATE VIEW usage_by_model AS
-SELECT model,
-    count(*) AS exchanges,
-    count(usage_raw) AS reported,
-    CAST(sum(input_tokens) AS BIGINT) AS input_tokens,
-    CAST(sum(cache_read_input_tokens) AS BIGINT) AS cache_read_input_tokens,
-    CAST(sum(cache_write_input_tokens) AS BIGINT) AS cache_write_input_tokens,
-    CAST(sum(output_tokens) AS BIGINT) AS output_tokens,
-    CAST(sum(reasoning_output_tokens) AS BIGINT) AS reasoning_output_tokens,
-    CAST(sum(total_tokens) AS BIGINT) AS total_tokens,
-    CAST(sum(reasoning_output_tokens) FILTER (WHERE reasoning_output_tokens IS NOT NULL AND output_tokens IS NOT
-        NULL) AS DOUBLE PRECISION) / nullif(sum(output_tokens) FILTER (WHERE reasoning_output_tokens IS NOT NULL
-        AND output_tokens IS NOT NULL), 0) AS reasoning_share,
-    CAST(sum(cache_read_input_tokens) FILTER (WHERE cache_read_input_tokens IS NOT NULL AND input_tokens IS NOT
-        NULL) AS DOUBLE PRECISION) / nullif(sum(input_tokens) FILTER (WHERE cache_read_input_tokens IS NOT NULL
-        AND input_tokens IS NOT NULL), 0) AS cached_share
-FROM usage GROUP BY model
-""",
-)
+READERS_OF_USAGE = ("usage_by_day", "usage_by_model", "reasoning_by_effort")
 RIGHTS = """
 DO $$ BEGIN
     IF EXISTS (SELECT 1 FROM pg_roles WHERE rolname = 'recorder_writer') THEN
         IF has_table_privilege('recorder_writer', 'p_items_v1', 'INSERT') THEN
-            GRANT SELECT ON usage, usage_by_day, usage_by_model TO recorder_writer, recorder_reader;
+            GRANT SELECT ON usage, usage_by_day, usage_by_model, reasoning_by_effort
+                TO recorder_writer, recorder_reader;
         END IF;
     END IF;
 END $$
@@ -126,12 +88,18 @@ def upgrade() -> None:
 def downgrade() -> None:
     """Projections are disposable: the log has all that they say."""
     if op.get_bind().dialect.name == "postgresql":
-        run("DROP VIEW usage_by_model", "DROP VIEW usage_by_day", "DROP VIEW usage")
-        run(OLD_VIEW, *OLD_SUMS_ON_SERVER, RIGHTS)
+        readers = [f"CREATE VIEW {name} AS {definition(name)}" for name in READERS_OF_USAGE]
+        run(*(f"DROP VIEW {name}" for name in (*READERS_OF_USAGE, "usage")), OLD_VIEW, *readers, RIGHTS)
     else:
         run("DROP VIEW usage", OLD_VIEW)
     run(*(f"ALTER TABLE p_usage_v1 DROP COLUMN {column}" for column in reversed((*COUNTS, *TEXTS))))
     rebuild()
+
+
+def definition(view: str) -> str:
+    """Return the query of a view, as the server has it."""
+    found = op.get_bind().exec_driver_sql(f"SELECT pg_get_viewdef('{view}'::regclass)").scalar_one()
+    return str(found)
 
 
 def rebuild() -> None:

@@ -12,6 +12,7 @@ import pytest
 from sqlalchemy import URL
 
 from recorder.model.events import Exchange
+from recorder.projections import TABLES
 from recorder.projections.exchanges import ExchangeRow
 from recorder.projections.item import ItemRow
 from recorder.projections.parameters import ParametersRow
@@ -21,8 +22,9 @@ from recorder.projections.timing import TimingRow
 from recorder.projections.usage import UsageRow
 from recorder.projections.views import VIEWS, View
 from tests.behind import execute
+from tests.cookbook import COOKBOOK
 from tests.log_rows import START_NS, make_events, make_session
-from tests.projected_rows import a_call, a_conversation, an_exchange, put, row, written
+from tests.projected_rows import a_call, a_conversation, an_exchange, price_rows, put, row, written
 
 DAY_NS = 86_400_000_000_000
 
@@ -436,6 +438,15 @@ def test_a_retry_that_the_client_counts_is_one_although_the_answer_was_complete(
         (second.exchange_id, first.exchange_id, first.exchange_id, 2, "completed", 10),
         (fourth.exchange_id, third.exchange_id, third.exchange_id, 2, "completed", 10),
     ]
+
+
+def test_the_cook_book_has_the_cost_of_the_attempts_before_retries(db: Any) -> None:
+    first, _ = sent(db, 1, "a", "failed"), sent(db, 2, "a")
+    execute(db, f"UPDATE {TABLES['usage']} SET input_tokens = 1000000, output_tokens = 0")
+    put(db, *price_rows("m", first.provider, input="2.5", output="10"))
+    [question] = [each for each in COOKBOOK if "cost" in each.question and "sent again" in each.question]
+    [found] = asked(db, question.written("").rstrip(";"))
+    assert (found["retries"], found["wasted_tokens"], float(found["wasted_usd"])) == (1, 10, 2.5)
 
 
 def test_a_request_after_a_failure_of_another_is_no_retry(db: Any) -> None:

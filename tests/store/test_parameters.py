@@ -77,7 +77,8 @@ def test_a_log_from_before_has_the_same_rows_after_a_rebuild(database: URL) -> N
     before = dumped(database)
     alembic(database, "downgrade", "0010")
     assert "p_parameters_v1" not in dumped(database)
-    asked(database, "CREATE VIEW of_mine AS SELECT user_text FROM requests")
+    for view in ("requests", "usage"):
+        asked(database, f"CREATE VIEW {view}_of_mine AS SELECT exchange_id, model FROM {view}")
     Store(database).close()
     assert asked(database, "SELECT count(*) FROM requests") == [(4,)]
     assert asked(database, "SELECT count(*) FROM rebuilds") == [(1,)]
@@ -85,7 +86,8 @@ def test_a_log_from_before_has_the_same_rows_after_a_rebuild(database: URL) -> N
         assert rebuild(store, lambda done, total: None).put_aside == []
     assert dumped(database) == before
     assert len(before["p_parameters_v1"]) == 4
-    assert len(asked(database, "SELECT * FROM of_mine")) == 4
+    for view in ("requests", "usage"):
+        assert len(asked(database, f"SELECT * FROM {view}_of_mine")) == 4
 
 
 def test_one_exchange_is_found_without_a_look_at_the_others(database: URL) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -18,12 +19,15 @@ from recorder.commands import demo
 from recorder.commands.serving.health_snapshot import process
 from recorder.errors import NotFoundError, RecorderError, StoreBusyError, StoreError
 from recorder.model.events import Kind
+from recorder.projections import TABLES
+from recorder.projections.views import VIEWS
 from recorder.store import migrate, schema
 from recorder.store.location import database_name, database_url, journal_root
 from recorder.store.postgres.connection import writer_engine
 from recorder.store.postgres.ddl import GRANTS, SCHEMA
 from recorder.store.postgres.query import PostgresQuery
 from recorder.store.reader import LogReader
+from recorder.store.search import INDEX_NAMES
 from recorder.store.sql import Statement
 from recorder.store.writer import Store
 from tests import forked
@@ -150,12 +154,14 @@ def test_roles_have_rights_on_the_projections_that_come_later(postgres_server: S
     for statement in GRANTS if is_granted else GRANTS[:2]:
         asked(url, statement)
     Store(url).close()
-    made_later = ("p_requests_v1", "requests", "p_parameters_v1", "reasoning_by_effort")
-    for name in ("p_phases_v1", "exchange_summary", "tool_phases", "other_items", *made_later):
+    made_later = [*INDEX_NAMES, *TABLES.values(), *(view.name for view in VIEWS), "prices"]
+    for name in made_later:
         for role in ("recorder_writer", "recorder_reader"):
-            assert asked(url, f"SELECT has_table_privilege('{role}', '{name}', 'SELECT')") == [(is_granted,)]
-    for right in ("INSERT", "UPDATE", "DELETE"):
-        assert asked(url, f"SELECT has_table_privilege('recorder_writer', 'p_phases_v1', '{right}')") == [(is_granted,)]
+            assert asked(url, f"SELECT has_table_privilege('{role}', '{name}', 'SELECT')") == [(is_granted,)], name
+    for name, right in product((*INDEX_NAMES, *TABLES.values()), ("INSERT", "UPDATE", "DELETE")):
+        assert asked(url, f"SELECT has_table_privilege('recorder_writer', '{name}', '{right}')") == [(is_granted,)], (
+            name
+        )
     postgres_server.drop(url)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import random
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -160,6 +161,16 @@ def test_a_text_of_a_user_and_a_result_are_indexed_once_in_whatever_order_they_a
         with store.transaction():
             store.projector.project(told[index][0].session_id, told[index][0].exchange_id)
         behind.check_search(store.url)
+    assert (found(store, "waldo"), found(store, "lighthouse")) == (["user"], ["result"])
+
+
+def test_words_that_fill_an_index_entry_of_a_server_are_no_obstacle(store: Store) -> None:
+    """A tsvector has 1 MB, and a hyphenated word is in it whole and in parts: 8 bytes for each of these letters."""
+    letters, noise = [chr(0x20000 + number) for number in range(40_000)], random.Random(1)
+    halves = ("".join(noise.choices(letters, k=8)) for _ in itertools.count())
+    text = " ".join(f"{next(halves)}-{next(halves)}" for _ in range(12_000))
+    recorded(store, 1, request=prompted(f"Waldo {text}", ("call_1", f"lighthouse {text}")))
+    assert ask(store, "SELECT reason FROM dead_letters") == []
     assert (found(store, "waldo"), found(store, "lighthouse")) == (["user"], ["result"])
 
 

@@ -86,8 +86,9 @@ CREATE TABLE {index.name} (
 
 SEARCH_TABLES = tuple(map(_search_table, INDEXES))
 SEARCH_INDEXES = tuple(f"CREATE INDEX {name}_words ON {name} USING gin (words)" for name in INDEX_NAMES)
-# A tsvector holds 1 MB of words and places; most of what is longer is output of tools, not words to be looked for.
-WORDS = "to_tsvector('simple', left(concat_ws(' ', {0}), 200000))".format
+# A tsvector holds 1 MB of words and places. A hyphenated word is in it whole and in parts: 8 bytes for each letter of
+# four bytes. Most of what is longer is output of tools, not words to be looked for.
+WORDS = "to_tsvector('simple', left(concat_ws(' ', {0}), 130000))".format
 
 _PLAIN: Any = literal_column("'simple'::regconfig")  # words as they are written, in any language
 

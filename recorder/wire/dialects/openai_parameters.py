@@ -78,7 +78,8 @@ def _names(tools: Iterable[Object]) -> Iterator[str]:
     for tool in tools:
         name = _named(tool)
         if "tools" in tool:
-            yield from (f"{name}.{each}" for each in map(_named, objects(tool["tools"])))
+            inner = filter(None, map(_named, objects(tool["tools"])))
+            yield from (f"{name}.{each}" if name else each for each in inner)
         elif name is not None:
             yield name
 

@@ -273,6 +273,8 @@ def test_a_field_of_gemini_may_be_in_snake_case() -> None:
         (LEGACY, {"prompt": ["a", "b"]}, "input_messages", 2),
         (LEGACY, {"prompt": [1, 2]}, "input_messages", 1),
         (RESPONSES, {"input": "Roll"}, "input_messages", 1),
+        (RESPONSES, {"tools": [{"name": "dice", "tools": [{}, {"name": "throw"}]}]}, "tool_names", ("dice.throw",)),
+        (RESPONSES, {"tools": [{"tools": [{"name": "throw"}]}]}, "tool_names", ("throw",)),
         (RESPONSES, {"input": [], "reasoning": {"generate_summary": "auto"}}, "reasoning_summary", "auto"),
         (RESPONSES, {"input": [], "prompt_cache_options": {"ttl": "30m"}}, "prompt_cache_retention", "30m"),
         (RESPONSES, {"input": [], "tool_choice": "required"}, "tool_choice", "required"),
