@@ -28,7 +28,7 @@ demo: $(VENV)/.runtime  ## record, show, count and replay a session: no key, no 
 
 # A test waits for half of its time, for sockets and other processes: so there are more of its processes than processors.
 test: $(VENV)/.dev  ## the tests, a few minutes
-	$(BIN)/python -m pytest -m 'not slow and not timed' -n 6 --dist worksteal
+	$(BIN)/python -m pytest -m 'not slow and not timed' -n 4 --dist worksteal
 	$(BIN)/python -m pytest -q -m 'timed and not slow' $$(grep -rl --include='test_*.py' 'mark\.timed' tests)
 
 test-slow: $(VENV)/.dev  ## crash loops, mutants, the whole corpus, many minutes

@@ -25,7 +25,7 @@ from recorder.projections.prompts import (
     PromptRow,
     SegmentPlace,
     head_of,
-    messages_of,
+    inherited,
     sized,
 )
 from recorder.wire.dialects.prompt import segment_path
@@ -89,8 +89,7 @@ def _inherited(row: PromptRow, parent: PromptRow | None) -> PromptRow:
     """Return a row that continues another one with the conversation of that one, as far as it is known."""
     if not row.continues:
         return row
-    (digests, places), inherited = head_of(row), (b"", b"") if parent is None else messages_of(parent)
-    return msgspec.structs.replace(row, digests=digests + inherited[0], places=places + inherited[1])
+    return inherited(row, parent)
 
 
 # -- pairs
@@ -105,7 +104,7 @@ def _pair(row: PromptRow, earlier: PromptRow) -> _EarlierPrompt:
 
 def _continued(row: PromptRow, parent: PromptRow) -> _EarlierPrompt:
     """Return the pair of a request and the one that it continues: the conversation is the same by construction."""
-    head, before = head_of(row)[0], head_of(parent)[0]
+    head, before = head_of(row), head_of(parent)
     common = _common(head, before)
     is_whole = head == before and row.model == parent.model
     common_bytes = parent.prompt_bytes if is_whole else _size(head[: common * DIGEST_BYTES])

@@ -23,7 +23,7 @@ from recorder.wire.dialects import by_name
 from recorder.wire.dialects.prompt import CachePolicy, Prompt, PromptFormat, PromptSegment, prompt_of, system_segments
 
 SEGMENTS_LIMIT = 4_096
-"""Segments of a prompt that are told apart, 80 KB of a row: the longest sessions of agents have some thousand messages.
+"""Segments of a prompt that are told apart, 55 KB of a row: the longest sessions of agents have some thousand messages.
 The rest is one segment."""
 
 CacheClass = Literal[
@@ -45,7 +45,9 @@ AVOIDABLE: tuple[CacheClass, ...] = ("prefix_changed", "other_parameters", "not_
 """The classes that a client can avoid without another model, another pace or a longer history."""
 
 _DIGEST = Struct("<8sI")
-_PLACE = Struct("<BhhI")
+_PLACE = Struct("<Bhh")
+_MARKS = Struct("<H")
+_MARK = Struct("<HI")
 DIGEST_BYTES = _DIGEST.size
 
 
@@ -88,8 +90,8 @@ class PromptRow(msgspec.Struct, frozen=True):
     is_estimate: bool
     since_use_ns: int | None
     path: str | None
-    # The segments, of 12 and 9 bytes each. Of a request that continues another one, the conversation is that with which
-    # the first of the chain began: nobody here knows the rest.
+    # The segments, of 12 and mostly one byte each. Of a request that continues another one, the conversation is that
+    # with which the first of the chain began: nobody here knows the rest.
     digests: bytes
     places: bytes
 
@@ -107,11 +109,11 @@ class PromptRow(msgspec.Struct, frozen=True):
         return policy
 
     def place(self, segment: int) -> SegmentPlace:
-        return SegmentPlace(*_PLACE.unpack_from(self.places, segment * _PLACE.size))
+        return unpacked(self.places)[segment]
 
     def marks(self) -> list[tuple[int, int]]:
         """Return the segments with a mark at their end, and the seconds that it keeps them."""
-        return [(number, place[3]) for number, place in enumerate(_PLACE.iter_unpack(self.places)) if place[3]]
+        return _marks(self.places)
 
 
 def sized(digests: bytes) -> Iterable[tuple[bytes, int]]:
@@ -119,14 +121,69 @@ def sized(digests: bytes) -> Iterable[tuple[bytes, int]]:
     return _DIGEST.iter_unpack(digests)
 
 
-def head_of(row: PromptRow) -> tuple[bytes, bytes]:
-    """Return the digests and the places of what stands before the conversation."""
-    return row.digests[: row.head_segments * _DIGEST.size], row.places[: row.head_segments * _PLACE.size]
+def head_of(row: PromptRow) -> bytes:
+    """Return the digests of what stands before the conversation."""
+    return row.digests[: row.head_segments * _DIGEST.size]
 
 
-def messages_of(row: PromptRow) -> tuple[bytes, bytes]:
-    """Return the digests and the places of the messages."""
-    return row.digests[row.head_segments * _DIGEST.size :], row.places[row.head_segments * _PLACE.size :]
+def inherited(row: PromptRow, parent: PromptRow | None) -> PromptRow:
+    """Return a row with its own head and the messages of another one, or with none."""
+    places = unpacked(row.places)[: row.head_segments]
+    if parent is None:
+        return msgspec.structs.replace(row, digests=head_of(row), places=packed(places))
+    digests = head_of(row) + parent.digests[parent.head_segments * _DIGEST.size :]
+    places += unpacked(parent.places)[parent.head_segments :]
+    return msgspec.structs.replace(row, digests=digests, places=packed(places))
+
+
+_NEXT, _NEXT_BLOCKS, _NEXT_BLOCK, _OTHER = range(4)
+"""The bytes of a place that follows from the one before: the next element without blocks, the first block of the next
+element, the next block; and of one that does not, whose numbers come behind it."""
+
+
+def packed(places: Iterable[tuple[int, int, int, int]]) -> bytes:
+    """Return places as bytes: the marks, then a byte for each place that follows from the one before."""
+    codes, marks = bytearray(), []
+    part, element, block = 0, -1, -1
+    for number, place in enumerate(places):
+        if place[3]:
+            marks.append(_MARK.pack(number, place[3]))
+        if place[0] == part and place[1] == element + 1 and place[2] <= 0:
+            codes.append(_NEXT if place[2] else _NEXT_BLOCKS)
+        elif place[0] == part and place[1] == element and place[2] == block + 1:
+            codes.append(_NEXT_BLOCK)
+        else:
+            codes.append(_OTHER)
+            codes += _PLACE.pack(*place[:3])
+        part, element, block = place[:3]
+    return _MARKS.pack(len(marks)) + b"".join(marks) + codes
+
+
+def unpacked(packed: bytes) -> list[SegmentPlace]:
+    """Return the places in bytes made by `packed`."""
+    marks = dict(_marks(packed))
+    places: list[SegmentPlace] = []
+    part, element, block = 0, -1, -1
+    at = _MARKS.size + len(marks) * _MARK.size
+    while at < len(packed):
+        code = packed[at]
+        at += 1
+        if code == _OTHER:
+            part, element, block = _PLACE.unpack_from(packed, at)
+            at += _PLACE.size
+        elif code == _NEXT_BLOCK:
+            block += 1
+        else:
+            element, block = element + 1, -1 if code == _NEXT else 0
+        places.append(SegmentPlace(part, element, block, marks.get(len(places), 0)))
+    return places
+
+
+def _marks(packed: bytes) -> list[tuple[int, int]]:
+    if not packed:
+        return []
+    end = _MARKS.size + _MARKS.unpack_from(packed)[0] * _MARK.size
+    return [(number, seconds) for number, seconds in _MARK.iter_unpack(packed[_MARKS.size : end])]
 
 
 class _Prompts:
@@ -204,7 +261,7 @@ def _row(exchange: Exchange, format: PromptFormat, prompt: Prompt, *, continues:
         segments[-1] = _rest(prompt.segments[SEGMENTS_LIMIT - 1 :])
     messages = [number for number, part in enumerate(format.parts) if part.kind == "conversation"]
     head = sum([each[0] not in messages for each in segments])
-    digest, pack_digest, pack_place = sha256, _DIGEST.pack, _PLACE.pack  # in loops over thousands of segments
+    digest, pack_digest = sha256, _DIGEST.pack  # in loops over thousands of segments
     return PromptRow(
         session_id=exchange.session_id,
         exchange_id=exchange.exchange_id,
@@ -235,7 +292,7 @@ def _row(exchange: Exchange, format: PromptFormat, prompt: Prompt, *, continues:
         digests=b"".join(
             [pack_digest(digest(role + content).digest()[:8], size) for _, _, _, role, content, size, _, _ in segments]
         ),
-        places=b"".join([pack_place(part, at, block, mark_s) for part, at, block, _, _, _, mark_s, _ in segments]),
+        places=packed((part, at, block, mark_s) for part, at, block, _, _, _, mark_s, _ in segments),
     )
 
 

@@ -10,7 +10,10 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from recorder.projections.prompts import packed, unpacked
 from recorder.recordings.cache import CacheTurn, cache_of_recordings
 from recorder.recordings.loader import load_session
 from recorder.store.reader import LogReader
@@ -353,3 +356,18 @@ def test_a_minimum_is_that_of_the_model(model: str, tokens: int) -> None:
     policy = by_name("anthropic").cache
     assert policy is not None
     assert policy.minimum(model) == tokens
+
+
+PLACES = st.lists(
+    st.tuples(st.integers(0, 5), st.integers(-1, 30_000), st.integers(-1, 30_000), st.sampled_from([0, 0, 300, 3600]))
+)
+
+
+@given(PLACES)
+def test_places_are_read_as_they_were_written(places: list[tuple[int, int, int, int]]) -> None:
+    assert [*map(tuple, unpacked(packed(places)))] == places
+
+
+def test_a_place_that_follows_takes_a_byte() -> None:
+    places = [(1, at, block, 0) for at in range(100) for block in range(3)]
+    assert len(packed(places)) < len(places) + 10
