@@ -129,10 +129,8 @@ FROM exchange_summary WHERE model IS NOT NULL GROUP BY 1, 2, 3 ORDER BY 4 DESC, 
     CookbookEntry(
         "What was sent again after an error or an abort, and what did the failed attempts use and cost?",
         """SELECT retried_status, retried_error_type, count(*) AS retries, sum(wasted_total_tokens) AS wasted_tokens,
-    sum(c.cost_picousd) / 1e12 AS wasted_usd
-FROM retries AS r
-LEFT JOIN costs AS c ON c.session_id = r.session_id AND c.exchange_id = r.retried_exchange_id
-GROUP BY 1, 2 ORDER BY retries DESC;""",
+    sum(wasted_cost_picousd) / 1e12 AS wasted_usd
+FROM retries GROUP BY 1, 2 ORDER BY retries DESC;""",
     ),
     CookbookEntry(
         "How much of a conversation is sent again, and how much only referred to?",

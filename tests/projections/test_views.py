@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import sqlite3
 from collections.abc import Iterator
 from datetime import datetime
@@ -513,8 +514,8 @@ def test_what_is_projected_is_asked_without_the_events(file: sqlite3.Connection,
     assert not [step for step in used if step[1] == "OpenRead" and step[3] == root]
 
 
-# The view `costs` finds the prices of each model once, from all usage; the program asks `recorder.store.prices.costs`.
-OF_A_SESSION = [view.name for view in VIEWS if "session_name" in view.columns and view.name != "costs"]
+# The views of costs find the prices of each model once, from all usage; the program asks `recorder.store.prices.costs`.
+OF_A_SESSION = [view.name for view in VIEWS if "session_name" in view.columns and view.name not in ("costs", "retries")]
 
 
 @pytest.mark.parametrize("view", OF_A_SESSION)
@@ -523,6 +524,11 @@ def test_one_session_is_found_without_a_look_at_the_others(file: sqlite3.Connect
     steps = plan(file, f"SELECT * FROM {view} WHERE {column} = 'x'")
     made = {f"SCAN {step.split()[1]}" for step in steps if step.startswith(("CO-ROUTINE", "MATERIALIZE"))}
     assert not [step for step in steps if step.startswith("SCAN") and "subquery" not in step and step not in made]
+
+
+@pytest.mark.parametrize("view", [view.name for view in VIEWS])
+def test_no_row_is_joined_by_a_scan(file: sqlite3.Connection, view: str) -> None:
+    assert not [step for step in plan(file, f"SELECT * FROM {view}") if re.match("SCAN .* LEFT-JOIN", step)]
 
 
 def test_one_pass_over_the_exchanges_gives_the_usage_by_model(file: sqlite3.Connection) -> None:

@@ -216,6 +216,8 @@ MEANINGS: Mapping[str, str] = {
     },
     "wasted_reasoning_output_tokens": "`reasoning_output_tokens` of the attempt before",
     "wasted_total_tokens": "`total_tokens` of the attempt before; `NULL` if it reported none",
+    "wasted_cost_picousd": "cost of the attempt before: 10^-12 USD; `NULL` without a price, or without usage",
+    "wasted_cost_usd": "`wasted_cost_picousd` in USD, for reading",
     "measured": "number of exchanges with a first token",
     "ttft_p50_ns": "median of `ttft_ns`; a percentile is a measured value, by nearest rank",
     "ttft_p90_ns": "90 % of `ttft_ns` are at most this",

@@ -78,22 +78,26 @@ FROM reasoning_by_effort ORDER BY model, reasoning_output_tokens DESC;""",
 # the last one before it with that request if that one failed, or if the client counts itself as a retry: it may have
 # given up on an answer that was recorded as complete. A request that has no digest, because nothing is to be generated,
 # is compared by its method and target, and only the client's count makes it a retry.
+#
+# Costs are joined to all exchanges, not to retries alone: for these SQLite makes no index, but a scan for each.
 
 _FAILED = "p.status NOT IN ('completed', 'incomplete') OR p.error IS NOT NULL"
 
 _REQUEST = "coalesce(q.request_digest, CASE WHEN x.attempt IS NOT NULL THEN x.method || ' ' || x.target END)"
 _SENT = f"""SELECT x.session_id AS session_id, s.name AS session_name, x.exchange_id AS exchange_id,
             {_REQUEST} AS request, CASE WHEN x.attempt > 0 THEN 1 ELSE 0 END AS is_counted,
-            CASE WHEN {_FAILED} THEN 1 ELSE 0 END AS has_failed
+            CASE WHEN {_FAILED} THEN 1 ELSE 0 END AS has_failed, c.cost_picousd AS cost_picousd
         {FOLDED}
         {SESSION("x")}
         LEFT JOIN {TABLES["parameters"]} AS q ON {same_exchange("q", "x")}
+        LEFT JOIN costs AS c ON {same_exchange("c", "x")}
         WHERE p.is_retrieval = 0"""
 
 # By the name too, so that one session is found by it before there are windows.
 _BY_REQUEST = "OVER (PARTITION BY session_id, session_name, request ORDER BY exchange_id)"
 _BY_CHAIN = "OVER (PARTITION BY session_id, session_name, request, chain ORDER BY exchange_id)"
 _AFTER = f"""SELECT a.*, lag(exchange_id) {_BY_REQUEST} AS retried_exchange_id,
+        lag(cost_picousd) {_BY_REQUEST} AS wasted_picousd,
         CASE WHEN is_counted = 1 OR lag(has_failed) {_BY_REQUEST} = 1 THEN 1 ELSE 0 END AS is_after_failure
     FROM ({_SENT}) AS a WHERE request IS NOT NULL"""
 _CHAINED = f"""SELECT b.*, sum(1 - CASE WHEN retried_exchange_id IS NULL THEN 0 ELSE is_after_failure END)
@@ -117,6 +121,8 @@ RETRIES = View(
         "waited_ns": "x.started_ns - (y.started_ns + t.duration_ns)",
         "wasted_ns": "t.duration_ns",
         **{f"wasted_{name}": f"u.{name}" for name in TOKENS.split()},
+        "wasted_cost_picousd": "r.wasted_picousd",
+        "wasted_cost_usd": "CAST(r.wasted_picousd AS DOUBLE PRECISION) / 1000000000000",
     },
     f"""FROM ({_NUMBERED}) AS r
 JOIN exchanges AS x ON {same_exchange("x", "r")}
