@@ -82,6 +82,12 @@ async def test_what_is_not_there_is_said_in_words(tab: Tab) -> None:
         await tab.open("#/sessions")
 
 
+async def test_the_list_of_sessions_has_costs_if_there_are_prices(tab: Tab) -> None:
+    await tab.open("#/sessions")
+    await expect(tab.page.get_by_role("columnheader", name="Cost")).to_be_visible()
+    await expect(tab.page.locator(".cell-cost", has_text="$").first).to_be_visible()
+
+
 async def test_an_empty_database_says_how_to_record(chromium: Browser, sqlite_template: Path, tmp_path: Path) -> None:
     path = Path(shutil.copy(sqlite_template, tmp_path / "empty.db"))
     with viewing(path) as viewer:
@@ -89,6 +95,7 @@ async def test_an_empty_database_says_how_to_record(chromium: Browser, sqlite_te
             for route in ("#/", "#/sessions"):
                 await tab.open(route)
                 await tab.page.get_by_text("recorder serve").or_(tab.page.get_by_text("recorder demo")).first.wait_for()
+            await expect(tab.page.get_by_role("columnheader", name="Cost")).to_have_count(0)
             assert await tab.violations() == []
 
 

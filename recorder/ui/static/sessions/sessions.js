@@ -1,7 +1,7 @@
 // The sessions: a list that is read page by page as one scrolls, its filters in the address, live.
 
 import { el, fill } from "../dom.js";
-import { compact, count, duration, messageOf, wallTime } from "../format.js";
+import { compact, count, dollars, duration, messageOf, wallTime } from "../format.js";
 import { listen } from "../source.js";
 import { VirtualList } from "../virtual.js";
 import { Filters } from "./filters.js";
@@ -22,6 +22,7 @@ const HEAD = [
   "Client",
   "Exchanges",
   "Tokens",
+  "Cost",
   "Errors",
   "Duration",
   "Last used",
@@ -37,6 +38,8 @@ const HEAD = [
  * @property {string[]} clients
  * @property {number} exchanges
  * @property {number | null} total_tokens
+ * @property {string | null} cost_usd
+ * @property {boolean | null} cost_partial
  * @property {number} errors
  * @property {number} duration_ns
  * @property {number} used_ns
@@ -129,7 +132,7 @@ class SessionsPage {
       label: "Sessions, the last used first",
       rowHeight: isNarrow ? 62 : 31,
       head: HEAD,
-      numeric: [5, 6, 7, 8],
+      numeric: [5, 6, 7, 8, 9],
       total: -1,
       draw: (row, index) => this.draw(row, this.rows[index]),
       open: (index, event) => this.open(index, event),
@@ -233,6 +236,7 @@ class SessionsPage {
   show(before = 0) {
     this.list.options.total = this.next === null ? this.rows.length : -1;
     this.list.setCount(this.rows.length, before);
+    this.place.classList.toggle("has-cost", this.rows.some((row) => row.cost_usd !== null));
     const hasFilters = this.filters.values().size > 0;
     if (this.rows.length) fill(this.hint, `${count(this.rows.length)}${this.next === null ? "" : "+"} sessions`);
     else {
@@ -272,6 +276,7 @@ class SessionsPage {
       el("span", { class: "cell-client quiet", title: client }, client),
       el("span", { class: "cell-exchanges" }, count(row.exchanges)),
       el("span", { class: "cell-tokens" }, row.total_tokens === null ? "" : compact(row.total_tokens)),
+      el("span", { class: "cell-cost" }, costOf(row)),
       el("span", { class: row.errors ? "cell-errors error" : "cell-errors" }, row.errors ? count(row.errors) : ""),
       el("span", { class: "cell-duration quiet" }, duration(row.duration_ns)),
       el("span", { class: "cell-used num quiet" }, wallTime(row.used_ns)),
@@ -350,4 +355,13 @@ class SessionsPage {
 /** @param {Row} row */
 function hashOf(row) {
   return `#/s/${encodeURIComponent(row.session_id)}`;
+}
+
+/**
+ * The cost of a session; `≥` says that there may be more.
+ * @param {Row} row
+ */
+function costOf(row) {
+  if (row.cost_usd === null) return "";
+  return `${row.cost_partial ? "≥ " : ""}${dollars(Number(row.cost_usd) * 1e12)}`;
 }
