@@ -6,7 +6,9 @@ import asyncio
 import os
 import signal
 import sqlite3
+import sys
 import threading
+import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
@@ -36,7 +38,7 @@ from tests.conftest import Demo
 from tests.ingest.test_ingester import Exchange, never
 from tests.log_rows import START_NS, add, begin, make_end, make_events, make_exchange, make_session
 from tests.postgres import Server, conninfo
-from tests.serving import run, run_here, wait_until
+from tests.serving import run, run_here
 from tests.store.test_purge import asked, canary, record, said
 
 EVERYTHING = (FIRST_ID, LAST_ID)
@@ -316,31 +318,36 @@ def test_a_copy_that_breaks_off_all_the_time_comes_to_its_end(
 def test_ctrl_c_is_heard_while_it_waits_and_leaves_what_can_be_gone_on_with(
     small: None, source: URL, target: URL, tmp_path: Path, recorders: Any
 ) -> None:
-    recorders(source, tmp_path / "journals").record(*"abcd")
-    path = database_path(target)
-    Store(target).close()
-
-    def count() -> int:
-        with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as connection:
-            return int(connection.execute("SELECT count(*) FROM events").fetchone()[0])
-
-    def interrupt() -> None:
-        wait_until(count)
-        with write_lock(path, 30.0):
-            os.kill(os.getpid(), signal.SIGINT)
-
-    thread = threading.Thread(target=interrupt)
+    recorder = recorders(source, tmp_path / "journals")
+    path, copying = database_path(target), ("db", "copy", database_path(source), database_path(target))
+    recorder.record("a", "b")
+    assert run_here(tmp_path / "x", *copying).code == 0
+    recorder.record("c", "d")
+    is_over = threading.Event()
+    thread = threading.Thread(target=interrupt, args=(is_over,))
     handler = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
-        thread.start()
-        ran = run_here(tmp_path / "x", "db", "copy", database_path(source), path)
+        with write_lock(path, 30.0):
+            thread.start()
+            ran = run_here(tmp_path / "x", *copying)
     finally:
+        is_over.set()
         thread.join()
         signal.signal(signal.SIGINT, handler)
     assert (ran.code, ran.err.strip()) == (130, "What was copied stays: run the same again to go on.")
-    assert 0 < count() < len(read(source).events)
-    assert run(tmp_path / "x", "db", "copy", database_path(source), path).code == 0
+    assert 0 < len(read(target).events) < len(read(source).events)
+    assert run(tmp_path / "x", *copying).code == 0
     assert read(target) == read(source)
+
+
+def interrupt(is_over: threading.Event) -> None:
+    """Send a SIGINT to this process while its main thread waits for the lock of writers, unless it is over before."""
+    main = threading.main_thread().ident
+    while not is_over.wait(0.01):
+        stack = traceback.extract_stack(sys._current_frames()[main]) if main else ()
+        if any(frame.name == write_lock.__name__ for frame in stack):
+            os.kill(os.getpid(), signal.SIGINT)
+            return
 
 
 def test_it_is_recorded_into_the_source_meanwhile(source: URL, target: URL, tmp_path: Path, recorders: Any) -> None:
