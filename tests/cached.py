@@ -34,7 +34,7 @@ OF_SDKS: Mapping[str, Turns] = {
     "messages-none": ("first", "hit", "hit", "hit"),
     "messages-tool-described": ("first", "hit", "prefix_changed tools[1].description", "hit"),
     "messages-compacted": ("first", "hit", "history_shortened messages[0].content[0].text", "hit"),
-    "messages-other-mark": ("first", "hit", "not_marked messages[2].content[0].cache_control", "hit"),
+    "messages-other-mark": ("first", "hit", "not_marked messages[2].content[0].cache_control", "below_minimum"),
     "messages-no-marks": ("first", "not_marked"),
     "messages-temperature": ("first", "hit", "hit", "hit"),
     "messages-tool-choice": ("first", "hit", "other_parameters tool_choice", "hit"),

@@ -130,10 +130,10 @@ async def _tallies(
 
 
 _REASONS = {
-    "subscription": "are in a subscription",
-    "provider": "have no list of prices",
-    "model": "have no price",
-    "counts": "have counts that contradict each other",
+    "subscription": "in a subscription",
+    "provider": "no list of prices",
+    "model": "no price",
+    "counts": "counts that contradict each other",
 }
 
 
@@ -147,7 +147,7 @@ def _report(costs: _Costs) -> None:
         if models:
             listed = ", ".join(safe_text(name) for name, _ in models.most_common(MODELS_SHOWN))
             more = f" and {len(models) - MODELS_SHOWN:,} more" if len(models) > MODELS_SHOWN else ""
-            echo(f"{counted(models.total(), 'exchange')} without a cost {what}: {listed}{more}.")
+            echo(f"{counted(models.total(), 'exchange')} without a cost ({what}): {listed}{more}.")
     if any(each.reason in ("provider", "model") for each in costs.unpriced):
         echo("`recorder prices update` takes prices from the package genai-prices and from your prices.toml.")
     if partial := costs.total().partial:

@@ -301,7 +301,7 @@ def _class(row: PromptRow, verdict: _Verdict, expected: int, since_ns: int, *, i
         return "not_reported"
     is_compacted = verdict.broken == "history_shortened" and _kept_bytes(row, verdict.pair) == verdict.pair.common_bytes
     if expected - row.cached_tokens <= _allowed(row, verdict, expected, is_exact=is_exact) and not is_compacted:
-        return "hit"
+        return "hit" if row.cached_tokens or expected >= minimum else "below_minimum"
     if expected < minimum and not is_compacted:
         return "below_minimum"
     if verdict.broken in ("other_model", "not_marked"):

@@ -345,4 +345,4 @@ def test_costs_are_exact_decimals_beside_what_has_no_price(tmp_path: Path) -> No
     found = {each["model"]: (each["cost_usd"], each["priced"]) for each in json.loads(ran.out)}
     assert found.pop("gpt-6") == ("0.00012", 1)
     assert {cost for cost, _ in found.values()} == {None}
-    assert "have no price: openai " in str(ran.err)
+    assert "without a cost (no price): openai " in str(ran.err)

@@ -262,11 +262,10 @@ def test_the_same_beginning_is_judged_by_time_and_count(
     assert last(tmp_path, "openai-responses", *sent) == (expected, None)
 
 
-def test_a_short_prompt_is_below_the_minimum(tmp_path: Path) -> None:
-    assert last(tmp_path, "openai-responses", Sent(responses(1), 900), Sent(responses(2), 1000, 0, 10)) == (
-        "below_minimum",
-        None,
-    )
+@pytest.mark.parametrize("tokens", [57, 900])
+def test_a_short_prompt_is_below_the_minimum(tmp_path: Path, tokens: int) -> None:
+    sent = Sent(responses(1), tokens), Sent(responses(2), tokens + 100, 0, 10)
+    assert last(tmp_path, "openai-responses", *sent) == ("below_minimum", None)
 
 
 def test_requests_at_once_are_both_the_first(tmp_path: Path) -> None:

@@ -12,7 +12,6 @@ from playwright.async_api import Browser
 
 from tests.browser import Tab, launched, opened
 from tests.corpus import CORPUS
-from tests.priced import put_prices
 from tests.viewing import SAMPLE, Viewer, hang, paint, poison, viewing
 
 
@@ -25,12 +24,9 @@ async def chromium() -> AsyncIterator[Browser]:
 
 @pytest.fixture(scope="session")
 def gallery(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A database with sessions of agents, the prices of gpt-5, and streams of the corpus where there is one. It
-    is not to be written.
-    """
+    """A database with sessions of agents, and streams of the corpus where there is one. It is not to be written."""
     path = tmp_path_factory.mktemp("gallery") / "gallery.db"
     paint(path, time.time_ns())
-    put_prices(path, input="1.25", cache_read="0.125", output="10")
     if CORPUS.exists():
         hang(path, SAMPLE)
     return path

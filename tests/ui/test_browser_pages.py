@@ -12,6 +12,8 @@ import pytest
 from playwright.async_api import Browser, expect
 
 from tests.browser import IN_A_BROWSER, NARROW, THEMES, WIDE, Tab, Theme, opened
+from tests.conversations import Conversations, message, response
+from tests.priced import put_prices
 from tests.viewing import viewing
 
 pytestmark = IN_A_BROWSER
@@ -82,10 +84,18 @@ async def test_what_is_not_there_is_said_in_words(tab: Tab) -> None:
         await tab.open("#/sessions")
 
 
-async def test_the_list_of_sessions_has_costs_if_there_are_prices(tab: Tab) -> None:
-    await tab.open("#/sessions")
-    await expect(tab.page.get_by_role("columnheader", name="Cost")).to_be_visible()
-    await expect(tab.page.locator(".cell-cost", has_text="$").first).to_be_visible()
+async def test_the_list_of_sessions_has_costs_if_there_are_prices(chromium: Browser, tmp_path: Path) -> None:
+    path = tmp_path / "recorder.db"
+    Conversations(path).session("priced").exchange(response(*message("Hi")))
+    put_prices(path, input="1.25", cache_read="0.125", output="10")
+    with viewing(path) as viewer:
+        async with opened(chromium, viewer.url) as tab:
+            await tab.open("#/sessions")
+            await expect(tab.page.get_by_role("columnheader", name="Cost")).to_be_visible()
+            for size in SIZES.values():
+                await tab.show(size, "light")
+                await expect(tab.page.locator(".cell-cost")).to_have_text("$0.00495")
+            assert await tab.violations() == []
 
 
 async def test_an_empty_database_says_how_to_record(chromium: Browser, sqlite_template: Path, tmp_path: Path) -> None:
