@@ -221,6 +221,7 @@ FROM session_summary ORDER BY total_tokens DESC LIMIT 10;""",
         "SELECT model, exchanges, total_tokens, round(100 * cached_share) AS cached_percent FROM usage_by_model;",
     ),
     REASONING_BY_EFFORT,
+    COSTS,
     RETRIES,
     View(
         "latency",
@@ -295,6 +296,5 @@ FROM latency WHERE origin = 'live' AND ttft_ns IS NOT NULL GROUP BY model;""",
         """SELECT type, count(*) AS events, avg(length(payload)) AS length
 FROM event_payloads GROUP BY type ORDER BY events DESC;""",
     ),
-    COSTS,
     *CACHE_VIEWS,
 )
