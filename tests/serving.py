@@ -194,12 +194,13 @@ def bring_in(db: Path, serve: Serving) -> None:
 
 
 @contextlib.contextmanager
-def running(db: Path, *words: str, umask: int = -1, program: Sequence[str] = ()) -> Iterator[Serving]:
-    """A command that listens on a free port, with that database; killed at the end if it has not ended.
+def running(db: Path, verb: str, *words: str, umask: int = -1, program: Sequence[str] = ()) -> Iterator[Serving]:
+    """A command that listens on a free port, with that database unless `words` name others; killed at the end if it
+    has not ended.
 
     `program` is what starts it instead of a fork, such as `PROGRAM`.
     """
-    arguments = [*words, "--port", "0", "--db", str(db)]
+    arguments = [verb, "--port", "0", "--db", str(db), *words]
     home = db.parent if db.parent.exists() else Path("/")
     own = environment(home)
     with tempfile.NamedTemporaryFile() as output:

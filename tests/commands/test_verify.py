@@ -13,6 +13,7 @@ from contextlib import closing, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
+from uuid import UUID
 
 import msgspec
 import psycopg
@@ -204,6 +205,7 @@ def flip(changed: Changed, table: str, column: str, row: object, bit: int) -> bo
             "SELECT data_type FROM information_schema.columns WHERE table_schema = 'recorder' AND table_name = ? "
             "AND column_name = ?", (table, column)
         ).fetchall()  # fmt: skip
+        value = str(UUID(int=0)) if kind == "uuid" and value is None else value
         other = value[:-1] + f"{15 - int(value[-1], 16):x}" if kind == "uuid" else flipped(value, bit)
         other = other.decode("latin-1").replace("\0", " ") if kind == "text" and isinstance(other, bytes) else other
         sql = f"UPDATE {table} SET {column} = CAST(? AS {kind}) WHERE {changed.row} = ?"
