@@ -149,7 +149,8 @@ class Serving:
 
     def interrupt(self) -> None:
         """Ctrl-C: a terminal sends it to all that was started in it."""
-        os.killpg(self.process.pid, signal.SIGINT)
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGINT)
 
     def stop(self) -> int:
         """As a supervisor stops it; returns the exit code."""
@@ -168,7 +169,7 @@ class Serving:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         self.process.wait(STOPPED_S)
-        wait_until(lambda: all(_state(pid) in "ZX" for pid in tree))
+        wait_until(lambda: all(map(_is_gone, tree)))
 
     def close(self) -> None:
         """Keep what was said; nothing runs after this."""
@@ -185,6 +186,14 @@ def _state(pid: int) -> str:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
     except (FileNotFoundError, ProcessLookupError):
         return "X"
+
+
+def _is_gone(pid: int) -> bool:
+    """Whether a process has let go of its files: a zombie may have threads that end later, with all its locks."""
+    try:
+        return _state(pid) in "ZX" and len(os.listdir(f"/proc/{pid}/task")) == 1
+    except (FileNotFoundError, ProcessLookupError):
+        return _state(pid) in "ZX"
 
 
 def bring_in(db: Path, serve: Serving) -> None:
