@@ -300,8 +300,9 @@ def _class(row: PromptRow, verdict: _Verdict, expected: int, since_ns: int, *, i
     if row.cached_tokens is None:
         return "not_reported"
     is_compacted = verdict.broken == "history_shortened" and _kept_bytes(row, verdict.pair) == verdict.pair.common_bytes
-    if expected - row.cached_tokens <= _allowed(row, verdict, expected, is_exact=is_exact) and not is_compacted:
-        return "hit" if row.cached_tokens or expected >= minimum else "below_minimum"
+    has_come = expected - row.cached_tokens <= _allowed(row, verdict, expected, is_exact=is_exact)
+    if has_come and not is_compacted and (row.cached_tokens or expected >= minimum):
+        return "hit"
     if expected < minimum and not is_compacted:
         return "below_minimum"
     if verdict.broken in ("other_model", "not_marked"):

@@ -7,7 +7,6 @@ import io
 import random
 import re
 import sqlite3
-import subprocess
 import sys
 import tarfile
 import zipfile
@@ -23,6 +22,7 @@ from recorder.cassettes.content import HEAD_BYTES
 from recorder.commands import main
 from recorder.recordings import files
 from tests.commands.test_commands import FRAMES, Recorded
+from tests.peak import peak
 from tests.serving import environment, run_here
 
 Do = Callable[..., tuple[int, str]]
@@ -210,17 +210,10 @@ def test_a_line_of_a_gigabyte_takes_bounded_memory(tmp_path: Path, name: str) ->
     with path.open("ab") as file:
         for _ in range(1000):
             file.write(b"x" * 2**20)
-    script = f"""
-from recorder.commands import main
-try:
-    main(["import", {str(path)!r}])
-finally:
-    print(next(int(line.split()[1]) for line in open("/proc/self/status") if line.startswith("VmHWM")) // 1024)
-"""
     settings = {**environment(tmp_path), "RECORDER_DB": str(tmp_path / "recorder.db")}
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, env=settings, timeout=600)
+    done, peak_kb = peak("import", path, env=settings)
     assert "Traceback" not in done.stderr
-    assert int(done.stdout.split()[-1]) < 700
+    assert peak_kb < 700 * 1024
 
 
 # -- databases
