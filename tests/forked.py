@@ -69,9 +69,7 @@ class Process:
 
     def poll(self) -> int | None:
         """Return the exit code, -number of a signal, or None while the process runs."""
-        if not wait([self._process.sentinel], 0):
-            return None
-        with _LOCK:
+        with _LOCK:  # not the sentinel: it is silent between the code, once read, and the end of its pipe
             return self._process.exitcode
 
     def wait(self, timeout: float | None = None) -> int:
