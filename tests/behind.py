@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
+from alembic import config
 from sqlalchemy import URL
 
 from recorder.store.engine import engine_of
 from recorder.store.location import database_path, database_url
 from recorder.store.postgres.ddl import SCHEMA
 from recorder.store.search import INDEXES
+from tests import forked
+from tests.corpus import ROOT
 from tests.postgres import conninfo
 
 SEARCH = INDEXES[0].name  # of the words of models
@@ -98,6 +102,13 @@ def tables(database: Path | URL) -> list[str]:
         "AND a.attname = 'session_id' ORDER BY 1",
     }[engine(database)]
     return [name for (name,) in asked(database, sql)]
+
+
+def alembic(database: Path | URL, verb: str, revision: str) -> None:
+    """Bring a database to a revision of the schema, as whoever administers it would."""
+    url = database_url(database)
+    where = database_path(url) if engine_of(url).is_local else conninfo(url)
+    assert forked.command(["-x", f"db={where}", verb, revision], os.environ, ROOT, main=config.main).err == b""
 
 
 def dumped(database: Path | URL) -> dict[str, list[tuple[Any, ...]]]:

@@ -95,29 +95,25 @@ SELECT r.session_id AS session_id,
     u.cache_write_input_tokens AS wasted_cache_write_input_tokens,
     u.output_tokens AS wasted_output_tokens,
     u.reasoning_output_tokens AS wasted_reasoning_output_tokens,
-    u.total_tokens AS wasted_total_tokens,
-    r.wasted_picousd AS wasted_cost_picousd,
-    CAST(r.wasted_picousd AS DOUBLE PRECISION) / 1000000000000 AS wasted_cost_usd
+    u.total_tokens AS wasted_total_tokens
 FROM (SELECT c.*, first_value(exchange_id) OVER (PARTITION BY session_id, session_name, request, chain ORDER BY
     exchange_id) AS first_exchange_id,
         row_number() OVER (PARTITION BY session_id, session_name, request, chain ORDER BY exchange_id) AS
             attempt_number
     FROM (SELECT b.*, sum(1 - CASE WHEN retried_exchange_id IS NULL THEN 0 ELSE is_after_failure END)
         OVER (PARTITION BY session_id, session_name, request ORDER BY exchange_id) AS chain
-    FROM (SELECT a.*, lag(exchange_id) OVER (PARTITION BY session_id, session_name, request ORDER BY exchange_id)
-        AS retried_exchange_id,
-        lag(cost_picousd) OVER (PARTITION BY session_id, session_name, request ORDER BY exchange_id) AS wasted_picousd,
+    FROM (SELECT a.*, lag(exchange_id) OVER (PARTITION BY session_id, session_name, request ORDER BY exchange_id) AS
+        retried_exchange_id,
         CASE WHEN is_counted = 1 OR lag(has_failed) OVER (PARTITION BY session_id, session_name, request ORDER BY
             exchange_id) = 1 THEN 1 ELSE 0 END AS is_after_failure
     FROM (SELECT x.session_id AS session_id, s.name AS session_name, x.exchange_id AS exchange_id,
             coalesce(q.request_digest, CASE WHEN x.attempt IS NOT NULL THEN x.method || ' ' || x.target END) AS
                 request, CASE WHEN x.attempt > 0 THEN 1 ELSE 0 END AS is_counted,
             CASE WHEN p.status NOT IN ('completed', 'incomplete') OR p.error IS NOT NULL THEN 1 ELSE 0 END AS
-                has_failed, c.cost_picousd AS cost_picousd
+                has_failed
         FROM exchanges AS x JOIN p_exchanges_v1 AS p ON p.session_id = x.session_id AND p.exchange_id = x.exchange_id
         JOIN sessions AS s ON s.session_id = x.session_id
         LEFT JOIN p_parameters_v1 AS q ON q.session_id = x.session_id AND q.exchange_id = x.exchange_id
-        LEFT JOIN costs AS c ON c.session_id = x.session_id AND c.exchange_id = x.exchange_id
         WHERE p.is_retrieval = 0) AS a WHERE request IS NOT NULL) AS b) AS c) AS r
 JOIN exchanges AS x ON x.session_id = r.session_id AND x.exchange_id = r.exchange_id
 JOIN p_exchanges_v1 AS p ON p.session_id = r.session_id AND p.exchange_id = r.exchange_id

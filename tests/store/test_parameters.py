@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from typing import Any
 
 from sqlalchemy import URL
 
 from recorder.store.rebuild import rebuild
 from recorder.store.writer import Store
-from tests.behind import asked, dumped, engine
+from tests.behind import alembic, asked, dumped, engine
 from tests.conversations import Conversations, message, response, thought
-from tests.corpus import ROOT
-from tests.postgres import conninfo
 from tests.serving import run
 
 THOUGHT = {"input_tokens": 10, "output_tokens": 100, "output_tokens_details": {"reasoning_tokens": 40}}
@@ -64,12 +60,6 @@ def test_parameters_that_a_fold_would_not_make_are_found(database: URL) -> None:
     asked(database, "UPDATE p_parameters_v1 SET temperature = 0.25 WHERE temperature = 0.5")
     ran = run(database, "verify")
     assert (ran.code, b"p_parameters_v1" in ran.out) == (4, True)
-
-
-def alembic(database: URL, *verb: str) -> None:
-    where = database.database if engine(database) == "sqlite" else conninfo(database)
-    command = [sys.executable, "-m", "alembic", "-x", f"db={where}", *verb]
-    assert subprocess.run(command, cwd=ROOT, capture_output=True, timeout=120).stderr == b""
 
 
 def test_a_log_from_before_has_the_same_rows_after_a_rebuild(database: URL) -> None:

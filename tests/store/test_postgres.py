@@ -12,7 +12,6 @@ from typing import Any
 
 import psycopg
 import pytest
-from alembic import config
 from sqlalchemy import URL, Engine
 
 from recorder.commands import demo
@@ -30,8 +29,7 @@ from recorder.store.reader import LogReader
 from recorder.store.search import INDEX_NAMES
 from recorder.store.sql import Statement
 from recorder.store.writer import Store
-from tests import forked
-from tests.corpus import ROOT
+from tests.behind import alembic
 from tests.log_rows import add, begin, make_end, make_events, make_id, make_session
 from tests.postgres import Cluster, Server, conninfo, programs
 from tests.serving import run
@@ -142,15 +140,10 @@ def test_who_finds_the_newest_schema_waits_for_nobody(postgres_database: URL) ->
         Store(postgres_database, busy_timeout_s=0.05).close()
 
 
-def upgraded(url: URL, revision: str, verb: str = "upgrade") -> None:
-    arguments = ["-x", f"db={conninfo(url)}", verb, revision]
-    assert forked.command(arguments, os.environ, ROOT, main=config.main).err == b""
-
-
 @pytest.mark.parametrize("is_granted", [True, False])
 def test_roles_have_rights_on_the_projections_that_come_later(postgres_server: Server, is_granted: bool) -> None:
     url = database_url(postgres_server.create())
-    upgraded(url, "0006")
+    alembic(url, "upgrade", "0006")
     for statement in GRANTS if is_granted else GRANTS[:2]:
         asked(url, statement)
     Store(url).close()
@@ -167,7 +160,7 @@ def test_roles_have_rights_on_the_projections_that_come_later(postgres_server: S
 
 def test_usage_gets_its_details_under_a_view_of_somebody_else_and_may_go_back(postgres_server: Server) -> None:
     url = database_url(postgres_server.create())
-    upgraded(url, "0011")
+    alembic(url, "upgrade", "0011")
     old = set(asked(url, _CATALOG))
     for statement in GRANTS:
         asked(url, statement)
@@ -185,13 +178,13 @@ def test_usage_gets_its_details_under_a_view_of_somebody_else_and_may_go_back(po
     for table, (columns, values) in rows.items():
         of, ids = ("", "") if table == "sessions" else ("exchange_id, ", f"'{exchange}', ")
         asked(url, f"INSERT INTO {table} (session_id, {of}{columns}) VALUES ('{session}', {ids}{values})")
-    upgraded(url, "0012")
+    alembic(url, "upgrade", "0012")
     assert asked(url, "SELECT input_tokens, web_searches, reported_cost_usd FROM usage") == [(7, None, None)]
     assert asked(url, "SELECT model, tokens FROM theirs") == [("m", 7)]
     assert asked(url, "SELECT count(*) FROM rebuilds") == [(1,)]
     assert asked(url, "SELECT has_table_privilege('recorder_reader', 'usage', 'SELECT')") == [(True,)]
     asked(url, "DROP VIEW theirs")
-    upgraded(url, "0011", "downgrade")
+    alembic(url, "downgrade", "0011")
     assert set(asked(url, _CATALOG)) == old
     for name in ("usage", "usage_by_day", "usage_by_model"):
         assert asked(url, f"SELECT has_table_privilege('recorder_reader', '{name}', 'SELECT')") == [(True,)]
@@ -200,7 +193,7 @@ def test_usage_gets_its_details_under_a_view_of_somebody_else_and_may_go_back(po
 
 def test_an_older_log_gets_what_is_new_and_its_recorders_count_as_heard_of(postgres_server: Server) -> None:
     url = database_url(postgres_server.create())
-    upgraded(url, "0004")
+    alembic(url, "upgrade", "0004")
     asked(url, "INSERT INTO ingest_offsets VALUES ('recorder-1', 1, 16)")
     Store(url).close()
     [heard] = asked(url, 'SELECT recorder_id, segment, "offset", seen_ns IS NOT NULL, host FROM ingest_offsets')
