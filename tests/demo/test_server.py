@@ -96,9 +96,10 @@ async def test_a_coded_stream_can_be_read_event_by_event(demo: DemoServer, codin
 async def test_request_bodies_may_be_compressed(
     demo: DemoServer, coding: str, encode: Callable[[bytes], bytes]
 ) -> None:
-    received = await exchange(demo, post(encode(BODY), f"Content-Encoding: {coding}"))
+    sent = encode(BODY)  # once: gzip writes the time
+    received = await exchange(demo, post(sent, f"Content-Encoding: {coding}"))
     assert b"response.completed" in received
-    assert demo.requests[-1].body == encode(BODY)
+    assert demo.requests[-1].body == sent
 
 
 async def test_a_chunked_request_body_is_read(demo: DemoServer) -> None:
