@@ -23,6 +23,10 @@ $(VENV)/.dev: $(VENV)/.runtime
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	@touch $@
 
+$(VENV)/.slow: $(VENV)/.dev
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,slow]'
+	@touch $@
+
 demo: $(VENV)/.runtime  ## record, show, count and replay a session: no key, no network
 	$(BIN)/recorder demo
 
@@ -31,7 +35,7 @@ test: $(VENV)/.dev  ## the tests, a few minutes
 	$(BIN)/python -m pytest -m 'not slow and not timed' -n 4 --dist worksteal
 	$(BIN)/python -m pytest -q -m 'timed and not slow' $$(grep -rl --include='test_*.py' 'mark\.timed' tests)
 
-test-slow: $(VENV)/.dev  ## crash loops, mutants, the whole corpus, many minutes
+test-slow: $(VENV)/.slow  ## crash loops, mutants, the whole corpus, many minutes
 	$(BIN)/python -m pytest -m slow --timeout 1800
 	$(BIN)/python -m pytest -q -m 'hypothesis and not slow' --hypothesis-profile thorough --timeout 1800
 

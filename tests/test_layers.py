@@ -25,7 +25,7 @@ ORDER = (
     ("ingest", "proxy", "demo"),
     ("replay",),
     ("recordings",),
-    ("testing", "ui"),
+    ("testing", "ui", "exports"),
     ("commands",),
     ("pytest_plugin", "__main__"),
 )
@@ -98,7 +98,11 @@ def test_the_http_layer_stands_alone(path: Path) -> None:
 
 
 # What knows an engine: its folder and its driver. `store.engine` finds a folder by its name, and imports none.
-ENGINES = {"store.sqlite": {"sqlite3", "aiosqlite"}, "store.postgres": {"psycopg"}}
+ENGINES = {
+    "store.sqlite": {"sqlite3", "aiosqlite"},
+    "store.postgres": {"psycopg"},
+    "store.ducklake": set[str](),
+}
 OUTSIDE = {
     "commands.serving.metrics": {"sqlite3"},  # the version of the library is a label of `recorder_build_info`
 }

@@ -67,6 +67,14 @@ class PlacesSql(NamedTuple):
     pos: str
 
 
+class DuckdbSource(NamedTuple):
+    """The extensions with which DuckDB reads a log, and the text and the options of its `ATTACH`."""
+
+    extensions: tuple[str, ...]  # as in the names of their wheels
+    target: str  # it may have a password
+    options: str
+
+
 class Engine(ABC):
     """One kind of database. Its methods raise the errors of recorder."""
 
@@ -201,6 +209,10 @@ class Engine(ABC):
     @abstractmethod
     def query(self, url: URL) -> AbstractContextManager[Query]:
         """Open a connection for the user's own SQL, which can do nothing but read."""
+
+    @abstractmethod
+    def duckdb_source(self, url: URL) -> DuckdbSource:
+        """Return how DuckDB opens a database to read it."""
 
     # -- SQL in which it differs from others
 

@@ -11,8 +11,10 @@ from typing import Any
 
 import duckdb
 import pytest
+from sqlalchemy import URL
 
 from recorder.projections.views import VIEWS, View
+from recorder.store.duckdb.connection import attached
 from tests.projected_rows import a_conversation, written
 
 EXTENSION = next(
@@ -22,9 +24,9 @@ AS_TEXT = {"event_payloads"}  # bytes are cut by SQLite itself, which DuckDB tak
 
 
 @pytest.fixture(scope="module")
-def path(demo_recording: Path) -> Path:
+def path(demo_recording: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What the demo recorded, and a conversation with all that a view may show."""
-    path = demo_recording.parent / "read by others.db"
+    path = tmp_path_factory.mktemp("analyst") / "read by others.db"
     with closing(sqlite3.connect(demo_recording)) as demo, closing(sqlite3.connect(path)) as copy:
         demo.backup(copy)
     with written(path) as connection:
@@ -56,3 +58,10 @@ def test_a_view_gives_the_rows_that_sqlite_gives(path: Path, analyst: duckdb.Duc
     assert expected
     assert sorted_rows(rows) == sorted_rows(expected)
     assert {type(value) for row in rows for value in row} == {type(value) for row in expected for value in row}
+
+
+def test_duckdb_opens_a_log_of_each_engine(database: URL) -> None:
+    with attached(database, "query", "analytics") as connection:
+        assert connection.execute("SELECT count(*) FROM log.sessions").fetchall() == [(0,)]
+        with pytest.raises(duckdb.Error, match="read-only"):
+            connection.execute("DELETE FROM log.sessions")

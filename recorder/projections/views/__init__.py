@@ -290,6 +290,7 @@ FROM latency WHERE origin = 'live' AND ttft_ns IS NOT NULL GROUP BY model;""",
             "payload": Either(
                 "CAST(substr(e.raw, e.data_start + 1, e.data_length) AS TEXT)",
                 "recorder_text(substr(e.raw, CAST(e.data_start + 1 AS INTEGER), CAST(e.data_length AS INTEGER)))",
+                "try(decode(array_slice(e.raw, e.data_start + 1, e.data_start + e.data_length)))",
             ),
         },
         "FROM events AS e LEFT JOIN sessions AS s ON s.session_id = e.session_id WHERE e.data_start IS NOT NULL",

@@ -181,7 +181,7 @@ COSTS = View(
         "cost_usd": "CAST(c.cost_picousd AS DOUBLE PRECISION) / 1000000000000",
         **of("c", "partial no_price reported_cost_usd reported_cost_source"),
     },
-    Either(_SOURCE, _SOURCE.replace(*_TIME_OF_DAY)),
+    Either(_SOURCE, _SOURCE.replace(_TIME_OF_DAY.sqlite, _TIME_OF_DAY.postgresql)),
     """SELECT model, count(*) AS exchanges, sum(cost_picousd) / 1e12 AS usd, sum(partial) AS partial
 FROM costs GROUP BY model ORDER BY usd DESC;""",
 )

@@ -7,18 +7,19 @@ from typing import NamedTuple
 
 
 class Either(NamedTuple):
-    """An expression that engines write differently."""
+    """An expression that engines write differently. DuckDB takes that of SQLite if it has none of its own."""
 
     sqlite: str
     postgresql: str
+    duckdb: str | None = None
 
 
 Expression = str | Either
 
 
 def written(expression: Expression, engine: str) -> str:
-    """Return an expression as `sqlite` or `postgresql` takes it."""
-    return expression if isinstance(expression, str) else str(getattr(expression, engine))
+    """Return an expression as `sqlite`, `postgresql` or `duckdb` takes it."""
+    return expression if isinstance(expression, str) else str(getattr(expression, engine) or expression.sqlite)
 
 
 class View(NamedTuple):
@@ -31,7 +32,7 @@ class View(NamedTuple):
     example: Expression
 
     def statement(self, engine: str) -> str:
-        """Return the statement that creates it in `sqlite` or `postgresql`."""
+        """Return the statement that creates it in `sqlite`, `postgresql` or `duckdb`."""
         columns = {name: written(each, engine) for name, each in self.columns.items()}
         selected = ",\n    ".join(
             name if expression == name else f"{expression} AS {name}" for name, expression in columns.items()

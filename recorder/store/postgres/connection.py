@@ -28,6 +28,7 @@ from recorder.store.sql import Statement
 try:
     import psycopg
     from psycopg.adapt import Dumper, Loader
+    from psycopg.conninfo import make_conninfo
     from psycopg.postgres import types
     from psycopg.pq import Format
     from psycopg.types.numeric import NumericBinaryLoader, NumericLoader
@@ -101,6 +102,12 @@ class _NumberBinaryLoader(NumericBinaryLoader):
 
 def _plain(number: Decimal) -> int | float:
     return int(number) if number == number.to_integral_value() else float(number)
+
+
+def conninfo(url: URL) -> str:
+    """Return the connection string of libpq for a URL, with the password."""
+    given, options = url.get_dialect()().create_connect_args(url)
+    return make_conninfo(*given, **{**_CONNECTION, **options})
 
 
 def writer_engine(url: URL, busy_timeout_s: float) -> Engine:

@@ -13,7 +13,7 @@ from sqlalchemy import URL, Connection, Dialect, MetaData, Table
 from sqlalchemy.dialects import registry
 
 from recorder.errors import UsageError
-from recorder.store.engine import BUSY_TIMEOUT_S, Engine, Fetch, PlacesSql, Progress
+from recorder.store.engine import BUSY_TIMEOUT_S, DuckdbSource, Engine, Fetch, PlacesSql, Progress
 from recorder.store.postgres.ddl import (
     BY_SESSION,
     GRANTS,
@@ -141,6 +141,11 @@ class PostgresEngine(Engine):
         from recorder.store.postgres.query import PostgresQuery
 
         return PostgresQuery.open(url)
+
+    def duckdb_source(self, url: URL) -> DuckdbSource:
+        from recorder.store.postgres.connection import conninfo
+
+        return DuckdbSource(("postgres-scanner",), conninfo(url), f"TYPE postgres, READ_ONLY, SCHEMA '{SCHEMA}'")
 
     def dialect(self, paramstyle: str) -> Dialect:
         loaded: Dialect = registry.load("postgresql.psycopg")(paramstyle=paramstyle or "pyformat")

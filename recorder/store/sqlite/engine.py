@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from sqlalchemy import URL, Connection, Dialect, MetaData, Table
 
 from recorder.errors import StoreError, UsageError
-from recorder.store.engine import BUSY_TIMEOUT_S, Backup, Engine, Fetch, PlacesSql, Progress
+from recorder.store.engine import BUSY_TIMEOUT_S, Backup, DuckdbSource, Engine, Fetch, PlacesSql, Progress
 
 if TYPE_CHECKING:
     from sqlalchemy.ext.asyncio import AsyncEngine
@@ -127,6 +127,9 @@ class SqliteEngine(Engine):
         from recorder.store.sqlite.query import SqliteQuery
 
         return SqliteQuery.open(url)
+
+    def duckdb_source(self, url: URL) -> DuckdbSource:
+        return DuckdbSource(("sqlite-scanner",), str(self.path(url)), "TYPE sqlite, READ_ONLY")
 
     def dialect(self, paramstyle: str) -> Dialect:
         from sqlalchemy.dialects import sqlite

@@ -1,0 +1,109 @@
+"""Connections of DuckDB: which extensions they have, what they may use, and how they open a log.
+
+Rules of this file:
+
+* Extensions come from installed wheels. Nothing is fetched from a network, whatever a statement names.
+* A process that reads a database file through DuckDB does not have it open by the module `sqlite3` at the same time.
+  Each of the two has a library of SQLite of its own, and a lock of POSIX belongs to the process: the first that closes
+  the file drops the locks of the other. So what writes to a log in a file reads it through DuckDB in another process.
+* Memory has a limit, past which DuckDB writes to a temporary folder that is removed with the connection.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from importlib.metadata import PackageNotFoundError, files
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sqlalchemy import URL
+
+from recorder.errors import RecorderError, StoreError
+from recorder.store.engine import engine_of
+from recorder.store.location import database_name
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+MEMORY = "192MB"  # the process has DuckDB's own code and Python's besides: below 300 MB in all
+LOG = "log"  # the name of a log in a connection
+
+_SETTINGS = {
+    "autoinstall_known_extensions": "false",
+    "autoload_known_extensions": "false",
+    "memory_limit": MEMORY,
+    "threads": "2",  # each holds rows of its own: more take memory before they save time
+}
+
+
+@contextmanager
+def connected(command: str, extra: str, extensions: Sequence[str] = ()) -> Iterator[DuckDBPyConnection]:
+    """Open a database in memory that has some extensions.
+
+    `command` and `extra` are for the error, a `RecorderError`, if the package or a wheel is not installed.
+    """
+    try:
+        import duckdb
+    except ImportError as error:
+        raise _missing(command, extra) from error
+    paths = [_extension(name) for name in extensions]
+    if None in paths:
+        raise _missing(command, extra)
+    with tempfile.TemporaryDirectory(prefix="recorder-duckdb-") as folder:
+        connection = duckdb.connect(config={**_SETTINGS, "temp_directory": folder})
+        try:
+            for path in paths:
+                connection.execute(f"LOAD {quoted(str(path))}")
+            connection.execute("SET TimeZone = 'UTC'")
+            yield connection
+        except duckdb.IOException as error:
+            raise StoreError(f"DuckDB could not read or write: {_first_line(error)}.") from error
+        except duckdb.OutOfMemoryException as error:
+            raise RecorderError(
+                f"This takes more memory than DuckDB has here ({MEMORY}): take a shorter time."
+            ) from error
+        finally:
+            connection.close()
+
+
+@contextmanager
+def attached(url: URL, command: str, extra: str, extensions: Sequence[str] = ()) -> Iterator[DuckDBPyConnection]:
+    """Open a connection that reads a log, whose tables are in `log`.
+
+    Raise `NotFoundError` or `StoreError` if there is none to read.
+    """
+    import duckdb
+
+    engine = engine_of(url)
+    engine.require(url)
+    source = engine.duckdb_source(url)
+    with connected(command, extra, [*source.extensions, *extensions]) as connection:
+        try:
+            connection.execute(f"ATTACH {quoted(source.target)} AS {LOG} ({source.options})")
+        except duckdb.Error as error:
+            raise StoreError(f"DuckDB could not open {database_name(url)}: {_first_line(error)}.") from error
+        yield connection
+
+
+def quoted(text: str) -> str:
+    """Return a text as a literal of SQL."""
+    return "'" + text.replace("'", "''") + "'"
+
+
+def _extension(name: str) -> Path | None:
+    """Return the library of an extension in its wheel, or None if that is not installed."""
+    try:
+        found = files(f"duckdb-extension-{name}") or ()
+    except PackageNotFoundError:
+        return None
+    return next((Path(str(file.locate())) for file in found if file.suffix == ".duckdb_extension"), None)
+
+
+def _missing(command: str, extra: str) -> RecorderError:
+    return RecorderError(f"`recorder {command}` needs the extra {extra}: pip install 'sse-recorder[{extra}]'.")
+
+
+def _first_line(error: BaseException) -> str:
+    return str(error).partition("\n")[0].rstrip(".")
