@@ -16,8 +16,8 @@ from __future__ import annotations
 
 import tempfile
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, closing
 from itertools import count, groupby, islice
 from operator import itemgetter
 from pathlib import Path
@@ -31,6 +31,7 @@ from recorder.model.chain import hash_after, root
 from recorder.model.events import Event, Exchange
 from recorder.model.shared_body import SHARED
 from recorder.store.bodies.rows import SharedRow, is_shared, sources_sql
+from recorder.store.duckdb.connection import quoted
 from recorder.store.ducklake.chain import root_of
 from recorder.store.ducklake.connection import LAKE, lake, translated
 from recorder.store.ducklake.schema import COPIED, MONTH, OF_CHAIN, month_of
@@ -50,6 +51,10 @@ Row = tuple[Any, ...]
 
 _EVENT = [column.name for column in events.c]
 _EXCHANGE = [column.name for column in exchanges.c]
+_METADATA = f"__ducklake_metadata_{LAKE}"
+_FILLED = f"""SELECT DISTINCT t.table_name FROM {_METADATA}.ducklake_data_file AS f
+JOIN {_METADATA}.ducklake_table AS t USING (table_id) WHERE f.end_snapshot IS NULL"""
+_SET_HASH = "UPDATE events SET hash = ? WHERE session_id = ? AND exchange_id = ? AND pos = ?"
 _IS_BODY = f"kind = 'request' AND type IN ('body', '{SHARED}')"
 
 
@@ -134,7 +139,8 @@ class ArchiveSessions:
         try:
             with translated(self._url), log.translated(), log.engine.connect() as connection:
                 _create(connection)
-                _Loading(archive, connection, session_id).load()
+                with closing(archive.cursor()) as cursor:
+                    _Loading(cursor, connection, session_id).load()
                 connection.commit()
         except (StoreConflictError, TypeError, ValueError) as error:
             log.close()
@@ -167,18 +173,24 @@ class _Chain(NamedTuple):
 
 
 class _Loading:
-    """The rows of one session, on their way from an archive to a log."""
+    """The rows of one session, on their way from an archive to a log, in one transaction of the archive."""
 
     def __init__(self, archive: DuckDBPyConnection, log: Connection, session_id: str) -> None:
+        """`archive` is for nothing else."""
         self._archive, self._log, self._id = archive, log, session_id
         self._sources = text(sources_sql(engine_named(log.dialect.name)))
-        self._chains: Mapping[str, _Chain] | None = None
+        self._chains: dict[str, _Chain] = {}
 
     def load(self) -> None:
+        self._archive.execute(f"USE {LAKE}")
+        self._archive.execute("BEGIN")
+        filled = {name for (name,) in self._archive.execute(_FILLED).fetchall()}
         for table in COPIED:
-            if table.name != events.name:
+            if table.name in filled - {events.name}:  # a table without files takes DuckLake longer than one with some
                 names = [name for name in table.columns if name not in (MONTH, *OF_CHAIN)]
                 self._insert(table.name, names, self._rows(table.name, names))
+        for row in self._rows(exchanges.name, [*_EXCHANGE, *OF_CHAIN]):
+            self._chains[row[1]] = _Chain(root_of(row[-1], Exchange(*row[:-2])), row[-2])
         # First the rows that recipes need, which any exchange may have. Their hashes follow.
         bodies = self._rows(events.name, _EVENT[:-1], f"WHERE {_IS_BODY} ORDER BY exchange_id, pos")
         self._insert(events.name, _EVENT, ((*row, b"") for row in bodies))
@@ -189,7 +201,8 @@ class _Loading:
     def _load_exchange(self, rows: Iterator[Row]) -> None:
         """Add the events of one exchange, with their hashes: the last one is that of the exchange, if it has one."""
         waiting = next(rows)
-        chain = self._chain(waiting[1])
+        # One whose row was removed has the root of its ids.
+        chain = self._chains.get(waiting[1]) or _Chain(root(self._id, waiting[1]), None)
         hashed = chain.previous
 
         def complete() -> Iterator[Row]:
@@ -203,15 +216,8 @@ class _Loading:
         whole = complete()
         while page := list(islice(whole, ROWS)):
             self._insert(events.name, _EVENT, [row for row in page if not _is_body(row)])
-            if bodies := [(row[-1], row[1], row[2]) for row in page if _is_body(row)]:
-                self._log.exec_driver_sql("UPDATE events SET hash = ? WHERE exchange_id = ? AND pos = ?", bodies)
-
-    def _chain(self, exchange_id: str) -> _Chain:
-        """Return the ends of the chain of an exchange. One whose row was removed has the root of its ids."""
-        if self._chains is None:
-            rows = self._rows(exchanges.name, [*_EXCHANGE, *OF_CHAIN])
-            self._chains = {row[1]: _Chain(root_of(row[-1], Exchange(*row[:-2])), row[-2]) for row in rows}
-        return self._chains.get(exchange_id) or _Chain(root(self._id, exchange_id), None)
+            if bodies := [(row[-1], *row[:3]) for row in page if _is_body(row)]:
+                self._log.exec_driver_sql(_SET_HASH, bodies)
 
     def _event(self, row: Row) -> Event:
         """Return the event of a row; one that cannot be put together has its raw recipe, which no hash fits."""
@@ -226,10 +232,9 @@ class _Loading:
 
     def _rows(self, table: str, names: Sequence[str], more: str = "") -> Iterator[Row]:
         columns = ", ".join(f'"{name}"' for name in names)
-        of_session = f"SELECT * FROM {table} WHERE session_id = ? AND {MONTH} = ?"
-        cursor = self._archive.cursor()
-        cursor.execute(f"USE {LAKE}")
-        result = cursor.execute(f"SELECT {columns} FROM ({of_session}) AS rows {more}", [self._id, month_of(self._id)])
+        # Values by parameter would load pandas, wherever that is installed.
+        key = f"session_id = {quoted(self._id)} AND {MONTH} = {quoted(month_of(self._id))}"
+        result = self._archive.execute(f"SELECT {columns} FROM (SELECT * FROM {table} WHERE {key}) AS rows {more}")
         while page := result.fetchmany(ROWS):
             yield from page
 
