@@ -42,6 +42,7 @@ _MODULES = {
     "sqlite": "recorder.store.sqlite.engine",
     "postgresql": "recorder.store.postgres.engine",
 }
+_OTHER_NAMES = {"postgres": "postgresql"}  # as libpq and most hosts of databases write a URL
 
 Fetch = Callable[[str], Awaitable[Sequence[Sequence[Any]]]]
 """Return the rows of one statement."""
@@ -103,6 +104,9 @@ class Engine(ABC):
 
     scratch_schemas: tuple[str, str]
     """The schema of the scratch tables, and that of the log, on a `scratch_connection`."""
+
+    may_add_sql: str | None = None
+    """Selects a flag that is true if the user may add to the log. `None`: a file that can be opened can be written."""
 
     may_delete_sql: str | None = None
     """Selects flags which all are true if the user may delete from the log. `None`: who may write may delete."""
@@ -265,6 +269,7 @@ class Engine(ABC):
 @cache
 def engine_named(name: str) -> Engine:
     """Return the entry with this `Engine.name`. Raise `UsageError` if recorder has no such engine."""
+    name = _OTHER_NAMES.get(name, name)
     if name not in _MODULES:
         raise UsageError(
             f"recorder cannot record into {name}: give a path, sqlite:///PATH, or postgresql://USER@HOST/DATABASE."

@@ -125,6 +125,7 @@ def _statements(index: Indexed) -> SearchStatements:
 INDEX = SearchIndex([_statements(index) for index in INDEXES], _sessions)
 
 MAY_DELETE = " UNION ALL ".join(f"SELECT has_table_privilege('{SCHEMA}.{name}', 'DELETE')" for name in PARTITIONED)
+MAY_ADD = f"SELECT has_table_privilege('{SCHEMA}.events', 'INSERT')"
 READ_TABLES = f"SELECT tablename FROM pg_tables WHERE schemaname = '{SCHEMA}'"
 
 STATEMENTS = (

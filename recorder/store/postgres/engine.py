@@ -18,6 +18,7 @@ from recorder.store.postgres.ddl import (
     BY_SESSION,
     GRANTS,
     INDEX,
+    MAY_ADD,
     MAY_DELETE,
     PARTITIONED,
     READ_TABLES,
@@ -61,6 +62,7 @@ class PostgresEngine(Engine):
         "greatest({heard}, CAST(extract(epoch FROM pg_postmaster_start_time()) * 1000000000 AS BIGINT))"
     )
     scratch_schemas = ("pg_temp", SCHEMA)
+    may_add_sql = MAY_ADD
     may_delete_sql = MAY_DELETE
     purged_from = "tables"
     purge_notice = (

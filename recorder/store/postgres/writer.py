@@ -229,7 +229,8 @@ class PostgresWriter:
     def _rows(self, sql: str, values: Sequence[Any]) -> list[Row]:
         with self._driver.cursor(binary=True) as cursor:
             given = [list(value) if isinstance(value, tuple) else value for value in values]
-            found: list[Row] = cursor.execute(sql, given).fetchall()
+            # A plan that is cached while the next month's partition is empty would scan it when it is not.
+            found: list[Row] = cursor.execute(sql, given, prepare=False if sql is _STATE else None).fetchall()
             return found
 
 
