@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from recorder.exports.otlp.conventions import Convention
-from recorder.exports.otlp.telemetry import Histogram, Span
+from recorder.exports.otlp.telemetry import Histogram, TraceSpan
 
 
-def traces(spans: Iterable[Span], convention: Convention) -> bytes:
+def traces(spans: Iterable[TraceSpan], convention: Convention) -> bytes:
     """Return an `ExportTraceServiceRequest` as one line of JSON, without the line's end."""
     raise NotImplementedError
 

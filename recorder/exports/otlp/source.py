@@ -103,11 +103,11 @@ class ExportedExchange(msgspec.Struct, frozen=True):
     retry: Retry | None = None
 
 
-class ExchangeReader:
-    """A reader of one session's exchanges, for export. `await ExchangeReader.open(log, session)`."""
+class ExportReader:
+    """A reader of one session's exchanges, for export. `await ExportReader.open(log, session)`."""
 
     @classmethod
-    async def open(cls, log: LogReader, session: Session, *, with_content: bool = False) -> ExchangeReader:
+    async def open(cls, log: LogReader, session: Session, *, with_content: bool = False) -> ExportReader:
         """Read the session's answered calls and retries as they are now; open another one for what comes later."""
         raise NotImplementedError
 

@@ -42,7 +42,7 @@ class SpanLink(msgspec.Struct, frozen=True):
     attributes: Attributes = {}
 
 
-class Span(msgspec.Struct, frozen=True):
+class TraceSpan(msgspec.Struct, frozen=True):
     """One operation that has ended. Times are wall times in nanoseconds since the epoch."""
 
     trace_id: bytes
