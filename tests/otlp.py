@@ -17,6 +17,7 @@ from google.protobuf.json_format import ParseDict
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
+from sqlalchemy import URL
 
 from tests.serving import run
 
@@ -63,7 +64,7 @@ def attributes_of(span: Any) -> dict[str, Any]:
     return found
 
 
-def exported(db: Path, *options: object, session: str = "latest") -> list[bytes]:
+def exported(db: Path | URL, *options: object, session: str = "latest") -> list[bytes]:
     """The lines of `recorder export --format otlp-json`."""
     ran = run(db, "export", session, "--format", "otlp-json", *options)
     assert ran.code == 0, ran.err
@@ -79,6 +80,6 @@ def spans_in(lines: Iterable[bytes]) -> list[Span]:
     return [span for _, scope in scopes for span in scope.spans]
 
 
-def spans(db: Path, *options: object, session: str = "latest") -> list[Span]:
+def spans(db: Path | URL, *options: object, session: str = "latest") -> list[Span]:
     """The spans of a session."""
     return spans_in(exported(db, *options, session=session))
