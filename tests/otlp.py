@@ -27,11 +27,15 @@ ENUMS = frozenset({"kind", "code", "aggregationTemporality"})
 
 
 def trace_request(line: bytes) -> ExportTraceServiceRequest:
-    return ParseDict(_strict(json.loads(line)), ExportTraceServiceRequest())
+    request = ExportTraceServiceRequest()
+    ParseDict(_strict(json.loads(line)), request)
+    return request
 
 
 def metrics_request(line: bytes) -> ExportMetricsServiceRequest:
-    return ParseDict(_strict(json.loads(line)), ExportMetricsServiceRequest())
+    request = ExportMetricsServiceRequest()
+    ParseDict(_strict(json.loads(line)), request)
+    return request
 
 
 def _strict(value: Any, name: str = "") -> Any:
