@@ -43,11 +43,12 @@ class Wanted(NamedTuple):
 @click.argument("files", metavar="FILE...", nargs=-1, required=True, type=click.Path(path_type=Path, allow_dash=True))
 @click.option(
     "--format",
-    type=click.Choice(["auto", "sse", "payloads", "json", "jsonl", "cassette", "har", "vcr"]),
+    type=click.Choice(["auto", "sse", "payloads", "json", "jsonl", "cassette", "har", "vcr", "claude-tap", "ai-sdk"]),
     default="auto",
     show_default=True,
     help="sse: the body of an event stream. payloads: the JSON of one event a line. json: a body that is one document. "
     "jsonl, cassette: what `recorder export` wrote. har: what a browser saved. vcr: YAML or JSON of vcrpy. "
+    "claude-tap: its trace, lines or a bundle. ai-sdk: .devtools/generations.json of Vercel's AI SDK. "
     "auto: by the content.",
 )
 @click.option(
@@ -74,10 +75,10 @@ def command(
 ) -> None:
     """Add stored streams to the log: each FILE, or `-` for stdin, becomes a session with its name.
 
-    Bodies are kept byte for byte. Our own exports, cassettes and HAR files have the times of events; for all others
-    the times are made up, one event every 10 ms. The origin of an imported session is `import`. A file that cannot be
-    read is named and skipped; the exit code is then 1, or 3 if it does not exist. --json lists each imported file with
-    its session.
+    Bodies are kept byte for byte. Our own exports, cassettes and HAR files have the times of events; claude-tap and
+    the AI SDK those of calls; for all others the times are made up, one event every 10 ms. The origin of an imported
+    session is `import`. A file that cannot be read is named and skipped; the exit code is then 1, or 3 if it does not
+    exist. --json lists each imported file with its session.
 
     \b
     recorder import body.sse

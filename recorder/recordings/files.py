@@ -15,6 +15,8 @@ from typing import BinaryIO, cast
 from msgspec.structs import replace
 
 from recorder.cassettes import SIZE_LIMIT, Cassette, Names, refused
+from recorder.cassettes.ai_sdk import Generations
+from recorder.cassettes.claude_tap import ClaudeTap
 from recorder.cassettes.content import HEAD_BYTES, Format, formats
 from recorder.cassettes.har.reader import Har
 from recorder.cassettes.jsonl import Jsonl
@@ -54,6 +56,8 @@ _SELF_CONTAINED: Mapping[Format, Callable[[BinaryIO], Cassette]] = {
     "cassette": SseJsonl,
     "har": Har,
     "vcr": Vcr,
+    "claude-tap": ClaudeTap,
+    "ai-sdk": Generations,
 }
 
 
