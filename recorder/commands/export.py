@@ -36,14 +36,14 @@ _BY_ROWS = "--format jsonl writes it row by row"
 @click.argument("session", shell_complete=session_names)
 @click.option(
     "--format",
-    type=click.Choice(["jsonl", "cassette", "payloads", "har", "vcr", "sse", "html", "perfetto"]),
+    type=click.Choice(["jsonl", "cassette", "payloads", "har", "vcr", "sse", "html", "perfetto", "chat"]),
     default="jsonl",
     show_default=True,
     help="jsonl: every row of the log, for `recorder import`. cassette: the same for people, git and tests, see "
     "`recorder cassette`. payloads: the JSON of one event a line. har: HAR 1.2. vcr: YAML for vcrpy and "
     "pytest-recording. sse: the bytes of the response bodies. html: the player of `recorder ui` and the session as one "
     "page, without secrets, that a browser opens without network. perfetto: a trace of the times, without texts, for "
-    "ui.perfetto.dev and speedscope.",
+    "ui.perfetto.dev and speedscope. chat: a line of chat messages for each conversation, for fine-tuning and evals.",
 )
 @click.option("--exchange", metavar="N|ID", help=EXCHANGE_HELP)
 @click.option("--allow-gaps", is_flag=True, help="With sse: also bodies of which some bytes were not kept.")
@@ -61,6 +61,7 @@ def command(
     recorder export latest --exchange 1 --format sse > body.sse
     recorder export latest --format html > run.html
     recorder export latest --format perfetto > run.trace.json
+    recorder export latest --format chat > run.chat.jsonl
     """
     if format == "sse":
         chosen = {"session": session, "exchange": exchange, "allow_gaps": allow_gaps}
@@ -156,6 +157,18 @@ async def _write_perfetto(db: str | None, session: str, exchange: str | None) ->
             write_bytes(part)
 
 
+async def _write_chat(db: str | None, session: str, exchange: str | None) -> None:
+    from recorder.exports.chat.lines import ChatExport
+
+    async with await LogReader.open(current_url(db)) as log:
+        found, chosen = await select(log, session, exchange)
+        export = ChatExport(log, found, chosen)
+        async for line in export.lines(is_one=exchange is not None):
+            write_bytes(line)
+        for remark in export.remarks():
+            echo(remark)
+
+
 async def _one_by_one(log: LogReader, session: Session, chosen: Iterable[Numbered]) -> AsyncIterator[Recording]:
     """Yield recordings, of which one is held at a time. Raises `RecorderError` if one is too large."""
     for number, exchange in chosen:
@@ -179,4 +192,5 @@ _WRITERS = {
     "vcr": _write_vcr,
     "html": _write_html,
     "perfetto": _write_perfetto,
+    "chat": _write_chat,
 }
