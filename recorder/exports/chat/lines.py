@@ -8,10 +8,8 @@ together by `recorder.wire.logical_request`, answers are the items that `recorde
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence, Set
 from typing import Any, NamedTuple, get_args
-
-import msgspec
 
 from recorder.errors import NotFoundError
 from recorder.exports.chat import anthropic, gemini, openai_chat, openai_responses
@@ -25,7 +23,7 @@ from recorder.recordings.selection import Numbered
 from recorder.store.reader import LogReader
 from recorder.store.session_state import folded_exchange
 from recorder.wire.dialects import by_name
-from recorder.wire.dialects.json_values import array, decoded
+from recorder.wire.dialects.json_values import array, as_json, decoded
 from recorder.wire.logical_request import LogicalRequest
 
 _READERS: Mapping[str, Callable[[Mapping[str, Any], ChatConversation], None]] = {
@@ -67,6 +65,7 @@ class ChatExport:
         requests = await load_requests(self._log, self._session, self._chosen)
         known = [(each, request) for each, request in requests if each.exchange.api in _READERS]
         self._left_out["of another API"] += len(requests) - len(known)
+        self._left_out["without a request"] += self._without_request({each.exchange.exchange_id for each, _ in known})
         continued = set[bytes]() if is_one else _beginnings(known)
         written = 0
         for recording, request in known:
@@ -77,12 +76,17 @@ class ChatExport:
             line = chat.finished()
             self._losses += chat.losses
             written += 1
-            yield msgspec.json.encode(line) + b"\n"
+            yield as_json(line).encode() + b"\n"
         if not written:
             raise NotFoundError(
                 f"There is no conversation with an answer in session {safe_text(self._session.name)}."
                 f"{''.join(f' {each}' for each in self.remarks())}"
             )
+
+    def _without_request(self, known: Set[str]) -> int:
+        """Return how many exchanges have no request body, although they are no retrieval of a response."""
+        chosen = (each for _, each in self._chosen if each.api in _READERS and each.resumes_response_id is None)
+        return sum(each.exchange_id not in known for each in chosen)
 
     def remarks(self) -> list[str]:
         """Return sentences about what was left out and lost."""
