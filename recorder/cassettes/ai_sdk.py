@@ -14,7 +14,15 @@ import msgspec
 
 from recorder.cassettes import Entry, Names
 from recorder.cassettes.content import dialect_of, value
-from recorder.cassettes.decoded_calls import FILE_LIMIT, DecodedCall, block, header_list, json_bytes, milliseconds
+from recorder.cassettes.decoded_calls import (
+    FILE_LIMIT,
+    DecodedCall,
+    block,
+    header_list,
+    json_bytes,
+    milliseconds,
+    require_storable,
+)
 from recorder.cassettes.sse_jsonl.header import nanoseconds
 from recorder.errors import RecorderError
 from recorder.model.events import Session
@@ -84,7 +92,7 @@ class Generations:
 
 def _checked(number: int, raw: bytes) -> DecodedCall:
     try:
-        return _call(msgspec.json.decode(raw, type=_SdkStep))
+        return require_storable(_call(msgspec.json.decode(raw, type=_SdkStep)))
     except (ValueError, RecursionError) as error:
         raise RecorderError(f"step {number} is none of @ai-sdk/devtools: {error}") from error
 

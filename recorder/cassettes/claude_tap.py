@@ -19,7 +19,15 @@ import msgspec
 from recorder.cassettes import Entry, Names
 from recorder.cassettes.calls import target_of
 from recorder.cassettes.content import value
-from recorder.cassettes.decoded_calls import FILE_LIMIT, DecodedCall, block, header_list, json_bytes, milliseconds
+from recorder.cassettes.decoded_calls import (
+    FILE_LIMIT,
+    DecodedCall,
+    block,
+    header_list,
+    json_bytes,
+    milliseconds,
+    require_storable,
+)
 from recorder.cassettes.har.messages import TimedMessage, connection_entries, upgrade
 from recorder.cassettes.sse_jsonl.header import nanoseconds
 from recorder.errors import RecorderError
@@ -78,8 +86,11 @@ class _TapRecord(msgspec.Struct, frozen=True):
 
     @property
     def started_ns(self) -> int:
-        """Return when the call began. Raises `ValueError`."""
-        return nanoseconds(self.timestamp) - self.duration_ns
+        """Return when the call began. Raises `ValueError`, also for a time that the log cannot hold."""
+        began_ns = nanoseconds(self.timestamp) - self.duration_ns
+        if began_ns < -(2**63):
+            raise ValueError(f"it began too long before {self.timestamp}")
+        return began_ns
 
 
 class ClaudeTap:
@@ -190,7 +201,10 @@ def _call(record: Any, place: str) -> DecodedCall | _TapConnection:
     """Raises `RecorderError`."""
     try:
         read = msgspec.convert(record, _TapRecord)
-        return _connection(read) if read.transport == "websocket" else _exchange(read)
+        if read.transport == "websocket":
+            require_storable(_exchange(read))  # of its path and its error
+            return _connection(read)
+        return require_storable(_exchange(read))
     except (ValueError, RecursionError) as error:
         raise RecorderError(f"{place} is no call that claude-tap recorded: {error}") from error
 

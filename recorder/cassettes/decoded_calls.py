@@ -7,6 +7,7 @@ gap, with the reason: the exchange is then not lossless, and no replay takes it 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -23,6 +24,7 @@ from recorder.wire.dialects.json_values import as_json
 from recorder.wire.redaction.headers import redact_headers, redact_record, redact_target
 
 FILE_LIMIT = 256 * 2**20  # held in memory several times over, as bytes, values and bytes again: as of a HAR
+_UNSTORABLE = re.compile("[\0\ud800-\udfff]")  # what no text of a database has
 BLOCK_BYTES = 256 * 1024  # of a body, in one record of a journal
 
 
@@ -68,6 +70,13 @@ class DecodedCall(NamedTuple):
             for at in range(0, len(piece), BLOCK_BYTES):
                 yield Entry(Mark.CHUNK, self.duration_ns, piece[at : at + BLOCK_BYTES])
         yield Entry(Mark.END, self.duration_ns, redact_record(self.end))
+
+
+def require_storable(call: DecodedCall) -> DecodedCall:
+    """Return the call. Raises `ValueError` if the log cannot hold its method, its target or its error."""
+    if any(map(_UNSTORABLE.search, (call.method, call.target, call.end.error or ""))):
+        raise ValueError("its method, path or error has characters that are no text")
+    return call
 
 
 def _gap(mark: Mark, t_ns: int, reason: str) -> bytes:

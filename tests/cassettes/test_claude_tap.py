@@ -21,6 +21,7 @@ import pytest
 
 from recorder.cassettes.claude_tap import NOT_STORED, ClaudeTap
 from recorder.cassettes.content import formats
+from recorder.cassettes.sse_jsonl.header import nanoseconds
 from recorder.errors import RecorderError
 from recorder.model.recording import Recording
 from recorder.wire.turns import is_turn
@@ -72,7 +73,8 @@ def test_a_call_ended_when_its_record_was_written() -> None:
     records = [each.get("record", each) for each in json.loads(BUNDLE.read_bytes())["records"]]
     assert first.end_ns == records[0]["duration_ms"] * 10**6
     assert {piece.t_ns for piece in first.pieces} == {first.end_ns}
-    assert first.exchange.started_ns + first.end_ns <= second.exchange.started_ns + second.end_ns
+    for each, record in zip((first, second), records, strict=True):
+        assert each.exchange.started_ns + each.end_ns == nanoseconds(record["timestamp"])
 
 
 def test_messages_over_websocket_are_a_turn() -> None:
@@ -110,6 +112,11 @@ def test_a_stream_without_its_events_is_a_document_with_a_gap() -> None:
         (LINES.read_bytes()[:-100], "^line 2 is no call that claude-tap recorded"),
         (LINES.read_bytes() + b'{"timestamp":"now"}\n', "^line 3 is no call .*missing required field `request`"),
         (LINES.read_bytes().replace(b'"2026-', b'"2O26-'), "^line 1 is no call .* is no instant"),
+        (
+            LINES.read_bytes().replace(b'"method":"POST"', b'"method":"PO\\ud800ST"'),
+            "^line 1 .*characters that are no text",
+        ),
+        (LINES.read_bytes().replace(b'"/v1/responses"', b'"/v1/\\u0000"'), "^line 2 .*characters that are no text"),
         (BUNDLE.read_bytes()[:-100], "^it is no bundle of claude-tap, or it was cut off"),
         (changed(BUNDLE, lambda each: each["blobs"].clear()), "^record 1 refers to a value that is not in the bundle"),
         (changed(BUNDLE, lambda each: each["records"].append(7)), "^record 3 is no call"),

@@ -132,6 +132,11 @@ def test_a_turn_that_the_client_left_is_left_again() -> None:
     assert_alike(again(was), was)
 
 
+def test_a_connection_without_messages_comes_back() -> None:
+    [came] = again(recorded(Connection().close().steps))
+    assert (came.exchange.method, came.response and came.response.status) == ("GET", 101)
+
+
 def test_exchanges_stay_in_the_order_of_the_file() -> None:
     document = json.loads(b"".join(har_lines(recorded(a_connection().steps))))
     [entry] = document["log"]["entries"]

@@ -53,7 +53,7 @@ def losses(recordings: Iterable[Recording]) -> Iterator[str]:
 
 def _entry(connection: WrittenConnection, was_imported: bool) -> dict[str, Any]:
     each = as_http(connection.recording)
-    sent_and_received = websocket_messages(connection) if is_connection(each) else []
+    is_websocket = is_connection(each) and each.is_switched
     messages = [
         {
             "time": (each.exchange.started_ns + piece.t_ns) / 1e9,
@@ -71,7 +71,7 @@ def _entry(connection: WrittenConnection, was_imported: bool) -> dict[str, Any]:
         "cache": {},
         "timings": {"send": 0, "wait": each.head_ns / 1e6, "receive": (each.end_ns - each.head_ns) / 1e6},
         **({"_eventSourceMessages": messages} if messages else {}),
-        **({"_webSocketMessages": sent_and_received} if sent_and_received else {}),
+        **({"_webSocketMessages": websocket_messages(connection)} if is_websocket else {}),
     }
 
 
