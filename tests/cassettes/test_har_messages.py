@@ -133,7 +133,7 @@ def test_a_turn_that_the_client_left_is_left_again() -> None:
 
 
 def test_a_connection_without_messages_comes_back() -> None:
-    [came] = again(recorded(Connection().close().steps))
+    [came] = again(recorded(Connection("/feed").close().steps))
     assert (came.exchange.method, came.response and came.response.status) == ("GET", 101)
 
 
@@ -183,6 +183,15 @@ def test_devtools_have_no_headers_of_the_upgrade() -> None:
     assert [(piece.t_ns, json.loads(piece.raw)) for piece in turn.pieces] == [(750_000_000, created)]
     assert turn.end is not None
     assert turn.end.status == "truncated"
+
+
+def test_messages_are_read_without_the_compression_that_they_had() -> None:
+    sent = {"type": "send", "time": STARTED_S + 0.5, "opcode": 1, "data": json.dumps(create("hi"))}
+    headers = [{"name": "Sec-WebSocket-Extensions", "value": "x-webkit-deflate-frame"}]
+    response = {"status": 101, "statusText": "Switching Protocols", "headers": headers}
+    connection, turn = recordings(imported(Har(io.BytesIO(of_chrome(sent, response=response)))))
+    assert connection.end is not None
+    assert (connection.end.undecoded, json.loads(turn.request_body)) == (None, create("hi"))
 
 
 def test_an_error_ends_the_connection() -> None:
