@@ -43,12 +43,12 @@ class Wanted(NamedTuple):
 @click.argument("files", metavar="FILE...", nargs=-1, required=True, type=click.Path(path_type=Path, allow_dash=True))
 @click.option(
     "--format",
-    type=click.Choice(["auto", "sse", "payloads", "json", "jsonl", "cassette", "har", "vcr"]),
+    type=click.Choice(["auto", "sse", "payloads", "json", "jsonl", "cassette", "har", "vcr", "cassetter", "litellm"]),
     default="auto",
     show_default=True,
     help="sse: the body of an event stream. payloads: the JSON of one event a line. json: a body that is one document. "
     "jsonl, cassette: what `recorder export` wrote. har: what a browser saved. vcr: YAML or JSON of vcrpy. "
-    "auto: by the content.",
+    "cassetter: its YAML or TOML. litellm: payloads of its logs. auto: by the content.",
 )
 @click.option(
     "--dialect", type=click.Choice([dialect.name for dialect in DIALECTS]), help="The API. [default: by the content]"
