@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Iterable
 
 import click
 
-from recorder.cassettes.har.writer import har_lines
+from recorder.cassettes.har.writer import har_lines, losses
 from recorder.cassettes.plain import payload_lines
 from recorder.cassettes.sse_jsonl.header import header_line
 from recorder.cassettes.sse_jsonl.writer import exchange_lines
@@ -98,8 +98,11 @@ async def _write_har(db: str | None, session: str, exchange: str | None) -> None
         found, chosen = await select(log, session, exchange)
         budget = MemoryBudget("As HAR this takes", f"name one exchange with --exchange, or {_BY_ROWS}")
         loaded = await load_exchanges(log, found, chosen, budget, keeps_events=False)
-        for part in har_lines([_readable(each) for each in loaded], was_imported=found.origin == "import"):
+        readable = [_readable(each) for each in loaded]
+        for part in har_lines(readable, was_imported=found.origin == "import"):
             write_bytes(part)
+        for lost in losses(readable):
+            echo(lost)
 
 
 async def _write_vcr(db: str | None, session: str, exchange: str | None) -> None:
