@@ -1,12 +1,11 @@
-"""Cassettes of cassetter (Kludex/cassetter, 0.16), YAML or TOML, as exchanges: the interactions over HTTP.
+"""Cassettes of cassetter (Kludex/cassetter, 0.16), YAML or TOML, as exchanges; a turn on a WebSocket is another one.
 
 Bodies of JSON are stored as values, and their bytes are made up: compact JSON with the same keys in the same order.
 Event streams and other texts are stored as they came, bytes that are no UTF-8 in hexadecimal.
 
-The file is in the order of its requests, and `recorded_at` is the time at which a response had arrived: exchanges are
-in the order of these times, and end then. The times of events are made up, one every 10 ms.
-
-Calls over gRPC and WebSocket connections are not read.
+The file is in the order of its requests, and `recorded_at` is the time at which a response had arrived, or a connection
+had ended: exchanges are in the order of these times, and end then. The times of events over HTTP are made up, one every
+10 ms; those of WebSocket messages are stored. Calls over gRPC are not read.
 """
 
 from __future__ import annotations
@@ -14,24 +13,37 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Iterator
-from typing import Annotated, Any, BinaryIO, Literal
+from typing import Annotated, Any, BinaryIO, Literal, NamedTuple
 
 import msgspec
 
 from recorder.cassettes import Entry, Names
+from recorder.cassettes.calls import target_of
+from recorder.cassettes.har.messages import NO_MASK, TimedMessage, connection_entries, upgrade
 from recorder.cassettes.sse_jsonl.header import nanoseconds
+from recorder.cassettes.sse_jsonl.lines import SECONDS_LIMIT
 from recorder.cassettes.vcr.interactions import (
+    VcrExchange,
     VcrHeaders,
     VcrInteraction,
     VcrRequest,
     VcrResponse,
     VcrStatus,
+    check_storable,
     exchanges,
+    header_pairs,
+    missing_host,
 )
 from recorder.cassettes.vcr.yaml_values import YAML_LIMIT, as_bytes, as_text, read_yaml
 from recorder.errors import RecorderError
-from recorder.model.events import Session
+from recorder.journal.format import Mark
+from recorder.model.events import SWITCHED, Session
+from recorder.model.ids import turn_id
+from recorder.model.payloads import ExchangeEnd, Header, Imported, RequestHead, ResponseHead
+from recorder.wire.dialects import by_path
+from recorder.wire.redaction.headers import redact_headers, redact_target
 from recorder.wire.sse import BOM
+from recorder.wire.websocket import CONTROL_LIMIT, MESSAGE_LIMIT, encode_frame
 
 VERSION = 1
 TOML_LIMIT = 16 * 2**20  # bytes: four seconds of tomllib, which is Python
@@ -39,6 +51,7 @@ KEY_PARTS = 32  # of a dotted key, of which a cassette has four: tomllib takes t
 
 _DOTTED = re.compile(rb"^[ \t\[]*(?:[\w-]+[ \t]*\.[ \t]*){%d}" % KEY_PARTS, re.MULTILINE)
 
+_FrameType = Literal["text", "binary", "close"]
 _BodyType = Literal["json", "text", "binary", "none"]
 
 
@@ -79,28 +92,72 @@ class _StoredInteraction(msgspec.Struct, frozen=True):
     recorded_at: str
 
 
+class _Frame(msgspec.Struct, frozen=True):
+    """A message over WebSocket, or the close of the server: its code in two bytes, then its reason."""
+
+    direction: Literal["send", "recv"]
+    frame_type: _FrameType
+    body: _StoredBody
+    offset_ms: Annotated[int, msgspec.Meta(ge=0, le=SECONDS_LIMIT * 1000)] = 0
+
+
+class _StoredConnection(msgspec.Struct, frozen=True):
+    uri: str
+    recorded_at: str
+    headers: VcrHeaders | None = None
+    frames: tuple[_Frame, ...] = ()
+
+
 class _Stored(msgspec.Struct, frozen=True):
     version: int
     interactions: tuple[Any, ...] = ()
     ws_interactions: tuple[Any, ...] = ()
-    grpc_interactions: tuple[Any, ...] = ()
+
+
+class _Connection(NamedTuple):
+    """A WebSocket connection as a recorder would have recorded it."""
+
+    target: str
+    headers: list[Header]
+    pieces: list[TimedMessage]
+    end_ns: int
+
+    def entries(self, session: Session, names: Names, started_ns: int) -> Iterator[Entry]:
+        """Yield its records, as those of a connection that began at `started_ns`. Its answer was not stored."""
+        given, accepted = upgrade(self.headers, ())
+        head = RequestHead(
+            exchange_id=turn_id(names.new_id(), 0),
+            session_id=session.session_id,
+            started_ns=started_ns,
+            method="GET",
+            target=redact_target(self.target),
+            upstream=by_path("POST", self.target.partition("?")[0]).upstream,
+            headers=given,
+            imported=Imported(session),
+        )
+        response, end = ResponseHead(SWITCHED, "Switching Protocols", accepted), ExchangeEnd("eof")
+        yield from connection_entries(head, response, 0, self.pieces, self.end_ns, end)
 
 
 class Cassetter:
     """A cassette of cassetter, checked."""
 
     def __init__(self, file: BinaryIO) -> None:
-        """Raises `RecorderError` if it is none, or has no interaction over HTTP."""
+        """Raises `RecorderError` if it is none, or has no interaction over HTTP or WebSocket."""
         file.seek(0)
         data = file.read(YAML_LIMIT + 1).removeprefix(BOM)
         if len(data) > YAML_LIMIT:
             raise RecorderError(f"it is over {YAML_LIMIT >> 20} MiB, too much for YAML: split it")
         stored = _stored(data)
         given, ended = zip(*_interactions(stored), strict=True) if stored.interactions else ((), ())
-        read = exchanges(enumerate(given, 1), "cassetter")
-        self._exchanges = sorted(zip(ended, read, strict=True), key=lambda each: each[0])
-        if not self._exchanges:
-            raise RecorderError(_nothing_in(stored))
+        calls = exchanges(enumerate(given, 1), "cassetter")
+        exchanged: list[tuple[int, VcrExchange | _Connection]] = [
+            *zip(ended, calls, strict=True),
+            *_connections(stored),
+        ]
+        if not exchanged:
+            raise RecorderError("there is no interaction over HTTP or WebSocket in it")
+        self._exchanges = sorted(exchanged, key=lambda each: each[0])
         self.events = 0
 
     def session(self, name: str, names: Names) -> Session:
@@ -158,6 +215,33 @@ def _interaction(given: _StoredInteraction) -> tuple[VcrInteraction, int]:
     return interaction, nanoseconds(given.recorded_at)
 
 
+def _connections(stored: _Stored) -> Iterator[tuple[int, _Connection]]:
+    """Yield the connections, each with the time at which it had ended. Raises `RecorderError`."""
+    for number, each in enumerate(stored.ws_interactions, 1):
+        try:
+            given = msgspec.convert(each, _StoredConnection)
+            yield nanoseconds(given.recorded_at), _connection(given)
+        except (ValueError, RecursionError) as error:
+            raise RecorderError(f"WebSocket interaction {number} is none of a cassetter cassette: {error}") from error
+
+
+def _connection(given: _StoredConnection) -> _Connection:
+    """Raises `ValueError`."""
+    check_storable(given.uri)
+    headers = header_pairs(given.headers)
+    pieces, at_ns = list[TimedMessage](), 0
+    for frame in given.frames:
+        at_ns = max(at_ns, frame.offset_ms * 10**6)
+        payload, mask = _bytes(frame.body.type, frame.body.content), NO_MASK if frame.direction == "send" else None
+        if len(payload) > (MESSAGE_LIMIT if frame.frame_type != "close" else CONTROL_LIMIT):
+            raise ValueError(f"a {frame.frame_type} frame has {len(payload):,} bytes, more than any recorder takes")
+        mark = Mark.CHUNK if mask is None else Mark.CLIENT_CHUNK
+        pieces.append(TimedMessage(at_ns, mark, encode_frame(frame.frame_type, payload, mask=mask)))
+    return _Connection(
+        target_of(given.uri), redact_headers([*missing_host(given.uri, headers), *headers]), pieces, at_ns
+    )
+
+
 def _bytes(type: _BodyType, content: Any) -> bytes:
     """Return the bytes of a stored body. Raises `ValueError` if the content has another type."""
     if type == "none":
@@ -167,13 +251,3 @@ def _bytes(type: _BodyType, content: Any) -> bytes:
     if not isinstance(content, str):
         raise ValueError(f"a body of type {type} is a text, not {content!r:.40}")
     return as_bytes(content) if type == "text" else bytes.fromhex(content)
-
-
-def _nothing_in(stored: _Stored) -> str:
-    others = [("WebSocket", stored.ws_interactions), ("gRPC", stored.grpc_interactions)]
-    found = " and ".join(name for name, each in others if each)
-    return (
-        f"there are only interactions over {found} in it, which are not read"
-        if found
-        else "there is no interaction in it"
-    )

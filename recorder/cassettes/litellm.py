@@ -5,8 +5,9 @@ them as `kwargs["standard_logging_object"]`. A file holds one object, an array o
 
 LiteLLM keeps the request as it was given to it, and the response that it made of the provider's, both in the form of
 OpenAI. It keeps no headers, no events and no bytes: the request body is made up of the model, the messages and the
-parameters, and the response is one JSON document, also where it was a stream. It has the time of its first token, where
-the response begins here, and of its end, where the document arrives.
+parameters, and the response is one JSON document, also where it was a stream. The request does not ask for a stream
+then, because none is there. The time of its first token is that of the response head here, and that of its end is the
+time at which the document arrives.
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ _TARGETS: Mapping[str, str] = {
     "aresponses": RESPONSES,
 }
 _USAGE = {"prompt_tokens": "input_tokens", "completion_tokens": "output_tokens"}
+_OF_STREAMS = frozenset({"stream", "stream_options"})
 _NAME = re.compile(r"[a-z0-9][a-z0-9_.-]{0,63}")
 
 _encode = msgspec.json.Encoder().encode
@@ -177,9 +179,8 @@ def _request(payload: _Payload, target: str) -> bytes:
     """Return the body of a request that says the same: its bytes were not logged."""
     key = "messages" if target == CHAT else "input"
     said = {"model": payload.model_group or payload.model, key: payload.messages}
-    return _encode(
-        {name: value for name, value in said.items() if value is not None} | (payload.model_parameters or {})
-    )
+    given = {name: value for name, value in (payload.model_parameters or {}).items() if name not in _OF_STREAMS}
+    return _encode({name: value for name, value in said.items() if value is not None} | given)
 
 
 def _success(payload: _Payload, target: str) -> tuple[ResponseHead, bytes, ExchangeEnd]:

@@ -74,9 +74,10 @@ def command(
 ) -> None:
     """Add stored streams to the log: each FILE, or `-` for stdin, becomes a session with its name.
 
-    Bodies are kept byte for byte. Our own exports, cassettes and HAR files have the times of events; for all others
-    the times are made up, one event every 10 ms. The origin of an imported session is `import`. A file that cannot be
-    read is named and skipped; the exit code is then 1, or 3 if it does not exist. --json lists each imported file with
+    Bodies are kept byte for byte. Our own exports, cassettes and HAR files have the times of events, and a log of
+    LiteLLM those of its calls; for all others the times are made up, one event every 10 ms. The origin of an imported
+    session is `import`. A file that cannot be read is named and skipped; the exit code is then 1, or 3 if it does not
+    exist. --json lists each imported file with
     its session.
 
     \b

@@ -129,24 +129,39 @@ def exchanges(given: Iterable[tuple[int, VcrInteraction]], program: str) -> Iter
 
 def _exchange(each: VcrInteraction, left: int) -> VcrExchange:
     """Decode an interaction. Raises `ValueError` and `TypeError` if it is impossible."""
-    if any(map(_UNSTORABLE.search, (each.request.method, each.request.uri, each.response.status.message or ""))):
-        raise ValueError("its method, uri or message is no text")
-    parts = urlsplit(each.request.uri)
+    check_storable(each.request.method, each.request.uri, each.response.status.message or "")
     request = _message(each.request.headers, each.request.body, left)
-    if parts.netloc and not any(name.lower() == b"host" for name, _ in request.headers):
-        request.headers.insert(0, (b"host", _latin(parts.netloc.rpartition("@")[2])))
+    request.headers[:0] = missing_host(each.request.uri, request.headers)
     response = _message(each.response.headers, each.response.body, left)
     pieces = list(_pieces(response))
     end_ns = pieces[-1][0] if pieces else STEP_NS
     return VcrExchange(each, target_of(each.request.uri), _instant(each.recorded_at), request, response, pieces, end_ns)
 
 
+def check_storable(*texts: str) -> None:
+    """Raises `ValueError` if one of the texts cannot be a text of a database."""
+    if any(map(_UNSTORABLE.search, texts)):
+        raise ValueError("its method, uri or message is no text")
+
+
+def missing_host(uri: str, headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+    """Return the header that names the host of the URI, if there is one and no header names it yet."""
+    host = urlsplit(uri).netloc.rpartition("@")[2]
+    is_named = any(name.lower() == b"host" for name, _ in headers)
+    return [(b"host", _latin(host))] if host and not is_named else []
+
+
 def _message(given: VcrHeaders | None, body: str | VcrBody | None, left: int) -> _DecodedMessage:
     """Return headers and body; the coding is undone and forgotten if that is possible. Raises `ValueError`."""
-    headers = [(_latin(name), _latin(value)) for name, values in (given or {}).items() for value in _listed(values)]
+    headers = header_pairs(given)
     coding = next((value.decode("latin-1") for name, value in headers if name.lower() == b"content-encoding"), None)
     data, is_coded = _decoded(coding, _body(body), left)
     return _DecodedMessage(true_headers(headers, is_coded=is_coded), data)
+
+
+def header_pairs(given: VcrHeaders | None) -> list[tuple[bytes, bytes]]:
+    """Return headers in their order, each value with its name."""
+    return [(_latin(name), _latin(value)) for name, values in (given or {}).items() for value in _listed(values)]
 
 
 def _decoded(coding: str | None, data: bytes, left: int) -> tuple[bytes, bool]:
