@@ -78,7 +78,8 @@ FROM (SELECT model, ttft_ns, row_number() OVER (PARTITION BY model ORDER BY ttft
         count(*) OVER (PARTITION BY model) AS n
     FROM latency WHERE ttft_ns IS NOT NULL AND model IS NOT NULL) AS ranked
 GROUP BY model, n ORDER BY model""",
-        """SELECT model, count(*) AS measured, quantile_disc(ttft_ns, 0.50) AS p50_ns, quantile_disc(ttft_ns, 0.95) AS p95_ns
+        """SELECT model, count(*) AS measured,
+    quantile_disc(ttft_ns, 0.50) AS p50_ns, quantile_disc(ttft_ns, 0.95) AS p95_ns
 FROM latency WHERE ttft_ns IS NOT NULL AND model IS NOT NULL GROUP BY model ORDER BY model""",
         """def percentile(percent):
     return lambda times: np.quantile(times.to_numpy(dtype="int64"), percent / 100, method="inverted_cdf")
