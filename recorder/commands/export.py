@@ -1,11 +1,15 @@
-"""`recorder export`: a session on stdout, as text that can be imported again, or as its bare bodies."""
+"""`recorder export`: a session on stdout, as text to be imported again or as its bare bodies; a log as Parquet."""
 
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Iterable
+from pathlib import Path
 
 import click
+from rich.console import Console
+from rich.progress import Progress
 
 from recorder.cassettes.har.writer import har_lines, losses
 from recorder.cassettes.plain import payload_lines
@@ -17,12 +21,14 @@ from recorder.commands.terminal import settings
 from recorder.commands.terminal.catch_up import current_url, wait_option
 from recorder.commands.terminal.completion import session_names
 from recorder.commands.terminal.database import database_option
-from recorder.commands.terminal.output import echo, write_bytes
+from recorder.commands.terminal.output import can_redraw, echo, write_bytes
 from recorder.commands.terminal.selection import EXCHANGE_HELP, say_if_stale, select
-from recorder.errors import NotFoundError, RecorderError
+from recorder.commands.terminal.times import Instant
+from recorder.errors import NotFoundError, RecorderError, UsageError
 from recorder.model.events import BODY_KINDS, Session
 from recorder.model.jsonl import closing_line, event_line, exchange_line, opening_line
 from recorder.model.recording import MemoryBudget, Recording
+from recorder.model.text import counted
 from recorder.recordings.loader import load_exchanges
 from recorder.recordings.selection import Numbered
 from recorder.store.reader import LogReader
@@ -33,27 +39,44 @@ _BY_ROWS = "--format jsonl writes it row by row"
 
 
 @click.command()
-@click.argument("session", shell_complete=session_names)
+@click.argument("session", metavar="SESSION|DIR", shell_complete=session_names)
 @click.option(
     "--format",
-    type=click.Choice(["jsonl", "cassette", "payloads", "har", "vcr", "sse", "html", "perfetto", "chat"]),
+    type=click.Choice(["jsonl", "cassette", "payloads", "har", "vcr", "sse", "html", "perfetto", "parquet", "chat"]),
     default="jsonl",
     show_default=True,
     help="jsonl: every row of the log, for `recorder import`. cassette: the same for people, git and tests, see "
     "`recorder cassette`. payloads: the JSON of one event a line. har: HAR 1.2. vcr: YAML for vcrpy and "
     "pytest-recording. sse: the bytes of the response bodies. html: the player of `recorder ui` and the session as one "
     "page, without secrets, that a browser opens without network. perfetto: a trace of the times, without texts, for "
-    "ui.perfetto.dev and speedscope. chat: a line of chat messages for each conversation, for fine-tuning and evals.",
+    "ui.perfetto.dev and speedscope. parquet: the views of all sessions, as files in DIR. chat: a line of messages for "
+    "each conversation, for fine-tuning and evals.",
 )
 @click.option("--exchange", metavar="N|ID", help=EXCHANGE_HELP)
 @click.option("--allow-gaps", is_flag=True, help="With sse: also bodies of which some bytes were not kept.")
+@click.option(
+    "--since",
+    type=Instant(),
+    metavar="7d|DATE",
+    help="With parquet: only the days (UTC) since then; others in DIR remain. Give it to export again what is new.",
+)
+@click.option("--session", "only", metavar="SESSION", help="With parquet: only this session.")
+@click.option("--events", "with_events", is_flag=True, help="With parquet: also the events, with their bytes.")
 @wait_option
 @database_option
 @click.pass_context
 def command(
-    ctx: click.Context, db: str | None, session: str, format: str, exchange: str | None, allow_gaps: bool
+    ctx: click.Context,
+    db: str | None,
+    session: str,
+    format: str,
+    exchange: str | None,
+    allow_gaps: bool,
+    since: int | None,
+    only: str | None,
+    with_events: bool,
 ) -> None:
-    """Write SESSION (an id, the beginning of one, a name, or `latest`) to stdout.
+    """Write SESSION (an id, the beginning of one, a name, or `latest`) to stdout; as Parquet, the whole log to DIR.
 
     \b
     recorder export latest > run.jsonl
@@ -62,12 +85,24 @@ def command(
     recorder export latest --format html > run.html
     recorder export latest --format perfetto > run.trace.json
     recorder export latest --format chat > run.chat.jsonl
+    recorder export analysis/ --format parquet --since 7d
     """
-    if format == "sse":
+    _require_no(format != "parquet", "is of --format parquet", since=since, session=only, events=with_events)
+    if format == "parquet":
+        _require_no(True, "is of one session, and parquet is of many", exchange=exchange, allow_gaps=allow_gaps)
+        _write_parquet(db, Path(session), since, only, with_events)
+    elif format == "sse":
         chosen = {"session": session, "exchange": exchange, "allow_gaps": allow_gaps}
         ctx.invoke(replay.command, db=db, speed=None, format=format, **chosen)
     else:
         asyncio.run(_WRITERS[format](db, session, exchange))
+
+
+def _require_no(is_odd: bool, reason: str, **given: object) -> None:
+    """Raise `UsageError` if options are given that a format does not take."""
+    for name in given if is_odd else ():
+        if given[name] not in (None, False):
+            raise UsageError(f"--{name.replace('_', '-')} {reason}: leave it out, or give another --format.")
 
 
 async def _write_jsonl(db: str | None, session: str, exchange: str | None) -> None:
@@ -167,6 +202,25 @@ async def _write_chat(db: str | None, session: str, exchange: str | None) -> Non
             write_bytes(line)
         for remark in export.remarks():
             echo(remark)
+
+
+def _write_parquet(db: str | None, folder: Path, since: int | None, only: str | None, with_events: bool) -> None:
+    from recorder.exports.parquet.export import Selection, export
+
+    selection = Selection(asyncio.run(_session_id(db, only)), since, with_events)
+    with Progress(console=Console(stderr=True), disable=not can_redraw(), transient=True) as progress:
+        task = progress.add_task("Exporting", total=len(selection.datasets()))
+        done = export(current_url(db), folder, selection, time.time_ns(), lambda: progress.advance(task))
+    echo(f"{counted(done.rows, 'row')} of {counted(done.days, 'day')} in {done.datasets} datasets: {folder}")
+    if done.open:
+        echo(f"{counted(done.open, 'exchange')} had not ended: export the day again later.")
+
+
+async def _session_id(db: str | None, ref: str | None) -> str | None:
+    """Return the id of the session to which an export is limited, before DuckDB opens the log: never both at once."""
+    async with await LogReader.open(current_url(db)) as log:
+        await say_if_stale(log)
+        return None if ref is None else (await log.session(ref)).session_id
 
 
 async def _one_by_one(log: LogReader, session: Session, chosen: Iterable[Numbered]) -> AsyncIterator[Recording]:
