@@ -28,7 +28,7 @@ from recorder.cassettes.decoded_calls import (
     milliseconds,
     require_storable,
 )
-from recorder.cassettes.har.messages import TimedMessage, connection_entries, upgrade
+from recorder.cassettes.har.messages import NO_MASK, TimedMessage, connection_entries, upgrade
 from recorder.cassettes.sse_jsonl.header import nanoseconds
 from recorder.errors import RecorderError
 from recorder.journal.format import Mark
@@ -46,8 +46,6 @@ VERSION = 1  # of a bundle, its records and its references
 NOT_STORED = "claude-tap did not store the events of this stream: run it with --tap-store-stream-events"
 JSON = "application/json"
 BINARY = "claude-tap does not store bodies that are binary"
-
-NO_MASK = bytes(4)  # the frame of a client must be masked; this key leaves the payload as it is
 
 
 class _TapEvent(msgspec.Struct, frozen=True):

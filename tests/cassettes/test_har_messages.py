@@ -25,6 +25,7 @@ from recorder.wire.turns import is_turn
 from recorder.wire.websocket import encode_frame
 from tests.browser import MISSING, launched, program
 from tests.cassettes.test_cassettes import imported, told
+from tests.serving import run
 from tests.switched import MASK, Connection, Step, create, needs_transcripts, transcript
 
 STARTED_S = 1_790_000_000  # 2026-09-21T14:13:20Z
@@ -153,6 +154,20 @@ def test_losses_are_named() -> None:
     assert list(losses(alone)) == ["Exchange 2 is a turn without its WebSocket connection: it is written as a POST."]
     [entry] = json.loads(b"".join(har_lines(alone)))["log"]["entries"]
     assert (entry["request"]["method"], entry["response"]["status"]) == ("POST", 200)
+
+
+def test_a_log_has_the_turns_of_a_file_with_their_usage(tmp_path: Path) -> None:
+    db, path = tmp_path / "recorder.db", tmp_path / "saved.har"
+    path.write_bytes(b"".join(har_lines(recorded(a_connection().steps))))
+    assert run(db, "import", path).code == 0
+    _, *turns = json.loads(run(db, "show", "saved", "--json").out)["exchanges"]
+    assert [each["usage"]["total_tokens"] for each in turns] == [9, 8]
+    assert [each["items"][0]["text"] for each in turns] == ["Hello", "Yes"]
+    assert run(db, "verify").code == 0
+    again = run(db, "export", "saved", "--format", "har")
+    assert again.err.startswith("Exchange 1 loses the shapes of 15 frames: HAR has only the messages")
+    [before], [after] = (json.loads(each)["log"]["entries"] for each in (path.read_bytes(), again.out))
+    assert after["_webSocketMessages"] == before["_webSocketMessages"]
 
 
 # -- what browsers write
