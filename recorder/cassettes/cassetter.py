@@ -19,7 +19,7 @@ import msgspec
 
 from recorder.cassettes import Entry, Names
 from recorder.cassettes.calls import target_of
-from recorder.cassettes.har.messages import NO_MASK, TimedMessage, connection_entries, upgrade
+from recorder.cassettes.connections import NO_MASK, TimedMessage, connection_entries, upgrade
 from recorder.cassettes.sse_jsonl.header import nanoseconds
 from recorder.cassettes.sse_jsonl.lines import SECONDS_LIMIT
 from recorder.cassettes.vcr.interactions import (

@@ -18,6 +18,14 @@ import msgspec
 
 from recorder.cassettes import Entry, Names
 from recorder.cassettes.calls import target_of
+from recorder.cassettes.connections import (
+    TimedMessage,
+    connection_entries,
+    connection_head,
+    of_client,
+    of_server,
+    upgrade,
+)
 from recorder.cassettes.content import value
 from recorder.cassettes.decoded_calls import (
     FILE_LIMIT,
@@ -28,17 +36,12 @@ from recorder.cassettes.decoded_calls import (
     milliseconds,
     require_storable,
 )
-from recorder.cassettes.har.messages import NO_MASK, TimedMessage, connection_entries, upgrade
 from recorder.cassettes.sse_jsonl.header import nanoseconds
 from recorder.errors import RecorderError
-from recorder.journal.format import Mark
 from recorder.model.events import SWITCHED, Session
-from recorder.model.ids import turn_id
-from recorder.model.payloads import ExchangeEnd, Imported, RequestHead, ResponseHead
+from recorder.model.payloads import ExchangeEnd, ResponseHead
 from recorder.wire.dialects import by_name, by_path, framing
-from recorder.wire.redaction.headers import redact_target
 from recorder.wire.sse import BOM
-from recorder.wire.websocket import encode_frame
 
 BUNDLE, RECORD, REFERENCE = "__claude_tap_compact_trace__", "__claude_tap_compact_record__", "__claude_tap_blob_ref__"
 VERSION = 1  # of a bundle, its records and its references
@@ -126,17 +129,7 @@ class _TapConnection(NamedTuple):
     def entries(self, session: Session, names: Names) -> Iterator[Entry]:
         request, end_ns = self.record.request, self.record.duration_ns
         given, accepted = upgrade(header_list(request.headers, **_host(self.record)), ())
-        target = target_of(request.path)
-        head = RequestHead(
-            exchange_id=turn_id(names.new_id(), 0),
-            session_id=session.session_id,
-            started_ns=self.started_ns,
-            method="GET",
-            target=redact_target(target),
-            upstream=by_path("POST", target.partition("?")[0]).upstream,
-            headers=given,
-            imported=Imported(session),
-        )
+        head = connection_head(session, names, target_of(request.path), self.started_ns, given)
         response = ResponseHead(SWITCHED, "Switching Protocols", accepted)
         yield from connection_entries(head, response, 0, self.pieces, end_ns, _end(self.record))
 
@@ -209,12 +202,9 @@ def _call(record: Any, place: str) -> DecodedCall | _TapConnection:
 
 def _connection(record: _TapRecord) -> _TapConnection:
     end_ns = record.duration_ns
-    sent = (encode_frame("text", _message(each), mask=NO_MASK) for each in record.request.ws_events)
-    came = (encode_frame("text", _message(each)) for each in record.response.ws_events)
-    pieces = [*(TimedMessage(0, Mark.CLIENT_CHUNK, frame) for frame in sent)]
-    return _TapConnection(
-        record, record.started_ns, [*pieces, *(TimedMessage(end_ns, Mark.CHUNK, frame) for frame in came)]
-    )
+    sent = [of_client(0, _message(each)) for each in record.request.ws_events]
+    came = [of_server(end_ns, _message(each)) for each in record.response.ws_events]
+    return _TapConnection(record, record.started_ns, [*sent, *came])
 
 
 def _message(given: Any) -> bytes:

@@ -3,8 +3,8 @@
     {"type": "send" | "receive", "time": seconds since the epoch, "opcode": 1 | 2, "data": text, or base64 of opcode 2}
 
 An entry is a connection, and its messages are those of both sides in order. The log has each turn as an exchange of its
-own: written, its messages are among those of its connection; read, the messages become frames, so that the ingester
-finds the turns in them as in a connection that it records. The frames are made up: one for each message, uncompressed.
+own: written, its messages are among those of its connection; read, the messages are a connection again
+(`recorder.cassettes.connections`).
 """
 
 from __future__ import annotations
@@ -12,27 +12,19 @@ from __future__ import annotations
 import binascii
 from base64 import b64decode, b64encode
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Literal, NamedTuple
 
 import msgspec
 
-from recorder.cassettes import Entry
-from recorder.journal.format import Mark
-from recorder.model.payloads import ExchangeEnd, Header, RequestEnd, RequestHead, ResponseHead, Side, WebSocketTurn
+from recorder.cassettes.connections import TimedMessage, of_client, of_server
+from recorder.model.payloads import Side, WebSocketTurn
 from recorder.model.recording import Recording
 from recorder.model.text import counted
-from recorder.wire.redaction.headers import redact_record
-from recorder.wire.turns import PROTOCOL
-from recorder.wire.websocket import MESSAGE_LIMIT, Opcode, encode_frame
+from recorder.wire.websocket import MESSAGE_LIMIT, Opcode
 
 TEXT, BINARY = 1, 2  # opcodes, RFC 6455 section 5.2
-BLOCK_BYTES = 256 * 1024  # of a message, in one record of a journal
-NO_MASK = bytes(4)  # the frame of a client must be masked; this key leaves the payload as it is
-
 _OPCODES: Mapping[int, Opcode] = {TEXT: "text", BINARY: "binary", 8: "close", 9: "ping", 10: "pong"}
-_EXTENSIONS = "sec-websocket-extensions"  # the messages are saved without their compression
-_KEY, _ACCEPT = "sec-websocket-key", "sec-websocket-accept"
 
 
 # -- to HAR
@@ -129,14 +121,6 @@ class WebSocketMessage(msgspec.Struct, frozen=True):
     time: float | None = None  # seconds since the epoch
 
 
-class TimedMessage(NamedTuple):
-    """A message, and when it came, in nanoseconds since its connection began."""
-
-    t_ns: int
-    mark: Mark
-    frame: bytes
-
-
 def read_message(message: WebSocketMessage, t_ns: int) -> TimedMessage | None:
     """Return a message as a frame; None for an error. Raises `ValueError` if its base64 is none, or it is too long."""
     if message.type == "error":
@@ -149,39 +133,5 @@ def read_message(message: WebSocketMessage, t_ns: int) -> TimedMessage | None:
         raise ValueError(f"a message over WebSocket has over {MESSAGE_LIMIT >> 20} MiB")
     opcode = _OPCODES.get(message.opcode, "binary")
     if message.type == "send":
-        return TimedMessage(t_ns, Mark.CLIENT_CHUNK, encode_frame(opcode, payload, mask=NO_MASK))
-    return TimedMessage(t_ns, Mark.CHUNK, encode_frame(opcode, payload))
-
-
-def upgrade(request: Sequence[Header], response: Sequence[Header]) -> tuple[list[Header], list[Header]]:
-    """Return the headers of a handshake that are true for messages without compression; both offer and accept it, also
-    where the browser did not save them. A key without its answer is left out: nothing can be checked with it.
-    """
-    untrue = {_EXTENSIONS} | (set() if any(name.lower() == _ACCEPT for name, _ in response) else {_KEY})
-    return _upgraded(request, untrue), _upgraded(response, untrue)
-
-
-def _upgraded(given: Sequence[Header], untrue: set[str]) -> list[Header]:
-    kept = [(name, value) for name, value in given if name.lower() not in untrue]
-    names = {name.lower() for name, _ in kept}
-    needed = [("connection", "Upgrade"), ("upgrade", PROTOCOL)]
-    return [*(each for each in needed if each[0] not in names), *kept]
-
-
-def connection_entries(
-    head: RequestHead,
-    response: ResponseHead,
-    head_ns: int,
-    messages: Iterable[TimedMessage],
-    end_ns: int,
-    end: ExchangeEnd,
-) -> Iterator[Entry]:
-    """Yield the records of one connection. It ends at `end_ns`, but not before its last message."""
-    yield Entry(Mark.REQUEST, 0, redact_record(head))
-    yield Entry(Mark.REQUEST_END, 0, msgspec.json.encode(RequestEnd(complete=True)))
-    yield Entry(Mark.RESPONSE, head_ns, redact_record(response))
-    for t_ns, mark, frame in messages:
-        end_ns = max(end_ns, t_ns)
-        for at in range(0, len(frame), BLOCK_BYTES):
-            yield Entry(mark, t_ns, frame[at : at + BLOCK_BYTES])
-    yield Entry(Mark.END, end_ns, redact_record(end))
+        return of_client(t_ns, payload, opcode)
+    return of_server(t_ns, payload, opcode)

@@ -17,18 +17,12 @@ import msgspec
 
 from recorder.cassettes import Entry, Names
 from recorder.cassettes.calls import exchange_entries, target_of, true_headers
-from recorder.cassettes.har.messages import (
-    TimedMessage,
-    WebSocketMessage,
-    connection_entries,
-    read_message,
-    upgrade,
-)
+from recorder.cassettes.connections import TimedMessage, connection_entries, connection_head, upgrade
+from recorder.cassettes.har.messages import WebSocketMessage, read_message
 from recorder.cassettes.sse_jsonl.header import nanoseconds
 from recorder.cassettes.sse_jsonl.lines import SECONDS_LIMIT
 from recorder.errors import RecorderError
 from recorder.model.events import SWITCHED, Outcome, Session
-from recorder.model.ids import turn_id
 from recorder.model.payloads import ExchangeEnd, Header, Imported, RequestHead, ResponseHead
 from recorder.wire.dialects import by_name, by_path
 from recorder.wire.redaction.headers import redact_headers, redact_target
@@ -144,20 +138,10 @@ class _HarConnection(NamedTuple):
     end: ExchangeEnd
 
     def entries(self, session: Session, names: Names) -> Iterator[Entry]:
-        """Yield its records. The turns have their ids from that of the connection, and are to sort right behind it."""
+        """Yield its records."""
         request, answer = self.call.request, self.call.response
         given, accepted = upgrade(_headers(request.headers), _headers(answer.headers))
-        target, id = target_of(request.url), names.new_id()
-        head = RequestHead(
-            exchange_id=turn_id(id, 0),
-            session_id=session.session_id,
-            started_ns=self.started_ns,
-            method="GET",
-            target=redact_target(target),
-            upstream=by_path("POST", target.partition("?")[0]).upstream,
-            headers=given,
-            imported=Imported(session),
-        )
+        head = connection_head(session, names, target_of(request.url), self.started_ns, given)
         response = ResponseHead(answer.status, answer.reason, accepted)
         yield from connection_entries(head, response, self.head_ns, self.pieces, self.end_ns, self.end)
 
