@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -20,6 +21,7 @@ TOOLS = TypeAdapter(list[ChatCompletionFunctionToolParam])
 SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
 PNG = "data:image/png;base64,iVBORw0KGgo="
 FILES = Path(__file__).parents[1] / "cassettes" / "files"
+SESSIONS = Path(__file__).parents[1] / "cached_sessions"
 
 SYSTEM = {"role": "system", "content": "Be brief."}
 QUESTION = {"role": "user", "content": "Is it warm in Bern?"}
@@ -298,11 +300,40 @@ def test_tools_that_take_text_are_functions_with_one_argument(made: Conversation
         assert lost in ran.err
 
 
+def test_tools_among_the_items_are_tools(made: Conversations) -> None:
+    """Codex puts them there, in namespaces, and repeats them."""
+    space = {"type": "namespace", "name": "functions", "tools": [{"type": "function", **FUNCTION}]}
+    offered = {"type": "additional_tools", "role": "developer", "tools": [space]}
+    items = [offered, {"role": "user", "content": "Hi"}, offered]
+    made.session("s").exchange(response(*message("Hello.")), body={"model": "m", "input": items})
+    ran = run(made.path, "export", "s", "--format", "chat")
+    [line] = lines(ran)
+    assert line["tools"] == [{"type": "function", "function": FUNCTION}]
+    assert ran.err.strip() == "Chat messages do not hold: namespaces of tools (2)."
+
+
 def test_half_a_character_is_escaped(made: Conversations) -> None:
     made.session("s").exchange(response(*message("b")), body=asks("half \ud83d"))
     ran = run(made.path, "export", "s", "--format", "chat")
     assert ran.code == 0
     assert json.loads(ran.out)["messages"][0]["content"] == "half \ud83d"
+
+
+@pytest.mark.parametrize(
+    ("client", "roles", "tool"),
+    [
+        ("claude", "system user system assistant tool", "Bash"),
+        ("codex", "developer developer developer developer user user assistant tool", "exec"),
+    ],
+)
+def test_agents_work_is_one_conversation(tmp_path: Path, client: str, roles: str, tool: str) -> None:
+    path = tmp_path / "run.jsonl"
+    path.write_bytes(gzip.decompress((SESSIONS / f"{client}-none.jsonl.gz").read_bytes()))
+    assert run(tmp_path / "r.db", "import", path).code == 0
+    [line] = lines(run(tmp_path / "r.db", "export", "run", "--format", "chat"))
+    went_on = "assistant user assistant user assistant"
+    assert " ".join(each["role"] for each in line["messages"]) == f"{roles} {went_on}"
+    assert tool in {each["function"]["name"] for each in line["tools"]}
 
 
 def test_what_a_real_program_did_is_a_conversation(tmp_path: Path) -> None:

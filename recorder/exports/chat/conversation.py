@@ -44,9 +44,10 @@ class ChatConversation:
     # -- the request
 
     def function(self, name: Any, description: Any, parameters: Any, *, strict: Any = None) -> None:
-        """Add a tool of the client."""
+        """Add a tool of the client, in place of an earlier one of that name."""
         about = {"name": name, "description": description, "parameters": parameters, "strict": strict}
         function = {key: each for key, each in about.items() if each is not None}
+        self.tools = [each for each in self.tools if each["function"]["name"] != name]
         self.tools.append({"type": "function", "function": function})
 
     def free_text_tool(self, name: Any, description: Any) -> None:

@@ -10,7 +10,11 @@ from recorder.wire.dialects.json_values import Object, array, as_json, flag, obj
 from recorder.wire.dialects.openai_responses.continuation import own_items
 
 _TEXTS = frozenset({"input_text", "output_text", "text"})
-_LOST = {"reasoning": "reasoning", "item_reference": "items that only the provider has"}
+_LOST = {
+    "reasoning": "reasoning",
+    "item_reference": "items that only the provider has",
+    "compaction": "compacted history that only the provider can read",
+}
 _LOST_PARTS = {"refusal": "refusals", "input_audio": "audio", "input_file": "files"}
 
 
@@ -18,17 +22,27 @@ def read(request: Mapping[str, Any], chat: ChatConversation) -> None:
     """Add the items and the tools of a request."""
     chat.parallel = flag(request.get("parallel_tool_calls"))
     for tool in objects(request.get("tools")):
-        if tool.get("type") == "function":
-            about = tool.get("description"), tool.get("parameters")
-            chat.function(tool.get("name"), *about, strict=tool.get("strict"))
-        elif tool.get("type") == "custom":
-            chat.free_text_tool(tool.get("name"), tool.get("description"))
-        else:
-            chat.lose("tools of the provider")
+        _tool(tool, chat)
     if instructions := text(request.get("instructions")):
         chat.system("system", instructions)
     for item in own_items(request):
         _item(object_(item), chat)
+
+
+def _tool(tool: Object, chat: ChatConversation) -> None:
+    type = tool.get("type")
+    if type == "function":
+        about = tool.get("description"), tool.get("parameters")
+        chat.function(tool.get("name"), *about, strict=tool.get("strict"))
+    elif type == "custom":
+        chat.free_text_tool(tool.get("name"), tool.get("description"))
+    elif type == "namespace":
+        chat.lose("namespaces of tools")
+        for each in objects(tool.get("tools")):
+            if each.get("type") != "namespace":
+                _tool(each, chat)
+    else:
+        chat.lose("tools of the provider")
 
 
 def _item(item: Object, chat: ChatConversation) -> None:
@@ -42,6 +56,9 @@ def _item(item: Object, chat: ChatConversation) -> None:
         chat.called_with_text(id, item.get("name"), text(item.get("input")) or "")
     elif type in ("function_call_output", "custom_tool_call_output"):
         chat.result(id, _output(item.get("output"), chat))
+    elif type == "additional_tools":  # Codex has them here
+        for tool in objects(item.get("tools")):
+            _tool(tool, chat)
     else:
         chat.lose(_LOST.get(str(type), "items of tools of the provider"))
 
