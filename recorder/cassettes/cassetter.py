@@ -92,7 +92,7 @@ class _StoredInteraction(msgspec.Struct, frozen=True):
     recorded_at: str
 
 
-class _Frame(msgspec.Struct, frozen=True):
+class _CassetterFrame(msgspec.Struct, frozen=True):
     """A message over WebSocket, or the close of the server: its code in two bytes, then its reason."""
 
     direction: Literal["send", "recv"]
@@ -105,7 +105,7 @@ class _StoredConnection(msgspec.Struct, frozen=True):
     uri: str
     recorded_at: str
     headers: VcrHeaders | None = None
-    frames: tuple[_Frame, ...] = ()
+    frames: tuple[_CassetterFrame, ...] = ()
 
 
 class _Stored(msgspec.Struct, frozen=True):
@@ -114,7 +114,7 @@ class _Stored(msgspec.Struct, frozen=True):
     ws_interactions: tuple[Any, ...] = ()
 
 
-class _Connection(NamedTuple):
+class _CassetterConnection(NamedTuple):
     """A WebSocket connection as a recorder would have recorded it."""
 
     target: str
@@ -151,7 +151,7 @@ class Cassetter:
         stored = _stored(data)
         given, ended = zip(*_interactions(stored), strict=True) if stored.interactions else ((), ())
         calls = exchanges(enumerate(given, 1), "cassetter")
-        exchanged: list[tuple[int, VcrExchange | _Connection]] = [
+        exchanged: list[tuple[int, VcrExchange | _CassetterConnection]] = [
             *zip(ended, calls, strict=True),
             *_connections(stored),
         ]
@@ -215,7 +215,7 @@ def _interaction(given: _StoredInteraction) -> tuple[VcrInteraction, int]:
     return interaction, nanoseconds(given.recorded_at)
 
 
-def _connections(stored: _Stored) -> Iterator[tuple[int, _Connection]]:
+def _connections(stored: _Stored) -> Iterator[tuple[int, _CassetterConnection]]:
     """Yield the connections, each with the time at which it had ended. Raises `RecorderError`."""
     for number, each in enumerate(stored.ws_interactions, 1):
         try:
@@ -225,7 +225,7 @@ def _connections(stored: _Stored) -> Iterator[tuple[int, _Connection]]:
             raise RecorderError(f"WebSocket interaction {number} is none of a cassetter cassette: {error}") from error
 
 
-def _connection(given: _StoredConnection) -> _Connection:
+def _connection(given: _StoredConnection) -> _CassetterConnection:
     """Raises `ValueError`."""
     check_storable(given.uri)
     headers = header_pairs(given.headers)
@@ -237,7 +237,7 @@ def _connection(given: _StoredConnection) -> _Connection:
             raise ValueError(f"a {frame.frame_type} frame has {len(payload):,} bytes, more than any recorder takes")
         mark = Mark.CHUNK if mask is None else Mark.CLIENT_CHUNK
         pieces.append(TimedMessage(at_ns, mark, encode_frame(frame.frame_type, payload, mask=mask)))
-    return _Connection(
+    return _CassetterConnection(
         target_of(given.uri), redact_headers([*missing_host(given.uri, headers), *headers]), pieces, at_ns
     )
 

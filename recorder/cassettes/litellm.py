@@ -20,6 +20,7 @@ import msgspec
 
 from recorder.cassettes import Entry, Names
 from recorder.cassettes.calls import exchange_entries
+from recorder.cassettes.content import value
 from recorder.cassettes.sse_jsonl.lines import SECONDS_LIMIT
 from recorder.errors import RecorderError
 from recorder.model.events import Session
@@ -129,12 +130,14 @@ def _payloads(data: bytes) -> Iterator[_Payload]:
     if data.lstrip().startswith(b"["):
         yield from _of_array(data)
         return
+    first, _, rest = data.strip().partition(b"\n")
+    if rest and value(first) is not None:
+        yield from _of_lines(data)
+        return
     try:
         yield msgspec.json.decode(data, type=_Payload)
     except (ValueError, RecursionError) as error:
-        if data.strip().count(b"\n") == 0:
-            raise RecorderError(f"it is no payload of LiteLLM: {error}") from error
-        yield from _of_lines(data)
+        raise RecorderError(f"it is no payload of LiteLLM: {error}") from error
 
 
 def _of_array(data: bytes) -> Iterator[_Payload]:

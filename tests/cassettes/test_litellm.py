@@ -97,7 +97,15 @@ def test_usage_and_cost_of_each_call_are_those_of_the_log(tmp_path: Path) -> Non
     assert b"HT002" not in run(db, "lint", "latest").out
 
 
-@pytest.mark.parametrize("opening", [LINES[0], b"[" + LINES[0] + b"," + LINES[1] + b"]", PATH.read_bytes()])
+@pytest.mark.parametrize(
+    "opening",
+    [
+        LINES[0],
+        json.dumps(json.loads(LINES[0]), indent=2).encode(),
+        b"[" + LINES[0] + b"," + LINES[1] + b"]",
+        PATH.read_bytes(),
+    ],
+)
 def test_a_log_is_known_by_its_beginning_as_object_array_and_lines(opening: bytes) -> None:
     assert formats(opening) == ("litellm",)
     assert len(read(opening)) in (1, 2, 10)
@@ -114,6 +122,7 @@ def test_calls_of_other_kinds_are_passed_over() -> None:
     ("data", "reason"),
     [
         (b"{", "it is no payload of LiteLLM: Input data was truncated"),
+        (b'{\n  "call_type": "acompletion"\n}\n', "it is no payload of LiteLLM: .*`startTime`"),
         (LINES[0] + b"\n\n{\n", "line 3 is no payload of LiteLLM: Input data was truncated"),
         (LINES[0] + b'\n{"call_type": "acompletion"}', "line 2 is no payload of LiteLLM: .*`startTime`"),
         (b"[" + LINES[0] + b", 7]", "payload 2 is no payload of LiteLLM: Expected `object`, got `int`"),
