@@ -23,6 +23,7 @@ from recorder.commands.terminal.completion import session_names
 from recorder.commands.terminal.database import database_option
 from recorder.commands.terminal.output import can_redraw, echo, with_json, write_json, write_line
 from recorder.errors import NotFoundError, StoreBusyError, StoreError, UsageError
+from recorder.exports.parquet.verify import ExportedFolder
 from recorder.model.ids import ID_LENGTH, ids_beginning
 from recorder.model.text import counted, safe_text
 from recorder.store.reader import LogReader
@@ -36,7 +37,12 @@ STALE = "The projections must be rebuilt and were not compared: run `recorder db
 @click.command()
 @click.argument("sessions", nargs=-1, metavar="[SESSION]…", shell_complete=session_names)
 @click.option("--manifest", is_flag=True, help="Print a line with a digest for each session; keep it elsewhere.")
-@click.option("--against", type=click.Path(path_type=Path), metavar="FILE", help="Compare with this earlier manifest.")
+@click.option(
+    "--against",
+    type=click.Path(path_type=Path),
+    metavar="FILE|DIR",
+    help="Compare with this earlier manifest, or with an export to Parquet.",
+)
 @with_json()
 @wait_option
 @database_option
@@ -60,9 +66,11 @@ def command(
     recorder verify latest
     recorder verify --manifest > recordings.manifest
     recorder verify --against recordings.manifest
+    recorder verify --against analysis/
     """
-    marks = _read_manifest(against) if against else {}
-    run = _VerifyRun(db, sessions)
+    exported = ExportedFolder(against) if against and against.is_dir() else None
+    marks = _read_manifest(against) if against and exported is None else {}
+    run = _VerifyRun(db, sessions, exported)
     verified = list(run.all(marks))
     if manifest:
         _write_manifest(verified)
@@ -74,6 +82,9 @@ def command(
     if manifest and findings:
         echo("A manifest of a damaged log proves nothing: `recorder verify` lists the findings.")
     _sum_up(verified, findings)
+    if exported is not None:
+        for sentence in exported.remarks():
+            echo(sentence)
     if not sessions:
         run.say_killed()
         run.keep(verified, findings)
@@ -83,8 +94,8 @@ def command(
 class _VerifyRun:
     """One verification, of some sessions or of all."""
 
-    def __init__(self, db: str | None, refs: Sequence[str]) -> None:
-        self._url, self._refs = current_url(db), refs
+    def __init__(self, db: str | None, refs: Sequence[str], exported: ExportedFolder | None = None) -> None:
+        self._url, self._refs, self._exported = current_url(db), refs, exported
         self._began_ns = time.time_ns()
         self.damage: list[str] = []
 
@@ -99,6 +110,8 @@ class _VerifyRun:
             except StoreError:
                 if not self.damage:
                     raise
+        if self._exported is not None:
+            self.damage += self._exported.changed_files()
 
     def _sessions(self, checkup: LogVerifier, marks: Mapping[str, Mark]) -> Iterator[SessionReport]:
         if self._refs:
@@ -106,7 +119,7 @@ class _VerifyRun:
             there = {session_id for session_id in wanted if checkup.has(session_id)}
         else:
             there = set(checkup.session_ids())
-            wanted = sorted({*there, *marks})
+            wanted = sorted({*there, *marks, *(self._exported.sessions if self._exported else ())})
         if not wanted:
             raise NotFoundError(nothing_yet(f"There is nothing in {checkup.name} yet."))
         is_due = checkup.rebuild_is_due()
@@ -117,6 +130,8 @@ class _VerifyRun:
                 verified = checkup.verify(session_id, advance, projections=not is_due)
                 if session_id in marks and not verified.purged:
                     _compare(verified, marks[session_id], session_id in there)
+                if self._exported is not None:
+                    self._exported.compare(verified)
                 yield verified
 
     def _found(self, ref: str, checkup: LogVerifier) -> str:

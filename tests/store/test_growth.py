@@ -507,7 +507,7 @@ def test_a_foreign_key_without_the_session_is_seen() -> None:
 # -- retention and hypertables, as docs/scale.md has them
 
 SCALE = (ROOT / "docs" / "scale.md").read_text()
-USED_LATER, DROPPING, CITUS, TIMESCALE = blocks(SCALE, "sql")
+USED_LATER, DROPPING, CITUS, TIMESCALE, *_ = blocks(SCALE, "sql")
 HOUR_NS = 3_600_000_000_000
 FILLED = {
     *("p_anomalies_v1", "p_exchanges_v1", "p_items_v1", "p_parameters_v1", "p_prompts_v1", "p_requests_v1"),

@@ -85,6 +85,8 @@ class SessionReport(msgspec.Struct):
     gaps: list[RecordedGap] = msgspec.field(default_factory=list)
     findings: list[LogFinding] = msgspec.field(default_factory=list)
     roots: Roots | None = None
+    heads: dict[str, bytes] = msgspec.field(default_factory=dict)
+    """The last hash of each exchange that has ended."""
 
     def find(self, exchange_id: str | None, check: str, message: str, pos: int | None = None) -> None:
         self.findings.append(LogFinding(exchange_id, pos, check, message))
@@ -180,7 +182,9 @@ class LogVerifier:
             if read.end_pos is None:
                 roots = None  # what a manifest is over ends here
                 self._check_open(verified, exchange_id, writer, exchange_id in found.ended)
-            elif roots is not None and exchange is not None:
+                continue
+            verified.heads[exchange_id] = read.head
+            if roots is not None and exchange is not None:
                 roots.add(exchange, read.end_pos + 1, read.head)
 
     def _read(
