@@ -54,8 +54,8 @@ _BY_ROWS = "--format jsonl writes it row by row"
     "pytest-recording. sse: the bytes of the response bodies. html: the player of `recorder ui` and the session as one "
     "page, without secrets, that a browser opens without network. perfetto: a trace of the times, without texts, for "
     "ui.perfetto.dev and speedscope. otlp-json: the spans of OpenTelemetry, one line of OTLP/JSON an exchange. chat: a "
-    "line of messages for each conversation, for fine-tuning and evals. parquet: the views of all sessions, as files in "
-    "DIR.",
+    "line of messages for each conversation, for fine-tuning and evals. parquet: the views of all sessions, as files "
+    "in DIR.",
 )
 @click.option("--exchange", metavar="N|ID", help=EXCHANGE_HELP)
 @click.option("--allow-gaps", is_flag=True, help="With sse: also bodies of which some bytes were not kept.")
@@ -263,8 +263,8 @@ _WRITERS = {
 }
 
 _FORMATS_OF = {
-    **dict.fromkeys(("content", "convention", "metrics"), {"otlp-json"}),
-    **dict.fromkeys(("since", "only", "with_events"), {"parquet"}),
-    "allow_gaps": {"sse"},
-    "exchange": {*_WRITERS, "otlp-json", "sse"},
+    **dict.fromkeys(("content", "convention", "metrics"), ("otlp-json",)),
+    **dict.fromkeys(("since", "only", "with_events"), ("parquet",)),
+    "allow_gaps": ("sse",),
+    "exchange": (*_WRITERS, "otlp-json", "sse"),
 }

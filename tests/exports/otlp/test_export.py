@@ -264,7 +264,7 @@ def test_an_unknown_convention_names_those_that_there_are(talk: Conversations) -
 def test_options_of_otlp_are_refused_with_other_formats(talk: Conversations, option: list[str]) -> None:
     ran = run(talk.database, "export", "latest", *option)
     assert (ran.code, ran.out) == (2, b"")
-    assert "--format otlp-json" in ran.err
+    assert f"{option[0]} is not for --format jsonl" in ran.err
 
 
 # -- content
