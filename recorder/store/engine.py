@@ -214,6 +214,13 @@ class Engine(ABC):
     def duckdb_source(self, url: URL) -> DuckdbSource:
         """Return how DuckDB opens a database to read it."""
 
+    @abstractmethod
+    def task_lock(self, url: URL, task: str) -> AbstractContextManager[None]:
+        """Hold a lock among all programs that do `task` on a database; raise `StoreBusyError` at once if one holds it.
+
+        It is gone with the process that holds it; on a server also with its connection, and is not taken again then.
+        """
+
     # -- SQL in which it differs from others
 
     @abstractmethod
