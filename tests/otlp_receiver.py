@@ -32,7 +32,7 @@ from opentelemetry.proto.metrics.v1.metrics_pb2 import Metric
 from opentelemetry.proto.trace.v1.trace_pb2 import ResourceSpans, Span
 
 _IDS = {"traceId": 32, "spanId": 16, "parentSpanId": 16}
-_NUMBERS = re.compile(r"(timeUnixNano|startTimeUnixNano|endTimeUnixNano|intValue|count)")
+_NUMBERS = re.compile(r"(timeUnixNano|startTimeUnixNano|endTimeUnixNano|intValue|count|bucketCounts)")
 _REQUESTS = {"/v1/traces": ExportTraceServiceRequest, "/v1/metrics": ExportMetricsServiceRequest}
 
 
@@ -122,7 +122,7 @@ class Receiver:
 
     @property
     def resources(self) -> list[ResourceSpans]:
-        return [each for request in self.accepted if "traces" in request.path for each in request.message.resource_spans]
+        return [each for request in self._accepted_at("/v1/traces") for each in request.message.resource_spans]
 
     @property
     def spans(self) -> list[Span]:
@@ -135,8 +135,11 @@ class Receiver:
 
     @property
     def metrics(self) -> list[Metric]:
-        found = (each for request in self.accepted if "metrics" in request.path for each in request.message.resource_metrics)
+        found = (each for request in self._accepted_at("/v1/metrics") for each in request.message.resource_metrics)
         return [metric for each in found for scope in each.scope_metrics for metric in scope.metrics]
+
+    def _accepted_at(self, path: str) -> list[Request]:
+        return [each for each in self.accepted if each.path == path]
 
     # -- one request
 
@@ -188,7 +191,7 @@ def _as_protobuf_json(value: Any, name: str = "") -> Any:
         assert re.fullmatch(f"[0-9a-f]{{{_IDS[name]}}}", value), f"{name} is no id: {value!r}"
         return base64.b64encode(bytes.fromhex(value)).decode()
     if _NUMBERS.fullmatch(name):
-        assert isinstance(value, str) and re.fullmatch("-?[0-9]+", value), f"{name} is no text of digits: {value!r}"
+        assert re.fullmatch("-?[0-9]+", value), f"{name} is no text of digits: {value!r}"
     if name in ("kind", "code", "aggregationTemporality"):
         assert isinstance(value, int), f"{name} is no number: {value!r}"
     return value

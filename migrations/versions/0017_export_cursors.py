@@ -20,6 +20,7 @@ CREATE TABLE export_cursors (
     target TEXT NOT NULL,
     traces_ns INTEGER,
     metrics_ns INTEGER,
+    tool_items TEXT,
     PRIMARY KEY (session_id, exchange_id, target)
 )
 """

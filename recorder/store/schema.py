@@ -210,7 +210,8 @@ prices = Table(
 )
 
 # When a target of exports took the spans and the metrics of an exchange: a row for each exchange, because they end, and
-# are imported, in any order. The target is a URL without secrets, and the form of the export.
+# are imported, in any order. The target is a URL without secrets, and the form of the export. `tool_items` is a JSON
+# array: the calls of its response, by their item, whose spans it took, with whichever exchange brought the result.
 export_cursors = Table(
     "export_cursors",
     metadata,
@@ -219,6 +220,7 @@ export_cursors = Table(
     Column("target", TEXT, primary_key=True),
     Column("traces_ns", INTEGER),
     Column("metrics_ns", INTEGER),
+    Column("tool_items", TEXT),
     sqlite_strict=True,
 )
 

@@ -11,13 +11,14 @@ Rules of this file (https://opentelemetry.io/docs/specs/otlp/#otlphttp):
 
 from __future__ import annotations
 
+import asyncio
 import datetime
 import gzip
 import re
 import ssl
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 from email.utils import parsedate_to_datetime
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 from urllib.parse import unquote
 
 import httpx
@@ -33,6 +34,7 @@ LEAST_PAUSE_S = 0.1  # also for `Retry-After: 0`: a collector that is full is no
 RETRY_AFTER_S = 120.0  # the longest that a collector may ask for: one with a wrong clock would stop a push for ever
 ATTEMPTS = 8  # of a push that ends by itself: about a minute and a half
 TIMEOUT = httpx.Timeout(30.0, connect=10.0)  # SDKs wait for 10 s; a batch of a push is larger than theirs
+GRACE_S = 5.0  # for the answer to a request that is under way at an interruption
 ANSWER_BYTES = 64 * 1024  # of an answer: it holds one message
 MESSAGE_CHARS = 300  # of it that a person reads
 GRPC_PORT = 4317
@@ -42,7 +44,9 @@ _VALUE = re.compile(r"[\t\x20-\x7e]*")  # section 5.5, without the obsolete byte
 _OURS = {"content-type": "application/json", "content-encoding": "gzip"}
 _SECRET_CHARS = 4  # shorter parts of a header are no secrets, but parts of words
 
+T = TypeVar("T")
 Sleep = Callable[[float], Awaitable[object]]
+Taken = Callable[[], Awaitable[None]]
 Say = Callable[[str], None]
 """Shows a person one sentence."""
 
@@ -51,7 +55,7 @@ class Endpoint(NamedTuple):
     """The URLs of a collector, and its name without secrets."""
 
     base: httpx.URL
-    name: str
+    name: str  # with the fragment, which is never sent: it tells collectors apart that only a header does
 
     def url(self, signal: Signal) -> httpx.URL:
         """Return the URL that takes a signal."""
@@ -59,10 +63,11 @@ class Endpoint(NamedTuple):
 
 
 class Accepted(NamedTuple):
-    """What a collector said when it took a request: how much of it was rejected, and its remark."""
+    """The answer of a collector that took a request: how much of it was rejected, and its remark."""
 
     rejected: int
     message: str
+    size_bytes: int  # of the request, compressed
 
 
 class Refused(RecorderError):
@@ -84,8 +89,9 @@ def endpoint_of(text: str) -> Endpoint:
         raise UsageError("That is not the URL of a collector: give one such as http://127.0.0.1:4318.")
     path = re.sub(r"/v1/(traces|metrics)/?$", "", url.path).rstrip("/")
     port = f":{url.port}" if url.port else ""
+    fragment = f"#{url.fragment}" if url.fragment else ""
     host = f"[{url.host}]" if ":" in url.host else url.host
-    return Endpoint(url.copy_with(path=path or "/", fragment=None), f"{url.scheme}://{host}{port}{path}")
+    return Endpoint(url.copy_with(path=path or "/", fragment=None), f"{url.scheme}://{host}{port}{path}{fragment}")
 
 
 def headers_of(given: Sequence[str]) -> dict[str, str]:
@@ -129,20 +135,24 @@ class Collector:
         self._attempts, self._sleep, self._chance, self._now_s, self._say = attempts, sleep, chance, now_s, say
         self._secrets = sorted(_secrets(headers), key=len, reverse=True)
 
-    async def send(self, signal: Signal, body: bytes) -> Accepted:
-        """Send a request until the collector has taken it. Raise `Refused` if it never will, or was away too long."""
+    async def send(self, signal: Signal, body: bytes, taken: Taken) -> Accepted:
+        """Send a request until the collector has taken it, then wait for `taken`, which records that.
+
+        Raise `Refused` if the collector never will, or was away too long. An interruption waits for the answer to the
+        request that is under way, and for what follows from it: else it would be sent again.
+        """
         content = gzip.compress(body, compresslevel=6, mtime=0)
         failures = 0
         while True:
             try:
-                response, answer = await self._post(signal, content)
+                response, answer = await _finished(self._attempt(signal, content, taken))
             except httpx.TransportError as error:
                 reason, asked_s = self._trouble(error), None
             else:
                 if response.is_success:
                     if failures:
-                        self._say(f"{self._endpoint.name} is there again.")
-                    return _accepted(answer, self._clean)
+                        self._say(f"{self._endpoint.name} takes it again.")
+                    return _accepted(answer, self._clean, len(content))
                 if response.status_code not in RETRIED:
                     raise self._refused(response, answer)
                 reason = f"it answers {response.status_code}{self._clean(_message(answer))}"
@@ -153,6 +163,12 @@ class Collector:
             if failures == 1:
                 self._say(f"{self._endpoint.name} takes nothing now: {reason}. It is tried again.")
             await self._sleep(self._pause_s(failures, asked_s))
+
+    async def _attempt(self, signal: Signal, content: bytes, taken: Taken) -> tuple[httpx.Response, bytes]:
+        response, answer = await self._post(signal, content)
+        if response.is_success:
+            await taken()
+        return response, answer
 
     async def _post(self, signal: Signal, content: bytes) -> tuple[httpx.Response, bytes]:
         """Send a request once; return the response and the beginning of its body."""
@@ -213,6 +229,17 @@ class Collector:
 AGAIN = "What it took before stays taken: run the same command again to go on."
 
 
+async def _finished(work: Coroutine[Any, Any, T]) -> T:
+    """Return the result of some work. If the caller is cancelled, it has a moment to end before it is cancelled too."""
+    task = asyncio.ensure_future(work)
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await asyncio.wait([task], timeout=GRACE_S)
+        task.cancel()
+        raise
+
+
 def _secrets(headers: Mapping[str, str]) -> Iterator[str]:
     """Yield the values of headers, and their parts: `Bearer` and a token are two."""
     for value in headers.values():
@@ -238,14 +265,14 @@ def _retry_after(value: str | None, now_s: float) -> float | None:
     return at.replace(tzinfo=at.tzinfo or datetime.UTC).timestamp() - now_s
 
 
-def _accepted(answer: bytes, clean: Callable[[str], str]) -> Accepted:
+def _accepted(answer: bytes, clean: Callable[[str], str], size_bytes: int) -> Accepted:
     """Return what an accepting answer says. One that is not JSON, or empty, rejects nothing."""
     partial = _object(answer).get("partialSuccess")
     if not isinstance(partial, dict):
-        return Accepted(0, "")
+        return Accepted(0, "", size_bytes)
     counts = (partial.get(name) for name in ("rejectedSpans", "rejectedDataPoints"))
-    rejected = sum(int(count) for count in counts if re.fullmatch(r"[0-9]{1,18}", str(count)))
-    return Accepted(rejected, clean(_shown(partial.get("errorMessage"))))
+    rejected = sum(int(str(count)) for count in counts if re.fullmatch(r"[0-9]{1,18}", str(count)))
+    return Accepted(rejected, clean(_shown(partial.get("errorMessage"))), size_bytes)
 
 
 def _message(answer: bytes) -> str:

@@ -14,10 +14,13 @@ Rules of this file:
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Collection, Sequence
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
-from sqlalchemy import BigInteger, Text, and_, bindparam, cast, exists, or_, select, tuple_
+import msgspec
+from sqlalchemy import BigInteger, Text, and_, bindparam, cast, exists, or_, select, tuple_, update
 from sqlalchemy.dialects.postgresql import insert
 
 from recorder.model.ids import uuid7
@@ -29,6 +32,7 @@ from recorder.store.writer import Store
 Signal = Literal["traces", "metrics"]
 
 PAGE_ROWS = 5_000  # ended exchanges of one look: some 20 ms where the target has them all
+IDS = 1_000  # in one query: SQLite takes 32,766 values
 OPEN_LIMIT = 1_000  # open exchanges that are looked at each time; a sweep finds the end of the others
 START = ("00000000-0000-0000-0000-000000000000",) * 2  # before the id of any session and exchange
 
@@ -43,6 +47,9 @@ class DueExchange(NamedTuple):
     exchange_id: str
     signals: frozenset[Signal]
 
+
+ToolItems = Mapping[tuple[str, str], AbstractSet[int]]
+"""Items that are calls of tools, by the ids of the session and of the exchange with the call."""
 
 Place = tuple[str, str]
 """The ids of a session and of an exchange in it: the order of a sweep."""
@@ -139,12 +146,29 @@ class ExportCursor:
         self._open = set([row[1] for row in rows if not row[2]][:OPEN_LIMIT])
         return sorted(self._due(row[0], row[1], row[3:]) for row in rows if row[2])
 
-    def accepted(self, found: Collection[DueExchange], signal: Signal, now_ns: int) -> None:
-        """Record, in one transaction, that the target has taken a signal of some exchanges."""
+    async def tool_items(self, session_id: str, exchange_ids: Collection[str]) -> dict[str, frozenset[int]]:
+        """Return the tools whose spans the target has, by exchange with the call: of those whose own span it has."""
+        found: dict[str, frozenset[int]] = {}
+        ids, values = sorted(exchange_ids), {"session_id": session_id, **self._values}
+        for start in range(0, len(ids), IDS):
+            rows = await self._log.rows(_TOOL_ITEMS, exchange_ids=ids[start : start + IDS], **values)
+            found |= {row[0]: frozenset(msgspec.json.decode(row[1] or b"[]", type=list[int])) for row in rows}
+        return found
+
+    def accepted(
+        self, found: Collection[DueExchange], signal: Signal, now_ns: int, tool_items: ToolItems = MappingProxyType({})
+    ) -> None:
+        """Record, in one transaction, that the target has taken a signal of some exchanges, and spans of tools."""
         values = {"target": self._values["target"], "now_ns": now_ns}
         rows = [{"session_id": each.session_id, "exchange_id": each.exchange_id, **values} for each in found]
         with self._store.transaction():
-            self._store.run(_ACCEPT[signal], rows)
+            if rows:
+                self._store.run(_ACCEPT[signal], rows)
+            for (session_id, exchange_id), items in tool_items.items():
+                key = {"session_id": session_id, "exchange_id": exchange_id, "target": values["target"]}
+                for (before,) in list(self._store.ask(_ITEMS_BEFORE, key)):
+                    items = items | set(msgspec.json.decode(before or b"[]", type=list[int]))
+                self._store.run(_SET_ITEMS, {**key, "items": msgspec.json.encode(sorted(items)).decode()})
 
     async def _page_end(self, place: Place) -> Place | None:
         """Return the last place of the page after a place, or None at the end."""
@@ -156,6 +180,17 @@ class ExportCursor:
     def _due(self, session_id: str, exchange_id: str, missing: Sequence[Any]) -> DueExchange:
         due = (signal for signal, is_missing in zip(self._signals, missing, strict=True) if is_missing)
         return DueExchange(session_id, exchange_id, frozenset(due))
+
+
+_of_row = (of_exchange(export_cursors), export_cursors.c.target == bindparam("target"))
+_TOOL_ITEMS = select(export_cursors.c.exchange_id, export_cursors.c.tool_items).where(
+    export_cursors.c.session_id == bindparam("session_id"),
+    export_cursors.c.exchange_id.in_(bindparam("exchange_ids", expanding=True)),
+    export_cursors.c.target == bindparam("target"),
+    export_cursors.c.traces_ns.is_not(None),
+)
+_ITEMS_BEFORE = Statement(select(export_cursors.c.tool_items).where(*_of_row))
+_SET_ITEMS = Statement(update(export_cursors).where(*_of_row).values(tool_items=bindparam("items")))
 
 
 def _accept(signal: Signal) -> Statement:

@@ -207,6 +207,10 @@ class ExportReader:
         self._results = dict[str, list[ToolResult]]()
         for answered, *row in results:
             self._results.setdefault(answered, []).append(ToolResult(*row))
+        self._answering = dict[str, set[str]]()
+        for answered, of_it in self._results.items():
+            for each in of_it:
+                self._answering.setdefault(each.exchange_id, set()).add(answered)
 
     @classmethod
     async def open(cls, log: LogReader, session: Session, *, has_texts: bool = False) -> ExportReader:
@@ -221,6 +225,10 @@ class ExportReader:
     async def read(self, exchange_ids: Collection[str]) -> list[ExportedExchange]:
         """Return those of some exchanges that have ended, in order of their ids. Give at most `PAGE` of them."""
         return await self._exported(await self._rows(_NAMED, exchange_ids=list(exchange_ids)))
+
+    def answering(self, exchange_ids: Collection[str]) -> set[str]:
+        """Return the exchanges whose requests brought results of calls of these."""
+        return {answering for id in exchange_ids for answering in self._answering.get(id, ())}
 
     async def pages(self) -> AsyncIterator[list[ExportedExchange]]:
         """Yield all exchanges that have ended, at most `PAGE` at a time, in order of their ids.
