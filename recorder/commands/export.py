@@ -17,9 +17,10 @@ from recorder.commands.terminal import settings
 from recorder.commands.terminal.catch_up import current_url, wait_option
 from recorder.commands.terminal.completion import session_names
 from recorder.commands.terminal.database import database_option
+from recorder.commands.terminal.otlp import otlp_options, write_otlp
 from recorder.commands.terminal.output import echo, write_bytes
 from recorder.commands.terminal.selection import EXCHANGE_HELP, say_if_stale, select
-from recorder.errors import NotFoundError, RecorderError
+from recorder.errors import NotFoundError, RecorderError, UsageError
 from recorder.model.events import BODY_KINDS, Session
 from recorder.model.jsonl import closing_line, event_line, exchange_line, opening_line
 from recorder.model.recording import MemoryBudget, Recording
@@ -36,22 +37,31 @@ _BY_ROWS = "--format jsonl writes it row by row"
 @click.argument("session", shell_complete=session_names)
 @click.option(
     "--format",
-    type=click.Choice(["jsonl", "cassette", "payloads", "har", "vcr", "sse", "html", "perfetto"]),
+    type=click.Choice(["jsonl", "cassette", "payloads", "har", "vcr", "sse", "html", "perfetto", "otlp-json"]),
     default="jsonl",
     show_default=True,
     help="jsonl: every row of the log, for `recorder import`. cassette: the same for people, git and tests, see "
     "`recorder cassette`. payloads: the JSON of one event a line. har: HAR 1.2. vcr: YAML for vcrpy and "
     "pytest-recording. sse: the bytes of the response bodies. html: the player of `recorder ui` and the session as one "
     "page, without secrets, that a browser opens without network. perfetto: a trace of the times, without texts, for "
-    "ui.perfetto.dev and speedscope.",
+    "ui.perfetto.dev and speedscope. otlp-json: the spans of OpenTelemetry, one line of OTLP/JSON an exchange.",
 )
 @click.option("--exchange", metavar="N|ID", help=EXCHANGE_HELP)
 @click.option("--allow-gaps", is_flag=True, help="With sse: also bodies of which some bytes were not kept.")
+@otlp_options
 @wait_option
 @database_option
 @click.pass_context
 def command(
-    ctx: click.Context, db: str | None, session: str, format: str, exchange: str | None, allow_gaps: bool
+    ctx: click.Context,
+    db: str | None,
+    session: str,
+    format: str,
+    exchange: str | None,
+    allow_gaps: bool,
+    content: bool,
+    convention: str | None,
+    metrics: bool,
 ) -> None:
     """Write SESSION (an id, the beginning of one, a name, or `latest`) to stdout.
 
@@ -61,8 +71,13 @@ def command(
     recorder export latest --exchange 1 --format sse > body.sse
     recorder export latest --format html > run.html
     recorder export latest --format perfetto > run.trace.json
+    recorder export latest --format otlp-json > run.otlp.jsonl
     """
-    if format == "sse":
+    if format == "otlp-json":
+        asyncio.run(write_otlp(db, session, exchange, content=content, convention=convention, metrics=metrics))
+    elif content or convention or metrics:
+        raise UsageError("--content, --convention and --metrics are for --format otlp-json.")
+    elif format == "sse":
         chosen = {"session": session, "exchange": exchange, "allow_gaps": allow_gaps}
         ctx.invoke(replay.command, db=db, speed=None, format=format, **chosen)
     else:

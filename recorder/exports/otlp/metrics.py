@@ -7,13 +7,14 @@ those of the convention, docs/gen-ai/gen-ai-metrics.md.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
+from math import inf
 
 import msgspec
 
 from recorder.exports.otlp.conventions import Convention
 from recorder.exports.otlp.source import ExportedExchange
-from recorder.exports.otlp.spans import S, common_attributes, error_type, is_inference
+from recorder.exports.otlp.spans import S, common_attributes, error_type, is_inference, is_streamed
 from recorder.exports.otlp.telemetry import Attributes, Histogram, HistogramPoint, Value
 
 
@@ -47,23 +48,67 @@ INSTRUMENTS = (TOKENS, DURATION, FIRST_CHUNK)
 Key = tuple[tuple[str, Value], ...]
 
 
-def metrics_of(exchanges: Iterable[ExportedExchange], convention: Convention) -> list[Histogram]:
-    """Return the histograms of some exchanges: deltas, from the start of the first of them to the end of the last.
+class _Buckets:
+    """The measurements of one point, counted as they come."""
 
-    Points with the same attributes are one. A metric without a measurement is not in the list.
-    """
-    values: dict[str, dict[Key, list[float]]] = {
-        each.name: {} for each in INSTRUMENTS if each.name not in convention.absent
-    }
-    starts, ends = list[int](), list[int]()
-    for exported in exchanges:
-        starts.append(exported.exchange.started_ns)
-        ends.append(exported.exchange.started_ns + exported.duration_ns)
+    def __init__(self, bounds: tuple[float, ...]) -> None:
+        self._bounds, self._counts = bounds, [0] * (len(bounds) + 1)
+        self._values = 0
+        self._sum, self._min, self._max = 0.0, inf, -inf
+
+    def add(self, value: float) -> None:
+        self._counts[bisect_left(self._bounds, value)] += 1
+        self._values += 1
+        self._sum, self._min, self._max = self._sum + value, min(self._min, value), max(self._max, value)
+
+    def point(self, attributes: Attributes, period: tuple[int, int]) -> HistogramPoint:
+        return HistogramPoint(
+            attributes, *period, self._values, self._sum, self._min, self._max, bucket_counts=tuple(self._counts)
+        )
+
+
+class Measurements:
+    """The measurements of exchanges, added one by one: memory holds a few hundred bytes for each model and error."""
+
+    def __init__(self, convention: Convention) -> None:
+        self._points: dict[Instrument, dict[Key, _Buckets]] = {
+            each: {} for each in INSTRUMENTS if each.name not in convention.absent
+        }
+        self._began_ns: int | None = None
+        self._ended_ns = 0
+
+    def add(self, exported: ExportedExchange) -> None:
+        """Count an exchange."""
+        began_ns = exported.exchange.started_ns
+        self._began_ns = began_ns if self._began_ns is None else min(self._began_ns, began_ns)
+        self._ended_ns = max(self._ended_ns, began_ns + exported.duration_ns)
         for instrument, attributes, value in _measured(exported):
-            if instrument.name in values:
-                values[instrument.name].setdefault(tuple(attributes.items()), []).append(value)
-    period = (min(starts, default=0), max(ends, default=0))
-    return [_histogram(each, values[each.name], period) for each in INSTRUMENTS if values.get(each.name)]
+            points = self._points.get(instrument)
+            if points is not None:
+                points.setdefault(tuple(attributes.items()), _Buckets(instrument.bounds)).add(value)
+
+    def histograms(self) -> list[Histogram]:
+        """Return the histograms: deltas, from the start of the first exchange to the end of the last.
+
+        Points with the same attributes are one. A metric without a measurement is not in the list.
+        """
+        period = (self._began_ns or 0, self._ended_ns)
+        return [
+            Histogram(
+                *(each.name, each.unit, each.description, each.bounds),
+                points=tuple(buckets.point(dict(key), period) for key, buckets in points.items()),
+            )
+            for each, points in self._points.items()
+            if points
+        ]
+
+
+def metrics_of(exchanges: Iterable[ExportedExchange], convention: Convention) -> list[Histogram]:
+    """Return the histograms of some exchanges, see `Measurements.histograms`."""
+    measurements = Measurements(convention)
+    for exported in exchanges:
+        measurements.add(exported)
+    return measurements.histograms()
 
 
 def _measured(exported: ExportedExchange) -> Iterator[tuple[Instrument, Attributes, float]]:
@@ -79,27 +124,5 @@ def _measured(exported: ExportedExchange) -> Iterator[tuple[Instrument, Attribut
         return
     failure = error_type(exported)
     yield DURATION, {**common, "error.type": failure} if failure else common, exported.duration_ns / S
-    if found.stream and found.first_event_ns is not None:
+    if is_streamed(exported) and found.first_event_ns is not None:
         yield FIRST_CHUNK, common, found.first_event_ns / S
-
-
-def _histogram(instrument: Instrument, values: dict[Key, list[float]], period: tuple[int, int]) -> Histogram:
-    points = tuple(_point(dict(key), each, instrument.bounds, period) for key, each in values.items())
-    return Histogram(instrument.name, instrument.unit, instrument.description, instrument.bounds, points)
-
-
-def _point(
-    attributes: Attributes, values: Sequence[float], bounds: Sequence[float], period: tuple[int, int]
-) -> HistogramPoint:
-    counts = [0] * (len(bounds) + 1)
-    for value in values:
-        counts[bisect_left(bounds, value)] += 1
-    return HistogramPoint(
-        attributes,
-        *period,
-        count=len(values),
-        sum=sum(values),
-        min=min(values),
-        max=max(values),
-        bucket_counts=tuple(counts),
-    )

@@ -20,9 +20,10 @@ from recorder.model.events import Exchange, Session
 from recorder.model.payloads import EndRecord
 from recorder.projections import TABLES
 from recorder.projections.exchanges import same_response_sql
+from recorder.projections.item import ItemRow
 from recorder.store.reader import AnyRow, LogReader
 from recorder.store.schema import events, exchanges, tables_of
-from recorder.store.sql import IS_END, of_same_exchange
+from recorder.store.sql import IS_END, of_exchange, of_same_exchange
 
 PAGE = 200  # exchanges of one query: some 100 KB of rows
 
@@ -103,6 +104,7 @@ class ExportedExchange(msgspec.Struct, frozen=True):
     is_repeat: bool  # an exchange that began earlier has the same response, and reported its tokens
     results: tuple[ToolResult, ...] = ()  # that its request brought
     retry: Retry | None = None
+    items: tuple[ItemRow, ...] = ()  # of its response; only if the reader has texts
 
 
 _PARTS = ("exchanges", "usage", "timing", "parameters", "requests")
@@ -186,6 +188,8 @@ _TEXTS = select(_calls.c.exchange_id, _calls.c.item, _calls.c.arguments, _calls.
     _calls.c.session_id == bindparam("session_id"),
     _calls.c.exchange_id.in_(bindparam("exchange_ids", expanding=True)),
 )
+_items = tables_of["items"]
+_ITEMS = select(_items).where(of_exchange(_items)).order_by(_items.c.item)
 
 _retries = _view("retries", "session_id session_name exchange_id retried_exchange_id attempt_number waited_ns")
 _RETRIES = select(
@@ -216,7 +220,7 @@ class ExportReader:
     async def open(cls, log: LogReader, session: Session, *, has_texts: bool = False) -> ExportReader:
         """Read the session's answered calls and retries as they are now; open another one for what comes later.
 
-        With `has_texts` the results of tools have arguments and output.
+        With `has_texts` exchanges have their items, and the results of tools have arguments and output.
         """
         ids = {"session_id": session.session_id}
         results = await log.rows(_RESULTS, **ids)
@@ -247,7 +251,12 @@ class ExportReader:
         found = [self._exchange(row) for row in rows]
         if not self._has_texts:
             return found
-        return [msgspec.structs.replace(each, results=await self._with_texts(each.results)) for each in found]
+        return [await self._with_all_texts(each) for each in found]
+
+    async def _with_all_texts(self, exported: ExportedExchange) -> ExportedExchange:
+        items = await self._rows(_ITEMS, exchange_id=exported.exchange.exchange_id)
+        results = await self._with_texts(exported.results)
+        return msgspec.structs.replace(exported, results=results, items=tuple(ItemRow(*row) for row in items))
 
     def _exchange(self, row: AnyRow) -> ExportedExchange:
         size = len(Exchange.__struct_fields__)

@@ -29,6 +29,7 @@ from recorder.exports.otlp.telemetry import (
     span_id,
     trace_id,
 )
+from recorder.model.events import WEBSOCKET
 from recorder.wire.dialects import PROVIDERS, by_name
 from recorder.wire.upstreams import UPSTREAMS
 
@@ -63,6 +64,11 @@ def is_inference(exported: ExportedExchange) -> bool:
     return bool(found.request_model or found.response_model) and found.purpose != "probe"
 
 
+def is_streamed(exported: ExportedExchange) -> bool:
+    """Return whether a stream was asked for; over WebSocket there is nothing else."""
+    return bool(exported.projected.stream) or exported.exchange.method == WEBSOCKET
+
+
 def common_attributes(exported: ExportedExchange) -> dict[str, Value]:
     """Return the attributes of an inference that its span and all of its metrics have."""
     exchange, found = exported.exchange, exported.projected
@@ -85,7 +91,7 @@ def error_type(exported: ExportedExchange) -> str | None:
     status = found.status or (end.status if end else None)
     if status in _WELL and found.error is None:
         return None
-    http_status = found.http_status or (end.http_status if end else None)
+    http_status = _http_status(exported)
     of_http = str(http_status) if http_status is not None and http_status >= 400 else None
     return found.error_code or found.error_type or of_http or (status not in _WELL and status) or _UNKNOWN_ERROR
 
@@ -164,13 +170,13 @@ def _inference(exported: ExportedExchange) -> dict[str, Value]:
         {
             "gen_ai.conversation.id": _conversation(exported),
             "gen_ai.output.type": _OUTPUT_TYPES.get(found.response_format or ""),
-            "gen_ai.request.stream": True if found.stream else None,  # unset: it is not
+            "gen_ai.request.stream": True if is_streamed(exported) else None,  # unset: it is not
             "gen_ai.request.max_tokens": found.max_output_tokens,
             "gen_ai.request.temperature": found.temperature,
             "gen_ai.request.top_p": found.top_p,
             "gen_ai.response.id": found.response_id,
             "gen_ai.response.finish_reasons": (found.finish_reason,) if found.finish_reason else None,
-            "gen_ai.response.time_to_first_chunk": _seconds(found.first_event_ns) if found.stream else None,
+            "gen_ai.response.time_to_first_chunk": _seconds(found.first_event_ns) if is_streamed(exported) else None,
             **({} if exported.is_repeat else _tokens(found)),
         }
     )
@@ -247,6 +253,9 @@ def _conversation(exported: ExportedExchange) -> str:
 
 
 def _http_status(exported: ExportedExchange) -> int | None:
+    """Return the status of the response. A turn over WebSocket has none: the 101 is that of its connection."""
+    if exported.exchange.method == WEBSOCKET:
+        return None
     return exported.projected.http_status or (exported.end.http_status if exported.end else None)
 
 
