@@ -5,35 +5,30 @@
         … push to collector.url …
         collector.spans                                            # of what was accepted, in order of arrival
 
-OTLP/JSON differs from the JSON of protobuf: ids are hexadecimal, enumerations are numbers, names are lowerCamelCase and
-nothing else (https://opentelemetry.io/docs/specs/otlp/#json-protobuf-encoding). What is not so is answered with 400,
-and fails the test at its end.
+What is not as `tests.otlp` wants it is answered with 400, and fails the test at its end.
 """
 
 from __future__ import annotations
 
-import base64
 import contextlib
 import gzip
 import json
-import re
 import socket
+import ssl
 import struct
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any, NamedTuple
 
-from google.protobuf.json_format import ParseDict
-from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
-from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.metrics.v1.metrics_pb2 import Metric
 from opentelemetry.proto.trace.v1.trace_pb2 import ResourceSpans, Span
 
-_IDS = {"traceId": 32, "spanId": 16, "parentSpanId": 16}
-_NUMBERS = re.compile(r"(timeUnixNano|startTimeUnixNano|endTimeUnixNano|intValue|count|bucketCounts)")
-_REQUESTS = {"/v1/traces": ExportTraceServiceRequest, "/v1/metrics": ExportMetricsServiceRequest}
+from tests.otlp import metrics_request, trace_request
+
+_PARSE: Mapping[str, Callable[[bytes], Any]] = {"/v1/traces": trace_request, "/v1/metrics": metrics_request}
 
 
 class Answer(NamedTuple):
@@ -83,8 +78,8 @@ class Receiver:
         with self._lock:
             self._plan += answers
 
-    def listen(self) -> None:
-        """Listen, again on the port of before if there was one."""
+    def listen(self, certificate: Path | None = None) -> None:
+        """Listen, again on the port of before if there was one; with a certificate, by TLS."""
         receiver = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -105,6 +100,10 @@ class Receiver:
 
         self._server = Server(("127.0.0.1", self.port), Handler)
         self.port = self._server.server_port
+        if certificate is not None:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.load_cert_chain(certificate)
+            self._server.socket = context.wrap_socket(self._server.socket, server_side=True)
         threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True).start()
 
     def close(self) -> None:
@@ -172,29 +171,8 @@ class Receiver:
     def _parsed(self, handler: BaseHTTPRequestHandler, body: bytes) -> tuple[Any, Any]:
         assert handler.headers["content-type"] == "application/json", "not JSON"
         assert handler.headers["content-encoding"] == "gzip", "not compressed"
-        found = json.loads(gzip.decompress(body))
-        return found, parse(_REQUESTS[handler.path](), found)
-
-
-def parse(message: Any, found: Any) -> Any:
-    """Return a message of protobuf from OTLP/JSON. Raise what is wrong with it."""
-    return ParseDict(_as_protobuf_json(found), message, ignore_unknown_fields=False)
-
-
-def _as_protobuf_json(value: Any, name: str = "") -> Any:
-    if isinstance(value, list):
-        return [_as_protobuf_json(each, name) for each in value]
-    if isinstance(value, dict):
-        assert all(re.fullmatch("[a-z][A-Za-z0-9]*", key) for key in value), f"not lowerCamelCase: {list(value)}"
-        return {key: _as_protobuf_json(each, key) for key, each in value.items()}
-    if name in _IDS:
-        assert re.fullmatch(f"[0-9a-f]{{{_IDS[name]}}}", value), f"{name} is no id: {value!r}"
-        return base64.b64encode(bytes.fromhex(value)).decode()
-    if _NUMBERS.fullmatch(name):
-        assert re.fullmatch("-?[0-9]+", value), f"{name} is no text of digits: {value!r}"
-    if name in ("kind", "code", "aggregationTemporality"):
-        assert isinstance(value, int), f"{name} is no number: {value!r}"
-    return value
+        line = gzip.decompress(body)
+        return json.loads(line), _PARSE[handler.path](line)
 
 
 @contextlib.contextmanager

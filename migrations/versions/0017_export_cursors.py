@@ -18,10 +18,11 @@ CREATE TABLE export_cursors (
     session_id TEXT NOT NULL,
     exchange_id TEXT NOT NULL,
     target TEXT NOT NULL,
+    form TEXT NOT NULL,
     traces_ns INTEGER,
     metrics_ns INTEGER,
     tool_items TEXT,
-    PRIMARY KEY (session_id, exchange_id, target)
+    PRIMARY KEY (session_id, exchange_id, target, form)
 )
 """
 # Roles that have rights here already have them on what is new too.

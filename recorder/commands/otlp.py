@@ -115,9 +115,9 @@ class _Given(NamedTuple):
     since_ns: int | None
 
     @property
-    def target(self) -> str:
-        """The name of the cursor: what has another form is another export."""
-        return f"{self.endpoint.name} {self.convention.version}{' content' if self.content else ''}"
+    def form(self) -> str:
+        """Return the form of the spans: a collector may have them in several."""
+        return f"{self.convention.version}{' content' if self.content else ''}"
 
 
 def _target(url: str | None, header: tuple[str, ...]) -> tuple[Endpoint, Mapping[str, str]]:
@@ -154,7 +154,7 @@ async def _push(db: URL, given: _Given, *, follow: bool) -> dict[str, Any]:
                     now_s=time.time,
                     say=_say,
                 )
-                cursor = ExportCursor(log, store, given.target, signals, given.since_ns)
+                cursor = ExportCursor(log, store, given.endpoint.name, given.form, signals, given.since_ns)
                 busy_s = None if follow else BUSY_S
                 pusher = Pusher(
                     log, cursor, collector, given.convention, has_content=given.content, busy_s=busy_s, say=_say
@@ -165,13 +165,13 @@ async def _push(db: URL, given: _Given, *, follow: bool) -> dict[str, Any]:
                     await pusher.follow()
                 await pusher.push()
     _sum_up(given.endpoint.name, pusher.report)
-    return {"target": given.target, **msgspec.structs.asdict(pusher.report)}
+    return {"target": given.endpoint.name, "form": given.form, **msgspec.structs.asdict(pusher.report)}
 
 
 @contextmanager
 def _lock(db: URL, given: _Given) -> Iterator[None]:
-    """Hold the lock of the cursor: two pushes at once would send everything twice."""
-    task = f"otlp-{sha256(given.target.encode()).hexdigest()[:16]}"
+    """Hold the lock of a collector: two pushes at once would send everything twice."""
+    task = f"otlp-{sha256(given.endpoint.name.encode()).hexdigest()[:16]}"
     with ExitStack() as held:
         try:
             held.enter_context(engine_of(db).task_lock(db, task))
@@ -195,7 +195,8 @@ def _say(sentence: str) -> None:
 
 
 def _sum_up(name: str, report: PushReport) -> None:
-    sent = f"{counted(report.spans, 'span')} and {counted(report.points, 'point')} of metrics"
+    points = f" and {counted(report.points, 'point')} of metrics" if report.points else ""
+    sent = f"{counted(report.spans, 'span')}{points}"
     of = f"{counted(report.exchanges, 'exchange')} in {counted(report.sessions, 'session')}"
     text = f"{sent}, of {of}, sent to {name} ({counted(report.bytes, 'byte')})."
     _say(text if report.exchanges else f"Nothing new to be sent to {name}.")

@@ -210,14 +210,16 @@ prices = Table(
 )
 
 # When a target of exports took the spans and the metrics of an exchange: a row for each exchange, because they end, and
-# are imported, in any order. The target is a URL without secrets, and the form of the export. `tool_items` is a JSON
-# array: the calls of its response, by their item, whose spans it took, with whichever exchange brought the result.
+# are imported, in any order. The target is a URL without secrets; spans are sent in several forms, metrics in one, so
+# any row of the target may have them. `tool_items` is a JSON array: the calls of the response, by their item, whose
+# spans it took, with whichever exchange brought the result.
 export_cursors = Table(
     "export_cursors",
     metadata,
     Column("session_id", ID, primary_key=True),
     Column("exchange_id", ID, primary_key=True),
     Column("target", TEXT, primary_key=True),
+    Column("form", TEXT, primary_key=True),
     Column("traces_ns", INTEGER),
     Column("metrics_ns", INTEGER),
     Column("tool_items", TEXT),

@@ -20,7 +20,21 @@ from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
 import msgspec
-from sqlalchemy import BigInteger, Text, and_, bindparam, cast, exists, or_, select, tuple_, update
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    ColumnElement,
+    Table,
+    Text,
+    and_,
+    bindparam,
+    cast,
+    exists,
+    or_,
+    select,
+    tuple_,
+    update,
+)
 from sqlalchemy.dialects.postgresql import insert
 
 from recorder.model.ids import uuid7
@@ -36,7 +50,9 @@ IDS = 1_000  # in one query: SQLite takes 32,766 values
 OPEN_LIMIT = 1_000  # open exchanges that are looked at each time; a sweep finds the end of the others
 START = ("00000000-0000-0000-0000-000000000000",) * 2  # before the id of any session and exchange
 
-_COLUMNS = {"traces": export_cursors.c.traces_ns, "metrics": export_cursors.c.metrics_ns}
+_COLUMNS: dict[Signal, Column[Any]] = {"traces": export_cursors.c.traces_ns, "metrics": export_cursors.c.metrics_ns}
+_is_of_target = export_cursors.c.target == bindparam("target")
+_IS_OF_FORM = and_(_is_of_target, export_cursors.c.form == bindparam("form"))
 _projected = tables_of["exchanges"]
 
 
@@ -71,57 +87,62 @@ _LAST = (
 )
 
 
-def _taken(table: Any, signals: Collection[Signal]) -> Any:
-    """Return the row of the target for an exchange of `table`, and the condition that it lacks a signal."""
-    row = and_(of_same_exchange(export_cursors, table), export_cursors.c.target == bindparam("target"))
-    return row, or_(*(_COLUMNS[signal].is_(None) for signal in signals))
+def _missing(table: Table, signal: Signal) -> ColumnElement[bool]:
+    """Return the condition that the target has not taken a signal of the exchange of a row. Spans have a form: metrics
+    are the same in all, and would be counted twice.
+    """
+    of_target = _IS_OF_FORM if signal == "traces" else _is_of_target
+    return ~exists().where(of_same_exchange(export_cursors, table), of_target, _COLUMNS[signal].is_not(None))
 
 
-def _has_begun_since(table: Any) -> Any:
-    row = exchanges.alias()
-    return exists().where(of_same_exchange(row, table), row.c.started_ns >= bindparam("since_ns"))
+_HAS_BEGUN_SINCE = exchanges.c.started_ns >= bindparam("since_ns")
 
 
 class ExportCursor:
     """The cursor of one target in one log."""
 
     def __init__(
-        self, log: LogReader, store: Store, target: str, signals: Sequence[Signal], since_ns: int | None = None
+        self,
+        log: LogReader,
+        store: Store,
+        target: str,
+        form: str,
+        signals: Sequence[Signal],
+        since_ns: int | None = None,
     ) -> None:
         """`since_ns` leaves out the exchanges that began before."""
         self._log, self._store, self._signals = log, store, tuple(signals)
-        self._values: dict[str, Any] = {"target": target}
+        self._values: dict[str, Any] = {"target": target, "form": form}
         self._open: set[str] = set()
-        missing = [_COLUMNS[signal].is_(None) for signal in self._signals]
-        row, is_due = _taken(events, signals)
+        missing = [_missing(events, signal) for signal in self._signals]
         page = (
             select(events.c.session_id, events.c.exchange_id, *missing)
-            .join_from(events, export_cursors, row, isouter=True)
-            .where(IS_END, _after, _key <= tuple_(bindparam("last_session_id"), bindparam("last_exchange_id")), is_due)
+            .where(IS_END, _after, _key <= tuple_(bindparam("last_session_id"), bindparam("last_exchange_id")))
+            .where(or_(*missing))
             .where(exists().where(of_same_exchange(_projected, events)))
             .order_by(events.c.session_id, events.c.exchange_id)
         )
-        row, is_due = _taken(exchanges, signals)
+        missing = [_missing(exchanges, signal) for signal in self._signals]
         recent = (
             select(
                 *(exchanges.c.session_id, exchanges.c.exchange_id),
                 and_(HAS_ENDED, exists().where(of_same_exchange(_projected, exchanges))),
                 *missing,
             )
-            .join_from(exchanges, export_cursors, row, isouter=True)
             .where(
                 or_(
                     exchanges.c.exchange_id >= bindparam("from_id"),
                     exchanges.c.exchange_id.in_(bindparam("others", expanding=True)),
                 ),
-                is_due,
+                or_(*missing),
             )
             .order_by(exchanges.c.exchange_id.desc())
             .limit(PAGE_ROWS)
         )
         if since_ns is not None:
             self._values["since_ns"] = since_ns
-            page, recent = page.where(_has_begun_since(events)), recent.where(_has_begun_since(exchanges))
+            page = page.where(exists().where(of_same_exchange(exchanges, events), _HAS_BEGUN_SINCE))
+            recent = recent.where(_HAS_BEGUN_SINCE)
         self._page, self._recent = page, recent
 
     async def sweep(self) -> AsyncIterator[list[DueExchange]]:
@@ -159,13 +180,13 @@ class ExportCursor:
         self, found: Collection[DueExchange], signal: Signal, now_ns: int, tool_items: ToolItems = MappingProxyType({})
     ) -> None:
         """Record, in one transaction, that the target has taken a signal of some exchanges, and spans of tools."""
-        values = {"target": self._values["target"], "now_ns": now_ns}
-        rows = [{"session_id": each.session_id, "exchange_id": each.exchange_id, **values} for each in found]
+        form = {"target": self._values["target"], "form": self._values["form"]}
+        rows = [{"session_id": each[0], "exchange_id": each[1], **form, "now_ns": now_ns} for each in found]
         with self._store.transaction():
             if rows:
                 self._store.run(_ACCEPT[signal], rows)
             for (session_id, exchange_id), items in tool_items.items():
-                key = {"session_id": session_id, "exchange_id": exchange_id, "target": values["target"]}
+                key = {"session_id": session_id, "exchange_id": exchange_id, **form}
                 for (before,) in list(self._store.ask(_ITEMS_BEFORE, key)):
                     items = items | set(msgspec.json.decode(before or b"[]", type=list[int]))
                 self._store.run(_SET_ITEMS, {**key, "items": msgspec.json.encode(sorted(items)).decode()})
@@ -182,11 +203,11 @@ class ExportCursor:
         return DueExchange(session_id, exchange_id, frozenset(due))
 
 
-_of_row = (of_exchange(export_cursors), export_cursors.c.target == bindparam("target"))
+_of_row = (of_exchange(export_cursors), _IS_OF_FORM)
 _TOOL_ITEMS = select(export_cursors.c.exchange_id, export_cursors.c.tool_items).where(
     export_cursors.c.session_id == bindparam("session_id"),
     export_cursors.c.exchange_id.in_(bindparam("exchange_ids", expanding=True)),
-    export_cursors.c.target == bindparam("target"),
+    _IS_OF_FORM,
     export_cursors.c.traces_ns.is_not(None),
 )
 _ITEMS_BEFORE = Statement(select(export_cursors.c.tool_items).where(*_of_row))
@@ -197,10 +218,10 @@ def _accept(signal: Signal) -> Statement:
     column = _COLUMNS[signal]
     row = select(
         *(exchanges.c.session_id, exchanges.c.exchange_id),
-        cast(bindparam("target"), Text),
+        *(cast(bindparam(name), Text) for name in ("target", "form")),
         cast(bindparam("now_ns"), BigInteger),
     ).where(of_exchange(exchanges))
-    names = ["session_id", "exchange_id", "target", column.name]
+    names = ["session_id", "exchange_id", "target", "form", column.name]
     adding = insert(export_cursors).from_select(names, row)
     return Statement(
         adding.on_conflict_do_update(

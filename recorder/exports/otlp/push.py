@@ -60,7 +60,7 @@ class PushReport(msgspec.Struct):
 ToolSpan = tuple[ToolResult, TraceSpan]
 """The span of a tool, with the result that it is of."""
 
-MapSpans = Callable[[ExportedExchange], Awaitable[Sequence[TraceSpan]]]
+LoadContent = Callable[[ExportedExchange], Awaitable[Attributes]]
 
 
 class ExchangePart(msgspec.Struct, frozen=True):
@@ -80,8 +80,17 @@ class ExchangePart(msgspec.Struct, frozen=True):
 class SessionParts:
     """The parts of one session, made exchange by exchange. It knows the tools whose spans are sent, or in a batch."""
 
-    def __init__(self, reader: ExportReader, cursor: ExportCursor, session_id: str, map_spans: MapSpans) -> None:
-        self._reader, self._cursor, self._session_id, self._map_spans = reader, cursor, session_id, map_spans
+    def __init__(
+        self,
+        reader: ExportReader,
+        cursor: ExportCursor,
+        session_id: str,
+        convention: Convention,
+        content: LoadContent | None,
+    ) -> None:
+        """`content` loads the texts of an exchange; None: they are not to be sent."""
+        self._reader, self._cursor, self._session_id = reader, cursor, session_id
+        self._convention, self._content = convention, content
         self._sent: dict[str, set[int]] = {}  # items by the exchange with the call, if its own span is sent
 
     async def of(self, found: Collection[DueExchange]) -> AsyncIterator[ExchangePart]:
@@ -91,12 +100,14 @@ class SessionParts:
         own: dict[str, TraceSpan] = {}
         tools: list[ToolSpan] = []
         for each in exported:
-            own[each.exchange.exchange_id], *of_tools = await self._map_spans(each)
+            content = await self._content(each) if self._content else None
+            own[each.exchange.exchange_id], *of_tools = spans_of(each, self._convention, content)
             tools += zip(each.results, of_tools, strict=True)
         others = sorted(self._reader.answering(due) - own.keys())  # their own spans were sent, or are due later
         for start in range(0, len(others), PAGE):
             for each in await self._reader.read(others[start : start + PAGE]):
-                tools += zip(each.results, (await self._map_spans(each))[1:], strict=True)
+                spans = spans_of(each, self._convention, {} if self._content else None)
+                tools += zip(each.results, spans[1:], strict=True)
         callers = {result.exchange_id for result, _ in tools} - self._sent.keys()
         for id, items in (await self._cursor.tool_items(self._session_id, callers)).items():
             self._sent[id] = set(items)
@@ -193,13 +204,11 @@ class Pusher:
             except NotFoundError:  # it was purged meanwhile
                 continue
             reader = await ExportReader.open(self._log, session, has_texts=self._has_content)
-            parts = SessionParts(reader, self._cursor, session_id, self._map_spans)
+            content = self._content if self._has_content else None
+            parts = SessionParts(reader, self._cursor, session_id, self._convention, content)
             for start in range(0, len(found), size):
                 async for part in parts.of(found[start : start + size]):
                     yield part
-
-    async def _map_spans(self, exported: ExportedExchange) -> list[TraceSpan]:
-        return spans_of(exported, self._convention, await self._content(exported) if self._has_content else None)
 
     async def _content(self, exported: ExportedExchange) -> Attributes:
         try:
