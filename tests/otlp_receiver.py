@@ -66,6 +66,7 @@ class Receiver:
         self.wrong: list[str] = []
         self._plan: list[Answer | Reset] = []
         self._lock = threading.Lock()
+        self._connections: list[socket.socket] = []
         self._server: ThreadingHTTPServer | None = None
         self.port = 0
 
@@ -84,6 +85,10 @@ class Receiver:
 
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
+
+            def setup(self) -> None:
+                super().setup()
+                receiver._connections.append(self.connection)
 
             def do_POST(self) -> None:
                 receiver._take(self)
@@ -107,11 +112,15 @@ class Receiver:
         threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True).start()
 
     def close(self) -> None:
-        """Refuse connections."""
+        """Refuse connections, and end those that are there."""
         if self._server is not None:
             self._server.shutdown()
             self._server.server_close()
             self._server = None
+        for connection in self._connections:
+            with contextlib.suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
+        self._connections.clear()
 
     # -- what was accepted
 
@@ -172,7 +181,7 @@ class Receiver:
         assert handler.headers["content-type"] == "application/json", "not JSON"
         assert handler.headers["content-encoding"] == "gzip", "not compressed"
         line = gzip.decompress(body)
-        return json.loads(line), _PARSE[handler.path](line)
+        return json.loads(line), _PARSE[handler.path.partition("?")[0]](line)
 
 
 @contextlib.contextmanager

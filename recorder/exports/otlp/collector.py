@@ -16,7 +16,7 @@ import datetime
 import gzip
 import re
 import ssl
-from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from email.utils import parsedate_to_datetime
 from typing import Any, NamedTuple, TypeVar
 from urllib.parse import unquote
@@ -133,7 +133,8 @@ class Collector:
         """
         self._client, self._endpoint, self._headers = client, endpoint, {**headers, **_OURS}
         self._attempts, self._sleep, self._chance, self._now_s, self._say = attempts, sleep, chance, now_s, say
-        self._secrets = sorted(_secrets(headers), key=len, reverse=True)
+        of_url = (endpoint.base.password, *(value for _, value in endpoint.base.params.multi_items()))
+        self._secrets = sorted(_secrets((*headers.values(), *of_url)), key=len, reverse=True)
 
     async def send(self, signal: Signal, body: bytes, taken: Taken) -> Accepted:
         """Send a request until the collector has taken it, then wait for `taken`, which records that.
@@ -240,9 +241,9 @@ async def _finished(work: Coroutine[Any, Any, T]) -> T:
         raise
 
 
-def _secrets(headers: Mapping[str, str]) -> Iterator[str]:
-    """Yield the values of headers, and their parts: `Bearer` and a token are two."""
-    for value in headers.values():
+def _secrets(values: Iterable[str]) -> Iterator[str]:
+    """Yield values, and their parts: `Bearer` and a token are two."""
+    for value in values:
         yield from (part for part in (value, *value.split()) if len(part) > _SECRET_CHARS)
 
 
