@@ -30,7 +30,7 @@ from recorder.store.reader import LogReader
 from recorder.store.writer import Store
 
 if TYPE_CHECKING:
-    from recorder.exports.otlp.collector import Endpoint
+    from recorder.exports.otlp.collector import CollectorUrl
     from recorder.exports.otlp.push import PushReport
 
 ENDPOINT, HEADERS = "OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_HEADERS"
@@ -107,7 +107,7 @@ def push(
 class _Given(NamedTuple):
     """The options of a push."""
 
-    endpoint: Endpoint
+    endpoint: CollectorUrl
     headers: Mapping[str, str]
     convention: Convention
     content: bool
@@ -120,7 +120,7 @@ class _Given(NamedTuple):
         return f"{self.convention.version}{' content' if self.content else ''}"
 
 
-def _target(url: str | None, header: tuple[str, ...]) -> tuple[Endpoint, Mapping[str, str]]:
+def _target(url: str | None, header: tuple[str, ...]) -> tuple[CollectorUrl, Mapping[str, str]]:
     """Return the collector, and the headers for it. Those of the environment are for no other than it names."""
     from recorder.exports.otlp.collector import endpoint_of, headers_of, headers_of_environment
 

@@ -51,7 +51,7 @@ Say = Callable[[str], None]
 """Shows a person one sentence."""
 
 
-class Endpoint(NamedTuple):
+class CollectorUrl(NamedTuple):
     """The URLs of a collector, and its name without secrets."""
 
     base: httpx.URL
@@ -78,7 +78,7 @@ class Refused(RecorderError):
         self.status = status
 
 
-def endpoint_of(text: str) -> Endpoint:
+def endpoint_of(text: str) -> CollectorUrl:
     """Return the collector at a URL, with or without the path of a signal. Raise `UsageError` if it is none."""
     try:
         url = httpx.URL(text)
@@ -91,7 +91,7 @@ def endpoint_of(text: str) -> Endpoint:
     port = f":{url.port}" if url.port else ""
     fragment = f"#{url.fragment}" if url.fragment else ""
     host = f"[{url.host}]" if ":" in url.host else url.host
-    return Endpoint(url.copy_with(path=path or "/", fragment=None), f"{url.scheme}://{host}{port}{path}{fragment}")
+    return CollectorUrl(url.copy_with(path=path or "/", fragment=None), f"{url.scheme}://{host}{port}{path}{fragment}")
 
 
 def headers_of(given: Sequence[str]) -> dict[str, str]:
@@ -119,7 +119,7 @@ class Collector:
     def __init__(
         self,
         client: httpx.AsyncClient,
-        endpoint: Endpoint,
+        endpoint: CollectorUrl,
         headers: Mapping[str, str],
         *,
         attempts: int | None,
