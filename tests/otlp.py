@@ -17,6 +17,7 @@ from google.protobuf.json_format import ParseDict
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
+from sqlalchemy import URL
 
 from tests.serving import run
 
@@ -26,11 +27,15 @@ ENUMS = frozenset({"kind", "code", "aggregationTemporality"})
 
 
 def trace_request(line: bytes) -> ExportTraceServiceRequest:
-    return ParseDict(_strict(json.loads(line)), ExportTraceServiceRequest())
+    request = ExportTraceServiceRequest()
+    ParseDict(_strict(json.loads(line)), request)
+    return request
 
 
 def metrics_request(line: bytes) -> ExportMetricsServiceRequest:
-    return ParseDict(_strict(json.loads(line)), ExportMetricsServiceRequest())
+    request = ExportMetricsServiceRequest()
+    ParseDict(_strict(json.loads(line)), request)
+    return request
 
 
 def _strict(value: Any, name: str = "") -> Any:
@@ -63,7 +68,7 @@ def attributes_of(span: Any) -> dict[str, Any]:
     return found
 
 
-def exported(db: Path, *options: object, session: str = "latest") -> list[bytes]:
+def exported(db: Path | URL, *options: object, session: str = "latest") -> list[bytes]:
     """The lines of `recorder export --format otlp-json`."""
     ran = run(db, "export", session, "--format", "otlp-json", *options)
     assert ran.code == 0, ran.err
@@ -79,6 +84,6 @@ def spans_in(lines: Iterable[bytes]) -> list[Span]:
     return [span for _, scope in scopes for span in scope.spans]
 
 
-def spans(db: Path, *options: object, session: str = "latest") -> list[Span]:
+def spans(db: Path | URL, *options: object, session: str = "latest") -> list[Span]:
     """The spans of a session."""
     return spans_in(exported(db, *options, session=session))

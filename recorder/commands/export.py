@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Iterable
 
 import click
+from click.core import ParameterSource
 
 from recorder.cassettes.har.writer import har_lines
 from recorder.cassettes.plain import payload_lines
@@ -30,6 +31,7 @@ from recorder.store.reader import LogReader
 from recorder.wire.recording import require_answerable
 from recorder.wire.turns import is_connection
 
+_OF_OTLP = ("content", "convention", "metrics")  # options, which the settings may have for this format
 _BY_ROWS = "--format jsonl writes it row by row"
 
 
@@ -75,7 +77,7 @@ def command(
     """
     if format == "otlp-json":
         asyncio.run(write_otlp(db, session, exchange, content=content, convention=convention, metrics=metrics))
-    elif content or convention or metrics:
+    elif any(ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE for name in _OF_OTLP):
         raise UsageError("--content, --convention and --metrics are for --format otlp-json.")
     elif format == "sse":
         chosen = {"session": session, "exchange": exchange, "allow_gaps": allow_gaps}

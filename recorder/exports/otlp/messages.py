@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from recorder.projections.item import ItemRow
-from recorder.wire.dialects.json_values import Object, array, decoded, object_, objects, text
+from recorder.wire.dialects.json_values import Object, array, decoded, object_, objects, text, text_or_json
 
 Part = dict[str, Any]
 
@@ -89,7 +89,7 @@ def _part(block: Any) -> Part:
 
 
 def _text(value: Any) -> Part:
-    return {"type": "text", "content": value if isinstance(value, str) else str(value)}
+    return {"type": "text", "content": text_or_json(value)}
 
 
 def _reasoning(content: str) -> Part:

@@ -14,7 +14,7 @@ import msgspec
 
 from recorder.exports.otlp.conventions import Convention
 from recorder.exports.otlp.source import ExportedExchange
-from recorder.exports.otlp.spans import S, common_attributes, error_type, is_inference, is_streamed
+from recorder.exports.otlp.spans import S, common_attributes, error_type, first_chunk_ns, is_inference
 from recorder.exports.otlp.telemetry import Attributes, Histogram, HistogramPoint, Value
 
 
@@ -124,5 +124,6 @@ def _measured(exported: ExportedExchange) -> Iterator[tuple[Instrument, Attribut
         return
     failure = error_type(exported)
     yield DURATION, {**common, "error.type": failure} if failure else common, exported.duration_ns / S
-    if is_streamed(exported) and found.first_event_ns is not None:
-        yield FIRST_CHUNK, common, found.first_event_ns / S
+    first_ns = first_chunk_ns(exported)
+    if first_ns is not None:
+        yield FIRST_CHUNK, common, first_ns / S

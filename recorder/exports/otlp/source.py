@@ -119,29 +119,37 @@ def _columns() -> list[Any]:
 
 
 _IS_REPEAT: Any = literal_column(
-    f"""EXISTS (SELECT 1 FROM {TABLES["exchanges"]} AS o JOIN {TABLES["usage"]} AS w
-    ON w.session_id = o.session_id AND w.exchange_id = o.exchange_id
-    WHERE {same_response_sql("o", "of_exchanges")}
-    AND o.exchange_id < of_exchanges.exchange_id AND w.usage_raw IS NOT NULL)""",
+    f"""EXISTS (SELECT 1 FROM {TABLES["exchanges"]} AS o WHERE {same_response_sql("o", "of_exchanges")}
+    AND o.exchange_id < of_exchanges.exchange_id AND EXISTS (SELECT 1 FROM {TABLES["usage"]} AS w
+    WHERE w.session_id = o.session_id AND w.exchange_id = o.exchange_id AND w.usage_raw IS NOT NULL))""",
     Boolean,
 )
 
 
-def _ended() -> Select[Any]:
-    """Return the statement for the exchanges of a session that have ended, in order of their ids."""
+def _exported() -> Select[Any]:
+    """Return the statement for some exchanges of a session that have ended, in order of their ids."""
     joined = exchanges.join(events, and_(of_same_exchange(events, exchanges), IS_END))
     for part in _projected.values():
         joined = joined.outerjoin(part, of_same_exchange(part, exchanges))
     return (
         select(exchanges, events.c.t_ns, events.c.raw, _IS_REPEAT, *_columns())
         .select_from(joined)
-        .where(exchanges.c.session_id == bindparam("session_id"))
+        .where(
+            exchanges.c.session_id == bindparam("session_id"),
+            exchanges.c.exchange_id.in_(bindparam("exchange_ids", expanding=True)),
+        )
         .order_by(exchanges.c.exchange_id)
     )
 
 
-_NAMED = _ended().where(exchanges.c.exchange_id.in_(bindparam("exchange_ids", expanding=True)))
-_NEXT = _ended().where(exchanges.c.exchange_id > bindparam("after")).limit(bindparam("page"))
+_EXPORTED = _exported()
+# Ids first: with a range of them in `_EXPORTED` SQLite goes through all ends in it for each exchange.
+_NEXT = (
+    select(events.c.exchange_id)
+    .where(events.c.session_id == bindparam("session_id"), IS_END, events.c.exchange_id > bindparam("after"))
+    .order_by(events.c.exchange_id)
+    .limit(bindparam("page"))
+)
 _BEFORE_ALL = "00000000-0000-0000-0000-000000000000"
 
 
@@ -228,7 +236,8 @@ class ExportReader:
 
     async def read(self, exchange_ids: Collection[str]) -> list[ExportedExchange]:
         """Return those of some exchanges that have ended, in order of their ids. Give at most `PAGE` of them."""
-        return await self._exported(await self._rows(_NAMED, exchange_ids=list(exchange_ids)))
+        found = [self._exchange(row) for row in await self._rows(_EXPORTED, exchange_ids=list(exchange_ids))]
+        return [await self._with_all_texts(each) for each in found] if self._has_texts else found
 
     def answering(self, exchange_ids: Collection[str]) -> set[str]:
         """Return the exchanges whose requests brought results of calls of these."""
@@ -241,17 +250,11 @@ class ExportReader:
         """
         after, page = _BEFORE_ALL, 1 if self._has_texts else PAGE
         while rows := await self._rows(_NEXT, after=after, page=page):
-            yield await self._exported(rows)
+            yield await self.read([row.exchange_id for row in rows])
             after = rows[-1].exchange_id
 
     async def _rows(self, statement: Select[Any], **values: Any) -> Sequence[AnyRow]:
         return await self._log.rows(statement, session_id=self._session.session_id, **values)
-
-    async def _exported(self, rows: Sequence[AnyRow]) -> list[ExportedExchange]:
-        found = [self._exchange(row) for row in rows]
-        if not self._has_texts:
-            return found
-        return [await self._with_all_texts(each) for each in found]
 
     async def _with_all_texts(self, exported: ExportedExchange) -> ExportedExchange:
         items = await self._rows(_ITEMS, exchange_id=exported.exchange.exchange_id)

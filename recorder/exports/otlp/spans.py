@@ -69,6 +69,12 @@ def is_streamed(exported: ExportedExchange) -> bool:
     return bool(exported.projected.stream) or exported.exchange.method == WEBSOCKET
 
 
+def first_chunk_ns(exported: ExportedExchange) -> int | None:
+    """Return the time to the first event of a stream. A document, and one of an error above all, has no chunks."""
+    is_document = (_http_status(exported) or 0) >= 400
+    return exported.projected.first_event_ns if is_streamed(exported) and not is_document else None
+
+
 def common_attributes(exported: ExportedExchange) -> dict[str, Value]:
     """Return the attributes of an inference that its span and all of its metrics have."""
     exchange, found = exported.exchange, exported.projected
@@ -176,7 +182,7 @@ def _inference(exported: ExportedExchange) -> dict[str, Value]:
             "gen_ai.request.top_p": found.top_p,
             "gen_ai.response.id": found.response_id,
             "gen_ai.response.finish_reasons": (found.finish_reason,) if found.finish_reason else None,
-            "gen_ai.response.time_to_first_chunk": _seconds(found.first_event_ns) if is_streamed(exported) else None,
+            "gen_ai.response.time_to_first_chunk": _seconds(first_chunk_ns(exported)),
             **({} if exported.is_repeat else _tokens(found)),
         }
     )

@@ -91,6 +91,7 @@ def span_id(exchange_id: str, kind: str, call: str = "") -> bytes:
 
     All zero means "no span" in OTLP, so the next bytes of the digest are taken then.
     """
-    digest = sha256(f"{exchange_id} {kind} {call}".encode("utf-8", "surrogatepass")).digest()
+    named = f"{exchange_id} {kind} {call}" if call else f"{exchange_id} {kind}"
+    digest = sha256(named.encode("utf-8", "surrogatepass")).digest()
     parts = (digest[at : at + SPAN_ID_BYTES] for at in range(0, len(digest), SPAN_ID_BYTES))
     return next((part for part in parts if any(part)), digest[-SPAN_ID_BYTES:])

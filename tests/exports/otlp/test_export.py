@@ -8,9 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from sqlalchemy import URL
 
-from recorder.model.ids import uuid7
-from tests.conversations import MS, S, Conversations, answering, asking, call, message, response, thought
+from recorder.projections import PROJECTIONS
+from tests.behind import connected, execute
+from tests.conversations import MS, Conversations, S, answering, asking, call, message, response, thought
 from tests.corpus import CORPUS, corpus_files, needs_corpus
 from tests.log_rows import START_NS
 from tests.otlp import attributes_of, exported, metrics_request, spans, spans_in
@@ -30,9 +32,9 @@ MEMBERS = {  # that the schemas of the convention require of a part
 
 
 @pytest.fixture
-def talk(tmp_path: Path) -> Conversations:
-    """Two calls whose results come in two requests, the other way round, and a last word."""
-    log = Conversations(tmp_path / "log.db")
+def talk(database: URL) -> Conversations:
+    """Two calls whose results come in two requests, and a last word."""
+    log = Conversations(database)
     session = log.session("talk")
     session.exchange(response(*call("first", '{"a":1}', 0, "call_1"), *call("second", "{}", 1, "call_2")), asking("Go"))
     asked = [*asking("Go"), *answering("one", "call_1")]
@@ -46,12 +48,12 @@ def talk(tmp_path: Path) -> Conversations:
 
 
 def test_a_session_is_one_trace_whose_id_is_the_sessions(talk: Conversations) -> None:
-    [listed] = json.loads(run(talk.path, "sessions", "--json").out)
-    assert {span.trace_id.hex() for span in spans(talk.path)} == {listed["session_id"].replace("-", "")}
+    [listed] = json.loads(run(talk.database, "sessions", "--json").out)
+    assert {span.trace_id.hex() for span in spans(talk.database)} == {listed["session_id"].replace("-", "")}
 
 
 def test_an_exchange_is_a_line_with_an_inference_span(talk: Conversations) -> None:
-    lines = exported(talk.path)
+    lines = exported(talk.database)
     assert len(lines) == 3
     first = [spans_in([line])[0] for line in lines]
     assert [(span.name, span.kind, span.parent_span_id) for span in first] == [("chat gpt-5", CLIENT, b"")] * 3
@@ -61,7 +63,7 @@ def test_an_exchange_is_a_line_with_an_inference_span(talk: Conversations) -> No
 
 
 def test_the_attributes_of_an_inference(talk: Conversations) -> None:
-    found = attributes_of(spans(talk.path)[0])
+    found = attributes_of(spans(talk.database)[0])
     session = found["recorder.session.id"]
     assert {name: value for name, value in found.items() if not name.startswith("recorder.")} == {
         "gen_ai.operation.name": "chat",
@@ -114,7 +116,7 @@ def test_parameters_of_the_request_are_attributes(tmp_path: Path) -> None:
 
 
 def test_a_tool_span_takes_the_clients_own_time(talk: Conversations) -> None:
-    every = spans(talk.path)
+    every = spans(talk.database)
     tools = [span for span in every if span.kind == INTERNAL]
     assert [span.name for span in tools] == ["execute_tool first", "execute_tool second"]
     assert {span.parent_span_id for span in tools} == {every[0].span_id}
@@ -123,14 +125,14 @@ def test_a_tool_span_takes_the_clients_own_time(talk: Conversations) -> None:
     assert [span.end_time_unix_nano - START_NS for span in tools] == [5 * S, 9 * S]
     found = attributes_of(tools[0])
     assert (found["gen_ai.tool.call.id"], found["gen_ai.tool.type"]) == ("call_1", "function")
-    rows = json.loads(run(talk.path, "query", "SELECT latency_ns FROM tool_calls ORDER BY item", "--json").out)
+    rows = json.loads(run(talk.database, "query", "SELECT latency_ns FROM tool_calls ORDER BY item", "--json").out)
     assert [row["latency_ns"] for row in rows] == [
         span.end_time_unix_nano - span.start_time_unix_nano for span in tools
     ]
 
 
 def test_a_tool_span_comes_with_the_exchange_that_brings_the_result_and_is_linked(talk: Conversations) -> None:
-    by_line = [spans_in([line]) for line in exported(talk.path)]
+    by_line = [spans_in([line]) for line in exported(talk.database)]
     assert [[span.name for span in each] for each in by_line] == [
         ["chat gpt-5"],
         ["chat gpt-5", "execute_tool first"],
@@ -207,39 +209,30 @@ def test_a_request_for_no_generation_is_a_span_of_http(tmp_path: Path) -> None:
 
 
 def test_an_exchange_that_has_not_ended_is_left_out_and_counted(talk: Conversations) -> None:
-    before = exported(talk.path)
-    [listed] = json.loads(run(talk.path, "sessions", "--json").out)
-    log = Conversations(talk.path)
-    log._number = 1
-    session = log.session("other")
+    before = exported(talk.database)
+    [listed] = json.loads(run(talk.database, "sessions", "--json").out)
+    session = talk.session("other", at_s=60)
     session.exchange(response(*message("Yes.")), asking("Go"))
     session.exchange(response(*message("Yes."))[:4], asking("Go"), at_s=5, ended=False)
-    ran = run(talk.path, "export", "other", "--format", "otlp-json")
+    ran = run(talk.database, "export", "other", "--format", "otlp-json")
     assert (ran.code, len(ran.out.splitlines())) == (0, 1)
     assert ran.err == "1 exchange did not end yet: left out.\n"
-    ran = run(talk.path, "export", "other", "--format", "otlp-json", "--exchange", "2")
-    assert (ran.code, ran.out) == (1, b"")
+    ran = run(talk.database, "export", "other", "--format", "otlp-json", "--exchange", "2")
+    assert (ran.code, ran.out) == (3, b"")
     assert "No exchange" in ran.err
-    assert exported(talk.path, session=listed["session_id"]) == before
+    assert exported(talk.database, session=listed["session_id"]) == before
 
 
 def test_one_exchange_is_written_as_among_all(talk: Conversations) -> None:
-    assert exported(talk.path, "--exchange", 2) == exported(talk.path)[1:2]
+    assert exported(talk.database, "--exchange", 2) == exported(talk.database)[1:2]
 
 
 def test_an_exchange_without_projections_is_a_span_all_the_same(talk: Conversations) -> None:
-    import sqlite3
-
-    with sqlite3.connect(talk.path) as connection:
-        for (name,) in connection.execute(
-            "SELECT name FROM sqlite_master WHERE name LIKE 'p\\_%' ESCAPE '\\' AND type = 'table'"
-        ).fetchall():
-            connection.execute(f"DELETE FROM {name}")
-    found = spans(talk.path)
-    assert [(span.name, span.end_time_unix_nano - span.start_time_unix_nano) for span in found][0] == (
-        "POST",
-        1100 * MS,
-    )
+    with connected(talk.database) as connection:
+        for each in PROJECTIONS:
+            execute(connection, f"DELETE FROM {each.table}")
+    found = spans(talk.database)
+    assert (found[0].name, found[0].end_time_unix_nano - found[0].start_time_unix_nano) == ("POST", 1100 * MS)
     assert attributes_of(found[0])["recorder.status"] == "completed"
 
 
@@ -247,7 +240,7 @@ def test_an_exchange_without_projections_is_a_span_all_the_same(talk: Conversati
 
 
 def test_a_convention_writes_no_name_that_it_does_not_have(talk: Conversations) -> None:
-    newest, older = exported(talk.path), exported(talk.path, "--convention", "1.37.0")
+    newest, older = exported(talk.database), exported(talk.database, "--convention", "1.37.0")
     assert all(b"schemas/1.41.0" in line for line in newest)
     assert all(b"schemas/1.37.0" in line for line in older)
     missing = set(attributes_of(spans_in(newest)[0])) - set(attributes_of(spans_in(older)[0]))
@@ -257,19 +250,19 @@ def test_a_convention_writes_no_name_that_it_does_not_have(talk: Conversations) 
         "gen_ai.usage.cache_read.input_tokens",
         "gen_ai.usage.reasoning.output_tokens",
     }
-    assert b"time_to_first_chunk" in exported(talk.path, "--metrics")[0]
-    assert b"time_to_first_chunk" not in exported(talk.path, "--metrics", "--convention", "1.37.0")[0]
+    assert b"time_to_first_chunk" in exported(talk.database, "--metrics")[0]
+    assert b"time_to_first_chunk" not in exported(talk.database, "--metrics", "--convention", "1.37.0")[0]
 
 
 def test_an_unknown_convention_names_those_that_there_are(talk: Conversations) -> None:
-    ran = run(talk.path, "export", "latest", "--format", "otlp-json", "--convention", "2.0.0")
+    ran = run(talk.database, "export", "latest", "--format", "otlp-json", "--convention", "2.0.0")
     assert (ran.code, ran.out) == (2, b"")
     assert "1.41.0, 1.37.0" in ran.err
 
 
 @pytest.mark.parametrize("option", [["--content"], ["--metrics"], ["--convention", "1.41.0"]])
 def test_options_of_otlp_are_refused_with_other_formats(talk: Conversations, option: list[str]) -> None:
-    ran = run(talk.path, "export", "latest", *option)
+    ran = run(talk.database, "export", "latest", *option)
     assert (ran.code, ran.out) == (2, b"")
     assert "--format otlp-json" in ran.err
 
@@ -375,7 +368,7 @@ def test_a_turn_over_websocket_is_an_inference_and_its_connection_one_of_http(de
 
 
 def test_it_is_the_same_whenever_it_is_exported(demo_recording: Path, talk: Conversations) -> None:
-    for path in (demo_recording, talk.path):
+    for path in (demo_recording, talk.database):
         for options in ([], ["--content"], ["--metrics"]):
             assert exported(path, *options) == exported(path, *options)
 
@@ -384,10 +377,10 @@ def test_a_line_goes_out_for_each_exchange_before_the_next_is_read(talk: Convers
     """A page of exchanges is read in order of their ids, however many pages there are."""
     from recorder.exports.otlp import source
 
-    before = exported(talk.path)
+    before = exported(talk.database)
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(source, "PAGE", 1)
-        assert exported(talk.path) == before
+        assert exported(talk.database) == before
 
 
 def test_hostile_texts_are_written(tmp_path: Path) -> None:
