@@ -104,8 +104,9 @@ class SessionParts:
             own[each.exchange.exchange_id], *of_tools = spans_of(each, self._convention, content)
             tools += zip(each.results, of_tools, strict=True)
         others = sorted(self._reader.answering(due) - own.keys())  # their own spans were sent, or are due later
-        for start in range(0, len(others), PAGE):
-            for each in await self._reader.read(others[start : start + PAGE]):
+        size = 1 if self._content else PAGE
+        for start in range(0, len(others), size):
+            for each in await self._reader.read(others[start : start + size]):
                 spans = spans_of(each, self._convention, {} if self._content else None)
                 tools += zip(each.results, spans[1:], strict=True)
         callers = {result.exchange_id for result, _ in tools} - self._sent.keys()

@@ -115,7 +115,12 @@ async def test_a_collector_may_ask_for_a_pause_up_to_a_bound(receiver: Receiver,
 async def test_a_collector_that_comes_back_gets_what_it_missed(receiver: Receiver) -> None:
     receiver.close()
     sender = Sender(receiver.url, attempts=None)
-    sender.while_waiting = lambda: len(sender.pauses) == 10 and receiver.listen()
+
+    def listen_after_a_while() -> None:
+        if len(sender.pauses) == 10:
+            receiver.listen()
+
+    sender.while_waiting = listen_after_a_while
     await sender.send()
     assert len(receiver.accepted) == 1
     assert sender.pauses == [1.0, 2.0, 4.0, 8.0, 16.0, *[30.0] * 5]
