@@ -20,7 +20,7 @@ from tests.scripted import Chunk, End, ReadAll, Sleep, Upstream, ask
 from tests.serving import environment, run, serving, wait_until
 
 SECRET = "s3cr3t-of-nobody"
-SOON_S = 2.0  # within which a new exchange is sent; a busy machine may take some times as long
+SOON_S = 2.0  # within which a new exchange is sent
 
 
 @pytest.fixture
@@ -176,6 +176,7 @@ def arrives(receiver: Receiver, count: int) -> float:
     return time.monotonic() - began_s
 
 
+@pytest.mark.timed
 async def test_what_is_recorded_arrives_soon(receiver: Receiver, tmp_path: Path) -> None:
     path = tmp_path / "recorder.db"
     frames = [Chunk(frame) for frame in response(*message("Hi."))]

@@ -7,7 +7,8 @@ import json
 import signal
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ import pytest
 from sqlalchemy import URL
 
 from recorder.exports.otlp import cursor, push
-from recorder.exports.otlp.collector import Collector, endpoint_of
+from recorder.exports.otlp.collector import Collector, Sleep, endpoint_of
 from recorder.exports.otlp.conventions import convention_of
 from recorder.exports.otlp.cursor import ExportCursor
 from recorder.exports.otlp.telemetry import span_id
@@ -355,6 +356,39 @@ def test_what_is_taken_is_recorded_before_anything_else_is_sent(
     assert found == [0, 1, 1, 2, 2, 4]  # spans and metrics of three batches
 
 
+@asynccontextmanager
+async def pushing(log: Log, receiver: Receiver, sleep: Sleep) -> AsyncIterator[push.Pusher]:
+    """A push of spans, with pauses of the test's own, that does not wait for a lock by itself."""
+    endpoint = endpoint_of(receiver.url)
+    ways: dict[str, Any] = {"attempts": 1, "chance": time.time, "now_s": time.time, "say": print, "sleep": sleep}
+    more: dict[str, Any] = {"has_content": False, "busy_s": 60, "say": print, "sleep": sleep}
+    async with await LogReader.open(log.database) as reader, httpx.AsyncClient() as client:
+        with Store(log.database, busy_timeout_s=0.01) as store:
+            collector = Collector(client, endpoint, {}, **ways)
+            due = ExportCursor(reader, store, endpoint.name, "form", ["traces"])
+            yield push.Pusher(reader, due, collector, convention_of(), **more)
+
+
+async def test_a_push_that_goes_on_finds_old_sessions_in_its_sweeps(
+    log: Log, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks: list[int] = []
+
+    async def pause(_: float) -> None:
+        looks.append(len(receiver.spans))
+        if len(looks) == 2:
+            raise KeyboardInterrupt
+        log.talk("old", at_s=-90 * 86_400)
+
+    monkeypatch.setattr(push, "SWEEP_S", 0)
+    log.talk("new")
+    async with pushing(log, receiver, pause) as pusher:
+        with pytest.raises(KeyboardInterrupt):
+            await pusher.follow()
+    assert looks == [3, 6]
+    assert once(receiver, log, tools=2)
+
+
 # -- the database
 
 
@@ -370,16 +404,9 @@ async def test_a_database_that_is_locked_is_waited_for(file: Log, receiver: Rece
             held.close()
 
     receiver.plan(Answer(before=lambda: held.enter_context(write_lock(database_path(file.database), 5))))
-    async with await LogReader.open(file.database) as log, httpx.AsyncClient() as client:
-        with Store(file.database, busy_timeout_s=0.01) as store:
-            endpoint = endpoint_of(receiver.url)
-            ways: dict[str, Any] = {"attempts": 1, "chance": time.time, "now_s": time.time, "say": print}
-            collector = Collector(client, endpoint, {}, sleep=pause, **ways)
-            cursor = ExportCursor(log, store, endpoint.name, "form", ["traces"])
-            more: dict[str, Any] = {"has_content": False, "busy_s": 60, "say": print, "sleep": pause}
-            pusher = push.Pusher(log, cursor, collector, convention_of(), **more)
-            await pusher.push()
-            await pusher.push()
+    async with pushing(file, receiver, pause) as pusher:
+        await pusher.push()
+        await pusher.push()
     assert pauses == [push.BUSY_PAUSE_S] * 3
     assert once(receiver, file, tools=1)
 
