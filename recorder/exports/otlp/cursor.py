@@ -71,7 +71,9 @@ Place = tuple[str, str]
 """The ids of a session and of an exchange in it: the order of a sweep."""
 
 _key = tuple_(events.c.session_id, events.c.exchange_id)
-_after = _key > tuple_(bindparam("session_id"), bindparam("exchange_id"))
+# No value here is named `session_id`: a reader of a log with archives would look for the rows where that session is.
+_after = _key > tuple_(bindparam("after_session_id"), bindparam("after_exchange_id"))
+_until = _key <= tuple_(bindparam("last_session_id"), bindparam("last_exchange_id"))
 _LAST_OF_PAGE = (
     select(events.c.session_id, events.c.exchange_id)
     .where(IS_END, _after)
@@ -117,7 +119,7 @@ class ExportCursor:
         missing = [_missing(events, signal) for signal in self._signals]
         page = (
             select(events.c.session_id, events.c.exchange_id, *missing)
-            .where(IS_END, _after, _key <= tuple_(bindparam("last_session_id"), bindparam("last_exchange_id")))
+            .where(IS_END, _after, _until)
             .where(or_(*missing))
             .where(exists().where(of_same_exchange(_projected, events)))
             .order_by(events.c.session_id, events.c.exchange_id)
@@ -152,7 +154,7 @@ class ExportCursor:
         """
         place: Place = START
         while (last := await self._page_end(place)) is not None:
-            given = dict(zip(("session_id", "exchange_id"), place, strict=True))
+            given = dict(zip(("after_session_id", "after_exchange_id"), place, strict=True))
             until = dict(zip(("last_session_id", "last_exchange_id"), last, strict=True))
             rows = await self._log.rows(self._page, **given, **until, **self._values)
             yield [self._due(row[0], row[1], row[2:]) for row in rows]
@@ -170,7 +172,7 @@ class ExportCursor:
     async def tool_items(self, session_id: str, exchange_ids: Collection[str]) -> dict[str, frozenset[int]]:
         """Return the tools whose spans the target has, by exchange with the call: of those whose own span it has."""
         found: dict[str, frozenset[int]] = {}
-        ids, values = sorted(exchange_ids), {"session_id": session_id, **self._values}
+        ids, values = sorted(exchange_ids), {"of_session": session_id, **self._values}
         for start in range(0, len(ids), IDS):
             rows = await self._log.rows(_TOOL_ITEMS, exchange_ids=ids[start : start + IDS], **values)
             found |= {row[0]: frozenset(msgspec.json.decode(row[1] or b"[]", type=list[int])) for row in rows}
@@ -193,7 +195,7 @@ class ExportCursor:
 
     async def _page_end(self, place: Place) -> Place | None:
         """Return the last place of the page after a place, or None at the end."""
-        given = dict(zip(("session_id", "exchange_id"), place, strict=True))
+        given = dict(zip(("after_session_id", "after_exchange_id"), place, strict=True))
         found = await self._log.rows(_LAST_OF_PAGE, **given) or await self._log.rows(_LAST)
         last = [(row[0], row[1]) for row in found]
         return last[0] if last and last[0] > place else None
@@ -205,7 +207,7 @@ class ExportCursor:
 
 _of_row = (of_exchange(export_cursors), _IS_OF_FORM)
 _TOOL_ITEMS = select(export_cursors.c.exchange_id, export_cursors.c.tool_items).where(
-    export_cursors.c.session_id == bindparam("session_id"),
+    export_cursors.c.session_id == bindparam("of_session"),
     export_cursors.c.exchange_id.in_(bindparam("exchange_ids", expanding=True)),
     _IS_OF_FORM,
     export_cursors.c.traces_ns.is_not(None),
