@@ -7,8 +7,8 @@ import os
 import random
 import signal
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from collections.abc import AsyncIterator, Mapping
+from contextlib import ExitStack, asynccontextmanager
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from recorder.exports.otlp.collector import CollectorUrl
     from recorder.exports.otlp.push import PushReport
 
+LOCK_S = 2.0  # a server lets go of the lock of a push that was killed when it sees the end of its connection
+LOCK_POLL_S = 0.05
 ENDPOINT, HEADERS = "OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_HEADERS"
 
 
@@ -141,9 +143,9 @@ async def _push(db: URL, given: _Given, *, follow: bool) -> dict[str, Any]:
 
     signals: list[Signal] = ["traces", "metrics"] if given.metrics else ["traces"]
     async with await LogReader.open(db) as log:
-        with _lock(db, given), Store(db) as store:
+        async with _lock(db, given), httpx.AsyncClient(timeout=TIMEOUT, follow_redirects=False) as client:
             await say_if_stale(log)
-            async with httpx.AsyncClient(timeout=TIMEOUT, follow_redirects=False) as client:
+            with Store(db) as store:
                 collector = Collector(
                     client,
                     given.endpoint,
@@ -168,18 +170,23 @@ async def _push(db: URL, given: _Given, *, follow: bool) -> dict[str, Any]:
     return {"target": given.endpoint.name, "form": given.form, **msgspec.structs.asdict(pusher.report)}
 
 
-@contextmanager
-def _lock(db: URL, given: _Given) -> Iterator[None]:
+@asynccontextmanager
+async def _lock(db: URL, given: _Given) -> AsyncIterator[None]:
     """Hold the lock of a collector: two pushes at once would send everything twice."""
     task = f"otlp-{sha256(given.endpoint.name.encode()).hexdigest()[:16]}"
+    until_s = time.monotonic() + LOCK_S
     with ExitStack() as held:
-        try:
-            held.enter_context(engine_of(db).task_lock(db, task))
-        except StoreBusyError as error:
-            name = safe_text(given.endpoint.name)
-            raise RecorderError(
-                f"Another `recorder otlp push` sends {database_name(db)} to {name}: wait until it has ended."
-            ) from error
+        while True:
+            try:
+                held.enter_context(engine_of(db).task_lock(db, task))
+                break
+            except StoreBusyError as error:
+                if time.monotonic() >= until_s:
+                    name = safe_text(given.endpoint.name)
+                    raise RecorderError(
+                        f"Another `recorder otlp push` sends {database_name(db)} to {name}: wait until it has ended."
+                    ) from error
+            await asyncio.sleep(LOCK_POLL_S)
         yield
 
 

@@ -47,7 +47,7 @@ BUSY_PAUSE_S = 0.5
 
 
 class PushReport(msgspec.Struct):
-    """What a collector has taken."""
+    """The counts of a push: what the collector has taken."""
 
     spans: int = 0
     points: int = 0  # of metrics
