@@ -32,7 +32,7 @@ CHAT = [
     },
     {"role": "tool", "tool_call_id": "toolu_1", "content": "sunny"},
 ]
-EXPECTED = [
+EXPECTED: list[dict[str, Any]] = [
     {"role": "user", "parts": [{"type": "text", "content": "Weather?"}]},
     {
         "role": "assistant",

@@ -81,7 +81,7 @@ def test_durations_of_failures_are_apart(log: Conversations) -> None:
 def test_a_retrieved_response_counts_once(log: Conversations) -> None:
     session = log.session("talk")
     session.exchange(response(*message("Yes.")), asking("Go"))
-    again = {"method": "GET", "target": "/v1/responses/resp_1", "resumes_response_id": "resp_1"}
+    again: Any = {"method": "GET", "target": "/v1/responses/resp_1", "resumes_response_id": "resp_1"}
     session.exchange(response(*message("Yes.")), body={"x": 1}, at_s=5, **again)
     found = metrics(log)
     assert counted_tokens(found) == {"input": 1, "output": 1}
@@ -94,7 +94,7 @@ def test_a_retrieved_response_counts_once(log: Conversations) -> None:
 def test_tokens_that_only_the_retrieval_reports_are_its_own(log: Conversations) -> None:
     session = log.session("talk")
     session.exchange(response(*message("Yes."))[:-1], asking("Go"), outcome="upstream_reset")
-    again = {"method": "GET", "target": "/v1/responses/resp_1", "resumes_response_id": "resp_1"}
+    again: Any = {"method": "GET", "target": "/v1/responses/resp_1", "resumes_response_id": "resp_1"}
     session.exchange(response(*message("Yes.")), body={"x": 1}, at_s=5, **again)
     assert counted_tokens(metrics(log)) == {"input": 1, "output": 1}
 
