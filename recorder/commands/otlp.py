@@ -181,6 +181,8 @@ async def _lock(db: URL, given: _Given) -> AsyncIterator[None]:
                 held.enter_context(engine_of(db).task_lock(db, task))
                 break
             except StoreBusyError as error:
+                if error.__cause__ is not None:  # the server is away, or has no connection to spare
+                    raise
                 if time.monotonic() >= until_s:
                     name = safe_text(given.endpoint.name)
                     raise RecorderError(
