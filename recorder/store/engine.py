@@ -218,6 +218,13 @@ class Engine(ABC):
     def duckdb_source(self, url: URL) -> DuckdbSource:
         """Return how DuckDB opens a database to read it."""
 
+    def task_lock(self, url: URL, task: str) -> AbstractContextManager[None]:
+        """Hold a lock among all programs that do `task` on a database; raise `StoreBusyError` at once if one holds it.
+
+        It is gone with the process that holds it; on a server also with its connection, and is not taken again then.
+        """
+        raise UsageError(f"{self.display_name(url)} is only read: give the database that is recorded into.")
+
     # -- SQL in which it differs from others
 
     @abstractmethod

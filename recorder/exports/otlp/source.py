@@ -219,6 +219,10 @@ class ExportReader:
         self._results = dict[str, list[ToolResult]]()
         for answered, *row in results:
             self._results.setdefault(answered, []).append(ToolResult(*row))
+        self._answering = dict[str, set[str]]()
+        for answered, of_it in self._results.items():
+            for each in of_it:
+                self._answering.setdefault(each.exchange_id, set()).add(answered)
 
     @classmethod
     async def open(cls, log: LogReader, session: Session, *, has_texts: bool = False) -> ExportReader:
@@ -234,6 +238,10 @@ class ExportReader:
         """Return those of some exchanges that have ended, in order of their ids. Give at most `PAGE` of them."""
         found = [self._exchange(row) for row in await self._rows(_EXPORTED, exchange_ids=list(exchange_ids))]
         return [await self._with_all_texts(each) for each in found] if self._has_texts else found
+
+    def answering(self, exchange_ids: Collection[str]) -> set[str]:
+        """Return the exchanges whose requests brought results of calls of these."""
+        return {answering for id in exchange_ids for answering in self._answering.get(id, ())}
 
     async def pages(self) -> AsyncIterator[list[ExportedExchange]]:
         """Yield all exchanges that have ended, at most `PAGE` at a time, in order of their ids.

@@ -47,6 +47,7 @@ _NO_UTF8 = (
 )
 CONNECT_S = 10  # a server that does not answer is away: the journal keeps what passes
 READERS = 4  # connections of one event loop, as for SQLite
+TASKS = 0x53534574  # the class of the locks of tasks: a number that no other program on the server is likely to lock
 PIECE = 64  # rows of a long answer that are read at once: of 256 KiB each, 16 MiB
 _CURSORS: WeakKeyDictionary[psycopg.Connection, set[str]] = WeakKeyDictionary()  # the names of those that are open
 _EVERYWHERE = {"search_path": SCHEMA, "jit": "off", "timezone": "UTC"}  # compiling takes longer than what we ask
@@ -141,6 +142,18 @@ def open_reader(url: URL, settings: Mapping[str, str], **options: Any) -> Iterat
         connection = connect_reader(url, settings, **options)
     with connection:
         yield connection
+
+
+@contextmanager
+def task_lock(url: URL, task: str) -> Iterator[None]:
+    """Hold the lock of a task, on a connection of its own."""
+    with open_reader(url, {}) as connection:
+        with translated(url):
+            row = connection.execute("SELECT pg_try_advisory_lock(%s, hashtext(%s))", [TASKS, task]).fetchone()
+        if row is None or not row[0]:
+            name = database_name(url)
+            raise StoreBusyError(f"Another recorder does that to {name} already: wait until it has ended.")
+        yield
 
 
 def connect_reader(url: URL, settings: Mapping[str, str], **options: Any) -> psycopg.Connection:

@@ -142,7 +142,8 @@ STATEMENTS = (
 _CHANGED = f"""
     SELECT c.relname FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace
     WHERE n.nspname = '{SCHEMA}' AND c.relkind IN ('r', 'p')
-    AND (left(c.relname, 2) = 'p_' OR c.relname IN ('dead_letters', 'rebuilds', 'ingest_offsets', 'prices'))
+    AND (left(c.relname, 2) = 'p_' OR c.relname IN ('dead_letters', 'rebuilds', 'ingest_offsets', 'prices',
+        'export_cursors'))
 """
 
 GRANTS = (

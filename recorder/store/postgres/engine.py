@@ -149,6 +149,11 @@ class PostgresEngine(Engine):
 
         return DuckdbSource(("postgres-scanner",), conninfo(url), f"TYPE postgres, READ_ONLY, SCHEMA '{SCHEMA}'")
 
+    def task_lock(self, url: URL, task: str) -> AbstractContextManager[None]:
+        from recorder.store.postgres.connection import task_lock
+
+        return task_lock(url, task)
+
     def dialect(self, paramstyle: str) -> Dialect:
         loaded: Dialect = registry.load("postgresql.psycopg")(paramstyle=paramstyle or "pyformat")
         return loaded

@@ -32,7 +32,7 @@ from recorder.store.bodies.rows import is_same
 from recorder.store.location import database_name
 from recorder.store.postgres.connection import ENGINE, open_reader, rows, run, translated, writer_engine
 from recorder.store.postgres.ddl import MONTHS_AHEAD
-from recorder.store.schema import LOG, dead_letters, events, exchanges, sessions, tables_of
+from recorder.store.schema import LOG, dead_letters, events, exchanges, export_cursors, sessions, tables_of
 from recorder.store.search import INDEX_NAMES
 from recorder.store.sql import Statement, dialect, has_ended
 
@@ -78,7 +78,7 @@ _PURGED = "SELECT 1 FROM tombstones WHERE session_id = ANY(CAST(%s AS uuid[])) L
 _READING = """SELECT pid, xact_start FROM pg_stat_activity
 WHERE datname = current_database() AND pid <> pg_backend_pid() AND backend_type = 'client backend'
 AND (backend_xmin IS NOT NULL OR backend_xid IS NOT NULL)"""
-_SWEPT = (*tables_of.values(), dead_letters, events, exchanges, sessions)
+_SWEPT = (*tables_of.values(), dead_letters, export_cursors, events, exchanges, sessions)
 _VACUUM = f"VACUUM {', '.join((*INDEX_NAMES, *(table.name for table in _SWEPT)))}"
 
 _AMONG_OTHERS, _ALONE = (f"SELECT pg_advisory_xact_lock{kind}({WRITING})" for kind in ("_shared", ""))

@@ -27,6 +27,7 @@ from recorder.store.schema import (
     dead_letters,
     events,
     exchanges,
+    export_cursors,
     ingest_offsets,
     sessions,
     tables_of,
@@ -56,7 +57,7 @@ _BURY = Statement(insert(tombstones))
 _UNINDEX = of_each("remove_session")
 _DELETES = [
     Statement(delete(table).where(table.c.session_id == bindparam("session_id")))
-    for table in (*tables_of.values(), dead_letters, events, exchanges, sessions)
+    for table in (*tables_of.values(), dead_letters, export_cursors, events, exchanges, sessions)
 ]
 _IS_PURGED = Statement(select(tombstones.c.session_id).where(tombstones.c.session_id == bindparam("session_id")))
 _NAMING = Statement(

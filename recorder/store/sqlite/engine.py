@@ -131,6 +131,11 @@ class SqliteEngine(Engine):
     def duckdb_source(self, url: URL) -> DuckdbSource:
         return DuckdbSource(("sqlite-scanner",), str(self.path(url)), "TYPE sqlite, READ_ONLY")
 
+    def task_lock(self, url: URL, task: str) -> AbstractContextManager[None]:
+        from recorder.store.sqlite.connection import task_lock
+
+        return task_lock(self.path(url), task)
+
     def dialect(self, paramstyle: str) -> Dialect:
         from sqlalchemy.dialects import sqlite
 
