@@ -72,12 +72,12 @@ def attached(url: URL, command: str, extra: str, extensions: Sequence[str] = ())
 
     Raise `NotFoundError` or `StoreError` if there is none to read.
     """
-    import duckdb
-
     engine = engine_of(url)
     engine.require(url)
     source = engine.duckdb_source(url)
     with connected(command, extra, [*source.extensions, *extensions]) as connection:
+        import duckdb
+
         try:
             schema = f", SCHEMA {quoted(source.schema)}" if source.schema else ""
             connection.execute(f"ATTACH {quoted(source.target)} AS {LOG} (TYPE {source.type}, READ_ONLY{schema})")
