@@ -50,13 +50,13 @@ SUMS = tuple(view.name for view in VIEWS if "exchange_id" not in view.columns)
 
 MEMORY = "160MB"  # for DuckDB: with its code, Python and the writers of files below 300 MB
 HELD_ROWS = 16_384  # before they are written: larger groups of rows are quicker to read and take more memory
-_STAGED, _EVENTS_FILE, _LOCK, _PART = ".export", ".events", ".lock", f"part{SUFFIX}"
+_STAGED, _STAGED_FILE, _LOCK, _PART = ".export", ".staged", ".lock", f"part{SUFFIX}"
+_KEYS = dict.fromkeys(("session_id", "exchange_id", "item", "step", "anomaly"))
 
 _SETTINGS = {
     "memory_limit": MEMORY,
     "threads": "1",  # so that a day is one file
-    "partitioned_write_flush_threshold": str(HELD_ROWS),
-    "partitioned_write_max_open_files": "2",
+    "preserve_insertion_order": "true",  # or a second export would have other files
 }
 _DAY_OF = "strftime(make_timestamp({} // 1000), '%Y-%m-%d')".format
 
@@ -163,7 +163,7 @@ class _Export:
         self._connection.execute("COMMIT")
         if bodies is not None:
             self._rows += bodies.write(self._staged / EVENTS)
-        (self._staged / _EVENTS_FILE).unlink()
+        (self._staged / _STAGED_FILE).unlink()
         manifest = self._manifest(earlier, exchanges)
         _publish(self._folder, self._staged, earlier, manifest)
         unended = sum(each is None for of_day in exchanges.values() for day in of_day.values() for each in day.values())
@@ -191,24 +191,24 @@ class _Export:
         return ", ".join(f'CAST(v."{name}" AS {kind}) AS "{name}"' for name, kind in types.items())
 
     def _write(self, dataset: str, days: Iterable[str]) -> None:
-        """Write the days of a dataset in their order: the writer of one file is open at a time."""
-        columns, folder = self._columns(dataset), self._staged / dataset
-        select = f"SELECT {columns}, d.day FROM {dataset} AS v JOIN days AS d USING (session_id, exchange_id)"
-        self._copy(f"{select} ORDER BY d.day, v.session_id, v.exchange_id", folder, "PARTITION_BY (day)")
-        self._copy(f"SELECT {columns} FROM {dataset} AS v WHERE false", self._staged / _PART)
+        """Compute a view once, into one file, and write each day from there: so the writer of one file is open."""
+        columns, staged = column_types(self._connection, dataset), self._staged / _STAGED_FILE
+        joined = f"{dataset} AS v JOIN days AS d USING (session_id, exchange_id)"
+        self._copy(f"SELECT {self._columns(dataset)}, d.day FROM {joined}", staged, is_staged=True)
+        selected = ", ".join(f'"{name}"' for name in columns)
         for day in days:
-            of_day = folder / f"day={day}"
-            of_day.mkdir(parents=True, exist_ok=True)
-            parts = sorted(of_day.iterdir())
-            if not parts:
-                shutil.copyfile(self._staged / _PART, of_day / _PART)
-            for number, part in enumerate(parts):
-                part.rename(of_day / (f"part-{number}{SUFFIX}" if number else _PART))
-        (self._staged / _PART).unlink()
+            folder = self._staged / dataset / f"day={day}"
+            folder.mkdir(parents=True)
+            of_day = f"FROM read_parquet({quoted(str(staged))}) WHERE day = {quoted(day)}"
+            self._copy(
+                f"SELECT {selected} {of_day} ORDER BY {', '.join(name for name in _KEYS if name in columns)}",
+                folder / _PART,
+            )
+        staged.unlink()
 
     def _stage_events(self) -> None:
         """Copy the events as they come, with their days: each day is then read from there, not from the whole log."""
-        path = self._staged / _EVENTS_FILE
+        path = self._staged / _STAGED_FILE
         joined = f"{EVENTS} AS v JOIN days AS d USING (session_id, exchange_id)"
         self._copy(f"SELECT {self._columns(EVENTS)}, d.day FROM {joined}", path, is_staged=True)
         self._connection.execute(
@@ -217,7 +217,7 @@ class _Export:
 
     def _write_events(self, datasets: Iterable[str], day: str) -> None:
         """Write one day of the views that are of events: of that day alone, or they would take memory for all."""
-        path = quoted(str(self._staged / _EVENTS_FILE))
+        path = quoted(str(self._staged / _STAGED_FILE))
         of_day = f"SELECT * EXCLUDE day FROM read_parquet({path}) WHERE day = {quoted(day)}"
         self._connection.execute(f"CREATE OR REPLACE VIEW {EVENTS} AS {of_day}")
         for dataset in datasets:
@@ -226,9 +226,9 @@ class _Export:
             where = f" WHERE {OTHERS}" if dataset == EVENTS else ""
             self._copy(f"SELECT {self._columns(dataset)} FROM {dataset} AS v{where}", folder / _PART)
 
-    def _copy(self, select: str, target: Path, *options: str, is_staged: bool = False) -> None:
-        given = ", ".join(("FORMAT parquet", "COMPRESSION zstd", *(options or (f"ROW_GROUP_SIZE {HELD_ROWS}",))))
-        ((count,),) = self._connection.execute(f"COPY ({select}) TO {quoted(str(target))} ({given})").fetchall()
+    def _copy(self, select: str, target: Path, *, is_staged: bool = False) -> None:
+        options = f"FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE {HELD_ROWS}"
+        ((count,),) = self._connection.execute(f"COPY ({select}) TO {quoted(str(target))} ({options})").fetchall()
         self._rows += 0 if is_staged else count
 
     def _last_hashes(self, days: Iterable[str]) -> Mapping[str, dict[str, dict[str, str | None]]]:
