@@ -50,7 +50,7 @@ Write = Callable[[QueryResult], None]
     type=click.Choice(["own", "duckdb"]),
     default="own",
     show_default=True,
-    help="Who computes it: the log's own engine, or DuckDB, which is quicker with sums over a large log.",
+    help="Who computes it: the log's own engine, or DuckDB with its functions (extra analytics).",
 )
 @click.option("--list", is_flag=True, help="List the views, with the meaning of their rows and columns.")
 @click.option(
