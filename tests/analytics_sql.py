@@ -85,7 +85,7 @@ OPENED_BY_SPARK = f"""from pyspark.sql import SparkSession
 
 local = {{"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1", "spark.ui.enabled": "false"}}
 spark = SparkSession.builder.master("local[2]").config(map=local).getOrCreate()
-for view in {VIEWS}:
+for view in ({", ".join(f'"{view}"' for view in VIEWS)}):
     spark.read.parquet(f"analysis/{{view}}").createOrReplaceTempView(view)"""
 
 CLICKHOUSE_SETTINGS = {
@@ -100,8 +100,8 @@ def sections() -> str:
     return f"""\
 ## The same in ClickHouse
 
-With `clickhouse-local`, or with `chdb` in Python (`pip install chdb`, `chdb.session.Session`). Paths are relative to the
-folder in which it runs. A setting makes a name in a query that of the column, where an alias has the same name.
+With `clickhouse-local`, or in Python with `chdb` (`chdb.session.Session`). Paths are relative to the folder in which it
+runs. The setting makes a name that of the column where an alias has the same name.
 
 ```sql
 SET prefer_column_name_to_alias = 1;
