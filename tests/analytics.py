@@ -259,3 +259,18 @@ def _plain(value: Any) -> Any:
     if isinstance(value, float):
         return None if math.isnan(value) else round(value, 9)
     return None if type(value).__name__ == "NAType" else value
+
+
+PROGRAMS = {"duckdb": ("DuckDB", "sql"), "pandas": ("pandas", "python"), "polars": ("polars", "python")}
+"""How the page names each program, and the language of its recipes."""
+
+
+def section() -> str:
+    """The recipes as the page has them."""
+    parts = ["## Ten questions\n"]
+    for recipe in RECIPES:
+        parts.append(f"### {recipe.question}\n")
+        for field, (name, language) in PROGRAMS.items():
+            end = ";" if language == "sql" else ""
+            parts.append(f"{name}:\n\n```{language}\n{getattr(recipe, field)}{end}\n```\n")
+    return "\n".join(parts)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -77,11 +78,51 @@ FROM latency WHERE longest_silence_ns IS NOT NULL ORDER BY longest_silence_ns DE
 VIEWS = ("usage", "costs", "latency", "tool_calls", "exchange_summary", "retries")
 """That the questions are about."""
 
+OPENED_BY_CLICKHOUSE = "\n".join(
+    f"CREATE VIEW {view} AS SELECT * FROM file('analysis/{view}/day=*/*.parquet');" for view in VIEWS
+)
+OPENED_BY_SPARK = f"""from pyspark.sql import SparkSession
+
+local = {{"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1", "spark.ui.enabled": "false"}}
+spark = SparkSession.builder.master("local[2]").config(map=local).getOrCreate()
+for view in ({", ".join(f'"{view}"' for view in VIEWS)}):
+    spark.read.parquet(f"analysis/{{view}}").createOrReplaceTempView(view)"""
+
 CLICKHOUSE_SETTINGS = {
-    "prefer_column_name_to_alias": 1,  # else an alias hides the column of the same name
+    "prefer_column_name_to_alias": 1,
     "output_format_json_quote_64bit_integers": 0,
     "max_memory_usage": 2 * 2**30,
 }
+
+
+def sections() -> str:
+    """The recipes as the page has them, behind those of the other programs."""
+    return f"""\
+## The same in ClickHouse
+
+With `clickhouse-local`, or in Python with `chdb` (`chdb.session.Session`). Paths are relative to the folder in which it
+runs. The setting makes a name that of the column where an alias has the same name.
+
+```sql
+SET prefer_column_name_to_alias = 1;
+{OPENED_BY_CLICKHOUSE}
+```
+
+{_questions(CLICKHOUSE)}
+## The same in Spark
+
+With PySpark 4 and a Java runtime; here on one machine. `spark.sql("…").show()` answers.
+
+```python
+{OPENED_BY_SPARK}
+```
+
+{_questions(SPARK)}"""
+
+
+def _questions(answers: Sequence[str]) -> str:
+    asked = zip(RECIPES, answers, strict=True)
+    return "\n".join(f"{recipe.question}\n\n```sql\n{answer};\n```\n" for recipe, answer in asked)
 
 
 def exported_log(folder: Path) -> Path:

@@ -223,7 +223,7 @@ def _write_parquet(db: str | None, folder: Path, since: int | None, only: str | 
     selection = Selection(asyncio.run(_session_id(db, only)), since, with_events)
     with Progress(console=Console(stderr=True), disable=not can_redraw(), transient=True) as progress:
         task = progress.add_task("Exporting", total=len(selection.datasets()))
-        done = export(current_url(db), folder, selection, time.time_ns(), lambda: progress.advance(task))
+        done = export(current_url(db), folder, selection, time.time_ns(), lambda part: progress.advance(task, part))
     echo(f"{counted(done.rows, 'row')} of {counted(done.days, 'day')} in {done.datasets} datasets: {folder}")
     if done.open:
         echo(f"{counted(done.open, 'exchange')} had not ended: export the day again later.")

@@ -42,11 +42,9 @@ OTHERS = f"NOT ({_APART})"
 class BodyExport:
     """The request bodies of the exchanges in the table `days`, out of the view `events`."""
 
-    def __init__(self, connection: DuckDBPyConnection, columns: Sequence[str]) -> None:
-        self._connection, self._columns = connection, columns
-
-    def write(self, folder: Path) -> int:
-        """Write `bodies-N.parquet` to the folder of each day. Return the number of rows."""
+    def __init__(self, connection: DuckDBPyConnection) -> None:
+        """Read the bodies out of the view, all of those that a recipe may need."""
+        self._connection = connection
         self._connection.execute(
             f"CREATE TEMP TABLE bodies AS SELECT *, row_number() OVER () AS number FROM events WHERE {_BODIES}"
             " AND session_id IN (SELECT session_id FROM days)"
@@ -55,6 +53,9 @@ class BodyExport:
             "CREATE TEMP TABLE chosen AS SELECT number FROM bodies SEMI JOIN days USING (session_id, exchange_id)"
             f" WHERE {_APART} ORDER BY number"
         )
+
+    def write(self, folder: Path) -> int:
+        """Write `bodies-N.parquet` to the folder of each day. Return the number of rows."""
         files = enumerate(_in_files(events_as_they_are(self._rows(), self._ask)))
         rows = sum(self._write_file(folder, number, events) for number, events in files)
         self._connection.execute("DROP TABLE bodies; DROP TABLE chosen")
@@ -82,7 +83,7 @@ class BodyExport:
         self._connection.execute(
             "CREATE OR REPLACE TEMP TABLE whole AS SELECT * EXCLUDE number FROM bodies WHERE false"
         )
-        places = f"({', '.join('?' * len(self._columns))})"
+        places = f"({', '.join('?' * len(Event.__struct_fields__))})"
         for start in range(0, len(events), PAGE_ROWS):
             rows = [msgspec.structs.astuple(event) for event in events[start : start + PAGE_ROWS]]
             self._connection.execute(f"INSERT INTO whole VALUES {', '.join([places] * len(rows))}", [*chain(*rows)])

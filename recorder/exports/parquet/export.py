@@ -44,20 +44,20 @@ if TYPE_CHECKING:
 
 COMMAND, EXTRA = "export --format parquet", "analytics"
 EVENTS = "events"
-BY_EXCHANGE = tuple(view.name for view in VIEWS if "exchange_id" in view.columns)
+OF_EVENTS = ("event_gaps", "event_payloads")
+BY_EXCHANGE = tuple(view.name for view in VIEWS if "exchange_id" in view.columns and view.name not in OF_EVENTS)
 SUMS = tuple(view.name for view in VIEWS if "exchange_id" not in view.columns)
 
-MEMORY = "96MB"  # for DuckDB: with its code, Python and the writers of files below 300 MB
+MEMORY = "160MB"  # for DuckDB: with its code, Python and the writers of files below 300 MB
 HELD_ROWS = 16_384  # before they are written: larger groups of rows are quicker to read and take more memory
-OPEN_FILES = 256  # of days, of one dataset: a day that is closed meanwhile gets a second file, and both are joined
-_STAGED, _LOCK = ".export", ".lock"
+_STAGED, _STAGED_FILE, _LOCK, _PART = ".export", ".staged", ".lock", f"part{SUFFIX}"
+_KEYS = dict.fromkeys(("session_id", "exchange_id", "item", "step", "anomaly"))
 
 _SETTINGS = {
     "memory_limit": MEMORY,
     "threads": "1",  # so that a day is one file
-    "partitioned_write_flush_threshold": str(HELD_ROWS),
+    "preserve_insertion_order": "true",  # or a second export would have other files
 }
-_PARQUET = "FORMAT parquet, COMPRESSION zstd"
 _DAY_OF = "strftime(make_timestamp({} // 1000), '%Y-%m-%d')".format
 
 
@@ -69,7 +69,11 @@ class Selection(NamedTuple):
     events: bool = False
 
     def datasets(self) -> tuple[str, ...]:
-        return (*BY_EXCHANGE, *([EVENTS] if self.events else []), *SUMS)
+        return (*BY_EXCHANGE, *self.of_events(), *SUMS)
+
+    def of_events(self) -> tuple[str, ...]:
+        """Return the datasets with a row for each event."""
+        return (*OF_EVENTS, EVENTS) if self.events else OF_EVENTS
 
 
 class Exported(NamedTuple):
@@ -81,8 +85,8 @@ class Exported(NamedTuple):
     open: int  # exchanges that had not ended
 
 
-def export(url: URL, folder: Path, selection: Selection, now_ns: int, advance: Callable[[], None]) -> Exported:
-    """Write the datasets of a log to a folder; `advance` is called after each.
+def export(url: URL, folder: Path, selection: Selection, now_ns: int, advance: Callable[[float], None]) -> Exported:
+    """Write the datasets of a log to a folder; `advance` is called with the number of those written, or a part of one.
 
     Raise `UsageError` if the folder has another export, or other files; `RecorderError` if it cannot be written.
     """
@@ -134,19 +138,32 @@ class _Export:
         self._since, self._today = "", ""
         self._rows = 0
 
-    def run(self, earlier: ParquetManifest, advance: Callable[[], None]) -> Exported:
+    def run(self, earlier: ParquetManifest, advance: Callable[[float], None]) -> Exported:
         """Write everything beside the earlier export, then put it into its place."""
         shutil.rmtree(self._staged, ignore_errors=True)
         self._staged.mkdir()
-        for name, value in {**_SETTINGS, "partitioned_write_max_open_files": str(OPEN_FILES)}.items():
+        for name, value in _SETTINGS.items():
             self._connection.execute(f"SET {name} = {quoted(value)}")
         self._connection.execute("BEGIN TRANSACTION")
         days = self._prepare()
-        for dataset in self._selection.datasets():
+        for dataset in SUMS:
+            (self._staged / dataset).mkdir()
+            self._copy(f"SELECT {self._columns(dataset)} FROM {dataset} AS v", self._staged / dataset / _PART)
+            advance(1)
+        for dataset in BY_EXCHANGE:
             self._write(dataset, days)
-            advance()
+            advance(1)
+        bodies = BodyExport(self._connection) if self._selection.events else None
+        self._stage_events()
         exchanges = self._last_hashes(days)
+        datasets = self._selection.of_events()
+        for day in days:
+            self._write_events(datasets, day)
+            advance(len(datasets) / len(days))
         self._connection.execute("COMMIT")
+        if bodies is not None:
+            self._rows += bodies.write(self._staged / EVENTS)
+        (self._staged / _STAGED_FILE).unlink()
         manifest = self._manifest(earlier, exchanges)
         _publish(self._folder, self._staged, earlier, manifest)
         unended = sum(each is None for of_day in exchanges.values() for day in of_day.values() for each in day.values())
@@ -165,52 +182,54 @@ class _Export:
         return [day for (day,) in self._connection.execute("SELECT DISTINCT day FROM days ORDER BY day").fetchall()]
 
     def _day_of(self, time_ns: int) -> str:
-        row = self._connection.execute(f"SELECT {_DAY_OF(time_ns)}").fetchone()
-        assert row is not None
-        return str(row[0])
+        ((day,),) = self._connection.execute(f"SELECT {_DAY_OF(time_ns)}").fetchall()
+        return str(day)
+
+    def _columns(self, dataset: str) -> str:
+        """Return the columns of a dataset for SELECT, each of the type that it has in a file."""
+        types = column_types(self._connection, dataset)
+        return ", ".join(f'CAST(v."{name}" AS {kind}) AS "{name}"' for name, kind in types.items())
 
     def _write(self, dataset: str, days: Iterable[str]) -> None:
-        columns = column_types(self._connection, dataset)
-        selected = ", ".join(f'CAST(v."{name}" AS {kind}) AS "{name}"' for name, kind in columns.items())
-        folder = self._staged / dataset
-        folder.mkdir()
-        if dataset in SUMS:
-            self._copy(f"SELECT {selected} FROM {dataset} AS v", folder / f"part{SUFFIX}")
-            return
-        where = f" WHERE {OTHERS}" if dataset == EVENTS else ""
-        joined = f"FROM {dataset} AS v JOIN days AS d USING (session_id, exchange_id){where}"
-        partitioned = "PARTITION_BY (day), FILENAME_PATTERN 'part-'"
-        self._copy(f"SELECT {selected}, d.day {joined}", folder, partitioned, "OVERWRITE_OR_IGNORE")
-        if dataset == EVENTS:
-            self._rows += BodyExport(self._connection, list(columns)).write(folder)
-        self._complete(folder, f"SELECT {selected} FROM {dataset} AS v", days)
-
-    def _complete(self, folder: Path, select: str, days: Iterable[str]) -> None:
-        """Make one `part.parquet` of the parts of each day; one without rows if there are none."""
-        empty = folder / f"empty{SUFFIX}"
-        self._copy(f"{select} WHERE false", empty)
+        """Compute a view once, into one file, and write each day from there: so the writer of one file is open."""
+        columns, staged = column_types(self._connection, dataset), self._staged / _STAGED_FILE
+        joined = f"{dataset} AS v JOIN days AS d USING (session_id, exchange_id)"
+        self._copy(f"SELECT {self._columns(dataset)}, d.day FROM {joined}", staged, is_staged=True)
+        selected = ", ".join(f'"{name}"' for name in columns)
         for day in days:
-            of_day = folder / f"day={day}"
-            of_day.mkdir(exist_ok=True)
-            parts, whole = sorted(of_day.glob(f"part-*{SUFFIX}")), of_day / f"part{SUFFIX}"
-            if len(parts) > 1:
-                paths = ", ".join(quoted(str(part)) for part in parts)
-                self._connection.execute(
-                    f"COPY (SELECT * FROM read_parquet([{paths}], hive_partitioning = false)) "
-                    f"TO {quoted(str(whole))} ({_PARQUET}, ROW_GROUP_SIZE {HELD_ROWS})"
-                )
-                for part in parts:
-                    part.unlink()
-            elif parts:
-                parts[0].rename(whole)
-            else:
-                shutil.copyfile(empty, whole)
-        empty.unlink()
+            folder = self._staged / dataset / f"day={day}"
+            folder.mkdir(parents=True)
+            of_day = f"FROM read_parquet({quoted(str(staged))}) WHERE day = {quoted(day)}"
+            self._copy(
+                f"SELECT {selected} {of_day} ORDER BY {', '.join(name for name in _KEYS if name in columns)}",
+                folder / _PART,
+            )
+        staged.unlink()
 
-    def _copy(self, select: str, target: Path, *options: str) -> None:
-        given = ", ".join((_PARQUET, *(options or (f"ROW_GROUP_SIZE {HELD_ROWS}",))))
-        row = self._connection.execute(f"COPY ({select}) TO {quoted(str(target))} ({given})").fetchone()
-        self._rows += row[0] if row else 0
+    def _stage_events(self) -> None:
+        """Copy the events as they come, with their days: each day is then read from there, not from the whole log."""
+        path = self._staged / _STAGED_FILE
+        joined = f"{EVENTS} AS v JOIN days AS d USING (session_id, exchange_id)"
+        self._copy(f"SELECT {self._columns(EVENTS)}, d.day FROM {joined}", path, is_staged=True)
+        self._connection.execute(
+            f"CREATE OR REPLACE VIEW {EVENTS} AS SELECT * EXCLUDE day FROM read_parquet({quoted(str(path))})"
+        )
+
+    def _write_events(self, datasets: Iterable[str], day: str) -> None:
+        """Write one day of the views that are of events: of that day alone, or they would take memory for all."""
+        path = quoted(str(self._staged / _STAGED_FILE))
+        of_day = f"SELECT * EXCLUDE day FROM read_parquet({path}) WHERE day = {quoted(day)}"
+        self._connection.execute(f"CREATE OR REPLACE VIEW {EVENTS} AS {of_day}")
+        for dataset in datasets:
+            folder = self._staged / dataset / f"day={day}"
+            folder.mkdir(parents=True)
+            where = f" WHERE {OTHERS}" if dataset == EVENTS else ""
+            self._copy(f"SELECT {self._columns(dataset)} FROM {dataset} AS v{where}", folder / _PART)
+
+    def _copy(self, select: str, target: Path, *, is_staged: bool = False) -> None:
+        options = f"FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE {HELD_ROWS}"
+        ((count,),) = self._connection.execute(f"COPY ({select}) TO {quoted(str(target))} ({options})").fetchall()
+        self._rows += 0 if is_staged else count
 
     def _last_hashes(self, days: Iterable[str]) -> Mapping[str, dict[str, dict[str, str | None]]]:
         """Return for each day the last hash of its exchanges, by session; None of one that has not ended."""

@@ -5,19 +5,36 @@ Ids are text as in a file, also of a log on a server, whose type for them compar
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from sqlalchemy import Column, Uuid
+from sqlalchemy import URL, Column, Uuid
 
 from recorder.projections.views import VIEWS
-from recorder.store.duckdb.connection import LOG, quoted
+from recorder.store.duckdb.connection import LOG, attached, quoted
+from recorder.store.duckdb.query import DuckdbQuery
+from recorder.store.query import open_query
 from recorder.store.schema import metadata
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
 _NARROWED = {"HUGEINT": "BIGINT", "INTEGER": "BIGINT"}  # a sum is a bigint elsewhere, and so is a flag
+
+
+@contextmanager
+def query_log(url: URL) -> Iterator[DuckdbQuery]:
+    """Open a log for questions that DuckDB answers. Raise as `open_query`, and if the extra is not installed.
+
+    The log's own engine is opened first, and closed: it says if the log can be read here, and if it is up to date.
+    """
+    with open_query(url) as query:
+        is_stale = query.is_stale()
+    with attached(url, "query --engine duckdb", "analytics") as connection:
+        create_views(connection)
+        connection.execute("SET integer_division = true")  # as in the other engines
+        yield DuckdbQuery(connection, is_stale=f"SELECT {is_stale}")
 
 
 def create_views(connection: DuckDBPyConnection, session_id: str | None = None) -> None:

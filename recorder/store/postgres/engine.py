@@ -147,7 +147,7 @@ class PostgresEngine(Engine):
     def duckdb_source(self, url: URL) -> DuckdbSource:
         from recorder.store.postgres.connection import conninfo
 
-        return DuckdbSource(("postgres-scanner",), conninfo(url), f"TYPE postgres, READ_ONLY, SCHEMA '{SCHEMA}'")
+        return DuckdbSource(("postgres-scanner",), "postgres", conninfo(url), SCHEMA)
 
     def task_lock(self, url: URL, task: str) -> AbstractContextManager[None]:
         from recorder.store.postgres.connection import task_lock
