@@ -6,6 +6,9 @@ import datetime
 
 import msgspec
 
+ARCHIVED = "archived"
+"""The reason on the tombstone of a session that is in an archive now."""
+
 
 class Counts(msgspec.Struct, frozen=True):
     """The size of a purged session, and the exchanges that journals may still hold."""
