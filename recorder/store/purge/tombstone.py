@@ -36,4 +36,7 @@ class Tombstone(msgspec.Struct, frozen=True):
 
     def __str__(self) -> str:
         at = datetime.datetime.fromtimestamp(self.purged_ns / 1e9).astimezone()
+        if self.reason == ARCHIVED:
+            remedy = "`recorder db attach` its archive, or name that with --db"
+            return f"Session {self.session_id} was archived on {at:%Y-%m-%d at %H:%M %z}: {remedy}."
         return f"Session {self.session_id} was purged on {at:%Y-%m-%d at %H:%M %z}: {self.reason}."
