@@ -4,7 +4,7 @@ Rules of this file:
 
 * No other module asks which engine a URL is of, or imports the folder of an engine: it calls a method of
   `engine_of(url)`.
-* A third engine is one folder beside `sqlite/` and `postgres/`, whose module `engine` has its entry as `ENGINE`, and
+* Another engine is one folder beside `sqlite/` and `postgres/`, whose module `engine` has its entry as `ENGINE`, and
   one line in `_MODULES`. The attributes and abstract methods of `Engine` are what it must have. `recorder.store` names
   the two places outside where SQL still differs by engine.
 * The module of an entry loads no driver. What an operation needs is imported by its method: a user of SQLite has no
@@ -26,11 +26,10 @@ from sqlalchemy import URL, Connection, Dialect, MetaData, Table
 from recorder.errors import NotFoundError, StoreBusyError, StoreConflictError, StoreError, StoreLostError, UsageError
 
 if TYPE_CHECKING:
-    from sqlalchemy.ext.asyncio import AsyncEngine
-
     from recorder.store.health import Check, CheckResult
     from recorder.store.log_probe import LogProbe
     from recorder.store.query import Query
+    from recorder.store.reader import ReadPool
     from recorder.store.search import SearchIndex
     from recorder.store.verify.connection import VerifyConnection
     from recorder.store.writer import Writer
@@ -41,6 +40,7 @@ WRITER_ROLE, READER_ROLE = "recorder_writer", "recorder_reader"  # the roles tha
 _MODULES = {
     "sqlite": "recorder.store.sqlite.engine",
     "postgresql": "recorder.store.postgres.engine",
+    "ducklake": "recorder.store.ducklake.engine",
 }
 
 Fetch = Callable[[str], Awaitable[Sequence[Sequence[Any]]]]
@@ -68,11 +68,12 @@ class PlacesSql(NamedTuple):
 
 
 class DuckdbSource(NamedTuple):
-    """The extensions with which DuckDB reads a log, and the text and the options of its `ATTACH`."""
+    """The extensions with which DuckDB reads a log, and the parts of its `ATTACH`."""
 
     extensions: tuple[str, ...]  # as in the names of their wheels
+    type: str
     target: str  # it may have a password
-    options: str
+    schema: str | None = None  # of the log's tables, where it is not the usual one
 
 
 class Engine(ABC):
@@ -114,6 +115,10 @@ class Engine(ABC):
     """The sentence that a user reads after a purge, if bytes remain where recorder cannot reach."""
 
     # -- where a database is
+
+    def parse(self, text: str) -> URL | None:
+        """Return the URL for `NAME:text`, a form of this engine's own. `None` if it has none."""
+        return None
 
     @abstractmethod
     def normalize(self, url: URL) -> URL:
@@ -188,7 +193,7 @@ class Engine(ABC):
         """Open the connection that adds to the log."""
 
     @abstractmethod
-    def reader(self, url: URL) -> AsyncEngine:
+    def reader(self, url: URL) -> ReadPool:
         """Return a pool of connections that only read, for an event loop."""
 
     @abstractmethod
@@ -271,6 +276,12 @@ def engine_named(name: str) -> Engine:
         )
     engine: Engine = import_module(_MODULES[name]).ENGINE
     return engine
+
+
+def parsed(value: str) -> URL | None:
+    """Return the URL for a form that only one engine has; `None` for a path, or a URL of SQLAlchemy."""
+    name, _, rest = value.partition(":")
+    return engine_named(name).parse(rest) if name in _MODULES and not rest.startswith("//") else None
 
 
 def engine_of(url: URL) -> Engine:
