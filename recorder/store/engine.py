@@ -4,7 +4,7 @@ Rules of this file:
 
 * No other module asks which engine a URL is of, or imports the folder of an engine: it calls a method of
   `engine_of(url)`.
-* A third engine is one folder beside `sqlite/` and `postgres/`, whose module `engine` has its entry as `ENGINE`, and
+* Another engine is one folder beside `sqlite/` and `postgres/`, whose module `engine` has its entry as `ENGINE`, and
   one line in `_MODULES`. The attributes and abstract methods of `Engine` are what it must have. `recorder.store` names
   the two places outside where SQL still differs by engine.
 * The module of an entry loads no driver. What an operation needs is imported by its method: a user of SQLite has no
@@ -41,6 +41,7 @@ WRITER_ROLE, READER_ROLE = "recorder_writer", "recorder_reader"  # the roles tha
 _MODULES = {
     "sqlite": "recorder.store.sqlite.engine",
     "postgresql": "recorder.store.postgres.engine",
+    "ducklake": "recorder.store.ducklake.engine",
 }
 
 Fetch = Callable[[str], Awaitable[Sequence[Sequence[Any]]]]
@@ -68,11 +69,12 @@ class PlacesSql(NamedTuple):
 
 
 class DuckdbSource(NamedTuple):
-    """The extensions with which DuckDB reads a log, and the text and the options of its `ATTACH`."""
+    """The extensions with which DuckDB reads a log, and the parts of its `ATTACH`."""
 
     extensions: tuple[str, ...]  # as in the names of their wheels
+    type: str
     target: str  # it may have a password
-    options: str
+    schema: str | None = None  # of the log's tables, where it is not the usual one
 
 
 class Engine(ABC):
@@ -114,6 +116,10 @@ class Engine(ABC):
     """The sentence that a user reads after a purge, if bytes remain where recorder cannot reach."""
 
     # -- where a database is
+
+    def parse(self, text: str) -> URL | None:
+        """Return the URL for `NAME:text`, a form of this engine's own. `None` if it has none."""
+        return None
 
     @abstractmethod
     def normalize(self, url: URL) -> URL:
@@ -282,6 +288,12 @@ def engine_named(name: str) -> Engine:
         )
     engine: Engine = import_module(_MODULES[name]).ENGINE
     return engine
+
+
+def parsed(value: str) -> URL | None:
+    """Return the URL for a form that only one engine has; `None` for a path, or a URL of SQLAlchemy."""
+    name, _, rest = value.partition(":")
+    return engine_named(name).parse(rest) if name in _MODULES and not rest.startswith("//") else None
 
 
 def engine_of(url: URL) -> Engine:

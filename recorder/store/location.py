@@ -9,7 +9,7 @@ from sqlalchemy import URL, make_url
 from sqlalchemy.exc import ArgumentError
 
 from recorder.errors import UsageError
-from recorder.store.engine import engine_of
+from recorder.store.engine import engine_of, parsed
 
 VARIABLE = "RECORDER_DB"
 """The environment variable with the value of `--db`. Processes of recorder's own get the URL in it: it may have a
@@ -26,7 +26,9 @@ def database_url(value: str | Path | URL) -> URL:
 
     Raise `UsageError` for an engine that recorder does not have, and for a URL that names no database.
     """
-    if isinstance(value, str) and "://" in value:
+    if isinstance(value, str) and (own := parsed(value)) is not None:
+        value = own
+    elif isinstance(value, str) and "://" in value:
         try:
             value = make_url(value)
         except ArgumentError as error:

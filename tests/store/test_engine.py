@@ -22,7 +22,7 @@ from tests import behind
 from tests.corpus import ROOT
 from tests.test_layers import loaded_by, modules
 
-ENTRIES = ("recorder/store/engine.py", "recorder/store/sqlite/", "recorder/store/postgres/")
+ENTRIES = ("recorder/store/engine.py", "recorder/store/sqlite/", "recorder/store/postgres/", "recorder/store/ducklake/")
 ASKS = re.compile(r"get_backend_name|drivername|is_server\b|store\S* import .*\bis_file\b|dialect\.name [!=]=")
 
 

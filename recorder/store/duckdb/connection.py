@@ -48,18 +48,15 @@ def connected(command: str, extra: str, extensions: Sequence[str] = ()) -> Itera
         import duckdb
     except ImportError as error:
         raise _missing(command, extra) from error
-    paths = [_extension(name) for name in extensions]
-    if None in paths:
-        raise _missing(command, extra)
     with tempfile.TemporaryDirectory(prefix="recorder-duckdb-") as folder:
         connection = duckdb.connect(config={**_SETTINGS, "temp_directory": folder})
         try:
-            for path in paths:
-                connection.execute(f"LOAD {quoted(str(path))}")
+            for name in extensions:
+                load(connection, name, command, extra)
             connection.execute("SET TimeZone = 'UTC'")
             yield connection
         except duckdb.IOException as error:
-            raise StoreError(f"DuckDB could not read or write: {_first_line(error)}.") from error
+            raise StoreError(f"DuckDB could not read or write: {first_line(error)}.") from error
         except duckdb.OutOfMemoryException as error:
             raise RecorderError(
                 f"This takes more memory than DuckDB has here ({MEMORY}): take a shorter time."
@@ -81,15 +78,24 @@ def attached(url: URL, command: str, extra: str, extensions: Sequence[str] = ())
     source = engine.duckdb_source(url)
     with connected(command, extra, [*source.extensions, *extensions]) as connection:
         try:
-            connection.execute(f"ATTACH {quoted(source.target)} AS {LOG} ({source.options})")
+            schema = f", SCHEMA {quoted(source.schema)}" if source.schema else ""
+            connection.execute(f"ATTACH {quoted(source.target)} AS {LOG} (TYPE {source.type}, READ_ONLY{schema})")
         except duckdb.Error as error:
-            raise StoreError(f"DuckDB could not open {database_name(url)}: {_first_line(error)}.") from error
+            raise StoreError(f"DuckDB could not open {database_name(url)}: {first_line(error)}.") from error
         yield connection
 
 
 def quoted(text: str) -> str:
     """Return a text as a literal of SQL."""
     return "'" + text.replace("'", "''") + "'"
+
+
+def load(connection: DuckDBPyConnection, name: str, command: str, extra: str) -> None:
+    """Load an extension. Raise `RecorderError` if its wheel is not installed."""
+    path = _extension(name)
+    if path is None:
+        raise _missing(command, extra)
+    connection.execute(f"LOAD {quoted(str(path))}")
 
 
 def _extension(name: str) -> Path | None:
@@ -105,5 +111,6 @@ def _missing(command: str, extra: str) -> RecorderError:
     return RecorderError(f"`recorder {command}` needs the extra {extra}: pip install 'sse-recorder[{extra}]'.")
 
 
-def _first_line(error: BaseException) -> str:
+def first_line(error: BaseException) -> str:
+    """Return what an error of DuckDB says, without the place in the statement and the last period."""
     return str(error).partition("\n")[0].rstrip(".")

@@ -145,7 +145,7 @@ class PostgresEngine(Engine):
     def duckdb_source(self, url: URL) -> DuckdbSource:
         from recorder.store.postgres.connection import conninfo
 
-        return DuckdbSource(("postgres-scanner",), conninfo(url), f"TYPE postgres, READ_ONLY, SCHEMA '{SCHEMA}'")
+        return DuckdbSource(("postgres-scanner",), "postgres", conninfo(url), SCHEMA)
 
     def dialect(self, paramstyle: str) -> Dialect:
         loaded: Dialect = registry.load("postgresql.psycopg")(paramstyle=paramstyle or "pyformat")

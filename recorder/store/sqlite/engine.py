@@ -129,7 +129,7 @@ class SqliteEngine(Engine):
         return SqliteQuery.open(url)
 
     def duckdb_source(self, url: URL) -> DuckdbSource:
-        return DuckdbSource(("sqlite-scanner",), str(self.path(url)), "TYPE sqlite, READ_ONLY")
+        return DuckdbSource(("sqlite-scanner",), "sqlite", str(self.path(url)))
 
     def dialect(self, paramstyle: str) -> Dialect:
         from sqlalchemy.dialects import sqlite
