@@ -7,7 +7,7 @@ import datetime
 import msgspec
 
 ARCHIVED = "archived"
-"""The reason of a session that is in an archive instead."""
+"""The reason on the tombstone of a session that is in an archive now."""
 
 
 class Counts(msgspec.Struct, frozen=True):
