@@ -17,6 +17,7 @@ from rich.console import Console
 from rich.progress import Progress
 from sqlalchemy import URL
 
+from recorder.commands.ops.archived import is_archive, purge_archived, purge_in, say_not_among
 from recorder.commands.ops.journals import journals
 from recorder.commands.ops.recover import recover_left
 from recorder.commands.ops.writers import writer_at
@@ -109,6 +110,7 @@ def purge_command(
     """Delete sessions for good: each SESSION, or all that are old or large. A session must meet all conditions.
 
     Nothing of them stays in the database, its WAL or its journals; a tombstone keeps the time, the reason and the size.
+    A SESSION that is in an archive of the log is purged there; with an archive as --db, all conditions are for it.
     Recorders can continue: while the database is rewritten, their journals keep all chunks. Backups, exports and
     cassettes are not touched. To finish an incomplete purge, run it again with the same id.
 
@@ -127,7 +129,7 @@ def purge_command(
     engine_of(url).require(url)
     if not (dry_run or yes or (sys.stdin.isatty() and sys.stderr.isatty() and not json)):
         raise UsageError("A purge cannot be undone: give --yes, or --dry-run to see what it would delete.")
-    if not dry_run:
+    if not (dry_run or is_archive(url)):
         recover_left(url)  # it would come once the session is gone
     found = asyncio.run(_chosen(url, sessions, limits))
     if not (found.holdings or found.purged):
@@ -137,7 +139,7 @@ def purge_command(
     if not dry_run and (found.holdings or found.purged):
         if not yes and found.holdings:
             click.confirm("Delete them? This cannot be undone", abort=True, err=True)
-        _purge(url, found, reason or _by(sessions, limits), vacuum)
+        _carry_out(url, found, reason or _by(sessions, limits), vacuum)
     if json:
         write_json(msgspec.structs.asdict(each) for each in found.holdings)
 
@@ -167,6 +169,8 @@ async def _chosen(url: URL, sessions: Sequence[str], limits: RetentionPolicy) ->
         if spared:
             verb = "is" if spared == 1 else "are"
             echo(f"{counted(spared, 'session')} of these {verb} being recorded, and not purged.")
+        if not is_archive(url):
+            say_not_among(url)
         return Chosen(expired(held, limits, recording), [])
 
 
@@ -203,6 +207,15 @@ def _sums(held: Iterable[SessionSize | Counts]) -> str:
     held = list(held)
     counts = (counted(sum(getattr(each, f"{noun}s") for each in held), noun) for noun in ("exchange", "event", "byte"))
     return ", ".join(counts)
+
+
+def _carry_out(url: URL, found: Chosen, reason: str, vacuum: bool) -> None:
+    if is_archive(url):
+        ids = [*(each.session_id for each in found.holdings), *(each.session_id for each in found.purged)]
+        purge_in(url, ids, reason)
+    else:
+        _purge(url, found, reason, vacuum)
+        purge_archived(url, found.purged, reason)
 
 
 def _purge(url: URL, found: Chosen, reason: str, vacuum: bool) -> None:

@@ -92,7 +92,7 @@ def default_data(archive: URL) -> str:
 def open_archive(archive: URL, data: str | None) -> None:
     """Create an archive if it does not exist. Raise `UsageError` if its folder has files of something else."""
     catalog = catalog_of(archive)
-    with _private():
+    with private():
         if engine_of(catalog).is_local:
             engine_of(catalog).path(catalog).parent.mkdir(parents=True, exist_ok=True)
         with engine_of(catalog).catalog_lock(catalog, LOCK_S):
@@ -135,7 +135,7 @@ def _taken(place: str) -> UsageError:
 
 
 @contextmanager
-def _private() -> Iterator[None]:
+def private() -> Iterator[None]:
     """Make files and folders for the user alone, as those of a log are."""
     before = os.umask(0o077)
     try:
@@ -182,7 +182,7 @@ class Archiver:
             if verifier.rebuild_is_due():
                 raise RecorderError(STALE)
             reader = rest.enter_context(readers.opened(log))
-            with _private():
+            with private():
                 yield cls(store, verifier, LogRows(reader), archive, recorders, step)
 
     def archive(self, months: Mapping[str, Sequence[SessionSize]]) -> list[MonthReport]:
@@ -235,8 +235,8 @@ class Archiver:
             session_ids = self._not_purged(connection, report, session_ids)
             known = set() if replace else {each for each in there if there[each] == self._rows.last_hashes(each)}
             writer = LakeWriter(connection)
-            with _transaction(connection):
-                _delete_sessions(connection, month, there.keys() - known)
+            with transaction(connection):
+                delete_sessions(connection, month, there.keys() - known)
                 for session_id in session_ids:
                     contents[session_id] = self._rows.read(session_id, _nowhere if session_id in known else writer.add)
                 writer.flush()
@@ -293,7 +293,8 @@ def _batches(chosen: Sequence[SessionSize]) -> Iterator[list[str]]:
 
 
 @contextmanager
-def _transaction(connection: DuckDBPyConnection) -> Iterator[None]:
+def transaction(connection: DuckDBPyConnection) -> Iterator[None]:
+    """Commit what is done inside at its end, or nothing."""
     import duckdb
 
     connection.execute("BEGIN")
@@ -306,7 +307,8 @@ def _transaction(connection: DuckDBPyConnection) -> Iterator[None]:
         raise
 
 
-def _delete_sessions(connection: DuckDBPyConnection, month: str, session_ids: Collection[str]) -> None:
+def delete_sessions(connection: DuckDBPyConnection, month: str, session_ids: Collection[str]) -> None:
+    """Delete all rows of some sessions. In a transaction."""
     for table in (*TABLES, ARCHIVED_SESSIONS.name) if session_ids else ():
         connection.execute(f"DELETE FROM {LAKE}.{table} WHERE {of_sessions(month, session_ids)}")
 

@@ -15,7 +15,11 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from recorder.store.ducklake.connection import LAKE, data_path
+from sqlalchemy import URL
+
+from recorder.store.duckdb.connection import connected, quoted
+from recorder.store.ducklake.connection import EXTRA, LAKE, catalog_of, data_path, translated
+from recorder.store.engine import engine_of
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -27,6 +31,7 @@ MERGED = "64MB"
 
 MEMORY = "1GB"  # to merge and rewrite, where a row group of large rows must fit: DuckDB takes it only when it does not
 
+_CATALOG = "catalog"  # its database as one of tables
 _METADATA = f"__ducklake_metadata_{LAKE}"
 _SIZES = f"""
 SELECT p.partition_value, CAST(sum(f.file_size_bytes) AS BIGINT)
@@ -36,14 +41,14 @@ WHERE f.end_snapshot IS NULL GROUP BY p.partition_value
 """
 _LIMITS = f"""
 SELECT t.table_id, t.column_id, t.min_value, t.max_value, min(f.min_value), max(f.max_value)
-FROM {_METADATA}.ducklake_table_column_stats AS t
-JOIN {_METADATA}.ducklake_column AS c ON c.table_id = t.table_id AND c.column_id = t.column_id
+FROM {_CATALOG}.ducklake_table_column_stats AS t
+JOIN {_CATALOG}.ducklake_column AS c ON c.table_id = t.table_id AND c.column_id = t.column_id
     AND c.end_snapshot IS NULL AND lower(c.column_type) IN ('varchar', 'blob')
-LEFT JOIN {_METADATA}.ducklake_file_column_stats AS f ON f.table_id = t.table_id AND f.column_id = t.column_id
+LEFT JOIN {_CATALOG}.ducklake_file_column_stats AS f ON f.table_id = t.table_id AND f.column_id = t.column_id
 GROUP BY ALL
 """
 _SET_LIMITS = f"""
-UPDATE {_METADATA}.ducklake_table_column_stats SET min_value = $1, max_value = $2 WHERE table_id = $3 AND column_id = $4
+UPDATE {_CATALOG}.ducklake_table_column_stats SET min_value = $1, max_value = $2 WHERE table_id = $3 AND column_id = $4
 """
 
 
@@ -83,12 +88,19 @@ def clean(connection: DuckDBPyConnection) -> None:
     connection.execute(f"CALL ducklake_delete_orphaned_files('{LAKE}', cleanup_all => true)").fetchall()
 
 
-def narrow(connection: DuckDBPyConnection) -> None:
-    """Take the limits of columns from the files that there are. Without any, they are those of an empty text."""
-    for table_id, column_id, least, greatest, *limits in connection.execute(_LIMITS).fetchall():
-        new = ["" if value is None else value for value in limits]
-        if [least, greatest] != new and (least, greatest) != (None, None):
-            connection.execute(_SET_LIMITS, [*new, table_id, column_id])
+def narrow(url: URL, command: str) -> None:
+    """Take the limits of columns from the files that there are. Without any, they are those of an empty text.
+
+    Nobody may have the archive open here.
+    """
+    catalog = catalog_of(url)
+    source = engine_of(catalog).duckdb_source(catalog)
+    with connected(command, EXTRA, source.extensions) as connection, translated(url):
+        connection.execute(f"ATTACH {quoted(source.target)} AS {_CATALOG} (TYPE {source.type})")
+        for table_id, column_id, least, greatest, *limits in connection.execute(_LIMITS).fetchall():
+            new = ["" if value is None else value for value in limits]
+            if [least, greatest] not in (new, [None, None]):
+                connection.execute(_SET_LIMITS, [*new, table_id, column_id])
 
 
 def sync(connection: DuckDBPyConnection) -> None:
