@@ -31,7 +31,7 @@ ROWS_AT_ONCE = 1_000  # as they come from DuckDB
 _ROW_OF_EXCHANGE = len(exchanges.c)
 
 
-class _Place(NamedTuple):
+class _EventRange(NamedTuple):
     """Events of one exchange, from a position up to another."""
 
     session_id: str
@@ -104,7 +104,7 @@ class ReadBack:
                 self._lasts[row[:2]] = last_hash
                 self._chains[row[:2]] = root_of(kind, Exchange(*row[:_ROW_OF_EXCHANGE]))
 
-    def _read(self, places: Sequence[_Place]) -> None:
+    def _read(self, places: Sequence[_EventRange]) -> None:
         first, last = places[0], places[-1]
         condition = f"month = {quoted(self._month)} AND "
         if len(places) == 1:
@@ -143,9 +143,9 @@ class ReadBack:
         sql = f"SELECT session_id, count(*) FROM {LAKE}.{events.name} WHERE {which} GROUP BY session_id"
         return dict(self._connection.execute(sql).fetchall())
 
-    def _pieces(self) -> Iterator[list[_Place]]:
+    def _pieces(self) -> Iterator[list[_EventRange]]:
         """Yield neighbours that are read, and so sorted, at once; a long exchange is alone, and in parts."""
-        piece: list[_Place] = []
+        piece: list[_EventRange] = []
         for place in self._places():
             if piece and (place.is_part or sum(each.size_bytes for each in piece) + place.size_bytes > PIECE_BYTES):
                 yield piece
@@ -157,13 +157,13 @@ class ReadBack:
         if piece:
             yield piece
 
-    def _places(self) -> Iterator[_Place]:
+    def _places(self) -> Iterator[_EventRange]:
         for session_id, content in sorted(self._contents.items()):
             for exchange_id, extent in sorted(content.exchanges.items()):
                 step = max(1, extent.events * PIECE_BYTES // max(extent.size_bytes, PIECE_BYTES))
                 for start in range(0, extent.events, step):
                     key, size_bytes = (session_id, exchange_id), min(extent.size_bytes, PIECE_BYTES)
-                    yield _Place(*key, start, start + step, size_bytes, step < extent.events)
+                    yield _EventRange(*key, start, start + step, size_bytes, step < extent.events)
 
 
 def differs(session_ids: Collection[str], archive: str) -> StoreError:
