@@ -26,11 +26,10 @@ from sqlalchemy import URL, Connection, Dialect, MetaData, Table
 from recorder.errors import NotFoundError, StoreBusyError, StoreConflictError, StoreError, StoreLostError, UsageError
 
 if TYPE_CHECKING:
-    from sqlalchemy.ext.asyncio import AsyncEngine
-
     from recorder.store.health import Check, CheckResult
     from recorder.store.log_probe import LogProbe
     from recorder.store.query import Query
+    from recorder.store.reader import ReadPool
     from recorder.store.search import SearchIndex
     from recorder.store.verify.connection import VerifyConnection
     from recorder.store.writer import Writer
@@ -194,7 +193,7 @@ class Engine(ABC):
         """Open the connection that adds to the log."""
 
     @abstractmethod
-    def reader(self, url: URL) -> AsyncEngine:
+    def reader(self, url: URL) -> ReadPool:
         """Return a pool of connections that only read, for an event loop."""
 
     @abstractmethod

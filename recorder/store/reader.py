@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import AsyncIterator, Collection, Sequence
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from types import TracebackType
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Protocol, Self
 
 import msgspec
 from sqlalchemy import URL, Row, Select, bindparam, func, or_, select, text
-from sqlalchemy.ext.asyncio import AsyncConnection
 from sqlalchemy.sql import Executable
 
 from recorder.errors import NotFoundError, StoreError, UsageError
@@ -58,6 +58,29 @@ from recorder.wire.dialects.dialect import Links
 
 AnyRow = Row[*tuple[Any, ...]]
 AnySelect = Select[*tuple[Any, ...]]
+
+
+class ReadRows(Protocol):
+    """The rows of a statement, in memory."""
+
+    def all(self) -> Sequence[AnyRow]: ...
+
+    def scalar_one(self) -> Any: ...
+
+
+class ReadConnection(Protocol):
+    """A connection in a transaction; `values` are by name."""
+
+    async def execute(self, statement: Executable, values: Any = None, /) -> ReadRows: ...
+
+
+class ReadPool(Protocol):
+    """The connections of an engine for reading, as `AsyncEngine` of SQLAlchemy has them."""
+
+    def connect(self) -> AbstractAsyncContextManager[ReadConnection]: ...
+
+    async def dispose(self) -> None: ...
+
 
 PAGE_ROWS = 500
 PAGE_BYTES = 4 * 2**20  # a page passes it by one event at most: what a slow consumer holds
@@ -160,7 +183,7 @@ _PROGRESS = (
 _PROGRESS_OF_SESSION = _PROGRESS.where(exchanges.c.session_id == bindparam("session_id"))
 
 
-async def _listed(connection: AsyncConnection, listing: Listing) -> list[AnyRow]:
+async def _listed(connection: ReadConnection, listing: Listing) -> list[AnyRow]:
     used = (await connection.execute(listing.used)).all()
     return listing.merged(used, (await connection.execute(listing.unused(used))).all())
 

@@ -17,6 +17,7 @@ from typing import Any, get_args
 
 import pytest
 from sqlalchemy import URL, event
+from sqlalchemy.ext.asyncio import AsyncEngine
 
 from recorder.model.events import BODY_KINDS
 from recorder.store.reader import LogReader
@@ -127,6 +128,7 @@ def asked(database: Path | URL, question: str) -> Asked:
 async def _asked(database: Path | URL, question: Callable[[LogReader], Awaitable[Any]]) -> Asked:
     found: Asked = []
     async with await LogReader.open(database) as log:
+        assert isinstance(log._pool, AsyncEngine)
 
         @event.listens_for(log._pool.sync_engine, "before_cursor_execute")
         def note(_connection: Any, _cursor: Any, statement: str, values: Any, *_: Any) -> None:

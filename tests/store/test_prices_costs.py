@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from sqlalchemy import URL, TextClause, event
+from sqlalchemy.ext.asyncio import AsyncEngine
 
 from recorder.store.prices.costs import CostSum, ExchangeCost, exchange_costs, session_costs, sum_of
 from recorder.store.reader import LogReader
@@ -134,6 +135,7 @@ def test_without_prices_no_cost_is_looked_up_or_shown(database: URL) -> None:
 async def _listed(database: URL) -> tuple[list[str], Sequence[Any]]:
     statements: list[str] = []
     async with await LogReader.open(database) as log:
+        assert isinstance(log._pool, AsyncEngine)
 
         @event.listens_for(log._pool.sync_engine, "before_cursor_execute")
         def note(_connection: Any, _cursor: Any, statement: str, *_: Any) -> None:

@@ -12,9 +12,10 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Collection, Mapping
 from typing import Any, NamedTuple
 
-from sqlalchemy import BigInteger, bindparam, func, literal, or_, select, text, tuple_
+from sqlalchemy import URL, BigInteger, bindparam, func, literal, or_, select, text, tuple_
+from sqlalchemy.ext.asyncio import AsyncEngine
 
-from recorder.errors import StoreError
+from recorder.errors import StoreError, UsageError
 from recorder.model.events import Event, Exchange, Session
 from recorder.store.bodies.rows import is_shared
 from recorder.store.purge.tombstone import Tombstone
@@ -93,6 +94,16 @@ _OFFSETS = select(*(ingest_offsets.c[name] for name in ("recorder_id", "segment"
 class BulkReader(LogReader):
     """A log that is copied, or copied to, open for reading."""
 
+    def __init__(self, url: URL) -> None:
+        """Raise `UsageError` for an engine whose rows cannot be streamed."""
+        super().__init__(url)
+        if not isinstance(self._pool, AsyncEngine):
+            raise UsageError(
+                f"{self.name} is an archive, which is not copied: `recorder export` and `recorder import` bring its "
+                "sessions into a log."
+            )
+        self._streaming = self._pool
+
     async def count(self, session_ids: Collection[str] | None = None) -> int:
         """Return the number of exchanges, in all sessions or in some."""
         some = _COUNT if session_ids is None else _COUNT.where(exchanges.c.session_id.in_(session_ids))
@@ -145,7 +156,7 @@ class BulkReader(LogReader):
     async def _read_into(self, found: list[Event], values: Mapping[str, Any]) -> None:
         size_bytes = 0
         with self.engine.translated(self.url):
-            async with self._pool.connect() as connection:
+            async with self._streaming.connect() as connection:
                 async with connection.stream(_EVENTS, values) as rows:
                     async for some in rows.partitions(ROWS_AT_ONCE):
                         for row in some:

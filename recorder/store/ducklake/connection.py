@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from sqlalchemy import URL
+from sqlalchemy.exc import DBAPIError
 
 from recorder.errors import NotFoundError, RecorderError, StoreBusyError, StoreError, UsageError
 from recorder.store.duckdb.connection import connected, first_line, load, quoted
@@ -87,7 +88,10 @@ def translated(url: URL) -> Iterator[None]:
     import duckdb
 
     try:
-        yield
+        try:
+            yield
+        except DBAPIError as error:
+            raise error.orig or error from error
     except duckdb.OutOfMemoryException:
         raise  # which the connection explains
     except duckdb.Error as error:

@@ -15,8 +15,9 @@ from recorder.errors import UsageError
 from recorder.store.engine import BUSY_TIMEOUT_S, DuckdbSource, Engine, Fetch, PlacesSql, Progress, engine_of
 
 if TYPE_CHECKING:
-    from sqlalchemy.ext.asyncio import AsyncEngine
-
+    from recorder.store.duckdb.query import DuckdbQuery
+    from recorder.store.ducklake.reader import LakePool
+    from recorder.store.ducklake.verify import LakeScratchConnection, LakeVerifyConnection
     from recorder.store.health import Check, CheckResult
     from recorder.store.search import SearchIndex
 
@@ -116,31 +117,48 @@ class DucklakeEngine(Engine):
     def writer(self, url: URL, busy_timeout_s: float) -> NoReturn:
         raise self._only_read(url)
 
-    def reader(self, url: URL) -> AsyncEngine:
-        raise self._only_read(url)
+    def reader(self, url: URL) -> LakePool:
+        from recorder.store.ducklake.reader import LakePool
+
+        return LakePool(url)
 
     async def revision(self, url: URL, fetch: Fetch) -> str | None:
-        raise self._only_read(url)
+        from recorder.store.ducklake.schema import require_known_archive
+        from recorder.store.migrate import READ_REVISION, VERSION_TABLE
 
-    def verify_connection(self, url: URL) -> NoReturn:
-        raise self._only_read(url)
+        tables = {row[0] for row in await fetch("SELECT table_name FROM duckdb_tables()")}
+        found = await fetch(READ_REVISION) if VERSION_TABLE in tables else ()
+        revision = next((str(row[0]) for row in found), None)
+        require_known_archive(url, revision)
+        return revision
 
-    def scratch_connection(self, url: URL, tables: Sequence[Table]) -> NoReturn:
-        raise self._only_read(url)
+    def verify_connection(self, url: URL) -> AbstractContextManager[LakeVerifyConnection]:
+        from recorder.store.ducklake.verify import verify_connection
 
-    def query(self, url: URL) -> NoReturn:
-        raise self._only_read(url)
+        return verify_connection(url)
+
+    def scratch_connection(self, url: URL, tables: Sequence[Table]) -> AbstractContextManager[LakeScratchConnection]:
+        from recorder.store.ducklake.verify import scratch_connection
+
+        return scratch_connection(url, tables)
+
+    def query(self, url: URL) -> AbstractContextManager[DuckdbQuery]:
+        from recorder.store.ducklake.query import open_archive
+
+        return open_archive(url)
 
     def duckdb_source(self, url: URL) -> DuckdbSource:
         raise self._only_read(url)
 
     def dialect(self, paramstyle: str) -> Dialect:
-        from sqlalchemy.dialects import sqlite
+        from recorder.store.ducklake.dialect import LakeDialect
 
-        return sqlite.dialect(paramstyle=paramstyle or "numeric_dollar")
+        return LakeDialect(paramstyle=paramstyle) if paramstyle else LakeDialect()
 
     def search(self) -> SearchIndex:
-        raise UsageError("An archive has no full-text index: search in the log, or query the views.")
+        from recorder.store.ducklake.dialect import INDEX
+
+        return INDEX
 
     def set_table_options(self, metadata: MetaData) -> None:
         """Set none: the tables of an archive are made by `recorder.store.ducklake.schema`."""

@@ -17,12 +17,14 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 from uuid import UUID
 
-from sqlalchemy import BigInteger, Column, Double, LargeBinary, Table, Text
+from sqlalchemy import URL, BigInteger, Column, Double, LargeBinary, Table, Text
 from sqlalchemy.types import REAL, TypeEngine
 
 from recorder.errors import StoreError
+from recorder.projections.views import VIEWS
 from recorder.store.ducklake.connection import LAKE
-from recorder.store.migrate import HEAD, READ_REVISION, VERSION_TABLE
+from recorder.store.location import database_name
+from recorder.store.migrate import HEAD, READ_REVISION, VERSION_TABLE, require_head
 from recorder.store.schema import LOG, dead_letters, events, exchanges, prices, rebuilds, tables_of
 
 if TYPE_CHECKING:
@@ -74,10 +76,11 @@ def _table(table: Table, more: Mapping[str, str] | None = None) -> LakeTable:
     return LakeTable(table.name, {**columns, **(more or {}), **month}, [column.name for column in table.primary_key])
 
 
-_OF_CHAIN = {"last_hash": "BLOB", "root_kind": "VARCHAR"}
+OF_CHAIN = {"last_hash": "BLOB", "root_kind": "VARCHAR"}
+"""The columns of an exchange that a log does not have."""
 
 COPIED = (
-    *(_table(table, _OF_CHAIN if table is exchanges else None) for table in LOG),
+    *(_table(table, OF_CHAIN if table is exchanges else None) for table in LOG),
     *(_table(table) for table in (*tables_of.values(), dead_letters)),
 )
 """The tables with the rows of sessions, as they are in a log. All have a month."""
@@ -99,30 +102,44 @@ def revision(connection: DuckDBPyConnection) -> str | None:
     return next((str(row[0]) for row in connection.execute(READ_REVISION).fetchall()), None)
 
 
+def require_revision(url: URL, connection: DuckDBPyConnection) -> None:
+    """Raise `StoreError` unless an archive has the schema of this program. Raise the errors of DuckDB."""
+    require_known_archive(url, revision(connection))
+
+
+def require_known_archive(url: URL, revision: str | None) -> None:
+    """Raise `StoreError` unless this is the revision of the schema of this program."""
+    if revision is None or revision < HEAD:
+        name = database_name(url)
+        raise StoreError(f"The archive {name} has an older schema: run `recorder db upgrade --db {name}`.")
+    require_head(database_name(url), revision)
+
+
 def create(connection: DuckDBPyConnection) -> None:
-    """Create the tables of an archive, in one transaction; nothing if they are there. Raise the errors of DuckDB."""
-    if revision(connection) is not None:
-        return
-    for option, value in (("parquet_compression", "'zstd'"), ("parquet_row_group_size", str(ROW_GROUP_ROWS))):
-        connection.execute(f"CALL {LAKE}.set_option('{option}', {value})")
-    connection.execute("BEGIN")
-    try:
-        _extend(connection)
-        connection.execute(f"INSERT INTO {VERSION_TABLE} VALUES ('{HEAD}')")
-        connection.execute("COMMIT")
-    except BaseException:
-        connection.execute("ROLLBACK")
-        raise
+    """Create the tables and views of an archive, in one transaction; nothing if they are there.
+
+    Raise the errors of DuckDB.
+    """
+    if revision(connection) is None:
+        for option, value in (("parquet_compression", "'zstd'"), ("parquet_row_group_size", str(ROW_GROUP_ROWS))):
+            connection.execute(f"CALL {LAKE}.set_option('{option}', {value})")
+        upgrade(connection)
 
 
 def upgrade(connection: DuckDBPyConnection) -> None:
-    """Add the tables and columns that an older archive does not have. Rows there are as they were: columns are NULL."""
+    """Add the tables and columns that an older archive does not have, and make the views anew.
+
+    Rows stay as they were: of a new column they have nothing. Raise the errors of DuckDB, and `StoreError` if the
+    archive was made by a newer recorder.
+    """
     known = revision(connection)
     if known is not None and known > HEAD:
         raise StoreError(f"The archive was made by a newer recorder (its schema is {known}): upgrade recorder.")
     connection.execute("BEGIN")
     try:
         _extend(connection)
+        for view in VIEWS:  # of the archive, so that whoever attaches it in DuckDB has them too
+            connection.execute(view.statement("duckdb").replace("CREATE VIEW", "CREATE OR REPLACE VIEW", 1))
         connection.execute(f"DELETE FROM {VERSION_TABLE}")
         connection.execute(f"INSERT INTO {VERSION_TABLE} VALUES ('{HEAD}')")
         connection.execute("COMMIT")

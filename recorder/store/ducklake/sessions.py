@@ -1,0 +1,241 @@
+"""Sessions of an archive as logs: the rows of one session in a temporary database, where its hashes are computed.
+
+Rules of this file:
+
+* What is read of one session comes from here, so it is read by the same statements as in a log, and quickly: an archive
+  has no index, and a question to it costs as much as a session.
+* The rows are as they were in the log, recipes of shared bodies included. The hash of an event follows from the one
+  before; that of the last event is the one that was recorded. So whoever verifies the chain finds every difference
+  there.
+* A row that is in an archive twice, or that no log could have, makes the session unreadable.
+* The databases are in a temporary folder. Of more than `SESSIONS`, or more than `LIMIT_BYTES`, the least recently used
+  are removed; the session in use stays, however large it is.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from itertools import count, groupby, islice
+from operator import itemgetter
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
+
+from sqlalchemy import URL, Connection, create_engine, text
+from sqlalchemy.exc import DBAPIError
+
+from recorder.errors import StoreError
+from recorder.model.chain import hash_after, root
+from recorder.model.events import Event, Exchange
+from recorder.model.shared_body import SHARED
+from recorder.store.bodies.rows import SharedRow, is_shared, sources_sql
+from recorder.store.ducklake.chain import root_of
+from recorder.store.ducklake.connection import LAKE, lake, translated
+from recorder.store.ducklake.schema import COPIED, MONTH, OF_CHAIN, month_of
+from recorder.store.engine import engine_named
+from recorder.store.location import database_name, database_url
+from recorder.store.migrate import APPLICATION_ID, HEAD, VERSION_TABLE
+from recorder.store.schema import events, exchanges, metadata
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+SESSIONS = 4  # two that are compared, and those that a viewer looks at besides
+LIMIT_BYTES = 512 * 2**20  # of all files together: eight sessions of 100,000 events
+ROWS = 1000  # inserted at once
+
+Row = tuple[Any, ...]
+
+_EVENT = [column.name for column in events.c]
+_EXCHANGE = [column.name for column in exchanges.c]
+_IS_BODY = f"kind = 'request' AND type IN ('body', '{SHARED}')"
+
+
+class SessionLog:
+    """A session in a database of its own."""
+
+    def __init__(self, path: Path) -> None:
+        self.url = database_url(path)
+        self.engine = create_engine(self.url)
+
+    @property
+    def size_bytes(self) -> int:
+        return Path(self.url.database or "").stat().st_size
+
+    def close(self) -> None:
+        self.engine.dispose()
+        Path(self.url.database or "").unlink()
+
+
+class ArchiveSessions:
+    """An archive, open for one thread: its tables by DuckDB, and its sessions as logs. Everything is opened late."""
+
+    def __init__(self, url: URL, command: str) -> None:
+        """`command` is for the error if an extra is not installed."""
+        self._url, self._command = url, command
+        self._rest = ExitStack()
+        self._connection: DuckDBPyConnection | None = None
+        self._folder: Path | None = None
+        self._logs: OrderedDict[str, SessionLog] = OrderedDict()  # the last is the one that was used last
+        self._numbers = count()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        while self._logs:
+            self._logs.popitem()[1].close()
+        self._rest.close()
+        self._connection = self._folder = None
+
+    @property
+    def connection(self) -> DuckDBPyConnection:
+        """Return the connection to the tables of all sessions. Raise if there is no archive that can be read."""
+        if self._connection is None:
+            with ExitStack() as opening:
+                connection = opening.enter_context(lake(self._url, self._command))
+                self._rest.push(opening.pop_all())
+            self._connection = connection
+        return self._connection
+
+    def interrupt(self) -> None:
+        """End the statement that runs, from another thread."""
+        if self._connection is not None:
+            self._connection.interrupt()
+
+    def log(self, session_id: str) -> SessionLog:
+        """Return a session as a log; an empty one if the archive does not have it."""
+        if (known := self._logs.pop(session_id, None)) is None:
+            known = self._loaded(session_id)
+        self._logs[session_id] = known
+        while len(self._logs) > 1 and self._is_full():
+            self._logs.popitem(last=False)[1].close()
+        return known
+
+    def _is_full(self) -> bool:
+        return len(self._logs) > SESSIONS or sum(log.size_bytes for log in self._logs.values()) > LIMIT_BYTES
+
+    def _loaded(self, session_id: str) -> SessionLog:
+        archive = self.connection
+        if self._folder is None:
+            self._folder = Path(self._rest.enter_context(tempfile.TemporaryDirectory(prefix="recorder-archive-")))
+        log = SessionLog(self._folder / f"{next(self._numbers)}.db")
+        try:
+            with translated(self._url), log.engine.connect() as connection:
+                _create(connection)
+                _Loading(archive, connection, session_id).load()
+                connection.commit()
+        except (DBAPIError, TypeError, ValueError) as error:
+            log.close()
+            raise StoreError(
+                f"The archive {database_name(self._url)} has a row of session {session_id} twice, or one that no log "
+                "has: its files were changed."
+            ) from error
+        except BaseException:
+            log.close()
+            raise
+        return log
+
+
+def _create(connection: Connection) -> None:
+    """Make an empty log, which takes any rows: those of an archive that was changed are for `recorder verify`."""
+    for pragma in ("journal_mode = OFF", "synchronous = OFF", f"application_id = {APPLICATION_ID}"):
+        connection.exec_driver_sql(f"PRAGMA {pragma}")
+    metadata.create_all(connection)
+    for (name,) in connection.exec_driver_sql("SELECT name FROM sqlite_master WHERE type = 'trigger'").all():
+        connection.exec_driver_sql(f"DROP TRIGGER {name}")
+    connection.exec_driver_sql(f"CREATE TABLE {VERSION_TABLE} (version_num VARCHAR(32) NOT NULL)")
+    connection.exec_driver_sql(f"INSERT INTO {VERSION_TABLE} VALUES ('{HEAD}')")
+
+
+class _Chain(NamedTuple):
+    """The hash that the first event of an exchange is chained to, and that of the last one as it was recorded."""
+
+    previous: bytes
+    last: bytes | None
+
+
+class _Loading:
+    """The rows of one session, on their way from an archive to a log."""
+
+    def __init__(self, archive: DuckDBPyConnection, log: Connection, session_id: str) -> None:
+        self._archive, self._log, self._id = archive, log, session_id
+        self._sources = text(sources_sql(engine_named(log.dialect.name)))
+        self._chains: Mapping[str, _Chain] | None = None
+
+    def load(self) -> None:
+        for table in COPIED:
+            if table.name != events.name:
+                names = [name for name in table.columns if name not in (MONTH, *OF_CHAIN)]
+                self._insert(table.name, names, self._rows(table.name, names))
+        # First the rows that recipes need, which any exchange may have. Their hashes follow.
+        bodies = self._rows(events.name, _EVENT[:-1], f"WHERE {_IS_BODY} ORDER BY exchange_id, pos")
+        self._insert(events.name, _EVENT, ((*row, b"") for row in bodies))
+        every = self._rows(events.name, _EVENT[:-1], "ORDER BY exchange_id, pos")
+        for _, rows in groupby(every, key=itemgetter(1)):
+            self._load_exchange(rows)
+
+    def _load_exchange(self, rows: Iterator[Row]) -> None:
+        """Add the events of one exchange, with their hashes: the last one is that of the exchange, if it has one."""
+        waiting = next(rows)
+        chain = self._chain(waiting[1])
+        hashed = chain.previous
+
+        def complete() -> Iterator[Row]:
+            nonlocal waiting, hashed
+            for row in rows:
+                hashed = hash_after(hashed, self._event(waiting), waiting[2])
+                yield (*waiting, hashed)
+                waiting = row
+            yield (*waiting, chain.last or hash_after(hashed, self._event(waiting), waiting[2]))
+
+        whole = complete()
+        while page := list(islice(whole, ROWS)):
+            self._insert(events.name, _EVENT, [row for row in page if not _is_body(row)])
+            if bodies := [(row[-1], row[1], row[2]) for row in page if _is_body(row)]:
+                self._log.exec_driver_sql("UPDATE events SET hash = ? WHERE exchange_id = ? AND pos = ?", bodies)
+
+    def _chain(self, exchange_id: str) -> _Chain:
+        """Return the ends of the chain of an exchange. One whose row was removed has the root of its ids."""
+        if self._chains is None:
+            rows = self._rows(exchanges.name, [*_EXCHANGE, *OF_CHAIN])
+            self._chains = {row[1]: _Chain(root_of(row[-1], Exchange(*row[:-2])), row[-2]) for row in rows}
+        return self._chains.get(exchange_id) or _Chain(root(self._id, exchange_id), None)
+
+    def _event(self, row: Row) -> Event:
+        """Return the event of a row; one that cannot be put together has its raw recipe, which no hash fits."""
+        row = (*row, b"")
+        if not is_shared(row):
+            return Event(*row)
+        try:
+            shared = SharedRow(row)
+            return shared.event(self._log.execute(self._sources, dict(shared.parameters)).tuples())
+        except ValueError:
+            return Event(*row)
+
+    def _rows(self, table: str, names: Sequence[str], more: str = "") -> Iterator[Row]:
+        columns = ", ".join(f'"{name}"' for name in names)
+        of_session = f"SELECT * FROM {table} WHERE session_id = ? AND {MONTH} = ?"
+        cursor = self._archive.cursor()
+        cursor.execute(f"USE {LAKE}")
+        result = cursor.execute(f"SELECT {columns} FROM ({of_session}) AS rows {more}", [self._id, month_of(self._id)])
+        while page := result.fetchmany(ROWS):
+            yield from page
+
+    def _insert(self, table: str, names: Sequence[str], rows: Iterable[Row]) -> None:
+        columns, values = ", ".join(f'"{name}"' for name in names), ", ".join("?" * len(names))
+        iterator = iter(rows)
+        while page := list(islice(iterator, ROWS)):
+            self._log.exec_driver_sql(f"INSERT INTO {table} ({columns}) VALUES ({values})", page)
+
+
+def _is_body(row: Row) -> bool:
+    return row[3] == "request" and row[5] in ("body", SHARED)
