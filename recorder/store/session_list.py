@@ -47,10 +47,8 @@ _last_exchange = (
     .order_by(exchanges.c.exchange_id.desc())
     .limit(1)
 )
-NEWEST_FIRST = (
-    func.coalesce(_last_exchange.scalar_subquery(), sessions.c.session_id).desc(),
-    sessions.c.session_id.desc(),
-)
+LAST_ID = func.coalesce(_last_exchange.scalar_subquery(), sessions.c.session_id).label("last_id")
+NEWEST_FIRST = (LAST_ID.desc(), sessions.c.session_id.desc())
 
 
 class SessionFilter(msgspec.Struct, frozen=True):
@@ -251,12 +249,12 @@ class Listing:
 
     def merged(self, used: Sequence[Any], unused: Sequence[Any]) -> list[Any]:
         """Return the results of both, newest first."""
-        found = sorted([*used, *unused], key=_place, reverse=True)
+        found = sorted([*used, *unused], key=place_of, reverse=True)
         return found[: self._limit]
 
     def next(self, found: Sequence[Any]) -> ListPlace | None:
         """Return the place after which the list goes on, or None if it was all."""
-        return _place(found[-1]) if found and len(found) == self._limit else None
+        return place_of(found[-1]) if found and len(found) == self._limit else None
 
     def about(self, found: Sequence[Any]) -> list[tuple[AnySelect, AnySelect]]:
         """Return pairs of statements: for the exchanges of the sessions that were found, and for their projections.
@@ -293,7 +291,8 @@ def parts_of(found: Sequence[Any]) -> list[list[str]]:
     return [ids[first : first + NAMED] for first in range(0, len(ids), NAMED)]
 
 
-def _place(row: Any) -> ListPlace:
+def place_of(row: Any) -> ListPlace:
+    """Return the place of a row of `Listing.merged`, or of any other that has a `last_id`."""
     return ListPlace(row.last_id, row.session_id)
 
 

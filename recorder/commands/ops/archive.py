@@ -111,7 +111,7 @@ def _check(url: URL, archive: URL) -> None:
 
 
 async def _chosen(url: URL, before_ns: int) -> list[SessionSize]:
-    async with await LogReader.open(url) as log:
+    async with await LogReader.open_alone(url) as log:
         held, open_ = await log.holdings(), await log.recorders_of_open()
     limits = RetentionPolicy(before_ns)
     spared = sum(each.session_id in open_ for each in expired(held, limits))

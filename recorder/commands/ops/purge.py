@@ -155,7 +155,7 @@ def _by(sessions: Sequence[str], limits: RetentionPolicy) -> str:
 
 
 async def _chosen(url: URL, sessions: Sequence[str], limits: RetentionPolicy) -> Chosen:
-    async with await LogReader.open(url) as log:
+    async with await LogReader.open_alone(url) as log:
         writer = writer_at(url)
         recording = {
             session_id

@@ -9,6 +9,7 @@ Rules of this file:
 from __future__ import annotations
 
 from contextlib import closing
+from typing import TYPE_CHECKING
 
 from sqlalchemy import URL, bindparam, delete, select
 from sqlalchemy.dialects.postgresql import insert
@@ -19,7 +20,9 @@ from recorder.store.location import database_name, database_url
 from recorder.store.schema import archives
 from recorder.store.sql import Statement
 from recorder.store.verify.connection import opened
-from recorder.store.writer import Store
+
+if TYPE_CHECKING:
+    from recorder.store.writer import Store
 
 ATTACHED = select(archives.c.url).order_by(archives.c.attached_ns, archives.c.url)
 """The URLs of a log's archives, in the order in which they were attached."""

@@ -52,7 +52,7 @@ def archived(database: URL, archive: URL, step: Any = lambda _step, _sessions: N
     """Archive all sessions."""
 
     async def held() -> Any:
-        async with await LogReader.open(database) as log:
+        async with await LogReader.open_alone(database) as log:
             return await log.holdings()
 
     recorders = Recorders(lambda _recorder_id: "gone", list)
