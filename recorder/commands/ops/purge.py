@@ -30,6 +30,7 @@ from recorder.errors import NotFoundError, RecorderError, StoreError, UsageError
 from recorder.journal.format import START, Position
 from recorder.journal.scrub import scrub_exchanges
 from recorder.journal.unreadable import folder, forget
+from recorder.model.events import LATEST
 from recorder.model.text import counted, safe_text
 from recorder.store.engine import engine_of
 from recorder.store.location import chosen_url, database_name, journal_root
@@ -69,6 +70,11 @@ class Chosen(NamedTuple):
 
     holdings: list[SessionSize]
     purged: list[Tombstone]
+
+    @property
+    def has_content(self) -> bool:
+        """Return whether there is anything that a user may miss: of purged sessions there is not."""
+        return bool(self.holdings) or any(each.archive is not None for each in self.purged)
 
 
 @click.command("purge")
@@ -135,9 +141,9 @@ def purge_command(
     if not (found.holdings or found.purged):
         echo("There is nothing to purge.")
     elif (dry_run or not yes) and not json:
-        _show(found.holdings)
+        _show(found.holdings, found.purged)
     if not dry_run and (found.holdings or found.purged):
-        if not yes and found.holdings:
+        if not yes and found.has_content:
             click.confirm("Delete them? This cannot be undone", abort=True, err=True)
         _carry_out(url, found, reason or _by(sessions, limits), vacuum)
     if json:
@@ -181,7 +187,7 @@ async def _named(log: LogReader, refs: Sequence[str], recording: Collection[str]
         try:
             session, _ = await select(log, ref, None)
         except NotFoundError:
-            tombstone = await log.tombstone(ref)
+            tombstone = await log.tombstone(ref) or await _archived(log, ref)
             if tombstone is None:
                 raise
             purged.append(tombstone)
@@ -192,7 +198,23 @@ async def _named(log: LogReader, refs: Sequence[str], recording: Collection[str]
     return Chosen(await log.holdings(ids) if ids else [], purged)
 
 
-def _show(held: Sequence[SessionSize]) -> None:
+async def _archived(log: LogReader, ref: str) -> Tombstone | None:
+    """Return the tombstone of a session that is in an archive of the log, found there by its name."""
+    if ref == LATEST:
+        return None
+    try:
+        async with await LogReader.open(log.url) as both:
+            return await log.tombstone((await both.session(ref)).session_id)
+    except NotFoundError:
+        return None
+
+
+def _show(held: Sequence[SessionSize], purged: Sequence[Tombstone]) -> None:
+    for tombstone in purged:
+        if tombstone.archive is not None:
+            echo(safe_text(f"Session {tombstone.session_id} is in {tombstone.archive}."))
+    if not held:
+        return
     ids = short_ids([each.session_id for each in held])
     write_table(_COLUMNS, [(each, *_cells(row)) for each, row in zip(ids, held, strict=True)])
     echo(f"{counted(len(held), 'session')}, {_sums(held)}.")
