@@ -62,6 +62,10 @@ def upgrade(roles: bool, db: str | None) -> None:
     engine = engine_of(url)
     if roles and not engine.grants:
         raise UsageError("Roles are for PostgreSQL: the mode of a file decides who may use it.")
+    if engine.is_archive:
+        engine.upgrade(url)
+        echo(f"{database_name(url)} is up to date.")
+        return
     with Store(url) as store:
         with store.transaction():
             is_due = store.projector.is_due()

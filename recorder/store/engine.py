@@ -85,6 +85,9 @@ class Engine(ABC):
     is_local: bool
     """All who record into one database have their journals on this machine: the locks of journals say who lives."""
 
+    is_archive: bool = False
+    """Sessions come into its databases by the archiver only, and not by a `Store`."""
+
     identity_sql: str | None = None
     """Selects a row that no other database has, however its URL is written. `None`: `is_same` knows without it."""
 
@@ -305,3 +308,8 @@ def nothing_in(url: URL) -> NotFoundError:
     return NotFoundError(
         f"There is no database {engine_of(url).display_name(url)} yet: nothing has been recorded there."
     )
+
+
+def is_no_log(url: URL) -> UsageError:
+    """Return the error for an archive to which somebody wants to write."""
+    return UsageError(f"{engine_of(url).display_name(url)} is an archive, which only `recorder db archive` writes to.")

@@ -27,7 +27,7 @@ from sqlalchemy.sql import Executable
 from recorder.errors import StoreBusyError, StoreError, StoreLostError
 from recorder.model.events import Event, Exchange, Session
 from recorder.store.bodies.rows import EventAppender, events_as_they_are
-from recorder.store.engine import BUSY_TIMEOUT_S, engine_of
+from recorder.store.engine import BUSY_TIMEOUT_S, engine_of, is_no_log
 from recorder.store.location import database_path, database_url, default_url
 from recorder.store.projector import Projector
 from recorder.store.resumed_response import SESSION_OF_LAST_RESPONSE, SESSION_OF_RESPONSE, SESSIONS_OF_LINKS
@@ -107,6 +107,8 @@ class Store:
         """`busy_timeout_s` is how long a transaction waits for another writer before it raises `StoreBusyError`."""
         self.url = database_url(url)
         engine = engine_of(self.url)
+        if engine.is_archive:
+            raise is_no_log(self.url)
         engine.upgrade(self.url, busy_timeout_s)
         self._writer = engine.writer(self.url, busy_timeout_s)
         self._appender = EventAppender(self._writer)

@@ -11,6 +11,7 @@ Rules of this file:
 
 from __future__ import annotations
 
+import re
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -112,5 +113,11 @@ def _missing(command: str, extra: str) -> RecorderError:
 
 
 def first_line(error: BaseException) -> str:
-    """Return what an error of DuckDB says, without the place in the statement and the last period."""
-    return str(error).partition("\n")[0].rstrip(".")
+    """Return what an error of DuckDB says, without a connection string, which may have a password, and without the
+    place in the statement and the last period.
+    """
+    text = _CONNECTION_STRING.sub("PostgreSQL: ", str(error))
+    return text.partition("\n")[0].rstrip(".")
+
+
+_CONNECTION_STRING = re.compile(r'Postgres at ".*": ', re.DOTALL)

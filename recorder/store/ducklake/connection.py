@@ -127,11 +127,13 @@ def _chosen(url: URL, found: str | None, data: str | None, writes: bool) -> str:
         raise no_archive(url)
     if given is None:
         raise UsageError(f"There is no archive {database_name(url)} yet: name its folder, or s3://…, with --data.")
-    if not given.startswith("s3://"):
-        try:
-            Path(given).mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise RecorderError(f"The folder {given} cannot be made: {error.strerror}.") from error
+    try:
+        if not given.startswith("s3://"):
+            Path(given).mkdir(mode=0o700, parents=True, exist_ok=True)
+        for path in engine_of(catalog_of(url)).files(catalog_of(url))[:1]:
+            os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+    except OSError as error:
+        raise RecorderError(f"{error.filename} cannot be made: {error.strerror}.") from error
     return given
 
 

@@ -12,7 +12,7 @@ from sqlalchemy import URL, Dialect, MetaData, Table, make_url
 from sqlalchemy.exc import ArgumentError
 
 from recorder.errors import UsageError
-from recorder.store.engine import BUSY_TIMEOUT_S, DuckdbSource, Engine, Fetch, PlacesSql, Progress, engine_of
+from recorder.store.engine import BUSY_TIMEOUT_S, DuckdbSource, Engine, Fetch, PlacesSql, Progress, engine_of, is_no_log
 
 if TYPE_CHECKING:
     from recorder.store.duckdb.query import DuckdbQuery
@@ -34,6 +34,7 @@ class DucklakeEngine(Engine):
 
     name = "ducklake"
     is_local = True
+    is_archive = True
     purged_from = "data path"
     places = PlacesSql(
         "json_each(:places) AS k",
@@ -79,6 +80,10 @@ class DucklakeEngine(Engine):
         catalog = _catalog(url)
         return engine_of(catalog).verified_path(catalog)
 
+    def files(self, url: URL) -> Sequence[Path]:
+        catalog = _catalog(url)
+        return engine_of(catalog).files(catalog)
+
     def is_missing(self, url: URL) -> bool:
         catalog = _catalog(url)
         return engine_of(catalog).is_missing(catalog)
@@ -112,10 +117,10 @@ class DucklakeEngine(Engine):
             upgrade(connection)
 
     def migration(self, url: URL) -> NoReturn:
-        raise self._only_read(url)
+        raise is_no_log(url)
 
     def writer(self, url: URL, busy_timeout_s: float) -> NoReturn:
-        raise self._only_read(url)
+        raise is_no_log(url)
 
     def reader(self, url: URL) -> LakePool:
         from recorder.store.ducklake.reader import LakePool
@@ -148,7 +153,7 @@ class DucklakeEngine(Engine):
         return open_archive(url)
 
     def duckdb_source(self, url: URL) -> DuckdbSource:
-        raise self._only_read(url)
+        raise is_no_log(url)
 
     def dialect(self, paramstyle: str) -> Dialect:
         from recorder.store.ducklake.dialect import LakeDialect
@@ -167,21 +172,20 @@ class DucklakeEngine(Engine):
         return ()
 
     def sweep(self, url: URL, *, vacuum: bool, busy_timeout_s: float) -> NoReturn:
-        raise self._only_read(url)
+        raise is_no_log(url)
 
     def log_probe(self, url: URL) -> NoReturn:
-        raise self._only_read(url)
+        raise is_no_log(url)
 
     def checks(self, url: URL, more: Mapping[str, Check]) -> Iterator[CheckResult]:
-        raise self._only_read(url)
+        from recorder.store.ducklake.health import archive
+
+        return archive(url, more)
 
     def back_up(self, url: URL, target: Path, progress: Progress, *, force: bool) -> NoReturn:
         raise UsageError(
             f"{self.display_name(url)} is an archive: copy its catalog as any database, and the files of its data path."
         )
-
-    def _only_read(self, url: URL) -> UsageError:
-        return UsageError(f"{self.display_name(url)} is an archive, which only `recorder db archive` writes to.")
 
 
 def _catalog(url: URL) -> URL:

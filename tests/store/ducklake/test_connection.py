@@ -57,6 +57,7 @@ def test_an_archive_is_made_once_with_all_tables(tmp_path: Path) -> None:
         create(connection)
         create(connection)
         assert data_path(connection) == f"{data}/"
+    assert (data.stat().st_mode & 0o777, (tmp_path / "catalog").stat().st_mode & 0o777) == (0o700, 0o600)
     with lake(url, "sessions") as connection:
         assert revision(connection) == HEAD
         for table in TABLES:
@@ -106,6 +107,14 @@ def test_a_catalog_on_a_server(postgres_database: URL, tmp_path: Path) -> None:
         create(connection)
     with lake(url, "sessions") as connection:
         assert revision(connection) == HEAD
+
+
+def test_no_sentence_has_a_password(tmp_path: Path) -> None:
+    url = database_url("ducklake:postgresql://me:se%22cret@127.0.0.1:1/x")
+    with pytest.raises(StoreError) as caught, lake(url, "sessions"):
+        pass
+    assert "cret" not in str(caught.value)
+    assert "Connection refused" in str(caught.value)
 
 
 def test_a_session_is_in_the_month_of_its_id() -> None:
