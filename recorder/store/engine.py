@@ -252,6 +252,17 @@ class Engine(ABC):
     def sweep(self, url: URL, *, vacuum: bool, busy_timeout_s: float) -> bool:
         """Take out of the files what was deleted. Return whether no reader was in the way."""
 
+    def catalog_lock(self, url: URL, timeout_s: float) -> AbstractContextManager[None]:
+        """Hold the lock of who writes to the archive that has its catalog in a database, among all processes.
+
+        Raise `StoreBusyError` if it is not free within `timeout_s`.
+        """
+        raise UsageError(f"The catalog of an archive cannot be in {self.display_name(url)}: use SQLite or PostgreSQL.")
+
+    def sweep_catalog(self, url: URL) -> None:
+        """Take out of a database what was deleted from the catalog in it. Nobody may have it open here."""
+        raise UsageError(f"The catalog of an archive cannot be in {self.display_name(url)}: use SQLite or PostgreSQL.")
+
     @abstractmethod
     def log_probe(self, url: URL) -> LogProbe:
         """Return what reads the sums of ended exchanges for the metrics of a recorder."""
