@@ -77,7 +77,8 @@ def command(
     if manifest and findings:
         echo("A manifest of a damaged log proves nothing: `recorder verify` lists the findings.")
     for run in runs:
-        _sum_up(run, is_named=len(runs) > 1)
+        if run.verified or run.damage or not sessions:
+            _sum_up(run, is_named=len(runs) > 1)
         if not sessions:
             run.keep()
     if not sessions:

@@ -14,7 +14,6 @@ Rules of this file:
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
 from operator import attrgetter
 from typing import Any, TypeVar
@@ -25,6 +24,7 @@ from sqlalchemy.sql import Executable
 
 from recorder.errors import NotFoundError, RecorderError, StoreError
 from recorder.model.events import Event, Exchange, Session
+from recorder.store.archive.registry import warn_left_out
 from recorder.store.location import database_name
 from recorder.store.prices.costs import ExchangeCost
 from recorder.store.purge.tombstone import ARCHIVED, Tombstone
@@ -37,7 +37,6 @@ from recorder.wire.dialects.dialect import Links
 IDS = 10_000  # of sessions that are in memory at once while both sides are compared: a megabyte
 HOMES = 10_000  # sessions of which it is remembered that they are in an archive: a viewer may run for months
 
-_log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 _HAS = select(sessions.c.session_id).where(sessions.c.session_id == bindparam("id"))
@@ -250,7 +249,7 @@ class AttachedReader(LogReader):
                     try:
                         self._opened.append(await LogReader.open_alone(url, own))
                     except RecorderError as error:
-                        self._leave_out(database_name(url), error)
+                        self._leave_out(url, error)
             return self._opened
 
     async def _of_each(
@@ -265,13 +264,13 @@ class AttachedReader(LogReader):
             except StoreError as error:
                 if archive in opened:
                     opened.remove(archive)
-                    self._leave_out(archive.name, error)
+                    self._leave_out(archive.url, error)
                     await archive.close()
         return found
 
-    def _leave_out(self, name: str, error: RecorderError) -> None:
-        self._left_out.append(name)
-        _log.warning("The archive %s is left out: %s", name, error)
+    def _leave_out(self, archive: URL, error: RecorderError) -> None:
+        self._left_out.append(database_name(archive))
+        warn_left_out(archive, error)
 
     async def _those_in_log(self, session_ids: Sequence[str]) -> set[str]:
         found: set[str] = set()

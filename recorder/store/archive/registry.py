@@ -8,13 +8,14 @@ Rules of this file:
 
 from __future__ import annotations
 
+import logging
 from contextlib import closing
 from typing import TYPE_CHECKING
 
 from sqlalchemy import URL, bindparam, delete, select
 from sqlalchemy.dialects.postgresql import insert
 
-from recorder.errors import UsageError
+from recorder.errors import RecorderError, UsageError
 from recorder.store.engine import engine_of
 from recorder.store.location import database_name, database_url
 from recorder.store.schema import archives
@@ -23,6 +24,8 @@ from recorder.store.verify.connection import opened
 
 if TYPE_CHECKING:
     from recorder.store.writer import Store
+
+_log = logging.getLogger(__name__)
 
 ATTACHED = select(archives.c.url).order_by(archives.c.attached_ns, archives.c.url)
 """The URLs of a log's archives, in the order in which they were attached."""
@@ -57,6 +60,11 @@ def register(store: Store, archive: URL, now_ns: int) -> bool:
 def unregister(store: Store, archive: URL) -> bool:
     """Detach an archive from a log, in a transaction of its own. Return whether it was attached."""
     return _change(store, archive, _DETACH, 0)
+
+
+def warn_left_out(archive: URL, error: RecorderError) -> None:
+    """Warn that an archive cannot be read: what follows is about the rest."""
+    _log.warning("The archive %s is left out: %s", database_name(archive), error)
 
 
 def _change(store: Store, archive: URL, statement: Statement, now_ns: int) -> bool:
