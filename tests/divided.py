@@ -29,7 +29,7 @@ async def _session_ids(log: Path | URL) -> list[str]:
         return sorted(row.session_id for row in await reader.sessions())
 
 
-def archive_to(log: Path, archive: URL, *session_ids: str) -> None:
+def archive_to(log: Path | URL, archive: URL, *session_ids: str) -> None:
     """Delete sessions from a log, and attach the archive that has them."""
     with Store(log) as store:
         register(store, archive, time.time_ns())

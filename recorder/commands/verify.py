@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import chain
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -222,7 +223,7 @@ def _progress(total: int | None) -> Iterator[Any]:
 def _write_manifest(verified: Sequence[SessionReport]) -> None:
     write_line(FIRST_LINE)
     left_out = 0
-    for each in verified:
+    for each in sorted(verified, key=attrgetter("session_id")):
         if each.roots is not None and not each.purged:
             write_line(safe_text(line(each.session_id, each.roots.last)))
             left_out += each.exchanges - each.roots.last.exchanges
