@@ -15,6 +15,7 @@ from recorder.store.purge.delete import purge
 from recorder.store.purge.tombstone import ARCHIVED
 from recorder.store.reader import LogReader
 from recorder.store.writer import Store
+from tests import archived
 from tests.serving import run
 
 
@@ -36,13 +37,15 @@ def archive_to(log: Path, archive: URL, *session_ids: str) -> None:
             purge(store, session_id, ARCHIVED, time.time_ns())
 
 
-def divide(whole: Path, folder: Path) -> tuple[Path, Path]:
-    """A copy of a log, and a log beside it that is its archive and has every second session."""
-    log, archive = folder / "log.db", folder / "archive.db"
+def divide(whole: Path, folder: Path, engine: str = "sqlite") -> tuple[Path, URL]:
+    """A copy of a log, and its archive, which has every second session: another log, or one of DuckLake."""
+    log, other = folder / "log.db", folder / "other.db"
     shutil.copy(whole, log)
     moved = session_ids(whole)[::2]
     refs = [word for each in moved for word in ("--session", each)]
-    ran = run(whole, "db", "copy", whole, archive, *refs)
-    assert ran.code == 0, (ran.err, ran.out)
-    archive_to(log, database_url(archive), *moved)
+    assert run(whole, "db", "copy", whole, other, *refs).code == 0
+    archive = database_url(other)
+    if engine == "ducklake":
+        archive = archived.archive(other, f"ducklake:sqlite:{folder / 'catalog.db'}", folder / "data")
+    archive_to(log, archive, *moved)
     return log, archive

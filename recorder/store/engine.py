@@ -43,6 +43,9 @@ _MODULES = {
     "ducklake": "recorder.store.ducklake.engine",
 }
 
+Prices = Sequence[Sequence[Any]]
+"""Rows of the table `prices`."""
+
 Fetch = Callable[[str], Awaitable[Sequence[Sequence[Any]]]]
 """Return the rows of one statement."""
 
@@ -196,8 +199,11 @@ class Engine(ABC):
         """Open the connection that adds to the log."""
 
     @abstractmethod
-    def reader(self, url: URL) -> ReadPool:
-        """Return a pool of connections that only read, for an event loop."""
+    def reader(self, url: URL, prices: Prices = ()) -> ReadPool:
+        """Return a pool of connections that only read, for an event loop.
+
+        An archive has no prices, and takes those of the log that it is attached to. A log has its own.
+        """
 
     @abstractmethod
     async def revision(self, url: URL, fetch: Fetch) -> str | None:

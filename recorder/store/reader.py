@@ -25,7 +25,7 @@ from recorder.model.ids import ID_LENGTH, ids_beginning
 from recorder.model.text import storable
 from recorder.store.archive.registry import ATTACHED
 from recorder.store.bodies.rows import SharedRow, damaged, is_shared, sources_sql
-from recorder.store.engine import engine_of
+from recorder.store.engine import Prices, engine_of
 from recorder.store.location import database_name, database_url
 from recorder.store.migrate import require_head
 from recorder.store.prices.costs import (
@@ -220,10 +220,10 @@ async def _listed(connection: ReadConnection, listing: Listing) -> list[AnyRow]:
 class LogReader:
     """The log, open for reading. `await LogReader.open(url)`, and `close` it before the event loop ends."""
 
-    def __init__(self, url: URL) -> None:
+    def __init__(self, url: URL, prices: Prices = ()) -> None:
         self.url, self.name = url, database_name(url)
         self.engine = engine_of(url)
-        self._pool = self.engine.reader(url)
+        self._pool = self.engine.reader(url, prices)
         self._sources = text(sources_sql(self.engine))
 
     @classmethod
@@ -240,14 +240,14 @@ class LogReader:
         return AttachedReader(log, archives)
 
     @classmethod
-    async def open_alone(cls, url: str | Path | URL) -> Self:
-        """Open a log without its archives.
+    async def open_alone(cls, url: str | Path | URL, prices: Prices = ()) -> Self:
+        """Open a log without its archives, or an archive with the prices of a log.
 
         Raise `NotFoundError` if there is no database, `StoreError` if it is no log that can be read.
         """
         given = database_url(url)
         engine_of(given).require(given)
-        log = cls(given)
+        log = cls(given, prices)
         try:
             require_head(log.name, await log.engine.revision(given, lambda sql: log._all(text(sql))))
         except BaseException:

@@ -29,7 +29,7 @@ from recorder.store.location import database_name
 from recorder.store.prices.costs import ExchangeCost
 from recorder.store.purge.tombstone import ARCHIVED, Tombstone
 from recorder.store.reader import AnyRow, EventPlace, LogReader, PlacedSession, SessionPage
-from recorder.store.schema import sessions
+from recorder.store.schema import prices, sessions
 from recorder.store.session_list import ListPlace, Outline, SessionFilter, SessionRow
 from recorder.store.usage import EVERYTHING, By, CostTally, Summed, Tally, Unpriced, added_up
 from recorder.wire.dialects.dialect import Links
@@ -48,6 +48,7 @@ _IDS_AFTER = (
     .order_by(sessions.c.session_id)
     .limit(IDS)
 )
+_PRICES = select(prices)
 _IDS_BETWEEN = select(sessions.c.session_id).where(sessions.c.session_id.between(bindparam("first"), bindparam("last")))
 _BEFORE_ALL = "00000000-0000-0000-0000-000000000000"
 
@@ -244,9 +245,10 @@ class AttachedReader(LogReader):
         async with self._opening:
             if self._opened is None:
                 self._opened = []
+                own = [tuple(row) for row in await self._log.rows(_PRICES)]
                 for url in self._urls:
                     try:
-                        self._opened.append(await LogReader.open_alone(url))
+                        self._opened.append(await LogReader.open_alone(url, own))
                     except RecorderError as error:
                         self._leave_out(database_name(url), error)
             return self._opened

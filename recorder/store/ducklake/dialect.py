@@ -17,6 +17,8 @@ from sqlalchemy.dialects.sqlite.base import SQLiteCompiler, SQLiteDialect
 from sqlalchemy.pool import StaticPool
 
 from recorder.store.ducklake.connection import LAKE
+from recorder.store.ducklake.prices import priced
+from recorder.store.engine import Prices
 from recorder.store.schema import tables_of
 from recorder.store.search import INDEXES, Indexed, SearchIndex
 
@@ -67,12 +69,13 @@ registry.register("ducklake.duckdb", __name__, LakeDialect.__name__)
 class LakeConnection:
     """A connection as SQLAlchemy's pool takes it: each cursor is one of DuckDB's own, which uses the archive."""
 
-    def __init__(self, connection: DuckDBPyConnection) -> None:
-        self._connection = connection
+    def __init__(self, connection: DuckDBPyConnection, path: str) -> None:
+        """`path` has the schemas in which a name is looked up."""
+        self._connection, self._path = connection, path
 
     def cursor(self) -> DuckDBPyConnection:
         made = self._connection.cursor()
-        made.execute(f"USE {LAKE}")
+        made.execute(f"SET search_path = '{self._path}'")
         made.execute("SET integer_division = true")  # as in the other engines
         return made
 
@@ -83,9 +86,13 @@ class LakeConnection:
     def close(self) -> None: ...
 
 
-def lake_engine(connection: DuckDBPyConnection) -> Engine:
-    """Return an engine over an open connection to an archive, which stays its owner's."""
-    return create_engine("ducklake+duckdb://", creator=lambda: LakeConnection(connection), poolclass=StaticPool)
+def lake_engine(connection: DuckDBPyConnection, prices: Prices = ()) -> Engine:
+    """Return an engine over an open connection to an archive, which stays its owner's.
+
+    `prices` are used in place of the archive's own.
+    """
+    path = priced(connection, prices) if prices else f"{LAKE}.main"
+    return create_engine("ducklake+duckdb://", creator=lambda: LakeConnection(connection, path), poolclass=StaticPool)
 
 
 def _sessions(words: str) -> CompoundSelect[*tuple[Any, ...]]:

@@ -21,6 +21,7 @@ from sqlalchemy.sql import Executable
 
 from recorder.store.ducklake.dialect import lake_engine
 from recorder.store.ducklake.sessions import ArchiveSessions
+from recorder.store.engine import Prices
 
 COMMAND = "--db ducklake:…"
 """The part of a command that needs the extra, in the sentence for a user who does not have it."""
@@ -46,7 +47,9 @@ class LakeRows:
 class LakePool:
     """An archive, open for reading: a pool whose connection is itself."""
 
-    def __init__(self, url: URL) -> None:
+    def __init__(self, url: URL, prices: Prices = ()) -> None:
+        """`prices` are used in place of the archive's own."""
+        self._prices = prices
         self._sessions = ArchiveSessions(url, COMMAND)
         self._engine: Engine | None = None
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="archive")
@@ -77,7 +80,7 @@ class LakePool:
         if session_id is not None:
             engine = self._sessions.log(session_id).engine
         else:
-            engine = self._engine = self._engine or lake_engine(self._sessions.connection)
+            engine = self._engine = self._engine or lake_engine(self._sessions.connection, self._prices)
         with engine.connect() as connection:
             return connection.execute(statement, values).all()
 

@@ -13,7 +13,7 @@ from sqlalchemy import URL, Connection, Dialect, MetaData, Table
 from sqlalchemy.dialects import registry
 
 from recorder.errors import UsageError
-from recorder.store.engine import BUSY_TIMEOUT_S, DuckdbSource, Engine, Fetch, PlacesSql, Progress
+from recorder.store.engine import BUSY_TIMEOUT_S, DuckdbSource, Engine, Fetch, PlacesSql, Prices, Progress
 from recorder.store.postgres.ddl import (
     BY_SESSION,
     GRANTS,
@@ -115,7 +115,7 @@ class PostgresEngine(Engine):
 
         return PostgresWriter(url, busy_timeout_s)
 
-    def reader(self, url: URL) -> AsyncEngine:
+    def reader(self, url: URL, prices: Prices = ()) -> AsyncEngine:
         from recorder.store.postgres.connection import reader_engine
 
         return reader_engine(url)

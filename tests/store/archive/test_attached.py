@@ -10,14 +10,15 @@ from pathlib import Path
 from typing import Any, NamedTuple, get_args
 
 import pytest
+from sqlalchemy import URL
 
 from recorder.errors import NotFoundError, UsageError
 from recorder.ingest.ingester import Ingester
 from recorder.journal.writer import Journal
 from recorder.recordings.loader import load_session
 from recorder.store.archive.attached import AttachedReader
-from recorder.store.archive.registry import unregister
-from recorder.store.location import database_url
+from recorder.store.archive.registry import register, unregister
+from recorder.store.location import database_name, database_path, database_url
 from recorder.store.purge.delete import purge
 from recorder.store.reader import LogReader
 from recorder.store.session_list import SessionFilter
@@ -36,11 +37,11 @@ class Divided(NamedTuple):
 
     whole: Path
     log: Path
-    archive: Path
+    archive: URL
 
 
 @pytest.fixture(scope="module")
-def divided(demo_recording: Path, tmp_path_factory: pytest.TempPathFactory) -> Divided:
+def whole(demo_recording: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("divided")
     whole = Path(shutil.copy(demo_recording, folder / "whole.db"))
     journal = Journal(folder / "elsewhere", RECORDER)
@@ -52,19 +53,25 @@ def divided(demo_recording: Path, tmp_path_factory: pytest.TempPathFactory) -> D
             for number in (1, 2, 3):
                 store.add_session(make_session(number, name="run-1"))
     put_prices(whole, "gpt-demo", input="1.25", output="10")
-    log, archive = divide(whole, folder)
-    put_prices(archive, "gpt-demo", input="1.25", output="10")  # another log has prices of its own
-    return Divided(whole, log, archive)
+    return whole
+
+
+@pytest.fixture(scope="module")
+def divided(whole: Path, tmp_path_factory: pytest.TempPathFactory) -> Divided:
+    return made(whole, tmp_path_factory.mktemp("divided"), "sqlite")
 
 
 @pytest.fixture
-def copied(divided: Divided, tmp_path: Path) -> Divided:
-    """The same, to be written to."""
-    log, archive = (Path(shutil.copy(each, tmp_path / each.name)) for each in divided[1:])
-    with Store(log) as store:
-        unregister(store, database_url(divided.archive))
-    archive_to(log, database_url(archive))
-    return Divided(divided.whole, log, archive)
+def copied(whole: Path, tmp_path: Path) -> Divided:
+    """One to be written to, whose archive is another log: it can be written to as well."""
+    return made(whole, tmp_path, "sqlite")
+
+
+def made(whole: Path, folder: Path, engine: str) -> Divided:
+    log, archive = divide(whole, folder, engine)
+    if engine == "sqlite":  # another log has prices of its own
+        put_prices(archive, "gpt-demo", input="1.25", output="10")
+    return Divided(whole, log, archive)
 
 
 Question = Callable[[LogReader], Awaitable[Any]]
@@ -156,6 +163,25 @@ def test_both_answer_as_one_log(divided: Divided, name: str) -> None:
     assert whole
 
 
+IN_ARCHIVE = ("sessions", "pages", "names that begin", "latest", "usage by model", "usage by tool", "costs by day")
+
+
+def test_an_archive_and_its_log_answer_as_one_log(whole: Path, tmp_path: Path) -> None:
+    """Costs too: an archive has no prices, so those of the log are used."""
+    log, archive = divide(whole, tmp_path, "ducklake")
+    some = session_ids(archive)[-1]
+
+    async def answers(reader: LogReader) -> list[Any]:
+        found = [await QUESTIONS[name](reader) for name in IN_ARCHIVE]
+        exchanges = await reader.exchanges((await reader.session(some[:-1])).session_id)
+        found += [exchanges, await reader.exchange_costs(some), sorted(await reader.outlines(some), key=str)]
+        return [*found, [each async for each in reader.events(some, exchanges[0].exchange_id)]]
+
+    for both, alone in zip(asked(log, answers), asked(whole, answers), strict=True):
+        assert both == alone
+        assert both
+
+
 def test_the_costs_of_an_exchange_are_known_in_the_archive_too(divided: Divided) -> None:
     assert asked(divided.log, lambda log: _of_all(log, log.exchange_costs)) == asked(
         divided.whole, lambda log: _of_all(log, log.exchange_costs)
@@ -169,7 +195,7 @@ def archived(divided: Divided) -> str:
 def test_a_session_that_is_in_both_is_listed_and_counted_once(copied: Divided) -> None:
     """An archiver was stopped before it deleted the session from the log."""
     for each in session_ids(copied.log):
-        assert run(copied.whole, "db", "copy", copied.whole, copied.archive, "--session", each).code == 0
+        assert run(copied.whole, "db", "copy", copied.whole, database_path(copied.archive), "--session", each).code == 0
     for name in (
         "sessions",
         "the newest sessions",
@@ -196,7 +222,8 @@ def test_a_session_of_the_log_is_read_without_the_archive(
     divided: Divided, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     log = Path(shutil.copy(divided.log, tmp_path / "log.db"))
-    archive_to(log, database_url(tmp_path / "nowhere.db"))
+    with Store(log) as store:
+        register(store, database_url(tmp_path / "nowhere.db"), 1)
     here = session_ids(log)[-1]
 
     async def read(reader: LogReader) -> int:
@@ -212,18 +239,18 @@ def test_an_archive_that_is_away_is_left_out_with_one_warning(
     copied: Divided, caplog: pytest.LogCaptureFixture
 ) -> None:
     gone = archived(copied)
-    copied.archive.unlink()
+    database_path(copied.archive).unlink()
 
     async def read(reader: LogReader) -> list[str]:
         await reader.session("latest")
-        with pytest.raises(NotFoundError, match=r"was archived on .* It may be in .*archive.db: `recorder doctor`"):
+        with pytest.raises(NotFoundError, match=r"was archived on .* It may be in .*other.db: `recorder doctor`"):
             await reader.session(gone)
         return sorted(row.session_id for row in await reader.sessions())
 
     with caplog.at_level(logging.WARNING):
         assert asked(copied.log, read) == session_ids(copied.log)
     [warning] = caplog.messages
-    assert warning.startswith(f"The archive {copied.archive} is left out: There is no database")
+    assert warning.startswith(f"The archive {database_name(copied.archive)} is left out: There is no database")
 
 
 def test_a_session_that_was_purged_from_the_archive_is_purged(copied: Divided) -> None:
@@ -237,7 +264,7 @@ def test_a_session_that_was_purged_from_the_archive_is_purged(copied: Divided) -
 def test_a_session_of_no_attached_archive_says_what_to_do(copied: Divided) -> None:
     gone = archived(copied)
     with Store(copied.log) as store:
-        unregister(store, database_url(copied.archive))
+        unregister(store, copied.archive)
     with pytest.raises(NotFoundError, match=r"was archived on .*: `recorder db attach` its archive"):
         asked(copied.log, lambda log: log.session(gone))
 
@@ -245,7 +272,7 @@ def test_a_session_of_no_attached_archive_says_what_to_do(copied: Divided) -> No
 def test_a_session_that_is_archived_while_it_is_read_is_read_to_its_end(copied: Divided) -> None:
     moved = session_ids(copied.log)[-1]
     whole = asked(copied.whole, lambda log: _events_of(log, moved))
-    assert run(copied.whole, "db", "copy", copied.whole, copied.archive, "--session", moved).code == 0
+    assert run(copied.whole, "db", "copy", copied.whole, database_path(copied.archive), "--session", moved).code == 0
 
     async def read(log: LogReader) -> list[Any]:
         [exchange, *_] = await log.exchanges(moved)
@@ -253,7 +280,7 @@ def test_a_session_that_is_archived_while_it_is_read_is_read_to_its_end(copied: 
         async for event in log.events(moved, exchange.exchange_id):
             found.append(event)
             if len(found) == 1:
-                archive_to(copied.log, database_url(copied.archive), moved)
+                archive_to(copied.log, copied.archive, moved)
         return found
 
     assert asked(copied.log, read) == whole
