@@ -91,7 +91,9 @@ def translated(url: URL) -> Iterator[None]:
         try:
             yield
         except DBAPIError as error:
-            raise error.orig or error from error
+            if isinstance(error.orig, duckdb.Error):
+                raise error.orig from error
+            raise
     except duckdb.OutOfMemoryException:
         raise  # which the connection explains
     except duckdb.Error as error:

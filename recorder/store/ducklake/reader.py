@@ -78,10 +78,11 @@ class LakePool:
     def _rows(self, statement: Executable, values: dict[str, Any]) -> Sequence[AnyRow]:
         session_id = values.get("session_id")
         if session_id is not None:
-            engine = self._sessions.log(session_id).engine
-        else:
-            engine = self._engine = self._engine or lake_engine(self._sessions.connection, self._prices)
-        with engine.connect() as connection:
+            log = self._sessions.log(session_id)
+            with log.translated(), log.engine.connect() as of_session:
+                return of_session.execute(statement, values).all()
+        self._engine = self._engine or lake_engine(self._sessions.connection, self._prices)
+        with self._engine.connect() as connection:
             return connection.execute(statement, values).all()
 
     def _close(self) -> None:

@@ -17,7 +17,7 @@ from __future__ import annotations
 import tempfile
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from itertools import count, groupby, islice
 from operator import itemgetter
 from pathlib import Path
@@ -25,9 +25,8 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from sqlalchemy import URL, Connection, create_engine, text
-from sqlalchemy.exc import DBAPIError
 
-from recorder.errors import StoreError
+from recorder.errors import StoreConflictError, StoreError
 from recorder.model.chain import hash_after, root
 from recorder.model.events import Event, Exchange
 from recorder.model.shared_body import SHARED
@@ -35,7 +34,7 @@ from recorder.store.bodies.rows import SharedRow, is_shared, sources_sql
 from recorder.store.ducklake.chain import root_of
 from recorder.store.ducklake.connection import LAKE, lake, translated
 from recorder.store.ducklake.schema import COPIED, MONTH, OF_CHAIN, month_of
-from recorder.store.engine import engine_named
+from recorder.store.engine import engine_named, engine_of
 from recorder.store.location import database_name, database_url
 from recorder.store.migrate import APPLICATION_ID, HEAD, VERSION_TABLE
 from recorder.store.schema import events, exchanges, metadata
@@ -64,6 +63,10 @@ class SessionLog:
     @property
     def size_bytes(self) -> int:
         return Path(self.url.database or "").stat().st_size
+
+    def translated(self) -> AbstractContextManager[None]:
+        """Turn what its driver raises inside into the errors of recorder."""
+        return engine_of(self.url).translated(self.url)
 
     def close(self) -> None:
         self.engine.dispose()
@@ -129,11 +132,11 @@ class ArchiveSessions:
             self._folder = Path(self._rest.enter_context(tempfile.TemporaryDirectory(prefix="recorder-archive-")))
         log = SessionLog(self._folder / f"{next(self._numbers)}.db")
         try:
-            with translated(self._url), log.engine.connect() as connection:
+            with translated(self._url), log.translated(), log.engine.connect() as connection:
                 _create(connection)
                 _Loading(archive, connection, session_id).load()
                 connection.commit()
-        except (DBAPIError, TypeError, ValueError) as error:
+        except (StoreConflictError, TypeError, ValueError) as error:
             log.close()
             raise StoreError(
                 f"The archive {database_name(self._url)} has a row of session {session_id} twice, or one that no log "

@@ -1,0 +1,114 @@
+"""An archive that was changed is found, whatever of it was changed."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import duckdb
+import pytest
+from sqlalchemy import URL
+
+from recorder.projections import TABLES
+from recorder.store.duckdb.connection import connected
+from recorder.store.ducklake.connection import lake
+from recorder.store.location import database_url
+from recorder.store.verify.log import LogVerifier, SessionReport
+from recorder.store.verify.manifest import Mark, Roots
+
+
+def reports(url: URL | Path, *, projections: bool = True) -> tuple[list[str], list[SessionReport]]:
+    with LogVerifier.open(database_url(url), lambda _: "gone") as verifier:
+        found = [verifier.verify(id, lambda _: None, projections=projections) for id in verifier.session_ids()]
+        assert verifier.count() == sum(report.events for report in found) or any(report.findings for report in found)
+        return verifier.damage(), found
+
+
+@pytest.fixture
+def changed(demo_archive: URL, tmp_path: Path) -> Callable[[str], URL]:
+    """Return an archive after a statement: a copy of the catalog, and of the files where it names them."""
+    catalog = Path(demo_archive.database or "")
+    for name in ("catalog", "data"):
+        source = catalog.parent / name
+        (shutil.copytree if source.is_dir() else shutil.copy)(source, tmp_path / name)
+
+    def run(sql: str) -> URL:
+        url = demo_archive.set(database=str(tmp_path / "catalog"))
+        _move(url, catalog.parent / "data", tmp_path / "data")
+        with lake(url, "db archive", writes=True) as connection:
+            connection.execute(sql)
+        return url
+
+    return run
+
+
+def _move(url: URL, old: Path, new: Path) -> None:
+    """Let a catalog name another data path, as whoever moves an archive does."""
+    with connected("test", "archive", ["sqlite-scanner"]) as connection:
+        connection.execute(f"ATTACH '{url.database}' AS c (TYPE sqlite)")
+        connection.execute(f"UPDATE c.ducklake_metadata SET value = '{new}/' WHERE value = '{old}/'")
+
+
+def test_an_archive_that_nobody_changed_is_as_recorded(demo_recording: Path, demo_archive: URL) -> None:
+    damage, found = reports(demo_archive)
+    of_log, expected = reports(demo_recording)
+    assert damage == of_log == []
+    assert [report.findings for report in found] == [[]]
+    assert [_roots(report.roots) for report in found] == [_roots(report.roots) for report in expected]
+
+
+def _roots(roots: Roots | None) -> Mark | None:
+    return roots and roots.last
+
+
+FRAME = "kind = 'frame' AND pos = 9"
+
+
+CHANGES = [
+    (f"UPDATE events SET raw = raw || 'x'::BLOB WHERE {FRAME}", "hash"),
+    (f"DELETE FROM events WHERE {FRAME}", "position"),
+    ("UPDATE exchanges SET last_hash = 'x'::BLOB", "hash"),
+    (f"UPDATE {TABLES['items']} SET text = 'other'", "projection"),
+]
+MORE_CHANGES = [
+    (f"UPDATE events SET t_ns = t_ns + 1 WHERE {FRAME}", "hash"),
+    ("DELETE FROM events WHERE kind = 'end'", "end"),
+    ("UPDATE exchanges SET target = '/other'", "hash"),
+    ("UPDATE exchanges SET root_kind = 'ids'", "hash"),
+    ("DELETE FROM exchanges", "orphan"),
+    ("DELETE FROM sessions", "orphan"),
+    (f"INSERT INTO events SELECT * FROM events WHERE {FRAME}", "file"),
+    ("UPDATE events SET month = '1999-01'", "order"),
+]
+
+
+@pytest.mark.parametrize(
+    ("sql", "check"), [*CHANGES, *(pytest.param(*change, marks=pytest.mark.slow) for change in MORE_CHANGES)]
+)
+def test_a_change_is_found(changed: Callable[[str], URL], sql: str, check: str) -> None:
+    _, found = reports(changed(sql), projections=check == "projection")
+    assert check in {finding.check for report in found for finding in report.findings}
+
+
+def test_a_changed_byte_of_a_file_is_found(changed: Callable[[str], URL]) -> None:
+    url = changed("SELECT 1")
+    [path] = (Path(url.database or "").parent / "data").glob("main/events/*/*.parquet")
+    whole = path.read_bytes()
+    with duckdb.connect() as connection:
+        [(start, size)] = connection.execute(
+            "SELECT data_page_offset, total_compressed_size FROM parquet_metadata(?) WHERE path_in_schema = 'raw'",
+            [str(path)],
+        ).fetchall()
+    for place in (start + size // 4, start + size // 2):
+        path.write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
+        damage, found = reports(url, projections=False)
+        assert damage or any(report.findings for report in found), place
+
+
+def test_a_file_that_is_missing_is_damage(changed: Callable[[str], URL]) -> None:
+    url = changed("SELECT 1")
+    [path] = (Path(url.database or "").parent / "data").glob("main/events/*/*.parquet")
+    path.unlink()
+    with LogVerifier.open(url, lambda _: "gone") as verifier:
+        assert verifier.damage()
