@@ -232,7 +232,8 @@ class LogReader:
         an archive that cannot be read is left out, with a warning.
         """
         log = await cls.open_alone(url)
-        archives = [database_url(row.url) for row in await log.rows(ATTACHED)]
+        rows = [] if log.engine.is_archive else await log.rows(ATTACHED)
+        archives = [database_url(row.url) for row in rows]
         if not archives:
             return log
         from recorder.store.archive.attached import AttachedReader

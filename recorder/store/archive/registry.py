@@ -34,7 +34,12 @@ _DETACH = Statement(delete(archives).where(archives.c.url == bindparam("url")))
 
 
 def archives_of(log: URL) -> list[URL]:
-    """Return the archives of a log. Raise `NotFoundError` or `StoreError` if there is no log that can be read."""
+    """Return the archives of a log; an archive has none.
+
+    Raise `NotFoundError` or `StoreError` if there is no log that can be read.
+    """
+    if engine_of(log).is_archive:
+        return []
     with opened(log) as connection, connection.transaction(), closing(connection.ask(_ATTACHED, {})) as rows:
         return [database_url(url) for (url,) in rows]
 
