@@ -22,7 +22,7 @@ from recorder.commands.terminal.times import Instant
 from recorder.errors import RecorderError, UsageError
 from recorder.model.text import counted, safe_text
 from recorder.store.archive.archiver import Archiver, MonthReport, Recorders, Step, by_month
-from recorder.store.engine import engine_named, engine_of
+from recorder.store.engine import engine_of
 from recorder.store.location import chosen_url, database_name, database_url, journal_root
 from recorder.store.purge.vacuum import sweep
 from recorder.store.reader import LogReader
@@ -104,9 +104,9 @@ def archive_command(
 
 
 def _check(url: URL, archive: URL) -> None:
-    if engine_of(archive) is not engine_named("ducklake"):
+    if not engine_of(archive).is_archive:
         raise UsageError(f"{database_name(archive)} is no archive: give --to ducklake:PATH.")
-    if engine_of(url) is engine_of(archive):
+    if engine_of(url).is_archive:
         raise UsageError(f"{database_name(url)} is an archive itself: give the log with --db.")
 
 

@@ -15,14 +15,8 @@ from recorder.errors import RecorderError
 from recorder.model.text import counted, safe_text
 from recorder.store.archive.purge import purge_archive
 from recorder.store.archive.registry import archives_of
-from recorder.store.engine import engine_named, engine_of
 from recorder.store.location import database_name
 from recorder.store.purge.tombstone import Tombstone
-
-
-def is_archive(url: URL) -> bool:
-    """Return whether a database is an archive, and no log."""
-    return engine_of(url) is engine_named("ducklake")
 
 
 def purge_in(archive: URL, session_ids: Sequence[str], reason: str) -> None:

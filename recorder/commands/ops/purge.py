@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.progress import Progress
 from sqlalchemy import URL
 
-from recorder.commands.ops.archived import is_archive, purge_archived, purge_in, say_not_among
+from recorder.commands.ops.archived import purge_archived, purge_in, say_not_among
 from recorder.commands.ops.journals import journals
 from recorder.commands.ops.recover import recover_left
 from recorder.commands.ops.writers import writer_at
@@ -135,7 +135,7 @@ def purge_command(
     engine_of(url).require(url)
     if not (dry_run or yes or (sys.stdin.isatty() and sys.stderr.isatty() and not json)):
         raise UsageError("A purge cannot be undone: give --yes, or --dry-run to see what it would delete.")
-    if not (dry_run or is_archive(url)):
+    if not (dry_run or engine_of(url).is_archive):
         recover_left(url)  # it would come once the session is gone
     found = asyncio.run(_chosen(url, sessions, limits))
     if not (found.holdings or found.purged):
@@ -175,7 +175,7 @@ async def _chosen(url: URL, sessions: Sequence[str], limits: RetentionPolicy) ->
         if spared:
             verb = "is" if spared == 1 else "are"
             echo(f"{counted(spared, 'session')} of these {verb} being recorded, and not purged.")
-        if not is_archive(url):
+        if not engine_of(url).is_archive:
             say_not_among(url)
         return Chosen(expired(held, limits, recording), [])
 
@@ -232,7 +232,7 @@ def _sums(held: Iterable[SessionSize | Counts]) -> str:
 
 
 def _carry_out(url: URL, found: Chosen, reason: str, vacuum: bool) -> None:
-    if is_archive(url):
+    if engine_of(url).is_archive:
         ids = [*(each.session_id for each in found.holdings), *(each.session_id for each in found.purged)]
         purge_in(url, ids, reason)
     else:
