@@ -96,7 +96,7 @@ def _verified(url: URL, refs: Sequence[str], marks: Mapping[str, Mark]) -> list[
         each.run(marks)
     if archives:
         there = {verified.session_id for each in archives for verified in each.verified}
-        log.leave_to(there, are_read=not any(each.damage for each in archives))
+        log.leave_to(there, {"", *(each.archive for each in archives if not each.damage)})
     return [log, *archives]
 
 
@@ -127,11 +127,12 @@ class _VerifyRun:
         except RecorderError as error:
             self.damage.append(str(error))
 
-    def leave_to(self, session_ids: set[str], *, are_read: bool) -> None:
-        """Leave out archived sessions that an archive has. One that none of them has is a finding."""
-        self.verified = [each for each in self.verified if not (each.archived and each.session_id in session_ids)]
-        for each in self.verified if are_read else ():
-            if each.archived:
+    def leave_to(self, session_ids: set[str], archives: set[str | None]) -> None:
+        """Leave out archived sessions that an archive has. One that is not in its archive, of those, is a finding."""
+        is_there = session_ids.__contains__
+        self.verified = [each for each in self.verified if each.archived is None or not is_there(each.session_id)]
+        for each in self.verified:
+            if each.archived is not None and each.archived in archives:
                 each.find(None, "archive", "it was archived, and no archive that is attached has it")
 
     def _all(self, marks: Mapping[str, Mark]) -> Iterator[SessionReport]:
@@ -291,5 +292,5 @@ def _state(verified: SessionReport) -> str:
     if verified.findings:
         return "bad"
     if verified.purged:
-        return "archived" if verified.archived else "purged"
+        return "purged" if verified.archived is None else "archived"
     return "open" if verified.open else "ok"
