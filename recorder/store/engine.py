@@ -15,13 +15,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from functools import cache
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from sqlalchemy import URL, Connection, Dialect, MetaData, Table
+from sqlalchemy import URL, Connection, Dialect, MetaData, Row, Table
+from sqlalchemy.sql import Executable
 
 from recorder.errors import NotFoundError, StoreBusyError, StoreConflictError, StoreError, StoreLostError, UsageError
 
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     from recorder.store.health import Check, CheckResult
     from recorder.store.log_probe import LogProbe
     from recorder.store.query import Query
-    from recorder.store.reader import ReadPool
     from recorder.store.search import SearchIndex
     from recorder.store.verify.connection import VerifyConnection
     from recorder.store.writer import Writer
@@ -42,6 +42,8 @@ _MODULES = {
     "postgresql": "recorder.store.postgres.engine",
     "ducklake": "recorder.store.ducklake.engine",
 }
+
+AnyRow = Row[*tuple[Any, ...]]
 
 Prices = Sequence[Sequence[Any]]
 """Rows of the table `prices`."""
@@ -77,6 +79,28 @@ class DuckdbSource(NamedTuple):
     type: str
     target: str  # it may have a password
     schema: str | None = None  # of the log's tables, where it is not the usual one
+
+
+class ReadRows(Protocol):
+    """The rows of a statement, in memory."""
+
+    def all(self) -> Sequence[AnyRow]: ...
+
+    def scalar_one(self) -> Any: ...
+
+
+class ReadConnection(Protocol):
+    """A connection in a transaction; `values` are by name."""
+
+    async def execute(self, statement: Executable, values: Any = None, /) -> ReadRows: ...
+
+
+class ReadPool(Protocol):
+    """The connections of an engine for reading, as `AsyncEngine` of SQLAlchemy has them."""
+
+    def connect(self) -> AbstractAsyncContextManager[ReadConnection]: ...
+
+    async def dispose(self) -> None: ...
 
 
 class Engine(ABC):

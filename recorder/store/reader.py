@@ -10,13 +10,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import AsyncIterator, Collection, Sequence
-from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from types import TracebackType
-from typing import Any, NamedTuple, Protocol, Self
+from typing import Any, Self
 
 import msgspec
-from sqlalchemy import URL, Row, Select, bindparam, func, or_, select, text
+from sqlalchemy import URL, Select, bindparam, func, or_, select, text
 from sqlalchemy.sql import Executable
 
 from recorder.errors import NotFoundError, StoreError, UsageError
@@ -25,7 +24,7 @@ from recorder.model.ids import ID_LENGTH, ids_beginning
 from recorder.model.text import storable
 from recorder.store.archive.registry import ATTACHED
 from recorder.store.bodies.rows import SharedRow, damaged, is_shared, sources_sql
-from recorder.store.engine import Prices, engine_of
+from recorder.store.engine import AnyRow, Prices, engine_of
 from recorder.store.location import database_name, database_url
 from recorder.store.migrate import require_head
 from recorder.store.prices.costs import (
@@ -50,10 +49,14 @@ from recorder.store.session_list import (
     Listing,
     ListPlace,
     Outline,
+    PlacedSession,
     SessionFilter,
+    SessionPage,
     SessionRow,
+    listed,
     parts_of,
     place_of,
+    placed,
 )
 from recorder.store.sql import HAS_ENDED, of_exchange, of_same_exchange
 from recorder.store.usage import (
@@ -71,31 +74,7 @@ from recorder.store.usage import (
 )
 from recorder.wire.dialects.dialect import Links
 
-AnyRow = Row[*tuple[Any, ...]]
 AnySelect = Select[*tuple[Any, ...]]
-
-
-class ReadRows(Protocol):
-    """The rows of a statement, in memory."""
-
-    def all(self) -> Sequence[AnyRow]: ...
-
-    def scalar_one(self) -> Any: ...
-
-
-class ReadConnection(Protocol):
-    """A connection in a transaction; `values` are by name."""
-
-    async def execute(self, statement: Executable, values: Any = None, /) -> ReadRows: ...
-
-
-class ReadPool(Protocol):
-    """The connections of an engine for reading, as `AsyncEngine` of SQLAlchemy has them."""
-
-    def connect(self) -> AbstractAsyncContextManager[ReadConnection]: ...
-
-    async def dispose(self) -> None: ...
-
 
 PAGE_ROWS = 500
 PAGE_BYTES = 4 * 2**20  # a page passes it by one event at most: what a slow consumer holds
@@ -160,21 +139,6 @@ class EventPlace(msgspec.Struct, frozen=True):
     body_offset: int
 
 
-class SessionPage(NamedTuple):
-    """A part of the list of sessions, and the place after which it goes on; None at its end."""
-
-    rows: list[SessionRow]
-    next: ListPlace | None
-    places: list[ListPlace]  # of the rows
-
-
-class PlacedSession(NamedTuple):
-    """A session, and its place in the list of sessions."""
-
-    place: ListPlace
-    session: Session
-
-
 class ExchangeProgress(msgspec.Struct, frozen=True):
     """An exchange, its session, and how many events of it the log has."""
 
@@ -206,15 +170,6 @@ _PROGRESS = (
     .order_by(exchanges.c.exchange_id)
 )
 _PROGRESS_OF_SESSION = _PROGRESS.where(exchanges.c.session_id == bindparam("session_id"))
-
-
-def _placed(row: AnyRow) -> PlacedSession:
-    return PlacedSession(place_of(row), Session(*row[:-1]))
-
-
-async def _listed(connection: ReadConnection, listing: Listing) -> list[AnyRow]:
-    used = (await connection.execute(listing.used)).all()
-    return listing.merged(used, (await connection.execute(listing.unused(used))).all())
 
 
 class LogReader:
@@ -281,7 +236,7 @@ class LogReader:
         costs: dict[str, CostSum] = {}
         with self.engine.translated(self.url):
             async with self._pool.connect() as connection:
-                found = await _listed(connection, listing)
+                found = await listed(connection, listing)
                 for of_exchanges, of_projections in listing.about(found):  # of no session a view would sum up all
                     lines += (await connection.execute(of_exchanges)).all()
                     sums += (await connection.execute(of_projections)).all()
@@ -471,7 +426,7 @@ class LogReader:
     async def _last_used(self) -> list[PlacedSession]:
         with self.engine.translated(self.url):
             async with self._pool.connect() as connection:
-                return list(map(_placed, await _listed(connection, Listing(SessionFilter(), 1, self.engine))))
+                return list(map(placed, await listed(connection, Listing(SessionFilter(), 1, self.engine))))
 
     async def _with_id(self, session_id: str) -> list[Session]:
         return [Session(*row) for row in await self._all(_SESSION, session_id=session_id)]
@@ -484,7 +439,7 @@ class LogReader:
 
     async def _newest_placed(self, *where: Any, limit: int) -> list[PlacedSession]:
         statement = select(sessions, LAST_ID).where(*where).order_by(*NEWEST_FIRST).limit(limit)
-        return list(map(_placed, await self._all(statement)))
+        return list(map(placed, await self._all(statement)))
 
     async def _all(self, statement: Executable, **values: Any) -> Sequence[AnyRow]:
         """Return the rows of one statement, in a separate transaction."""

@@ -29,7 +29,7 @@ from sqlalchemy import (
 from recorder.errors import UsageError
 from recorder.model.events import BODY_KINDS, PROBE, Session
 from recorder.model.ids import ID_LENGTH, ids_beginning
-from recorder.store.engine import Engine
+from recorder.store.engine import AnyRow, Engine, ReadConnection
 from recorder.store.prices.costs import CostSum
 from recorder.store.schema import events, exchanges, sessions, tables_of
 from recorder.store.sql import HAS_ENDED, constant, has_ended
@@ -207,6 +207,21 @@ class ListPlace(NamedTuple):
         return cls(*cursor.split("."))
 
 
+class SessionPage(NamedTuple):
+    """A part of the list of sessions, and the place after which it goes on; None at its end."""
+
+    rows: list[SessionRow]
+    next: ListPlace | None
+    places: list[ListPlace]  # of the rows
+
+
+class PlacedSession(NamedTuple):
+    """A session, and its place in the list of sessions."""
+
+    place: ListPlace
+    session: Session
+
+
 _used, _later = exchanges.alias("used"), exchanges.alias("later")
 _is_last = ~exists().where(_later.c.session_id == _used.c.session_id, _later.c.exchange_id > _used.c.exchange_id)
 _has_none = ~exists().where(exchanges.c.session_id == sessions.c.session_id)
@@ -283,6 +298,17 @@ class Listing:
         for session_id, cost in costs.items():
             projected.setdefault(session_id, {}).update(cost_usd=cost.usd, cost_partial=cost.partial)
         return [_row(Session(*each[:-1]), sums.get(each[0]), projected.get(each[0], {})) for each in found]
+
+
+async def listed(connection: ReadConnection, listing: Listing) -> list[AnyRow]:
+    """Return the rows of the sessions of a listing, newest first."""
+    used = (await connection.execute(listing.used)).all()
+    return listing.merged(used, (await connection.execute(listing.unused(used))).all())
+
+
+def placed(row: AnyRow) -> PlacedSession:
+    """Return the session in a row, and its place, which is the last column."""
+    return PlacedSession(place_of(row), Session(*row[:-1]))
 
 
 def parts_of(found: Sequence[Any]) -> list[list[str]]:

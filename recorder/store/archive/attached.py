@@ -25,12 +25,13 @@ from sqlalchemy.sql import Executable
 from recorder.errors import NotFoundError, RecorderError, StoreError
 from recorder.model.events import Event, Exchange, Session
 from recorder.store.archive.registry import warn_left_out
+from recorder.store.engine import AnyRow
 from recorder.store.location import database_name
 from recorder.store.prices.costs import ExchangeCost
 from recorder.store.purge.tombstone import ARCHIVED, Tombstone
-from recorder.store.reader import AnyRow, EventPlace, LogReader, PlacedSession, SessionPage
+from recorder.store.reader import EventPlace, LogReader
 from recorder.store.schema import prices, sessions
-from recorder.store.session_list import ListPlace, Outline, SessionFilter, SessionRow
+from recorder.store.session_list import ListPlace, Outline, PlacedSession, SessionFilter, SessionPage, SessionRow
 from recorder.store.usage import EVERYTHING, By, CostTally, Summed, Tally, Unpriced, added_up
 from recorder.wire.dialects.dialect import Links
 

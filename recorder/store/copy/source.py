@@ -18,9 +18,9 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from recorder.errors import StoreError, UsageError
 from recorder.model.events import Event, Exchange, Session
 from recorder.store.bodies.rows import is_shared
-from recorder.store.engine import Prices
+from recorder.store.engine import AnyRow, Prices
 from recorder.store.purge.tombstone import Tombstone
-from recorder.store.reader import AnyRow, AnySelect, LogReader
+from recorder.store.reader import AnySelect, LogReader
 from recorder.store.schema import ID, events, exchanges, ingest_offsets, sessions, tombstones
 from recorder.store.sql import HAS_ENDED, of_same_exchange
 

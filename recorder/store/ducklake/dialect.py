@@ -9,6 +9,7 @@ Rules of this file:
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import CompoundSelect, Engine, LargeBinary, Select, create_engine, func, select, union_all
@@ -16,8 +17,9 @@ from sqlalchemy.dialects import registry
 from sqlalchemy.dialects.sqlite.base import SQLiteCompiler, SQLiteDialect
 from sqlalchemy.pool import StaticPool
 
+from recorder.projections.views.cost import COSTS
 from recorder.store.ducklake.connection import LAKE
-from recorder.store.ducklake.prices import priced
+from recorder.store.ducklake.schema import PRICES
 from recorder.store.engine import Prices
 from recorder.store.schema import tables_of
 from recorder.store.search import INDEXES, Indexed, SearchIndex
@@ -91,8 +93,28 @@ def lake_engine(connection: DuckDBPyConnection, prices: Prices = ()) -> Engine:
 
     `prices` are used in place of the archive's own.
     """
-    path = priced(connection, prices) if prices else f"{LAKE}.main"
+    path = _priced(connection, prices) if prices else f"{LAKE}.main"
     return create_engine("ducklake+duckdb://", creator=lambda: LakeConnection(connection, path), poolclass=StaticPool)
+
+
+def _priced(connection: DuckDBPyConnection, prices: Prices) -> str:
+    """Give a connection the table `prices` and the view `costs` over it; return the search path that finds them.
+
+    They are in memory, in front of the archive's own: no reader writes to an archive.
+    """
+    path = f"memory.main,{LAKE}.main"
+    types = {name: type.removesuffix(" NOT NULL") for name, type in PRICES.columns.items()}
+    rows = [dict(zip(types, row, strict=True)) for row in prices]
+    cursor = connection.cursor()
+    cursor.execute(f"SET search_path = '{path}'")
+    cursor.execute(f"CREATE TABLE {PRICES.name} ({', '.join(f'{name} {type}' for name, type in types.items())})")
+    cursor.execute(
+        f"INSERT INTO {PRICES.name} SELECT {', '.join(f'r.{name}' for name in types)} "
+        "FROM (SELECT unnest(from_json(CAST(? AS JSON), CAST(? AS VARCHAR))) AS r)",
+        [json.dumps(rows), json.dumps([types])],
+    )
+    cursor.execute(COSTS.statement("duckdb"))
+    return path
 
 
 def _sessions(words: str) -> CompoundSelect[*tuple[Any, ...]]:

@@ -2,7 +2,7 @@
 
 Rules of this file:
 
-* It is a `recorder.store.reader.ReadPool`, and its own one connection.
+* It is a `recorder.store.engine.ReadPool`, and its own one connection.
 * A statement with the value `session_id` is about one session, and reads it as a log. Every other reads the tables of
   all sessions by DuckDB.
 * Everything runs in one thread, in which the archive is opened with the first statement.
@@ -31,7 +31,7 @@ AnyRow = Row[*tuple[Any, ...]]
 
 
 class LakeRows:
-    """A `recorder.store.reader.ReadRows`."""
+    """A `recorder.store.engine.ReadRows`."""
 
     def __init__(self, rows: Sequence[AnyRow]) -> None:
         self._rows = rows
