@@ -13,7 +13,6 @@ import platformdirs
 from sqlalchemy import URL
 
 from recorder.commands.ops import health
-from recorder.commands.ops.attach import archive_checks
 from recorder.commands.ops.health_log import log
 from recorder.commands.terminal.database import database_option
 from recorder.commands.terminal.output import with_json, write_json, write_line
@@ -70,7 +69,6 @@ def _of_database(url: URL) -> Iterator[Callable[[], Iterator[CheckResult]]]:
     engine, root = engine_of(url), journal_root(url)
     files = engine.files(url)
     yield partial(log, url)
-    yield partial(archive_checks, url)
     yield partial(health.modes, [*files, engine.verified_path(url)] if files else (), root)
     if files:
         yield partial(health.filesystem, files[0])

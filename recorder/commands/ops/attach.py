@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterator
 
 import click
 from sqlalchemy import URL
 
 from recorder.commands.terminal.database import database_option
 from recorder.commands.terminal.output import echo, with_json, write_json, write_line
-from recorder.errors import RecorderError, UsageError
+from recorder.errors import UsageError
 from recorder.model.text import safe_text
 from recorder.store.archive.registry import archives_of, register, unregister
 from recorder.store.engine import engine_of
-from recorder.store.health import CheckResult
 from recorder.store.location import chosen_url, database_name, database_url
 from recorder.store.reader import LogReader
 from recorder.store.writer import Store
@@ -78,18 +76,6 @@ def archives_command(db: str | None, json: bool, jsonl: bool) -> None:
         write_line(safe_text(name))
     if not names:
         echo("No archive is attached: `recorder db archive` makes one, `recorder db attach` takes one that is there.")
-
-
-def archive_checks(log: URL) -> Iterator[CheckResult]:
-    """Yield for `recorder doctor` whether each archive of a log can be read."""
-    try:
-        archives = archives_of(log)
-    except RecorderError:
-        return  # the checks of the log say it
-    for url in archives:
-        for number, found in enumerate(engine_of(url).checks(url, {})):
-            if not number or found.state != "ok":
-                yield found._replace(check="archive")
 
 
 def _require_log(url: URL) -> None:
