@@ -226,6 +226,15 @@ export_cursors = Table(
     sqlite_strict=True,
 )
 
+# The archives that are read together with this log (`recorder.store.archive.registry`). A URL has no password.
+archives = Table(
+    "archives",
+    metadata,
+    Column("url", TEXT, primary_key=True),
+    Column("attached_ns", INTEGER, nullable=False),
+    sqlite_strict=True,
+)
+
 # Exchanges that retrieve a response again are few.
 Index(
     "exchanges_resumes",

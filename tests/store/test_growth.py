@@ -67,6 +67,7 @@ LOG = tuple(table.name for table in schema.LOG)
 
 BOOKKEEPING: Mapping[str, str] = {
     "ingest_offsets": "one row for each journal: it belongs to a recorder, which writes to many sessions",
+    "archives": "one row for each archive, which has many sessions",
     "prices": "some thousand rows, the prices of tokens: they are of models, not of sessions",
     "rebuilds": "one row while a rebuild is under way",
     VERSION_TABLE: "one row: the revision of the schema, as Alembic keeps it",

@@ -34,6 +34,8 @@ class ExportedFolder:
     def compare(self, verified: SessionReport) -> None:
         """Add findings to the report of a session: exchanges that differ from the export, or are missing in the log."""
         exported = self.sessions.get(verified.session_id, {})
+        if verified.archived is not None:
+            return  # its archive has it, and is compared where it is attached
         if verified.purged:
             self._purged += bool(exported)
             return

@@ -79,6 +79,7 @@ class SessionReport(msgspec.Struct):
     session_id: str
     name: str | None = None
     purged: bool = False
+    archived: str | None = None  # the archive that has it, so it is purged here; empty if that has no name
     exchanges: int = 0
     events: int = 0
     open: list[str] = msgspec.field(default_factory=list)
@@ -137,13 +138,14 @@ class LogVerifier:
         verified = SessionReport(session_id)
         try:
             found = self._rows(session_id)
-            verified.name, verified.purged = found.session.name if found.session else None, found.is_purged
+            verified.name = found.session.name if found.session else None
+            verified.purged, verified.archived = found.is_purged, found.archive
             self._check_rows(found, verified)
             self._check_exchanges(found, verified, advance)
             if projections and found.projected | found.exchanges.keys():
                 self._check_projections(verified)
-            if verified.findings and not verified.purged and self._rows(session_id).is_purged:
-                return SessionReport(session_id, verified.name, True)  # while it was read
+            if verified.findings and not verified.purged and (now := self._rows(session_id)).is_purged:
+                return SessionReport(session_id, verified.name, True, now.archive)  # while it was read
         except StoreBusyError:
             raise  # which says nothing of what is recorded there
         except StoreError as error:
