@@ -374,8 +374,8 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "C8: a file is not written anew after a purge",
         "recorder/store/sqlite/writer.py",
-        'connection.execute("VACUUM")',
-        'connection.execute("SELECT 1")',
+        'INDEXES]\n    connection.execute("VACUUM")',
+        'INDEXES]\n    connection.execute("SELECT 1")',
         "tests/store/test_purge.py::test_only_a_new_file_has_no_copies_of_what_was_moved_in_it",
         "assert ",
     ),

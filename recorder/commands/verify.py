@@ -85,16 +85,7 @@ def command(
     findings = sum(run.findings for run in runs)
     if manifest and findings:
         echo("A manifest of a damaged log proves nothing: `recorder verify` lists the findings.")
-    for run in runs:
-        if run.verified or run.damage or not sessions:
-            _sum_up(run, is_named=len(runs) > 1)
-        if not sessions:
-            run.keep()
-    if exported is not None:
-        for sentence in exported.remarks():
-            echo(sentence)
-    if not sessions:
-        runs[0].say_killed()
+    _conclude(runs, exported, of_all=not sessions)
     ctx.exit(FOUND if findings else 0)
 
 
@@ -239,6 +230,19 @@ def _progress(total: int | None) -> Iterator[Any]:
 
 
 # -- what it says
+
+
+def _conclude(runs: Sequence[_VerifyRun], exported: ExportedFolder | None, *, of_all: bool) -> None:
+    """Print the sums on stderr, and keep those of whole databases."""
+    for run in runs:
+        if run.verified or run.damage or of_all:
+            _sum_up(run, is_named=len(runs) > 1)
+        if of_all:
+            run.keep()
+    for sentence in exported.remarks() if exported else ():
+        echo(sentence)
+    if of_all:
+        runs[0].say_killed()
 
 
 def _write_manifest(verified: Sequence[SessionReport]) -> None:
