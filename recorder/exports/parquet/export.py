@@ -48,11 +48,13 @@ OF_EVENTS = ("event_gaps", "event_payloads")
 BY_EXCHANGE = tuple(view.name for view in VIEWS if "exchange_id" in view.columns and view.name not in OF_EVENTS)
 SUMS = tuple(view.name for view in VIEWS if "exchange_id" not in view.columns)
 
+MEMORY = "160MB"  # for DuckDB: its views and files take up to 100 MB besides, and all is to be below 300 MB
 HELD_ROWS = 16_384  # before they are written: larger groups of rows are quicker to read and take more memory
 _STAGED, _STAGED_FILE, _LOCK, _PART = ".export", ".staged", ".lock", f"part{SUFFIX}"
 _KEYS = dict.fromkeys(("session_id", "exchange_id", "item", "step", "anomaly"))
 
 _SETTINGS = {
+    "memory_limit": MEMORY,
     "threads": "1",  # so that a day is one file
     "preserve_insertion_order": "true",  # or a second export would have other files
 }

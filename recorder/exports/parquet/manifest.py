@@ -75,6 +75,10 @@ def read_manifest(folder: Path) -> ParquetManifest:
     path = folder / NAME
     try:
         return msgspec.json.decode(path.read_bytes(), type=ParquetManifest)
+    except FileNotFoundError as error:
+        raise UsageError(
+            f"{folder} has no {NAME}: give a manifest, or the folder of `recorder export --format parquet`."
+        ) from error
     except OSError as error:
         raise refused(path, error) from error
     except msgspec.MsgspecError as error:
