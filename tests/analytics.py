@@ -34,19 +34,26 @@ FROM usage WHERE model IS NOT NULL GROUP BY 1, 2 ORDER BY 1, 2""",
         """SELECT day, model, count(*) AS exchanges, CAST(sum(input_tokens) AS BIGINT) AS input_tokens,
     CAST(sum(output_tokens) AS BIGINT) AS output_tokens
 FROM usage WHERE model IS NOT NULL GROUP BY ALL ORDER BY ALL""",
-        """answer = read("usage").groupby(["day", "model"], as_index=False).agg(
-    exchanges=("exchange_id", "size"),
-    input_tokens=("input_tokens", lambda tokens: tokens.sum(min_count=1)),
-    output_tokens=("output_tokens", lambda tokens: tokens.sum(min_count=1)),
+        """answer = (
+    read("usage")
+    .groupby(["day", "model"], as_index=False)
+    .agg(
+        exchanges=("exchange_id", "size"),
+        input_tokens=("input_tokens", lambda tokens: tokens.sum(min_count=1)),
+        output_tokens=("output_tokens", lambda tokens: tokens.sum(min_count=1)),
+    )
 )""",
         """answer = (
-    read("usage").filter(pl.col("model").is_not_null()).group_by("day", "model")
+    read("usage")
+    .filter(pl.col("model").is_not_null())
+    .group_by("day", "model")
     .agg(
         exchanges=pl.len(),
         input_tokens=pl.when(pl.col("input_tokens").count() > 0).then(pl.col("input_tokens").sum()),
         output_tokens=pl.when(pl.col("output_tokens").count() > 0).then(pl.col("output_tokens").sum()),
     )
-    .sort("day", "model").collect()
+    .sort("day", "model")
+    .collect()
 )""",
     ),
     Recipe(
@@ -57,17 +64,24 @@ FROM costs WHERE model IS NOT NULL GROUP BY 1, 2 ORDER BY 1, 2""",
         """SELECT day, model, CAST(sum(cost_picousd) AS BIGINT) AS cost_picousd,
     count(*) - count(cost_picousd) AS without_price
 FROM costs WHERE model IS NOT NULL GROUP BY ALL ORDER BY ALL""",
-        """answer = read("costs").groupby(["day", "model"], as_index=False).agg(
-    cost_picousd=("cost_picousd", lambda cost: cost.sum(min_count=1)),
-    without_price=("cost_picousd", lambda cost: cost.isna().sum()),
+        """answer = (
+    read("costs")
+    .groupby(["day", "model"], as_index=False)
+    .agg(
+        cost_picousd=("cost_picousd", lambda cost: cost.sum(min_count=1)),
+        without_price=("cost_picousd", lambda cost: cost.isna().sum()),
+    )
 )""",
         """answer = (
-    read("costs").filter(pl.col("model").is_not_null()).group_by("day", "model")
+    read("costs")
+    .filter(pl.col("model").is_not_null())
+    .group_by("day", "model")
     .agg(
         cost_picousd=pl.when(pl.col("cost_picousd").count() > 0).then(pl.col("cost_picousd").sum()),
         without_price=pl.col("cost_picousd").null_count(),
     )
-    .sort("day", "model").collect()
+    .sort("day", "model")
+    .collect()
 )""",
     ),
     Recipe(
@@ -84,17 +98,24 @@ FROM latency WHERE ttft_ns IS NOT NULL AND model IS NOT NULL GROUP BY model ORDE
         """def percentile(percent):
     return lambda times: np.quantile(times.to_numpy(dtype="int64"), percent / 100, method="inverted_cdf")
 
-answer = read("latency").dropna(subset=["ttft_ns"]).groupby("model", as_index=False).agg(
-    measured=("ttft_ns", "size"), p50_ns=("ttft_ns", percentile(50)), p95_ns=("ttft_ns", percentile(95))
+
+answer = (
+    read("latency")
+    .dropna(subset=["ttft_ns"])
+    .groupby("model", as_index=False)
+    .agg(measured=("ttft_ns", "size"), p50_ns=("ttft_ns", percentile(50)), p95_ns=("ttft_ns", percentile(95)))
 )""",
         """answer = (
-    read("latency").filter(pl.col("ttft_ns").is_not_null() & pl.col("model").is_not_null()).group_by("model")
+    read("latency")
+    .filter(pl.col("ttft_ns").is_not_null() & pl.col("model").is_not_null())
+    .group_by("model")
     .agg(
         measured=pl.len(),
         p50_ns=pl.col("ttft_ns").quantile(0.50, "equiprobable").cast(pl.Int64),
         p95_ns=pl.col("ttft_ns").quantile(0.95, "equiprobable").cast(pl.Int64),
     )
-    .sort("model").collect()
+    .sort("model")
+    .collect()
 )""",
     ),
     Recipe(
@@ -103,13 +124,20 @@ answer = read("latency").dropna(subset=["ttft_ns"]).groupby("model", as_index=Fa
 FROM tool_calls WHERE latency_ns IS NOT NULL GROUP BY name ORDER BY all_ns DESC, name""",
         """SELECT name, count(*) AS calls, CAST(sum(latency_ns) AS BIGINT) AS all_ns, max(latency_ns) AS longest_ns
 FROM tool_calls WHERE latency_ns IS NOT NULL GROUP BY name ORDER BY all_ns DESC, name""",
-        """answer = read("tool_calls").dropna(subset=["latency_ns"]).groupby("name", as_index=False).agg(
-    calls=("latency_ns", "size"), all_ns=("latency_ns", "sum"), longest_ns=("latency_ns", "max")
-).sort_values(["all_ns", "name"], ascending=[False, True])""",
         """answer = (
-    read("tool_calls").filter(pl.col("latency_ns").is_not_null()).group_by("name")
+    read("tool_calls")
+    .dropna(subset=["latency_ns"])
+    .groupby("name", as_index=False)
+    .agg(calls=("latency_ns", "size"), all_ns=("latency_ns", "sum"), longest_ns=("latency_ns", "max"))
+    .sort_values(["all_ns", "name"], ascending=[False, True])
+)""",
+        """answer = (
+    read("tool_calls")
+    .filter(pl.col("latency_ns").is_not_null())
+    .group_by("name")
     .agg(calls=pl.len(), all_ns=pl.col("latency_ns").sum(), longest_ns=pl.col("latency_ns").max())
-    .sort(["all_ns", "name"], descending=[True, False]).collect()
+    .sort(["all_ns", "name"], descending=[True, False])
+    .collect()
 )""",
     ),
     Recipe(
@@ -123,14 +151,19 @@ GROUP BY model ORDER BY rate DESC, model""",
 FROM exchange_summary WHERE model IS NOT NULL AND status IS NOT NULL GROUP BY model ORDER BY rate DESC, model""",
         """ended = read("exchange_summary").dropna(subset=["model", "status"])
 ended["failed"] = ~ended["status"].isin(["completed", "incomplete"]) | ended["error"].notna()
-answer = ended.groupby("model", as_index=False).agg(
-    exchanges=("failed", "size"), failed=("failed", "sum"), rate=("failed", "mean")
-).sort_values(["rate", "model"], ascending=[False, True])""",
+answer = (
+    ended.groupby("model", as_index=False)
+    .agg(exchanges=("failed", "size"), failed=("failed", "sum"), rate=("failed", "mean"))
+    .sort_values(["rate", "model"], ascending=[False, True])
+)""",
         """failed = ~pl.col("status").is_in(["completed", "incomplete"]) | pl.col("error").is_not_null()
 answer = (
-    read("exchange_summary").filter(pl.col("model").is_not_null() & pl.col("status").is_not_null()).group_by("model")
+    read("exchange_summary")
+    .filter(pl.col("model").is_not_null() & pl.col("status").is_not_null())
+    .group_by("model")
     .agg(exchanges=pl.len(), failed=failed.sum(), rate=failed.mean())
-    .sort(["rate", "model"], descending=[True, False]).collect()
+    .sort(["rate", "model"], descending=[True, False])
+    .collect()
 )""",
     ),
     Recipe(
@@ -140,19 +173,26 @@ FROM retries WHERE retried_status IS NOT NULL GROUP BY retried_status ORDER BY r
         """SELECT retried_status, count(*) AS retries, CAST(sum(wasted_total_tokens) AS BIGINT) AS tokens,
     CAST(sum(wasted_ns) AS BIGINT) AS wasted_ns
 FROM retries WHERE retried_status IS NOT NULL GROUP BY retried_status ORDER BY retried_status""",
-        """answer = read("retries").groupby("retried_status", as_index=False).agg(
-    retries=("exchange_id", "size"),
-    tokens=("wasted_total_tokens", lambda tokens: tokens.sum(min_count=1)),
-    wasted_ns=("wasted_ns", lambda times: times.sum(min_count=1)),
+        """answer = (
+    read("retries")
+    .groupby("retried_status", as_index=False)
+    .agg(
+        retries=("exchange_id", "size"),
+        tokens=("wasted_total_tokens", lambda tokens: tokens.sum(min_count=1)),
+        wasted_ns=("wasted_ns", lambda times: times.sum(min_count=1)),
+    )
 )""",
         """answer = (
-    read("retries").filter(pl.col("retried_status").is_not_null()).group_by("retried_status")
+    read("retries")
+    .filter(pl.col("retried_status").is_not_null())
+    .group_by("retried_status")
     .agg(
         retries=pl.len(),
         tokens=pl.when(pl.col("wasted_total_tokens").count() > 0).then(pl.col("wasted_total_tokens").sum()),
         wasted_ns=pl.when(pl.col("wasted_ns").count() > 0).then(pl.col("wasted_ns").sum()),
     )
-    .sort("retried_status").collect()
+    .sort("retried_status")
+    .collect()
 )""",
     ),
     Recipe(
@@ -170,12 +210,15 @@ answer = known.groupby("model", as_index=False)[["cache_read_input_tokens", "inp
 answer["share"] = answer["cache_read_input_tokens"] / answer["input_tokens"]
 answer = answer.sort_values(["share", "model"], ascending=[False, True])""",
         """answer = (
-    read("usage").filter(
+    read("usage")
+    .filter(
         pl.col("model").is_not_null() & pl.col("cache_read_input_tokens").is_not_null() & (pl.col("input_tokens") > 0)
     )
-    .group_by("model").agg(pl.col("cache_read_input_tokens", "input_tokens").sum())
+    .group_by("model")
+    .agg(pl.col("cache_read_input_tokens", "input_tokens").sum())
     .with_columns(share=pl.col("cache_read_input_tokens") / pl.col("input_tokens"))
-    .sort(["share", "model"], descending=[True, False]).collect()
+    .sort(["share", "model"], descending=[True, False])
+    .collect()
 )""",
     ),
     Recipe(
@@ -193,12 +236,15 @@ answer = known.groupby("model", as_index=False)[["reasoning_output_tokens", "out
 answer["share"] = answer["reasoning_output_tokens"] / answer["output_tokens"]
 answer = answer.sort_values(["share", "model"], ascending=[False, True])""",
         """answer = (
-    read("usage").filter(
+    read("usage")
+    .filter(
         pl.col("model").is_not_null() & pl.col("reasoning_output_tokens").is_not_null() & (pl.col("output_tokens") > 0)
     )
-    .group_by("model").agg(pl.col("reasoning_output_tokens", "output_tokens").sum())
+    .group_by("model")
+    .agg(pl.col("reasoning_output_tokens", "output_tokens").sum())
     .with_columns(share=pl.col("reasoning_output_tokens") / pl.col("output_tokens"))
-    .sort(["share", "model"], descending=[True, False]).collect()
+    .sort(["share", "model"], descending=[True, False])
+    .collect()
 )""",
     ),
     Recipe(
@@ -210,19 +256,25 @@ FROM usage GROUP BY 1 ORDER BY 1""",
     CAST(sum(total_tokens) AS BIGINT) AS tokens
 FROM usage GROUP BY 1 ORDER BY 1""",
         """usage = read("usage")
-answer = usage.assign(client=usage["client"].fillna("unknown")).groupby("client", as_index=False).agg(
-    sessions=("session_id", "nunique"),
-    exchanges=("exchange_id", "size"),
-    tokens=("total_tokens", lambda tokens: tokens.sum(min_count=1)),
+answer = (
+    usage.assign(client=usage["client"].fillna("unknown"))
+    .groupby("client", as_index=False)
+    .agg(
+        sessions=("session_id", "nunique"),
+        exchanges=("exchange_id", "size"),
+        tokens=("total_tokens", lambda tokens: tokens.sum(min_count=1)),
+    )
 )""",
         """answer = (
-    read("usage").group_by(pl.col("client").fill_null("unknown"))
+    read("usage")
+    .group_by(pl.col("client").fill_null("unknown"))
     .agg(
         sessions=pl.col("session_id").n_unique(),
         exchanges=pl.len(),
         tokens=pl.when(pl.col("total_tokens").count() > 0).then(pl.col("total_tokens").sum()),
     )
-    .sort("client").collect()
+    .sort("client")
+    .collect()
 )""",
     ),
     Recipe(
@@ -236,9 +288,12 @@ answer = known.sort_values(["longest_silence_ns", "exchange_id"], ascending=[Fal
     ["exchange_id", "model", "longest_silence_ns", "stalls"]
 ]""",
         """answer = (
-    read("latency").filter(pl.col("longest_silence_ns").is_not_null())
-    .sort(["longest_silence_ns", "exchange_id"], descending=[True, False]).head(5)
-    .select("exchange_id", "model", "longest_silence_ns", "stalls").collect()
+    read("latency")
+    .filter(pl.col("longest_silence_ns").is_not_null())
+    .sort(["longest_silence_ns", "exchange_id"], descending=[True, False])
+    .head(5)
+    .select("exchange_id", "model", "longest_silence_ns", "stalls")
+    .collect()
 )""",
     ),
 )

@@ -25,7 +25,7 @@ from recorder.commands.terminal.completion import session_names
 from recorder.commands.terminal.database import database_option
 from recorder.commands.terminal.output import can_redraw, echo, with_json, write_json, write_line
 from recorder.errors import NotFoundError, RecorderError, StoreBusyError, StoreError, UsageError
-from recorder.exports.parquet.verify import ExportedFolder
+from recorder.exports.parquet.manifest import ExportedFolder
 from recorder.model.ids import ID_LENGTH, ids_beginning
 from recorder.model.text import counted, safe_text
 from recorder.store.archive.registry import archives_of

@@ -48,7 +48,7 @@ OF_EVENTS = ("event_gaps", "event_payloads")
 BY_EXCHANGE = tuple(view.name for view in VIEWS if "exchange_id" in view.columns and view.name not in OF_EVENTS)
 SUMS = tuple(view.name for view in VIEWS if "exchange_id" not in view.columns)
 
-MEMORY = "160MB"  # for DuckDB: with its code, Python and the writers of files below 300 MB
+MEMORY = "160MB"  # for DuckDB: its views and files take up to 100 MB besides, and all is to be below 300 MB
 HELD_ROWS = 16_384  # before they are written: larger groups of rows are quicker to read and take more memory
 _STAGED, _STAGED_FILE, _LOCK, _PART = ".export", ".staged", ".lock", f"part{SUFFIX}"
 _KEYS = dict.fromkeys(("session_id", "exchange_id", "item", "step", "anomaly"))
@@ -91,7 +91,7 @@ def export(url: URL, folder: Path, selection: Selection, now_ns: int, advance: C
     Raise `UsageError` if the folder has another export, or other files; `RecorderError` if it cannot be written.
     """
     try:
-        with _locked(folder), attached(url, COMMAND, EXTRA) as connection:
+        with attached(url, COMMAND, EXTRA) as connection, _locked(folder):
             earlier = _earlier(folder, selection)
             return _Export(connection, folder, selection, now_ns).run(earlier, advance)
     except OSError as error:

@@ -247,7 +247,7 @@ def test_without_the_extra_one_sentence_names_it(
     assert ran.err == (
         "Error: `recorder export --format parquet` needs the extra analytics: pip install 'sse-recorder[analytics]'.\n"
     )
-    assert not (tmp_path / "x" / "manifest.json").exists()
+    assert not (tmp_path / "x").exists()
 
 
 def test_the_manifest_is_json_that_others_read(exported: Path, log: URL) -> None:
