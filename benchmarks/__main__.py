@@ -11,7 +11,7 @@ from typing import NamedTuple
 import click
 import msgspec
 
-from benchmarks import followed, log, machine, mocks, postgres, projections, replay, requests, streams, viewer
+from benchmarks import followed, log, machine, mocks, parquet, postgres, projections, replay, requests, streams, viewer
 from benchmarks.figures import Column, Round, Table, lines, table
 from benchmarks.settings import QUICK, Settings
 
@@ -45,6 +45,7 @@ BENCHMARKS = {
     "fold": Benchmark("events → rows of projections", projections.FOLD_COLUMNS, projections.fold_rounds),
     "rebuild": Benchmark("log → projections", projections.REBUILD_COLUMNS, projections.rebuild_rounds),
     "ask": Benchmark("sums over a log of many exchanges", projections.ASK_COLUMNS, projections.ask_rounds),
+    "parquet": Benchmark("sums over a log of 1,000,000 events, and over its export", parquet.COLUMNS, parquet.rounds),
     "replay": Benchmark("one stream at its original speed", replay.COLUMNS, replay.rounds),
     "mock1": Benchmark("`recorder mock`, one client", mocks.COLUMNS, functools.partial(mocks.rounds, 1)),
     "mock100": Benchmark("`recorder mock`, 100 clients at once", mocks.COLUMNS, functools.partial(mocks.rounds, 100)),

@@ -156,8 +156,8 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "A10: a turn gets another id when it is fed again",
         "recorder/ingest/websocket_capture.py",
-        "exchange_id=uuid7(started_ns, order + sha256(turn.encode()).digest()[:8]),",
-        "exchange_id=uuid7(started_ns, __import__('os').urandom(10)),",
+        "own_id = uuid7(started_ns, order + sha256(turn.encode()).digest()[:8])",
+        "own_id = uuid7(started_ns, __import__('os').urandom(10))",
         "tests/ingest/test_websocket_log.py::test_any_batches_give_the_same_rows[5]",
         "assert ",
     ),
@@ -374,8 +374,8 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "C8: a file is not written anew after a purge",
         "recorder/store/sqlite/writer.py",
-        'connection.execute("VACUUM")',
-        'connection.execute("SELECT 1")',
+        'INDEXES]\n    connection.execute("VACUUM")',
+        'INDEXES]\n    connection.execute("SELECT 1")',
         "tests/store/test_purge.py::test_only_a_new_file_has_no_copies_of_what_was_moved_in_it",
         "assert ",
     ),

@@ -17,6 +17,7 @@ for name in (
     "alembic.config",
     "sqlalchemy.ext.asyncio",
     "psycopg",
+    "recorder.exports.otlp.push",
     "rich.progress",
     "rich.table",
     "yaml",

@@ -89,6 +89,9 @@ DuckDB reads a file with these views, beside a recorder that writes it, and give
 ```sh
 duckdb -c "ATTACH 'recordings.db' AS log (TYPE sqlite, READ_ONLY); SELECT * FROM log.usage_by_model"
 ```
+
+`recorder query --engine duckdb` does that without its command line, and [an export to Parquet](analytics.md) is what
+DuckDB and other programs read quickest.
 """
 
 

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 from sqlalchemy import URL
 
-from benchmarks import followed, growth, mocks, postgres, viewer
+from benchmarks import followed, growth, mocks, parquet, postgres, viewer
 from benchmarks.__main__ import Report
 from benchmarks.chart import drawn
 from benchmarks.figures import Column, lines, table
@@ -50,6 +50,12 @@ def test_every_event_of_a_mock_comes_and_none_before_its_time() -> None:
         assert row["missing"] == 0
         assert 0 < row["p50_us"] <= row["p99_us"] <= row["max_us"]
         assert row["core"] > 0
+
+
+def test_files_and_log_are_asked_the_same() -> None:
+    (measured,) = parquet.rounds(msgspec.structs.replace(QUICK, rounds=1, exported_events=2_000))
+    assert list(measured) == list(parquet.QUESTIONS)
+    assert all(row["sqlite_ms"] > 0 and row["parquet_ms"] > 0 for row in measured.values())
 
 
 @pytest.mark.slow

@@ -208,7 +208,8 @@ def test_every_query_shown_answers(sql: str, tmp_path: Path) -> None:
 
 def test_every_table_and_kind_is_documented() -> None:
     statuses = [name for part in get_args(Status) for name in get_args(part)]
-    tables = [table.name for table in (*schema.LOG, schema.ingest_offsets, schema.prices)]
+    more = (schema.ingest_offsets, schema.export_cursors, schema.prices, schema.archives)
+    tables = [table.name for table in (*schema.LOG, *more)]
     for name in [*tables, *get_args(Kind), *statuses]:
         assert f"`{name}`" in LOG or name == "note", f"docs/log.md does not mention {name}"
     disposable = [table.name for table in (schema.rebuilds, schema.dead_letters, *schema.tables_of.values())]

@@ -15,7 +15,9 @@ import msgspec
 from recorder.wire.dialects import DIALECTS
 from recorder.wire.sse import BOM, Splitter, parse
 
-Format = Literal["sse", "payloads", "json", "jsonl", "cassette", "har", "vcr"]
+Format = Literal[
+    "sse", "payloads", "json", "jsonl", "cassette", "har", "vcr", "cassetter", "litellm", "claude-tap", "ai-sdk"
+]
 
 HEAD_BYTES = 2**20  # that are looked at: a first event may hold all instructions and tools of an agent
 PAYLOADS = 50  # that are looked at: one of the first says what it is, in every format
@@ -24,6 +26,19 @@ _OPENINGS: Mapping[Format, re.Pattern[bytes]] = {
     "jsonl": re.compile(rb'\s*\{\s*"recorder_export"\s*:'),
     "cassette": re.compile(rb'\s*\{\s*"recorder_cassette"\s*:'),
     "har": re.compile(rb'\s*\{\s*"log"\s*:\s*\{'),
+    "claude-tap": re.compile(
+        rb'\s*\{\s*"__claude_tap_compact_trace__"\s*:'
+        rb'|\s*\{\s*"timestamp"\s*:\s*"[^"]*"\s*,\s*"request_id"\s*:\s*"[^"]*"\s*,\s*"turn"\s*:'
+    ),
+    "ai-sdk": re.compile(rb'\s*\{\s*"runs"\s*:\s*\['),
+    "cassetter": re.compile(
+        rb"\s*version\s*=\s*1\s*\[\[interactions\]\]"
+        rb"|(?:\s|#[^\n]*\n|---[^\n]*\n)*version\s*:.*?^[ -]+body\s*:\s*\n +type\s*:\s*(?:json|text|binary|none)\s*$",
+        re.MULTILINE | re.DOTALL,
+    ),
+    "litellm": re.compile(
+        rb'\s*(?:\[\s*)?\{(?=.*?"call_type"\s*:)(?=.*?"startTime"\s*:)(?=.*?"custom_llm_provider"\s*:)', re.DOTALL
+    ),
     "vcr": re.compile(
         rb'\s*\{\s*(?:"version"\s*:\s*1\s*,\s*)?"interactions"\s*:\s*\['
         rb"|(?:\s|#[^\n]*\n|---[^\n]*\n)*(?:(?:version|metadata|recorded_with)\s*:.*?^)?(?:http_)?interactions\s*:",

@@ -102,7 +102,7 @@ class PlainStream:
         self._file.seek(0)
         if self._format == "payloads":
             for line in _lines(self._file):
-                yield _framed(line, self._dialect), True
+                yield framed(line, self._dialect), True
             return
         splitter = Splitter() if self._format == "sse" else _Whole()
         begins = True
@@ -150,8 +150,8 @@ class _Whole:
         return []
 
 
-def _framed(line: bytes, dialect: str) -> bytes:
-    """Frame a payload as its API does."""
+def framed(line: bytes, dialect: str) -> bytes:
+    """Return a payload, framed as its API does."""
     spoken = by_name(dialect)
     line = line.replace(b"\r", b" ")  # white space in JSON, the end of a line in a stream
     payload = value(line) if spoken.has_event_lines else None

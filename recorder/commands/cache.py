@@ -9,6 +9,7 @@ from pathlib import Path
 
 import click
 import msgspec
+from sqlalchemy import bindparam
 from sqlalchemy import select as select_rows
 
 from recorder.commands.terminal.catch_up import current_url, wait_option
@@ -94,8 +95,11 @@ async def _turns(db: str | None, ref: str) -> tuple[str, str | None, list[CacheT
 async def _of_log(log: LogReader, session: Session, exchanges: Sequence[Numbered]) -> list[CacheTurn]:
     """Return the turns of a session of a log, of those exchanges that got a response."""
     prompts = tables_of["prompts"]
-    of_session = select_rows(*(prompts.c[name] for name in _COLUMNS)).where(prompts.c.session_id == session.session_id)
-    found = [dict(zip(_COLUMNS, row, strict=True), digests=b"", places=b"") for row in await log.rows(of_session)]
+    of_session = select_rows(*(prompts.c[name] for name in _COLUMNS)).where(
+        prompts.c.session_id == bindparam("session_id")
+    )
+    selected = await log.rows(of_session, session_id=session.session_id)
+    found = [dict(zip(_COLUMNS, row, strict=True), digests=b"", places=b"") for row in selected]
     rows = msgspec.convert(found, list[PromptRow], strict=False)
     targets = {exchange.exchange_id: exchange.target for _, exchange in exchanges}
 

@@ -6,6 +6,8 @@ import click
 from rich.console import Console
 from rich.progress import Progress
 
+from recorder.commands.ops.archive import archive_command
+from recorder.commands.ops.attach import archives_command, attach_command, detach_command
 from recorder.commands.ops.backup import backup
 from recorder.commands.ops.copy import command as copy_command
 from recorder.commands.ops.purge import purge_command
@@ -25,8 +27,12 @@ def command() -> None:
     """Manage the database."""
 
 
+command.add_command(archive_command)
+command.add_command(archives_command)
+command.add_command(attach_command)
 command.add_command(backup)
 command.add_command(copy_command)
+command.add_command(detach_command)
 command.add_command(purge_command)
 command.add_command(recover_command)
 

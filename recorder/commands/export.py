@@ -1,13 +1,18 @@
-"""`recorder export`: a session on stdout, as text that can be imported again, or as its bare bodies."""
+"""`recorder export`: a session on stdout, as text to be imported again or as its bare bodies; a log as Parquet."""
 
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Iterable
+from pathlib import Path
 
 import click
+from click.core import ParameterSource
+from rich.console import Console
+from rich.progress import Progress
 
-from recorder.cassettes.har.writer import har_lines
+from recorder.cassettes.har.writer import har_lines, losses
 from recorder.cassettes.plain import payload_lines
 from recorder.cassettes.sse_jsonl.header import header_line
 from recorder.cassettes.sse_jsonl.writer import exchange_lines
@@ -17,12 +22,15 @@ from recorder.commands.terminal import settings
 from recorder.commands.terminal.catch_up import current_url, wait_option
 from recorder.commands.terminal.completion import session_names
 from recorder.commands.terminal.database import database_option
-from recorder.commands.terminal.output import echo, write_bytes
+from recorder.commands.terminal.otlp import otlp_options, write_otlp
+from recorder.commands.terminal.output import can_redraw, echo, write_bytes
 from recorder.commands.terminal.selection import EXCHANGE_HELP, say_if_stale, select
-from recorder.errors import NotFoundError, RecorderError
+from recorder.commands.terminal.times import Instant
+from recorder.errors import NotFoundError, RecorderError, UsageError
 from recorder.model.events import BODY_KINDS, Session
 from recorder.model.jsonl import closing_line, event_line, exchange_line, opening_line
 from recorder.model.recording import MemoryBudget, Recording
+from recorder.model.text import counted
 from recorder.recordings.loader import load_exchanges
 from recorder.recordings.selection import Numbered
 from recorder.store.reader import LogReader
@@ -33,27 +41,51 @@ _BY_ROWS = "--format jsonl writes it row by row"
 
 
 @click.command()
-@click.argument("session", shell_complete=session_names)
+@click.argument("session", metavar="SESSION|DIR", shell_complete=session_names)
 @click.option(
     "--format",
-    type=click.Choice(["jsonl", "cassette", "payloads", "har", "vcr", "sse", "html", "perfetto"]),
+    type=click.Choice(
+        ["jsonl", "cassette", "payloads", "har", "vcr", "sse", "html", "perfetto", "otlp-json", "chat", "parquet"]
+    ),
     default="jsonl",
     show_default=True,
     help="jsonl: every row of the log, for `recorder import`. cassette: the same for people, git and tests, see "
     "`recorder cassette`. payloads: the JSON of one event a line. har: HAR 1.2. vcr: YAML for vcrpy and "
     "pytest-recording. sse: the bytes of the response bodies. html: the player of `recorder ui` and the session as one "
     "page, without secrets, that a browser opens without network. perfetto: a trace of the times, without texts, for "
-    "ui.perfetto.dev and speedscope.",
+    "ui.perfetto.dev and speedscope. otlp-json: the spans of OpenTelemetry, one line of OTLP/JSON an exchange. chat: a "
+    "line of messages for each conversation, for fine-tuning and evals. parquet: the views of all sessions, as files "
+    "in DIR.",
 )
 @click.option("--exchange", metavar="N|ID", help=EXCHANGE_HELP)
 @click.option("--allow-gaps", is_flag=True, help="With sse: also bodies of which some bytes were not kept.")
+@otlp_options
+@click.option(
+    "--since",
+    type=Instant(),
+    metavar="7d|DATE",
+    help="With parquet: only the days (UTC) since then; others in DIR remain. Give it to export again what is new.",
+)
+@click.option("--session", "only", metavar="SESSION", help="With parquet: only this session.")
+@click.option("--events", "with_events", is_flag=True, help="With parquet: also the events, with their bytes.")
 @wait_option
 @database_option
 @click.pass_context
 def command(
-    ctx: click.Context, db: str | None, session: str, format: str, exchange: str | None, allow_gaps: bool
+    ctx: click.Context,
+    db: str | None,
+    session: str,
+    format: str,
+    exchange: str | None,
+    allow_gaps: bool,
+    content: bool,
+    convention: str | None,
+    metrics: bool,
+    since: int | None,
+    only: str | None,
+    with_events: bool,
 ) -> None:
-    """Write SESSION (an id, the beginning of one, a name, or `latest`) to stdout.
+    """Write SESSION (an id, the beginning of one, a name, or `latest`) to stdout; as Parquet, the whole log to DIR.
 
     \b
     recorder export latest > run.jsonl
@@ -61,12 +93,29 @@ def command(
     recorder export latest --exchange 1 --format sse > body.sse
     recorder export latest --format html > run.html
     recorder export latest --format perfetto > run.trace.json
+    recorder export latest --format otlp-json > run.otlp.jsonl
+    recorder export latest --format chat > run.chat.jsonl
+    recorder export analysis/ --format parquet --since 7d
     """
-    if format == "sse":
+    _require_own_options(ctx, format)
+    if format == "parquet":
+        _write_parquet(db, Path(session), since, only, with_events)
+    elif format == "otlp-json":
+        asyncio.run(write_otlp(db, session, exchange, content=content, convention=convention, metrics=metrics))
+    elif format == "sse":
         chosen = {"session": session, "exchange": exchange, "allow_gaps": allow_gaps}
         ctx.invoke(replay.command, db=db, speed=None, format=format, **chosen)
     else:
         asyncio.run(_WRITERS[format](db, session, exchange))
+
+
+def _require_own_options(ctx: click.Context, format: str) -> None:
+    """Raise `UsageError` if the command line, not the settings, has an option that a format does not take."""
+    for option in ctx.command.params:
+        name = option.name or ""
+        is_wrong = format not in _FORMATS_OF.get(name, (format,))
+        if is_wrong and ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE:
+            raise UsageError(f"{option.opts[0]} is not for --format {format}: see `recorder export --help`.")
 
 
 async def _write_jsonl(db: str | None, session: str, exchange: str | None) -> None:
@@ -98,8 +147,11 @@ async def _write_har(db: str | None, session: str, exchange: str | None) -> None
         found, chosen = await select(log, session, exchange)
         budget = MemoryBudget("As HAR this takes", f"name one exchange with --exchange, or {_BY_ROWS}")
         loaded = await load_exchanges(log, found, chosen, budget, keeps_events=False)
-        for part in har_lines([_readable(each) for each in loaded], was_imported=found.origin == "import"):
+        readable = [_readable(each) for each in loaded]
+        for part in har_lines(readable, was_imported=found.origin == "import"):
             write_bytes(part)
+        for lost in losses(readable):
+            echo(lost)
 
 
 async def _write_vcr(db: str | None, session: str, exchange: str | None) -> None:
@@ -153,6 +205,37 @@ async def _write_perfetto(db: str | None, session: str, exchange: str | None) ->
             write_bytes(part)
 
 
+async def _write_chat(db: str | None, session: str, exchange: str | None) -> None:
+    from recorder.exports.chat.lines import ChatExport
+
+    async with await LogReader.open(current_url(db)) as log:
+        found, chosen = await select(log, session, exchange)
+        export = ChatExport(log, found, chosen)
+        async for line in export.lines(is_one=exchange is not None):
+            write_bytes(line)
+        for remark in export.remarks():
+            echo(remark)
+
+
+def _write_parquet(db: str | None, folder: Path, since: int | None, only: str | None, with_events: bool) -> None:
+    from recorder.exports.parquet.export import Selection, export
+
+    selection = Selection(asyncio.run(_session_id(db, only)), since, with_events)
+    with Progress(console=Console(stderr=True), disable=not can_redraw(), transient=True) as progress:
+        task = progress.add_task("Exporting", total=len(selection.datasets()))
+        done = export(current_url(db), folder, selection, time.time_ns(), lambda part: progress.advance(task, part))
+    echo(f"{counted(done.rows, 'row')} of {counted(done.days, 'day')} in {done.datasets} datasets: {folder}")
+    if done.open:
+        echo(f"{counted(done.open, 'exchange')} had not ended: export the day again later.")
+
+
+async def _session_id(db: str | None, ref: str | None) -> str | None:
+    """Return the id of the session to which an export is limited, before DuckDB opens the log: never both at once."""
+    async with await LogReader.open(current_url(db)) as log:
+        await say_if_stale(log)
+        return None if ref is None else (await log.session(ref)).session_id
+
+
 async def _one_by_one(log: LogReader, session: Session, chosen: Iterable[Numbered]) -> AsyncIterator[Recording]:
     """Yield recordings, of which one is held at a time. Raises `RecorderError` if one is too large."""
     for number, exchange in chosen:
@@ -176,4 +259,12 @@ _WRITERS = {
     "vcr": _write_vcr,
     "html": _write_html,
     "perfetto": _write_perfetto,
+    "chat": _write_chat,
+}
+
+_FORMATS_OF = {
+    **dict.fromkeys(("content", "convention", "metrics"), ("otlp-json",)),
+    **dict.fromkeys(("since", "only", "with_events"), ("parquet",)),
+    "allow_gaps": ("sse",),
+    "exchange": (*_WRITERS, "otlp-json", "sse"),
 }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 
 import click
 from rich.console import Console
@@ -12,6 +12,7 @@ from rich.progress import track
 from sqlalchemy import URL
 
 from recorder.cassettes import Cassette
+from recorder.cassettes.content import Format
 from recorder.cassettes.plain import PlainRequest, read_request
 from recorder.commands.serving.intake import Intake
 from recorder.commands.terminal.database import database_option
@@ -43,12 +44,13 @@ class Wanted(NamedTuple):
 @click.argument("files", metavar="FILE...", nargs=-1, required=True, type=click.Path(path_type=Path, allow_dash=True))
 @click.option(
     "--format",
-    type=click.Choice(["auto", "sse", "payloads", "json", "jsonl", "cassette", "har", "vcr"]),
+    type=click.Choice(["auto", *get_args(Format)]),
     default="auto",
     show_default=True,
     help="sse: the body of an event stream. payloads: the JSON of one event a line. json: a body that is one document. "
     "jsonl, cassette: what `recorder export` wrote. har: what a browser saved. vcr: YAML or JSON of vcrpy. "
-    "auto: by the content.",
+    "cassetter: its YAML or TOML. litellm: payloads of its logs. claude-tap: its trace, lines or a bundle. "
+    "ai-sdk: .devtools/generations.json of Vercel's AI SDK. auto: by the content.",
 )
 @click.option(
     "--dialect", type=click.Choice([dialect.name for dialect in DIALECTS]), help="The API. [default: by the content]"
@@ -74,10 +76,10 @@ def command(
 ) -> None:
     """Add stored streams to the log: each FILE, or `-` for stdin, becomes a session with its name.
 
-    Bodies are kept byte for byte. Our own exports, cassettes and HAR files have the times of events; for all others
-    the times are made up, one event every 10 ms. The origin of an imported session is `import`. A file that cannot be
-    read is named and skipped; the exit code is then 1, or 3 if it does not exist. --json lists each imported file with
-    its session.
+    Bodies are kept byte for byte. Our own exports, cassettes and HAR files have the times of events; LiteLLM,
+    claude-tap and the AI SDK those of calls; for all others the times are made up, one event every 10 ms. The origin
+    of an imported session is `import`. A file that cannot be read is named and skipped; the exit code is then 1, or 3
+    if it does not exist. --json lists each imported file with its session.
 
     \b
     recorder import body.sse

@@ -5,12 +5,14 @@ from __future__ import annotations
 import base64
 import sys
 import textwrap
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
 from itertools import chain, islice
 from typing import Any
 
 import click
 from rich.cells import cell_len
+from sqlalchemy import URL
 
 from recorder.commands.terminal.catch_up import current_url, wait_option
 from recorder.commands.terminal.database import database_option
@@ -22,7 +24,7 @@ from recorder.projections.views import VIEWS
 from recorder.projections.views.columns import described
 from recorder.store.engine import engine_of
 from recorder.store.location import chosen_url
-from recorder.store.query import TIMEOUT_S, QueryResult, Row, open_query, value_of
+from recorder.store.query import TIMEOUT_S, Query, QueryResult, Row, open_query, value_of
 from recorder.store.schema import STALE
 
 TABLE_ROWS = 10_000  # more than anyone reads; a table is as wide as its widest cell, so all of it is held
@@ -43,6 +45,13 @@ Write = Callable[[QueryResult], None]
     metavar="NAME VALUE",
     help="The value of `:NAME` in the SQL; a number if it is written as one (42, 0.5, not 007).",
 )
+@click.option(
+    "--engine",
+    type=click.Choice(["own", "duckdb"]),
+    default="own",
+    show_default=True,
+    help="Who computes it: the log's own engine, or DuckDB with its functions (extra analytics).",
+)
 @click.option("--list", is_flag=True, help="List the views, with the meaning of their rows and columns.")
 @click.option(
     "--timeout",
@@ -60,6 +69,7 @@ def command(
     db: str | None,
     sql: str | None,
     param: tuple[tuple[str, str], ...],
+    engine: str,
     list: bool,
     timeout: float,
     json: bool,
@@ -79,10 +89,19 @@ def command(
         return
     write: Write = _json if json else _json_lines if jsonl else _csv if csv else _table
     given, values = _given(sql), {name.lstrip(":@$"): value_of(text) for name, text in param}
-    with open_query(current_url(db)) as query:
+    with _OPENERS[engine](current_url(db)) as query:
         if query.is_stale():
             echo(STALE)
         write(query.ask(given, values, timeout))
+
+
+def _query_log(url: URL) -> AbstractContextManager[Query]:
+    from recorder.store.duckdb.views import query_log
+
+    return query_log(url)
+
+
+_OPENERS: Mapping[str, Callable[[URL], AbstractContextManager[Query]]] = {"own": open_query, "duckdb": _query_log}
 
 
 def _given(sql: str | None) -> str:

@@ -44,7 +44,7 @@ from recorder.recordings.loader import load_exchanges
 from recorder.replay.egress_guard import Refused, RefusingProxy
 from recorder.store.location import chosen_url
 from recorder.store.reader import LogReader
-from recorder.store.usage import Tally
+from recorder.store.usage import Summed, Tally
 from recorder.wire.grouping.rules import cleaned
 from recorder.wire.upstreams import UPSTREAMS
 
@@ -265,7 +265,7 @@ async def _recorded(log: LogReader, name: str, began_ns: int) -> _CommandRun | N
     except NotFoundError:
         return None
     exchanges = [each for each in await log.exchanges(session.session_id) if each.started_ns >= began_ns]
-    sums = {each.key[0]: each for each in await log.usage(("session",), began_ns)}
+    sums = {each.key[0]: each for each in await log.usage(("session",), Summed(began_ns))}
     return _CommandRun(session, exchanges, sums.get(session.session_id)) if exchanges else None
 
 

@@ -19,7 +19,7 @@ from recorder.errors import NotFoundError
 from recorder.model.text import counted, safe_text
 from recorder.store.reader import LogReader
 from recorder.store.schema import STALE
-from recorder.store.usage import COSTS, By, CostTally, Tally, Unpriced, keys, numbers, together
+from recorder.store.usage import COSTS, By, CostTally, Summed, Tally, Unpriced, keys, numbers, together
 
 # Of the table: all but the keys are tokens or what is said of them, so the names are shorter there.
 _COLUMNS = {
@@ -124,9 +124,10 @@ async def _tallies(
     db: str | None, by: Sequence[By], since: int | None, until: int | None, cost: bool
 ) -> tuple[list[Tally], _Costs | None, bool]:
     """Return the sums, their costs if they are wanted, and whether they miss a part of the log."""
+    summed = Summed(since, until)
     async with await LogReader.open(current_url(db)) as log:
-        costs = _Costs(*await log.costs(by, since, until)) if cost else None
-        return await log.usage(by, since, until), costs, await log.rebuild_is_due()
+        costs = _Costs(*await log.costs(by, summed)) if cost else None
+        return await log.usage(by, summed), costs, await log.rebuild_is_due()
 
 
 _REASONS = {

@@ -21,6 +21,7 @@ VERBS = {
     "demo": "Record, show, count and replay against a built-in upstream: no key, no network.",
     "import": "Add stored streams, and exports of other databases, to the log.",
     "export": "Write a session to stdout, for `recorder import` or as bare bodies.",
+    "otlp": "Send the log to a collector of OpenTelemetry, as traces and metrics.",
     "cassette": "Check cassettes, and rewrite them in their canonical form.",
     "verify": "Prove that the log is unchanged and complete.",
     "doctor": "Find problems of this installation, and print how to solve them.",

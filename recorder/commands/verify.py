@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import chain
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import click
 import msgspec
 from rich.console import Console
 from rich.progress import Progress
+from sqlalchemy import URL
 
 from recorder.cassettes import refused
 from recorder.commands.ops.last_verify import LastVerify, keep
@@ -22,9 +24,12 @@ from recorder.commands.terminal.catch_up import current_url, nothing_yet, other_
 from recorder.commands.terminal.completion import session_names
 from recorder.commands.terminal.database import database_option
 from recorder.commands.terminal.output import can_redraw, echo, with_json, write_json, write_line
-from recorder.errors import NotFoundError, StoreBusyError, StoreError, UsageError
+from recorder.errors import NotFoundError, RecorderError, StoreBusyError, StoreError, UsageError
+from recorder.exports.parquet.manifest import ExportedFolder
 from recorder.model.ids import ID_LENGTH, ids_beginning
 from recorder.model.text import counted, safe_text
+from recorder.store.archive.registry import archives_of
+from recorder.store.location import database_name
 from recorder.store.reader import LogReader
 from recorder.store.verify.log import LogFinding, LogVerifier, SessionReport
 from recorder.store.verify.manifest import FIRST_LINE, Mark, difference, line, read
@@ -36,7 +41,12 @@ STALE = "The projections must be rebuilt and were not compared: run `recorder db
 @click.command()
 @click.argument("sessions", nargs=-1, metavar="[SESSION]…", shell_complete=session_names)
 @click.option("--manifest", is_flag=True, help="Print a line with a digest for each session; keep it elsewhere.")
-@click.option("--against", type=click.Path(path_type=Path), metavar="FILE", help="Compare with this earlier manifest.")
+@click.option(
+    "--against",
+    type=click.Path(path_type=Path),
+    metavar="FILE|DIR",
+    help="Compare with this earlier manifest, or with an export to Parquet.",
+)
 @with_json()
 @wait_option
 @database_option
@@ -60,37 +70,85 @@ def command(
     recorder verify latest
     recorder verify --manifest > recordings.manifest
     recorder verify --against recordings.manifest
+    recorder verify --against analysis/
     """
-    marks = _read_manifest(against) if against else {}
-    run = _VerifyRun(db, sessions)
-    verified = list(run.all(marks))
+    exported = ExportedFolder(against) if against and against.is_dir() else None
+    marks = _read_manifest(against) if against and exported is None else {}
+    runs = _verified(current_url(db), sessions, marks, exported)
     if manifest:
-        _write_manifest(verified)
+        _write_manifest([each for run in runs for each in run.verified])
     elif json or jsonl:
-        write_json((_row(each) for each in _with_damage(run.damage, verified)), lines=jsonl)
+        write_json((_row(each, run.archive) for run in runs for each in _with_damage(run)), lines=jsonl)
     else:
-        _write_lines(run.damage, verified)
-    findings = len(run.damage) + sum(len(each.findings) for each in verified)
+        for run in runs:
+            _write_lines(run)
+    findings = sum(run.findings for run in runs)
     if manifest and findings:
         echo("A manifest of a damaged log proves nothing: `recorder verify` lists the findings.")
-    _sum_up(verified, findings)
-    if not sessions:
-        run.say_killed()
-        run.keep(verified, findings)
+    _conclude(runs, exported, of_all=not sessions)
     ctx.exit(FOUND if findings else 0)
 
 
+def _verified(
+    url: URL, refs: Sequence[str], marks: Mapping[str, Mark], exported: ExportedFolder | None
+) -> list[_VerifyRun]:
+    """Verify a log, and then each of its archives; compare all of them with an export."""
+    log = _VerifyRun(url, refs, exported.sessions if exported else ())
+    log.run(marks)
+    archives = [_VerifyRun(archive, log.ids, is_archive=True) for archive in archives_of(url)]
+    for each in archives:
+        each.run(marks)
+    if archives:
+        there = {verified.session_id for each in archives for verified in each.verified}
+        log.leave_to(there, {"", *(each.archive for each in archives if not each.damage)})
+    runs = [log, *archives]
+    if exported is not None:
+        log.damage += exported.changed_files()
+        for verified in chain.from_iterable(run.verified for run in runs):
+            exported.compare(verified)
+    return runs
+
+
 class _VerifyRun:
-    """One verification, of some sessions or of all."""
+    """One verification of a database, of some sessions or of all."""
 
-    def __init__(self, db: str | None, refs: Sequence[str]) -> None:
-        self._url, self._refs = current_url(db), refs
+    def __init__(
+        self, url: URL, refs: Sequence[str], exported: Collection[str] = (), *, is_archive: bool = False
+    ) -> None:
+        self.url, self._refs, self._exported = url, refs, exported
+        self.archive = database_name(url) if is_archive else None
         self._began_ns = time.time_ns()
+        self.ids: list[str] = []  # of the sessions that the user named
         self.damage: list[str] = []
+        self.verified: list[SessionReport] = []
 
-    def all(self, marks: Mapping[str, Mark]) -> Iterator[SessionReport]:
+    @property
+    def findings(self) -> int:
+        return len(self.damage) + sum(len(each.findings) for each in self.verified)
+
+    def run(self, marks: Mapping[str, Mark]) -> None:
+        """Verify, and keep the results. An archive that cannot be opened is a finding."""
+        if self.archive is None:
+            self.verified = list(self._all(marks))
+            return
+        try:
+            self.verified = list(self._all(marks))
+        except StoreBusyError:
+            raise
+        except RecorderError as error:
+            self.damage.append(str(error))
+
+    def leave_to(self, session_ids: set[str], archives: set[str | None]) -> None:
+        """Leave out archived sessions that an archive has. One that is not in its archive, of those, is a finding."""
+        is_there = session_ids.__contains__
+        self.verified = [each for each in self.verified if each.archived is None or not is_there(each.session_id)]
+        for each in self.verified:
+            if each.archived is not None and each.archived in archives:
+                each.find(None, "archive", "it was archived, and no archive that is attached has it")
+
+    def _all(self, marks: Mapping[str, Mark]) -> Iterator[SessionReport]:
         """Yield every session to verify, and those that only the manifest has."""
-        with LogVerifier.open(self._url, writer_at(self._url)) as checkup:
+        with LogVerifier.open(self.url, writer_at(self.url)) as checkup:
             self.damage = [] if self._refs else checkup.damage()
             try:
                 yield from self._sessions(checkup, marks)
@@ -102,12 +160,14 @@ class _VerifyRun:
 
     def _sessions(self, checkup: LogVerifier, marks: Mapping[str, Mark]) -> Iterator[SessionReport]:
         if self._refs:
-            wanted = [self._found(ref, checkup) for ref in self._refs]
-            there = {session_id for session_id in wanted if checkup.has(session_id)}
+            self.ids = [self._found(ref, checkup) for ref in self._refs]
+            there = {session_id for session_id in self.ids if checkup.has(session_id)}
         else:
             there = set(checkup.session_ids())
-            wanted = sorted({*there, *marks})
-        if not wanted:
+        wanted = self.ids if self._refs else sorted({*there, *marks, *self._exported})
+        if self._refs or self.archive is not None:  # what a log does not have is in an archive, or the other way round
+            wanted = [session_id for session_id in wanted if session_id in there]
+        elif not wanted:
             raise NotFoundError(nothing_yet(f"There is nothing in {checkup.name} yet."))
         is_due = checkup.rebuild_is_due()
         if is_due:
@@ -121,22 +181,26 @@ class _VerifyRun:
 
     def _found(self, ref: str, checkup: LogVerifier) -> str:
         """Return the id of a session, which may have nothing left but its tombstone."""
-        if len(ref) == ID_LENGTH and ids_beginning(ref) and checkup.has(ref):
-            return ref
-        return asyncio.run(_session_id(self._url, ref))
+        if len(ref) == ID_LENGTH and ids_beginning(ref) and (self.archive is not None or checkup.has(ref)):
+            return ref  # an archive gets the ids that were found for the log
+        return asyncio.run(_session_id(self.url, ref))
 
     def say_killed(self) -> None:
         """Print the sentences of `recorder doctor` about journals."""
-        for sentence in other_killed(self._url):
+        for sentence in other_killed(self.url):
             echo(sentence)
 
-    def keep(self, verified: Sequence[SessionReport], findings: int) -> None:
+    def sum(self, noun: str) -> int:
+        """Return the number of exchanges or events that were read."""
+        return sum(getattr(each, noun) for each in self.verified)
+
+    def keep(self) -> None:
         """Save the time and the result for `recorder doctor`, outside of the database."""
-        events, exchanges = (sum(getattr(each, name) for each in verified) for name in ("events", "exchanges"))
-        keep(self._url, LastVerify(self._began_ns, time.time_ns(), len(verified), exchanges, events, findings))
+        sums = (len(self.verified), self.sum("exchanges"), self.sum("events"), self.findings)
+        keep(self.url, LastVerify(self._began_ns, time.time_ns(), *sums))
 
 
-async def _session_id(url: Any, ref: str) -> str:
+async def _session_id(url: URL, ref: str) -> str:
     async with await LogReader.open(url) as log:
         return (await log.session(ref)).session_id
 
@@ -168,10 +232,23 @@ def _progress(total: int | None) -> Iterator[Any]:
 # -- what it says
 
 
+def _conclude(runs: Sequence[_VerifyRun], exported: ExportedFolder | None, *, of_all: bool) -> None:
+    """Print the sums on stderr, and keep those of whole databases."""
+    for run in runs:
+        if run.verified or run.damage or of_all:
+            _sum_up(run, is_named=len(runs) > 1)
+        if of_all:
+            run.keep()
+    for sentence in exported.remarks() if exported else ():
+        echo(sentence)
+    if of_all:
+        runs[0].say_killed()
+
+
 def _write_manifest(verified: Sequence[SessionReport]) -> None:
     write_line(FIRST_LINE)
     left_out = 0
-    for each in verified:
+    for each in sorted(verified, key=attrgetter("session_id")):
         if each.roots is not None and not each.purged:
             write_line(safe_text(line(each.session_id, each.roots.last)))
             left_out += each.exchanges - each.roots.last.exchanges
@@ -179,9 +256,9 @@ def _write_manifest(verified: Sequence[SessionReport]) -> None:
         echo(f"The manifest leaves out {counted(left_out, 'exchange')}: open, or begun after an open one.")
 
 
-def _write_lines(damage: Sequence[str], verified: Sequence[SessionReport]) -> None:
-    of_file = (f"bad     {sentence}" for sentence in damage)
-    for each in chain(of_file, *map(_lines, verified)):
+def _write_lines(run: _VerifyRun) -> None:
+    of_file = (f"bad     {sentence}" for sentence in run.damage)
+    for each in chain(of_file, *map(_lines, run.verified)):
         write_line(safe_text(each))  # ids too: whoever changed them wrote what he liked
 
 
@@ -195,7 +272,7 @@ def _lines(verified: SessionReport) -> Iterator[str]:
         lost = f"{counted(gap.chunks, 'chunk')}, {counted(gap.size_bytes, 'byte')} of the {gap.of} were not kept"
         yield f"gap     {place}/{gap.exchange_id} @{gap.pos}: {lost}: {gap.reason}"
     if verified.purged and not verified.findings:
-        yield f"purged  {place}"
+        yield f"{_state(verified):<8}{place}"
 
 
 def _place(session_id: str, found: LogFinding) -> str:
@@ -203,23 +280,24 @@ def _place(session_id: str, found: LogFinding) -> str:
     return f"{session_id}{exchange}" + (f" @{found.pos}" if found.pos is not None else "")
 
 
-def _sum_up(verified: Sequence[SessionReport], findings: int) -> None:
-    events, exchanges = (sum(getattr(each, name) for each in verified) for name in ("events", "exchanges"))
-    checked = f"{counted(events, 'event')} of {counted(exchanges, 'exchange')} in {counted(len(verified), 'session')}"
-    gaps = sum(len(each.gaps) for each in verified)
+def _sum_up(run: _VerifyRun, *, is_named: bool) -> None:
+    sessions = counted(len(run.verified), "session")
+    checked = f"{counted(run.sum('events'), 'event')} of {counted(run.sum('exchanges'), 'exchange')} in {sessions}"
+    gaps = sum(len(each.gaps) for each in run.verified)
     if gaps:
         echo(f"{counted(gaps, 'gap')}: the bytes were counted when they were lost; this is not a failure.")
-    echo(f"{checked}: {counted(findings, 'finding') if findings else 'all as recorded'}.")
+    place = f"{safe_text(database_name(run.url))}: " if is_named else ""
+    echo(f"{place}{checked}: {counted(run.findings, 'finding') if run.findings else 'all as recorded'}.")
 
 
-def _with_damage(damage: Sequence[str], verified: Sequence[SessionReport]) -> Iterator[SessionReport]:
-    if damage:
-        yield SessionReport("", findings=[LogFinding(None, None, "file", sentence) for sentence in damage])
-    yield from verified
+def _with_damage(run: _VerifyRun) -> Iterator[SessionReport]:
+    if run.damage:
+        yield SessionReport("", findings=[LogFinding(None, None, "file", sentence) for sentence in run.damage])
+    yield from run.verified
 
 
-def _row(verified: SessionReport) -> dict[str, Any]:
-    """Return a session as JSON. Damage of the file as a whole comes first, without an id."""
+def _row(verified: SessionReport, archive: str | None) -> dict[str, Any]:
+    """Return a session as JSON. Damage of a database as a whole comes first, without an id."""
     return {
         "session_id": verified.session_id or None,
         "name": verified.name,
@@ -230,10 +308,13 @@ def _row(verified: SessionReport) -> dict[str, Any]:
         "gaps": msgspec.to_builtins(verified.gaps),
         "findings": msgspec.to_builtins(verified.findings),
         "root": verified.roots.last.root if verified.roots else None,
+        "archive": archive,
     }
 
 
 def _state(verified: SessionReport) -> str:
     if verified.findings:
         return "bad"
-    return "purged" if verified.purged else "open" if verified.open else "ok"
+    if verified.purged:
+        return "purged" if verified.archived is None else "archived"
+    return "open" if verified.open else "ok"

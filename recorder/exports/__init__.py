@@ -2,5 +2,6 @@
 
 Must not know: the command line, HTTP servers, how an engine stores a log.
 
-An export only reads. It can be done again, and gives the same: names, ids and times are those of the log.
+An export changes nothing that was recorded. It can be done again, and gives the same: names, ids and times are those
+of the log.
 """

@@ -6,7 +6,7 @@ Pure but for the callbacks of its owner: the session that a request belongs to, 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Mapping
 from functools import partial
 from itertools import islice
 
@@ -59,17 +59,18 @@ class Assembler:
         self,
         recorder_id: str,
         find_session: Callable[[RequestHead, Grouping], str | None],
-        late: Collection[str] = (),
+        late: Mapping[str, str] | None = None,
         *,
         redactor: Redactor = BY_SHAPE,
         find_request: Callable[[str], LoggedRequest | None] = no_request,
         journal: RecordSource | None = None,
     ) -> None:
         """`find_session` returns the id of the session that a request belongs to, or None if it begins one. Exchanges
-        in `late` are skipped: their session was purged since they were first ingested. `find_request` returns a request
-        that was ingested before, as it was recorded then: that stays, whatever is a secret now and is left of it here.
+        in `late` are skipped: since they were first ingested their session "was purged", or what else `late` says.
+        `find_request` returns a request that was ingested before, as it was recorded then: that stays, whatever is a
+        secret now and is left of it here.
         """
-        self._recorder_id, self._find_session, self._late = recorder_id, find_session, late
+        self._recorder_id, self._find_session, self._late = recorder_id, find_session, late or {}
         self._redactor, self._find_request, self._journal = redactor, find_request, journal or RecordSource()
         self._rejected: set[int] = set()
         self._turns: list[Exchange] = []  # rows of turns that the record being read begins: they come with their events
@@ -241,7 +242,7 @@ class Assembler:
     def _on_request(self, record: Record, start: Position) -> list[Event]:
         head = msgspec.json.decode(record.payload, type=RequestHead)
         if head.exchange_id in self._late:
-            self.reject(record.exchange, f"{head.exchange_id} is of a session that was purged")
+            self.reject(record.exchange, f"{head.exchange_id} is of a session that {self._late[head.exchange_id]}")
             return []
         self.open[record.exchange] = OpenExchange(start, record.t_ns, head, last_ns=record.t_ns, records=1)
         return []

@@ -51,7 +51,7 @@ from recorder.journal.reader import (
 from recorder.journal.scrub import RequestBodyScrubber, without_body
 from recorder.model.events import Event
 from recorder.model.payloads import RequestHead
-from recorder.store.purge.delete import is_purged, late_exchanges
+from recorder.store.purge.delete import late_exchanges, refused_because
 from recorder.store.retry import Pause, Retry, Stopped, Uncommitted
 from recorder.store.writer import Store
 from recorder.wire.grouping.session import HISTORY, Grouping
@@ -272,8 +272,9 @@ class Ingester:
 
     def _cut_off(self, session_id: str, exchange_id: str, error: str) -> str:
         """End an exchange where the log has it, if the log may have it. Return what was wrong."""
-        if is_purged(self._store, session_id):
-            return "its session was purged"
+        gone = refused_because(self._store, session_id)
+        if gone is not None:
+            return f"its session {gone}"
         reason = f"the journal contradicts the log from here on: {error}"
         self._append(rest_of(self._store, session_id, exchange_id, reason))
         return reason

@@ -28,7 +28,7 @@ from recorder.ingest.capture import Capture
 from recorder.ingest.late_records import LateRecordCounter
 from recorder.ingest.message_capture import MessageCapture
 from recorder.model.events import WEBSOCKET, Event, Outcome
-from recorder.model.ids import uuid7
+from recorder.model.ids import turn_id, uuid7
 from recorder.model.payloads import (
     CloseRecord,
     ControlRecord,
@@ -432,12 +432,14 @@ def turn_head(connection: RequestHead, after_ns: int, number: int) -> RequestHea
     """Return the head of a turn that began so long after its connection, with ids that follow from the two.
 
     The number comes before the digest: the log orders exchanges by their ids, also those that begin in one millisecond.
+    An imported connection has its id from the time of the import, and so have its turns.
     """
     started_ns = connection.started_ns + after_ns
     turn, order = f"{connection.exchange_id}/{number}", (number % 2**16).to_bytes(2)
+    own_id = uuid7(started_ns, order + sha256(turn.encode()).digest()[:8])
     return msgspec.structs.replace(
         connection,
-        exchange_id=uuid7(started_ns, order + sha256(turn.encode()).digest()[:8]),
+        exchange_id=own_id if connection.imported is None else turn_id(connection.exchange_id, number),
         session_id=uuid7(started_ns, order + sha256(f"{turn}/session".encode()).digest()[:8]),
         started_ns=started_ns,
         method=WEBSOCKET,

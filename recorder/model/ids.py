@@ -13,6 +13,16 @@ def uuid7(now_ns: int, entropy: bytes) -> str:
     return f"{time[:8]}-{time[8:]}-7{random[1:4]}-{variant}{random[5:8]}-{random[8:20]}"
 
 
+def turn_id(connection_id: str, number: int) -> str:
+    """Return the id of a turn on an imported connection; with number 0 the one that the connection itself is to have.
+
+    The number stands before the random part that they share, and behind the time: they sort in their order, and before
+    what is imported next. Numbers over 16,383 are unique, but not in order.
+    """
+    shared = int(connection_id[24:], 16) + (number >> 14)
+    return f"{connection_id[:19]}{0x8000 | number & 0x3FFF:04x}-{shared % 2**48:012x}"
+
+
 class Ids(NamedTuple):
     """The first and the last of the ids that begin with something."""
 

@@ -15,9 +15,13 @@ from typing import BinaryIO, cast
 from msgspec.structs import replace
 
 from recorder.cassettes import SIZE_LIMIT, Cassette, Names, refused
+from recorder.cassettes.ai_sdk import Generations
+from recorder.cassettes.cassetter import Cassetter
+from recorder.cassettes.claude_tap import ClaudeTap
 from recorder.cassettes.content import HEAD_BYTES, Format, formats
 from recorder.cassettes.har.reader import Har
 from recorder.cassettes.jsonl import Jsonl
+from recorder.cassettes.litellm import LiteLlm
 from recorder.cassettes.plain import PlainRequest, PlainStream
 from recorder.cassettes.sse_jsonl import SseJsonl, read_session
 from recorder.cassettes.vcr.reader import Vcr
@@ -54,6 +58,10 @@ _SELF_CONTAINED: Mapping[Format, Callable[[BinaryIO], Cassette]] = {
     "cassette": SseJsonl,
     "har": Har,
     "vcr": Vcr,
+    "claude-tap": ClaudeTap,
+    "ai-sdk": Generations,
+    "cassetter": Cassetter,
+    "litellm": LiteLlm,
 }
 
 

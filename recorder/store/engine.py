@@ -15,13 +15,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from functools import cache
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from sqlalchemy import URL, Connection, Dialect, MetaData, Table
+from sqlalchemy import URL, Connection, Dialect, MetaData, Row, Table
+from sqlalchemy.sql import Executable
 
 from recorder.errors import NotFoundError, StoreBusyError, StoreConflictError, StoreError, StoreLostError, UsageError
 
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     from recorder.store.health import Check, CheckResult
     from recorder.store.log_probe import LogProbe
     from recorder.store.query import Query
-    from recorder.store.reader import ReadPool
     from recorder.store.search import SearchIndex
     from recorder.store.verify.connection import VerifyConnection
     from recorder.store.writer import Writer
@@ -42,6 +42,12 @@ _MODULES = {
     "postgresql": "recorder.store.postgres.engine",
     "ducklake": "recorder.store.ducklake.engine",
 }
+_OTHER_NAMES = {"postgres": "postgresql"}  # as libpq and most hosts of databases write a URL
+
+AnyRow = Row[*tuple[Any, ...]]
+
+Prices = Sequence[Sequence[Any]]
+"""Rows of the table `prices`."""
 
 Fetch = Callable[[str], Awaitable[Sequence[Sequence[Any]]]]
 """Return the rows of one statement."""
@@ -76,6 +82,28 @@ class DuckdbSource(NamedTuple):
     schema: str | None = None  # of the log's tables, where it is not the usual one
 
 
+class ReadRows(Protocol):
+    """The rows of a statement, in memory."""
+
+    def all(self) -> Sequence[AnyRow]: ...
+
+    def scalar_one(self) -> Any: ...
+
+
+class ReadConnection(Protocol):
+    """A connection in a transaction; `values` are by name."""
+
+    async def execute(self, statement: Executable, values: Any = None, /) -> ReadRows: ...
+
+
+class ReadPool(Protocol):
+    """The connections of an engine for reading, as `AsyncEngine` of SQLAlchemy has them."""
+
+    def connect(self) -> AbstractAsyncContextManager[ReadConnection]: ...
+
+    async def dispose(self) -> None: ...
+
+
 class Engine(ABC):
     """One kind of database. Its methods raise the errors of recorder."""
 
@@ -107,6 +135,9 @@ class Engine(ABC):
 
     scratch_schemas: tuple[str, str]
     """The schema of the scratch tables, and that of the log, on a `scratch_connection`."""
+
+    may_add_sql: str | None = None
+    """Selects a flag that is true if the user may add to the log. `None`: a file that can be opened can be written."""
 
     may_delete_sql: str | None = None
     """Selects flags which all are true if the user may delete from the log. `None`: who may write may delete."""
@@ -196,8 +227,11 @@ class Engine(ABC):
         """Open the connection that adds to the log."""
 
     @abstractmethod
-    def reader(self, url: URL) -> ReadPool:
-        """Return a pool of connections that only read, for an event loop."""
+    def reader(self, url: URL, prices: Prices = ()) -> ReadPool:
+        """Return a pool of connections that only read, for an event loop.
+
+        An archive has no prices, and takes those of the log that it is attached to. A log has its own.
+        """
 
     @abstractmethod
     async def revision(self, url: URL, fetch: Fetch) -> str | None:
@@ -222,6 +256,13 @@ class Engine(ABC):
     def duckdb_source(self, url: URL) -> DuckdbSource:
         """Return how DuckDB opens a database to read it."""
 
+    def task_lock(self, url: URL, task: str) -> AbstractContextManager[None]:
+        """Hold a lock among all programs that do `task` on a database; raise `StoreBusyError` at once if one holds it.
+
+        It is gone with the process that holds it; on a server also with its connection, and is not taken again then.
+        """
+        raise UsageError(f"{self.display_name(url)} is only read: give the database that is recorded into.")
+
     # -- SQL in which it differs from others
 
     @abstractmethod
@@ -245,6 +286,17 @@ class Engine(ABC):
     @abstractmethod
     def sweep(self, url: URL, *, vacuum: bool, busy_timeout_s: float) -> bool:
         """Take out of the files what was deleted. Return whether no reader was in the way."""
+
+    def catalog_lock(self, url: URL, timeout_s: float) -> AbstractContextManager[None]:
+        """Hold the lock of who writes to the archive that has its catalog in a database, among all processes.
+
+        Raise `StoreBusyError` if it is not free within `timeout_s`.
+        """
+        raise UsageError(f"The catalog of an archive cannot be in {self.display_name(url)}: use SQLite or PostgreSQL.")
+
+    def sweep_catalog(self, url: URL) -> None:
+        """Take out of a database what was deleted from the catalog in it. Nobody may have it open here."""
+        raise UsageError(f"The catalog of an archive cannot be in {self.display_name(url)}: use SQLite or PostgreSQL.")
 
     @abstractmethod
     def log_probe(self, url: URL) -> LogProbe:
@@ -273,6 +325,7 @@ class Engine(ABC):
 @cache
 def engine_named(name: str) -> Engine:
     """Return the entry with this `Engine.name`. Raise `UsageError` if recorder has no such engine."""
+    name = _OTHER_NAMES.get(name, name)
     if name not in _MODULES:
         raise UsageError(
             f"recorder cannot record into {name}: give a path, sqlite:///PATH, or postgresql://USER@HOST/DATABASE."

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, Protocol
 
 from sqlalchemy import URL
 
+from recorder.store.archive.registry import archives_of
 from recorder.store.engine import engine_of
 
 TIMEOUT_S = 60.0  # without a row: the views answer in seconds from a log of any usual size
@@ -47,9 +48,18 @@ class Query(Protocol):
         """Stop the statement, and each later one: `ask` or the next row raises `RecorderError`. For another thread."""
 
 
-def open_query(url: URL) -> AbstractContextManager[Query]:
-    """Open a log for questions. Raise `NotFoundError` or `StoreError` if there is none that can be read here."""
-    return engine_of(url).query(url)
+def open_query(url: URL, *, alone: bool = False) -> AbstractContextManager[Query]:
+    """Open a log for questions, together with its archives unless it is `alone`.
+
+    A process that has the log open in another way opens it alone: see `recorder.store.duckdb.connection`. Raise
+    `NotFoundError` or `StoreError` if there is none that can be read here.
+    """
+    archives = [] if alone else archives_of(url)
+    if not archives:
+        return engine_of(url).query(url)
+    from recorder.store.archive.query import open_attached
+
+    return open_attached(url, archives)
 
 
 def value_of(text: str) -> Value:

@@ -10,21 +10,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import AsyncIterator, Collection, Sequence
-from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from types import TracebackType
-from typing import Any, NamedTuple, Protocol, Self
+from typing import Any, Self
 
 import msgspec
-from sqlalchemy import URL, Row, Select, bindparam, func, or_, select, text
+from sqlalchemy import URL, Select, bindparam, func, or_, select, text
 from sqlalchemy.sql import Executable
 
 from recorder.errors import NotFoundError, StoreError, UsageError
 from recorder.model.events import BODY_KINDS, LATEST, PROBE, Event, Exchange, Session
 from recorder.model.ids import ID_LENGTH, ids_beginning
 from recorder.model.text import storable
+from recorder.store.archive.registry import ATTACHED
 from recorder.store.bodies.rows import SharedRow, damaged, is_shared, sources_sql
-from recorder.store.engine import engine_of
+from recorder.store.engine import AnyRow, Prices, engine_of
 from recorder.store.location import database_name, database_url
 from recorder.store.migrate import require_head
 from recorder.store.prices.costs import (
@@ -42,50 +42,46 @@ from recorder.store.resumed_response import EARLIER_EVENTS, each_number_once, ea
 from recorder.store.retention import OPEN, SessionSize, session_sizes
 from recorder.store.schema import REBUILD_IS_DUE, events, exchanges, sessions, tombstones
 from recorder.store.session_list import (
+    LAST_ID,
     NEWEST_FIRST,
     OUTLINES,
     SPANS,
     Listing,
     ListPlace,
     Outline,
+    PlacedSession,
     SessionFilter,
+    SessionPage,
     SessionRow,
+    listed,
     parts_of,
+    place_of,
+    placed,
 )
 from recorder.store.sql import HAS_ENDED, of_exchange, of_same_exchange
-from recorder.store.usage import UNPRICED, By, CostTally, Tally, Unpriced, costs, costs_by, sums_by, tallies
+from recorder.store.usage import (
+    EVERYTHING,
+    By,
+    CostTally,
+    Summed,
+    Tally,
+    Unpriced,
+    costs,
+    costs_by,
+    sums_by,
+    tallies,
+    unpriced,
+)
 from recorder.wire.dialects.dialect import Links
 
-AnyRow = Row[*tuple[Any, ...]]
 AnySelect = Select[*tuple[Any, ...]]
-
-
-class ReadRows(Protocol):
-    """The rows of a statement, in memory."""
-
-    def all(self) -> Sequence[AnyRow]: ...
-
-    def scalar_one(self) -> Any: ...
-
-
-class ReadConnection(Protocol):
-    """A connection in a transaction; `values` are by name."""
-
-    async def execute(self, statement: Executable, values: Any = None, /) -> ReadRows: ...
-
-
-class ReadPool(Protocol):
-    """The connections of an engine for reading, as `AsyncEngine` of SQLAlchemy has them."""
-
-    def connect(self) -> AbstractAsyncContextManager[ReadConnection]: ...
-
-    async def dispose(self) -> None: ...
-
 
 PAGE_ROWS = 500
 PAGE_BYTES = 4 * 2**20  # a page passes it by one event at most: what a slow consumer holds
 CANDIDATES = 5
 
+_SESSION = select(sessions).where(sessions.c.session_id == bindparam("session_id"))
+_NAMED = select(sessions.c.session_id).where(sessions.c.name == bindparam("name"))
 _EXCHANGES = (
     select(exchanges)
     .where(exchanges.c.session_id == bindparam("session_id"))
@@ -143,13 +139,6 @@ class EventPlace(msgspec.Struct, frozen=True):
     body_offset: int
 
 
-class SessionPage(NamedTuple):
-    """A part of the list of sessions, and the place after which it goes on; None at its end."""
-
-    rows: list[SessionRow]
-    next: ListPlace | None
-
-
 class ExchangeProgress(msgspec.Struct, frozen=True):
     """An exchange, its session, and how many events of it the log has."""
 
@@ -183,26 +172,38 @@ _PROGRESS = (
 _PROGRESS_OF_SESSION = _PROGRESS.where(exchanges.c.session_id == bindparam("session_id"))
 
 
-async def _listed(connection: ReadConnection, listing: Listing) -> list[AnyRow]:
-    used = (await connection.execute(listing.used)).all()
-    return listing.merged(used, (await connection.execute(listing.unused(used))).all())
-
-
 class LogReader:
     """The log, open for reading. `await LogReader.open(url)`, and `close` it before the event loop ends."""
 
-    def __init__(self, url: URL) -> None:
+    def __init__(self, url: URL, prices: Prices = ()) -> None:
         self.url, self.name = url, database_name(url)
         self.engine = engine_of(url)
-        self._pool = self.engine.reader(url)
+        self._pool = self.engine.reader(url, prices)
         self._sources = text(sources_sql(self.engine))
 
     @classmethod
-    async def open(cls, url: str | Path | URL) -> Self:
-        """Open a log. Raise `NotFoundError` if there is no database, `StoreError` if it is no log that can be read."""
+    async def open(cls, url: str | Path | URL) -> LogReader:
+        """Open a log, to be read together with the archives that are attached to it. The errors are of `open_alone`:
+        an archive that cannot be read is left out, with a warning.
+        """
+        log = await cls.open_alone(url)
+        rows = [] if log.engine.is_archive else await log.rows(ATTACHED)
+        archives = [database_url(row.url) for row in rows]
+        if not archives:
+            return log
+        from recorder.store.archive.attached import AttachedReader
+
+        return AttachedReader(log, archives)
+
+    @classmethod
+    async def open_alone(cls, url: str | Path | URL, prices: Prices = ()) -> Self:
+        """Open a log without its archives, or an archive with the prices of a log.
+
+        Raise `NotFoundError` if there is no database, `StoreError` if it is no log that can be read.
+        """
         given = database_url(url)
         engine_of(given).require(given)
-        log = cls(given)
+        log = cls(given, prices)
         try:
             require_head(log.name, await log.engine.revision(given, lambda sql: log._all(text(sql))))
         except BaseException:
@@ -235,7 +236,7 @@ class LogReader:
         costs: dict[str, CostSum] = {}
         with self.engine.translated(self.url):
             async with self._pool.connect() as connection:
-                found = await _listed(connection, listing)
+                found = await listed(connection, listing)
                 for of_exchanges, of_projections in listing.about(found):  # of no session a view would sum up all
                     lines += (await connection.execute(of_exchanges)).all()
                     sums += (await connection.execute(of_projections)).all()
@@ -243,7 +244,7 @@ class LogReader:
                 for ids in parts_of(found) if priced else []:
                     named = session_costs(self.engine.name)
                     costs |= by_session((await connection.execute(named, {"session_ids": ids})).all())
-        return SessionPage(listing.rows(found, lines, sums, costs), listing.next(found))
+        return SessionPage(listing.rows(found, lines, sums, costs), listing.next(found), list(map(place_of, found)))
 
     async def has_prices(self) -> bool:
         """Return whether there is any price: without one, no cost is known."""
@@ -263,10 +264,10 @@ class LogReader:
         """
         ref = ref.encode("utf-8", "replace").decode()  # an argument of a command line may be any bytes
         if ref == LATEST:
-            found = await self._last_used()
+            found = [each.session for each in await self._last_used()]
         else:
             exact = ids_beginning(ref.lower()) if len(ref) == ID_LENGTH else None
-            found = await self._newest(sessions.c.session_id == exact.first, limit=1) if exact else []
+            found = await self._with_id(exact.first) if exact else []
             found = found or await self._newest(sessions.c.name == ref, limit=1)
             found = found or await self._beginning_with(ref.lower())
         if found:
@@ -298,8 +299,7 @@ class LogReader:
 
     async def count_named(self, name: str) -> int:
         """Return the number of sessions of a name."""
-        named = select(func.count()).select_from(sessions).where(sessions.c.name == name)
-        return int((await self._all(named))[0][0])
+        return len(await self._ids_named(name))
 
     async def names(self, beginning: str, limit: int) -> list[str]:
         """Return the names of the newest sessions whose names begin so."""
@@ -332,17 +332,16 @@ class LogReader:
             for row in await self._all(OUTLINES, session_id=session_id)
         ]
 
-    async def usage(self, by: Sequence[By], since_ns: int | None = None, until_ns: int | None = None) -> list[Tally]:
-        """Return the tokens of the ended exchanges that began in a period, summed by some keys."""
-        return tallies(by, await self._all(sums_by(by, since_ns, until_ns)))
+    async def usage(self, by: Sequence[By], summed: Summed = EVERYTHING) -> list[Tally]:
+        """Return the tokens of ended exchanges, summed by some keys."""
+        return tallies(by, await self._all(sums_by(by, summed)))
 
     async def costs(
-        self, by: Sequence[By], since_ns: int | None = None, until_ns: int | None = None
+        self, by: Sequence[By], summed: Summed = EVERYTHING
     ) -> tuple[dict[tuple[Any, ...], CostTally], list[Unpriced]]:
-        """Return the costs of the same exchanges by the same keys, and the models of them that have no price."""
-        span = {"since": since_ns or 0, "until": until_ns if until_ns is not None else 2**62}
-        unpriced = [Unpriced(*row) for row in await self._all(UNPRICED, **span)]
-        return costs(by, await self._all(costs_by(by, since_ns, until_ns))), unpriced
+        """Return the costs of ended exchanges by the same keys, and the models of them that have no price."""
+        without_price = [Unpriced(*row) for row in await self._all(unpriced(summed))]
+        return costs(by, await self._all(costs_by(by, summed))), without_price
 
     async def rebuild_is_due(self) -> bool:
         """Return whether the projections lack exchanges that the log has."""
@@ -424,16 +423,23 @@ class LogReader:
             )
         return found
 
-    async def _last_used(self) -> list[Session]:
+    async def _last_used(self) -> list[PlacedSession]:
         with self.engine.translated(self.url):
             async with self._pool.connect() as connection:
-                return [
-                    Session(*row[:-1]) for row in await _listed(connection, Listing(SessionFilter(), 1, self.engine))
-                ]
+                return list(map(placed, await listed(connection, Listing(SessionFilter(), 1, self.engine))))
+
+    async def _with_id(self, session_id: str) -> list[Session]:
+        return [Session(*row) for row in await self._all(_SESSION, session_id=session_id)]
+
+    async def _ids_named(self, name: str) -> set[str]:
+        return {row.session_id for row in await self._all(_NAMED, name=name)}
 
     async def _newest(self, *where: Any, limit: int) -> list[Session]:
-        statement = select(sessions).where(*where).order_by(*NEWEST_FIRST).limit(limit)
-        return [Session(*row) for row in await self._all(statement)]
+        return [each.session for each in await self._newest_placed(*where, limit=limit)]
+
+    async def _newest_placed(self, *where: Any, limit: int) -> list[PlacedSession]:
+        statement = select(sessions, LAST_ID).where(*where).order_by(*NEWEST_FIRST).limit(limit)
+        return list(map(placed, await self._all(statement)))
 
     async def _all(self, statement: Executable, **values: Any) -> Sequence[AnyRow]:
         """Return the rows of one statement, in a separate transaction."""

@@ -130,8 +130,9 @@ tombstones = Table(
     sqlite_strict=True,
 )
 
-# How far each journal is in the log. Besides `prices`, the one table whose rows change. `seen_ns` is by the clock of
-# the server, and not there in a file: locks tell whether a recorder lives whose journal is on this machine.
+# How far each journal is in the log. The rows of `prices` and `export_cursors` change too, and of no other table.
+# `seen_ns` is by the clock of the server, and not there in a file: locks tell whether a recorder lives whose journal is
+# on this machine.
 ingest_offsets = Table(
     "ingest_offsets",
     metadata,
@@ -205,6 +206,32 @@ prices = Table(
     "prices",
     metadata,
     *(_column(name, type, name in KEY) for name, type in _prices.items()),
+    sqlite_strict=True,
+)
+
+# When a target of exports took the spans and the metrics of an exchange: a row for each exchange, because they end, and
+# are imported, in any order. The target is a URL without secrets; spans are sent in several forms, metrics in one, so
+# any row of the target may have them. `tool_items` is a JSON array: the calls of the response, by their item, whose
+# spans it took, with whichever exchange brought the result.
+export_cursors = Table(
+    "export_cursors",
+    metadata,
+    Column("session_id", ID, primary_key=True),
+    Column("exchange_id", ID, primary_key=True),
+    Column("target", TEXT, primary_key=True),
+    Column("form", TEXT, primary_key=True),
+    Column("traces_ns", INTEGER),
+    Column("metrics_ns", INTEGER),
+    Column("tool_items", TEXT),
+    sqlite_strict=True,
+)
+
+# The archives that are read together with this log (`recorder.store.archive.registry`). A URL has no password.
+archives = Table(
+    "archives",
+    metadata,
+    Column("url", TEXT, primary_key=True),
+    Column("attached_ns", INTEGER, nullable=False),
     sqlite_strict=True,
 )
 

@@ -29,7 +29,7 @@ from sqlalchemy import (
 from recorder.errors import UsageError
 from recorder.model.events import BODY_KINDS, PROBE, Session
 from recorder.model.ids import ID_LENGTH, ids_beginning
-from recorder.store.engine import Engine
+from recorder.store.engine import AnyRow, Engine, ReadConnection
 from recorder.store.prices.costs import CostSum
 from recorder.store.schema import events, exchanges, sessions, tables_of
 from recorder.store.sql import HAS_ENDED, constant, has_ended
@@ -47,10 +47,8 @@ _last_exchange = (
     .order_by(exchanges.c.exchange_id.desc())
     .limit(1)
 )
-NEWEST_FIRST = (
-    func.coalesce(_last_exchange.scalar_subquery(), sessions.c.session_id).desc(),
-    sessions.c.session_id.desc(),
-)
+LAST_ID = func.coalesce(_last_exchange.scalar_subquery(), sessions.c.session_id).label("last_id")
+NEWEST_FIRST = (LAST_ID.desc(), sessions.c.session_id.desc())
 
 
 class SessionFilter(msgspec.Struct, frozen=True):
@@ -209,6 +207,21 @@ class ListPlace(NamedTuple):
         return cls(*cursor.split("."))
 
 
+class SessionPage(NamedTuple):
+    """A part of the list of sessions, and the place after which it goes on; None at its end."""
+
+    rows: list[SessionRow]
+    next: ListPlace | None
+    places: list[ListPlace]  # of the rows
+
+
+class PlacedSession(NamedTuple):
+    """A session, and its place in the list of sessions."""
+
+    place: ListPlace
+    session: Session
+
+
 _used, _later = exchanges.alias("used"), exchanges.alias("later")
 _is_last = ~exists().where(_later.c.session_id == _used.c.session_id, _later.c.exchange_id > _used.c.exchange_id)
 _has_none = ~exists().where(exchanges.c.session_id == sessions.c.session_id)
@@ -251,12 +264,12 @@ class Listing:
 
     def merged(self, used: Sequence[Any], unused: Sequence[Any]) -> list[Any]:
         """Return the results of both, newest first."""
-        found = sorted([*used, *unused], key=_place, reverse=True)
+        found = sorted([*used, *unused], key=place_of, reverse=True)
         return found[: self._limit]
 
     def next(self, found: Sequence[Any]) -> ListPlace | None:
         """Return the place after which the list goes on, or None if it was all."""
-        return _place(found[-1]) if found and len(found) == self._limit else None
+        return place_of(found[-1]) if found and len(found) == self._limit else None
 
     def about(self, found: Sequence[Any]) -> list[tuple[AnySelect, AnySelect]]:
         """Return pairs of statements: for the exchanges of the sessions that were found, and for their projections.
@@ -287,13 +300,25 @@ class Listing:
         return [_row(Session(*each[:-1]), sums.get(each[0]), projected.get(each[0], {})) for each in found]
 
 
+async def listed(connection: ReadConnection, listing: Listing) -> list[AnyRow]:
+    """Return the rows of the sessions of a listing, newest first."""
+    used = (await connection.execute(listing.used)).all()
+    return listing.merged(used, (await connection.execute(listing.unused(used))).all())
+
+
+def placed(row: AnyRow) -> PlacedSession:
+    """Return the session in a row, and its place, which is the last column."""
+    return PlacedSession(place_of(row), Session(*row[:-1]))
+
+
 def parts_of(found: Sequence[Any]) -> list[list[str]]:
     """Return the ids of sessions in parts of as many as a question may name."""
     ids = [row.session_id for row in found]
     return [ids[first : first + NAMED] for first in range(0, len(ids), NAMED)]
 
 
-def _place(row: Any) -> ListPlace:
+def place_of(row: Any) -> ListPlace:
+    """Return the place of a row of `Listing.merged`, or of any other that has a `last_id`."""
     return ListPlace(row.last_id, row.session_id)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import datetime
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from decimal import Context, Decimal
 from functools import reduce
 from itertools import groupby
@@ -147,7 +147,8 @@ def numbers(by: Sequence[By]) -> tuple[str, ...]:
 
 
 _OF_EXCHANGE = ("session_id", "session_name", "exchange_id", "started_ns", "client", "model", "usage_raw")
-_usage = table("usage", *map(column, (*_OF_EXCHANGE, *_TOKENS)))
+_ID = exchanges.c.session_id.type
+_usage = table("usage", column("session_id", _ID), *map(column, (*_OF_EXCHANGE[1:], *_TOKENS)))
 _calls = table("tool_calls", *map(column, ("session_id", "exchange_id", "name", "type", "output", "failed")))
 
 _ended = tables_of["exchanges"]
@@ -158,20 +159,38 @@ _requested = (
 )
 _BY_REQUEST = frozenset({"effort", "tier", "tools"})
 
-_costs = table("costs", *map(column, (*_OF_EXCHANGE[:-1], "cost_picousd", "partial", "reported_cost_usd")))
+_OF_COST = ("provider", "no_price", "cost_picousd", "partial", "reported_cost_usd")
+_costs = table("costs", column("session_id", _ID), *map(column, (*_OF_EXCHANGE[1:-1], *_OF_COST)))
 
 
-def sums_by(by: Sequence[By], since_ns: int | None = None, until_ns: int | None = None) -> Select[Any]:
-    """Return the statement for the sums by key, of the exchanges that began in a span; times are grouped by hour or
-    day.
-    """
+class Summed(msgspec.Struct, frozen=True):
+    """The exchanges that are summed up: those that began in a span, but for those of some sessions."""
+
+    since_ns: int | None = None
+    until_ns: int | None = None
+    without: Collection[str] = ()
+
+    def conditions(self, rows: Any) -> list[Any]:
+        """Return the conditions on rows that have `started_ns` and `session_id`."""
+        return [
+            *([rows.started_ns >= self.since_ns] if self.since_ns is not None else []),
+            *([rows.started_ns < self.until_ns] if self.until_ns is not None else []),
+            *([rows.session_id.not_in(self.without)] if self.without else []),
+        ]
+
+
+EVERYTHING = Summed()
+
+
+def sums_by(by: Sequence[By], summed: Summed) -> Select[Any]:
+    """Return the statement for the sums by key; times are grouped by hour or day."""
     if "tool" in by:
-        return _of_tools(by, since_ns, until_ns, _usage, [func.count(), *_sums()])
+        return _of_tools(by, summed, _usage, [func.count(), *_sums()])
     nothing = [literal(None).label(name) for name in _CALLS]
-    return _grouped(by, since_ns, until_ns, _usage, [*nothing, func.count(), *_sums()])
+    return _grouped(by, summed, _usage, [*nothing, func.count(), *_sums()])
 
 
-def costs_by(by: Sequence[By], since_ns: int | None = None, until_ns: int | None = None) -> Select[Any]:
+def costs_by(by: Sequence[By], summed: Summed) -> Select[Any]:
     """Return the statement for the costs by the keys of `sums_by`, and by reported costs: those are decimal texts,
     which no two engines add up in the same way.
     """
@@ -181,23 +200,27 @@ def costs_by(by: Sequence[By], since_ns: int | None = None, until_ns: int | None
     partial = func.count(case((and_(cost.is_not(None), _costs.c.partial == 1), 1)))
     sums = [reported, func.count(reported), *halves, func.count(cost), partial]
     grouped = _of_tools if "tool" in by else _grouped
-    return grouped(by, since_ns, until_ns, _costs, sums).group_by(reported)
+    return grouped(by, summed, _costs, sums).group_by(reported)
 
 
-def _grouped(by: Sequence[By], since_ns: int | None, until_ns: int | None, source: Any, sums: Any) -> Select[Any]:
+def _grouped(by: Sequence[By], summed: Summed, source: Any, sums: Any) -> Select[Any]:
     columns = _columns(by, source)
     return (
         select(*columns, *sums)
         .select_from(_with_keys(by, source, source))
-        .where(*_within(source.c.started_ns, since_ns, until_ns))
+        .where(*summed.conditions(source.c))
         .group_by(*columns)
     )
 
 
-UNPRICED = text("""SELECT provider, model, no_price, count(*) AS exchanges FROM costs
-WHERE no_price IN ('subscription', 'provider', 'model', 'counts') AND started_ns >= :since AND started_ns < :until
-GROUP BY provider, model, no_price ORDER BY provider, model, no_price""")
-"""What reported tokens but has no cost, by the reason."""
+_UNPRICED = ("subscription", "provider", "model", "counts")
+
+
+def unpriced(summed: Summed) -> Select[Any]:
+    """Return the statement for what reported tokens but has no cost, by the reason."""
+    key = [_costs.c[name] for name in ("provider", "model", "no_price")]
+    reasons = _costs.c.no_price.in_([literal_column(f"'{reason}'") for reason in _UNPRICED])
+    return select(*key, func.count()).where(reasons, *summed.conditions(_costs.c)).group_by(*key).order_by(*key)
 
 
 def _with_keys(by: Sequence[By], source: Any, rows: Any) -> Any:
@@ -227,10 +250,15 @@ def _columns(by: Sequence[By], source: Any, tool: Any = None) -> list[Any]:
 
 
 def tallies(by: Sequence[By], rows: Iterable[Any]) -> list[Tally]:
-    """Return the rows of the statement as sums: times in their order, other keys by most used."""
+    """Return the rows of the statement as sums, in the order of `added_up`."""
     width = len(keys(by))
-    named = [Tally(_named(by, row[:width]), *row[width:]) for row in rows]
-    named.sort(key=lambda each: str(each.key))
+    return added_up(by, (Tally(_named(by, row[:width]), *row[width:]) for row in rows))
+
+
+def added_up(by: Sequence[By], parts: Iterable[Tally]) -> list[Tally]:
+    """Return one sum for each key: times in their order, other keys by most used. No exchange is in two parts."""
+    width = len(keys(by))
+    named = sorted(parts, key=lambda each: str(each.key))
     made = [together(group, key) for key, group in groupby(named, attrgetter("key"))]
     tokens, counts = Counter[Any](), Counter[Any]()
     for each in made:
@@ -309,14 +337,7 @@ def _is_of(one: Any, other: Any) -> Any:
     return and_(one.c.session_id == other.c.session_id, one.c.exchange_id == other.c.exchange_id)
 
 
-def _within(started_ns: Any, since_ns: int | None, until_ns: int | None) -> list[Any]:
-    return [
-        *([started_ns >= since_ns] if since_ns is not None else []),
-        *([started_ns < until_ns] if until_ns is not None else []),
-    ]
-
-
-def _of_tools(by: Sequence[By], since_ns: int | None, until_ns: int | None, source: Any, sums: Any) -> Select[Any]:
+def _of_tools(by: Sequence[By], summed: Summed, source: Any, sums: Any) -> Select[Any]:
     """Return the statement for the sums by tool: an exchange counts once for each tool that it called."""
     tool = func.coalesce(_calls.c.name, _calls.c.type).label("tool")
     ids = (_calls.c.session_id, _calls.c.exchange_id)
@@ -326,7 +347,7 @@ def _of_tools(by: Sequence[By], since_ns: int | None, until_ns: int | None, sour
         for name, count in zip(_CALLS, (func.count(), func.count(_calls.c.output), failed), strict=True)
     ]
     called = select(tool, *ids, *counts).join_from(_calls, exchanges, _is_of(exchanges, _calls))
-    called = called.where(*_within(exchanges.c.started_ns, since_ns, until_ns)).group_by(tool, *ids)
+    called = called.where(*summed.conditions(exchanges.c)).group_by(tool, *ids)
     once = called.subquery("called")
     columns = _columns(by, source, once.c.tool)
     calls = [func.sum(once.c[name]) for name in _CALLS] if source is _usage else []

@@ -27,8 +27,8 @@ from sqlalchemy.sql import Executable
 from recorder.errors import StoreBusyError, StoreError, StoreLostError
 from recorder.model.events import Event, Exchange, Session
 from recorder.store.bodies.rows import EventAppender, events_as_they_are
-from recorder.store.engine import BUSY_TIMEOUT_S, engine_of, is_no_log
-from recorder.store.location import database_path, database_url, default_url
+from recorder.store.engine import BUSY_TIMEOUT_S, WRITER_ROLE, engine_of, is_no_log
+from recorder.store.location import database_name, database_path, database_url, default_url
 from recorder.store.projector import Projector
 from recorder.store.resumed_response import SESSION_OF_LAST_RESPONSE, SESSION_OF_RESPONSE, SESSIONS_OF_LINKS
 from recorder.store.schema import events, exchanges, ingest_offsets, sessions
@@ -220,6 +220,16 @@ class Store:
     def tidy(self) -> None:
         """Do the checkpoint that a reader was in the way of, if it is time. For idle moments, as often as one likes."""
         self._writer.tidy()
+
+    def require_rights(self) -> None:
+        """Raise `StoreError` if the user may read the log and not add to it."""
+        asked = engine_of(self.url).may_add_sql
+        with self.transaction():
+            if asked is not None and not all(may for (may,) in self.ask(Statement(asked), {})):
+                raise StoreError(
+                    f"The user of {database_name(self.url)} may only read it: record as a login that was granted "
+                    f"{WRITER_ROLE}, which `recorder db upgrade --roles` makes."
+                )
 
     def grant(self, statements: Iterable[str]) -> None:
         """Run statements about rights, in a separate transaction."""

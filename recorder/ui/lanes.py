@@ -21,7 +21,8 @@ from sqlalchemy import bindparam, func, select, tuple_
 from recorder.model.events import BODY_KINDS, Exchange
 from recorder.model.payloads import GapRecord
 from recorder.recordings.selection import Numbered, select_exchanges
-from recorder.store.reader import AnyRow, LogReader
+from recorder.store.engine import AnyRow
+from recorder.store.reader import LogReader
 from recorder.store.schema import events, tables_of
 from recorder.store.session_list import Outline
 from recorder.store.sql import constant

@@ -3,6 +3,7 @@
 Rules of this file:
 
 * Each question has a connection of its own that can only read (`recorder.store.query`), and a thread of its own.
+* It is about the log alone: DuckDB, which reads archives, must not open a file that this process has open already.
 * A question whose client has left is stopped, and so are all of them when the viewer stops.
 """
 
@@ -71,7 +72,7 @@ class _Question:
 
     def answer(self) -> dict[str, Any]:
         began = time.monotonic()
-        with open_query(self._url) as self._query:
+        with open_query(self._url, alone=True) as self._query:
             if self._is_stopped:
                 raise RecorderError(STOPPED)
             result = self._query.ask(self._sql, self._values, TIMEOUT_S)

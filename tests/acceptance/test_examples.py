@@ -25,8 +25,8 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 # What does not end by itself, asks the network, a server or somebody at a terminal, or is tried elsewhere: the quick
 # start, the demo and replays at their original speed have tests.
 ELSEWHERE = re.compile(
-    r"recorder (?:serve|ui|mock|demo|tail\b|events .*--follow|replay (?!.*--speed)|db purge (?!.*--(?:yes|dry-run)))|"
-    r"curl |codex|make |pip |pytest |postgresql://|--gone-after"
+    r"recorder (?:serve|ui|mock|demo|tail\b|events .*--follow|replay (?!.*--speed)|otlp push|"
+    r"db purge (?!.*--(?:yes|dry-run)))|curl |codex|make |pip |pytest |postgresql://|--gone-after"
 )
 LOOKS = re.compile(
     r"recorder (?:lint\b|diff (?!latest tests)|prices list\b)|-q |my-run|--status"
@@ -64,6 +64,10 @@ def recorded(demo_recording: Path, tmp_path_factory: pytest.TempPathFactory) -> 
     (folder / "tests" / "cassettes").mkdir(parents=True)
     (folder / "tests" / "cassettes" / "test_turn.yaml").write_bytes(run(db, "export", "latest", "--format", "vcr").out)
     shutil.copy(folder / "run.sse.jsonl", folder / "tests" / "cassettes" / "weather.sse.jsonl")
+    (folder / "logs").mkdir()
+    logged = (ROOT / "tests" / "cassettes" / "files" / "litellm.jsonl").read_text().splitlines()
+    (folder / "logs" / "one.json").write_text(logged[0])
+    assert run(db, "export", str(folder / "analysis"), "--format", "parquet").code == 0
     (folder / "recordings.manifest").write_bytes(run(db, "verify", "--manifest").out)
     (folder / "prices.toml").write_text('[[price]]\nprovider = "openai"\nmodel = "gpt-*"\ninput = 1.1\noutput = 8.8\n')
     (folder / "report.sql").write_text("select * from usage_by_day")

@@ -113,7 +113,7 @@ def test_only_streams_and_calls_of_known_apis_are_taken() -> None:
     document = call(response={"content": {"mimeType": "application/json", "text": "{}"}, "headers": []})
     batch = read(page, stream, document)
     assert [exchange.target for exchange in batch.exchanges] == ["/feed", "/v1/responses?key=REDACTED"]
-    with pytest.raises(RecorderError, match="no event stream in it"):
+    with pytest.raises(RecorderError, match="no event stream or WebSocket in it"):
         Har(io.BytesIO(har(page)))
 
 

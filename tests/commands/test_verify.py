@@ -615,7 +615,10 @@ def test_a_damaged_page_is_a_finding_and_no_traceback(own: Path) -> None:
 
 @pytest.mark.parametrize(
     ("name", "code", "words"),
-    [("none", 3, "There is no file {}."), ("", 2, "{} is a directory: name the files in it.")],
+    [
+        ("none", 3, "There is no file {}."),
+        ("", 2, "{} has no manifest.json: give a manifest, or the folder of `recorder export --format parquet`."),
+    ],
 )
 def test_a_manifest_that_is_no_file_is_said_as_everywhere(
     own: Path, tmp_path: Path, name: str, code: int, words: str

@@ -39,7 +39,7 @@ class Log:
         def session_of(head: Any, grouping: Any) -> str | None:
             return found.setdefault(grouping.name, head.session_id) if grouping.name else None
 
-        self.assembler = Assembler("r", session_of, late)
+        self.assembler = Assembler("r", session_of, dict.fromkeys(late, "was purged"))
         for step in steps:
             record = Record(step.connection, step.mark, step.t_ns, step.payload, START)
             self.assembler.feed(record, START)

@@ -23,7 +23,7 @@ from tests.security.terminal import CONTROLS, FILE_NAME, HOSTILE, NAME, SENT, bo
 from tests.serving import run, run_here
 
 NOBODY = HOSTILE + "!"
-FORMATS = ("jsonl", "cassette", "payloads", "har", "vcr", "sse")
+FORMATS = ("jsonl", "cassette", "payloads", "har", "vcr", "sse", "chat")
 
 COMMANDS: Mapping[str, Sequence[Sequence[object]]] = {
     "sessions": [[], ["--json"]],

@@ -191,3 +191,11 @@ def test_the_files_beside_a_database_are_named_after_it(tmp_path: Path) -> None:
     engine = engine_of(url)
     assert engine.journal_root(url) == tmp_path / "a b.db.journal"
     assert engine.verified_path(url) == tmp_path / "a b.db.verified"
+
+
+def test_a_task_is_done_by_one_at_a_time_and_others_beside_it(database: URL) -> None:
+    engine = engine_of(database)
+    for _ in range(2):
+        with engine.task_lock(database, "push-a"), engine.task_lock(database, "push-b"):
+            with pytest.raises(StoreBusyError, match="already: wait until it has ended"):
+                engine.task_lock(database, "push-a").__enter__()

@@ -67,6 +67,7 @@ LOG = tuple(table.name for table in schema.LOG)
 
 BOOKKEEPING: Mapping[str, str] = {
     "ingest_offsets": "one row for each journal: it belongs to a recorder, which writes to many sessions",
+    "archives": "one row for each archive, which has many sessions",
     "prices": "some thousand rows, the prices of tokens: they are of models, not of sessions",
     "rebuilds": "one row while a rebuild is under way",
     VERSION_TABLE: "one row: the revision of the schema, as Alembic keeps it",
@@ -507,7 +508,7 @@ def test_a_foreign_key_without_the_session_is_seen() -> None:
 # -- retention and hypertables, as docs/scale.md has them
 
 SCALE = (ROOT / "docs" / "scale.md").read_text()
-USED_LATER, DROPPING, CITUS, TIMESCALE = blocks(SCALE, "sql")
+USED_LATER, DROPPING, CITUS, TIMESCALE, *_ = blocks(SCALE, "sql")
 HOUR_NS = 3_600_000_000_000
 FILLED = {
     *("p_anomalies_v1", "p_exchanges_v1", "p_items_v1", "p_parameters_v1", "p_prompts_v1", "p_requests_v1"),

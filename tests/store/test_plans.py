@@ -23,7 +23,7 @@ from recorder.model.events import BODY_KINDS
 from recorder.store.reader import LogReader
 from recorder.store.search import INDEX_NAMES
 from recorder.store.session_list import ListPlace, SessionFilter
-from recorder.store.usage import By
+from recorder.store.usage import By, Summed
 from recorder.store.writer import Store
 from tests import behind
 from tests.log_rows import START_NS, add, begin, make_end, make_events, make_id
@@ -49,7 +49,7 @@ async def _every(found: Any) -> None:
 
 
 async def _usage(by: By, log: LogReader) -> None:
-    await log.usage((by,), 1, START_NS * 2)
+    await log.usage((by,), Summed(1, START_NS * 2))
 
 
 SESSION, EXCHANGE = make_id(1), make_id(1)

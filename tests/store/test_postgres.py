@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import os
+import socket
 from collections.abc import Iterator
 from itertools import product
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from threading import Thread
 from typing import Any
 
 import psycopg
@@ -147,11 +149,12 @@ def test_roles_have_rights_on_the_projections_that_come_later(postgres_server: S
     for statement in GRANTS if is_granted else GRANTS[:2]:
         asked(url, statement)
     Store(url).close()
-    made_later = [*INDEX_NAMES, *TABLES.values(), *(view.name for view in VIEWS), "prices"]
+    later = ["prices", "export_cursors", "archives"]
+    made_later = [*INDEX_NAMES, *TABLES.values(), *(view.name for view in VIEWS), *later]
     for name in made_later:
         for role in ("recorder_writer", "recorder_reader"):
             assert asked(url, f"SELECT has_table_privilege('{role}', '{name}', 'SELECT')") == [(is_granted,)], name
-    for name, right in product((*INDEX_NAMES, *TABLES.values()), ("INSERT", "UPDATE", "DELETE")):
+    for name, right in product((*INDEX_NAMES, *TABLES.values(), "export_cursors"), ("INSERT", "UPDATE", "DELETE")):
         assert asked(url, f"SELECT has_table_privilege('recorder_writer', '{name}', '{right}')") == [(is_granted,)], (
             name
         )
@@ -260,6 +263,11 @@ def granted(postgres_server: Server, postgres_template: str) -> Iterator[URL]:
     postgres_server.drop(url)
 
 
+def login(url: URL, name: str, role: str) -> None:
+    asked(url, f"DO $$ BEGIN CREATE ROLE {name} LOGIN IN ROLE {role}; EXCEPTION "
+               "WHEN duplicate_object THEN NULL; END $$")  # fmt: skip
+
+
 def test_a_reader_reads_and_adds_nothing(granted: URL) -> None:
     assert asked(granted, "SELECT count(*) FROM events", "SET ROLE recorder_reader") == [(1,)]
     with pytest.raises(psycopg.errors.InsufficientPrivilege):
@@ -267,8 +275,7 @@ def test_a_reader_reads_and_adds_nothing(granted: URL) -> None:
 
 
 def test_a_login_with_the_role_of_a_writer_records(granted: URL) -> None:
-    asked(granted, "DO $$ BEGIN CREATE ROLE recording LOGIN IN ROLE recorder_writer; EXCEPTION "
-                   "WHEN duplicate_object THEN NULL; END $$")  # fmt: skip
+    login(granted, "recording", "recorder_writer")
     with Store(granted.set(username="recording")) as store:
         exchange = begin(store, 2)
         frames: list[Kind] = ["frame"] * 20
@@ -429,3 +436,76 @@ def test_no_password_is_in_a_name() -> None:
     url = database_url("postgresql://me:s3cret@db.example:5433/log?sslmode=require")
     assert database_name(url) == "postgresql://db.example:5433/log"
     assert journal_root(url).name == "db.example-5433-log"
+
+
+# -- the first use
+
+
+def test_postgres_is_the_same_engine(postgres_database: URL) -> None:
+    text = postgres_database.render_as_string(hide_password=False)
+    assert database_url("postgres" + text.removeprefix("postgresql+psycopg")) == postgres_database
+
+
+def test_a_database_that_is_not_there_is_to_be_created(postgres_database: URL) -> None:
+    ran = run(postgres_database.set(database="nowhere"), "db", "upgrade")
+    assert (ran.code, "create it with createdb" in ran.err) == (1, True)
+
+
+def test_a_server_without_tls_is_not_to_be_tried_again() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def refuse() -> None:
+            connection, _ = server.accept()
+            with connection:
+                connection.recv(8)  # asks for TLS
+                connection.sendall(b"N")
+                connection.recv(1)
+
+        refusing = Thread(target=refuse, daemon=True)
+        refusing.start()
+        port = server.getsockname()[1]
+        ran = run(database_url(f"postgresql://postgres@127.0.0.1:{port}/log?sslmode=require"), "db", "upgrade")
+        refusing.join(10)
+    assert (ran.code, "does not let recorder in" in ran.err, "try again" in ran.err) == (1, True, False)
+
+
+def test_a_user_who_may_not_make_roles_reads_who_may(granted: URL) -> None:
+    login(granted, "owning", "recorder_writer")
+    with Store(granted.set(username="owning")) as store, pytest.raises(StoreError, match="CREATEROLE"):
+        store.grant(["CREATE ROLE another"])
+
+
+def test_who_may_only_read_cannot_serve(granted: URL) -> None:
+    login(granted, "watching", "recorder_reader")
+    ran = run(granted.set(username="watching"), "serve", "--port", "0")
+    assert (ran.code, "may only read it" in ran.err) == (1, True)
+
+
+# -- what the server remembers
+
+
+def test_the_state_of_exchanges_is_planned_anew_each_time(store: Store) -> None:
+    """A plan that is cached while next month's partition is empty scans it for each exchange when it is not."""
+    exchange = begin(store)
+    events = make_events(exchange, [WORDS] * 20)
+    for upto in range(1, 21):
+        add(store, events[:upto])
+    with store.transaction():
+        prepared = [sql for (sql,) in store.ask(Statement("SELECT statement FROM pg_prepared_statements"), {})]
+    assert prepared
+    assert not [sql for sql in prepared if "tombstones AS t" in sql]
+
+
+def test_a_long_answer_has_the_same_name_each_time(store: Store) -> None:
+    add(store, make_events(begin(store), [WORDS] * 3))
+    every = Statement("SELECT pos FROM events ORDER BY pos", is_long=True)
+    names = Statement("SELECT name FROM pg_cursors")
+    with store.transaction():
+        for _ in range(3):
+            answer = store.ask(every, {})
+            next(answer)
+            other = store.ask(every, {})
+            next(other)
+            assert [name for (name,) in store.ask(names, {}) if name.startswith("ask")] == ["ask_1", "ask_2"]
+            answer.close()
+            other.close()

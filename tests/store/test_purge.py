@@ -24,7 +24,7 @@ from recorder.journal.scrub import scrub_exchanges
 from recorder.journal.writer import Journal
 from recorder.store.postgres import writer as postgres_writer
 from recorder.store.postgres.ddl import GRANTS
-from recorder.store.purge.delete import late_exchanges, purge
+from recorder.store.purge.delete import Archived, last_hashes, late_exchanges, purge
 from recorder.store.purge.tombstone import Counts
 from recorder.store.purge.vacuum import sweep
 from recorder.store.reader import LogReader
@@ -322,8 +322,8 @@ def test_what_a_journal_tells_once_more_is_passed_over_and_others_are_not(
     counts = purged(store, "a", RECORDER)
     assert len(counts.late[RECORDER]) == 2
     with store.transaction():
-        assert late_exchanges(store, RECORDER) == set(counts.late[RECORDER])
-        assert late_exchanges(store, "recorder-2") == frozenset()
+        assert late_exchanges(store, RECORDER) == dict.fromkeys(counts.late[RECORDER], "was purged")
+        assert late_exchanges(store, "recorder-2") == {}
     again = Ingester(store, journal.directory, never)
     long.chunk(b"data: 2\n\n").end()
     record(journal, "c")
@@ -352,6 +352,40 @@ def test_a_stream_whose_session_is_purged_is_given_up_and_others_are_not(
     assert behind.asked(store.url, "SELECT name FROM sessions") == [(canary("b"),)]
     assert behind.asked(store.url, "SELECT DISTINCT exchange_id FROM events") == [(other.id,)]
     assert any("its session was purged" in each.message for each in caplog.records)
+
+
+def test_what_comes_late_for_an_archived_session_is_refused_and_its_archive_named(
+    store: Store, journal: Journal, caplog: pytest.LogCaptureFixture
+) -> None:
+    ingester = Ingester(store, journal.directory, never)
+    record(journal, "a")
+    late = asked(journal, "b").chunk(b"data: 1\n\n")
+    ingester.drain()
+    for name in "ab":
+        with store.transaction():
+            archived = Archived("ducklake:/there", last_hashes(store.ask, session_id(store.url, name)))
+        counts = purge(store, session_id(store.url, name), "archived", START_NS, (RECORDER,), archived=archived)
+        assert counts is not None
+        assert counts.archive == "ducklake:/there"
+    Ingester(store, journal.directory, never).drain()
+    late.chunk(b"data: 2\n\n").end()
+    ingester.drain()
+    assert behind.asked(store.url, "SELECT count(*) FROM sessions") == [(0,)]
+    told = [each.message for each in caplog.records]
+    assert any("is of a session that was archived in ducklake:/there" in each for each in told)
+    assert any("its session was archived in ducklake:/there" in each for each in told)
+
+
+def test_a_session_that_has_grown_since_it_was_archived_stays(store: Store, journal: Journal) -> None:
+    record(journal, "a")
+    Ingester(store, journal.directory, never).drain()
+    with store.transaction():
+        archived = Archived("ducklake:/there", last_hashes(store.ask, session_id(store.url, "a")))
+    record(journal, "a")
+    Ingester(store, journal.directory, never).drain()
+    assert purge(store, session_id(store.url, "a"), "archived", START_NS, archived=archived) is None
+    assert behind.asked(store.url, "SELECT count(*) FROM exchanges") == [(2,)]
+    assert behind.asked(store.url, "SELECT count(*) FROM tombstones") == [(0,)]
 
 
 def test_the_name_of_a_purged_session_may_be_used_again(store: Store, journal: Journal) -> None:

@@ -1,4 +1,5 @@
-"""HAR 1.2, what browsers save: each event stream in it, and each call of an API that is known, becomes an exchange.
+"""HAR 1.2, what browsers save: each event stream and WebSocket connection in it, and each call of an API that is known,
+becomes an exchange, and each turn on a connection another one.
 
 Chrome keeps the events of a stream with their times in `_eventSourceMessages`. They give the times of the body's bytes
 if the body was saved, and replace it if it was not: then the fields are known and the bytes are made up. A body without
@@ -16,10 +17,12 @@ import msgspec
 
 from recorder.cassettes import Entry, Names
 from recorder.cassettes.calls import exchange_entries, target_of, true_headers
+from recorder.cassettes.connections import TimedMessage, connection_entries, connection_head, upgrade
+from recorder.cassettes.har.messages import WebSocketMessage, read_message
 from recorder.cassettes.sse_jsonl.header import nanoseconds
 from recorder.cassettes.sse_jsonl.lines import SECONDS_LIMIT
 from recorder.errors import RecorderError
-from recorder.model.events import Outcome, Session
+from recorder.model.events import SWITCHED, Outcome, Session
 from recorder.model.payloads import ExchangeEnd, Header, Imported, RequestHead, ResponseHead
 from recorder.wire.dialects import by_name, by_path
 from recorder.wire.redaction.headers import redact_headers, redact_target
@@ -78,6 +81,12 @@ class _Call(msgspec.Struct, frozen=True):
     time: float | None = None  # milliseconds
     timings: dict[str, float | str | None] = {}
     messages: tuple[_HarMessage, ...] | None = msgspec.field(name="_eventSourceMessages", default=None)
+    both_sides: tuple[WebSocketMessage, ...] | None = msgspec.field(name="_webSocketMessages", default=None)
+
+    @property
+    def is_websocket(self) -> bool:
+        """Return whether it is a connection that was switched to WebSocket."""
+        return self.both_sides is not None and self.response.status == SWITCHED
 
 
 class _Log(msgspec.Struct, frozen=True):
@@ -99,11 +108,13 @@ class Har:
             raise RecorderError(f"it is over {HAR_LIMIT >> 20} MiB: save the calls of the API alone")
         try:
             calls = msgspec.json.decode(data.removeprefix(BOM), type=_Document).log.entries
-            self._exchanges = [_exchange(call) for call in calls if _is_wanted(call)]
+            self._exchanges = [
+                _connection(call) if call.is_websocket else _exchange(call) for call in calls if _is_wanted(call)
+            ]
         except (ValueError, RecursionError) as error:
             raise RecorderError(f"it is no HAR 1.2: {error}") from error
         if not self._exchanges:
-            raise RecorderError("there is no event stream in it, and no call of an API that is known")
+            raise RecorderError("there is no event stream or WebSocket in it, and no call of an API that is known")
         self.events = 0
 
     def session(self, name: str, names: Names) -> Session:
@@ -113,8 +124,26 @@ class Har:
         """Yield an exchange for each call, in their order."""
         for each in self._exchanges:
             self.events += len(each.pieces)
-            head, times = each.request_head(session, names), {"head_ns": each.head_ns, "end_ns": each.end_ns}
-            yield from exchange_entries(head, each.body, each.response, each.pieces, each.end, **times)
+            yield from each.entries(session, names)
+
+
+class _HarConnection(NamedTuple):
+    """A WebSocket connection as a recorder would have recorded it."""
+
+    call: _Call
+    started_ns: int
+    head_ns: int
+    pieces: list[TimedMessage]
+    end_ns: int
+    end: ExchangeEnd
+
+    def entries(self, session: Session, names: Names) -> Iterator[Entry]:
+        """Yield its records."""
+        request, answer = self.call.request, self.call.response
+        given, accepted = upgrade(_headers(request.headers), _headers(answer.headers))
+        head = connection_head(session, names, target_of(request.url), self.started_ns, given)
+        response = ResponseHead(answer.status, answer.reason, accepted)
+        yield from connection_entries(head, response, self.head_ns, self.pieces, self.end_ns, self.end)
 
 
 class _HarExchange(NamedTuple):
@@ -128,6 +157,12 @@ class _HarExchange(NamedTuple):
     pieces: list[tuple[int, bytes]]
     end_ns: int
     end: ExchangeEnd
+
+    def entries(self, session: Session, names: Names) -> Iterator[Entry]:
+        """Yield its records."""
+        times = {"head_ns": self.head_ns, "end_ns": self.end_ns}
+        head = self.request_head(session, names)
+        yield from exchange_entries(head, self.body, self.response, self.pieces, self.end, **times)
 
     def request_head(self, session: Session, names: Names) -> RequestHead:
         method, target = self.call.request.method.upper(), target_of(self.call.request.url)
@@ -147,15 +182,36 @@ class _HarExchange(NamedTuple):
 def _is_wanted(call: _Call) -> bool:
     path = target_of(call.request.url).partition("?")[0]
     known = by_path(call.request.method.upper(), path).name != "other"
-    return known or bool(call.messages) or call.response.content.mime_type.startswith("text/event-stream")
+    return (
+        known
+        or call.is_websocket
+        or bool(call.messages)
+        or call.response.content.mime_type.startswith("text/event-stream")
+    )
+
+
+def _times(call: _Call) -> tuple[int, int, int]:
+    """Return when a call began, and when its response began and ended since then. Raises `ValueError`."""
+    waited_ms = sum(max(0.0, ms) for name in _BEFORE_HEAD if isinstance(ms := call.timings.get(name), int | float))
+    head_ns = _ns(waited_ms * 1e6)
+    return nanoseconds(call.started), head_ns, max(head_ns, _ns((call.time or 0.0) * 1e6))
+
+
+def _connection(call: _Call) -> _HarConnection:
+    """Decode a WebSocket connection. Raises `ValueError` if it is impossible."""
+    started_ns, head_ns, end_ns = _times(call)
+    given = call.both_sides or ()
+    times = _rising([head_ns if each.time is None else _ns(each.time * 1e9 - started_ns) for each in given])
+    read = (read_message(each, max(head_ns, t_ns)) for each, t_ns in zip(given, times, strict=True))
+    error = next((each.data for each in given if each.type == "error"), None)
+    end = _end(call.response) if error is None else ExchangeEnd("upstream_reset", error)
+    pieces = [each for each in read if each is not None]
+    return _HarConnection(call, started_ns, head_ns, pieces, end_ns, end)
 
 
 def _exchange(call: _Call) -> _HarExchange:
     """Decode a call. Raises `ValueError` if it is impossible."""
-    started_ns = nanoseconds(call.started)
-    waited_ms = sum(max(0.0, ms) for name in _BEFORE_HEAD if isinstance(ms := call.timings.get(name), int | float))
-    head_ns = _ns(waited_ms * 1e6)
-    came_ns = max(head_ns, _ns((call.time or 0.0) * 1e6))
+    started_ns, head_ns, came_ns = _times(call)
     pieces = list(_pieces(call, started_ns, head_ns, came_ns))
     end_ns = max(came_ns, pieces[-1][0]) if pieces else came_ns
     body = (call.request.post.text or "") if call.request.post else ""

@@ -1,8 +1,9 @@
 """Recorded exchanges → HAR 1.2, for the tools that read archives of browsers. Pure.
 
 The events of a stream are in `_eventSourceMessages` with their times, as Chrome writes them, beside the body with all
-its bytes. A turn over WebSocket is written as a POST and its stream; messages of no turn are in `_webSocketMessages`.
-Data that HAR cannot express is lost: reads, gaps, and how exactly an exchange broke off.
+its bytes. The messages of a WebSocket connection, those of its turns among them, are its `_webSocketMessages`; a turn
+without its connection is written as a POST and its stream. Data that HAR cannot express is lost: reads, gaps, and how
+exactly an exchange broke off.
 """
 
 from __future__ import annotations
@@ -16,12 +17,13 @@ import msgspec
 
 from recorder import __version__
 from recorder.cassettes.calls import url
+from recorder.cassettes.har.messages import WrittenConnection, connections, inexpressible, websocket_messages
 from recorder.cassettes.sse_jsonl.header import instant
 from recorder.model.events import WHOLE
 from recorder.model.payloads import Header
 from recorder.model.recording import Recording
 from recorder.wire.sse import Fields, parse
-from recorder.wire.turns import as_http, is_connection
+from recorder.wire.turns import as_http, is_connection, is_turn
 
 _ERRORS = {"client_disconnect": "net::ERR_ABORTED", "upstream_unreachable": "net::ERR_CONNECTION_FAILED"}
 _OPENING = b'{"log":{"version":"1.2","creator":{"name":"recorder","version":"%b"},"entries":[\n' % __version__.encode()
@@ -31,14 +33,27 @@ _CLOSING = b"\n]}}\n"
 def har_lines(recordings: Iterable[Recording], *, was_imported: bool = False) -> Iterator[bytes]:
     """Yield the document, an entry at a time; `was_imported` is True if the exchanges come from an import."""
     yield _OPENING
-    for number, each in enumerate(recordings):
+    for number, each in enumerate(connections(recordings)):
         yield (b",\n" if number else b"") + msgspec.json.encode(_entry(each, was_imported))
     yield _CLOSING
 
 
-def _entry(each: Recording, was_imported: bool) -> dict[str, Any]:
-    each = as_http(each)
-    sent_and_received = _messages(each)
+def losses(recordings: Iterable[Recording]) -> Iterator[str]:
+    """Yield a sentence for each exchange that HAR cannot express as a whole."""
+    for each in connections(recordings):
+        recording = each.recording
+        if is_turn(recording):
+            yield f"Exchange {recording.number} is a turn without its WebSocket connection: it is written as a POST."
+        elif is_connection(recording) and (lost := inexpressible(each)):
+            yield f"Exchange {recording.number} {lost}."
+        for one in (recording, *each.turns):
+            if one.has_gap:
+                yield f"Exchange {one.number} has gaps, which HAR cannot mark: what was not recorded is missing."
+
+
+def _entry(connection: WrittenConnection, was_imported: bool) -> dict[str, Any]:
+    each = as_http(connection.recording)
+    is_websocket = is_connection(each) and each.is_switched
     messages = [
         {
             "time": (each.exchange.started_ns + piece.t_ns) / 1e9,
@@ -52,32 +67,12 @@ def _entry(each: Recording, was_imported: bool) -> dict[str, Any]:
         "startedDateTime": instant(each.exchange.started_ns),
         "time": each.end_ns / 1e6,
         "request": _request(each, was_imported),
-        "response": _response(each),
+        "response": _response(each, connection.turns),
         "cache": {},
         "timings": {"send": 0, "wait": each.head_ns / 1e6, "receive": (each.end_ns - each.head_ns) / 1e6},
         **({"_eventSourceMessages": messages} if messages else {}),
-        **({"_webSocketMessages": sent_and_received} if sent_and_received else {}),
+        **({"_webSocketMessages": websocket_messages(connection)} if is_websocket else {}),
     }
-
-
-def _messages(each: Recording) -> list[dict[str, Any]]:
-    """Return the messages of a WebSocket connection, those of both sides, as Chrome writes them."""
-    if not is_connection(each):
-        return []
-    sent = [("send", message.t_ns, message.raw) for message in each.sent if message.is_message]
-    both = [*sent, *(("receive", piece.t_ns, piece.raw) for piece in each.pieces)]
-    return [
-        {"type": type, "time": (each.exchange.started_ns + t_ns) / 1e9, **_data(raw)}
-        for type, t_ns, raw in sorted(both, key=lambda each: each[1])
-    ]
-
-
-def _data(raw: bytes) -> dict[str, Any]:
-    """Return the payload of a message, and its opcode: bytes that are no text are of a binary one."""
-    try:
-        return {"opcode": 1, "data": raw.decode()}
-    except UnicodeDecodeError:
-        return {"opcode": 2, "data": b64encode(raw).decode()}
 
 
 def _events(each: Recording) -> Iterator[tuple[Any, Fields]]:
@@ -105,8 +100,10 @@ def _request(each: Recording, was_imported: bool) -> dict[str, Any]:
     }
 
 
-def _response(each: Recording) -> dict[str, Any]:
+def _response(each: Recording, turns: Iterable[Recording]) -> dict[str, Any]:
     head, outcome = each.response, each.end.outcome if each.end else "recorder_crash"
+    if any(turn.end is not None and turn.end.outcome == "client_disconnect" for turn in turns):
+        outcome = "client_disconnect"  # the log has it with the turn that the client left
     error = {} if outcome in WHOLE else {"_error": _ERRORS.get(outcome, "net::ERR_CONNECTION_CLOSED")}
     return {
         "status": head.status if head else 0,

@@ -1,7 +1,8 @@
 """YAML as plain values: mappings, lists, text and null. Pure; no object is ever created, whatever tag a value has.
 
 A scalar is its text, also where YAML would guess a number or a date. The bytes of `!!binary` are text, too: those that
-are no UTF-8 as surrogates, which no YAML can hold otherwise. `as_bytes` gives all of them back.
+are no UTF-8 as surrogates, which no YAML can hold otherwise. `as_bytes` gives all of them back. With `is_typed` a plain
+scalar that is a number or a boolean of JSON has its value: for bodies that are stored as values.
 
 An alias counts as the node that it repeats, so that a short file cannot expand to a long one; an alias of a node that
 contains it is an error.
@@ -15,6 +16,7 @@ checked on those. With many small values that takes about four times as long (1,
 from __future__ import annotations
 
 import binascii
+import re
 from base64 import b64decode
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -31,6 +33,11 @@ _STANDARD = "tag:yaml.org,2002:"
 _BINARY = frozenset({f"{_STANDARD}binary", "!binary"})  # Ruby writes the second
 _NULL = f"{_STANDARD}null"
 _PLAIN_NULLS = frozenset({"", "~", "null", "Null", "NULL"})
+_PLAIN_BOOLEANS = frozenset({"true", "false"})
+# A number of JSON, with as many digits as a double can have.
+_JSON_NUMBER = re.compile(
+    r"-?(?:0|[1-9]\d{0,307})(?:\.\d{1,400})?(?:[eE][+-]?\d{1,3})?", re.ASCII
+)  # of a double's range
 _TAGS = _BINARY | {
     "!",
     *(f"{_STANDARD}{name}" for name in ("str", "null", "int", "float", "bool", "timestamp", "map", "seq")),
@@ -38,11 +45,11 @@ _TAGS = _BINARY | {
 }
 
 
-def read_yaml(data: bytes) -> Any:
+def read_yaml(data: bytes, *, is_typed: bool = False) -> Any:
     """Return the value of the one document. Raises `ValueError` with the line."""
     if data.count(b"%TAG ") > TAGS_LIMIT:
         raise ValueError(f"it declares over {TAGS_LIMIT} tags, and a cassette needs none")
-    reader = _Reader()
+    reader = _Reader(is_typed=is_typed)
     for event in _events(data):
         try:
             reader.take(event)
@@ -102,7 +109,8 @@ class _Open:
 class _Reader:
     """Builds the value as events come, without recursion. Raises `ValueError`."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, is_typed: bool) -> None:
+        self._scalar = _typed_scalar if is_typed else _scalar
         self._root: list[Any] = []
         self._open: list[_Open] = []
         self._anchors: dict[str | None, tuple[Any, _Size]] = {}
@@ -117,7 +125,7 @@ class _Reader:
         if isinstance(event, yaml.ScalarEvent):
             before = self._size
             self._count(_Size(1, len(event.value)))
-            self._put(_scalar(event), event.anchor, before)
+            self._put(self._scalar(event), event.anchor, before)
         elif isinstance(event, yaml.CollectionStartEvent):
             self._begin(event)
         elif isinstance(event, yaml.CollectionEndEvent):
@@ -165,6 +173,20 @@ def _scalar(event: yaml.ScalarEvent) -> str | None:
         return _text_of_base64(event.value)
     is_null = event.tag == _NULL or (event.tag is None and not event.style and event.value in _PLAIN_NULLS)
     return None if is_null else event.value
+
+
+def _typed_scalar(event: yaml.ScalarEvent) -> str | float | bool | None:
+    text = _scalar(event)
+    if text is None or event.tag is not None or event.style:
+        return text
+    if text in _PLAIN_BOOLEANS:
+        return text == "true"
+    if not _JSON_NUMBER.fullmatch(text):
+        return text
+    try:
+        return int(text)
+    except ValueError:
+        return float(text)
 
 
 def _check_tag(tag: str | None) -> None:

@@ -83,12 +83,12 @@ def _check_apart(source: URL, target: URL) -> None:
 
 
 async def _copy(source: URL, target: URL, refs: Sequence[str]) -> _Outcome:
-    async with await BulkReader.open(source) as here:
+    async with await BulkReader.open_alone(source) as here:
         ids = [(await here.session(ref)).session_id for ref in refs] if refs else None
         offsets = await here.offsets()  # before its events
         with Store(target) as store, Progress(**_bar()) as progress:
             task = progress.add_task("Copying", total=None)
-            async with await BulkReader.open(target) as there:
+            async with await BulkReader.open_alone(target) as there:
 
                 def advance(done: int, total: int) -> None:
                     progress.update(task, completed=done, total=max(done, total))

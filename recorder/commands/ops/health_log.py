@@ -17,7 +17,7 @@ from recorder.ingest.recovery import Unfinished, has_journal, unfinished_sql
 from recorder.model.text import counted, span_text
 from recorder.store.engine import engine_of
 from recorder.store.health import Ask, Check, CheckResult
-from recorder.store.location import journal_root
+from recorder.store.location import database_url, journal_root
 from recorder.store.sql import has_ended
 from recorder.store.verify.log import Writer
 
@@ -30,7 +30,18 @@ def log(url: URL) -> Iterator[CheckResult]:
     more: dict[str, Check] = {"recorders": partial(_recorders, url)}
     if engine.is_local:
         more = {"open": partial(_open, writer_of(journal_root(url))), "verify": partial(_verified, url)}
+    if not engine.is_archive:
+        more["archive"] = _archives
     yield from engine.checks(url, more)
+
+
+def _archives(ask: Ask) -> Iterator[CheckResult]:
+    """Yield whether each archive of a log can be read."""
+    for (stored,) in ask.rows("SELECT url FROM archives ORDER BY attached_ns, url"):
+        url = database_url(stored)
+        for number, found in enumerate(engine_of(url).checks(url, {})):
+            if not number or found.state != "ok":
+                yield found._replace(check="archive")
 
 
 def _open(writer: Callable[[str], Writer], ask: Ask) -> Iterator[CheckResult]:

@@ -17,6 +17,7 @@ from rich.console import Console
 from rich.progress import Progress
 from sqlalchemy import URL
 
+from recorder.commands.ops.archived import purge_archived, purge_in, say_not_among
 from recorder.commands.ops.journals import journals
 from recorder.commands.ops.recover import recover_left
 from recorder.commands.ops.writers import writer_at
@@ -29,6 +30,7 @@ from recorder.errors import NotFoundError, RecorderError, StoreError, UsageError
 from recorder.journal.format import START, Position
 from recorder.journal.scrub import scrub_exchanges
 from recorder.journal.unreadable import folder, forget
+from recorder.model.events import LATEST
 from recorder.model.text import counted, safe_text
 from recorder.store.engine import engine_of
 from recorder.store.location import chosen_url, database_name, journal_root
@@ -68,6 +70,11 @@ class Chosen(NamedTuple):
 
     holdings: list[SessionSize]
     purged: list[Tombstone]
+
+    @property
+    def has_content(self) -> bool:
+        """Return whether there is anything that a user may miss: of purged sessions there is not."""
+        return bool(self.holdings) or any(each.archive is not None for each in self.purged)
 
 
 @click.command("purge")
@@ -109,6 +116,7 @@ def purge_command(
     """Delete sessions for good: each SESSION, or all that are old or large. A session must meet all conditions.
 
     Nothing of them stays in the database, its WAL or its journals; a tombstone keeps the time, the reason and the size.
+    A SESSION that is in an archive of the log is purged there; with an archive as --db, all conditions are for it.
     Recorders can continue: while the database is rewritten, their journals keep all chunks. Backups, exports and
     cassettes are not touched. To finish an incomplete purge, run it again with the same id.
 
@@ -127,17 +135,17 @@ def purge_command(
     engine_of(url).require(url)
     if not (dry_run or yes or (sys.stdin.isatty() and sys.stderr.isatty() and not json)):
         raise UsageError("A purge cannot be undone: give --yes, or --dry-run to see what it would delete.")
-    if not dry_run:
+    if not (dry_run or engine_of(url).is_archive):
         recover_left(url)  # it would come once the session is gone
     found = asyncio.run(_chosen(url, sessions, limits))
     if not (found.holdings or found.purged):
         echo("There is nothing to purge.")
     elif (dry_run or not yes) and not json:
-        _show(found.holdings)
+        _show(found.holdings, found.purged)
     if not dry_run and (found.holdings or found.purged):
-        if not yes and found.holdings:
+        if not yes and found.has_content:
             click.confirm("Delete them? This cannot be undone", abort=True, err=True)
-        _purge(url, found, reason or _by(sessions, limits), vacuum)
+        _carry_out(url, found, reason or _by(sessions, limits), vacuum)
     if json:
         write_json(msgspec.structs.asdict(each) for each in found.holdings)
 
@@ -153,7 +161,7 @@ def _by(sessions: Sequence[str], limits: RetentionPolicy) -> str:
 
 
 async def _chosen(url: URL, sessions: Sequence[str], limits: RetentionPolicy) -> Chosen:
-    async with await LogReader.open(url) as log:
+    async with await LogReader.open_alone(url) as log:
         writer = writer_at(url)
         recording = {
             session_id
@@ -167,6 +175,8 @@ async def _chosen(url: URL, sessions: Sequence[str], limits: RetentionPolicy) ->
         if spared:
             verb = "is" if spared == 1 else "are"
             echo(f"{counted(spared, 'session')} of these {verb} being recorded, and not purged.")
+        if not engine_of(url).is_archive:
+            say_not_among(url)
         return Chosen(expired(held, limits, recording), [])
 
 
@@ -177,7 +187,7 @@ async def _named(log: LogReader, refs: Sequence[str], recording: Collection[str]
         try:
             session, _ = await select(log, ref, None)
         except NotFoundError:
-            tombstone = await log.tombstone(ref)
+            tombstone = await log.tombstone(ref) or await _archived(log, ref)
             if tombstone is None:
                 raise
             purged.append(tombstone)
@@ -188,7 +198,23 @@ async def _named(log: LogReader, refs: Sequence[str], recording: Collection[str]
     return Chosen(await log.holdings(ids) if ids else [], purged)
 
 
-def _show(held: Sequence[SessionSize]) -> None:
+async def _archived(log: LogReader, ref: str) -> Tombstone | None:
+    """Return the tombstone of a session that is in an archive of the log, found there by its name."""
+    if ref == LATEST:
+        return None
+    try:
+        async with await LogReader.open(log.url) as both:
+            return await log.tombstone((await both.session(ref)).session_id)
+    except NotFoundError:
+        return None
+
+
+def _show(held: Sequence[SessionSize], purged: Sequence[Tombstone]) -> None:
+    for tombstone in purged:
+        if tombstone.archive is not None:
+            echo(safe_text(f"Session {tombstone.session_id} is in {tombstone.archive}."))
+    if not held:
+        return
     ids = short_ids([each.session_id for each in held])
     write_table(_COLUMNS, [(each, *_cells(row)) for each, row in zip(ids, held, strict=True)])
     echo(f"{counted(len(held), 'session')}, {_sums(held)}.")
@@ -203,6 +229,15 @@ def _sums(held: Iterable[SessionSize | Counts]) -> str:
     held = list(held)
     counts = (counted(sum(getattr(each, f"{noun}s") for each in held), noun) for noun in ("exchange", "event", "byte"))
     return ", ".join(counts)
+
+
+def _carry_out(url: URL, found: Chosen, reason: str, vacuum: bool) -> None:
+    if engine_of(url).is_archive:
+        ids = [*(each.session_id for each in found.holdings), *(each.session_id for each in found.purged)]
+        purge_in(url, ids, reason)
+    else:
+        _purge(url, found, reason, vacuum)
+        purge_archived(url, found.purged, reason)
 
 
 def _purge(url: URL, found: Chosen, reason: str, vacuum: bool) -> None:

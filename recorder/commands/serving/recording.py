@@ -85,9 +85,11 @@ async def recording(
     """
     redactor()  # the ingester reads it for itself: what is wrong with it is said now
     try:
-        with Store(url) as store, store.transaction():
-            if store.projector.is_due():
-                log.warning("%s", STALE)
+        with Store(url) as store:
+            store.require_rights()
+            with store.transaction():
+                if store.projector.is_due():
+                    log.warning("%s", STALE)
     except StoreBusyError:
         log.warning("the database is locked by another process: the journal keeps what passes until it is free")
     journal = Journal(journal_root(url), new_id(), durable=durability == "strict")

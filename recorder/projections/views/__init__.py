@@ -46,6 +46,9 @@ from recorder.projections.views.view import Either, View, written
 
 __all__ = ["VIEWS", "View", "written"]
 
+# By the index, event by event; DuckDB has no index, and would compare each event with all of its exchange.
+_GAP = f"""e.t_ns - (SELECT earlier.t_ns FROM events AS earlier WHERE {same_exchange("earlier", "e")}
+        AND earlier.pos < e.pos AND earlier.kind = 'frame' ORDER BY earlier.pos DESC LIMIT 1)"""
 
 VIEWS = (
     View(
@@ -248,8 +251,9 @@ FROM latency WHERE origin = 'live' AND ttft_ns IS NOT NULL GROUP BY model;""",
         {
             **ids("e"),
             **of("e", "pos type t_ns"),
-            "gap_ns": f"""e.t_ns - (SELECT earlier.t_ns FROM events AS earlier WHERE {same_exchange("earlier", "e")}
-        AND earlier.pos < e.pos AND earlier.kind = 'frame' ORDER BY earlier.pos DESC LIMIT 1)""",
+            "gap_ns": Either(
+                _GAP, _GAP, "e.t_ns - lag(e.t_ns) OVER (PARTITION BY e.session_id, e.exchange_id ORDER BY e.pos)"
+            ),
         },
         f"FROM events AS e {SESSION('e')} WHERE e.kind = 'frame'",
         "SELECT session_name, pos, type, gap_ns / 1e9 AS gap_s FROM event_gaps ORDER BY gap_ns DESC LIMIT 10;",

@@ -7,7 +7,8 @@ Rules of this file:
   it. An exchange that was recorded with contradicting sums is reported, and copied.
 * A copy may break off anywhere, and the next one continues: of an exchange that the target has, its last event shows
   whether it is the same.
-* The places of journals in the log (`ingest_offsets`) are not copied: they belong to the recorders of the source.
+* The places of journals in the log (`ingest_offsets`) are not copied: they belong to the recorders of the source. The
+  cursors of exports (`export_cursors`) are not copied either: a push of the copy sends everything.
 """
 
 from __future__ import annotations

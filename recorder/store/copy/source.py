@@ -18,8 +18,9 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from recorder.errors import StoreError, UsageError
 from recorder.model.events import Event, Exchange, Session
 from recorder.store.bodies.rows import is_shared
+from recorder.store.engine import AnyRow, Prices
 from recorder.store.purge.tombstone import Tombstone
-from recorder.store.reader import AnyRow, AnySelect, LogReader
+from recorder.store.reader import AnySelect, LogReader
 from recorder.store.schema import ID, events, exchanges, ingest_offsets, sessions, tombstones
 from recorder.store.sql import HAS_ENDED, of_same_exchange
 
@@ -94,9 +95,9 @@ _OFFSETS = select(*(ingest_offsets.c[name] for name in ("recorder_id", "segment"
 class BulkReader(LogReader):
     """A log that is copied, or copied to, open for reading."""
 
-    def __init__(self, url: URL) -> None:
+    def __init__(self, url: URL, prices: Prices = ()) -> None:
         """Raise `UsageError` for an engine whose rows cannot be streamed."""
-        super().__init__(url)
+        super().__init__(url, prices)
         if not isinstance(self._pool, AsyncEngine):
             raise UsageError(
                 f"{self.name} is an archive, which is not copied: `recorder export` and `recorder import` bring its "

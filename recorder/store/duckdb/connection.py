@@ -72,18 +72,24 @@ def attached(url: URL, command: str, extra: str, extensions: Sequence[str] = ())
 
     Raise `NotFoundError` or `StoreError` if there is none to read.
     """
+    engine_of(url).require(url)
+    with connected(command, extra, extensions) as connection:
+        attach_log(connection, url, command, extra, LOG)
+        yield connection
+
+
+def attach_log(connection: DuckDBPyConnection, url: URL, command: str, extra: str, name: str) -> None:
+    """Attach a log for reading to a connection that may have others, as the database `name`."""
     import duckdb
 
-    engine = engine_of(url)
-    engine.require(url)
-    source = engine.duckdb_source(url)
-    with connected(command, extra, [*source.extensions, *extensions]) as connection:
-        try:
-            schema = f", SCHEMA {quoted(source.schema)}" if source.schema else ""
-            connection.execute(f"ATTACH {quoted(source.target)} AS {LOG} (TYPE {source.type}, READ_ONLY{schema})")
-        except duckdb.Error as error:
-            raise StoreError(f"DuckDB could not open {database_name(url)}: {first_line(error)}.") from error
-        yield connection
+    source = engine_of(url).duckdb_source(url)
+    for extension in source.extensions:
+        load(connection, extension, command, extra)
+    try:
+        schema = f", SCHEMA {quoted(source.schema)}" if source.schema else ""
+        connection.execute(f"ATTACH {quoted(source.target)} AS {name} (TYPE {source.type}, READ_ONLY{schema})")
+    except duckdb.Error as error:
+        raise StoreError(f"DuckDB could not open {database_name(url)}: {first_line(error)}.") from error
 
 
 def quoted(text: str) -> str:

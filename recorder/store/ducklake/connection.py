@@ -56,28 +56,43 @@ def lake(url: URL, command: str, *, data: str | None = None, writes: bool = Fals
     `data`, a folder or `s3://BUCKET/PREFIX`, the catalog is created if there is none: its tables are made by
     `recorder.store.ducklake.schema.create`. `command` is for the error if an extra is not installed.
     """
-    catalog = catalog_of(url)
-    source = engine_of(catalog).duckdb_source(catalog)
-    if not writes and engine_of(catalog).is_missing(catalog):
+    if not writes and engine_of(catalog_of(url)).is_missing(catalog_of(url)):
         raise no_archive(url)
-    with connected(command, EXTRA, [*source.extensions, "ducklake"]) as connection:
-        with translated(url):
-            found = None if engine_of(catalog).is_missing(catalog) else _data_path(connection, url, source)
-            path = _chosen(url, found, data, writes)
-            if path.startswith("s3://"):
-                load(connection, "httpfs", command, EXTRA)
-                connection.execute(_secret(os.environ))
-            options = "DATA_INLINING_ROW_LIMIT 0"  # rows in the catalog would be outside of the data path
-            options += ", READ_ONLY" if not writes else ""
-            options += f", DATA_PATH {quoted(path)}" if found is None else ""
-            connection.execute(f"ATTACH {quoted(f'ducklake:{source.type}:{source.target}')} AS {LAKE} ({options})")
-            connection.execute(f"USE {LAKE}")
+    with connected(command, EXTRA) as connection:
+        attach_lake(connection, url, command, data=data, writes=writes)
+        connection.execute(f"USE {LAKE}")
         yield connection
 
 
-def data_path(connection: DuckDBPyConnection) -> str:
+def attach_lake(
+    connection: DuckDBPyConnection,
+    url: URL,
+    command: str,
+    *,
+    name: str = LAKE,
+    data: str | None = None,
+    writes: bool = False,
+) -> None:
+    """Attach an archive to a connection that may have others, as the database `name`. The rest is as for `lake`."""
+    catalog = catalog_of(url)
+    source = engine_of(catalog).duckdb_source(catalog)
+    for extension in (*source.extensions, "ducklake"):
+        load(connection, extension, command, EXTRA)
+    with translated(url):
+        found = None if engine_of(catalog).is_missing(catalog) else _data_path(connection, url, source)
+        path = _chosen(url, found, data, writes)
+        if path.startswith("s3://"):
+            load(connection, "httpfs", command, EXTRA)
+            connection.execute(_secret(os.environ))
+        options = "DATA_INLINING_ROW_LIMIT 0"  # rows in the catalog would be outside of the data path
+        options += ", READ_ONLY" if not writes else ""
+        options += f", DATA_PATH {quoted(path)}" if found is None else ""
+        connection.execute(f"ATTACH {quoted(f'ducklake:{source.type}:{source.target}')} AS {name} ({options})")
+
+
+def data_path(connection: DuckDBPyConnection, name: str = LAKE) -> str:
     """Return the folder of the files of an archive that is open, or its place on S3, with a slash at the end."""
-    sql = f"SELECT value FROM __ducklake_metadata_{LAKE}.ducklake_metadata WHERE key = 'data_path'"
+    sql = f"SELECT value FROM __ducklake_metadata_{name}.ducklake_metadata WHERE key = 'data_path'"
     [(path,)] = connection.execute(sql).fetchall()
     return str(path)
 
@@ -107,7 +122,8 @@ def _data_path(connection: DuckDBPyConnection, url: URL, source: DuckdbSource) -
     """Return the data path that a catalog names, or None if its database has no catalog."""
     connection.execute(f"ATTACH {quoted(source.target)} AS {_CATALOG} (TYPE {source.type}, READ_ONLY)")
     try:
-        tables = {row[0] for row in connection.execute("SELECT table_name FROM duckdb_tables()").fetchall()}
+        of_catalog = f"SELECT table_name FROM duckdb_tables() WHERE database_name = '{_CATALOG}'"
+        tables = {row[0] for row in connection.execute(of_catalog).fetchall()}
         if "ducklake_metadata" not in tables:
             if tables and source.type == "sqlite":
                 raise StoreError(f"{database_name(url)} belongs to another program, or is a log: give another path.")
@@ -161,4 +177,4 @@ def _secret(environment: os._Environ[str]) -> str:
     if endpoint:
         place = urlsplit(endpoint)
         options += [f"ENDPOINT {quoted(place.netloc)}", "URL_STYLE 'path'", f"USE_SSL {place.scheme == 'https'}"]
-    return f"CREATE SECRET ({', '.join(['TYPE s3', *options])})"
+    return f"CREATE OR REPLACE SECRET ({', '.join(['TYPE s3', *options])})"

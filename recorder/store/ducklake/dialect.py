@@ -9,6 +9,7 @@ Rules of this file:
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import CompoundSelect, Engine, LargeBinary, Select, create_engine, func, select, union_all
@@ -16,7 +17,10 @@ from sqlalchemy.dialects import registry
 from sqlalchemy.dialects.sqlite.base import SQLiteCompiler, SQLiteDialect
 from sqlalchemy.pool import StaticPool
 
+from recorder.projections.views.cost import COSTS
 from recorder.store.ducklake.connection import LAKE
+from recorder.store.ducklake.schema import PRICES
+from recorder.store.engine import Prices
 from recorder.store.schema import tables_of
 from recorder.store.search import INDEXES, Indexed, SearchIndex
 
@@ -67,12 +71,13 @@ registry.register("ducklake.duckdb", __name__, LakeDialect.__name__)
 class LakeConnection:
     """A connection as SQLAlchemy's pool takes it: each cursor is one of DuckDB's own, which uses the archive."""
 
-    def __init__(self, connection: DuckDBPyConnection) -> None:
-        self._connection = connection
+    def __init__(self, connection: DuckDBPyConnection, path: str) -> None:
+        """`path` has the schemas in which a name is looked up."""
+        self._connection, self._path = connection, path
 
     def cursor(self) -> DuckDBPyConnection:
         made = self._connection.cursor()
-        made.execute(f"USE {LAKE}")
+        made.execute(f"SET search_path = '{self._path}'")
         made.execute("SET integer_division = true")  # as in the other engines
         return made
 
@@ -83,9 +88,33 @@ class LakeConnection:
     def close(self) -> None: ...
 
 
-def lake_engine(connection: DuckDBPyConnection) -> Engine:
-    """Return an engine over an open connection to an archive, which stays its owner's."""
-    return create_engine("ducklake+duckdb://", creator=lambda: LakeConnection(connection), poolclass=StaticPool)
+def lake_engine(connection: DuckDBPyConnection, prices: Prices = ()) -> Engine:
+    """Return an engine over an open connection to an archive, which stays its owner's.
+
+    `prices` are used in place of the archive's own.
+    """
+    path = _priced(connection, prices) if prices else f"{LAKE}.main"
+    return create_engine("ducklake+duckdb://", creator=lambda: LakeConnection(connection, path), poolclass=StaticPool)
+
+
+def _priced(connection: DuckDBPyConnection, prices: Prices) -> str:
+    """Give a connection the table `prices` and the view `costs` over it; return the search path that finds them.
+
+    They are in memory, in front of the archive's own: no reader writes to an archive.
+    """
+    path = f"memory.main,{LAKE}.main"
+    types = {name: type.removesuffix(" NOT NULL") for name, type in PRICES.columns.items()}
+    rows = [dict(zip(types, row, strict=True)) for row in prices]
+    cursor = connection.cursor()
+    cursor.execute(f"SET search_path = '{path}'")
+    cursor.execute(f"CREATE TABLE {PRICES.name} ({', '.join(f'{name} {type}' for name, type in types.items())})")
+    cursor.execute(
+        f"INSERT INTO {PRICES.name} SELECT {', '.join(f'r.{name}' for name in types)} "
+        "FROM (SELECT unnest(from_json(CAST(? AS JSON), CAST(? AS VARCHAR))) AS r)",
+        [json.dumps(rows), json.dumps([types])],
+    )
+    cursor.execute(COSTS.statement("duckdb"))
+    return path
 
 
 def _sessions(words: str) -> CompoundSelect[*tuple[Any, ...]]:

@@ -12,7 +12,17 @@ from sqlalchemy import URL, Dialect, MetaData, Table, make_url
 from sqlalchemy.exc import ArgumentError
 
 from recorder.errors import UsageError
-from recorder.store.engine import BUSY_TIMEOUT_S, DuckdbSource, Engine, Fetch, PlacesSql, Progress, engine_of, is_no_log
+from recorder.store.engine import (
+    BUSY_TIMEOUT_S,
+    DuckdbSource,
+    Engine,
+    Fetch,
+    PlacesSql,
+    Prices,
+    Progress,
+    engine_of,
+    is_no_log,
+)
 
 if TYPE_CHECKING:
     from recorder.store.duckdb.query import DuckdbQuery
@@ -122,10 +132,10 @@ class DucklakeEngine(Engine):
     def writer(self, url: URL, busy_timeout_s: float) -> NoReturn:
         raise is_no_log(url)
 
-    def reader(self, url: URL) -> LakePool:
+    def reader(self, url: URL, prices: Prices = ()) -> LakePool:
         from recorder.store.ducklake.reader import LakePool
 
-        return LakePool(url)
+        return LakePool(url, prices)
 
     async def revision(self, url: URL, fetch: Fetch) -> str | None:
         from recorder.store.ducklake.schema import require_known_archive

@@ -2,7 +2,7 @@
 
 Rules of this file:
 
-* It is a `recorder.store.reader.ReadPool`, and its own one connection.
+* It is a `recorder.store.engine.ReadPool`, and its own one connection.
 * A statement with the value `session_id` is about one session, and reads it as a log. Every other reads the tables of
   all sessions by DuckDB.
 * Everything runs in one thread, in which the archive is opened with the first statement.
@@ -21,6 +21,7 @@ from sqlalchemy.sql import Executable
 
 from recorder.store.ducklake.dialect import lake_engine
 from recorder.store.ducklake.sessions import ArchiveSessions
+from recorder.store.engine import Prices
 
 COMMAND = "--db ducklake:…"
 """The part of a command that needs the extra, in the sentence for a user who does not have it."""
@@ -30,7 +31,7 @@ AnyRow = Row[*tuple[Any, ...]]
 
 
 class LakeRows:
-    """A `recorder.store.reader.ReadRows`."""
+    """A `recorder.store.engine.ReadRows`."""
 
     def __init__(self, rows: Sequence[AnyRow]) -> None:
         self._rows = rows
@@ -46,7 +47,9 @@ class LakeRows:
 class LakePool:
     """An archive, open for reading: a pool whose connection is itself."""
 
-    def __init__(self, url: URL) -> None:
+    def __init__(self, url: URL, prices: Prices = ()) -> None:
+        """`prices` are used in place of the archive's own."""
+        self._prices = prices
         self._sessions = ArchiveSessions(url, COMMAND)
         self._engine: Engine | None = None
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="archive")
@@ -78,7 +81,7 @@ class LakePool:
             log = self._sessions.log(session_id)
             with log.translated(), log.engine.connect() as of_session:
                 return of_session.execute(statement, values).all()
-        self._engine = self._engine or lake_engine(self._sessions.connection)
+        self._engine = self._engine or lake_engine(self._sessions.connection, self._prices)
         with self._engine.connect() as connection:
             return connection.execute(statement, values).all()
 

@@ -92,7 +92,9 @@ ARCHIVED = LakeTable(
 )
 VERSION = LakeTable(VERSION_TABLE, {"version_num": "VARCHAR NOT NULL"}, ["version_num"])
 
-TABLES = (*COPIED, ARCHIVED, _table(rebuilds), _table(prices), VERSION)
+PRICES = _table(prices)
+
+TABLES = (*COPIED, ARCHIVED, _table(rebuilds), PRICES, VERSION)
 
 
 def revision(connection: DuckDBPyConnection) -> str | None:

@@ -9,11 +9,13 @@ Rules of this file:
 
 from __future__ import annotations
 
+import re
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from decimal import Decimal
 from itertools import count
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from sqlalchemy import URL, Engine, create_engine, event
 from sqlalchemy.exc import DBAPIError
@@ -45,8 +47,9 @@ _NO_UTF8 = (
 )
 CONNECT_S = 10  # a server that does not answer is away: the journal keeps what passes
 READERS = 4  # connections of one event loop, as for SQLite
+TASKS = 0x53534574  # the class of the locks of tasks: a number that no other program on the server is likely to lock
 PIECE = 64  # rows of a long answer that are read at once: of 256 KiB each, 16 MiB
-_NUMBERS = count(1)
+_CURSORS: WeakKeyDictionary[psycopg.Connection, set[str]] = WeakKeyDictionary()  # the names of those that are open
 _EVERYWHERE = {"search_path": SCHEMA, "jit": "off", "timezone": "UTC"}  # compiling takes longer than what we ask
 
 # A connection through a router that forgot it is given up before clients notice: in 30 s, not in 15 minutes.
@@ -141,6 +144,18 @@ def open_reader(url: URL, settings: Mapping[str, str], **options: Any) -> Iterat
         yield connection
 
 
+@contextmanager
+def task_lock(url: URL, task: str) -> Iterator[None]:
+    """Hold the lock of a task, on a connection of its own."""
+    with open_reader(url, {}) as connection:
+        with translated(url):
+            row = connection.execute("SELECT pg_try_advisory_lock(%s, hashtext(%s))", [TASKS, task]).fetchone()
+        if row is None or not row[0]:
+            name = database_name(url)
+            raise StoreBusyError(f"Another recorder does that to {name} already: wait until it has ended.")
+        yield
+
+
 def connect_reader(url: URL, settings: Mapping[str, str], **options: Any) -> psycopg.Connection:
     """Return such a connection to a caller that keeps it, closes it and translates what it raises."""
     conninfo = url.set(drivername="postgresql").render_as_string(hide_password=False)
@@ -177,12 +192,24 @@ def rows(connection: psycopg.Connection, statement: Statement, values: Any) -> G
         yield from cursor
 
 
-def _cursor(connection: psycopg.Connection, statement: Statement) -> Any:
+@contextmanager
+def _cursor(connection: psycopg.Connection, statement: Statement) -> Iterator[Any]:
+    """Open a cursor, for a long answer one of the server. That has the first name that is free in its connection: with
+    a new name each time, `pg_stat_statements` would take each for another statement.
+    """
     if not statement.is_long:
-        return connection.cursor(binary=True)
-    cursor = connection.cursor(name=f"ask_{next(_NUMBERS)}", binary=True)
-    cursor.itersize = PIECE
-    return cursor
+        with connection.cursor(binary=True) as cursor:
+            yield cursor
+        return
+    names = _CURSORS.setdefault(connection, set())
+    name = next(f"ask_{number}" for number in count(1) if f"ask_{number}" not in names)
+    names.add(name)
+    try:
+        with connection.cursor(name=name, binary=True) as cursor:
+            cursor.itersize = PIECE
+            yield cursor
+    finally:
+        names.discard(name)
 
 
 def _prepare(engine: Engine, settings: Mapping[str, str]) -> None:
@@ -218,7 +245,13 @@ def adapt(connection: Any) -> None:
 
 _AWAY = "The database {name} cannot be reached ({error}); try again when its server is there."
 _CLOSED = "The database {name} does not let recorder in: {error}."
-_REFUSED = ("does not exist", "authentication failed", "no password supplied", "no pg_hba.conf entry")
+_NO_ROLES = (StoreError, "The user may not make roles in {name}: do this as one who has CREATEROLE, or a superuser.")
+_MISSING = (StoreError, "There is no database {name}: create it with createdb, or give another URL.")
+_REFUSED = (
+    *("does not exist", "authentication failed", "no password supplied", "no pg_hba.conf entry"),
+    *("not support SSL", "certificate", "SSL error", "channel binding"),
+)
+_NO_DATABASE = re.compile(r'database "[^"]*" does not exist')
 _MEANING: Mapping[str, tuple[type[StoreError], str]] = {
     "22": (StoreError, "The database {name} does not take a value: {error}."),
     "23": (StoreConflictError, "The database {name} refused a row: {error}."),
@@ -229,7 +262,7 @@ _MEANING: Mapping[str, tuple[type[StoreError], str]] = {
     "40": (StoreBusyError, "The database {name} could not do this beside something else: {error}."),
     "55": (StoreBusyError, "The database {name} is locked by another program; try again later."),
     "28": (StoreError, _CLOSED),
-    "3D": (StoreError, "There is no database {name}: create it with createdb, or give another URL."),
+    "3D": _MISSING,
     "42501": (StoreError, "The user may not do this in {name} ({error}): see `recorder db upgrade --roles`."),
     "25006": (StoreError, "The database {name} is read-only: {error}."),
 }
@@ -252,9 +285,13 @@ def meaning(error: BaseException | None, url: URL) -> StoreError:
     kind, sentence = StoreError, "The database {name} failed: {error}."
     if code is not None:
         kind, sentence = _MEANING.get(code) or _MEANING.get(code[:2]) or (kind, sentence)
+        if "to create role" in str(error):
+            kind, sentence = _NO_ROLES
     elif isinstance(error, psycopg.OperationalError):  # libpq has no code for what happened before there was a session
         is_final = any(words in str(error) for words in _REFUSED)
         kind, sentence = (StoreError, _CLOSED) if is_final else (StoreBusyError, _AWAY)
+        if _NO_DATABASE.search(str(error)):
+            kind, sentence = _MISSING
     return kind(sentence.format(name=database_name(url), error=_first_line(error)))
 
 

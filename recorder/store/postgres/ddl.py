@@ -125,6 +125,7 @@ def _statements(index: Indexed) -> SearchStatements:
 INDEX = SearchIndex([_statements(index) for index in INDEXES], _sessions)
 
 MAY_DELETE = " UNION ALL ".join(f"SELECT has_table_privilege('{SCHEMA}.{name}', 'DELETE')" for name in PARTITIONED)
+MAY_ADD = f"SELECT has_table_privilege('{SCHEMA}.events', 'INSERT')"
 READ_TABLES = f"SELECT tablename FROM pg_tables WHERE schemaname = '{SCHEMA}'"
 
 STATEMENTS = (
@@ -141,7 +142,8 @@ STATEMENTS = (
 _CHANGED = f"""
     SELECT c.relname FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace
     WHERE n.nspname = '{SCHEMA}' AND c.relkind IN ('r', 'p')
-    AND (left(c.relname, 2) = 'p_' OR c.relname IN ('dead_letters', 'rebuilds', 'ingest_offsets', 'prices'))
+    AND (left(c.relname, 2) = 'p_' OR c.relname IN ('dead_letters', 'rebuilds', 'ingest_offsets', 'prices',
+        'export_cursors'))
 """
 
 GRANTS = (

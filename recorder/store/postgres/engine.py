@@ -13,11 +13,12 @@ from sqlalchemy import URL, Connection, Dialect, MetaData, Table
 from sqlalchemy.dialects import registry
 
 from recorder.errors import UsageError
-from recorder.store.engine import BUSY_TIMEOUT_S, DuckdbSource, Engine, Fetch, PlacesSql, Progress
+from recorder.store.engine import BUSY_TIMEOUT_S, DuckdbSource, Engine, Fetch, PlacesSql, Prices, Progress
 from recorder.store.postgres.ddl import (
     BY_SESSION,
     GRANTS,
     INDEX,
+    MAY_ADD,
     MAY_DELETE,
     PARTITIONED,
     READ_TABLES,
@@ -61,6 +62,7 @@ class PostgresEngine(Engine):
         "greatest({heard}, CAST(extract(epoch FROM pg_postmaster_start_time()) * 1000000000 AS BIGINT))"
     )
     scratch_schemas = ("pg_temp", SCHEMA)
+    may_add_sql = MAY_ADD
     may_delete_sql = MAY_DELETE
     purged_from = "tables"
     purge_notice = (
@@ -115,7 +117,7 @@ class PostgresEngine(Engine):
 
         return PostgresWriter(url, busy_timeout_s)
 
-    def reader(self, url: URL) -> AsyncEngine:
+    def reader(self, url: URL, prices: Prices = ()) -> AsyncEngine:
         from recorder.store.postgres.connection import reader_engine
 
         return reader_engine(url)
@@ -147,6 +149,11 @@ class PostgresEngine(Engine):
 
         return DuckdbSource(("postgres-scanner",), "postgres", conninfo(url), SCHEMA)
 
+    def task_lock(self, url: URL, task: str) -> AbstractContextManager[None]:
+        from recorder.store.postgres.connection import task_lock
+
+        return task_lock(url, task)
+
     def dialect(self, paramstyle: str) -> Dialect:
         loaded: Dialect = registry.load("postgresql.psycopg")(paramstyle=paramstyle or "pyformat")
         return loaded
@@ -167,6 +174,16 @@ class PostgresEngine(Engine):
         from recorder.store.postgres.writer import sweep
 
         return not vacuum or sweep(url, busy_timeout_s)
+
+    def catalog_lock(self, url: URL, timeout_s: float) -> AbstractContextManager[None]:
+        from recorder.store.postgres.writer import catalog_lock
+
+        return catalog_lock(url, timeout_s)
+
+    def sweep_catalog(self, url: URL) -> None:
+        from recorder.store.postgres.writer import sweep_catalog
+
+        sweep_catalog(url)
 
     def log_probe(self, url: URL) -> PostgresLogProbe:
         from recorder.store.postgres.log_probe import PostgresLogProbe

@@ -16,7 +16,7 @@ from recorder.model.text import span_text
 from recorder.store.health import CHECKS, LIMIT_S, Ask, Check, CheckResult, of_schema, run_checks
 from recorder.store.location import database_name
 from recorder.store.migrate import READ_REVISION, VERSION_TABLE
-from recorder.store.postgres.ddl import APPENDED, PARTITIONED, READ_TABLES, WRITER
+from recorder.store.postgres.ddl import APPENDED, MAY_ADD, PARTITIONED, READ_TABLES, WRITER
 
 FEW = 5  # connections: a recorder takes one, with an admin port two, a command up to four
 CANCELED = "57014"
@@ -24,7 +24,6 @@ CANCELED = "57014"
 _CHANGES = "UPDATE, DELETE, TRUNCATE"
 _TABLES = ", ".join(f"('{name}')" for name in APPENDED)
 _MAY_CHANGE = f"SELECT bool_or(has_table_privilege(name, '{_CHANGES}')) FROM (VALUES {_TABLES}) AS t (name)"
-_MAY_ADD = "SELECT has_table_privilege('events', 'INSERT')"
 _FREE = """SELECT CAST(current_setting('max_connections') AS int)
     - CAST(current_setting('superuser_reserved_connections') AS int) - count(*)
     FROM pg_stat_activity WHERE backend_type = 'client backend'"""
@@ -82,7 +81,7 @@ def _rights(ask: Ask) -> Iterator[CheckResult]:
         yield CheckResult("warn", "rights", f"{user} is a superuser, who may change what was recorded: {remedy}.")
     elif ask(_MAY_CHANGE):
         yield CheckResult("warn", "rights", f"{user} may change what was recorded: {remedy}.")
-    elif ask(_MAY_ADD):
+    elif ask(MAY_ADD):
         yield CheckResult("ok", "rights", f"{user} may add to the log, and not change it.")
     else:
         yield CheckResult("ok", "rights", f"{user} may read the log; who records here needs the role {WRITER}.")

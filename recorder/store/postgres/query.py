@@ -35,7 +35,6 @@ AGAIN_S = 0.01  # before the next, then twice as long: one that comes before its
 
 _SETTINGS = {
     "idle_in_transaction_session_timeout": "'10min'",  # a reader who went away must not keep old rows alive
-    "jit": "DEFAULT",  # a question of a user may be long enough to be worth compiling
 }
 _OF_THE_STATEMENT = (psycopg.ProgrammingError, psycopg.DataError, psycopg.NotSupportedError)
 _IS_READER = f"""SELECT pg_has_role(oid, 'MEMBER') AND has_schema_privilege(oid, '{SCHEMA}', 'USAGE')

@@ -31,8 +31,8 @@ from recorder.errors import StoreBusyError, StoreConflictError, StoreError
 from recorder.store.bodies.rows import is_same
 from recorder.store.location import database_name
 from recorder.store.postgres.connection import ENGINE, open_reader, rows, run, translated, writer_engine
-from recorder.store.postgres.ddl import MONTHS_AHEAD
-from recorder.store.schema import LOG, dead_letters, events, exchanges, sessions, tables_of
+from recorder.store.postgres.ddl import MONTHS_AHEAD, PARTITIONED
+from recorder.store.schema import LOG, dead_letters, events, exchanges, export_cursors, sessions, tables_of
 from recorder.store.search import INDEX_NAMES
 from recorder.store.sql import Statement, dialect, has_ended
 
@@ -41,6 +41,7 @@ log = logging.getLogger(__name__)
 FEW = 8  # rows for which COPY is not worth its own round trips
 WRITING = 0x53534557  # the lock of whoever writes: a number that no other program on the server is likely to lock
 MONTHS_S = 3600.0  # between two looks at whether a new month needs a partition
+ARCHIVING = 0x53534158  # the lock of whoever writes to an archive with its catalog in a database
 POLL_S = 0.05  # between two looks at whether readers are done
 
 _TYPES = {"UUID": "uuid", "TEXT": "text", "BIGINT": "int8", "BYTEA": "bytea"}
@@ -78,8 +79,14 @@ _PURGED = "SELECT 1 FROM tombstones WHERE session_id = ANY(CAST(%s AS uuid[])) L
 _READING = """SELECT pid, xact_start FROM pg_stat_activity
 WHERE datname = current_database() AND pid <> pg_backend_pid() AND backend_type = 'client backend'
 AND (backend_xmin IS NOT NULL OR backend_xid IS NOT NULL)"""
-_SWEPT = (*tables_of.values(), dead_letters, events, exchanges, sessions)
+_SWEPT = (*tables_of.values(), dead_letters, export_cursors, events, exchanges, sessions)
 _VACUUM = f"VACUUM {', '.join((*INDEX_NAMES, *(table.name for table in _SWEPT)))}"
+
+_OLD_MONTHS = """SELECT DISTINCT right(c.relname, 8) FROM pg_inherits AS i JOIN pg_class AS c ON c.oid = i.inhrelid
+WHERE i.inhparent = CAST('sessions' AS regclass) AND c.relname ~ '_[0-9]{4}_[0-9]{2}$'
+AND right(c.relname, 7) < to_char(now() AT TIME ZONE 'UTC', 'YYYY_MM')"""
+_CATALOG_TABLES = """SELECT quote_ident(schemaname) || '.' || quote_ident(tablename) FROM pg_tables
+WHERE tablename ~ '^ducklake_'"""
 
 _AMONG_OTHERS, _ALONE = (f"SELECT pg_advisory_xact_lock{kind}({WRITING})" for kind in ("_shared", ""))
 
@@ -229,7 +236,8 @@ class PostgresWriter:
     def _rows(self, sql: str, values: Sequence[Any]) -> list[Row]:
         with self._driver.cursor(binary=True) as cursor:
             given = [list(value) if isinstance(value, tuple) else value for value in values]
-            found: list[Row] = cursor.execute(sql, given).fetchall()
+            # A plan that is cached while the next month's partition is empty would scan it when it is not.
+            found: list[Row] = cursor.execute(sql, given, prepare=False if sql is _STATE else None).fetchall()
             return found
 
 
@@ -243,7 +251,8 @@ def _origin(error: BaseException) -> BaseException | None:
 
 
 def sweep(url: URL, busy_timeout_s: float) -> bool:
-    """Vacuum the tables when all transactions of this moment have ended, or after `busy_timeout_s`.
+    """Vacuum the tables when all transactions of this moment have ended, or after `busy_timeout_s`. The partitions of
+    months that are over and have no row any more are dropped.
 
     Return whether all had.
     """
@@ -256,5 +265,40 @@ def sweep(url: URL, busy_timeout_s: float) -> bool:
         before = reading()
         while (left := before & reading()) and time.monotonic() < until_s:
             time.sleep(POLL_S)
+        for (month,) in connection.execute(_OLD_MONTHS.encode()).fetchall():
+            _drop_if_empty(connection, month)
         connection.execute(_VACUUM.encode())
     return not left
+
+
+def _drop_if_empty(connection: psycopg.Connection, month: str) -> None:
+    """Drop the partitions of a month, `_YYYY_MM`, unless one has a row or is in use just now: then the next sweep does.
+
+    A session of that month that is imported later goes to the default partitions.
+    """
+    try:
+        with connection.transaction():
+            connection.execute(b"SET LOCAL lock_timeout = '50ms'")  # whoever comes later waits behind this lock
+            for parent in reversed(PARTITIONED):  # rows refer to those of the tables before
+                child = parent + month
+                connection.execute(f"ALTER TABLE {parent} DETACH PARTITION {child}".encode())
+                if connection.execute(f"SELECT 1 FROM {child} LIMIT 1".encode()).fetchone():
+                    raise psycopg.Rollback
+                connection.execute(f"DROP TABLE {child}".encode())
+    except (psycopg.errors.LockNotAvailable, psycopg.errors.UndefinedTable) as error:
+        log.debug("the partitions of %s stay: %s", month, error)
+
+
+@contextmanager
+def catalog_lock(url: URL, timeout_s: float) -> Iterator[None]:
+    """Hold an advisory lock of the server, which ends with the connection. Raise `StoreBusyError` if it is taken."""
+    with translated(url), open_reader(url, {"lock_timeout": f"'{round(timeout_s)}s'"}) as connection:
+        connection.execute(f"SELECT pg_advisory_lock({ARCHIVING})".encode())
+        yield
+
+
+def sweep_catalog(url: URL) -> None:
+    """Write the tables of a catalog anew: they are small, and in their files nothing stays of what was deleted."""
+    with translated(url), open_reader(url, {"default_transaction_read_only": "off"}) as connection:
+        for (name,) in connection.execute(_CATALOG_TABLES.encode()).fetchall():
+            connection.execute(f"VACUUM FULL {name}".encode())

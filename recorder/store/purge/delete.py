@@ -8,13 +8,16 @@ Rules of this file:
   after; so a purge waits for those that have begun, and those that begin later see it
   (`recorder.store.postgres.writer`).
 * Deleted is not gone: what is left of it is swept up later (`recorder.store.purge.vacuum`).
+* What goes into an archive is deleted in the same way, if it is still what the archive has: its tombstone names the
+  archive (`recorder.store.archive`).
 * Journals are not looked into here. The tombstone has the ids of exchanges that a journal may repeat; those of other
   machines are known by their places in the log.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import msgspec
 from sqlalchemy import Text, bindparam, delete, func, insert, select
@@ -22,11 +25,12 @@ from sqlalchemy import Text, bindparam, delete, func, insert, select
 from recorder.errors import RecorderError, StoreBusyError, StoreError, StoreLostError
 from recorder.store.engine import engine_named
 from recorder.store.location import database_name
-from recorder.store.purge.tombstone import Counts, Tombstone
+from recorder.store.purge.tombstone import Counts, Tombstone, archive_of
 from recorder.store.schema import (
     dead_letters,
     events,
     exchanges,
+    export_cursors,
     ingest_offsets,
     sessions,
     tables_of,
@@ -52,16 +56,30 @@ _LAST_HASH = Statement(
     "SELECT hash FROM events WHERE session_id = :session_id "
     "ORDER BY session_id DESC, exchange_id DESC, pos DESC LIMIT 1"
 )
+_LAST_HASHES = Statement(
+    "SELECT exchange_id, (SELECT hash FROM events AS e WHERE e.session_id = x.session_id "
+    "AND e.exchange_id = x.exchange_id ORDER BY e.session_id DESC, e.exchange_id DESC, e.pos DESC LIMIT 1) "
+    "FROM exchanges AS x WHERE session_id = :session_id"
+)
 _BURY = Statement(insert(tombstones))
 _UNINDEX = of_each("remove_session")
 _DELETES = [
     Statement(delete(table).where(table.c.session_id == bindparam("session_id")))
-    for table in (*tables_of.values(), dead_letters, events, exchanges, sessions)
+    for table in (*tables_of.values(), dead_letters, export_cursors, events, exchanges, sessions)
 ]
-_IS_PURGED = Statement(select(tombstones.c.session_id).where(tombstones.c.session_id == bindparam("session_id")))
-_NAMING = Statement(
-    select(tombstones.c.counts).where(Contains(tombstones.c.counts, bindparam("recorder_id", type_=Text)))
-)
+_GONE = select(tombstones.c.reason, tombstones.c.counts)
+_GONE_SESSION = Statement(_GONE.where(tombstones.c.session_id == bindparam("session_id")))
+_NAMING = Statement(_GONE.where(Contains(tombstones.c.counts, bindparam("recorder_id", type_=Text))))
+
+Ask = Callable[[Statement, Mapping[str, str]], Iterable[Sequence[Any]]]
+"""The rows of a statement with values by name."""
+
+
+class Archived(NamedTuple):
+    """An archive that has a session, by its name, and the hash of the last event of each exchange that it has."""
+
+    name: str
+    last_hashes: Mapping[str, bytes | None]
 
 
 def purge(
@@ -71,8 +89,9 @@ def purge(
     now_ns: int,
     journals: Collection[str] = (),
     is_alive: Callable[[str], bool] = lambda _recorder_id: False,
+    archived: Archived | None = None,
 ) -> Counts | None:
-    """Delete a session; return its counts, or None if it does not exist.
+    """Delete a session; return its counts, or None if it does not exist, or has grown since it was `archived`.
 
     `journals` are the ids of recorders whose journal exists, `is_alive` returns whether a recorder runs. Raises
     `RecorderError` if one of them is recording the session just now, or the user may not delete.
@@ -80,6 +99,8 @@ def purge(
     key = {"session_id": session_id}
     with store.transaction(alone=True):
         if not list(store.ask(_EXISTS, key)):
+            return None
+        if archived is not None and last_hashes(store.ask, session_id) != archived.last_hashes:
             return None
         if not _may_delete(store):
             raise RecorderError(
@@ -95,12 +116,17 @@ def purge(
             if recorder_id in journals:
                 late.setdefault(recorder_id, []).append(exchange_id)
         [(count, size_bytes)] = store.ask(_EVENTS, key)
-        counts = Counts(len(found), count, size_bytes, late)
+        counts = Counts(len(found), count, size_bytes, late, archived.name if archived else "")
         _bury(store, session_id, now_ns, reason, counts)
         _unindex(store, key)
         for statement in _DELETES:
             store.run(statement, key)
     return counts
+
+
+def last_hashes(ask: Ask, session_id: str) -> dict[str, bytes | None]:
+    """Return the hash of the last event of each exchange of a session. In a transaction."""
+    return {exchange_id: last for exchange_id, last in ask(_LAST_HASHES, {"session_id": session_id})}
 
 
 def _may_delete(store: Store) -> bool:
@@ -143,13 +169,22 @@ def _unindex(store: Store, key: Mapping[str, str]) -> None:
         store.projector.reindex()
 
 
-def is_purged(store: Store, session_id: str) -> bool:
-    """Return whether a session was purged. In a transaction."""
-    return bool(list(store.ask(_IS_PURGED, {"session_id": session_id})))
+def refused_because(store: Store, session_id: str) -> str | None:
+    """Return why the log takes nothing more of a session, as "was purged"; None if it does. In a transaction."""
+    return next((_gone(*row) for row in store.ask(_GONE_SESSION, {"session_id": session_id})), None)
 
 
-def late_exchanges(store: Store, recorder_id: str) -> frozenset[str]:
-    """Return the exchanges of purged sessions that a recorder's journal may still hold. In a transaction."""
-    found = store.ask(_NAMING, {"recorder_id": recorder_id})
-    late = (msgspec.json.decode(counts, type=Counts).late.get(recorder_id, []) for (counts,) in found)
-    return frozenset(exchange_id for each in late for exchange_id in each)
+def late_exchanges(store: Store, recorder_id: str) -> dict[str, str]:
+    """Return the exchanges that a recorder's journal may still hold of sessions that are gone, and why they are, as
+    `refused_because` does. In a transaction.
+    """
+    late: dict[str, str] = {}
+    for reason, counts in store.ask(_NAMING, {"recorder_id": recorder_id}):
+        ids = msgspec.json.decode(counts, type=Counts).late.get(recorder_id, [])
+        late.update(dict.fromkeys(ids, _gone(reason, counts)))
+    return late
+
+
+def _gone(reason: str, counts: str) -> str:
+    archive = archive_of(reason, counts)
+    return f"was archived in {archive}" if archive else "was purged"

@@ -1,4 +1,4 @@
-"""Tombstones of purged sessions: when, why, how much, and the journals that late records may come from."""
+"""Tombstones of sessions that were purged or archived: when, why, how much, where late records may come from."""
 
 from __future__ import annotations
 
@@ -6,15 +6,19 @@ import datetime
 
 import msgspec
 
+ARCHIVED = "archived"
+"""The reason on the tombstone of a session that is in an archive now."""
+
 
 class Counts(msgspec.Struct, frozen=True):
-    """The size of a purged session, and the exchanges that journals may still hold."""
+    """The size of a session that is gone, and the exchanges that journals may still hold."""
 
     exchanges: int = 0
     events: int = 0
     bytes: int = 0
     # Of each recorder whose journal was still there: the ids of the exchanges that it may tell once more.
     late: dict[str, list[str]] = {}
+    archive: str = ""  # where the session is instead, without a password
 
 
 class Tombstone(msgspec.Struct, frozen=True):
@@ -31,6 +35,20 @@ class Tombstone(msgspec.Struct, frozen=True):
         """The exchanges that journals may still hold, by recorder."""
         return msgspec.json.decode(self.counts, type=Counts).late
 
+    @property
+    def archive(self) -> str | None:
+        """The name of the archive that the session is in; None if it was purged."""
+        return archive_of(self.reason, self.counts)
+
     def __str__(self) -> str:
         at = datetime.datetime.fromtimestamp(self.purged_ns / 1e9).astimezone()
+        if self.reason == ARCHIVED:
+            place = f" in {self.archive}" if self.archive else ""
+            remedy = "`recorder db attach` its archive, or name that with --db"
+            return f"Session {self.session_id} was archived on {at:%Y-%m-%d at %H:%M %z}{place}: {remedy}."
         return f"Session {self.session_id} was purged on {at:%Y-%m-%d at %H:%M %z}: {self.reason}."
+
+
+def archive_of(reason: str, counts: str) -> str | None:
+    """Return the name of the archive that a tombstone names; None if it is of a purge."""
+    return msgspec.json.decode(counts, type=Counts).archive or None if reason == ARCHIVED else None

@@ -150,10 +150,7 @@ def write_lock(path: Path, timeout_s: float) -> Iterator[None]:
 
     Raise `StoreBusyError` if it is not free within `timeout_s`.
     """
-    try:
-        fd = os.open(lock_path(path), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    except OSError as error:
-        raise StoreError(f"The database {path} cannot be written: {lock_path(path)}: {error.strerror}.") from error
+    fd = _lock_file(path, lock_path(path))
     try:
         deadline = time.monotonic() + timeout_s
         while not _try_lock(fd):
@@ -163,6 +160,28 @@ def write_lock(path: Path, timeout_s: float) -> Iterator[None]:
         yield
     finally:
         os.close(fd)
+
+
+@contextmanager
+def task_lock(path: Path, task: str) -> Iterator[None]:
+    """Hold the lock of a task on the database at `path`, among all processes of recorder.
+
+    Its file stays, empty: a process that waits to lock a deleted file locks another than the next one.
+    """
+    fd = _lock_file(path, Path(f"{path}.{task}.lock"))
+    try:
+        if not _try_lock(fd):
+            raise StoreBusyError(f"Another recorder does that to {path} already: wait until it has ended.")
+        yield
+    finally:
+        os.close(fd)
+
+
+def _lock_file(path: Path, lock: Path) -> int:
+    try:
+        return os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise StoreError(f"The database {path} cannot be written: {lock}: {error.strerror}.") from error
 
 
 def _try_lock(fd: int) -> bool:

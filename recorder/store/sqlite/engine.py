@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from sqlalchemy import URL, Connection, Dialect, MetaData, Table
 
 from recorder.errors import StoreError, UsageError
-from recorder.store.engine import BUSY_TIMEOUT_S, Backup, DuckdbSource, Engine, Fetch, PlacesSql, Progress
+from recorder.store.engine import BUSY_TIMEOUT_S, Backup, DuckdbSource, Engine, Fetch, PlacesSql, Prices, Progress
 
 if TYPE_CHECKING:
     from sqlalchemy.ext.asyncio import AsyncEngine
@@ -101,7 +101,7 @@ class SqliteEngine(Engine):
 
         return SqliteWriter(self.path(url), busy_timeout_s)
 
-    def reader(self, url: URL) -> AsyncEngine:
+    def reader(self, url: URL, prices: Prices = ()) -> AsyncEngine:
         from recorder.store.sqlite.connection import reader_engine
 
         return reader_engine(self.path(url))
@@ -131,6 +131,11 @@ class SqliteEngine(Engine):
     def duckdb_source(self, url: URL) -> DuckdbSource:
         return DuckdbSource(("sqlite-scanner",), "sqlite", str(self.path(url)))
 
+    def task_lock(self, url: URL, task: str) -> AbstractContextManager[None]:
+        from recorder.store.sqlite.connection import task_lock
+
+        return task_lock(self.path(url), task)
+
     def dialect(self, paramstyle: str) -> Dialect:
         from sqlalchemy.dialects import sqlite
 
@@ -155,6 +160,16 @@ class SqliteEngine(Engine):
         from recorder.store.sqlite.writer import sweep
 
         return sweep(self.path(url), vacuum, busy_timeout_s)
+
+    def catalog_lock(self, url: URL, timeout_s: float) -> AbstractContextManager[None]:
+        from recorder.store.sqlite.connection import write_lock
+
+        return write_lock(self.path(url), timeout_s)
+
+    def sweep_catalog(self, url: URL) -> None:
+        from recorder.store.sqlite.writer import sweep_catalog
+
+        sweep_catalog(self.path(url))
 
     def log_probe(self, url: URL) -> SqliteLogProbe:
         from recorder.store.sqlite.log_probe import SqliteLogProbe

@@ -21,6 +21,7 @@ from sqlalchemy import Connection, Table
 from sqlalchemy.dialects.postgresql import insert
 
 from recorder.errors import StoreError, StoreLostError
+from recorder.store.engine import BUSY_TIMEOUT_S
 from recorder.store.schema import LOG
 from recorder.store.search import INDEX_NAMES, INDEXES, Indexed
 from recorder.store.sql import Statement, dialect
@@ -157,6 +158,13 @@ def sweep(path: Path, vacuum: bool, busy_timeout_s: float) -> bool:
                 _write_anew(connection)
             [(is_busy, _, _)] = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
     return not is_busy
+
+
+def sweep_catalog(path: Path) -> None:
+    """Write a file anew that has the catalog of an archive. Raise `StoreBusyError` while somebody reads it."""
+    with translated(path), closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        apply(connection, {"secure_delete": 1, "busy_timeout": round(BUSY_TIMEOUT_S * 1000)})
+        connection.execute("VACUUM")
 
 
 def _write_anew(connection: sqlite3.Connection) -> None:

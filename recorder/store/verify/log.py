@@ -79,12 +79,15 @@ class SessionReport(msgspec.Struct):
     session_id: str
     name: str | None = None
     purged: bool = False
+    archived: str | None = None  # the archive that has it, so it is purged here; empty if that has no name
     exchanges: int = 0
     events: int = 0
     open: list[str] = msgspec.field(default_factory=list)
     gaps: list[RecordedGap] = msgspec.field(default_factory=list)
     findings: list[LogFinding] = msgspec.field(default_factory=list)
     roots: Roots | None = None
+    heads: dict[str, bytes] = msgspec.field(default_factory=dict)
+    """The last hash of each exchange that has ended."""
 
     def find(self, exchange_id: str | None, check: str, message: str, pos: int | None = None) -> None:
         self.findings.append(LogFinding(exchange_id, pos, check, message))
@@ -135,13 +138,14 @@ class LogVerifier:
         verified = SessionReport(session_id)
         try:
             found = self._rows(session_id)
-            verified.name, verified.purged = found.session.name if found.session else None, found.is_purged
+            verified.name = found.session.name if found.session else None
+            verified.purged, verified.archived = found.is_purged, found.archive
             self._check_rows(found, verified)
             self._check_exchanges(found, verified, advance)
             if projections and found.projected | found.exchanges.keys():
                 self._check_projections(verified)
-            if verified.findings and not verified.purged and self._rows(session_id).is_purged:
-                return SessionReport(session_id, verified.name, True)  # while it was read
+            if verified.findings and not verified.purged and (now := self._rows(session_id)).is_purged:
+                return SessionReport(session_id, verified.name, True, now.archive)  # while it was read
         except StoreBusyError:
             raise  # which says nothing of what is recorded there
         except StoreError as error:
@@ -180,7 +184,9 @@ class LogVerifier:
             if read.end_pos is None:
                 roots = None  # what a manifest is over ends here
                 self._check_open(verified, exchange_id, writer, exchange_id in found.ended)
-            elif roots is not None and exchange is not None:
+                continue
+            verified.heads[exchange_id] = read.head
+            if roots is not None and exchange is not None:
                 roots.add(exchange, read.end_pos + 1, read.head)
 
     def _read(

@@ -9,6 +9,7 @@ import msgspec
 from sqlalchemy import Table
 
 from recorder.model.events import Exchange, Session
+from recorder.store.purge.tombstone import ARCHIVED, archive_of
 from recorder.store.schema import LOG, dead_letters, events, exchanges, sessions, tables_of
 from recorder.store.sql import Statement
 
@@ -42,7 +43,7 @@ def _exchange_ids(tables: Iterable[Table]) -> str:
 
 
 _SESSION, _EXCHANGES = Statement(all_of(sessions)), Statement(all_of(exchanges))
-_TOMBSTONE = Statement("SELECT 1 FROM tombstones WHERE session_id = :id")
+_TOMBSTONE = Statement("SELECT reason, counts FROM tombstones WHERE session_id = :id")
 _COUNTS = Statement("SELECT exchange_id, count(*) FROM events WHERE session_id = :id GROUP BY exchange_id")
 _PROJECTED_IDS = Statement(_exchange_ids(_PROJECTED))
 _ENDED = Statement(_exchange_ids((tables_of["exchanges"], dead_letters)))
@@ -53,6 +54,7 @@ class SessionRows(msgspec.Struct):
 
     session: Session | None
     is_purged: bool
+    archive: str | None  # the name of the one that it went to; empty if that is not known
     exchanges: Mapping[str, Exchange]
     counts: Mapping[str, int]  # of events, by exchange
     projected: set[str]  # exchanges of which there are projections
@@ -64,10 +66,11 @@ def session_rows(ask: Ask, session_id: str) -> SessionRows:
     nothing.
     """
     key = {"id": session_id}
-    found = ask(_SESSION, key)
+    found, buried = ask(_SESSION, key), ask(_TOMBSTONE, key)
     return SessionRows(
         session=Session(*found[0]) if found else None,
-        is_purged=bool(ask(_TOMBSTONE, key)),
+        is_purged=bool(buried),
+        archive=next((archive_of(*row) or "" for row in buried if row[0] == ARCHIVED), None),
         exchanges={row[1]: Exchange(*row) for row in ask(_EXCHANGES, key)},
         counts=dict(ask(_COUNTS, key)),
         projected={row[0] for row in ask(_PROJECTED_IDS, key)},

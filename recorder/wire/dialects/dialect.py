@@ -86,6 +86,7 @@ class Provider(msgspec.Struct, frozen=True):
     error_body: Callable[[int, str, str | None], dict[str, Any]]  # an error of our own, by status, message and code
     other_upstreams: Mapping[str, str] = {}  # further APIs of it: name → base URL
     subscriptions: tuple[str, ...] = ()  # names of its upstreams where a token has no price
+    telemetry_name: str | None = None  # OpenTelemetry's name for it (`gen_ai.provider.name`), where that is another
     hosts: tuple[str, ...] = ()  # regular expressions of further hosts that serve it, in clouds
     paths: re.Pattern[str] | None = None  # matched with a path that names no upstream: it is for this provider
     headers: tuple[bytes, ...] = ()  # names in lower case of headers that only its clients send
@@ -178,6 +179,7 @@ class Dialect(msgspec.Struct, frozen=True):
     has_error_lines: bool = False  # servers send errors in lines `error: {…}`, of which its profiles have a rule
     has_event_lines: bool = False  # frames begin with `event: TYPE`
     line_end: bytes = b"\n"
+    operation: str = "chat"  # of OpenTelemetry (`gen_ai.operation.name`): what a request for a generation asks for
 
     @property
     def upstream(self) -> str:

@@ -18,6 +18,7 @@ from recorder.store.ducklake.sessions import SESSIONS, ArchiveSessions
 from recorder.store.engine import engine_of
 from recorder.store.reader import LogReader
 from recorder.store.session_list import SessionFilter
+from recorder.store.usage import Summed
 from recorder.wire.dialects.dialect import Links
 
 MISSING = "0195544b-8000-7000-8000-000000000000"
@@ -46,7 +47,7 @@ async def _of_sessions(log: LogReader) -> Any:
 
 
 async def _used(by: Any, log: LogReader) -> Any:
-    return await log.usage([by], 0, 2**62), await log.costs([by])
+    return await log.usage([by], Summed(0, 2**62)), await log.costs([by])
 
 
 FILTERS = {

@@ -59,7 +59,7 @@ def test_an_archive_that_nobody_changed_is_as_recorded(demo_recording: Path, dem
 
 
 def _roots(roots: Roots | None) -> Mark | None:
-    return roots and roots.last
+    return roots.last if roots is not None else None
 
 
 FRAME = "kind = 'frame' AND pos = 9"

@@ -252,4 +252,5 @@ DIALECT = Dialect(
     speaks=speaks,
     target=target,
     line_end=b"\r\n",
+    operation="generate_content",
 )

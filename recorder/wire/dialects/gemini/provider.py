@@ -30,6 +30,7 @@ _LIVE = r"ws/google\.ai\.generativelanguage\.[\w.]+"  # the Live API, over WebSo
 PROVIDER = Provider(
     name="gemini",
     base_url="https://generativelanguage.googleapis.com",
+    telemetry_name="gcp.gemini",
     error_body=error_body,
     hosts=(r"cloudcode-pa\.googleapis\.com", r"(?:[a-z0-9-]+-)?aiplatform(?:\.[a-z]+\.rep)?\.googleapis\.com"),
     paths=re.compile(

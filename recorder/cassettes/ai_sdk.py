@@ -1,0 +1,162 @@
+"""`.devtools/generations.json`, written by the middleware of `@ai-sdk/devtools` for Vercel's AI SDK.
+
+A step is one call of a model, as the SDK saw it: the request body, and the payloads of the provider's events
+(`raw_chunks`) or its JSON document (`raw_response`), all as JSON in texts. The URL, the headers of the request and the
+times of events are not stored: the target is the usual one of the API, which the name of the provider says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, BinaryIO, Literal
+
+import msgspec
+
+from recorder.cassettes import Entry, Names
+from recorder.cassettes.content import dialect_of, value
+from recorder.cassettes.decoded_calls import (
+    FILE_LIMIT,
+    DecodedCall,
+    block,
+    header_list,
+    json_bytes,
+    milliseconds,
+    require_storable,
+)
+from recorder.cassettes.sse_jsonl.header import nanoseconds
+from recorder.errors import RecorderError
+from recorder.model.events import Session
+from recorder.model.payloads import ExchangeEnd, ResponseHead
+from recorder.wire.dialects import by_name
+from recorder.wire.sse import BOM
+
+ABORTED = "Request aborted"  # the `error` of a step whose stream the program left
+
+NO_REQUEST = "@ai-sdk/devtools does not store the request of a step that failed"
+NO_RESPONSE = "@ai-sdk/devtools did not store the response of this step"
+
+_APIS = {
+    ".responses": "openai-responses",
+    ".chat": "openai-chat",
+    ".messages": "anthropic",
+    ".generative-ai": "gemini",
+    ".chat.completions": "openai-chat",
+}
+"""The last part of a provider's name in the SDK (`openai.responses`), and the API that it speaks."""
+
+
+class _SdkStep(msgspec.Struct, frozen=True):
+    type: Literal["generate", "stream"]
+    started_at: str
+    provider: str | None = None
+    duration_ms: float | None = None
+    output: str | None = None
+    error: str | None = None
+    raw_request: str | None = None
+    raw_response: str | None = None
+    raw_chunks: str | None = None
+
+
+class _Generations(msgspec.Struct, frozen=True):
+    runs: tuple[Any, ...]
+    steps: tuple[msgspec.Raw, ...]
+
+
+class Generations:
+    """A file of the AI SDK's devtools, checked."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        """Raises `RecorderError` with the step that cannot be read."""
+        file.seek(0)
+        data = file.read(FILE_LIMIT + 1)
+        if len(data) > FILE_LIMIT:
+            raise RecorderError(f"it is over {FILE_LIMIT >> 20} MiB: clear it in the devtools more often")
+        try:
+            steps = msgspec.json.decode(data.removeprefix(BOM), type=_Generations).steps
+        except (ValueError, RecursionError) as error:
+            raise RecorderError(f"it is no generations.json of @ai-sdk/devtools: {error}") from error
+        self._calls = [_checked(number, bytes(raw)) for number, raw in enumerate(steps, 1)]
+        if not self._calls:
+            raise RecorderError("there is no step in it")
+        self.events = 0
+
+    def session(self, name: str, names: Names) -> Session:
+        return Session(names.new_id(), names.now_ns(), name, "import", "{}", "import")
+
+    def entries(self, session: Session, names: Names) -> Iterator[Entry]:
+        """Yield an exchange for each step, in their order."""
+        for each in self._calls:
+            self.events += len(each.pieces)
+            yield from each.entries(session, names)
+
+
+def _checked(number: int, raw: bytes) -> DecodedCall:
+    try:
+        return require_storable(_call(msgspec.json.decode(raw, type=_SdkStep)))
+    except (ValueError, RecursionError) as error:
+        raise RecorderError(f"step {number} is none of @ai-sdk/devtools: {error}") from error
+
+
+def _call(step: _SdkStep) -> DecodedCall:
+    """Decode a step. Raises `ValueError` if it is impossible."""
+    payloads = _payloads(step)
+    dialect = _dialect(step.provider or "", payloads)
+    is_stream = step.type == "stream"
+    content_type = "text/event-stream" if is_stream else "application/json"
+    pieces = [block(each, dialect) for each in payloads] if is_stream else [json_bytes(each) for each in payloads]
+    headers = {**_headers(step), "content-type": content_type}
+    answered = bool(payloads) or step.error is None
+    return DecodedCall(
+        method="POST",
+        target=by_name(dialect).target(not is_stream, payloads),
+        upstream=by_name(dialect).upstream,
+        headers=[("content-type", "application/json")],
+        started_ns=nanoseconds(step.started_at),
+        duration_ns=milliseconds(step.duration_ms),
+        body=b"" if step.raw_request is None else json_bytes(_json(step.raw_request, "raw_request")),
+        response=ResponseHead(200, "", header_list(headers)) if answered else None,
+        pieces=pieces,
+        end=_end(step, answered=answered),
+        missing_request=NO_REQUEST if step.raw_request is None else None,
+        missing_response=NO_RESPONSE if answered and not payloads else None,
+    )
+
+
+def _payloads(step: _SdkStep) -> Sequence[Any]:
+    """Return the payloads of a stream, or the document as the only one. Raises `ValueError`."""
+    if step.type == "generate":
+        return [] if step.raw_response is None else [_json(step.raw_response, "raw_response")]
+    chunks = [] if step.raw_chunks is None else _json(step.raw_chunks, "raw_chunks")
+    if not isinstance(chunks, list):
+        raise ValueError("its raw_chunks are no array")
+    return chunks
+
+
+def _headers(step: _SdkStep) -> dict[str, str]:
+    """Return the headers of a document's response, which its output has; those of a stream are not stored."""
+    output = None if step.output is None else value(step.output.encode("utf-8", "surrogatepass"))
+    response = output.get("response") if isinstance(output, dict) else None
+    headers = response.get("headers") if isinstance(response, dict) else None
+    given = headers if isinstance(headers, dict) else {}
+    return {name.lower(): text for name, text in given.items() if isinstance(text, str)}
+
+
+def _json(text: str, name: str) -> Any:
+    found = value(text.encode("utf-8", "surrogatepass"))
+    if found is None:
+        raise ValueError(f"its {name} is no JSON")
+    return found
+
+
+def _dialect(provider: str, payloads: Sequence[Any]) -> str:
+    """Return the API by the name of the provider; by the payloads where that is not known."""
+    known = next((api for ending, api in _APIS.items() if provider.endswith(ending)), None)
+    return known or dialect_of(payloads)
+
+
+def _end(step: _SdkStep, *, answered: bool) -> ExchangeEnd:
+    if step.error is None:
+        return ExchangeEnd("eof") if step.duration_ms is not None else ExchangeEnd("recorder_crash", "it has no end")
+    if step.error == ABORTED:
+        return ExchangeEnd("client_disconnect", step.error)
+    return ExchangeEnd("upstream_reset" if answered else "upstream_unreachable", step.error)

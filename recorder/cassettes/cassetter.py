@@ -1,0 +1,253 @@
+"""Cassettes of cassetter (Kludex/cassetter, 0.16), YAML or TOML, as exchanges; a turn on a WebSocket is another one.
+
+Bodies of JSON are stored as values, and their bytes are made up: compact JSON with the same keys in the same order.
+Event streams and other texts are stored as they came, bytes that are no UTF-8 in hexadecimal.
+
+The file is in the order of its requests, and `recorded_at` is the time at which a response had arrived, or a connection
+had ended: exchanges are in the order of these times, and end then. The times of events over HTTP are made up, one every
+10 ms; those of WebSocket messages are stored. Calls over gRPC are not read.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterator
+from typing import Annotated, Any, BinaryIO, Literal, NamedTuple
+
+import msgspec
+
+from recorder.cassettes import Entry, Names
+from recorder.cassettes.calls import target_of
+from recorder.cassettes.connections import NO_MASK, TimedMessage, connection_entries, upgrade
+from recorder.cassettes.sse_jsonl.header import nanoseconds
+from recorder.cassettes.sse_jsonl.lines import SECONDS_LIMIT
+from recorder.cassettes.vcr.interactions import (
+    VcrExchange,
+    VcrHeaders,
+    VcrInteraction,
+    VcrRequest,
+    VcrResponse,
+    VcrStatus,
+    check_storable,
+    exchanges,
+    header_pairs,
+    missing_host,
+)
+from recorder.cassettes.vcr.yaml_values import YAML_LIMIT, as_bytes, as_text, read_yaml
+from recorder.errors import RecorderError
+from recorder.journal.format import Mark
+from recorder.model.events import SWITCHED, Session
+from recorder.model.ids import turn_id
+from recorder.model.payloads import ExchangeEnd, Header, Imported, RequestHead, ResponseHead
+from recorder.wire.dialects import by_path
+from recorder.wire.redaction.headers import redact_headers, redact_target
+from recorder.wire.sse import BOM
+from recorder.wire.websocket import CONTROL_LIMIT, MESSAGE_LIMIT, encode_frame
+
+VERSION = 1
+TOML_LIMIT = 16 * 2**20  # bytes: four seconds of tomllib, which is Python
+KEY_PARTS = 32  # of a dotted key, of which a cassette has four: tomllib takes the square of them
+
+_DOTTED = re.compile(rb"^[ \t\[]*(?:[\w-]+[ \t]*\.[ \t]*){%d}" % KEY_PARTS, re.MULTILINE)
+
+_FrameType = Literal["text", "binary", "close"]
+_BodyType = Literal["json", "text", "binary", "none"]
+
+
+class _StoredBody(msgspec.Struct, frozen=True):
+    type: _BodyType = "none"
+    content: Any = None
+
+
+class _StoredMessage(msgspec.Struct, frozen=True):
+    """What a request and a response have in common: YAML nests the body, TOML has it in two keys of the message."""
+
+    headers: VcrHeaders | None = None
+    body: _StoredBody | None = None
+    body_type: _BodyType = "none"
+    body_content: str = ""
+
+    def body_bytes(self) -> bytes:
+        """Raises `ValueError` if the content does not have the type that it is said to have."""
+        if self.body is not None:
+            return _bytes(self.body.type, self.body.content)
+        if self.body_type == "json":
+            return self.body_content.encode()
+        return _bytes(self.body_type, self.body_content)
+
+
+class _StoredRequest(_StoredMessage, frozen=True, kw_only=True):
+    method: str
+    uri: str
+
+
+class _StoredResponse(_StoredMessage, frozen=True, kw_only=True):
+    status: Annotated[int, msgspec.Meta(ge=100, le=999)]
+
+
+class _StoredInteraction(msgspec.Struct, frozen=True):
+    request: _StoredRequest
+    response: _StoredResponse
+    recorded_at: str
+
+
+class _CassetterFrame(msgspec.Struct, frozen=True):
+    """A message over WebSocket, or the close of the server: its code in two bytes, then its reason."""
+
+    direction: Literal["send", "recv"]
+    frame_type: _FrameType
+    body: _StoredBody
+    offset_ms: Annotated[int, msgspec.Meta(ge=0, le=SECONDS_LIMIT * 1000)] = 0
+
+
+class _StoredConnection(msgspec.Struct, frozen=True):
+    uri: str
+    recorded_at: str
+    headers: VcrHeaders | None = None
+    frames: tuple[_CassetterFrame, ...] = ()
+
+
+class _Stored(msgspec.Struct, frozen=True):
+    version: int
+    interactions: tuple[Any, ...] = ()
+    ws_interactions: tuple[Any, ...] = ()
+
+
+class _CassetterConnection(NamedTuple):
+    """A WebSocket connection as a recorder would have recorded it."""
+
+    target: str
+    headers: list[Header]
+    pieces: list[TimedMessage]
+    end_ns: int
+
+    def entries(self, session: Session, names: Names, started_ns: int) -> Iterator[Entry]:
+        """Yield its records, as those of a connection that began at `started_ns`. Its answer was not stored."""
+        given, accepted = upgrade(self.headers, ())
+        head = RequestHead(
+            exchange_id=turn_id(names.new_id(), 0),
+            session_id=session.session_id,
+            started_ns=started_ns,
+            method="GET",
+            target=redact_target(self.target),
+            upstream=by_path("POST", self.target.partition("?")[0]).upstream,
+            headers=given,
+            imported=Imported(session),
+        )
+        response, end = ResponseHead(SWITCHED, "Switching Protocols", accepted), ExchangeEnd("eof")
+        yield from connection_entries(head, response, 0, self.pieces, self.end_ns, end)
+
+
+class Cassetter:
+    """A cassette of cassetter, checked."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        """Raises `RecorderError` if it is none, or has no interaction over HTTP or WebSocket."""
+        file.seek(0)
+        data = file.read(YAML_LIMIT + 1).removeprefix(BOM)
+        if len(data) > YAML_LIMIT:
+            raise RecorderError(f"it is over {YAML_LIMIT >> 20} MiB, too much for YAML: split it")
+        stored = _stored(data)
+        given, ended = zip(*_interactions(stored), strict=True) if stored.interactions else ((), ())
+        calls = exchanges(enumerate(given, 1), "cassetter")
+        exchanged: list[tuple[int, VcrExchange | _CassetterConnection]] = [
+            *zip(ended, calls, strict=True),
+            *_connections(stored),
+        ]
+        if not exchanged:
+            raise RecorderError("there is no interaction over HTTP or WebSocket in it")
+        self._exchanges = sorted(exchanged, key=lambda each: each[0])
+        self.events = 0
+
+    def session(self, name: str, names: Names) -> Session:
+        return Session(names.new_id(), names.now_ns(), name, "import", "{}", "import")
+
+    def entries(self, session: Session, names: Names) -> Iterator[Entry]:
+        """Yield an exchange for each interaction, in the order of their times."""
+        for ended_ns, each in self._exchanges:
+            self.events += len(each.pieces)
+            yield from each.entries(session, names, ended_ns - each.end_ns)
+
+
+def _stored(data: bytes) -> _Stored:
+    """Decode the document. Raises `RecorderError`."""
+    try:
+        stored = msgspec.convert(_toml(data) if looks_like_toml(data) else read_yaml(data, is_typed=True), _Stored)
+    except (ValueError, RecursionError) as error:
+        raise RecorderError(f"it is no cassette of cassetter: {error}") from error
+    if stored.version != VERSION:
+        raise RecorderError(f"version {stored.version} of cassetter cassettes is not known here, only {VERSION}")
+    return stored
+
+
+def looks_like_toml(data: bytes) -> bool:
+    """Return whether the version is written as TOML has it."""
+    return re.match(rb"\s*version\s*=", data) is not None
+
+
+def _toml(data: bytes) -> dict[str, Any]:
+    """Raises `ValueError`."""
+    if len(data) > TOML_LIMIT:
+        raise ValueError(f"it is over {TOML_LIMIT >> 20} MiB, too much for TOML: save it as YAML")
+    if found := _DOTTED.search(data):
+        line = data.count(b"\n", 0, found.start()) + 1
+        raise ValueError(f"line {line}: a key has over {KEY_PARTS} parts")
+    return tomllib.loads(data.decode())
+
+
+def _interactions(stored: _Stored) -> Iterator[tuple[VcrInteraction, int]]:
+    """Yield the interactions in the form of VCR, each with the time at which it had ended. Raises `RecorderError`."""
+    for number, each in enumerate(stored.interactions, 1):
+        try:
+            yield _interaction(msgspec.convert(each, _StoredInteraction))
+        except (ValueError, RecursionError) as error:
+            raise RecorderError(f"interaction {number} is none of a cassetter cassette: {error}") from error
+
+
+def _interaction(given: _StoredInteraction) -> tuple[VcrInteraction, int]:
+    """Raises `ValueError`."""
+    request, response = given.request, given.response
+    interaction = VcrInteraction(
+        VcrRequest(request.method, request.uri, request.headers, as_text(request.body_bytes())),
+        VcrResponse(VcrStatus(response.status), response.headers, as_text(response.body_bytes())),
+    )
+    return interaction, nanoseconds(given.recorded_at)
+
+
+def _connections(stored: _Stored) -> Iterator[tuple[int, _CassetterConnection]]:
+    """Yield the connections, each with the time at which it had ended. Raises `RecorderError`."""
+    for number, each in enumerate(stored.ws_interactions, 1):
+        try:
+            given = msgspec.convert(each, _StoredConnection)
+            yield nanoseconds(given.recorded_at), _connection(given)
+        except (ValueError, RecursionError) as error:
+            raise RecorderError(f"WebSocket interaction {number} is none of a cassetter cassette: {error}") from error
+
+
+def _connection(given: _StoredConnection) -> _CassetterConnection:
+    """Raises `ValueError`."""
+    check_storable(given.uri)
+    headers = header_pairs(given.headers)
+    pieces, at_ns = list[TimedMessage](), 0
+    for frame in given.frames:
+        at_ns = max(at_ns, frame.offset_ms * 10**6)
+        payload, mask = _bytes(frame.body.type, frame.body.content), NO_MASK if frame.direction == "send" else None
+        if len(payload) > (MESSAGE_LIMIT if frame.frame_type != "close" else CONTROL_LIMIT):
+            raise ValueError(f"a {frame.frame_type} frame has {len(payload):,} bytes, more than any recorder takes")
+        mark = Mark.CHUNK if mask is None else Mark.CLIENT_CHUNK
+        pieces.append(TimedMessage(at_ns, mark, encode_frame(frame.frame_type, payload, mask=mask)))
+    return _CassetterConnection(
+        target_of(given.uri), redact_headers([*missing_host(given.uri, headers), *headers]), pieces, at_ns
+    )
+
+
+def _bytes(type: _BodyType, content: Any) -> bytes:
+    """Return the bytes of a stored body. Raises `ValueError` if the content has another type."""
+    if type == "none":
+        return b""
+    if type == "json":
+        return msgspec.json.encode(content)
+    if not isinstance(content, str):
+        raise ValueError(f"a body of type {type} is a text, not {content!r:.40}")
+    return as_bytes(content) if type == "text" else bytes.fromhex(content)

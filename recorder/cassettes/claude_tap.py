@@ -1,0 +1,254 @@
+"""Recordings of claude-tap: its trace as JSON lines, and the compact bundle that `claude-tap export` writes.
+
+A record is one call, decoded: request and response bodies as JSON, and the events of a stream only if claude-tap ran
+with `--tap-store-stream-events`. Without them the response is what claude-tap put together from its events: it is
+imported as a document, with a gap. A WebSocket connection is one record: messages of both sides, but not in which order
+they came. The client's came, as far as anybody knows, when the connection began, and the server's when it ended.
+
+In a bundle, values of over 512 bytes are stored once and referred to (`claude_tap/compact_trace.py` of claude-tap).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, BinaryIO, Literal, NamedTuple
+from urllib.parse import urlsplit
+
+import msgspec
+
+from recorder.cassettes import Entry, Names
+from recorder.cassettes.calls import target_of
+from recorder.cassettes.connections import (
+    TimedMessage,
+    connection_entries,
+    connection_head,
+    of_client,
+    of_server,
+    upgrade,
+)
+from recorder.cassettes.content import value
+from recorder.cassettes.decoded_calls import (
+    FILE_LIMIT,
+    DecodedCall,
+    block,
+    header_list,
+    json_bytes,
+    milliseconds,
+    require_storable,
+)
+from recorder.cassettes.sse_jsonl.header import nanoseconds
+from recorder.errors import RecorderError
+from recorder.model.events import SWITCHED, Session
+from recorder.model.payloads import ExchangeEnd, ResponseHead
+from recorder.wire.dialects import by_name, by_path, framing
+from recorder.wire.sse import BOM
+
+BUNDLE, RECORD, REFERENCE = "__claude_tap_compact_trace__", "__claude_tap_compact_record__", "__claude_tap_blob_ref__"
+VERSION = 1  # of a bundle, its records and its references
+
+NOT_STORED = "claude-tap did not store the events of this stream: run it with --tap-store-stream-events"
+JSON = "application/json"
+BINARY = "claude-tap does not store bodies that are binary"
+
+
+class _TapEvent(msgspec.Struct, frozen=True):
+    event: str
+    data: Any = None
+
+
+class _TapRequest(msgspec.Struct, frozen=True):
+    method: str
+    path: str
+    headers: dict[str, str] = {}
+    body: Any = None
+    ws_events: tuple[Any, ...] = ()
+
+
+class _TapResponse(msgspec.Struct, frozen=True):
+    status: int
+    headers: dict[str, str] = {}
+    body: Any = None
+    sse_events: tuple[_TapEvent, ...] = ()
+    ws_events: tuple[Any, ...] = ()
+    error: str | None = None
+
+
+class _TapRecord(msgspec.Struct, frozen=True):
+    timestamp: str  # when the call had ended
+    request: _TapRequest
+    response: _TapResponse
+    duration_ms: float | None = None
+    transport: Literal["http", "websocket"] = "http"
+    base_url: str = msgspec.field(name="upstream_base_url", default="")
+
+    @property
+    def duration_ns(self) -> int:
+        return milliseconds(self.duration_ms)
+
+    @property
+    def started_ns(self) -> int:
+        """Return when the call began. Raises `ValueError`, also for a time that the log cannot hold."""
+        began_ns = nanoseconds(self.timestamp) - self.duration_ns
+        if began_ns < -(2**63):
+            raise ValueError(f"it began too long before {self.timestamp}")
+        return began_ns
+
+
+class ClaudeTap:
+    """A trace of claude-tap, checked."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        """Raises `RecorderError` with the line or the record that cannot be read."""
+        file.seek(0)
+        data = file.read(FILE_LIMIT + 1)
+        if len(data) > FILE_LIMIT:
+            raise RecorderError(f"it is over {FILE_LIMIT >> 20} MiB: export fewer turns")
+        data = data.removeprefix(BOM)
+        self._calls = list(_bundle(data) if f'"{BUNDLE}"'.encode() in data[:200] else _lines(data))
+        if not self._calls:
+            raise RecorderError("there is no record of claude-tap in it")
+        self.events = 0
+
+    def session(self, name: str, names: Names) -> Session:
+        return Session(names.new_id(), names.now_ns(), name, "import", "{}", "import")
+
+    def entries(self, session: Session, names: Names) -> Iterator[Entry]:
+        """Yield an exchange for each record, in their order."""
+        for each in self._calls:
+            self.events += len(each.pieces)
+            yield from each.entries(session, names)
+
+
+class _TapConnection(NamedTuple):
+    """A WebSocket connection, its frames made up from the messages of both sides."""
+
+    record: _TapRecord
+    started_ns: int
+    pieces: Sequence[TimedMessage]
+
+    def entries(self, session: Session, names: Names) -> Iterator[Entry]:
+        request, end_ns = self.record.request, self.record.duration_ns
+        given, accepted = upgrade(header_list(request.headers, **_host(self.record)), ())
+        head = connection_head(session, names, target_of(request.path), self.started_ns, given)
+        response = ResponseHead(SWITCHED, "Switching Protocols", accepted)
+        yield from connection_entries(head, response, 0, self.pieces, end_ns, _end(self.record))
+
+
+def _lines(data: bytes) -> Iterator[DecodedCall | _TapConnection]:
+    for number, line in enumerate(data.splitlines(), 1):
+        if line.strip():
+            yield _call(value(line), f"line {number}")
+
+
+def _bundle(data: bytes) -> Iterator[DecodedCall | _TapConnection]:
+    document = value(data)
+    marker, records, blobs = (_member(document, name) for name in (BUNDLE, "records", "blobs"))
+    if not isinstance(records, list) or not isinstance(blobs, dict):
+        raise RecorderError("it is no bundle of claude-tap, or it was cut off: `records` and `blobs` are not there")
+    _check_version(marker, "the bundle")
+    for number, record in enumerate(records, 1):
+        place = f"record {number}"
+        packed = _member(record, RECORD)
+        if packed is not None:
+            _check_version(packed, place)
+            record = _unpacked(_member(record, "record"), blobs, place)
+        yield _call(record, place)
+
+
+def _check_version(marker: Any, place: str) -> None:
+    if (version := _member(marker, "version")) != VERSION:
+        raise RecorderError(f"{place} has version {str(version)[:20]} of claude-tap's format, only {VERSION} is known")
+
+
+def _unpacked(record: Any, blobs: Mapping[str, Any], place: str) -> Any:
+    """Return a record with its references followed: values of a body, and the items of its lists."""
+    unpacked = record
+    for side in ("request", "response"):
+        body = _member(_member(record, side), "body")
+        if isinstance(body, dict):
+            whole = {name: _followed(each, blobs, place) for name, each in body.items()}
+            unpacked = {**unpacked, side: {**record[side], "body": whole}}
+    return unpacked
+
+
+def _followed(given: Any, blobs: Mapping[str, Any], place: str) -> Any:
+    if isinstance(given, list):
+        return [_followed(each, blobs, place) if isinstance(each, dict) else each for each in given]
+    reference = _member(given, REFERENCE)
+    if reference is None:
+        return given
+    name = _member(reference, "hash")
+    found = blobs.get(name) if isinstance(name, str) else None
+    if not isinstance(found, dict) or "payload" not in found:
+        raise RecorderError(f"{place} refers to a value that is not in the bundle: {str(name)[:80]}")
+    return found["payload"]
+
+
+def _member(given: Any, name: str) -> Any:
+    return given.get(name) if isinstance(given, dict) else None
+
+
+def _call(record: Any, place: str) -> DecodedCall | _TapConnection:
+    """Raises `RecorderError`."""
+    try:
+        read = msgspec.convert(record, _TapRecord)
+        if read.transport == "websocket":
+            require_storable(_exchange(read))  # of its path and its error
+            return _connection(read)
+        return require_storable(_exchange(read))
+    except (ValueError, RecursionError) as error:
+        raise RecorderError(f"{place} is no call that claude-tap recorded: {error}") from error
+
+
+def _connection(record: _TapRecord) -> _TapConnection:
+    end_ns = record.duration_ns
+    sent = [of_client(0, _message(each)) for each in record.request.ws_events]
+    came = [of_server(end_ns, _message(each)) for each in record.response.ws_events]
+    return _TapConnection(record, record.started_ns, [*sent, *came])
+
+
+def _message(given: Any) -> bytes:
+    """Return the payload of a message: one that was no JSON is `{"raw": …}`."""
+    is_raw = isinstance(given, dict) and given.keys() == {"raw"}
+    return json_bytes(given["raw"] if is_raw else given)
+
+
+def _exchange(record: _TapRecord) -> DecodedCall:
+    request, response = record.request, record.response
+    target = target_of(request.path)
+    dialect = by_path(request.method, target.partition("?")[0]).name
+    content_type = next((text for name, text in response.headers.items() if name.lower() == "content-type"), None)
+    is_stream = framing(content_type) == "sse"
+    is_cut = is_stream and not response.sse_events and response.body is not None
+    headers = response.headers
+    if is_cut:
+        headers = {name: JSON if name.lower() == "content-type" else text for name, text in headers.items()}
+    pieces = [
+        block(each.data, dialect, None if each.event == "message" else each.event) for each in response.sse_events
+    ]
+    is_binary = isinstance(request.body, dict) and "_encoding" in request.body
+    return DecodedCall(
+        method=request.method.upper(),
+        target=target,
+        upstream=by_name(dialect).upstream,
+        headers=header_list(request.headers, **_host(record)),
+        started_ns=record.started_ns,
+        duration_ns=record.duration_ns,
+        body=b"" if is_binary else json_bytes(request.body),
+        response=ResponseHead(response.status, "", header_list(headers)),
+        pieces=pieces or [json_bytes(response.body)],
+        end=_end(record),
+        missing_request=BINARY if is_binary else None,
+        missing_response=NOT_STORED if is_cut else None,
+    )
+
+
+def _host(record: _TapRecord) -> dict[str, str]:
+    """Return the host of the upstream, in whose place the client named that of claude-tap."""
+    host = urlsplit(record.base_url).netloc.rpartition("@")[2]
+    return {"host": host} if host else {}
+
+
+def _end(record: _TapRecord) -> ExchangeEnd:
+    error = record.response.error
+    return ExchangeEnd("eof") if error is None else ExchangeEnd("upstream_reset", error)

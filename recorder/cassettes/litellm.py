@@ -1,0 +1,225 @@
+"""Logs of LiteLLM: its `StandardLoggingPayload`, one JSON document a call, as an exchange each.
+
+Its proxy writes them to S3, Google Cloud Storage and Azure, one object a file or a line, and a callback of your own has
+them as `kwargs["standard_logging_object"]`. A file holds one object, an array of them, or one a line.
+
+LiteLLM keeps the request as it was given to it, and the response that it made of the provider's, both in the form of
+OpenAI. It keeps no headers, no events and no bytes: the request body is made up of the model, the messages and the
+parameters, and the response is one JSON document, also where it was a stream. The request does not ask for a stream
+then, because none is there. The time of its first token is that of the response head here, and that of its end is the
+time at which the document arrives.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, BinaryIO, NamedTuple
+
+import msgspec
+
+from recorder.cassettes import Entry, Names
+from recorder.cassettes.calls import exchange_entries
+from recorder.cassettes.content import value
+from recorder.cassettes.sse_jsonl.lines import SECONDS_LIMIT
+from recorder.errors import RecorderError
+from recorder.model.events import Session
+from recorder.model.payloads import ExchangeEnd, Header, Imported, RequestHead, ResponseHead
+from recorder.wire.redaction.headers import redact_headers
+from recorder.wire.sse import BOM
+
+LOG_LIMIT = 256 * 2**20  # bytes of a file, held in memory several times over: about 20,000 calls as LiteLLM logs them
+
+CHAT, RESPONSES = "/v1/chat/completions", "/v1/responses"
+
+_TARGETS: Mapping[str, str] = {
+    "completion": CHAT,
+    "acompletion": CHAT,
+    "anthropic_messages": CHAT,  # logged in the form of chat completions, as every call but those of responses
+    "responses": RESPONSES,
+    "aresponses": RESPONSES,
+}
+_USAGE = {"prompt_tokens": "input_tokens", "completion_tokens": "output_tokens"}
+_OF_STREAMS = frozenset({"stream", "stream_options"})
+_NAME = re.compile(r"[a-z0-9][a-z0-9_.-]{0,63}")
+
+_encode = msgspec.json.Encoder().encode
+
+
+class _ErrorInformation(msgspec.Struct, frozen=True):
+    code: str | None = msgspec.field(name="error_code", default=None)
+    type: str | None = msgspec.field(name="error_class", default=None)
+    message: str | None = msgspec.field(name="error_message", default=None)
+
+
+class _Payload(msgspec.Struct, frozen=True):
+    """The keys of a `StandardLoggingPayload` that say what was sent and what came."""
+
+    call_type: str
+    started: float = msgspec.field(name="startTime")  # seconds since the epoch, as all times here
+    ended: float = msgspec.field(name="endTime")
+    first_token: float | None = msgspec.field(name="completionStartTime", default=None)
+    status: str = "success"
+    litellm_call_id: str | None = None
+    model: str | None = None
+    model_group: str | None = None
+    custom_llm_provider: str | None = None
+    messages: Any = None
+    model_parameters: dict[str, Any] | None = None
+    response: Any = None
+    response_cost: float | None = None  # USD
+    error_str: str | None = None
+    error: _ErrorInformation | None = msgspec.field(name="error_information", default=None)
+
+
+class LiteLlm:
+    """A log of LiteLLM, checked."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        """Raises `RecorderError` if it is none, or has no call of a model's text."""
+        file.seek(0)
+        data = file.read(LOG_LIMIT + 1)
+        if len(data) > LOG_LIMIT:
+            raise RecorderError(f"it is over {LOG_LIMIT >> 20} MiB: split it")
+        calls = (_call(payload) for payload in _payloads(data.removeprefix(BOM)) if payload.call_type in _TARGETS)
+        self._calls = sorted(calls, key=lambda call: call.started_ns)
+        if not self._calls:
+            raise RecorderError("there is no call of chat completions, messages or responses in it")
+        self.events = 0
+
+    def session(self, name: str, names: Names) -> Session:
+        return Session(names.new_id(), names.now_ns(), name, "import", "{}", "import")
+
+    def entries(self, session: Session, names: Names) -> Iterator[Entry]:
+        """Yield an exchange for each call, in the order of their times."""
+        for each in self._calls:
+            self.events += bool(each.answer)
+            chunks = [(each.end_ns, each.answer)] if each.answer else []
+            head, times = each.request_head(session, names), {"head_ns": each.head_ns, "end_ns": each.end_ns}
+            yield from exchange_entries(head, each.body, each.response, chunks, each.end, **times)
+
+
+class _LiteLlmCall(NamedTuple):
+    """A call as a recorder in front of LiteLLM would have recorded it."""
+
+    target: str
+    upstream: str
+    started_ns: int
+    body: bytes
+    response: ResponseHead | None
+    head_ns: int
+    answer: bytes
+    end_ns: int
+    end: ExchangeEnd
+
+    def request_head(self, session: Session, names: Names) -> RequestHead:
+        return RequestHead(
+            exchange_id=names.new_id(),
+            session_id=session.session_id,
+            started_ns=self.started_ns,
+            method="POST",
+            target=self.target,
+            upstream=self.upstream,
+            headers=[("content-type", "application/json")],
+            imported=Imported(session),
+        )
+
+
+def _payloads(data: bytes) -> Iterator[_Payload]:
+    """Yield the payloads of a document, an array, or lines. Raises `RecorderError`, with the line or the number."""
+    if data.lstrip().startswith(b"["):
+        yield from _of_array(data)
+        return
+    first, _, rest = data.strip().partition(b"\n")
+    if rest and value(first) is not None:
+        yield from _of_lines(data)
+        return
+    try:
+        yield msgspec.json.decode(data, type=_Payload)
+    except (ValueError, RecursionError) as error:
+        raise RecorderError(f"it is no payload of LiteLLM: {error}") from error
+
+
+def _of_array(data: bytes) -> Iterator[_Payload]:
+    try:
+        raw = msgspec.json.decode(data, type=list[msgspec.Raw])
+    except (ValueError, RecursionError) as error:
+        raise RecorderError(f"it is no array of payloads of LiteLLM: {error}") from error
+    yield from (_payload(each, f"payload {number}") for number, each in enumerate(raw, 1))
+
+
+def _of_lines(data: bytes) -> Iterator[_Payload]:
+    lines = ((number, line) for number, line in enumerate(data.split(b"\n"), 1) if line.strip())
+    yield from (_payload(line, f"line {number}") for number, line in lines)
+
+
+def _payload(data: bytes | msgspec.Raw, place: str) -> _Payload:
+    try:
+        return msgspec.json.decode(data, type=_Payload)
+    except (ValueError, RecursionError) as error:
+        raise RecorderError(f"{place} is no payload of LiteLLM: {error}") from error
+
+
+def _call(payload: _Payload) -> _LiteLlmCall:
+    started_ns, end_ns = _ns(payload.started), max(0, _ns(payload.ended) - _ns(payload.started))
+    first_ns = end_ns if payload.first_token is None else max(0, _ns(payload.first_token) - started_ns)
+    target = _TARGETS[payload.call_type]
+    failed = payload.status == "failure"
+    response, answer, end = _failure(payload) if failed else _success(payload, target)
+    head_ns = min(first_ns, end_ns)
+    return _LiteLlmCall(
+        target, _upstream(payload), started_ns, _request(payload, target), response, head_ns, answer, end_ns, end
+    )
+
+
+def _upstream(payload: _Payload) -> str:
+    """Return the provider that LiteLLM called, which need not be the one whose form the call has."""
+    name = payload.custom_llm_provider or ""
+    return name if _NAME.fullmatch(name) else "openai"
+
+
+def _request(payload: _Payload, target: str) -> bytes:
+    """Return the body of a request that says the same: its bytes were not logged."""
+    key = "messages" if target == CHAT else "input"
+    said = {"model": payload.model_group or payload.model, key: payload.messages}
+    given = {name: value for name, value in (payload.model_parameters or {}).items() if name not in _OF_STREAMS}
+    return _encode({name: value for name, value in said.items() if value is not None} | given)
+
+
+def _success(payload: _Payload, target: str) -> tuple[ResponseHead, bytes, ExchangeEnd]:
+    response = payload.response
+    if target == RESPONSES and isinstance(response, dict):
+        response = {**response, "usage": _usage(response.get("usage"))}
+    return ResponseHead(200, "OK", _headers(payload)), _encode(response) if response else b"", ExchangeEnd("eof")
+
+
+def _usage(given: Any) -> Any:
+    """Return the usage of a response with the names of its API: LiteLLM logs it with those of chat completions."""
+    if not isinstance(given, dict) or "input_tokens" in given:
+        return given
+    names = _USAGE | {f"{name}_details": f"{new}_details" for name, new in _USAGE.items()}
+    return {names.get(name, name): value for name, value in given.items()}
+
+
+def _failure(payload: _Payload) -> tuple[ResponseHead | None, bytes, ExchangeEnd]:
+    """Return the answer of a failed call as LiteLLM's proxy gives it, or none where no status was logged."""
+    error = payload.error or _ErrorInformation()
+    message = error.message or payload.error_str or "the call failed"
+    if not re.fullmatch(r"[45]\d\d", error.code or ""):
+        return None, b"", ExchangeEnd("upstream_unreachable", message)
+    answer = {"error": {"message": message, "type": error.type, "param": None, "code": error.code}}
+    return ResponseHead(int(error.code or 0), "", _headers(payload)), _encode(answer), ExchangeEnd("eof")
+
+
+def _headers(payload: _Payload) -> list[Header]:
+    """Return the headers that LiteLLM's proxy would have sent and that the log has."""
+    cost = None if payload.status == "failure" else payload.response_cost
+    given = [(b"content-type", b"application/json")]
+    given += [(b"x-litellm-call-id", payload.litellm_call_id.encode())] if payload.litellm_call_id else []
+    given += [] if cost is None else [(b"x-litellm-response-cost", repr(cost).encode())]
+    return redact_headers(given)
+
+
+def _ns(seconds: float) -> int:
+    """Return nanoseconds that a log can hold; a double of today is exact to the microsecond."""
+    return round(max(0.0, min(seconds, SECONDS_LIMIT)) * 1e6) * 1000

@@ -1,0 +1,185 @@
+"""`recorder db archive`: moves sessions that have ended from a log into an archive."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import click
+import msgspec
+from rich.console import Console
+from rich.progress import Progress
+from sqlalchemy import URL
+
+from recorder.commands.ops.journals import journals
+from recorder.commands.ops.recover import recover_left
+from recorder.commands.ops.writers import writer_at
+from recorder.commands.terminal.database import database_option
+from recorder.commands.terminal.output import can_redraw, echo, with_json, write_json, write_line
+from recorder.commands.terminal.table import Column, write_table
+from recorder.commands.terminal.times import Instant
+from recorder.errors import RecorderError, UsageError
+from recorder.model.text import counted, safe_text
+from recorder.store.archive.archiver import Archiver, MonthReport, Recorders, Step, by_month
+from recorder.store.engine import engine_of
+from recorder.store.location import chosen_url, database_name, database_url, journal_root
+from recorder.store.purge.vacuum import sweep
+from recorder.store.reader import LogReader
+from recorder.store.retention import RetentionPolicy, SessionSize, expired
+
+_COLUMNS = (
+    Column("month"),
+    Column("sessions", right=True),
+    Column("events", right=True),
+    Column("bytes", right=True),
+    Column("archived", right=True),
+)
+
+
+@click.command("archive")
+@click.option(
+    "--older-than", type=Instant(), metavar="30d|DATE", required=True, help="All sessions last used before then."
+)
+@click.option(
+    "--to",
+    metavar="ARCHIVE",
+    required=True,
+    help="ducklake:PATH, with the catalog in a file of SQLite, or ducklake:postgresql://USER@HOST/DATABASE. Created if "
+    "it does not exist.",
+)
+@click.option(
+    "--data",
+    metavar="DIR|s3://…",
+    help="The place of the Parquet files of a new archive. An archive in S3 takes its key from the variables of AWS. "
+    "[default: a folder beside the catalog]",
+)
+@click.option("--dry-run", is_flag=True, help="Only list what would be archived, by month.")
+@click.option(
+    "--vacuum/--no-vacuum", default=True, help="Rewrite the file of the log: it gets smaller. On PostgreSQL, VACUUM."
+)
+@with_json()
+@database_option
+def archive_command(
+    db: str | None,
+    older_than: int,
+    to: str,
+    data: str | None,
+    dry_run: bool,
+    vacuum: bool,
+    json: bool,
+    jsonl: bool,
+) -> None:
+    """Move sessions that have ended into an archive: Parquet files by month, with a catalog of DuckLake.
+
+    Each session is verified, written, read back, compared with the log and only then deleted there: a tombstone names
+    the archive. The archive is attached to the log: commands that read the log read both, and take an archive as --db.
+    A session with findings stays in the log; then the exit code is 1. Recorders and other archivers can continue. After
+    an interruption, run the same command again. Needs the extra archive.
+
+    \b
+    recorder db archive --older-than 30d --to ducklake:archive.db
+    recorder db archive --older-than 90d --to ducklake:postgresql://me@db.example/lake --data s3://bucket/recordings
+    """
+    url, archive = chosen_url(db), database_url(to)
+    _check(url, archive)
+    engine_of(url).require(url)
+    if not dry_run:
+        recover_left(url)  # it would come once the session is gone
+    months = by_month(asyncio.run(_chosen(url, older_than)))
+    if dry_run or not months:
+        reports = [_expected(month, held) for month, held in months.items()]
+    else:
+        reports = _archive(url, archive, data, months)
+    if json or jsonl:
+        write_json((_row(each) for each in reports), lines=jsonl)
+    else:
+        _write_lines(reports)
+    _sum_up(reports, archive, dry_run)
+    if vacuum and any(each.sessions for each in reports) and not dry_run and not sweep(url):
+        echo(f"A program reads {database_name(url)}: its space is free when that is done.")
+    findings = sum(len(each.findings) for each in reports)
+    if findings:
+        raise RecorderError(f"{counted(findings, 'session')} with findings stayed in {database_name(url)}: see above.")
+
+
+def _check(url: URL, archive: URL) -> None:
+    if not engine_of(archive).is_archive:
+        raise UsageError(f"{database_name(archive)} is no archive: give --to ducklake:PATH.")
+    if engine_of(url).is_archive:
+        raise UsageError(f"{database_name(url)} is an archive itself: give the log with --db.")
+
+
+async def _chosen(url: URL, before_ns: int) -> list[SessionSize]:
+    async with await LogReader.open_alone(url) as log:
+        held, open_ = await log.holdings(), await log.recorders_of_open()
+    limits = RetentionPolicy(before_ns)
+    spared = sum(each.session_id in open_ for each in expired(held, limits))
+    if spared:
+        verb, have = ("stays", "has") if spared == 1 else ("stay", "have")
+        echo(f"{counted(spared, 'session')} of these {have} not ended, and {verb} in the log.")
+    return expired(held, limits, open_)
+
+
+def _expected(month: str, held: Sequence[SessionSize]) -> MonthReport:
+    return MonthReport(month, len(held), sum(each.events for each in held), sum(each.bytes for each in held))
+
+
+def _archive(url: URL, archive: URL, data: str | None, months: dict[str, list[SessionSize]]) -> list[MonthReport]:
+    recorders = Recorders(writer_at(url), lambda: {directory.name for directory in journals(journal_root(url))})
+    with Progress(console=Console(stderr=True), disable=not can_redraw(), transient=True) as progress:
+        task = progress.add_task("Archiving", total=sum(map(len, months.values())))
+
+        def advance(step: Step, sessions: int) -> None:
+            progress.update(task, description=_DOING[step], advance=sessions if step == "deleted" else 0)
+
+        with Archiver.open(url, archive, recorders, data, advance) as archiver:
+            return archiver.archive(months)
+
+
+_DOING: dict[Step, str] = {
+    "verified": "Writing",
+    "written": "Writing",
+    "committed": "Reading back",
+    "compared": "Deleting from the log",
+    "deleted": "Verifying",
+    "merged": "Cleaning up",
+    "cleaned": "Cleaning up",
+}
+
+
+def _write_lines(reports: Sequence[MonthReport]) -> None:
+    rows = [(each.month, each.sessions, each.events, each.log_bytes, each.archive_bytes) for each in reports]
+    if rows:
+        write_table(_COLUMNS, rows)
+    for each in reports:
+        for line in _findings(each):
+            write_line(safe_text(line))
+
+
+def _findings(report: MonthReport) -> Iterator[str]:
+    for session_id, findings in report.findings.items():
+        for found in findings:
+            exchange = f"/{found.exchange_id}" if found.exchange_id else ""
+            pos = f" @{found.pos}" if found.pos is not None else ""
+            yield f"bad     {session_id}{exchange}{pos}: {found.message}"
+
+
+def _row(report: MonthReport) -> dict[str, Any]:
+    row: dict[str, Any] = msgspec.to_builtins(report)
+    return row
+
+
+def _sum_up(reports: Sequence[MonthReport], archive: URL, dry_run: bool) -> None:
+    sessions, events, before, after = (
+        sum(getattr(each, name) for each in reports) for name in ("sessions", "events", "log_bytes", "archive_bytes")
+    )
+    if not sessions:
+        echo("There is nothing to archive.")
+    elif dry_run:
+        echo(f"{counted(sessions, 'session')}, {counted(events, 'event')}, {counted(before, 'byte')}.")
+    else:
+        of = f"{counted(events, 'event')} ({counted(before, 'byte')})"
+        to = safe_text(database_name(archive))
+        echo(f"{counted(sessions, 'session')} archived in {to}, and read back from it: {of}.")
+        echo(f"The archive has {counted(max(after, 0), 'byte')} more.")

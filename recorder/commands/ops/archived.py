@@ -1,0 +1,64 @@
+"""The part of `recorder db purge` that is about archives: sessions that are in one, and an archive as `--db`."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.progress import Progress
+from sqlalchemy import URL
+
+from recorder.commands.terminal.output import can_redraw, echo
+from recorder.errors import RecorderError
+from recorder.model.text import counted, safe_text
+from recorder.store.archive.purge import purge_archive
+from recorder.store.archive.registry import archives_of
+from recorder.store.location import database_name
+from recorder.store.purge.tombstone import Tombstone
+
+
+def purge_in(archive: URL, session_ids: Sequence[str], reason: str) -> None:
+    """Purge sessions in an archive, and what is left of them there, and print what was done."""
+    with _progress():
+        done = purge_archive(archive, session_ids, reason, time.time_ns())
+    name = safe_text(database_name(archive))
+    if done:
+        events, size_bytes = (sum(getattr(each, noun) for each in done) for noun in ("events", "bytes"))
+        of = f"{counted(events, 'event')}, {counted(size_bytes, 'byte')}"
+        echo(f"{counted(len(done), 'session')} purged in {name}: {of}.")
+    echo(f"Files, snapshots and catalog of {name} have no byte of it any more. Copies of them are not touched.")
+
+
+def purge_archived(log: URL, found: Sequence[Tombstone], reason: str) -> None:
+    """Purge the archived ones of some sessions that are not in the log any more.
+
+    Raise `RecorderError` if the archive of one is not attached to the log.
+    """
+    due: dict[str, list[str]] = {}
+    for tombstone in found:
+        if tombstone.archive is not None:
+            due.setdefault(tombstone.archive, []).append(tombstone.session_id)
+    attached = {database_name(archive): archive for archive in archives_of(log)} if due else {}
+    for name, session_ids in due.items():
+        if name not in attached:
+            raise RecorderError(
+                f"Session {session_ids[0]} is in the archive {name}, which is not attached to the log: "
+                f"run `recorder db purge {session_ids[0]} --db {name}`."
+            )
+        purge_in(attached[name], session_ids, reason)
+
+
+def say_not_among(log: URL) -> None:
+    """Print which archives a choice by age or size is not about."""
+    for archive in archives_of(log):
+        name = safe_text(database_name(archive))
+        echo(f"Sessions that are in {name} are not among these: choose them with --db {name}.")
+
+
+@contextmanager
+def _progress() -> Iterator[None]:
+    with Progress(console=Console(stderr=True), disable=not can_redraw(), transient=True) as progress:
+        progress.add_task("Rewriting the archive", total=None)
+        yield

@@ -1,0 +1,8 @@
+"""Chat JSONL, the form in which OpenAI takes conversations for fine-tuning, and evaluation tools take them, too.
+
+Must not know: the command line, HTTP, databases other than through a reader of the log.
+
+    conversation    the messages of a conversation, and what is lost on the way to them
+    the APIs        one module each: the items of its requests as messages
+    lines           which exchanges of a session are conversations of their own, and their lines
+"""

@@ -1,0 +1,180 @@
+"""The conversations of a session as lines of chat JSONL.
+
+Each request of a conversation repeats the ones before it, or continues them by an id: the line of its last exchange has
+all of them. So an exchange whose messages and answer another one begins with has no line of its own. Requests are put
+together by `recorder.wire.logical_request`, answers are the items that `recorder show` has.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence, Set
+from typing import Any, NamedTuple, get_args
+
+from recorder.errors import NotFoundError
+from recorder.exports.chat import anthropic, gemini, openai_chat, openai_responses
+from recorder.exports.chat.conversation import CallKey, ChatConversation
+from recorder.model.events import Session
+from recorder.model.recording import Recording
+from recorder.model.text import counted, safe_text
+from recorder.projections.item import ItemRow
+from recorder.recordings.requests import load_requests
+from recorder.recordings.selection import Numbered
+from recorder.store.reader import LogReader
+from recorder.store.session_state import folded_exchange
+from recorder.wire.dialects import by_name
+from recorder.wire.dialects.json_values import array, as_json, decoded
+from recorder.wire.logical_request import LogicalRequest
+
+_READERS: Mapping[str, Callable[[Mapping[str, Any], ChatConversation], None]] = {
+    "openai-responses": openai_responses.read,
+    "openai-chat": openai_chat.read,
+    "anthropic": anthropic.read,
+    "gemini": gemini.read,
+}
+
+_FUNCTIONS = frozenset({"function", "tool_use", "function_call", "functionCall"})
+_FREE_TEXT = frozenset({"custom", "custom_tool_call"})  # types of calls with text in place of JSON
+
+_CALL_KEYS: tuple[CallKey, ...] = get_args(CallKey)
+
+ANSWERED = "completed"  # the status of an exchange whose answer is whole
+
+
+class _ModelTurn(NamedTuple):
+    """The answer of an exchange, as far as it is folded."""
+
+    status: str | None
+    items: Sequence[ItemRow]
+
+
+class ChatExport:
+    """The lines of a session, and afterwards what they do not have."""
+
+    def __init__(self, log: LogReader, session: Session, chosen: Sequence[Numbered]) -> None:
+        self._log, self._session, self._chosen = log, session, chosen
+        self._losses, self._left_out = Counter[str](), Counter[str]()
+        self._begun: list[str] = []
+
+    async def lines(self, *, is_one: bool) -> AsyncIterator[bytes]:
+        """Yield a line for each conversation; with `is_one` for the one exchange, whether others continue it or not.
+
+        Raises `NotFoundError` if there is none.
+        """
+        answers = await self._answers()
+        requests = await load_requests(self._log, self._session, self._chosen)
+        known = [(each, request) for each, request in requests if each.exchange.api in _READERS]
+        self._left_out["of another API"] += len(requests) - len(known)
+        self._left_out["without a request"] += self._without_request({each.exchange.exchange_id for each, _ in known})
+        continued = set[bytes]() if is_one else _beginnings(known)
+        written = 0
+        for recording, request in known:
+            chat = self._conversation(recording, request, answers)
+            if chat is None or any(chat.digest(by) in continued for by in _CALL_KEYS):
+                continue
+            self._note(recording, request)
+            line = chat.finished()
+            self._losses += chat.losses
+            written += 1
+            yield as_json(line).encode() + b"\n"
+        if not written:
+            raise NotFoundError(
+                f"There is no conversation with an answer in session {safe_text(self._session.name)}."
+                f"{''.join(f' {each}' for each in self.remarks())}"
+            )
+
+    def _without_request(self, known: Set[str]) -> int:
+        """Return how many exchanges have no request body, although they are no retrieval of a response."""
+        chosen = (each for _, each in self._chosen if each.api in _READERS and each.resumes_response_id is None)
+        return sum(each.exchange_id not in known for each in chosen)
+
+    def remarks(self) -> list[str]:
+        """Return sentences about what was left out and lost."""
+        found = list(self._begun)
+        left_out = [f"{reason} ({count:,})" for reason, count in self._left_out.items() if count]
+        if left_out:
+            count = sum(self._left_out.values())
+            found.append(f"{counted(count, 'exchange')} left out: {', '.join(left_out)}.")
+        lost = [f"{noun} ({count:,})" for noun, count in self._losses.most_common() if count]
+        if lost:
+            found.append(f"Chat messages do not hold: {', '.join(lost)}.")
+        return found
+
+    def _note(self, recording: Recording, request: LogicalRequest) -> None:
+        if not request.is_complete:
+            reason = request.reason or "what it continues is not there"
+            self._begun.append(f"The conversation of exchange {recording.number} is not whole: {reason}.")
+
+    async def _answers(self) -> Mapping[str, _ModelTurn]:
+        """Return the answers by exchange; one that was retrieved later is that of the request, too."""
+        answers: dict[str, _ModelTurn] = {}
+        by_response: dict[str, str] = {}
+        for _, exchange in self._chosen:
+            rows = await folded_exchange(self._log, exchange)
+            row, answer = rows["exchanges"][0], _ModelTurn(rows["exchanges"][0].status, rows["items"])
+            answers[exchange.exchange_id] = answer
+            first = by_response.setdefault(row.response_id, exchange.exchange_id) if row.response_id else None
+            if first is not None and row.is_retrieval and answer.status == ANSWERED:
+                answers[first] = answer
+        return answers
+
+    def _conversation(
+        self, recording: Recording, request: LogicalRequest, answers: Mapping[str, _ModelTurn]
+    ) -> ChatConversation | None:
+        """Return the conversation of an exchange; None, and counted, if it has no whole answer."""
+        status = answers[recording.exchange.exchange_id].status
+        if status != ANSWERED:
+            self._left_out[f"with status {status or 'open'}"] += 1
+            return None
+        chat = _chat(recording, request)
+        before = len(chat.messages)
+        self._answer(chat, recording, answers)
+        if len(chat.messages) == before or not chat.is_answered:
+            self._left_out["without words or calls of the model"] += 1
+            return None
+        return chat
+
+    def _answer(self, chat: ChatConversation, recording: Recording, answers: Mapping[str, _ModelTurn]) -> None:
+        """Add the items of the answer."""
+        dialect, goes_on = by_name(recording.exchange.api), False
+        for item in answers[recording.exchange.exchange_id].items:
+            if dialect.has_choices and item.output_index:
+                chat.lose("alternative answers")
+            elif item.kind == "message":
+                chat.lose("refusals", int(bool(item.refusal)))
+                chat.lose("citations", _length(item.annotations))
+                chat.said(item.text or "", goes_on=goes_on)
+                goes_on = dialect.name != "openai-responses"  # whose messages are items of their own
+            elif item.kind == "reasoning":
+                chat.lose("reasoning")
+            elif item.kind == "tool_call" and item.type in _FUNCTIONS:
+                chat.called(item.call_id, item.name, item.arguments or "")
+            elif item.kind == "tool_call" and item.type in _FREE_TEXT:
+                chat.called_with_text(item.call_id, item.name, item.arguments or "")
+            else:
+                chat.lose("items of tools of the provider")
+
+
+def _chat(recording: Recording, request: LogicalRequest) -> ChatConversation:
+    """Return the messages of a request."""
+    chat = ChatConversation()
+    _READERS[recording.exchange.api](_object(request), chat)
+    return chat
+
+
+def _beginnings(known: Sequence[tuple[Recording, LogicalRequest]]) -> set[bytes]:
+    """Return the digests of all messages with those before them: what a conversation that goes on begins with."""
+    chats = (_chat(recording, request) for recording, request in known)
+    return {digest for chat in chats for by in _CALL_KEYS for digest in chat.digests(by)}
+
+
+def _object(request: LogicalRequest) -> Mapping[str, Any]:
+    """Return the request as it was put together, all its items decoded."""
+    if request.items is None:
+        return request.fields
+    items = [decoded(bytes(item)) for part in request.parts for item in part.items]
+    return {**request.fields, request.items: items}
+
+
+def _length(annotations: str | None) -> int:
+    return len(array(decoded(annotations.encode()))) if annotations else 0

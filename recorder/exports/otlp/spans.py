@@ -1,0 +1,273 @@
+"""The spans of an exchange: its own, and one for each tool whose result its request brought. Pure.
+
+Rules of this file:
+
+* A span is complete when it is made, and is not made again with other times. So a session has no span of its own, which
+  would grow: spans of exchanges have no parent. That of a tool has the exchange with the call as its parent, though it
+  begins when its parent ends: what happened because of what is what a tree of spans is read for.
+* The span of a tool is among those of the exchange whose request brought the result: before that it has no end.
+* Exchanges refer to each other by links: to the one that is continued, to the attempt that is repeated, to the tools
+  whose results are brought.
+* An exchange that asked for no generation (a list of models, the connection of a WebSocket) is a span of HTTP.
+* Without content no text of a request or a response is in a span, and no message of an error, which may quote one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from urllib.parse import urlsplit
+
+from recorder.exports.otlp.conventions import Convention
+from recorder.exports.otlp.source import ExportedExchange, Projected, ToolResult
+from recorder.exports.otlp.telemetry import (
+    Attributes,
+    SpanKind,
+    SpanLink,
+    SpanStatus,
+    TraceSpan,
+    Value,
+    span_id,
+    trace_id,
+)
+from recorder.model.events import WEBSOCKET
+from recorder.wire.dialects import PROVIDERS, by_name
+from recorder.wire.upstreams import UPSTREAMS
+
+S = 1_000_000_000
+
+PROVIDER_NAMES: Mapping[str, str] = {
+    upstream: provider.telemetry_name or provider.name
+    for provider in PROVIDERS
+    for upstream in (provider.name, *provider.other_upstreams)
+}
+"""`gen_ai.provider.name` by the name of the upstream; one of the user's own is written as it is."""
+
+_WELL = frozenset({"completed", "incomplete"})  # statuses of an exchange that ended as it should
+_OUTPUT_TYPES = {"text": "text", "json_object": "json", "json_schema": "json"}
+_UNKNOWN_ERROR = "_OTHER"  # the convention's word
+
+
+def spans_of(exported: ExportedExchange, convention: Convention, content: Attributes | None = None) -> list[TraceSpan]:
+    """Return the spans of an exchange that has ended: its own first, then those of the tools that it answers.
+
+    `content` are the attributes of `recorder.exports.otlp.content`; None: texts are not to be written.
+    """
+    return [
+        _exchange_span(exported, convention, content),
+        *(_tool_span(exported, each, convention, content is not None) for each in exported.results),
+    ]
+
+
+def is_inference(exported: ExportedExchange) -> bool:
+    """Return whether an exchange asked a model for a generation, or got one."""
+    found = exported.projected
+    return bool(found.request_model or found.response_model) and found.purpose != "probe"
+
+
+def is_streamed(exported: ExportedExchange) -> bool:
+    """Return whether a stream was asked for; over WebSocket there is nothing else."""
+    return bool(exported.projected.stream) or exported.exchange.method == WEBSOCKET
+
+
+def first_chunk_ns(exported: ExportedExchange) -> int | None:
+    """Return the time to the first event of a stream. A document, and one of an error above all, has no chunks."""
+    is_document = (_http_status(exported) or 0) >= 400
+    return exported.projected.first_event_ns if is_streamed(exported) and not is_document else None
+
+
+def common_attributes(exported: ExportedExchange) -> dict[str, Value]:
+    """Return the attributes of an inference that its span and all of its metrics have."""
+    exchange, found = exported.exchange, exported.projected
+    return _given(
+        {
+            "gen_ai.operation.name": by_name(exchange.api).operation,
+            "gen_ai.provider.name": PROVIDER_NAMES.get(exchange.provider, exchange.provider),
+            "gen_ai.request.model": found.request_model,
+            "gen_ai.response.model": found.response_model,
+            **_server(exchange.provider),
+        }
+    )
+
+
+def error_type(exported: ExportedExchange) -> str | None:
+    """Return the class of the error that an exchange ended with: the provider's code or type of it, else the status of
+    HTTP, else what happened to the connection. None if it ended well.
+    """
+    found, end = exported.projected, exported.end
+    status = found.status or (end.status if end else None)
+    if status in _WELL and found.error is None:
+        return None
+    http_status = _http_status(exported)
+    of_http = str(http_status) if http_status is not None and http_status >= 400 else None
+    return found.error_code or found.error_type or of_http or (status not in _WELL and status) or _UNKNOWN_ERROR
+
+
+def _exchange_span(exported: ExportedExchange, convention: Convention, content: Attributes | None) -> TraceSpan:
+    exchange, found, failure = exported.exchange, exported.projected, error_type(exported)
+    inference = is_inference(exported)
+    own = _inference(exported) if inference else _http(exported)
+    model = found.request_model or found.response_model
+    name = f"{own['gen_ai.operation.name']} {model}" if inference else exchange.method
+    attributes = {
+        **own,
+        **_given({"error.type": failure, "http.response.status_code": _http_status(exported)}),
+        **_recorder(exported),
+        **(content or {}),
+    }
+    return TraceSpan(
+        trace_id=trace_id(exchange.session_id),
+        span_id=span_id(exchange.exchange_id, "exchange"),
+        parent_span_id=None,
+        name=name,
+        kind=SpanKind.CLIENT,
+        start_ns=exchange.started_ns,
+        end_ns=exchange.started_ns + exported.duration_ns,
+        attributes=convention.known(attributes),
+        links=tuple(_links(exported)),
+        status=SpanStatus.ERROR if failure else SpanStatus.UNSET,
+        message=found.error if failure and content is not None else None,
+    )
+
+
+def _tool_span(exported: ExportedExchange, result: ToolResult, convention: Convention, has_texts: bool) -> TraceSpan:
+    exchange = exported.exchange
+    attributes = {
+        "gen_ai.operation.name": "execute_tool",
+        "gen_ai.tool.name": result.name or result.type,
+        "gen_ai.tool.call.id": result.call_id,
+        "gen_ai.tool.type": "function",  # the convention's word for what the client executes
+        "gen_ai.conversation.id": _conversation(exported),
+        "error.type": _UNKNOWN_ERROR if result.failed else None,
+        "recorder.session.id": exchange.session_id,
+        "recorder.session.name": exported.session.name,
+        "recorder.exchange.id": result.exchange_id,
+        "recorder.result.exchange.id": exchange.exchange_id,
+        "gen_ai.tool.call.arguments": result.arguments if has_texts else None,
+        "gen_ai.tool.call.result": result.output if has_texts else None,
+    }
+    return TraceSpan(
+        trace_id=trace_id(exchange.session_id),
+        span_id=_tool_span_id(result),
+        parent_span_id=span_id(result.exchange_id, "exchange"),
+        name=f"execute_tool {result.name or result.type}",
+        kind=SpanKind.INTERNAL,
+        start_ns=result.began_ns,
+        end_ns=result.ended_ns,
+        attributes=convention.known(_given(attributes)),
+        status=SpanStatus.ERROR if result.failed else SpanStatus.UNSET,
+    )
+
+
+def _tool_span_id(result: ToolResult) -> bytes:
+    return span_id(result.exchange_id, "tool", f"{result.item} {result.call_id or ''}")
+
+
+def _links(exported: ExportedExchange) -> list[SpanLink]:
+    previous, retry = exported.projected.previous_exchange_id, exported.retry
+    links = [(span_id(previous, "exchange"), "continues")] if previous else []
+    links += [(span_id(retry.retried_exchange_id, "exchange"), "retries")] if retry else []
+    links += [(_tool_span_id(each), "answers") for each in exported.results]
+    return [SpanLink(id, {"recorder.link": kind}) for id, kind in links]
+
+
+def _inference(exported: ExportedExchange) -> dict[str, Value]:
+    found = exported.projected
+    return common_attributes(exported) | _given(
+        {
+            "gen_ai.conversation.id": _conversation(exported),
+            "gen_ai.output.type": _OUTPUT_TYPES.get(found.response_format or ""),
+            "gen_ai.request.stream": True if is_streamed(exported) else None,  # unset: it is not
+            "gen_ai.request.max_tokens": found.max_output_tokens,
+            "gen_ai.request.temperature": found.temperature,
+            "gen_ai.request.top_p": found.top_p,
+            "gen_ai.response.id": found.response_id,
+            "gen_ai.response.finish_reasons": (found.finish_reason,) if found.finish_reason else None,
+            "gen_ai.response.time_to_first_chunk": _seconds(first_chunk_ns(exported)),
+            **({} if exported.is_repeat else _tokens(found)),
+        }
+    )
+
+
+def _tokens(found: Projected) -> dict[str, Value | None]:
+    """Return the counts of tokens. A response that was retrieved again has them once: back ends add them up."""
+    return {
+        "gen_ai.usage.input_tokens": found.input_tokens,
+        "gen_ai.usage.output_tokens": found.output_tokens,
+        "gen_ai.usage.cache_read.input_tokens": found.cache_read_input_tokens,
+        "gen_ai.usage.cache_creation.input_tokens": found.cache_write_input_tokens,
+        "gen_ai.usage.reasoning.output_tokens": found.reasoning_output_tokens,
+        "recorder.usage.partial": True if found.partial and found.input_tokens is not None else None,
+    }
+
+
+def _http(exported: ExportedExchange) -> dict[str, Value]:
+    exchange = exported.exchange
+    path = exchange.target.partition("?")[0]
+    return {"http.request.method": exchange.method, "url.path": path, **_server(exchange.provider)}
+
+
+def _server(upstream: str) -> dict[str, Value]:
+    """Return the address of an API that is known by its name; of the user's own the log has only the name."""
+    if upstream not in UPSTREAMS:
+        return {}
+    parts = urlsplit(UPSTREAMS[upstream])
+    return {"server.address": parts.hostname or "", "server.port": parts.port or 443}
+
+
+def _recorder(exported: ExportedExchange) -> dict[str, Value]:
+    exchange, found, end, retry = exported.exchange, exported.projected, exported.end, exported.retry
+    return _given(
+        {
+            "recorder.session.id": exchange.session_id,
+            "recorder.session.name": exported.session.name,
+            "recorder.session.origin": exported.session.origin,
+            "recorder.exchange.id": exchange.exchange_id,
+            "recorder.upstream": exchange.provider,
+            "recorder.api": exchange.api,
+            "recorder.client.name": exchange.client,
+            "recorder.client.version": exchange.client_version,
+            "recorder.thread.id": exchange.thread_id,
+            "recorder.thread.parent_id": found.parent_thread_id,
+            "recorder.turn.id": exchange.turn_id,
+            "recorder.purpose": found.purpose,
+            "recorder.status": found.status or (end.status if end else None),
+            "recorder.outcome": end.outcome if end else None,
+            "recorder.lossless": end.lossless if end else None,
+            "recorder.retrieval": True if found.is_retrieval else None,
+            "recorder.attempt": exchange.attempt,
+            "recorder.retry.attempt_number": retry.attempt_number if retry else None,
+            "recorder.retry.waited": _seconds(retry.waited_ns) if retry else None,
+            "recorder.request.reasoning_effort": found.reasoning_effort,
+            "recorder.request.service_tier": found.service_tier,
+            "recorder.response.service_tier": found.response_service_tier,
+            "recorder.response.events": found.events,
+            "recorder.response.size_bytes": found.bytes,
+            "recorder.time_to_first_token": _seconds(found.ttft_ns),
+            "recorder.gap.longest": _seconds(found.longest_silence_ns),
+            "recorder.gap.p50": _seconds(found.gap_p50_ns),
+            "recorder.gap.p95": _seconds(found.gap_p95_ns),
+            "recorder.gap.p99": _seconds(found.gap_p99_ns),
+            "recorder.stalls": found.stalls,
+        }
+    )
+
+
+def _conversation(exported: ExportedExchange) -> str:
+    """Return the provider's conversation, else the client's thread, else the session."""
+    exchange = exported.exchange
+    return exported.projected.conversation_id or exchange.thread_id or exchange.session_id
+
+
+def _http_status(exported: ExportedExchange) -> int | None:
+    """Return the status of the response. A turn over WebSocket has none: the 101 is that of its connection."""
+    if exported.exchange.method == WEBSOCKET:
+        return None
+    return exported.projected.http_status or (exported.end.http_status if exported.end else None)
+
+
+def _seconds(ns: int | None) -> float | None:
+    return None if ns is None else ns / S
+
+
+def _given(values: Mapping[str, Value | None]) -> dict[str, Value]:
+    return {name: value for name, value in values.items() if value is not None}

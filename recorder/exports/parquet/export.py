@@ -1,0 +1,283 @@
+"""Export of a log to Parquet: one dataset for each view, partitioned by day, and one of the events if they are wanted.
+
+Rules of this file:
+
+* A row belongs to the day of UTC on which its exchange began. A day is replaced whole, in all datasets. What is of no
+  exchange (`session_summary` and the views that are sums) is one file over all days, replaced each time.
+* Every dataset has a file for every day, if need be without rows: a program finds the columns, whatever was recorded.
+* All is written to a hidden folder first, and renamed then, the manifest last: an export that breaks off leaves the
+  earlier one, and the next export clears up.
+* The log is read in one transaction: all datasets are of one moment.
+* DuckDB computes the views and writes the files, one thread and a bounded number of rows at a time.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from sqlalchemy import URL
+
+from recorder.errors import RecorderError, UsageError
+from recorder.exports.parquet.bodies import OTHERS, BodyExport
+from recorder.exports.parquet.manifest import (
+    NAME,
+    SUFFIX,
+    Digests,
+    ExportedDay,
+    ParquetManifest,
+    digest_of,
+    read_manifest,
+    write_manifest,
+)
+from recorder.projections.views import VIEWS
+from recorder.store.duckdb.connection import attached, quoted
+from recorder.store.duckdb.views import column_types, create_views
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+COMMAND, EXTRA = "export --format parquet", "analytics"
+EVENTS = "events"
+OF_EVENTS = ("event_gaps", "event_payloads")
+BY_EXCHANGE = tuple(view.name for view in VIEWS if "exchange_id" in view.columns and view.name not in OF_EVENTS)
+SUMS = tuple(view.name for view in VIEWS if "exchange_id" not in view.columns)
+
+MEMORY = "160MB"  # for DuckDB: its views and files take up to 100 MB besides, and all is to be below 300 MB
+HELD_ROWS = 16_384  # before they are written: larger groups of rows are quicker to read and take more memory
+_STAGED, _STAGED_FILE, _LOCK, _PART = ".export", ".staged", ".lock", f"part{SUFFIX}"
+_KEYS = dict.fromkeys(("session_id", "exchange_id", "item", "step", "anomaly"))
+
+_SETTINGS = {
+    "memory_limit": MEMORY,
+    "threads": "1",  # so that a day is one file
+    "preserve_insertion_order": "true",  # or a second export would have other files
+}
+_DAY_OF = "strftime(make_timestamp({} // 1000), '%Y-%m-%d')".format
+
+
+class Selection(NamedTuple):
+    """The exchanges to export."""
+
+    session_id: str | None = None
+    since_ns: int | None = None  # from the beginning of the day of UTC that it is in
+    events: bool = False
+
+    def datasets(self) -> tuple[str, ...]:
+        return (*BY_EXCHANGE, *self.of_events(), *SUMS)
+
+    def of_events(self) -> tuple[str, ...]:
+        """Return the datasets with a row for each event."""
+        return (*OF_EVENTS, EVENTS) if self.events else OF_EVENTS
+
+
+class Exported(NamedTuple):
+    """The size of what was written."""
+
+    datasets: int
+    days: int
+    rows: int
+    open: int  # exchanges that had not ended
+
+
+def export(url: URL, folder: Path, selection: Selection, now_ns: int, advance: Callable[[float], None]) -> Exported:
+    """Write the datasets of a log to a folder; `advance` is called with the number of those written, or a part of one.
+
+    Raise `UsageError` if the folder has another export, or other files; `RecorderError` if it cannot be written.
+    """
+    try:
+        with attached(url, COMMAND, EXTRA) as connection, _locked(folder):
+            earlier = _earlier(folder, selection)
+            return _Export(connection, folder, selection, now_ns).run(earlier, advance)
+    except OSError as error:
+        raise RecorderError(f"{error.filename or folder} cannot be written: {error.strerror}.") from error
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """Exclude other exports to a folder, which is made if it is not there."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / _LOCK).open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise RecorderError(f"Another export is writing to {folder}: wait until it has ended.") from error
+        yield
+
+
+def _earlier(folder: Path, selection: Selection) -> ParquetManifest:
+    """Return the manifest of the export that is in a folder; in a new one, of an export that has nothing yet."""
+    wanted = ParquetManifest(selection.session_id, selection.events)
+    if (folder / NAME).exists():
+        found = read_manifest(folder)
+        if (found.session_id, found.events) != (wanted.session_id, wanted.events):
+            raise UsageError(f"{folder} has an export of {_named(found)}: repeat that, or give another folder.")
+        return found
+    if any(not path.name.startswith(".") for path in folder.iterdir()):
+        raise UsageError(f"{folder} has other files in it: give a new or an empty folder.")
+    write_manifest(folder, wanted)
+    return wanted
+
+
+def _named(manifest: ParquetManifest) -> str:
+    sessions = "all sessions" if manifest.session_id is None else f"session {manifest.session_id}"
+    return f"{sessions} {'with' if manifest.events else 'without'} --events"
+
+
+class _Export:
+    """One export, from the views to the files in their places."""
+
+    def __init__(self, connection: DuckDBPyConnection, folder: Path, selection: Selection, now_ns: int) -> None:
+        self._connection, self._folder, self._selection, self._now_ns = connection, folder, selection, now_ns
+        self._staged = folder / _STAGED
+        self._since, self._today = "", ""
+        self._rows = 0
+
+    def run(self, earlier: ParquetManifest, advance: Callable[[float], None]) -> Exported:
+        """Write everything beside the earlier export, then put it into its place."""
+        shutil.rmtree(self._staged, ignore_errors=True)
+        self._staged.mkdir()
+        for name, value in _SETTINGS.items():
+            self._connection.execute(f"SET {name} = {quoted(value)}")
+        self._connection.execute("BEGIN TRANSACTION")
+        days = self._prepare()
+        for dataset in SUMS:
+            (self._staged / dataset).mkdir()
+            self._copy(f"SELECT {self._columns(dataset)} FROM {dataset} AS v", self._staged / dataset / _PART)
+            advance(1)
+        for dataset in BY_EXCHANGE:
+            self._write(dataset, days)
+            advance(1)
+        bodies = BodyExport(self._connection) if self._selection.events else None
+        self._stage_events()
+        exchanges = self._last_hashes(days)
+        datasets = self._selection.of_events()
+        for day in days:
+            self._write_events(datasets, day)
+            advance(len(datasets) / len(days))
+        self._connection.execute("COMMIT")
+        if bodies is not None:
+            self._rows += bodies.write(self._staged / EVENTS)
+        (self._staged / _STAGED_FILE).unlink()
+        manifest = self._manifest(earlier, exchanges)
+        _publish(self._folder, self._staged, earlier, manifest)
+        unended = sum(each is None for of_day in exchanges.values() for day in of_day.values() for each in day.values())
+        return Exported(len(self._selection.datasets()), len(days), self._rows, unended)
+
+    def _prepare(self) -> list[str]:
+        """Make the views, and a table with the day of each exchange; return the days."""
+        create_views(self._connection, self._selection.session_id)
+        since_ns = self._selection.since_ns
+        self._today = self._day_of(self._now_ns)
+        self._since = "" if since_ns is None else self._day_of(max(0, since_ns))
+        self._connection.execute(
+            f"CREATE TEMP TABLE days AS SELECT session_id, exchange_id, {_DAY_OF('started_ns')} AS day FROM exchanges"
+            f" WHERE {_DAY_OF('started_ns')} >= {quoted(self._since)}"
+        )
+        return [day for (day,) in self._connection.execute("SELECT DISTINCT day FROM days ORDER BY day").fetchall()]
+
+    def _day_of(self, time_ns: int) -> str:
+        ((day,),) = self._connection.execute(f"SELECT {_DAY_OF(time_ns)}").fetchall()
+        return str(day)
+
+    def _columns(self, dataset: str) -> str:
+        """Return the columns of a dataset for SELECT, each of the type that it has in a file."""
+        types = column_types(self._connection, dataset)
+        return ", ".join(f'CAST(v."{name}" AS {kind}) AS "{name}"' for name, kind in types.items())
+
+    def _write(self, dataset: str, days: Iterable[str]) -> None:
+        """Compute a view once, into one file, and write each day from there: so the writer of one file is open."""
+        columns, staged = column_types(self._connection, dataset), self._staged / _STAGED_FILE
+        joined = f"{dataset} AS v JOIN days AS d USING (session_id, exchange_id)"
+        self._copy(f"SELECT {self._columns(dataset)}, d.day FROM {joined}", staged, is_staged=True)
+        selected = ", ".join(f'"{name}"' for name in columns)
+        for day in days:
+            folder = self._staged / dataset / f"day={day}"
+            folder.mkdir(parents=True)
+            of_day = f"FROM read_parquet({quoted(str(staged))}) WHERE day = {quoted(day)}"
+            self._copy(
+                f"SELECT {selected} {of_day} ORDER BY {', '.join(name for name in _KEYS if name in columns)}",
+                folder / _PART,
+            )
+        staged.unlink()
+
+    def _stage_events(self) -> None:
+        """Copy the events as they come, with their days: each day is then read from there, not from the whole log."""
+        path = self._staged / _STAGED_FILE
+        joined = f"{EVENTS} AS v JOIN days AS d USING (session_id, exchange_id)"
+        self._copy(f"SELECT {self._columns(EVENTS)}, d.day FROM {joined}", path, is_staged=True)
+        self._connection.execute(
+            f"CREATE OR REPLACE VIEW {EVENTS} AS SELECT * EXCLUDE day FROM read_parquet({quoted(str(path))})"
+        )
+
+    def _write_events(self, datasets: Iterable[str], day: str) -> None:
+        """Write one day of the views that are of events: of that day alone, or they would take memory for all."""
+        path = quoted(str(self._staged / _STAGED_FILE))
+        of_day = f"SELECT * EXCLUDE day FROM read_parquet({path}) WHERE day = {quoted(day)}"
+        self._connection.execute(f"CREATE OR REPLACE VIEW {EVENTS} AS {of_day}")
+        for dataset in datasets:
+            folder = self._staged / dataset / f"day={day}"
+            folder.mkdir(parents=True)
+            where = f" WHERE {OTHERS}" if dataset == EVENTS else ""
+            self._copy(f"SELECT {self._columns(dataset)} FROM {dataset} AS v{where}", folder / _PART)
+
+    def _copy(self, select: str, target: Path, *, is_staged: bool = False) -> None:
+        options = f"FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE {HELD_ROWS}"
+        ((count,),) = self._connection.execute(f"COPY ({select}) TO {quoted(str(target))} ({options})").fetchall()
+        self._rows += 0 if is_staged else count
+
+    def _last_hashes(self, days: Iterable[str]) -> Mapping[str, dict[str, dict[str, str | None]]]:
+        """Return for each day the last hash of its exchanges, by session; None of one that has not ended."""
+        found: dict[str, dict[str, dict[str, str | None]]] = {day: {} for day in days}
+        ended = "SELECT session_id, exchange_id, lower(hex(hash)) AS last FROM events WHERE kind = 'end'"
+        rows = self._connection.execute(
+            f"SELECT d.day, d.session_id, d.exchange_id, e.last FROM days AS d LEFT JOIN ({ended}) AS e "
+            "USING (session_id, exchange_id) ORDER BY ALL"
+        )
+        while batch := rows.fetchmany(10_000):
+            for day, session_id, exchange_id, last in batch:
+                found[day].setdefault(session_id, {})[exchange_id] = last
+        return found
+
+    def _manifest(
+        self, earlier: ParquetManifest, exchanges: Mapping[str, dict[str, dict[str, str | None]]]
+    ) -> ParquetManifest:
+        files: dict[str | None, Digests] = {None: {}, **{day: {} for day in exchanges}}
+        for path in sorted(self._staged.rglob(f"*{SUFFIX}")):
+            day = path.parent.name.removeprefix("day=") if path.parent.name.startswith("day=") else None
+            files[day][str(path.relative_to(self._staged))] = digest_of(path)
+        fresh = {
+            day: ExportedDay(day < self._today and _have_ended(of_day.values()), files[day], of_day)
+            for day, of_day in exchanges.items()
+        }
+        before = {day: each for day, each in earlier.days.items() if day < self._since}
+        return ParquetManifest(
+            self._selection.session_id,
+            self._selection.events,
+            exported_ns=self._now_ns,
+            files=files[None],
+            days={**before, **fresh},
+        )
+
+
+def _have_ended(sessions: Iterable[Mapping[str, str | None]]) -> bool:
+    return all(last is not None for exchanges in sessions for last in exchanges.values())
+
+
+def _publish(folder: Path, staged: Path, earlier: ParquetManifest, manifest: ParquetManifest) -> None:
+    """Put files into their places, and take away those that the export no longer has."""
+    for path in sorted(staged.rglob(f"*{SUFFIX}")):
+        target = folder / path.relative_to(staged)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        os.replace(path, target)
+    for name in earlier.all_files.keys() - manifest.all_files.keys():
+        (folder / name).unlink(missing_ok=True)
+        if not any((folder / name).parent.iterdir()):
+            (folder / name).parent.rmdir()
+    write_manifest(folder, manifest)
+    shutil.rmtree(staged)

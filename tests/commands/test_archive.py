@@ -1,0 +1,68 @@
+"""`recorder db archive`, and `recorder db purge` of what is in an archive."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from sqlalchemy import URL
+
+from recorder.store.location import database_url
+from tests import behind
+from tests.serving import run
+from tests.store.archive.test_archiver import recorded, stored
+from tests.store.test_purge import canary, session_id
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> URL:
+    return database_url(tmp_path / "log.db")
+
+
+def test_what_is_old_is_archived_and_what_is_not_is_not(database: URL, tmp_path: Path) -> None:
+    recorded(database, tmp_path / "journals", "a", "b")
+    ids = [session_id(database, name) for name in "ab"]
+    [(events, size_bytes)] = behind.asked(database, "SELECT count(*), sum(length(raw)) FROM events")
+    archive = f"ducklake:{tmp_path / 'lake.db'}"
+    ran = run(database, "db", "archive", "--older-than", "1d", "--to", archive, "--json")
+    assert (ran.code, json.loads(ran.out)) == (0, [])
+    assert "There is nothing to archive." in ran.err
+    ran = run(database, "db", "archive", "--older-than", "0s", "--to", archive, "--dry-run", "--json")
+    [row] = json.loads(ran.out)
+    assert (row["sessions"], row["events"], row["log_bytes"], row["archive_bytes"]) == (2, events, size_bytes, 0)
+    assert not (tmp_path / "lake.db").exists()
+    ran = run(database, "db", "archive", "--older-than", "0s", "--to", archive)
+    assert ran.code == 0, ran.err
+    assert f"2 sessions archived in {archive}, and read back from it" in ran.err
+    assert [line.split()[1:3] for line in ran.out.decode().splitlines()[1:]] == [["2", str(events)]]
+    # by its id or its name, a session that went there is purged there
+    ran = run(database, "db", "purge", canary("a"), "--yes")
+    assert ran.code == 0, ran.err
+    assert f"1 session purged in {archive}" in ran.err
+    found = stored(database_url(archive), ids)
+    assert [bool(found[id]["events"]) for id in ids] == [False, True]
+
+
+def test_a_finding_is_named_and_the_exit_code_is_1(database: URL, tmp_path: Path) -> None:
+    recorded(database, tmp_path / "journals", "a")
+    behind.free(database)
+    behind.asked(database, "UPDATE events SET raw = ? WHERE pos = 7", b"x")
+    ran = run(database, "db", "archive", "--older-than", "0s", "--to", f"ducklake:{tmp_path / 'lake.db'}")
+    assert ran.code == 1
+    assert f"bad     {session_id(database, 'a')}" in ran.out.decode()
+    assert "with findings stayed in" in ran.err
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--to", "elsewhere.db"], "is no archive: give --to ducklake:PATH."),
+        (["--to", "ducklake:lake.db", "--db", "ducklake:lake.db"], "is an archive itself"),
+        (["--to", "ducklake:mysql://x/y"], "recorder cannot record into mysql"),
+    ],
+)
+def test_what_makes_no_sense_is_one_sentence(tmp_path: Path, options: list[str], message: str) -> None:
+    ran = run(tmp_path / "log.db", "db", "archive", "--older-than", "0s", *options)
+    assert ran.code == 2
+    assert message in ran.err

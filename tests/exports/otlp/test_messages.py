@@ -1,0 +1,140 @@
+"""Messages of each provider in the form of the convention's schemas."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from recorder.exports.otlp.messages import input_messages, instructions
+
+ANTHROPIC = [
+    {"role": "user", "content": "Weather?"},
+    {
+        "role": "assistant",
+        "content": [
+            {"type": "thinking", "thinking": "Look.", "signature": "x"},
+            {"type": "text", "text": "I look."},
+            {"type": "tool_use", "id": "toolu_1", "name": "weather", "input": {"city": "Bern"}},
+        ],
+    },
+    {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "toolu_1", "content": "sunny"}]},
+]
+CHAT = [
+    {"role": "user", "content": [{"type": "text", "text": "Weather?"}]},
+    {
+        "role": "assistant",
+        "reasoning_content": "Look.",
+        "content": "I look.",
+        "tool_calls": [
+            {"id": "toolu_1", "type": "function", "function": {"name": "weather", "arguments": '{"city":"Bern"}'}}
+        ],
+    },
+    {"role": "tool", "tool_call_id": "toolu_1", "content": "sunny"},
+]
+EXPECTED: list[dict[str, Any]] = [
+    {"role": "user", "parts": [{"type": "text", "content": "Weather?"}]},
+    {
+        "role": "assistant",
+        "parts": [
+            {"type": "reasoning", "content": "Look."},
+            {"type": "text", "content": "I look."},
+            {"type": "tool_call", "id": "toolu_1", "name": "weather", "arguments": {"city": "Bern"}},
+        ],
+    },
+    {"role": "tool", "parts": [{"type": "tool_call_response", "id": "toolu_1", "response": "sunny"}]},
+]
+
+
+@pytest.mark.parametrize("messages", [ANTHROPIC, CHAT], ids=["anthropic", "chat"])
+def test_messages_with_blocks(messages: Any) -> None:
+    assert input_messages(messages) == EXPECTED
+
+
+def test_items_of_responses_are_messages_of_their_own() -> None:
+    items = [
+        {"role": "user", "content": "Weather?"},
+        {"type": "reasoning", "summary": [{"type": "summary_text", "text": "Look."}], "encrypted_content": "x"},
+        {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "I look."}]},
+        {"type": "function_call", "call_id": "toolu_1", "name": "weather", "arguments": '{"city":"Bern"}'},
+        {"type": "function_call_output", "call_id": "toolu_1", "output": "sunny"},
+    ]
+    found = input_messages(items)
+    assert [each["role"] for each in found] == ["user", *["assistant"] * 3, "tool"]
+    expected = [part for message in EXPECTED for part in message["parts"]]
+    assert [part for message in found for part in message["parts"]] == expected
+
+
+def test_contents_of_gemini() -> None:
+    contents = [
+        {"role": "user", "parts": [{"text": "Weather?"}, {"inlineData": {"mimeType": "image/png", "data": "eA=="}}]},
+        {
+            "role": "model",
+            "parts": [
+                {"text": "Look.", "thought": True},
+                {"functionCall": {"name": "weather", "args": {"city": "Bern"}}},
+            ],
+        },
+        {"role": "user", "parts": [{"functionResponse": {"name": "weather", "response": {"result": "sunny"}}}]},
+    ]
+    assert input_messages(contents) == [
+        {
+            "role": "user",
+            "parts": [
+                {"type": "text", "content": "Weather?"},
+                {"type": "unknown", "inlineData": {"mimeType": "image/png", "data": "eA=="}},
+            ],
+        },
+        {
+            "role": "assistant",
+            "parts": [
+                {"type": "reasoning", "content": "Look."},
+                {"type": "tool_call", "id": None, "name": "weather", "arguments": {"city": "Bern"}},
+            ],
+        },
+        {
+            "role": "tool",
+            "parts": [{"type": "tool_call_response", "id": "weather", "response": {"result": "sunny"}}],
+        },
+    ]
+    assert instructions({"parts": [{"text": "Be brief."}]}) == [{"type": "text", "content": "Be brief."}]
+
+
+@pytest.mark.parametrize("system", ["Be brief.", [{"type": "text", "text": "Be brief.", "cache_control": {}}]])
+def test_a_system_prompt_is_its_parts(system: Any) -> None:
+    assert instructions(system) == [{"type": "text", "content": "Be brief."}]
+
+
+def test_a_block_without_a_form_stays_as_it_is() -> None:
+    block = {"type": "input_image", "image_url": "https://example.com/x.png"}
+    assert input_messages([{"role": "user", "content": [block]}]) == [{"role": "user", "parts": [block]}]
+
+
+@pytest.mark.parametrize(
+    "items",
+    [
+        *(None, 1, {}, [], [None], [1.5], ["text"], [{}], [{"role": 5}], [{"role": "user"}], [[[]]]),
+        [
+            {
+                "role": "user",
+                "content": [None, 1, [], {"type": 5}, {"type": "text"}, {"text": None}, {"type": "reasoning"}],
+            }
+        ],
+        [{"role": "assistant", "tool_calls": [None, {}, {"type": 5}, {"type": "function", "function": "x"}]}],
+        [
+            {"type": "function_call", "arguments": "{"},
+            {"type": "tool_use"},
+            {"functionCall": 5},
+            {"functionResponse": 5},
+        ],
+        [{"role": "user", "content": {"type": "text", "text": {"deep": 1}}}, {"type": "thinking", "thinking": 5}],
+    ],
+)
+def test_nothing_that_was_recorded_raises(items: Any) -> None:
+    for message in input_messages(items):
+        assert isinstance(message["role"], str)
+        assert message["parts"]
+        for part in message["parts"]:
+            assert isinstance(part["type"], str)
+            assert part["type"] not in ("text", "reasoning") or isinstance(part["content"], str)
+    instructions(items)
