@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from sqlalchemy import URL
 
 from recorder.errors import RecorderError, UsageError
-from recorder.exports.parquet.bodies import OTHERS, BodyExport
+from recorder.exports.parquet.bodies import BODIES, OTHERS, BodyExport
 from recorder.exports.parquet.manifest import (
     NAME,
     SUFFIX,
@@ -279,9 +279,18 @@ def _publish(folder: Path, staged: Path, earlier: ParquetManifest, manifest: Par
         target = folder / path.relative_to(staged)
         target.parent.mkdir(parents=True, exist_ok=True)
         os.replace(path, target)
-    for name in earlier.all_files.keys() - manifest.all_files.keys():
-        (folder / name).unlink(missing_ok=True)
-        if not any((folder / name).parent.iterdir()):
-            (folder / name).parent.rmdir()
+    own = earlier.all_files.keys() | _written(folder, (*manifest.all_files, *earlier.all_files))
+    there = {str(path.relative_to(folder)) for path in folder.glob(f"[!.]*/**/*{SUFFIX}")}  # whatever a manifest names
+    for path in (folder / name for name in (own & there) - manifest.all_files.keys()):
+        path.unlink()
+        if not any(path.parent.iterdir()):
+            path.parent.rmdir()
     write_manifest(folder, manifest)
     shutil.rmtree(staged)
+
+
+def _written(folder: Path, names: Iterable[str]) -> set[str]:
+    """Return the files of days in the datasets of an export: also those of one that broke off before its manifest."""
+    datasets = {name.partition("/")[0] for name in names} - {"", ".", ".."}
+    found = (path for each in datasets for path in (folder / each).glob(f"day=*/*{SUFFIX}"))
+    return {str(path.relative_to(folder)) for path in found if path.name == _PART or path.name.startswith(BODIES)}
