@@ -95,13 +95,13 @@ def command(
         write(query.ask(given, values, timeout))
 
 
-def _query_log(url: URL) -> AbstractContextManager[Query]:
-    from recorder.store.duckdb.views import query_log
+def _open_in_duckdb(url: URL) -> AbstractContextManager[Query]:
+    from recorder.store.archive.query import open_in_duckdb
 
-    return query_log(url)
+    return open_in_duckdb(url, "query --engine duckdb")
 
 
-_OPENERS: Mapping[str, Callable[[URL], AbstractContextManager[Query]]] = {"own": open_query, "duckdb": _query_log}
+_OPENERS: Mapping[str, Callable[[URL], AbstractContextManager[Query]]] = {"own": open_query, "duckdb": _open_in_duckdb}
 
 
 def _given(sql: str | None) -> str:

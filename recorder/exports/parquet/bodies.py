@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 FILE_BYTES = 16 * 2**20  # of bodies in one file, which a reader may hold all at once
 PAGE_ROWS = 16  # read at once, of up to 1 MiB each
 
+BODIES = "bodies-"  # the beginning of the names of files
 LONG_BYTES = 16_384  # of a whole body: what is shorter is written with the other events
 
 _BODIES = f"kind = 'request' AND coalesce(type, '') IN ('body', '{SHARED}')"
@@ -96,7 +97,7 @@ class BodyExport:
         for path in sorted(staged.rglob(f"*{SUFFIX}")):
             of_day = folder / path.parent.name
             of_day.mkdir(exist_ok=True)
-            path.rename(of_day / f"bodies-{number}{SUFFIX}")
+            path.rename(of_day / f"{BODIES}{number}{SUFFIX}")
         shutil.rmtree(staged)
         return len(events)
 

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from sqlalchemy import URL
 
 from recorder.errors import RecorderError, UsageError
-from recorder.exports.parquet.bodies import OTHERS, BodyExport
+from recorder.exports.parquet.bodies import BODIES, OTHERS, BodyExport
 from recorder.exports.parquet.manifest import (
     NAME,
     SUFFIX,
@@ -36,13 +36,13 @@ from recorder.exports.parquet.manifest import (
     write_manifest,
 )
 from recorder.projections.views import VIEWS
-from recorder.store.duckdb.connection import attached, quoted
-from recorder.store.duckdb.views import column_types, create_views
+from recorder.store.archive.views import LAST_HASHES, open_views
+from recorder.store.duckdb.connection import quoted
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
-COMMAND, EXTRA = "export --format parquet", "analytics"
+COMMAND = "export --format parquet"
 EVENTS = "events"
 OF_EVENTS = ("event_gaps", "event_payloads")
 BY_EXCHANGE = tuple(view.name for view in VIEWS if "exchange_id" in view.columns and view.name not in OF_EVENTS)
@@ -58,6 +58,7 @@ _SETTINGS = {
     "threads": "1",  # so that a day is one file
     "preserve_insertion_order": "true",  # or a second export would have other files
 }
+_NARROWED = {"HUGEINT": "BIGINT", "INTEGER": "BIGINT"}  # a sum is a bigint elsewhere, and so is a flag
 _DAY_OF = "strftime(make_timestamp({} // 1000), '%Y-%m-%d')".format
 
 
@@ -91,7 +92,7 @@ def export(url: URL, folder: Path, selection: Selection, now_ns: int, advance: C
     Raise `UsageError` if the folder has another export, or other files; `RecorderError` if it cannot be written.
     """
     try:
-        with attached(url, COMMAND, EXTRA) as connection, _locked(folder):
+        with open_views(url, COMMAND, session_id=selection.session_id) as (connection, _), _locked(folder):
             earlier = _earlier(folder, selection)
             return _Export(connection, folder, selection, now_ns).run(earlier, advance)
     except OSError as error:
@@ -144,7 +145,6 @@ class _Export:
         self._staged.mkdir()
         for name, value in _SETTINGS.items():
             self._connection.execute(f"SET {name} = {quoted(value)}")
-        self._connection.execute("BEGIN TRANSACTION")
         days = self._prepare()
         for dataset in SUMS:
             (self._staged / dataset).mkdir()
@@ -170,8 +170,7 @@ class _Export:
         return Exported(len(self._selection.datasets()), len(days), self._rows, unended)
 
     def _prepare(self) -> list[str]:
-        """Make the views, and a table with the day of each exchange; return the days."""
-        create_views(self._connection, self._selection.session_id)
+        """Make a table with the day of each exchange; return the days."""
         since_ns = self._selection.since_ns
         self._today = self._day_of(self._now_ns)
         self._since = "" if since_ns is None else self._day_of(max(0, since_ns))
@@ -187,12 +186,12 @@ class _Export:
 
     def _columns(self, dataset: str) -> str:
         """Return the columns of a dataset for SELECT, each of the type that it has in a file."""
-        types = column_types(self._connection, dataset)
+        types = _column_types(self._connection, dataset)
         return ", ".join(f'CAST(v."{name}" AS {kind}) AS "{name}"' for name, kind in types.items())
 
     def _write(self, dataset: str, days: Iterable[str]) -> None:
         """Compute a view once, into one file, and write each day from there: so the writer of one file is open."""
-        columns, staged = column_types(self._connection, dataset), self._staged / _STAGED_FILE
+        columns, staged = _column_types(self._connection, dataset), self._staged / _STAGED_FILE
         joined = f"{dataset} AS v JOIN days AS d USING (session_id, exchange_id)"
         self._copy(f"SELECT {self._columns(dataset)}, d.day FROM {joined}", staged, is_staged=True)
         selected = ", ".join(f'"{name}"' for name in columns)
@@ -234,10 +233,9 @@ class _Export:
     def _last_hashes(self, days: Iterable[str]) -> Mapping[str, dict[str, dict[str, str | None]]]:
         """Return for each day the last hash of its exchanges, by session; None of one that has not ended."""
         found: dict[str, dict[str, dict[str, str | None]]] = {day: {} for day in days}
-        ended = "SELECT session_id, exchange_id, lower(hex(hash)) AS last FROM events WHERE kind = 'end'"
         rows = self._connection.execute(
-            f"SELECT d.day, d.session_id, d.exchange_id, e.last FROM days AS d LEFT JOIN ({ended}) AS e "
-            "USING (session_id, exchange_id) ORDER BY ALL"
+            "SELECT d.day, d.session_id, d.exchange_id, lower(hex(h.last_hash)) FROM days AS d "
+            f"LEFT JOIN {LAST_HASHES} AS h USING (session_id, exchange_id) ORDER BY ALL"
         )
         while batch := rows.fetchmany(10_000):
             for day, session_id, exchange_id, last in batch:
@@ -265,6 +263,12 @@ class _Export:
         )
 
 
+def _column_types(connection: DuckDBPyConnection, table: str) -> Mapping[str, str]:
+    """Return the columns of a view, and the types that they have in a file: text, bigint, double precision or blob."""
+    described = connection.execute(f"DESCRIBE {table}").fetchall()
+    return {name: _NARROWED.get(kind, kind) for name, kind, *_ in described}
+
+
 def _have_ended(sessions: Iterable[Mapping[str, str | None]]) -> bool:
     return all(last is not None for exchanges in sessions for last in exchanges.values())
 
@@ -275,9 +279,18 @@ def _publish(folder: Path, staged: Path, earlier: ParquetManifest, manifest: Par
         target = folder / path.relative_to(staged)
         target.parent.mkdir(parents=True, exist_ok=True)
         os.replace(path, target)
-    for name in earlier.all_files.keys() - manifest.all_files.keys():
-        (folder / name).unlink(missing_ok=True)
-        if not any((folder / name).parent.iterdir()):
-            (folder / name).parent.rmdir()
+    own = earlier.all_files.keys() | _written(folder, (*manifest.all_files, *earlier.all_files))
+    there = {str(path.relative_to(folder)) for path in folder.glob(f"[!.]*/**/*{SUFFIX}")}  # whatever a manifest names
+    for path in (folder / name for name in (own & there) - manifest.all_files.keys()):
+        path.unlink()
+        if not any(path.parent.iterdir()):
+            path.parent.rmdir()
     write_manifest(folder, manifest)
     shutil.rmtree(staged)
+
+
+def _written(folder: Path, names: Iterable[str]) -> set[str]:
+    """Return the files of days in the datasets of an export: also those of one that broke off before its manifest."""
+    datasets = {name.partition("/")[0] for name in names} - {"", ".", ".."}
+    found = (path for each in datasets for path in (folder / each).glob(f"day=*/*{SUFFIX}"))
+    return {str(path.relative_to(folder)) for path in found if path.name == _PART or path.name.startswith(BODIES)}

@@ -22,7 +22,7 @@ import pytest
 from sqlalchemy import URL
 
 from recorder.exports.parquet.export import BY_EXCHANGE, OF_EVENTS, SUMS
-from recorder.exports.parquet.manifest import changed_files, read_manifest
+from recorder.exports.parquet.manifest import changed_files, read_manifest, write_manifest
 from recorder.model.events import Event
 from recorder.projections.views import VIEWS, View
 from recorder.store.location import database_url
@@ -208,6 +208,32 @@ def test_an_export_that_is_killed_leaves_no_half_file(demo_db: Path, tmp_path: P
     assert run(demo_db, "verify", "--against", folder, "--db", demo_db).code == 0
 
 
+def test_files_of_an_export_that_broke_off_go_although_no_manifest_has_them(tmp_path: Path) -> None:
+    """It had put files into their places, and its manifest not yet; then the session was purged."""
+    db, folder = tmp_path / "log.db", tmp_path / "days"
+    of_days(db, {1: 0})
+    assert export(db, folder).code == 0
+    (first,) = read_manifest(folder).days
+    left = folder / "usage" / "day=2020-01-01" / "part.parquet"
+    left.parent.mkdir()
+    shutil.copy(folder / "usage" / f"day={first}" / "part.parquet", left)
+    own = Path(shutil.copy(left, folder / "usage" / "mine.parquet"))
+    assert export(db, folder).code == 0
+    assert (left.parent.exists(), own.exists()) == (False, True)
+
+
+def test_a_manifest_that_names_a_file_elsewhere_removes_nothing_there(tmp_path: Path) -> None:
+    db, folder = tmp_path / "log.db", tmp_path / "days"
+    of_days(db, {1: 0})
+    assert export(db, folder).code == 0
+    other = tmp_path / "thesis.txt"
+    other.touch()
+    manifest = read_manifest(folder)
+    write_manifest(folder, msgspec.structs.replace(manifest, files={**manifest.files, "../thesis.txt": ""}))
+    assert export(db, folder).code == 0
+    assert other.exists()
+
+
 def test_a_folder_of_something_else_is_left_alone(demo_db: Path, tmp_path: Path) -> None:
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "thesis.txt").touch()
@@ -225,11 +251,11 @@ def test_a_folder_of_something_else_is_left_alone(demo_db: Path, tmp_path: Path)
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        (["latest", "--since", "7d"], "--since is of --format parquet"),
-        (["latest", "--session", "x"], "--session is of --format parquet"),
-        (["latest", "--events", "--format", "har"], "--events is of --format parquet"),
-        (["x", "--format", "parquet", "--exchange", "1"], "--exchange is of one session"),
-        (["x", "--format", "parquet", "--allow-gaps"], "--allow-gaps is of one session"),
+        (["latest", "--since", "7d"], "--since is not for --format jsonl"),
+        (["latest", "--session", "x"], "--session is not for --format jsonl"),
+        (["latest", "--events", "--format", "har"], "--events is not for --format har"),
+        (["x", "--format", "parquet", "--exchange", "1"], "--exchange is not for --format parquet"),
+        (["x", "--format", "parquet", "--allow-gaps"], "--allow-gaps is not for --format parquet"),
     ],
 )
 def test_options_of_other_formats_are_refused(demo_db: Path, options: list[str], sentence: str) -> None:

@@ -11,7 +11,7 @@ from sqlalchemy import URL
 
 from recorder.errors import NotFoundError, RecorderError
 from recorder.projections.views import VIEWS
-from recorder.store.duckdb.views import query_log
+from recorder.store.archive.query import open_in_duckdb
 from recorder.store.location import database_url
 from recorder.store.query import open_query
 from recorder.store.schema import STALE
@@ -29,7 +29,7 @@ def log(shared_database: URL) -> URL:
 
 def test_every_view_has_the_rows_of_the_logs_own_engine(log: URL) -> None:
     found = {}
-    with query_log(log) as query:
+    with open_in_duckdb(log, "query") as query:
         for view in VIEWS:
             result = query.ask(f"SELECT * FROM {view.name}")
             found[view.name] = result.columns, sorted(result.rows, key=repr)
@@ -47,12 +47,12 @@ def test_values_have_names_and_functions_are_those_of_duckdb(log: URL) -> None:
 
 @pytest.mark.parametrize("sql", ["DELETE FROM log.sessions", "CREATE TABLE t (n INT)", "SELECT * FROM read_text('/x')"])
 def test_nothing_but_reading_is_possible(log: URL, sql: str) -> None:
-    with query_log(log) as query, pytest.raises(RecorderError, match=r"only reads|is refused"):
+    with open_in_duckdb(log, "query") as query, pytest.raises(RecorderError, match=r"only reads|is refused"):
         list(query.ask(sql).rows)
 
 
 def test_a_log_that_is_not_there_is_not_made(tmp_path: Path) -> None:
-    with pytest.raises(NotFoundError), query_log(database_url(tmp_path / "none.db")):
+    with pytest.raises(NotFoundError), open_in_duckdb(database_url(tmp_path / "none.db"), "query"):
         pass
     assert not list(tmp_path.iterdir())
 
