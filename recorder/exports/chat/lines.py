@@ -136,7 +136,8 @@ class ChatExport:
 
     def _answer(self, chat: ChatConversation, recording: Recording, answers: Mapping[str, _ModelTurn]) -> None:
         """Add the items of the answer."""
-        dialect, goes_on = by_name(recording.exchange.api), False
+        api, goes_on = recording.exchange.api, False
+        dialect = by_name(api)
         for item in answers[recording.exchange.exchange_id].items:
             if dialect.has_choices and item.output_index:
                 chat.lose("alternative answers")
@@ -144,7 +145,7 @@ class ChatExport:
                 chat.lose("refusals", int(bool(item.refusal)))
                 chat.lose("citations", _length(item.annotations))
                 chat.said(item.text or "", goes_on=goes_on)
-                goes_on = dialect.name != "openai-responses"  # whose messages are items of their own
+                goes_on = api != "openai-responses"  # whose messages are items of their own
             elif item.kind == "reasoning":
                 chat.lose("reasoning")
             elif item.kind == "tool_call" and item.type in _FUNCTIONS:

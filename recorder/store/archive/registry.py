@@ -77,6 +77,4 @@ def _change(store: Store, archive: URL, statement: Statement, now_ns: int) -> bo
 
 def _stored(archive: URL) -> str:
     """Return a URL as text, without its password. (`URL.set` takes `None` for a part that does not change.)"""
-    query = {name: value for name, value in archive.query.items() if name != "password"}
-    place = (archive.username, None, archive.host, archive.port, archive.database)
-    return URL.create(archive.drivername, *place, query).render_as_string()
+    return archive.difference_update_query(["password"])._replace(password=None).render_as_string()
