@@ -33,7 +33,7 @@ from recorder.store.ducklake.schema import ARCHIVED as ARCHIVED_SESSIONS
 from recorder.store.ducklake.schema import VERSION, create, month_of, revision
 from recorder.store.engine import engine_of
 from recorder.store.location import database_name
-from recorder.store.purge.delete import Archived, purge
+from recorder.store.purge.delete import Archived, purge, require_owner
 from recorder.store.purge.tombstone import ARCHIVED
 from recorder.store.retention import SessionSize
 from recorder.store.schema import STALE, tombstones
@@ -190,10 +190,12 @@ class Archiver:
     ) -> Iterator[Self]:
         """Open both; the archive is created if there is none, and attached to the log.
 
-        `step` is called with each step that is completed, and its number of sessions. Raise `RecorderError` if the
-        projections of the log are not up to date.
+        `step` is called with each step that is completed, and its number of sessions. Raise `RecorderError` if the user
+        may not delete from the log, or its projections are not up to date.
         """
         with Store(log) as store, ExitStack() as rest:
+            with store.transaction():
+                require_owner(store, "archive")
             open_archive(archive, data)
             register(store, archive, time.time_ns())
             verifier = rest.enter_context(LogVerifier.open(log, recorders.state))
