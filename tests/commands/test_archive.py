@@ -11,8 +11,9 @@ from sqlalchemy import URL
 from recorder.store.location import database_url
 from tests import behind
 from tests.serving import run
-from tests.store.archive.test_archiver import recorded, stored
-from tests.store.test_purge import canary, session_id
+from tests.store.archive.test_archiver import crashed, recorded, stored
+from tests.store.archive.test_purge import tables_with
+from tests.store.test_purge import canary, files_with, session_id
 
 
 @pytest.fixture
@@ -42,6 +43,31 @@ def test_what_is_old_is_archived_and_what_is_not_is_not(database: URL, tmp_path:
     assert f"1 session purged in {archive}" in ran.err
     found = stored(database_url(archive), ids)
     assert [bool(found[id]["events"]) for id in ids] == [False, True]
+
+
+def test_a_purge_in_the_log_is_one_in_the_archive_that_has_the_session_already(database: URL, tmp_path: Path) -> None:
+    """An archiver was interrupted: the session is in both."""
+    recorded(database, tmp_path / "journals", "a", "b")
+    ids = [session_id(database, name) for name in "ab"]
+    folder = tmp_path / "archive"
+    archive = database_url(f"ducklake:{folder / 'catalog.db'}")
+    crashed(database, archive, "committed")
+    assert stored(archive, ids[:1])[ids[0]]["events"]
+    ran = run(database, "db", "purge", canary("a"), "--yes")
+    assert ran.code == 0, ran.err
+    assert f"1 session purged in ducklake:{folder}" in ran.err
+    assert files_with(folder, "a") == []
+    assert tables_with(folder, ids[0]) == {"tombstones"}
+    ran = run(database, "db", "archive", "--older-than", "0s", "--to", f"ducklake:{folder / 'catalog.db'}")
+    assert ran.code == 0, ran.err
+    assert [bool(rows["events"]) for rows in stored(archive, ids).values()] == [False, True]
+    # an archive that is away is named, and the same command searches it later
+    (folder / "catalog.db").rename(tmp_path / "away.db")
+    ran = run(database, "db", "purge", ids[0], "--yes")
+    assert ran.code == 1
+    assert f"An archive may have a copy of what was purged: run `recorder db purge {ids[0]}` again" in ran.err
+    (tmp_path / "away.db").rename(folder / "catalog.db")
+    assert run(database, "db", "purge", ids[0], "--yes").code == 0
 
 
 def test_a_finding_is_named_and_the_exit_code_is_1(database: URL, tmp_path: Path) -> None:

@@ -286,6 +286,18 @@ def test_a_login_with_the_role_of_a_writer_records(granted: URL) -> None:
             assert store.projector.dead_letters() == []
 
 
+def test_a_login_with_the_role_of_a_writer_archives_nothing(granted: URL, tmp_path: Path) -> None:
+    login(granted, "recording", "recorder_writer")
+    with Store(granted) as store:
+        exchange = begin(store, 3)
+        add(store, make_events(exchange, [b"{}", make_end("completed")], ["request", "end"]))
+    archive = ("--older-than", "0s", "--to", f"ducklake:{tmp_path / 'lake.db'}")
+    ran = run(granted.set(username="recording"), "db", "archive", *archive)
+    assert ran.code == 1
+    assert "may not archive: give the URL of the owner of its schema." in ran.err
+    assert not list(tmp_path.iterdir())
+
+
 # -- connections that break
 
 

@@ -13,7 +13,7 @@ from sqlalchemy import URL
 from recorder.commands.terminal.output import can_redraw, echo
 from recorder.errors import RecorderError
 from recorder.model.text import counted, safe_text
-from recorder.store.archive.purge import purge_archive
+from recorder.store.archive.purge import purge_archive, sessions_there
 from recorder.store.archive.registry import archives_of
 from recorder.store.location import database_name
 from recorder.store.purge.tombstone import Tombstone
@@ -31,8 +31,8 @@ def purge_in(archive: URL, session_ids: Sequence[str], reason: str) -> None:
     echo(f"Files, snapshots and catalog of {name} have no byte of it any more. Copies of them are not touched.")
 
 
-def purge_archived(log: URL, found: Sequence[Tombstone], reason: str) -> None:
-    """Purge the archived ones of some sessions that are not in the log any more.
+def purge_archived(log: URL, found: Sequence[Tombstone], reason: str) -> set[str]:
+    """Purge the archived ones of some sessions that are not in the log any more. Return their ids.
 
     Raise `RecorderError` if the archive of one is not attached to the log.
     """
@@ -48,6 +48,28 @@ def purge_archived(log: URL, found: Sequence[Tombstone], reason: str) -> None:
                 f"run `recorder db purge {session_ids[0]} --db {name}`."
             )
         purge_in(attached[name], session_ids, reason)
+    return {session_id for session_ids in due.values() for session_id in session_ids}
+
+
+def purge_copies(log: URL, session_ids: Sequence[str], reason: str) -> None:
+    """Purge sessions that have just been purged in a log in its archives: an archiver that was interrupted left them in
+    both, and one that runs may have copied them meanwhile.
+
+    Raise `RecorderError` if an archive cannot be searched for them.
+    """
+    failed = ""
+    for archive in archives_of(log) if session_ids else ():
+        try:
+            there = sessions_there(archive, session_ids)
+            if there:
+                purge_in(archive, sorted(there), reason)
+        except RecorderError as error:
+            failed = failed or str(error)
+    if failed:
+        raise RecorderError(
+            f"{failed} An archive may have a copy of what was purged: run `recorder db purge {session_ids[0]}` again, "
+            "or `recorder db detach` the archive if it is gone."
+        )
 
 
 def say_not_among(log: URL) -> None:

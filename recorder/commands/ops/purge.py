@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.progress import Progress
 from sqlalchemy import URL
 
-from recorder.commands.ops.archived import purge_archived, purge_in, say_not_among
+from recorder.commands.ops.archived import purge_archived, purge_copies, purge_in, say_not_among
 from recorder.commands.ops.journals import journals
 from recorder.commands.ops.recover import recover_left
 from recorder.commands.ops.writers import writer_at
@@ -232,12 +232,13 @@ def _sums(held: Iterable[SessionSize | Counts]) -> str:
 
 
 def _carry_out(url: URL, found: Chosen, reason: str, vacuum: bool) -> None:
+    ids = [*(each.session_id for each in found.holdings), *(each.session_id for each in found.purged)]
     if engine_of(url).is_archive:
-        ids = [*(each.session_id for each in found.holdings), *(each.session_id for each in found.purged)]
         purge_in(url, ids, reason)
     else:
         _purge(url, found, reason, vacuum)
-        purge_archived(url, found.purged, reason)
+        archived = purge_archived(url, found.purged, reason)
+        purge_copies(url, [each for each in ids if each not in archived], reason)
 
 
 def _purge(url: URL, found: Chosen, reason: str, vacuum: bool) -> None:

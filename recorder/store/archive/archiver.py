@@ -30,10 +30,10 @@ from recorder.store.archive.rows import TABLES, LakeWriter, LogRows, SessionCont
 from recorder.store.ducklake import upkeep
 from recorder.store.ducklake.connection import LAKE, catalog_of, data_path, lake, translated
 from recorder.store.ducklake.schema import ARCHIVED as ARCHIVED_SESSIONS
-from recorder.store.ducklake.schema import create, month_of
+from recorder.store.ducklake.schema import VERSION, create, month_of, revision
 from recorder.store.engine import engine_of
 from recorder.store.location import database_name
-from recorder.store.purge.delete import Archived, purge
+from recorder.store.purge.delete import Archived, purge, require_owner
 from recorder.store.purge.tombstone import ARCHIVED
 from recorder.store.retention import SessionSize
 from recorder.store.schema import STALE, tombstones
@@ -48,6 +48,9 @@ COMMAND = "db archive"
 LOCK_S = 3600.0  # another archiver holds the lock for a batch: a minute, on a slow disk some more
 BATCH_SESSIONS = 500  # a condition names them all
 BATCH_BYTES = 64 * 2**20  # of events: a batch passes it by one session. What a crash may leave in both, and cost
+
+_FIRST_FILES = f"main/{VERSION.name}"
+"""The folder in a data path that every archive has from its beginning."""
 
 Step = Literal["verified", "written", "committed", "compared", "deleted", "merged", "cleaned"]
 """A step of an archiver that was completed just now."""
@@ -101,8 +104,8 @@ def open_archive(archive: URL, data: str | None) -> None:
                 data = data or default_data(archive)
                 _require_empty(data)
             with lake(archive, COMMAND, data=data, writes=True) as connection, translated(archive):
-                if is_new and "://" in data_path(connection):
-                    _require_no_object(connection)
+                if revision(connection) is None and "://" in data_path(connection):
+                    _require_no_object(connection)  # a catalog without tables has no files, also when it is not new
                 create(connection)
                 upkeep.prepare(connection)
 
@@ -119,15 +122,30 @@ def _require_empty(data: str) -> None:
     """Files in the folder that the archive does not know are deleted as remains of a crash."""
     if "://" in data:
         return
-    folder = Path(data).expanduser()
+    folder = Path(data).expanduser().absolute()
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise _taken(data)
+    for outer in (*folder.parents, *folder.resolve().parents):
+        if (outer / _FIRST_FILES).is_dir():
+            raise _inside(data, str(outer))
 
 
 def _require_no_object(connection: DuckDBPyConnection) -> None:
     place = data_path(connection)
     if connection.execute("SELECT 1 FROM glob($1) LIMIT 1", [f"{place}**"]).fetchall():
         raise _taken(place)
+    bucket, *folders = place.removeprefix("s3://").rstrip("/").split("/")
+    for depth in range(len(folders)):
+        outer = "/".join([f"s3://{bucket}", *folders[:depth]])
+        if connection.execute("SELECT 1 FROM glob($1) LIMIT 1", [f"{outer}/{_FIRST_FILES}/*"]).fetchall():
+            raise _inside(place, outer)
+
+
+def _inside(place: str, outer: str) -> UsageError:
+    return UsageError(
+        f"{place} is inside of {outer}, which has the files of another archive: it would delete what it does not know. "
+        "Give another place with --data."
+    )
 
 
 def _taken(place: str) -> UsageError:
@@ -172,10 +190,12 @@ class Archiver:
     ) -> Iterator[Self]:
         """Open both; the archive is created if there is none, and attached to the log.
 
-        `step` is called with each step that is completed, and its number of sessions. Raise `RecorderError` if the
-        projections of the log are not up to date.
+        `step` is called with each step that is completed, and its number of sessions. Raise `RecorderError` if the user
+        may not delete from the log, or its projections are not up to date.
         """
         with Store(log) as store, ExitStack() as rest:
+            with store.transaction():
+                require_owner(store, "archive")
             open_archive(archive, data)
             register(store, archive, time.time_ns())
             verifier = rest.enter_context(LogVerifier.open(log, recorders.state))

@@ -20,7 +20,8 @@ from recorder.errors import StoreBusyError
 from recorder.store.archive.archiver import LOCK_S, delete_sessions, private, transaction
 from recorder.store.archive.proof import of_sessions
 from recorder.store.ducklake import upkeep
-from recorder.store.ducklake.connection import LAKE, catalog_of, lake, translated
+from recorder.store.ducklake.connection import LAKE, catalog_of, lake, no_archive, translated
+from recorder.store.ducklake.schema import ARCHIVED as ARCHIVED_SESSIONS
 from recorder.store.ducklake.schema import month_of
 from recorder.store.engine import engine_of
 from recorder.store.purge.tombstone import Counts
@@ -33,13 +34,25 @@ COMMAND = "db purge"
 
 
 def sessions_there(archive: URL, session_ids: Collection[str]) -> set[str]:
-    """Return which of some sessions an archive has."""
-    with lake(archive, COMMAND) as connection, translated(archive):
+    """Return which of some sessions an archive has, or had until a purge, which may have broken off.
+
+    It waits for an archiver that copies just now. Once a session has its tombstone in the log, no other one copies it.
+    """
+    catalog = catalog_of(archive)
+    if engine_of(catalog).is_missing(catalog):
+        raise no_archive(archive)
+    with (
+        private(),
+        engine_of(catalog).catalog_lock(catalog, LOCK_S),
+        lake(archive, COMMAND) as connection,
+        translated(archive),
+    ):
         return {
             session_id
             for month, ids in _by_month(session_ids).items()
+            for table in (ARCHIVED_SESSIONS, tombstones)  # a session that was purged while it was copied has no row
             for (session_id,) in connection.execute(
-                f"SELECT session_id FROM {LAKE}.{sessions.name} WHERE {of_sessions(month, ids)}"
+                f"SELECT session_id FROM {LAKE}.{table.name} WHERE {of_sessions(month, ids)}"
             ).fetchall()
         }
 

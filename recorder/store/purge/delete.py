@@ -102,10 +102,7 @@ def purge(
             return None
         if archived is not None and last_hashes(store.ask, session_id) != archived.last_hashes:
             return None
-        if not _may_delete(store):
-            raise RecorderError(
-                f"The user of {database_name(store.url)} may not purge: give the URL of the owner of its schema."
-            )
+        require_owner(store, "purge")
         journals = {*journals, *(recorder_id for (recorder_id,) in store.ask(_RECORDERS, {}))}
         found = [(recorder_id, exchange_id) for recorder_id, exchange_id in store.ask(_EXCHANGES, key)]
         ended = {exchange_id for (exchange_id,) in store.ask(ENDED_EXCHANGES, key)}
@@ -129,9 +126,13 @@ def last_hashes(ask: Ask, session_id: str) -> dict[str, bytes | None]:
     return {exchange_id: last for exchange_id, last in ask(_LAST_HASHES, {"session_id": session_id})}
 
 
-def _may_delete(store: Store) -> bool:
+def require_owner(store: Store, command: str) -> None:
+    """Raise `RecorderError` unless the user of a log may delete from it. In a transaction."""
     asked = engine_named(store.engine).may_delete_sql
-    return asked is None or all(may for (may,) in store.ask(Statement(asked), {}))
+    if asked is not None and not all(may for (may,) in store.ask(Statement(asked), {})):
+        raise RecorderError(
+            f"The user of {database_name(store.url)} may not {command}: give the URL of the owner of its schema."
+        )
 
 
 def being_recorded(name: str) -> RecorderError:

@@ -19,11 +19,14 @@ from recorder.ingest.ingester import Ingester
 from recorder.journal.writer import Journal
 from recorder.model.events import Event
 from recorder.store.archive import archiver as archiving
+from recorder.store.archive import rows as log_rows
 from recorder.store.archive.archiver import Archiver, MonthReport, Recorders, by_month
 from recorder.store.archive.rows import TABLES
 from recorder.store.ducklake.connection import lake
 from recorder.store.location import database_url
+from recorder.store.purge.delete import purge
 from recorder.store.reader import LogReader
+from recorder.store.verify.connection import opened
 from recorder.store.writer import Store
 from tests import behind, forked
 from tests.ingest.test_ingester import never
@@ -215,6 +218,32 @@ def test_a_session_that_has_grown_since_is_replaced(archive: URL, tmp_path: Path
     check_nothing_is_lost(database, archive, before)
 
 
+def test_a_session_that_changes_while_it_is_read_is_not_the_one_of_the_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    database = database_url(tmp_path / "log.db")
+    recorded(database, tmp_path / "journals", "a")
+    id = session_id(database, "a")
+    monkeypatch.setattr(log_rows, "PAGE_BYTES", 1)  # a page for each row
+    journal = Journal(tmp_path / "more", "recorder-2")
+    with Store(database) as store, opened(database) as reader:
+        rows = log_rows.LogRows(reader)
+        before = rows.last_hashes(id)
+
+        def grow(_table: str, _rows: object) -> None:
+            if rows.last_hashes(id) == before:
+                record(journal, "a")
+                Ingester(store, journal.directory, never).drain()
+
+        def go(_table: str, _rows: object) -> None:
+            purge(store, id, "a secret", 0)
+
+        assert rows.read(id, grow).last_hashes == before
+        assert len(rows.last_hashes(id)) == 3
+        assert len(rows.read(id, go).exchanges) == 1
+    journal.close()
+
+
 def test_a_session_with_findings_stays_and_others_go(database: URL, archive: URL, tmp_path: Path) -> None:
     recorded(database, tmp_path / "journals", "a", "b")
     behind.free(database)
@@ -234,3 +263,15 @@ def test_a_folder_of_other_files_is_refused(archive: URL, tmp_path: Path) -> Non
     with pytest.raises(UsageError, match="is not empty"):
         archiving.open_archive(archive, str(tmp_path))
     assert (tmp_path / "mine.parquet").exists()
+
+
+def test_a_folder_inside_of_another_archive_is_refused(archive: URL, tmp_path: Path) -> None:
+    """That one deletes the files that it does not know."""
+    archiving.open_archive(archive, str(tmp_path / "outer"))
+    other = database_url(f"ducklake:{tmp_path / 'other' / 'catalog.db'}")
+    with pytest.raises(UsageError, match=f"is inside of {tmp_path}/outer, which has the files of another archive"):
+        archiving.open_archive(other, str(tmp_path / "outer" / "some" / "inner"))
+    (tmp_path / "link").symlink_to(tmp_path / "outer")
+    with pytest.raises(UsageError, match="another archive"):
+        archiving.open_archive(other, str(tmp_path / "link" / "inner"))
+    archiving.open_archive(other, str(tmp_path / "outer.too"))
