@@ -121,6 +121,7 @@ def test_a_stream_without_its_events_is_a_document_with_a_gap() -> None:
         (changed(BUNDLE, lambda each: each["blobs"].clear()), "^record 1 refers to a value that is not in the bundle"),
         (changed(BUNDLE, lambda each: each["records"].append(7)), "^record 3 is no call"),
         (BUNDLE.read_bytes().replace(b'"version":1', b'"version":2'), "^the bundle has version 2 of"),
+        (BUNDLE.read_bytes().replace(b'"version":1', b'"version":"\\r\\u001b[2J"'), r"version '\\r\\x1b\[2J' of"),
         (changed(BUNDLE, lambda each: each["records"].clear()), "^there is no record of claude-tap in it"),
     ],
 )
