@@ -162,7 +162,8 @@ class Collector:
             if failures == self._attempts:
                 raise Refused(f"{self._endpoint.name} takes nothing: {reason}. {AGAIN}")
             if failures == 1:
-                self._say(f"{self._endpoint.name} takes nothing now: {reason}. It is tried again.")
+                more = f"{self._attempts - 1} more times, for a minute or longer" if self._attempts else "again"
+                self._say(f"{self._endpoint.name} takes nothing now: {reason}. It is tried {more}.")
             await self._sleep(self._pause_s(failures, asked_s))
 
     async def _attempt(self, signal: Signal, content: bytes, taken: Taken) -> tuple[httpx.Response, bytes]:

@@ -134,6 +134,7 @@ async def test_a_collector_that_stays_away_is_given_up(receiver: Receiver) -> No
     with pytest.raises(Refused, match=r"^http://127\.0\.0\.1:\d+ takes nothing: it cannot be reached\. What it took"):
         await sender.send()
     assert len(sender.pauses) == ATTEMPTS - 1
+    assert sender.sentences[0].endswith(" It is tried 7 more times, for a minute or longer.")
     assert sender.taken == 0
 
 
