@@ -157,7 +157,7 @@ def _bundle(data: bytes) -> Iterator[DecodedCall | _TapConnection]:
 
 def _check_version(marker: Any, place: str) -> None:
     if (version := _member(marker, "version")) != VERSION:
-        raise RecorderError(f"{place} has version {str(version)[:20]} of claude-tap's format, only {VERSION} is known")
+        raise RecorderError(f"{place} has version {version!r:.20} of claude-tap's format, only {VERSION} is known")
 
 
 def _unpacked(record: Any, blobs: Mapping[str, Any], place: str) -> Any:
@@ -180,7 +180,7 @@ def _followed(given: Any, blobs: Mapping[str, Any], place: str) -> Any:
     name = _member(reference, "hash")
     found = blobs.get(name) if isinstance(name, str) else None
     if not isinstance(found, dict) or "payload" not in found:
-        raise RecorderError(f"{place} refers to a value that is not in the bundle: {str(name)[:80]}")
+        raise RecorderError(f"{place} refers to a value that is not in the bundle: {name!r:.80}")
     return found["payload"]
 
 

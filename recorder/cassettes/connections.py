@@ -19,7 +19,7 @@ from recorder.model.payloads import ExchangeEnd, Header, Imported, RequestEnd, R
 from recorder.wire.dialects import by_path
 from recorder.wire.redaction.headers import redact_record, redact_target
 from recorder.wire.turns import PROTOCOL
-from recorder.wire.websocket import Opcode, encode_frame
+from recorder.wire.websocket import MESSAGE_LIMIT, Opcode, encode_frame
 
 BLOCK_BYTES = 256 * 1024  # of a message, in one record of a journal
 NO_MASK = bytes(4)  # the frame of a client must be masked; this key leaves the payload as it is
@@ -37,13 +37,20 @@ class TimedMessage(NamedTuple):
 
 
 def of_client(t_ns: int, payload: bytes, opcode: Opcode = "text") -> TimedMessage:
-    """Return a message of the client."""
+    """Return a message of the client. Raises `ValueError` if it is longer than a recorder takes."""
+    _check_length(payload)
     return TimedMessage(t_ns, Mark.CLIENT_CHUNK, encode_frame(opcode, payload, mask=NO_MASK))
 
 
 def of_server(t_ns: int, payload: bytes, opcode: Opcode = "text") -> TimedMessage:
-    """Return a message of the server."""
+    """Return a message of the server. Raises `ValueError` if it is longer than a recorder takes."""
+    _check_length(payload)
     return TimedMessage(t_ns, Mark.CHUNK, encode_frame(opcode, payload))
+
+
+def _check_length(payload: bytes) -> None:
+    if len(payload) > MESSAGE_LIMIT:
+        raise ValueError(f"a message over WebSocket has over {MESSAGE_LIMIT >> 20} MiB")
 
 
 def connection_head(session: Session, names: Names, target: str, started_ns: int, headers: list[Header]) -> RequestHead:

@@ -40,7 +40,9 @@ _TARGETS: Mapping[str, str] = {
     "aresponses": RESPONSES,
 }
 _USAGE = {"prompt_tokens": "input_tokens", "completion_tokens": "output_tokens"}
-_OF_STREAMS = frozenset({"stream", "stream_options"})
+_NO_MEMBERS = frozenset({"stream", "stream_options", "extra_headers", "headers", "api_key"})
+"""Parameters that are not in the body: of streams, see above, and of the call, with the client's credentials."""
+
 _NAME = re.compile(r"[a-z0-9][a-z0-9_.-]{0,63}")
 
 _encode = msgspec.json.Encoder().encode
@@ -182,7 +184,7 @@ def _request(payload: _Payload, target: str) -> bytes:
     """Return the body of a request that says the same: its bytes were not logged."""
     key = "messages" if target == CHAT else "input"
     said = {"model": payload.model_group or payload.model, key: payload.messages}
-    given = {name: value for name, value in (payload.model_parameters or {}).items() if name not in _OF_STREAMS}
+    given = {name: value for name, value in (payload.model_parameters or {}).items() if name not in _NO_MEMBERS}
     return _encode({name: value for name, value in said.items() if value is not None} | given)
 
 

@@ -100,8 +100,10 @@ def push(
     given = _Given(*_target(url, header), convention_of(convention), content, metrics, since)
     try:
         row = asyncio.run(_push(current_url(db), given, follow=follow))
-    except asyncio.CancelledError:  # a supervisor has stopped it
-        return
+    except asyncio.CancelledError as error:  # a supervisor has stopped it
+        if follow:
+            return
+        raise SystemExit(128 + signal.SIGTERM) from error  # as a shell gives it: not everything was sent
     if json or jsonl:
         write_json([row], lines=jsonl)
 
@@ -161,8 +163,8 @@ async def _push(db: URL, given: _Given, *, follow: bool) -> dict[str, Any]:
                 pusher = Pusher(
                     log, cursor, collector, given.convention, has_content=given.content, busy_s=busy_s, say=_say
                 )
+                _end_when_stopped()
                 if follow:
-                    _end_when_stopped()
                     echo("Following; Ctrl-C ends it.")
                     await pusher.follow()
                 await pusher.push()
@@ -193,7 +195,7 @@ async def _lock(db: URL, given: _Given) -> AsyncIterator[None]:
 
 
 def _end_when_stopped() -> None:
-    """End in order at SIGTERM, with which supervisors stop what goes on."""
+    """End in order at SIGTERM, with which supervisors stop a process: an answer that is under way is recorded."""
     task = asyncio.current_task()
     if task is not None:
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)

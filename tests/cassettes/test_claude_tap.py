@@ -19,6 +19,7 @@ from typing import Any
 
 import pytest
 
+from recorder.cassettes import connections
 from recorder.cassettes.claude_tap import NOT_STORED, ClaudeTap
 from recorder.cassettes.content import formats
 from recorder.cassettes.sse_jsonl.header import nanoseconds
@@ -121,6 +122,7 @@ def test_a_stream_without_its_events_is_a_document_with_a_gap() -> None:
         (changed(BUNDLE, lambda each: each["blobs"].clear()), "^record 1 refers to a value that is not in the bundle"),
         (changed(BUNDLE, lambda each: each["records"].append(7)), "^record 3 is no call"),
         (BUNDLE.read_bytes().replace(b'"version":1', b'"version":2'), "^the bundle has version 2 of"),
+        (BUNDLE.read_bytes().replace(b'"version":1', b'"version":"\\r\\u001b[2J"'), r"version '\\r\\x1b\[2J' of"),
         (changed(BUNDLE, lambda each: each["records"].clear()), "^there is no record of claude-tap in it"),
     ],
 )
@@ -128,6 +130,12 @@ def test_bad_files_are_refused_in_one_sentence(data: bytes, reason: str) -> None
     with pytest.raises(RecorderError, match=reason) as refused:
         ClaudeTap(io.BytesIO(data))
     assert "\n" not in str(refused.value)
+
+
+def test_a_message_that_no_recorder_takes_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections, "MESSAGE_LIMIT", 2**6)
+    with pytest.raises(RecorderError, match=r"^line 2 is no call .* a message over WebSocket has over"):
+        ClaudeTap(io.BytesIO(LINES.read_bytes()))
 
 
 def test_a_bad_file_leaves_nothing_in_the_log(tmp_path: Path) -> None:

@@ -68,6 +68,11 @@ def test_the_request_says_what_was_logged_and_asks_for_no_stream_that_is_not_the
     }
 
 
+def test_credentials_among_the_parameters_are_not_in_the_body() -> None:
+    given = {"temperature": 1, "api_key": "sk-1", "headers": {"a": "b"}, "extra_headers": {"authorization": "Bearer 1"}}
+    assert json.loads(one(model="m", model_parameters=given).request_body) == {"model": "m", "temperature": 1}
+
+
 def test_a_failed_call_is_an_answer_with_its_status_or_none() -> None:
     refused = next(each for each in read(PATH.read_bytes()) if each.response and each.response.status == 429)
     assert body(refused)["error"]["message"].startswith("litellm.RateLimitError: ")

@@ -156,14 +156,16 @@ class Following:
 
 
 @contextlib.contextmanager
-def following(path: Path, receiver: Receiver, tmp_path: Path) -> Iterator[Following]:
+def following(
+    path: Path, receiver: Receiver, tmp_path: Path, options: tuple[str, ...] = ("--follow",)
+) -> Iterator[Following]:
     said = tmp_path / "said"
     said.touch()
-    arguments = ["otlp", "push", receiver.url, "--follow", "--db", str(path)]
+    arguments = ["otlp", "push", receiver.url, *options, "--db", str(path)]
     process = forked.Process(arguments, environment(tmp_path), Path("/"), (str(said), str(said)), leads=True)
     try:
         yield Following(process, said)
-        assert process.poll() is None or process.poll() in (0, 130), said.read_text()
+        assert process.poll() is None or process.poll() in (0, 130, 143), said.read_text()
     finally:
         process.kill()
         process.wait(60)
@@ -201,6 +203,7 @@ def test_a_collector_that_goes_away_and_comes_back_misses_nothing(
 ) -> None:
     with following(log.path, receiver, tmp_path) as pushing:
         arrives(receiver, 1)
+        wait_until(lambda: receiver.metrics)  # so it has the answer to the spans
         receiver.close()
         began_s = (time.time_ns() - START_NS) / 1e9
         log.session("while it is away", began_s).exchange(response(*call("roll", "{}"), id="resp_2"), asking("Roll"))
@@ -214,7 +217,11 @@ def test_a_collector_that_goes_away_and_comes_back_misses_nothing(
     assert run(log.path, "otlp", "push", receiver.url, "--no-metrics").err.startswith("Nothing new")
 
 
-def test_an_interruption_loses_nothing_that_the_collector_takes(path: Path, receiver: Receiver, tmp_path: Path) -> None:
+@pytest.mark.parametrize("options", [("--follow",), ()])
+@pytest.mark.parametrize("by", [signal.SIGINT, signal.SIGTERM])
+def test_an_interruption_loses_nothing_that_the_collector_takes(
+    path: Path, receiver: Receiver, tmp_path: Path, options: tuple[str, ...], by: signal.Signals
+) -> None:
     interrupted: list[Callable[[], object]] = []
 
     def interrupt() -> None:
@@ -222,9 +229,10 @@ def test_an_interruption_loses_nothing_that_the_collector_takes(path: Path, rece
         interrupted[0]()
 
     receiver.plan(Answer(before=interrupt))
-    with following(path, receiver, tmp_path) as pushing:
-        interrupted.append(lambda: pushing.process.send_signal(signal.SIGINT))
-        assert pushing.process.wait(60) == 130
+    with following(path, receiver, tmp_path, options) as pushing:
+        interrupted.append(lambda: pushing.process.send_signal(by))
+        ended = 130 if by == signal.SIGINT else 0 if options else 143
+        assert pushing.process.wait(60) == ended
     run(path, "otlp", "push", receiver.url, "--no-metrics")
     assert set(receiver.span_ids.values()) == {1}
 

@@ -27,7 +27,18 @@ from tests.serving import environment, run_here
 
 Do = Callable[..., tuple[int, str]]
 
-FORMATS = {"jsonl": ".jsonl", "cassette": ".sse.jsonl", "har": ".har", "vcr": ".yaml", "sse": ".sse"}
+OURS = {"jsonl": ".jsonl", "cassette": ".sse.jsonl", "har": ".har", "vcr": ".yaml", "sse": ".sse"}
+THEIRS = {
+    "cassetter-websocket": ".yaml",
+    "cassetter": ".toml",
+    "claude-tap": ".jsonl",
+    "claude-tap-bundle": ".json",
+    "generations": ".json",
+    "litellm": ".jsonl",
+}
+"""Files of other programs, in `tests/cassettes/files`."""
+
+FORMATS = OURS | THEIRS
 OF_THE_LOG = {
     "recorder.db",
     "recorder.db-wal",
@@ -42,11 +53,13 @@ SAID = re.compile(r".* is passed over: |\d+ files? imported: |  \S+ \([0-9a-f-]{
 
 @pytest.fixture(scope="module")
 def good(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
-    """A session in every format."""
+    """A session in every format of ours, and files of others."""
+    files_of_others = Path(__file__).parents[1] / "cassettes" / "files"
     path = tmp_path_factory.mktemp("good") / "recorder.db"
     Recorded(path).session("../../escaped", FRAMES, FRAMES)
-    arguments = {format: ("export", "latest", "--format", format) for format in FORMATS}
-    return {format: run_here(path, *asked).out for format, asked in arguments.items()}
+    arguments = {format: ("export", "latest", "--format", format) for format in OURS}
+    ours = {format: run_here(path, *asked).out for format, asked in arguments.items()}
+    return ours | {name: (files_of_others / f"{name}{suffix}").read_bytes() for name, suffix in THEIRS.items()}
 
 
 @pytest.fixture(scope="module")
@@ -112,6 +125,9 @@ REFUSED = {
     "deep.toml": b"version = 1\n[[interactions]]\nx = " + b"[" * DEEP,
     "keys.toml": b"version = 1\n[[interactions]]\nx" + b".a" * DEEP + b" = 1\n",
     "deep.log.json": b'{"call_type":"acompletion","custom_llm_provider":"","startTime":1,"x":' + b"[" * DEEP,
+    "deep.tap.jsonl": b'{"timestamp":"","request_id":"","turn":' + b"[" * DEEP,
+    "deep.bundle.json": b'{"__claude_tap_compact_trace__":{"version":1},"records":' + b"[" * DEEP,
+    "deep.generations.json": b'{"runs":[],"steps":' + b"[" * DEEP,
     "laughs.yaml": b"interactions:\na0: &a0 [x]\n" + b"".join(LAUGH % (n, n, n - 1, n - 1) for n in range(1, 40)),
     "object.yaml": b"interactions: !!python/object/apply:os.system ['touch escaped']\n",
     "number.json": b'{"object":"chat.completion","choices":' + b"9" * 10**5 + b"}x",

@@ -21,7 +21,7 @@ from recorder.cassettes.connections import TimedMessage, of_client, of_server
 from recorder.model.payloads import Side, WebSocketTurn
 from recorder.model.recording import Recording
 from recorder.model.text import counted
-from recorder.wire.websocket import MESSAGE_LIMIT, Opcode
+from recorder.wire.websocket import Opcode
 
 TEXT, BINARY = 1, 2  # opcodes, RFC 6455 section 5.2
 _OPCODES: Mapping[int, Opcode] = {TEXT: "text", BINARY: "binary", 8: "close", 9: "ping", 10: "pong"}
@@ -129,8 +129,6 @@ def read_message(message: WebSocketMessage, t_ns: int) -> TimedMessage | None:
         payload = message.data.encode() if message.opcode == TEXT else b64decode(message.data, validate=True)
     except (binascii.Error, UnicodeEncodeError) as error:
         raise ValueError(f"the data of a message over WebSocket cannot be read: {error}") from error
-    if len(payload) > MESSAGE_LIMIT:
-        raise ValueError(f"a message over WebSocket has over {MESSAGE_LIMIT >> 20} MiB")
     opcode = _OPCODES.get(message.opcode, "binary")
     if message.type == "send":
         return of_client(t_ns, payload, opcode)

@@ -16,10 +16,11 @@ import datetime
 import gzip
 import re
 import ssl
+from base64 import b64encode
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from email.utils import parsedate_to_datetime
 from typing import Any, NamedTuple, TypeVar
-from urllib.parse import unquote
+from urllib.parse import unquote, unquote_plus
 
 import httpx
 import msgspec
@@ -133,8 +134,7 @@ class Collector:
         """
         self._client, self._endpoint, self._headers = client, endpoint, {**headers, **_OURS}
         self._attempts, self._sleep, self._chance, self._now_s, self._say = attempts, sleep, chance, now_s, say
-        of_url = (endpoint.base.password, *(value for _, value in endpoint.base.params.multi_items()))
-        self._secrets = sorted(_secrets((*headers.values(), *of_url)), key=len, reverse=True)
+        self._secrets = sorted(_secrets((*headers.values(), *_of_url(endpoint.base))), key=len, reverse=True)
 
     async def send(self, signal: Signal, body: bytes, taken: Taken) -> Accepted:
         """Send a request until the collector has taken it, then wait for `taken`, which records that.
@@ -156,13 +156,14 @@ class Collector:
                     return _accepted(answer, self._clean, len(content))
                 if response.status_code not in RETRIED:
                     raise self._refused(response, answer)
-                reason = f"it answers {response.status_code}{self._clean(_message(answer))}"
+                reason = f"it answers {response.status_code}{_message(answer, self._clean)}"
                 asked_s = _retry_after(response.headers.get("retry-after"), self._now_s())
             failures += 1
             if failures == self._attempts:
                 raise Refused(f"{self._endpoint.name} takes nothing: {reason}. {AGAIN}")
             if failures == 1:
-                self._say(f"{self._endpoint.name} takes nothing now: {reason}. It is tried again.")
+                more = f"{self._attempts - 1} more times, for a minute or longer" if self._attempts else "again"
+                self._say(f"{self._endpoint.name} takes nothing now: {reason}. It is tried {more}.")
             await self._sleep(self._pause_s(failures, asked_s))
 
     async def _attempt(self, signal: Signal, content: bytes, taken: Taken) -> tuple[httpx.Response, bytes]:
@@ -214,12 +215,9 @@ class Collector:
     def _refused(self, response: httpx.Response, answer: bytes) -> Refused:
         status, name = response.status_code, self._endpoint.name
         if response.is_redirect:
-            to = httpx.URL(response.headers.get("location", ""))
-            return Refused(
-                f"{name} sends on to {safe_text(to.host or 'another path')} ({status}): give the URL that takes OTLP.",
-                status,
-            )
-        return Refused(f"{name} refused it with status {status}{self._clean(_message(answer))}. {AGAIN}", status)
+            to = self._clean(safe_text(_host(response.headers.get("location", "")) or "another path"))
+            return Refused(f"{name} sends on to {to} ({status}): give the URL that takes OTLP.", status)
+        return Refused(f"{name} refused it with status {status}{_message(answer, self._clean)}. {AGAIN}", status)
 
     def _clean(self, text: str) -> str:
         for secret in self._secrets:
@@ -245,6 +243,22 @@ def _secrets(values: Iterable[str]) -> Iterator[str]:
     """Yield values, and their parts: `Bearer` and a token are two."""
     for value in values:
         yield from (part for part in (value, *value.split()) if len(part) > _SECRET_CHARS)
+
+
+def _of_url(url: httpx.URL) -> Iterator[str]:
+    """Yield the credentials and the query of a URL, decoded and as they are sent: a collector may repeat either."""
+    user, _, password = url.userinfo.decode().partition(":")
+    query = [part.partition("=")[2] or part for part in url.query.decode().split("&")]
+    for each in (user, password, *query):
+        yield from (each, unquote(each), unquote_plus(each))
+    yield b64encode(f"{url.username}:{url.password}".encode()).decode()  # in the header that is made of them
+
+
+def _host(location: str) -> str:
+    try:
+        return httpx.URL(location).host
+    except httpx.InvalidURL:
+        return ""
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:
@@ -273,16 +287,16 @@ def _accepted(answer: bytes, clean: Callable[[str], str], size_bytes: int) -> Ac
         return Accepted(0, "", size_bytes)
     counts = (partial.get(name) for name in ("rejectedSpans", "rejectedDataPoints"))
     rejected = sum(int(str(count)) for count in counts if re.fullmatch(r"[0-9]{1,18}", str(count)))
-    return Accepted(rejected, clean(_shown(partial.get("errorMessage"))), size_bytes)
+    return Accepted(rejected, _shown(partial.get("errorMessage"), clean), size_bytes)
 
 
-def _message(answer: bytes) -> str:
+def _message(answer: bytes, clean: Callable[[str], str]) -> str:
     """Return the message of a refusal behind a colon: of a `google.rpc.Status` in JSON, or a line of text."""
     status = _object(answer)
     text = status.get("message") or status.get("error")
     if not status and answer.isascii() and not answer.lstrip().startswith(b"<"):  # no page for a browser
         text = answer.decode()
-    shown = _shown(text).rstrip(".")
+    shown = _shown(text, clean).rstrip(".")
     return f": {shown}" if shown else ""
 
 
@@ -294,9 +308,9 @@ def _object(answer: bytes) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def _shown(text: object) -> str:
-    """Return a message of a collector as one line for a terminal."""
+def _shown(text: object, clean: Callable[[str], str]) -> str:
+    """Return a message of a collector as one line for a terminal. It is cleaned whole: a secret that is cut is none."""
     if not isinstance(text, str):
         return ""
-    line = safe_text(" ".join(text.split()))
+    line = safe_text(" ".join(clean(text).split()))
     return line if len(line) <= MESSAGE_CHARS else f"{line[:MESSAGE_CHARS]}…"

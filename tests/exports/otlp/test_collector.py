@@ -18,6 +18,7 @@ from recorder.errors import UsageError
 from recorder.exports.otlp.collector import (
     ANSWER_BYTES,
     ATTEMPTS,
+    MESSAGE_CHARS,
     RETRY_AFTER_S,
     Accepted,
     Collector,
@@ -133,6 +134,7 @@ async def test_a_collector_that_stays_away_is_given_up(receiver: Receiver) -> No
     with pytest.raises(Refused, match=r"^http://127\.0\.0\.1:\d+ takes nothing: it cannot be reached\. What it took"):
         await sender.send()
     assert len(sender.pauses) == ATTEMPTS - 1
+    assert sender.sentences[0].endswith(" It is tried 7 more times, for a minute or longer.")
     assert sender.taken == 0
 
 
@@ -147,6 +149,31 @@ async def test_any_other_status_is_final(receiver: Receiver, status: int) -> Non
     assert SECRET not in str(refused.value)
     assert "\x1b" not in str(refused.value)
     assert (refused.value.status, sender.pauses, sender.taken) == (status, [], 0)
+
+
+@pytest.mark.parametrize("shown", range(MESSAGE_CHARS - len(SECRET), MESSAGE_CHARS))
+async def test_no_part_of_a_secret_is_shown_where_a_message_is_cut(receiver: Receiver, shown: int) -> None:
+    receiver.plan(Answer(400, b"-" * shown + SECRET.encode() + b"-" * MESSAGE_CHARS))
+    with pytest.raises(Refused) as refused:
+        await Sender(receiver.url).send()
+    assert SECRET[:3] not in str(refused.value)
+
+
+async def test_no_secret_of_the_url_is_shown(receiver: Receiver) -> None:
+    receiver.plan(Answer(400, b"POST /v1/traces?key=a%2Fb-c%3Dd as a-user with a%40password, a@password a/b-c=d"))
+    url = receiver.url.replace("//", "//a-user:a%40password@") + "?key=a%2Fb-c%3Dd"
+    with pytest.raises(Refused) as refused:
+        await Sender(url).send()
+    assert str(refused.value).count("…") == 5
+    for secret in ("a-user", "password", "b-c"):
+        assert secret not in str(refused.value)
+
+
+@pytest.mark.parametrize("location", ["http://a:b/", "/elsewhere", ""])
+async def test_a_choice_of_others_is_final(receiver: Receiver, location: str) -> None:
+    receiver.plan(Answer(300, headers={"Location": location}))
+    with pytest.raises(Refused, match=r"another path \(300\)"):
+        await Sender(receiver.url).send()
 
 
 @pytest.mark.parametrize(
