@@ -30,6 +30,8 @@ _log = logging.getLogger(__name__)
 ATTACHED = select(archives.c.url).order_by(archives.c.attached_ns, archives.c.url)
 """The URLs of a log's archives, in the order in which they were attached."""
 
+_PASSWORDS = ("password", "sslpassword")  # as libpq names them; the second is that of a key
+
 _ATTACHED = Statement(ATTACHED)
 _OF_URL = Statement(select(archives.c.url).where(archives.c.url == bindparam("url")))
 _ATTACH = Statement(insert(archives).on_conflict_do_nothing())
@@ -76,5 +78,5 @@ def _change(store: Store, archive: URL, statement: Statement, now_ns: int) -> bo
 
 
 def _stored(archive: URL) -> str:
-    """Return a URL as text, without its password. (`URL.set` takes `None` for a part that does not change.)"""
-    return archive.difference_update_query(["password"])._replace(password=None).render_as_string()
+    """Return a URL as text, without its passwords. (`URL.set` takes `None` for a part that does not change.)"""
+    return archive.difference_update_query(_PASSWORDS)._replace(password=None).render_as_string()

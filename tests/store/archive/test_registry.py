@@ -35,6 +35,9 @@ def test_no_password_is_stored(database: URL) -> None:
         [stored] = archives_of(database)
         assert (stored.password, database_name(stored)) == (None, database_name(archive))
         assert unregister(store, archive)
+        register(store, database_url("postgresql://me@db.example/archive?sslkey=/key&sslpassword=secret"), 3)
+        [stored] = archives_of(database)
+        assert stored.query == {"sslkey": "/key"}
 
 
 def test_a_log_is_not_its_own_archive(database: URL) -> None:
