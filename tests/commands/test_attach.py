@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import sys
 from pathlib import Path
 from typing import NamedTuple
 
@@ -94,6 +95,18 @@ def test_sql_over_both_only_reads(divided: Divided, tmp_path: Path) -> None:
         assert ran.code == 1, sql
         assert "`recorder query`" in ran.err
     assert list(tmp_path.iterdir()) == []
+
+
+def test_without_the_extra_the_log_is_read_alone(divided: Divided, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "duckdb", None)
+    sentence = "needs the extra archive: pip install 'sse-recorder[archive]'."
+    ran = run(divided.log, "sessions", "--json")
+    assert (ran.code, len(json.loads(ran.out))) == (0, len(session_ids(divided.log))), ran.err
+    assert sentence in ran.err
+    for command in ("sessions", "verify"):
+        ran = run(divided.log, command, "--db", database_name(divided.archive))
+        assert (ran.code, ran.out) == (1, b"")
+        assert ran.err.rstrip().endswith(sentence)
 
 
 def test_both_are_verified_with_one_exit_code(divided: Divided) -> None:

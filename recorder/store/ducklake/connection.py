@@ -14,6 +14,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -100,6 +101,9 @@ def data_path(connection: DuckDBPyConnection, name: str = LAKE) -> str:
 @contextmanager
 def translated(url: URL) -> Iterator[None]:
     """Turn the errors of DuckDB inside into those of recorder. A lock, or a conflict of two writers, is busy."""
+    if not _is_installed():
+        yield  # `connected` raises the error that names the extra
+        return
     import duckdb
 
     try:
@@ -116,6 +120,14 @@ def translated(url: URL) -> Iterator[None]:
         if any(words in str(error) for words in _BUSY):
             raise StoreBusyError(f"Another process writes to the archive {database_name(url)}: {said}.") from error
         raise StoreError(f"The archive {database_name(url)} cannot be read or written: {said}.") from error
+
+
+def _is_installed() -> bool:
+    try:
+        import_module("duckdb")
+    except ImportError:
+        return False
+    return True
 
 
 def _data_path(connection: DuckDBPyConnection, url: URL, source: DuckdbSource) -> str | None:
