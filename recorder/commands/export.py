@@ -41,7 +41,7 @@ _BY_ROWS = "--format jsonl writes it row by row"
 
 
 @click.command()
-@click.argument("session", metavar="SESSION|DIR", shell_complete=session_names)
+@click.argument("source", metavar="SESSION|DIR", shell_complete=session_names)
 @click.option(
     "--format",
     type=click.Choice(
@@ -66,15 +66,15 @@ _BY_ROWS = "--format jsonl writes it row by row"
     metavar="7d|DATE",
     help="With parquet: only the days (UTC) since then; others in DIR remain. Give it to export again what is new.",
 )
-@click.option("--session", "only", metavar="SESSION", help="With parquet: only this session.")
-@click.option("--events", "with_events", is_flag=True, help="With parquet: also the events, with their bytes.")
+@click.option("--session", metavar="SESSION", help="With parquet: only this session.")
+@click.option("--events", is_flag=True, help="With parquet: also the events, with their bytes.")
 @wait_option
 @database_option
 @click.pass_context
 def command(
     ctx: click.Context,
     db: str | None,
-    session: str,
+    source: str,
     format: str,
     exchange: str | None,
     allow_gaps: bool,
@@ -82,8 +82,8 @@ def command(
     convention: str | None,
     metrics: bool,
     since: int | None,
-    only: str | None,
-    with_events: bool,
+    session: str | None,
+    events: bool,
 ) -> None:
     """Write SESSION (an id, the beginning of one, a name, or `latest`) to stdout; as Parquet, the whole log to DIR.
 
@@ -99,14 +99,14 @@ def command(
     """
     _require_own_options(ctx, format)
     if format == "parquet":
-        _write_parquet(db, Path(session), since, only, with_events)
+        _write_parquet(db, Path(source), since, session, events)
     elif format == "otlp-json":
-        asyncio.run(write_otlp(db, session, exchange, content=content, convention=convention, metrics=metrics))
+        asyncio.run(write_otlp(db, source, exchange, content=content, convention=convention, metrics=metrics))
     elif format == "sse":
-        chosen = {"session": session, "exchange": exchange, "allow_gaps": allow_gaps}
+        chosen = {"session": source, "exchange": exchange, "allow_gaps": allow_gaps}
         ctx.invoke(replay.command, db=db, speed=None, format=format, **chosen)
     else:
-        asyncio.run(_WRITERS[format](db, session, exchange))
+        asyncio.run(_WRITERS[format](db, source, exchange))
 
 
 def _require_own_options(ctx: click.Context, format: str) -> None:
@@ -264,7 +264,7 @@ _WRITERS = {
 
 _FORMATS_OF = {
     **dict.fromkeys(("content", "convention", "metrics"), ("otlp-json",)),
-    **dict.fromkeys(("since", "only", "with_events"), ("parquet",)),
+    **dict.fromkeys(("since", "session", "events"), ("parquet",)),
     "allow_gaps": ("sse",),
     "exchange": (*_WRITERS, "otlp-json", "sse"),
 }

@@ -196,6 +196,8 @@ FORMATTED = {name for name, each in COMMANDS.items() if {"json", "jsonl"} <= {op
 def test_two_formats_at_once_are_refused_by_every_command(name: str) -> None:
     """Before anything else is looked at: there is no such database."""
     needed = ["x" for each in COMMANDS[name].params if isinstance(each, click.Argument) and each.required]
+    for each in COMMANDS[name].params:
+        needed += [each.opts[0], "3d"] if isinstance(each, click.Option) and each.required else []
     ran = run(*name.split(), *needed, "--json", "--jsonl", RECORDER_DB="/none/recorder.db")
     assert (ran.code, ran.out) == (2, b"")
     assert ran.err == "Error: --json and --jsonl are different formats: choose one.\n"

@@ -92,7 +92,10 @@ def test_every_variable_has_the_name_of_the_long_option(
     name = long.replace("-", "_")
     assert option.name == name
     arguments = ["openai" for parameter in command.params if isinstance(parameter, click.Argument)]
-    before = taken(*words, *arguments)[name]
+    for each in command.params:
+        if isinstance(each, click.Option) and each.required and each is not option:
+            arguments += [each.opts[0], another(each)]
+    before = None if option.required else taken(*words, *arguments)[name]
     monkeypatch.setenv("_".join(("RECORDER", *words, name)).upper(), another(option))
     assert taken(*words, *arguments)[name] != before
 

@@ -48,6 +48,11 @@ COMMANDS: Mapping[str, Sequence[Sequence[object]]] = {
     "prices": [["update"], ["list", "--model", HOSTILE], ["update", "--file", HOSTILE], ["path"]],
     "import": [["FILE"], ["BROKEN"], ["CASSETTE"], [FILE_NAME], ["FILE", "--session", NAME]],
     "export": [["latest", "--format", format] for format in FORMATS] + [[NOBODY]],
+    "otlp": [
+        ["push", "http://127.0.0.1:1", "--header", "x"],
+        ["push", HOSTILE],
+        ["push", "http://127.0.0.1:1", "--convention", NAME],
+    ],
     "cassette": [["check", "CASSETTE"], ["check", "BROKEN"], ["fmt", "BROKEN"], ["check", FILE_NAME]],
     "verify": [[], ["latest"], ["--json"], ["--manifest"], ["--against", "BROKEN"], [NOBODY]],
     "doctor": [[], ["--json"]],

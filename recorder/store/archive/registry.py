@@ -13,7 +13,6 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 from sqlalchemy import URL, bindparam, delete, select
-from sqlalchemy.dialects.postgresql import insert
 
 from recorder.errors import RecorderError, UsageError
 from recorder.store.engine import engine_of
@@ -34,7 +33,7 @@ _PASSWORDS = ("password", "sslpassword")  # as libpq names them; the second is t
 
 _ATTACHED = Statement(ATTACHED)
 _OF_URL = Statement(select(archives.c.url).where(archives.c.url == bindparam("url")))
-_ATTACH = Statement(insert(archives).on_conflict_do_nothing())
+_ATTACH = Statement("INSERT INTO archives (url, attached_ns) VALUES (:url, :attached_ns) ON CONFLICT DO NOTHING")
 _DETACH = Statement(delete(archives).where(archives.c.url == bindparam("url")))
 
 
