@@ -25,7 +25,7 @@ ORDER = (
     ("ingest", "proxy", "demo"),
     ("replay",),
     ("recordings",),
-    ("testing", "ui", "exports"),
+    ("testing", "ui", "exports", "probe"),
     ("commands",),
     ("pytest_plugin", "__main__"),
 )
