@@ -26,5 +26,5 @@ VERBS = {
     "verify": "Prove that the log is unchanged and complete.",
     "doctor": "Find problems of this installation, and print how to solve them.",
     "env": "Print the settings that point a client here.",
-    "db": "Manage the database: path, upgrade, rebuild, recover, backup, copy, purge.",
+    "db": "Manage the database: path, upgrade, rebuild, recover, backup, copy, archive, purge.",
 }
