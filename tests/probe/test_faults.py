@@ -9,6 +9,7 @@ import pytest
 
 from recorder.probe import APIS
 from tests.probe.faults import FAULTS, PLANTED
+from tests.probe.faults_docs import PAGE, page
 from tests.probe.gateway import CLEAN, gateways
 from tests.probe.planting import PlantedFault
 from tests.probe.probed import faults_in, probed
@@ -37,3 +38,7 @@ async def test_nothing_is_found_where_nothing_is_planted(api: str, base: str) ->
 
 def test_names_of_faults_are_different() -> None:
     assert len(PLANTED) == len(ALL) >= 30
+
+
+def test_the_page_of_faults_is_current() -> None:
+    assert PAGE.read_text() == page(), "run: python -m tests.probe.faults_docs"

@@ -136,7 +136,7 @@ FAULTS = [
     PlantedFault(
         "anthropic-cut-end",
         "The `stop_reason` of an answer that was cut off is `end_turn`.",
-        "cut",
+        "max-tokens",
         "PR015",
         _reasons(max_tokens="end_turn"),
     ),

@@ -90,7 +90,7 @@ FAULTS = [
         "gemini-args-text",
         "The arguments of a function are a text in place of an object.",
         "parallel-tools",
-        "GE011",
+        "GE014",
         everywhere(each("args", json.dumps)),
     ),
     PlantedFault(
@@ -103,14 +103,14 @@ FAULTS = [
     PlantedFault(
         "gemini-cut-stop",
         "The `finishReason` of an answer that was cut off is `STOP`.",
-        "cut",
+        "max-tokens",
         "PR015",
         everywhere(each("finishReason", lambda _: "STOP")),
     ),
     PlantedFault(
         "gemini-no-schema",
         "The schema of the answer is ignored.",
-        "structured-output",
+        "structured",
         "PR060",
         both(forgets("generationConfig", "responseJsonSchema"), forgets("generationConfig", "responseSchema")),
     ),

@@ -128,7 +128,7 @@ FAULTS = [
     PlantedFault(
         "chat-usage-unasked",
         "Usage is sent where it was not asked for.",
-        "usage-not-asked",
+        "no-usage",
         "PR034",
         asked(lambda body: body.update(stream_options={"include_usage": True})),
     ),
@@ -157,7 +157,7 @@ FAULTS = [
         "chat-thinks-aloud",
         "Reasoning stands in the answer, between `<think>` and `</think>`.",
         "text",
-        "?",
+        "PR122",
         everywhere(_thinks_aloud),
     ),
     PlantedFault(
@@ -185,7 +185,7 @@ FAULTS = [
         "chat-call-indexes",
         "All tool calls of a stream have the index 0.",
         "parallel-tools",
-        "PR041",
+        "CH020",
         in_stream(each("index", lambda _: 0, of=lambda found: "function" in found)),
     ),
     PlantedFault(
@@ -205,14 +205,14 @@ FAULTS = [
     PlantedFault(
         "chat-cut-stop",
         "The `finish_reason` of an answer that was cut off is `stop`.",
-        "cut",
+        "max-tokens",
         "PR015",
         _stopped("stop"),
     ),
     PlantedFault(
         "chat-no-limit",
         "The limit of tokens is ignored.",
-        "cut",
+        "max-tokens",
         "PR070",
         both(forgets("max_tokens"), forgets("max_completion_tokens")),
     ),
@@ -233,7 +233,7 @@ FAULTS = [
     PlantedFault(
         "chat-no-schema",
         "`response_format` is ignored.",
-        "structured-output",
+        "structured",
         "PR060",
         forgets("response_format"),
     ),

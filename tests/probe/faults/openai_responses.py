@@ -61,6 +61,8 @@ def _without_reasoning(event: Json) -> object:
     for found in objects(event):
         if isinstance(found.get("output"), list):
             found["output"] = [item for item in found["output"] if item["type"] != "reasoning"]
+        if "reasoning_tokens" in found:
+            found["reasoning_tokens"] = 0
     return True
 
 
@@ -131,7 +133,7 @@ FAULTS = [
         "responses-indexes",
         "Every item has the `output_index` 0.",
         "parallel-tools",
-        "RS034",
+        "RS031",
         in_stream(each("output_index", lambda _: 0)),
     ),
     PlantedFault(
@@ -171,9 +173,9 @@ FAULTS = [
     ),
     PlantedFault(
         "responses-no-reasoning",
-        "Reasoning items are left out.",
+        "Reasoning is left out, and not counted.",
         "reasoning",
-        "PR121",
+        "PR120",
         both(everywhere(_without_reasoning), streamed(renumbered)),
     ),
     PlantedFault(
@@ -214,21 +216,21 @@ FAULTS = [
     PlantedFault(
         "responses-no-schema",
         "The format of the answer is ignored.",
-        "structured-output",
+        "structured",
         "PR060",
         forgets("text"),
     ),
     PlantedFault(
         "responses-no-limit",
         "`max_output_tokens` is ignored.",
-        "cut",
+        "max-tokens",
         "PR070",
         forgets("max_output_tokens"),
     ),
     PlantedFault(
         "responses-cut-completed",
         "An answer that was cut off says that it is complete.",
-        "cut",
+        "max-tokens",
         "PR015",
         both(everywhere(_completed), _swapped(b"event: response.incomplete", b"event: response.completed")),
     ),
