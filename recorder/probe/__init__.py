@@ -20,8 +20,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from recorder.probe import openai_chat, openai_responses
+from recorder.probe import anthropic, gemini, openai_chat, openai_responses
 from recorder.probe.cases import ProbeApi
 
-APIS: Mapping[str, ProbeApi] = {each.name: each for each in (openai_responses.API, openai_chat.API)}
+APIS: Mapping[str, ProbeApi] = {
+    each.name: each for each in (openai_responses.API, openai_chat.API, anthropic.API, gemini.API)
+}
 """By the name of their dialect."""

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Any
 
 from recorder.lint.stream import StreamView
+from recorder.model.facts import Fact
 from recorder.model.recording import Recording
 from recorder.projections.exchanges import ExchangeRow
+from recorder.projections.fact_reader import FactReader
 from recorder.projections.fold import Rows
 from recorder.projections.item import ItemRow
 from recorder.projections.usage import UsageRow
@@ -18,9 +19,19 @@ from recorder.recordings.session import projected
 class ProbeAnswer:
     """The answer to one request of a case."""
 
-    def __init__(self, recording: Recording, *, is_streamed: bool, before: Sequence[ProbeAnswer] = ()) -> None:
-        """Hold a recording with its events. `before` are the answers to the earlier steps of its case."""
-        self.recording, self.is_streamed, self.before = recording, is_streamed, before
+    def __init__(
+        self,
+        recording: Recording,
+        *,
+        is_streamed: bool,
+        before: Sequence[ProbeAnswer] = (),
+        twin: ProbeAnswer | None = None,
+    ) -> None:
+        """Hold a recording with its events.
+
+        `before` are the answers to the earlier steps of its case, `twin` is the streamed answer to the same request.
+        """
+        self.recording, self.is_streamed, self.before, self.twin = recording, is_streamed, before, twin
 
     @cached_property
     def view(self) -> StreamView:
@@ -30,6 +41,17 @@ class ProbeAnswer:
     @cached_property
     def _rows(self) -> Rows:
         return projected(self.recording.exchange, self.recording.events)
+
+    @cached_property
+    def facts(self) -> Sequence[Fact]:
+        """Return all that its events say, in order."""
+        reader = FactReader(self.recording.exchange)
+        return [fact for event in self.recording.events for fact in reader.facts(event)]
+
+    @property
+    def is_good(self) -> bool:
+        """Return whether it is an answer of the requested form, whose content can be looked at."""
+        return 200 <= self.status < 300 and self.is_streamed == self.view.is_stream
 
     @property
     def status(self) -> int:
@@ -68,8 +90,3 @@ class ProbeAnswer:
     def calls(self) -> Sequence[ItemRow]:
         """Return the calls of tools."""
         return [item for item in self.items if item.kind == "tool_call"]
-
-    @property
-    def request(self) -> Any:
-        """Return the body of the request as JSON."""
-        return self.view.request_json

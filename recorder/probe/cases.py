@@ -10,16 +10,22 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
-from recorder.lint.faults import Fault
-from recorder.probe.answer import ProbeAnswer
+from recorder.probe.checks import Check
 
 Json = dict[str, Any]
 Mode = Literal["streamed", "plain"]
 Key = Literal["given", "wrong"]
-Check = Callable[[ProbeAnswer], Iterable[Fault]]
-"""An expectation: the faults of an answer, by the ids of `recorder.probe.rules`."""
 
 MODES: tuple[Mode, ...] = ("streamed", "plain")
+TEXT = "Say in two or three sentences what a letter is."
+LONG = "Count from 1 to 300 in words, separated by commas, and write nothing else."
+PUZZLE = "A farmer has 17 sheep, and all but 9 run away. Then he buys as many as are left. How many has he now?"
+WEATHER_QUESTION = "What is the weather in Paris and in Zürich, in Celsius? Call the tool for both cities at once."
+CITY_QUESTION = "Describe the city of Paris."
+TOOL = "get_weather"
+TOOL_HELP = "Tells the weather in a city at this moment."
+RESULT = '{"temperature": 18, "sky": "clear"}'
+
 TEXT_TOKENS = 1_024  # that an answer may have: a sentence, and what a reasoning model thinks before it
 LONG_TOKENS = 4_096  # for what is to be interrupted, or thought about
 CUT_TOKENS = 32  # where the limit is to be met; some providers refuse fewer than 16
@@ -51,7 +57,7 @@ class ProbeStep(NamedTuple):
     make: Callable[[Progress], ProbeCall | None]  # None if the answer before does not allow it
     expects: tuple[Check, ...]
     most_tokens: int  # that the model may write
-    is_cut: bool = False  # the client leaves on purpose, so that the end is not there
+    is_cut: bool = False  # the client leaves on purpose: the end is not there, and an SDK cannot read it
 
 
 class Case(NamedTuple):

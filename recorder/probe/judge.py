@@ -46,16 +46,25 @@ def judge(sent: Sequence[Sent], recordings: Sequence[Recording], reader: Reader)
     """Return the verdicts, in order. `recordings` are those of the session, the n-th that of the n-th request."""
     numbered = list(enumerate(zip(sent, recordings, strict=True), 1))
     groups = groupby(numbered, lambda each: (each[1][0].case.name, each[1][0].mode))
-    return [_verdict(list(group), reader) for _, group in groups]
+    twins: _Twins = {}
+    return [_verdict(list(group), twins, reader) for _, group in groups]
 
 
-def _verdict(group: Sequence[tuple[int, tuple[Sent, Recording]]], reader: Reader) -> CaseVerdict:
+_Group = Sequence[tuple[int, tuple[Sent, Recording]]]
+_Twins = dict[tuple[str, int], ProbeAnswer]  # the streamed answers so far, by case and step
+
+
+def _verdict(group: _Group, twins: _Twins, reader: Reader) -> CaseVerdict:
     before: list[ProbeAnswer] = []
     findings: list[tuple[int, Finding]] = []
     remark = ""
     for number, (sent, recording) in group:
-        answer = ProbeAnswer(recording, is_streamed=sent.mode == "streamed", before=tuple(before))
+        place, is_streamed = (sent.case.name, sent.number), sent.mode == "streamed"
+        twin = None if is_streamed else twins.get(place)
+        answer = ProbeAnswer(recording, is_streamed=is_streamed, before=tuple(before), twin=twin)
         before.append(answer)
+        if is_streamed:
+            twins[place] = answer
         if sent.case.is_optional and answer.status in UNSUPPORTED and not _refusal_faults(answer):
             remark = f"status {answer.status}: {answer.exchange.error}"
             break
@@ -76,7 +85,7 @@ def _refusal_faults(answer: ProbeAnswer) -> list[Finding]:
 def _findings(sent: Sent, answer: ProbeAnswer, reader: Reader) -> Iterable[Finding]:
     """Yield the findings of one answer: of one that did not come, only that."""
     transport = list(_transport_faults(sent, answer))
-    faults = transport or [fault for check in (*sent.step.expects, reader) for fault in check(answer)]
+    faults = transport or [fault for check in _checks(sent, reader) for fault in check(answer)]
     hits: dict[str, list[Hit]] = {}
     for rule_id, hit in faults:
         hits.setdefault(rule_id, []).append(hit._replace(said=storable(hit.said)))
@@ -85,6 +94,12 @@ def _findings(sent: Sent, answer: ProbeAnswer, reader: Reader) -> Iterable[Findi
         yield Finding(rule.id, rule.severity, rule.meaning, rule.why, rule.source, len(places), places)
     if not any(rule_id in ("PR001", "PR002") for rule_id in hits):
         yield from lint(answer.recording)
+
+
+def _checks(sent: Sent, reader: Reader) -> Iterable[Reader]:
+    yield from sent.step.expects
+    if not sent.step.is_cut:
+        yield reader
 
 
 def _transport_faults(sent: Sent, answer: ProbeAnswer) -> Iterable[Fault]:
