@@ -9,15 +9,26 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from recorder.demo.play import compact
 from recorder.demo.reply import DemoReply, DemoRequest, Headers, Step, whole
+from recorder.probe.cases import WRONG_KEY
 from tests.probe.gateway import Ask, Planted
 
 Json = dict[str, Any]
 Edit = Callable[[Json], object]
 Steps = Iterable[Step]
+
+
+class PlantedFault(NamedTuple):
+    """One way to break an API."""
+
+    name: str  # also of its gateway: the prefix of the path
+    says: str  # what the gateway does, one sentence
+    cases: str  # of the probe, which must see it
+    rules: str  # all of them are found
+    planted: Planted
 
 
 # -- of requests
@@ -240,6 +251,7 @@ HTML = b"<html><head><title>502 Bad Gateway</title></head><body><center><h1>502 
 HTML_HEADERS: Headers = (("content-type", "text/html"), ("server", "nginx"))
 JSON_HEADERS: Headers = (("content-type", "application/json"),)
 STREAM_HEADERS: Headers = (("content-type", "text/event-stream"),)
+OPENAI_ERROR = {"error": {"message": "Bad Request", "type": "invalid_request_error", "param": None, "code": "400"}}
 
 
 def as_html(_: DemoRequest, reply: DemoReply) -> DemoReply:
@@ -266,3 +278,43 @@ def as_frames(*frames: bytes) -> Callable[[DemoRequest, DemoReply], DemoReply]:
         return DemoReply(200, STREAM_HEADERS, [Step(0.0, frame) for frame in frames])
 
     return change
+
+
+# -- what gateways of all APIs do
+
+
+def any_key(request: DemoRequest, ask: Ask) -> DemoReply:
+    """Replace a key that the demo refuses."""
+    headers = tuple((name, value.replace(WRONG_KEY, "sk-good")) for name, value in request.headers)
+    return ask(replace(request, headers=headers, target=request.target.replace(WRONG_KEY, "sk-good")))
+
+
+def ended(text: str) -> str:
+    """Less the brace at its end: arguments of the demo are objects without objects in them."""
+    return text.removesuffix("}")
+
+
+def encoded(text: str) -> str:
+    """A piece of JSON as a piece of a JSON string: arguments of the demo are objects without objects in them."""
+    inner = json.dumps(text, ensure_ascii=False)[1:-1]
+    return '"' * text.startswith("{") + inner + '"' * text.endswith("}")
+
+
+def as_document(final: Callable[[list[Json]], Json]) -> Planted:
+    """A gateway that answers a stream whole."""
+
+    def change(_: DemoRequest, reply: DemoReply) -> DemoReply:
+        if not is_stream(reply):
+            return reply
+        events = [event for step in reply.steps if (event := parsed(step.take())[1]) is not None]
+        return whole(json.dumps(final(events)).encode(), JSON_HEADERS)
+
+    return answered(change)
+
+
+def zeroed(event: Json) -> None:
+    """Set all counts of tokens to 0."""
+    for found in list(objects(event)):
+        for name, value in found.items():
+            if name.endswith(("tokens", "TokenCount")) and isinstance(value, int):
+                found[name] = 0
