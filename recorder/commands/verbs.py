@@ -10,6 +10,7 @@ VERBS = {
     "events": "Show the raw events of a session.",
     "tail": "Follow what is being recorded, in all sessions.",
     "query": "Query the log in SQL: one read-only statement.",
+    "mcp": "Let an agent read the log: the tools sessions, show, events, query, lint, diff.",
     "ui": "Look at recordings in a browser.",
     "replay": "Play a session to stdout at its original timing.",
     "mock": "Serve recordings to clients.",

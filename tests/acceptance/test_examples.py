@@ -25,8 +25,8 @@ from tests.serving import environment, run
 # What does not end by itself, asks the network, a server or somebody at a terminal, or is tried elsewhere: the quick
 # start, the demo and replays at their original speed have tests.
 ELSEWHERE = re.compile(
-    r"recorder (?:serve|ui|mock|demo|tail\b|events .*--follow|replay (?!.*--speed)|otlp push|"
-    r"db purge (?!.*--(?:yes|dry-run)))|curl |codex|make |pip |pytest |postgresql://|--gone-after"
+    r"recorder (?:serve|ui|mock|mcp|demo|tail\b|events .*--follow|replay (?!.*--speed)|otlp push|"
+    r"db purge (?!.*--(?:yes|dry-run)))|curl |codex|claude |make |pip |pytest |postgresql://|--gone-after"
 )
 LOOKS = re.compile(
     r"recorder (?:lint\b|diff (?!latest tests)|prices list\b)|-q |my-run|--status"
