@@ -17,6 +17,7 @@ from recorder.commands.verbs import VERBS
 from recorder.store import migrate
 from tests import forked
 from tests.acceptance.test_help import COMMANDS, blocks
+from tests.consoles import Terminal, steps
 from tests.corpus import ROOT
 from tests.pages import PAGES, name_of
 from tests.pages import blocks as of_page
@@ -76,6 +77,8 @@ def recorded(demo_recording: Path, tmp_path_factory: pytest.TempPathFactory) -> 
     (folder / "app.py").write_text("print('nothing is asked')")
     (folder / "fixtures").mkdir()
     (folder / "fixtures" / "one.chunks.txt").write_bytes(payloads)
+    for command in ("init -q", "add tests"):
+        subprocess.run(["git", *command.split()], cwd=folder, check=True)
     return folder
 
 
@@ -105,6 +108,21 @@ def test_an_example_does_what_it_says(line: str, recorded: Path, tmp_path: Path)
     assert code in ({0, 3, 4} if LOOKS.search(line) else {0}), err.decode()
     assert b"Traceback" not in err
     assert out or err or SILENT.search(line), "it says nothing"
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if "```console\n" in page.read_text()], ids=name_of)
+def test_what_a_page_shows_in_a_terminal_is_printed(page: Path, recorded: Path, tmp_path: Path) -> None:
+    """In a folder with the recording of the demo; in an empty one if the page starts a provider of its own."""
+    text = page.read_text()
+    typed = steps(text)
+    place = tmp_path / "project"
+    if any(step.command.startswith("recorder demo") for step in typed):
+        place.mkdir()
+    else:
+        shutil.copytree(recorded, place)
+    with Terminal(place, text) as terminal:
+        for step in typed:
+            terminal.do(step)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
