@@ -18,9 +18,9 @@ from recorder.store import migrate
 from tests import forked
 from tests.acceptance.test_help import COMMANDS, blocks
 from tests.corpus import ROOT
+from tests.pages import PAGES, name_of
+from tests.pages import blocks as of_page
 from tests.serving import environment, run
-
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 # What does not end by itself, asks the network, a server or somebody at a terminal, or is tried elsewhere: the quick
 # start, the demo and replays at their original speed have tests.
@@ -43,7 +43,7 @@ def lines(text: str) -> Iterator[str]:
 
 
 def shell(page: Path) -> str:
-    return "\n".join(re.findall(r"^```sh\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL))
+    return "\n".join(of_page(page.read_text(), "sh"))
 
 
 FROM_HELP = [line for command in COMMANDS.values() for line in lines(blocks(command.help).replace("\b", ""))]
@@ -107,7 +107,7 @@ def test_an_example_does_what_it_says(line: str, recorded: Path, tmp_path: Path)
     assert out or err or SILENT.search(line), "it says nothing"
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_the_schema_that_a_page_shows_is_the_one_of_today(page: Path) -> None:
     assert set(re.findall(r"\bschema (\d{4})\b", page.read_text())) <= {migrate.HEAD}
 
