@@ -21,9 +21,10 @@ from recorder.model.recording import Recording
 from recorder.model.text import counted, safe_text
 from recorder.probe import APIS
 from recorder.probe.cases import Case, Mode, ProbeApi, tokens_of
-from recorder.probe.judge import CaseVerdict, judge
+from recorder.probe.judge import CaseVerdict, Reader, judge
 from recorder.probe.report import WIDTH, is_faulty, lines, rows
 from recorder.probe.runner import SILENCE_S, ProbeSettings, Sent, send_all
+from recorder.probe.sdks import reader_for
 from recorder.proxy.http import server
 from recorder.proxy.recording import new_id
 from recorder.proxy.routing import Upstream, parse_upstream
@@ -108,13 +109,22 @@ def command(
     name = f"probe-{time.strftime('%Y%m%d-%H%M%S')}-{new_id()[-4:]}"
     database = chosen_url(db)
     sent = server.run(_send(database, name, plan))
-    verdicts = judge(sent, server.run(_recorded(database, name, len(sent))), lambda answer: ())
+    recordings = server.run(_recorded(database, name, len(sent)))
+    verdicts = judge(sent, recordings, _reader(plan.api.name))
     if json or jsonl:
         write_json(rows(name, verdicts), lines=jsonl)
     else:
         _write(verdicts)
         echo(f"Recorded as session {name}: `recorder show {name}`, `recorder lint {name}`.")
     sys.exit(FOUND if is_faulty(verdicts) else 0)
+
+
+def _reader(api: str) -> Reader:
+    """Return the official SDK as a reader of the answers; if it is not installed, say so, and read nothing."""
+    package, reader = reader_for(api)
+    if reader is None:
+        echo(f"{package} is not installed: no answer is read by the official SDK.")
+    return reader or (lambda answer: ())
 
 
 def _key(variable: str | None) -> str | None:
