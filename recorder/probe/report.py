@@ -76,7 +76,8 @@ def junit(api: str, session: str, verdicts: Sequence[CaseVerdict]) -> bytes:
         elif each.state == "faulty":
             text = "\n".join(line for finding in each.findings for line in _failure_lines(*finding))
             SubElement(test, "failure", message=_cell(each), type="finding").text = safe_text(text)
-    return tostring(suite, encoding="utf-8", xml_declaration=True) + b"\n"
+    written: bytes = tostring(suite, encoding="utf-8", xml_declaration=True)
+    return written + b"\n"
 
 
 def _failure_lines(exchange: int, finding: Finding) -> Iterable[str]:
