@@ -23,11 +23,11 @@ from tests.pages import PAGES, name_of
 from tests.pages import blocks as of_page
 from tests.serving import environment, run
 
-# What asks an agent, the network, a server or somebody at a terminal, or takes many seconds: the quick start, the demo,
-# Codex, collectors and PostgreSQL have tests of their own.
+# What asks an agent, its client, the network, a server or somebody at a terminal, or takes many seconds: the quick start,
+# the demo, Codex, `mcp`, collectors and PostgreSQL have tests of their own.
 ELSEWHERE = re.compile(
-    r"recorder (?:demo|otlp push|db purge (?!.*--(?:yes|dry-run)))|curl |-- codex|env codex|make |pip |pytest |"
-    r"postgresql://|--gone-after"
+    r"recorder (?:mcp|demo|otlp push|db purge (?!.*--(?:yes|dry-run)))|curl |-- codex|env codex|codex mcp|claude |"
+    r"make |pip |pytest |postgresql://|--gone-after"
 )
 # What does not end by itself, and what it prints when it has begun.
 LASTING = re.compile(r"recorder (?:serve|ui|mock|tail|events .*--follow)\b")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 import subprocess
@@ -18,25 +17,16 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from tests.conftest import TRUSTED
 from tests.corpus import ROOT
 from tests.serving import environment
-
-# Without hatchling at hand, build makes an environment for it, which needs a network.
-ISOLATION = ["--no-isolation"] if importlib.util.find_spec("hatchling") else []
+from tests.wheels import built
 
 PAGE_FILES = {".html", ".js", ".css", ".svg", ".toml"}  # of the viewer
 
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("dist")
-    command = [sys.executable, "-m", "build", "--wheel", *ISOLATION, "--outdir", str(folder), str(ROOT)]
-    env = {name: value for name, value in os.environ.items() if name != TRUSTED}  # it may need a registry
-    built = subprocess.run(command, capture_output=True, text=True, env=env)
-    assert built.returncode == 0, built.stdout + built.stderr
-    [found] = folder.glob("*.whl")
-    return found
+    return built(tmp_path_factory.mktemp("dist"))
 
 
 @pytest.fixture(scope="module")

@@ -64,6 +64,7 @@ ELSEWHERE = {
     "run": "test_a_run_says_nothing_that_a_terminal_would_obey",
     "serve": "tests/acceptance/test_secrets.py: it prints addresses and nothing that was recorded",
     "ui": "tests/commands/test_ui.py: it prints an address and nothing that was recorded",
+    "mcp": "tests/commands/test_mcp.py: it speaks to a program, and test_an_answer_has_nothing_that_a_terminal_obeys",
     "demo": "what it prints is what `show` and `usage` print, of its own recording",
 }
 
