@@ -110,7 +110,7 @@ class Terminal:
         named = {*_PORT.findall("\n".join(blocks(page, "console"))), *_DEFAULT_PORTS}
         self._ports = dict(zip(sorted(named), map(str, _free_ports(len(named))), strict=True))
         self._state = folder.parent / f"{folder.name}.state"
-        self._environment = self._variables()
+        self._where = (folder, self._variables())
         self._code = 0
         self._jobs: list[_Command] = []
         for name, text in FILE.findall(page):
@@ -131,7 +131,7 @@ class Terminal:
         if number:
             self._jobs[int(number[1]) - 1].end()
             return
-        command = _Command(self._script(step), self.folder, self._environment)
+        command = _Command(self._script(step), *self._where)
         self._jobs.append(command)
         shown = normal("\n".join(line for line in step.shown if line != "^C"), self.folder)
         assert shown or not (step.stays or step.is_interrupted), f"{step.command}: nothing says when to go on"
@@ -150,6 +150,14 @@ class Terminal:
             assert self._code in (0, 130), f"{step.command}: exit code {self._code}"
             self._code = 0
 
+    def interrupt(self, line: str, ready: re.Pattern[str]) -> int:
+        """Type a command that does not end by itself, end it when it has printed that, and return its exit code."""
+        command = _Command(self._script(Step(f"{line.partition(' #')[0].rstrip(' &')} &", [])), *self._where)
+        self._jobs.append(command)
+        command.wait(lambda: ready.search(command.text) is not None)
+        assert ready.search(command.text), f"{line}: it has ended, and printed:\n{command.text}"
+        return command.end()
+
     def _variables(self) -> dict[str, str]:
         variables = {
             **environment(self.folder),
@@ -159,6 +167,7 @@ class Terminal:
             "RECORDER_MOCK_PORT": self._ports["8787"],
             "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",  # the plugins of these tests are not the reader's
             "PYTEST_ADDOPTS": "-p recorder.pytest_plugin",
+            "BROWSER": "true",
             "TERM": "dumb",
             "NO_COLOR": "1",
             "TZ": "UTC",

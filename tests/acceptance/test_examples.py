@@ -23,12 +23,15 @@ from tests.pages import PAGES, name_of
 from tests.pages import blocks as of_page
 from tests.serving import environment, run
 
-# What does not end by itself, asks the network, a server or somebody at a terminal, or is tried elsewhere: the quick
-# start, the demo and replays at their original speed have tests.
+# What asks an agent, its client, the network, a server or somebody at a terminal, or takes many seconds: the quick start,
+# the demo, Codex, `mcp`, collectors and PostgreSQL have tests of their own.
 ELSEWHERE = re.compile(
-    r"recorder (?:serve|ui|mock|mcp|demo|tail\b|events .*--follow|replay (?!.*--speed)|otlp push|"
-    r"db purge (?!.*--(?:yes|dry-run)))|curl |codex|claude |make |pip |pytest |postgresql://|--gone-after"
+    r"recorder (?:mcp|demo|otlp push|db purge (?!.*--(?:yes|dry-run)))|curl |-- codex|env codex|codex mcp|claude |"
+    r"make |pip |pytest |postgresql://|--gone-after"
 )
+# What does not end by itself, and what it prints when it has begun.
+LASTING = re.compile(r"recorder (?:serve|ui|mock|tail|events .*--follow)\b")
+BEGUN = re.compile(r"Listening on|http://127|Following|\"request\"")
 LOOKS = re.compile(
     r"recorder (?:lint\b|diff (?!latest tests)|prices list\b)|-q |my-run|--status"
 )  # what may find nothing in this recording, or something
@@ -88,6 +91,7 @@ def typed(line: str, place: Path) -> forked.Ended:
         **environment(place),
         "PATH": f"{Path(sys.executable).parent}:{environment(place)['PATH']}",
         "RECORDER_DB": str(place / "recorder.db"),
+        "RECORDER_REPLAY_SPEED": "max",
     }
     line = line.replace("/tmp/", f"{place}/")
     if re.match(r"recorder (?!run)", line) and not re.search(r"[|><;&$`*]", re.sub(r'"[^"]*"', "", line)):
@@ -104,6 +108,10 @@ def test_an_example_does_what_it_says(line: str, recorded: Path, tmp_path: Path)
             pytest.skip(f"no {tool} here")
     place = tmp_path / "recorded"
     shutil.copytree(recorded, place)
+    if LASTING.match(line):
+        with Terminal(place, f"```console\n$ {line}\n```\n") as terminal:
+            assert terminal.interrupt(line, BEGUN) in (0, 130)
+        return
     code, out, err = typed(line, place)
     assert code in ({0, 3, 4} if LOOKS.search(line) else {0}), err.decode()
     assert b"Traceback" not in err
