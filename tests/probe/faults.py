@@ -306,7 +306,9 @@ def _first_call_of(event: Json) -> object:
     """Keep the first tool call alone."""
     for found in objects(event):
         if "tool_calls" in found:
-            found["tool_calls"] = [call for number, call in enumerate(found["tool_calls"]) if call.get("index", number) == 0]
+            found["tool_calls"] = [
+                call for number, call in enumerate(found["tool_calls"]) if call.get("index", number) == 0
+            ]
     return True
 
 
@@ -315,7 +317,9 @@ def _stopped(reason: str) -> Planted:
     return everywhere(each("finish_reason", lambda was: was and reason))
 
 
-_CHAT_ERROR = b'data: {"id":"chatcmpl-0","object":"chat.completion.chunk","created":1,"model":"m","choices":[{"index":0,'
+_CHAT_ERROR = (
+    b'data: {"id":"chatcmpl-0","object":"chat.completion.chunk","created":1,"model":"m","choices":[{"index":0,'
+)
 _CHAT_ERROR += b'"delta":{"role":"assistant","content":"Error: 400 Bad Request"},"finish_reason":"stop"}]}\n\n'
 
 _plant(
