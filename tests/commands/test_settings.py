@@ -79,6 +79,8 @@ def another(option: click.Option) -> str:
         return "0" if option.default is True else "1"
     if isinstance(option.type, click.Choice):
         return next(str(choice) for choice in option.type.choices if choice != option.default)
+    if isinstance(option.type, click.types.IntParamType):
+        return "3"
     return VALUES.get(str(option.name), "3")
 
 
