@@ -62,6 +62,7 @@ VALUES = {
     "upstream": "a=http://a b=http://b",
     "url": "http://x",
     "host": "::1",
+    "allow_origin": "http://localhost:1",
     "at": "3s",
     "since": "3d",
     "until": "3d",

@@ -71,6 +71,7 @@ async def recording(
     upstreams: Iterable[Upstream] = (),
     *,
     hosts: Collection[str] = (),
+    origins: Collection[bytes] = (),
     body_limit_bytes: int = BODY_LIMIT_BYTES,
     durability: Durability = "journal",
     websocket: bool = True,
@@ -100,7 +101,13 @@ async def recording(
     transport = recorded(UpstreamTransport(), metered)
     if durability == "strict":
         transport = DurableTransport(transport, journal)
-    proxy = Proxy(transport, Routes(upstreams), hosts=hosts, body_limit_bytes=body_limit_bytes, websocket=websocket)
+    proxy = Proxy(
+        *(transport, Routes(upstreams)),
+        hosts=hosts,
+        origins=origins,
+        body_limit_bytes=body_limit_bytes,
+        websocket=websocket,
+    )
     watches = [watch_disk(journal.directory), *([meter.run()] if meter else [])]
     async with _ingesting(ingester, watches, ending or Ending()):
         try:
