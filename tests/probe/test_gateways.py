@@ -177,7 +177,7 @@ async def test_a_gateway_that_hangs_or_breaks_is_a_finding(
     name: str, rule: str, base: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(probing, "SILENCE_S", SILENCE_S)
-    monkeypatch.setattr(runner, "REQUEST_FACTOR", 1)
+    monkeypatch.setattr(runner, "REQUEST_FACTOR", 2)
     monkeypatch.setattr(runner, "BODY_LIMIT_BYTES", 2**20)
     found = faults_in(await probed(f"{base}/{name}", "openai-chat", ["text"]))
     assert rule in chain(*found.values()), found
