@@ -68,7 +68,6 @@ class Plan(NamedTuple):
 @click.option("--only", metavar="CASE", multiple=True, help="Send only this case. Repeatable.")
 @click.option(
     "--timeout",
-    "silence_s",
     type=click.FloatRange(min=0.1),
     default=SILENCE_S,
     show_default=True,
@@ -95,7 +94,7 @@ def command(
     key_env: str | None,
     model: str | None,
     only: Sequence[str],
-    silence_s: float,
+    timeout: float,
     junit: Path | None,
     dry_run: bool,
     json: bool,
@@ -114,7 +113,7 @@ def command(
     recorder probe http://127.0.0.1:8900 --api openai-chat --dry-run
     """
     log_to_stderr()
-    plan = _plan(APIS[api], url, _key(key_env), model, only, silence_s)
+    plan = _plan(APIS[api], url, _key(key_env), model, only, timeout)
     for line in _announcement(plan, chosen_url(db)):
         (write_line if dry_run else echo)(line)
     if dry_run:
