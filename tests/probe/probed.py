@@ -7,6 +7,7 @@ from collections.abc import Collection, Sequence
 from recorder.probe import APIS
 from recorder.probe.judge import CaseVerdict, judge
 from recorder.probe.runner import ProbeSettings, send_all
+from recorder.probe.sdks import reader_for
 from recorder.proxy.app import Proxy
 from recorder.proxy.http.server import Server
 from recorder.proxy.recording import RecordingTransport
@@ -36,7 +37,9 @@ async def probed(url: str, api_name: str, only: Collection[str] = ()) -> Sequenc
     finally:
         await server.stop(0)
         await transport.aclose()
-    return judge(sent, journal.recordings(SESSION), lambda answer: ())
+    _, reader = reader_for(api.name)
+    assert reader is not None, f"the SDK of {api_name} is not installed"
+    return judge(sent, journal.recordings(SESSION), reader)
 
 
 def faults_in(verdicts: Sequence[CaseVerdict]) -> dict[str, list[str]]:
