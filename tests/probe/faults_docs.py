@@ -21,6 +21,7 @@ A rule `PR…` is on the page of [the probe](probe.md), all others on that of [l
 rules, too: an answer without its end has no usage either.
 """
 
+HEAD = "| what the gateway does | found in the case | by the rule |"
 TITLES = {
     "openai-responses": "OpenAI Responses",
     "openai-chat": "OpenAI Chat Completions",
@@ -34,7 +35,12 @@ def page() -> str:
     meanings = {**{rule.id: rule.meaning for rule in RULES}, **{id: rule.meaning for id, rule in BY_ID.items()}}
     lines = [INTRO]
     for api, faults in FAULTS.items():
-        lines += [f"## {TITLES[api]}", "", "| what the gateway does | found in the case | by the rule |", "|---|---|---|"]
+        lines += [
+            f"## {TITLES[api]}",
+            "",
+            "| what the gateway does | found in the case | by the rule |",
+            "|---|---|---|",
+        ]
         for fault in faults:
             rules = "; ".join(f"{each}: {meanings[each]}" for each in fault.rules.split())
             lines.append(f"| {fault.says} | `{fault.cases}` | {rules} |")
