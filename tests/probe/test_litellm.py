@@ -1,4 +1,4 @@
-"""Tests for `docs/probe-litellm.md`, the report of a gateway that nobody here wrote (`tests.probe.litellm` makes it)."""
+"""Tests for `docs/probe-litellm.md`: the report of a gateway that nobody here wrote, made by `tests.probe.litellm`."""
 
 from __future__ import annotations
 
