@@ -9,7 +9,7 @@ TYPESCRIPT := 5.9.3
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow test-clients soak check check-js vendor bench bench-quick pictures reference clean
+.PHONY: help demo test test-slow test-clients soak check check-js vendor docs bench bench-quick pictures reference clean
 
 help:  ## what there is to make
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -60,6 +60,9 @@ vendor: $(VENV)/.dev  ## fetch the libraries of the viewer's pages and compare t
 
 soak: $(VENV)/.dev  ## an hour of 200 streams, faults and a nemesis; writes JSON (SOAK='--minutes 5 --seed 1')
 	$(BIN)/python -m tests.soak $(SOAK)
+
+docs: $(VENV)/.dev  ## the site of the documentation, in build/docs; a warning is an error
+	$(BIN)/python -m sphinx -q -n -W --keep-going -c docs -d build/doctrees . build/docs
 
 bench: $(VENV)/.dev  ## ratios against references measured in the same run, ten minutes; writes JSON
 	$(BIN)/python -m benchmarks

@@ -16,6 +16,7 @@ VERBS = {
     "mock": "Serve recordings to clients.",
     "diff": "Compare two recordings: request, answer, tools, usage, timing, events.",
     "lint": "Check streams against their protocol: what is wrong, and which client it breaks.",
+    "probe": "Prove that a gateway speaks an API: a table of what passed, and which client a fault breaks.",
     "usage": "Sum the tokens: by model, day, session, client, tool.",
     "prices": "Manage the prices of tokens: take them from a package and a file, list them.",
     "cache": "Show why the prompt cache missed: what could have come from it, and what broke it.",
@@ -29,5 +30,5 @@ VERBS = {
     "schema": "Print the JSON Schema of what a command writes with --json.",
     "completion": "Print the script that lets bash, zsh or fish complete commands and names of sessions.",
     "env": "Print the settings that point a client here.",
-    "db": "Manage the database: path, upgrade, rebuild, recover, backup, copy, purge.",
+    "db": "Manage the database: path, upgrade, rebuild, recover, backup, copy, archive, purge.",
 }

@@ -17,17 +17,21 @@ from recorder.commands.verbs import VERBS
 from recorder.store import migrate
 from tests import cli_docs, forked
 from tests.acceptance.test_help import COMMANDS, blocks
+from tests.consoles import Terminal, steps
 from tests.corpus import ROOT
+from tests.pages import PAGES, name_of
+from tests.pages import blocks as of_page
 from tests.serving import environment, run
 
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-
-# What does not end by itself, asks the network, a server or somebody at a terminal, or is tried elsewhere: the quick
-# start, the demo and replays at their original speed have tests.
+# What asks an agent, its client, the network, a server or somebody at a terminal, or takes many seconds: the quick start,
+# the demo, Codex, `mcp`, collectors and PostgreSQL have tests of their own.
 ELSEWHERE = re.compile(
-    r"recorder (?:serve|ui|mock|mcp|demo|tail\b|events .*--follow|replay (?!.*--speed)|otlp push|"
-    r"db purge (?!.*--(?:yes|dry-run)))|curl |codex|claude |make |pip |pytest |postgresql://|--gone-after"
+    r"recorder (?:mcp|demo|otlp push|db purge (?!.*--(?:yes|dry-run)))|curl |-- codex|env codex|codex mcp|claude |"
+    r"make |pip |pytest |postgresql://|--gone-after"
 )
+# What does not end by itself, and what it prints when it has begun.
+LASTING = re.compile(r"recorder (?:serve|ui|mock|tail|events .*--follow)\b")
+BEGUN = re.compile(r"Listening on|http://127|Following|\"request\"")
 LOOKS = re.compile(
     r"recorder (?:lint\b|diff (?!latest tests)|prices list\b)|-q |my-run|--status"
 )  # what may find nothing in this recording, or something
@@ -43,7 +47,7 @@ def lines(text: str) -> Iterator[str]:
 
 
 def shell(page: Path) -> str:
-    return "\n".join(re.findall(r"^```sh\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL))
+    return "\n".join(of_page(page.read_text(), "sh"))
 
 
 FROM_HELP = [line for command in COMMANDS.values() for line in lines(blocks(command.help).replace("\b", ""))]
@@ -76,6 +80,8 @@ def recorded(demo_recording: Path, tmp_path_factory: pytest.TempPathFactory) -> 
     (folder / "app.py").write_text("print('nothing is asked')")
     (folder / "fixtures").mkdir()
     (folder / "fixtures" / "one.chunks.txt").write_bytes(payloads)
+    for command in ("init -q", "add tests"):
+        subprocess.run(["git", *command.split()], cwd=folder, check=True)
     return folder
 
 
@@ -85,6 +91,7 @@ def typed(line: str, place: Path) -> forked.Ended:
         **environment(place),
         "PATH": f"{Path(sys.executable).parent}:{environment(place)['PATH']}",
         "RECORDER_DB": str(place / "recorder.db"),
+        "RECORDER_REPLAY_SPEED": "max",
     }
     line = line.replace("/tmp/", f"{place}/")
     if re.match(r"recorder (?!run)", line) and not re.search(r"[|><;&$`*]", re.sub(r'"[^"]*"', "", line)):
@@ -101,13 +108,32 @@ def test_an_example_does_what_it_says(line: str, recorded: Path, tmp_path: Path)
             pytest.skip(f"no {tool} here")
     place = tmp_path / "recorded"
     shutil.copytree(recorded, place)
+    if LASTING.match(line):
+        with Terminal(place, f"```console\n$ {line}\n```\n") as terminal:
+            assert terminal.interrupt(line, BEGUN) in (0, 130)
+        return
     code, out, err = typed(line, place)
     assert code in ({0, 3, 4} if LOOKS.search(line) else {0}), err.decode()
     assert b"Traceback" not in err
     assert out or err or SILENT.search(line), "it says nothing"
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", [page for page in PAGES if "```console\n" in page.read_text()], ids=name_of)
+def test_what_a_page_shows_in_a_terminal_is_printed(page: Path, recorded: Path, tmp_path: Path) -> None:
+    """In a folder with the recording of the demo; in an empty one if the page starts a provider of its own."""
+    text = page.read_text()
+    typed = steps(text)
+    place = tmp_path / "project"
+    if any(step.command.startswith("recorder demo") for step in typed):
+        place.mkdir()
+    else:
+        shutil.copytree(recorded, place)
+    with Terminal(place, text) as terminal:
+        for step in typed:
+            terminal.do(step)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_the_schema_that_a_page_shows_is_the_one_of_today(page: Path) -> None:
     assert set(re.findall(r"\bschema (\d{4})\b", page.read_text())) <= {migrate.HEAD}
 

@@ -21,8 +21,8 @@ from recorder.replay.matching.noise import rules_from
 from recorder.testing import fixture, replay_transport, settings
 from tests.corpus import ROOT
 from tests.folds import captured
+from tests.pages import blocks
 from tests.projects import Project, stream
-from tests.test_docs import blocks
 from tests.testing.test_pytest_sdks import NAMES, Demo
 from tests.testing.test_recording import with_a_gap
 
@@ -31,7 +31,7 @@ pytest_plugins = ["pytester"]
 PAGE = (ROOT / "docs" / "testing.md").read_text()
 TESTS = "\n".join(block for block in blocks(PAGE, "python") if "def test_" in block)
 SNIPPETS = [block for block in blocks(PAGE, "python") if "def test_" not in block]
-MESSAGES = [block for block in blocks(PAGE, "console") if block.startswith("recorder: ")]
+MESSAGES = [block for block in blocks(PAGE, "text") if block.startswith("recorder: ")]
 CASSETTE = "cassettes/test_chat/test_greeting.sse.jsonl"
 ANSWER = b'{"id":"resp_1","object":"response","status":"completed","output":[]}'
 
