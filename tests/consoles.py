@@ -44,12 +44,12 @@ _NORMAL: Sequence[tuple[re.Pattern[str], str]] = [
     (re.compile(r"\b[0-9a-f]{64}\b"), "HASH"),
     (re.compile(r"\b[0-9a-f]{8}-[0-9a-f]{4}-[47][0-9a-f]{3}(-[0-9a-f]{4}-[0-9a-f]{12})?\b"), "ID"),
     (re.compile(r"\b([a-z]+)_[0-9a-f]{8,}\b"), r"\1_ID"),
-    (re.compile(r"\b\d{8}-\d{6}\b"), "STAMP"),
+    (re.compile(r"\b\d{8}-\d{6}(-[0-9a-f]{4})?\b"), "STAMP"),
     (re.compile(r"\b\d{4}-\d\d-\d\d\b"), "DATE"),
     (re.compile(r"\b\d\d:\d\d(:\d\d(\.\d+)?)?\b"), "TIME"),
-    (re.compile(r"\b\d+\.\d+\.\d+(?!\.?\d)"), "VERSION"),
+    (re.compile(r"(?<![\d.])\d+\.\d+\.\d+(?!\.?\d)"), "VERSION"),
     (re.compile(r"\b\d[\d,]*(\.\d+)? ?(ns|µs|ms|s|min|events/s|tokens/s|[KMG]iB)(?![\w/])"), r"N \2"),
-    (re.compile(r"\b\d+\.\d\b"), "N"),  # milliseconds in a column
+    (re.compile(r"(?<![\d.])\d+\.\d\b(?!\.\d)"), "N"),  # milliseconds in a column
     (re.compile(r"([=─━-])\1{3,}"), r"\1\1\1"),
     (re.compile(r" {2,}"), " "),
 ]
