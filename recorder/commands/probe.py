@@ -6,7 +6,9 @@ import os
 import shutil
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from decimal import Decimal
+from pathlib import Path
 from typing import NamedTuple
 
 import click
@@ -15,20 +17,24 @@ from sqlalchemy import URL
 
 from recorder.commands.serving.recording import Ending, recording
 from recorder.commands.terminal.database import database_option
-from recorder.commands.terminal.output import echo, log_to_stderr, with_json, write_json, write_line
+from recorder.commands.terminal.output import dollars, echo, log_to_stderr, with_json, write_json, write_line
 from recorder.errors import RecorderError, UsageError
 from recorder.model.recording import Recording
 from recorder.model.text import counted, safe_text
 from recorder.probe import APIS
-from recorder.probe.cases import Case, Mode, ProbeApi, tokens_of
-from recorder.probe.judge import CaseVerdict, judge
+from recorder.probe.cases import Bound, Case, Mode, ProbeApi, bound
+from recorder.probe.judge import CaseVerdict, Reader, judge
 from recorder.probe.report import WIDTH, is_faulty, lines, rows
+from recorder.probe.report import junit as junit_text
 from recorder.probe.runner import SILENCE_S, ProbeSettings, Sent, send_all
+from recorder.probe.sdks import reader_for
 from recorder.proxy.http import server
 from recorder.proxy.recording import new_id
 from recorder.proxy.routing import Upstream, parse_upstream
 from recorder.recordings.loader import load_session
 from recorder.store.location import chosen_url
+from recorder.store.prices.catalog import matches
+from recorder.store.prices.table import rates, valid_prices
 from recorder.store.reader import LogReader
 from recorder.wire.dialects import by_name
 
@@ -69,6 +75,12 @@ class Plan(NamedTuple):
     metavar="SECONDS",
     help="Give up on a request if nothing comes for so long. A request may take five times that.",
 )
+@click.option(
+    "--junit",
+    metavar="FILE",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Also write the result as JUnit's XML, for a CI.",
+)
 @click.option("--dry-run", is_flag=True, help="Only print what would be sent, and what it may cost.")
 @with_json(
     "An array of cases: session, case, title, mode, state (passed, faulty, unsupported), exchanges, seconds, remark "
@@ -84,6 +96,7 @@ def command(
     model: str | None,
     only: Sequence[str],
     silence_s: float,
+    junit: Path | None,
     dry_run: bool,
     json: bool,
     jsonl: bool,
@@ -102,19 +115,31 @@ def command(
     """
     log_to_stderr()
     plan = _plan(APIS[api], url, _key(key_env), model, only, silence_s)
-    _announce(plan)
+    for line in _announcement(plan, chosen_url(db)):
+        (write_line if dry_run else echo)(line)
     if dry_run:
         return
     name = f"probe-{time.strftime('%Y%m%d-%H%M%S')}-{new_id()[-4:]}"
     database = chosen_url(db)
     sent = server.run(_send(database, name, plan))
-    verdicts = judge(sent, server.run(_recorded(database, name, len(sent))), lambda answer: ())
+    recordings = server.run(_recorded(database, name, len(sent)))
+    verdicts = judge(sent, recordings, _reader(plan.api.name))
+    if junit is not None:
+        _save(junit, junit_text(plan.api.name, name, verdicts))
     if json or jsonl:
         write_json(rows(name, verdicts), lines=jsonl)
     else:
         _write(verdicts)
         echo(f"Recorded as session {name}: `recorder show {name}`, `recorder lint {name}`.")
     sys.exit(FOUND if is_faulty(verdicts) else 0)
+
+
+def _reader(api: str) -> Reader:
+    """Return the official SDK as a reader of the answers; if it is not installed, say so, and read nothing."""
+    package, reader = reader_for(api)
+    if reader is None:
+        echo(f"{package} is not installed: no answer is read by the official SDK.")
+    return reader or (lambda answer: ())
 
 
 def _key(variable: str | None) -> str | None:
@@ -131,6 +156,8 @@ def _plan(api: ProbeApi, url: str, key: str | None, model: str | None, only: Seq
     for name in only:
         if name not in names:
             raise UsageError(f"{api.name} has no case {name!r}: there are {', '.join(names)}.")
+    if key is None and any(case.needs_key and case.name in only for case in api.cases):
+        raise UsageError("The case wrong-key makes no sense without a key: name its variable with --key-env.")
     upstream = parse_upstream(f"{by_name(api.name).upstream}={url}")
     chosen = [
         (case, mode)
@@ -141,13 +168,38 @@ def _plan(api: ProbeApi, url: str, key: str | None, model: str | None, only: Seq
     return Plan(api, upstream, model or api.model, key, chosen, silence_s)
 
 
-def _announce(plan: Plan) -> None:
-    """Say on stderr what is to be sent, and what that may cost."""
-    requests = sum(len(case.steps) for case, _ in plan.cases)
-    echo(
-        f"{counted(requests, 'request')} to {plan.upstream.base} for {plan.model}: "
-        f"at most {tokens_of(plan.cases):,} output tokens."
+def _announcement(plan: Plan, database: URL) -> Iterable[str]:
+    """Yield what is to be sent, and what that may cost."""
+    most = bound(plan.cases, plan.model)
+    usd = server.run(_usd(database, plan, most))
+    price = f", {dollars(str(usd), is_partial=False)}" if usd is not None else ""
+    yield (
+        f"{counted(most.requests, 'request')} to {plan.upstream.base} for {safe_text(plan.model)}: about "
+        f"{most.input_tokens:,} input tokens, at most {most.output_tokens:,} output tokens{price}."
     )
+    if plan.key is None:
+        yield "No key is given: the case wrong-key is left out. --key-env NAME is the variable that has one."
+
+
+async def _usd(database: URL, plan: Plan, most: Bound) -> Decimal | None:
+    """Return the most that a run costs by the prices of the log (`recorder prices update`); None if there are none."""
+    try:
+        log = await LogReader.open(database)
+    except (
+        RecorderError
+    ):  # there is no log yet, or it cannot be read now: what is wrong with it is said when it is used
+        return None
+    async with log:
+        rows = [
+            row
+            for row in await valid_prices(log, time.time_ns())
+            if row.provider == plan.upstream.name and not row.service_tier and matches(row.model, plan.model)
+        ]
+    card = rates([row for row in rows if row.rank == rows[0].rank and not row.above_input_tokens])
+    given, put_out = card.get("input"), card.get("output")
+    if given is None or put_out is None:
+        return None
+    return (Decimal(given) * most.input_tokens + Decimal(put_out) * most.output_tokens) / 1_000_000
 
 
 async def _send(database: URL, name: str, plan: Plan) -> list[Sent]:
@@ -198,6 +250,13 @@ async def _recorded(database: URL, name: str, count: int) -> Sequence[Recording]
             "the log: `recorder db recover` brings in the rest, `recorder lint` judges it."
         )
     return found
+
+
+def _save(path: Path, text: bytes) -> None:
+    try:
+        path.write_bytes(text)
+    except OSError as error:
+        raise RecorderError(f"{path} cannot be written: {error.strerror}. Give another file with --junit.") from error
 
 
 def _write(verdicts: Sequence[CaseVerdict]) -> None:

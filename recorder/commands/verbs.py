@@ -27,6 +27,7 @@ VERBS = {
     "cassette": "Check cassettes, and rewrite them in their canonical form.",
     "verify": "Prove that the log is unchanged and complete.",
     "doctor": "Find problems of this installation, and print how to solve them.",
+    "schema": "Print the JSON Schema of what a command writes with --json.",
     "env": "Print the settings that point a client here.",
     "db": "Manage the database: path, upgrade, rebuild, recover, backup, copy, archive, purge.",
 }

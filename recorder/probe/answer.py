@@ -14,6 +14,7 @@ from recorder.projections.fold import Rows
 from recorder.projections.item import ItemRow
 from recorder.projections.usage import UsageRow
 from recorder.recordings.session import projected
+from recorder.wire.dialects import by_name
 
 
 class ProbeAnswer:
@@ -82,9 +83,15 @@ class ProbeAnswer:
         return found
 
     @property
+    def first_choice(self) -> Sequence[ItemRow]:
+        """Return what the model put out, of alternative answers only the first."""
+        has_choices = by_name(self.recording.exchange.api).has_choices
+        return [item for item in self.items if not (has_choices and item.output_index)]
+
+    @property
     def text(self) -> str:
         """Return all messages of the model."""
-        return "".join(item.text or "" for item in self.items if item.kind == "message")
+        return "".join(item.text or "" for item in self.first_choice if item.kind == "message")
 
     @property
     def calls(self) -> Sequence[ItemRow]:

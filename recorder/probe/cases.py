@@ -7,8 +7,10 @@ it starts.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
+
+import msgspec
 
 from recorder.probe.checks import Check
 
@@ -28,6 +30,7 @@ RESULT = '{"temperature": 18, "sky": "clear"}'
 
 TEXT_TOKENS = 1_024  # that an answer may have: a sentence, and what a reasoning model thinks before it
 LONG_TOKENS = 4_096  # for what is to be interrupted, or thought about
+TOKEN_BYTES = 4  # of a request, about
 CUT_TOKENS = 32  # where the limit is to be met; some providers refuse fewer than 16
 
 WRONG_KEY = "sk-recorder-probe-wrong-key"  # of the length and the letters of a key, and nobody's
@@ -80,6 +83,17 @@ class ProbeApi(NamedTuple):
     cases: tuple[Case, ...]
 
 
-def tokens_of(cases: Iterable[tuple[Case, Mode]]) -> int:
-    """Return how many tokens a model may write in these cases together."""
-    return sum(step.most_tokens for case, _ in cases for step in case.steps)
+class Bound(NamedTuple):
+    """What a run sends, and how much a model may write at most."""
+
+    requests: int
+    input_tokens: int  # about, of a gateway that adds nothing
+    output_tokens: int
+
+
+def bound(cases: Sequence[tuple[Case, Mode]], model: str) -> Bound:
+    """Return the bound of these cases. What follows from an answer is a request without a body."""
+    steps = [(step, mode) for case, mode in cases for step in case.steps]
+    calls = [step.make(Progress(model, mode == "streamed", (b"",))) for step, mode in steps]
+    size_bytes = sum(len(msgspec.json.encode(call.body)) for call in calls if call is not None and call.body)
+    return Bound(len(steps), size_bytes // TOKEN_BYTES, sum(step.most_tokens for step, _ in steps))

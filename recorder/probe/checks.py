@@ -5,6 +5,7 @@ A check of what a good answer contains finds nothing in one that is none: `answe
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -27,6 +28,7 @@ BUFFERED_S = 1.0  # that an answer takes which could have been sent in pieces me
 INPUT_SHARE = 0.1  # of the input tokens, by which two counts of one request may differ: some gateways estimate
 INPUT_SLACK = 16  # tokens that they may differ by besides
 OUTPUT_SLACK = 16  # tokens over the limit: some providers count the end of a turn, or finish a character
+_THOUGHT = re.compile(r"</?(?:think|thinking|thought|reasoning)>", re.IGNORECASE)
 SHOWN = 200  # characters of a text in a fault
 
 
@@ -70,6 +72,8 @@ def says(answer: ProbeAnswer) -> Iterable[Fault]:
         return
     if not answer.text.strip():
         yield "PR020", Hit(None, f"the reason to finish is {answer.exchange.finish_reason}")
+    elif (tag := _THOUGHT.search(answer.text)) is not None:
+        yield "PR122", Hit(None, _quoted(answer.text[tag.start() :]))
     elif answer.is_streamed and len(answer.text) >= TEXT_LEAST and _deltas(answer) == 1:
         yield "PR021", Hit(None, f"{len(answer.text):,} characters")
 

@@ -70,8 +70,11 @@ def _good(body: Json, *expects: Check, most_tokens: int = TEXT_TOKENS, reason: s
 
 
 def _resume(progress: Progress) -> ProbeCall | None:
-    """Return the request for the rest of the response that was left; None if it has no id or no numbers."""
-    payloads = list(_payloads(progress.received[-1]))
+    """Return the request for the rest of the response that was left; None if it has no id or no numbers.
+
+    More may have come than the client waited for: the rest is what follows the events that it waited for.
+    """
+    payloads = list(_payloads(progress.received[-1]))[:_LEAVES_AFTER]
     ids = [each["response"].get("id") for each in payloads if isinstance(each.get("response"), dict)]
     numbers = [each["sequence_number"] for each in payloads if isinstance(each.get("sequence_number"), int)]
     if not ids or not isinstance(ids[0], str) or not numbers:

@@ -9,9 +9,10 @@ import textwrap
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any, get_args
+from xml.etree.ElementTree import Element, SubElement, tostring
 
 from recorder.lint import Finding, Severity
-from recorder.model.text import counted
+from recorder.model.text import counted, safe_text
 from recorder.probe.cases import MODES
 from recorder.probe.judge import CaseVerdict
 
@@ -53,6 +54,36 @@ def rows(session: str, verdicts: Iterable[CaseVerdict]) -> Iterable[dict[str, An
         findings = [_finding_row(number, finding) for number, finding in each.findings]
         fields = {name: value for name, value in each._asdict().items() if name != "findings"}
         yield {"session": session, **fields, "findings": findings}
+
+
+def junit(api: str, session: str, verdicts: Sequence[CaseVerdict]) -> bytes:
+    """Return the report as JUnit's XML: a test for each case and mode, skipped where the gateway does not have it."""
+    states = Counter(each.state for each in verdicts)
+    suite = Element(
+        "testsuite",
+        name=f"recorder probe {api}",
+        tests=str(len(verdicts)),
+        failures=str(states["faulty"]),
+        skipped=str(states["unsupported"]),
+        errors="0",
+        time=f"{sum(each.seconds for each in verdicts):.3f}",
+    )
+    SubElement(SubElement(suite, "properties"), "property", name="session", value=safe_text(session))
+    for each in verdicts:
+        test = SubElement(suite, "testcase", classname=f"{api}.{each.case}", name=each.mode, time=f"{each.seconds:.3f}")
+        if each.state == "unsupported":
+            SubElement(test, "skipped", message=safe_text(each.remark))
+        elif each.state == "faulty":
+            text = "\n".join(line for finding in each.findings for line in _failure_lines(*finding))
+            SubElement(test, "failure", message=_cell(each), type="finding").text = safe_text(text)
+    written: bytes = tostring(suite, encoding="utf-8", xml_declaration=True)
+    return written + b"\n"
+
+
+def _failure_lines(exchange: int, finding: Finding) -> Iterable[str]:
+    yield f"{finding.severity} {finding.rule} in exchange {exchange}: {finding.meaning}"
+    yield from (f"  {place.said}" for place in finding.places[:PLACES_SHOWN] if place.said)
+    yield f"  why: {finding.why}"
 
 
 def _finding_row(exchange: int, finding: Finding) -> dict[str, Any]:

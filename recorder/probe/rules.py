@@ -296,6 +296,13 @@ RULES: tuple[ProbeRule, ...] = (
         f"{_REFERENCE}: reasoning",
     ),
     ProbeRule(
+        "PR122",
+        "error",
+        "Reasoning stands in the text of the answer, in tags such as `<think>`.",
+        "Users read what was not meant for them, a schema is broken, and the next request sends it back as an answer.",
+        f"{_REFERENCE}: reasoning",
+    ),
+    ProbeRule(
         "PR150",
         "error",
         "The official SDK cannot read the answer.",

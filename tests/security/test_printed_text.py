@@ -56,6 +56,7 @@ COMMANDS: Mapping[str, Sequence[Sequence[object]]] = {
     "cassette": [["check", "CASSETTE"], ["check", "BROKEN"], ["fmt", "BROKEN"], ["check", FILE_NAME]],
     "verify": [[], ["latest"], ["--json"], ["--manifest"], ["--against", "BROKEN"], [NOBODY]],
     "doctor": [[], ["--json"]],
+    "schema": [[], ["show"], [HOSTILE]],
     "env": [["openai", "--session", HOSTILE], ["openai", "--url", HOSTILE], [HOSTILE]],
     "db": [["path"], ["recover"], ["upgrade"], ["rebuild"], ["purge", "--session", "latest", "--dry-run"], [HOSTILE]],
 }

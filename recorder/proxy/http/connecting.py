@@ -28,7 +28,7 @@ from aiohappyeyeballs import start_connection
 
 from recorder.errors import UpstreamError
 from recorder.proxy.http.client_connection import ClientConnection
-from recorder.proxy.http.network import UNIX, Endpoint, UpstreamProxy
+from recorder.proxy.http.network import UNIX, Endpoint, UpstreamProxy, tls_failure
 
 CONNECT_TIMEOUT_S = 30.0  # the only timeout: a model may think for an hour, a TCP handshake may not
 SECOND_ADDRESS_S = 0.25  # for the first address of a name to answer before the next is tried too (RFC 8305)
@@ -77,7 +77,7 @@ def unreachable(error: Exception, proxy: UpstreamProxy | None) -> UpstreamError:
         case ssl.SSLCertVerificationError(verify_code=code):
             message = f"its TLS certificate{by} was not accepted: {_CERTIFICATES.get(code, 'it is not valid')}"
         case ssl.SSLError():
-            message = f"its TLS handshake{by} failed"
+            message = f"its TLS handshake{by} failed: {tls_failure(error)}"
         case OSError(errno=number) if number in EXHAUSTED:
             return UpstreamError(f"{os.strerror(number)}: raise ulimit -n", "upstream_unreachable", status=503)
         case OSError(errno=int(number)):

@@ -182,6 +182,18 @@ def socket_path(netloc: str) -> str | None:
     return path if path.startswith("/") and "\0" not in path else None
 
 
+def tls_failure(error: ssl.SSLError) -> str:
+    """Return why TLS ended, from the constants of OpenSSL: its text has more than one of them."""
+    reason = error.reason or ""
+    if "CERTIFICATE_REQUIRED" in reason:
+        return "it asks for a client certificate; --client-cert FILE gives one"
+    if "ALERT" in reason and ("CERTIFICATE" in reason or "UNKNOWN_CA" in reason or "ACCESS_DENIED" in reason):
+        return "it did not accept the client certificate"
+    if "WRONG_VERSION_NUMBER" in reason:
+        return "there is no TLS on that port"
+    return reason.replace("_", " ").lower() or "no reason is known"
+
+
 def _exemption(entry: str, where: str) -> Exemption:
     if "/" in entry:
         try:
