@@ -112,7 +112,7 @@ class Terminal:
         self._state = folder.parent / f"{folder.name}.state"
         self._where = (folder, self._variables())
         self._code = 0
-        self._jobs: list[_Command] = []
+        self._jobs: list[Command] = []
         for name, text in FILE.findall(page):
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             (folder / name).write_text(self._here(text))
@@ -131,7 +131,7 @@ class Terminal:
         if number:
             self._jobs[int(number[1]) - 1].end()
             return
-        command = _Command(self._script(step), *self._where)
+        command = Command(self._script(step), *self._where)
         self._jobs.append(command)
         shown = normal("\n".join(line for line in step.shown if line != "^C"), self.folder)
         assert shown or not (step.stays or step.is_interrupted), f"{step.command}: nothing says when to go on"
@@ -152,7 +152,7 @@ class Terminal:
 
     def interrupt(self, line: str, ready: re.Pattern[str]) -> int:
         """Type a command that does not end by itself, end it when it has printed that, and return its exit code."""
-        command = _Command(self._script(Step(f"{line.partition(' #')[0].rstrip(' &')} &", [])), *self._where)
+        command = Command(self._script(Step(f"{line.partition(' #')[0].rstrip(' &')} &", [])), *self._where)
         self._jobs.append(command)
         command.wait(lambda: ready.search(command.text) is not None)
         assert ready.search(command.text), f"{line}: it has ended, and printed:\n{command.text}"
@@ -187,14 +187,14 @@ class Terminal:
             text = re.sub(rf"\b{port}\b", free, text)
         return text.replace(HOME, str(self.folder))
 
-    def _printed(self, command: _Command) -> list[str]:
+    def _printed(self, command: Command) -> list[str]:
         text = command.text
         for port, free in self._ports.items():
             text = re.sub(rf"\b{free}\b", port, text)
         return normal(text, self.folder)
 
 
-class _Command:
+class Command:
     """A command in a terminal of its own."""
 
     def __init__(self, script: str, folder: Path, variables: Mapping[str, str]) -> None:
