@@ -9,7 +9,7 @@ TYPESCRIPT := 5.9.3
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow test-clients soak check check-js vendor docs bench bench-quick pictures clean
+.PHONY: help demo test test-slow test-clients soak check check-js vendor docs bench bench-quick pictures reference clean
 
 help:  ## what there is to make
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -73,6 +73,9 @@ bench-quick: $(VENV)/.dev  ## the same in two minutes: shorter, and fewer altern
 pictures: $(VENV)/.dev  ## draw the pictures of README and docs/ anew, with the Chromium of this machine
 	$(BIN)/python -m tests.terminal_pictures
 	$(BIN)/python -m tests.ui.pictures
+
+reference: $(VENV)/.dev  ## write docs/cli.md and the man pages anew, from what --help says
+	$(BIN)/python -m tests.man_pages
 
 clean:  ## remove what was made
 	rm -rf $(VENV) .tools build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -57,6 +57,7 @@ COMMANDS: Mapping[str, Sequence[Sequence[object]]] = {
     "verify": [[], ["latest"], ["--json"], ["--manifest"], ["--against", "BROKEN"], [NOBODY]],
     "doctor": [[], ["--json"]],
     "schema": [[], ["show"], [HOSTILE]],
+    "completion": [["bash"], ["fish"], [HOSTILE]],
     "env": [["openai", "--session", HOSTILE], ["openai", "--url", HOSTILE], [HOSTILE]],
     "db": [["path"], ["recover"], ["upgrade"], ["rebuild"], ["purge", "--session", "latest", "--dry-run"], [HOSTILE]],
 }
