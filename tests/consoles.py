@@ -150,14 +150,6 @@ class Terminal:
             assert self._code in (0, 130), f"{step.command}: exit code {self._code}"
             self._code = 0
 
-    def interrupt(self, line: str, ready: re.Pattern[str]) -> int:
-        """Type a command that does not end by itself, end it when it has printed that, and return its exit code."""
-        command = Command(self._script(Step(f"{line.partition(' #')[0].rstrip(' &')} &", [])), *self._where)
-        self._jobs.append(command)
-        command.wait(lambda: ready.search(command.text) is not None)
-        assert ready.search(command.text), f"{line}: it has ended, and printed:\n{command.text}"
-        return command.end()
-
     def _variables(self) -> dict[str, str]:
         variables = {
             **environment(self.folder),
