@@ -70,7 +70,8 @@ bench: $(VENV)/.dev  ## ratios against references measured in the same run, ten 
 bench-quick: $(VENV)/.dev  ## the same in two minutes: shorter, and fewer alternatives
 	$(BIN)/python -m benchmarks --quick
 
-pictures: $(VENV)/.dev  ## draw the pictures of README anew, with the Chromium of this machine
+pictures: $(VENV)/.dev  ## draw the pictures of README and docs/ anew, with the Chromium of this machine
+	$(BIN)/python -m tests.terminal_pictures
 	$(BIN)/python -m tests.ui.pictures
 
 reference: $(VENV)/.dev  ## write docs/cli.md and the man pages anew, from what --help says

@@ -6,6 +6,7 @@ import json
 import re
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -21,10 +22,10 @@ from tests.consoles import Terminal, steps
 from tests.corpus import ROOT
 from tests.pages import PAGES, name_of
 from tests.pages import blocks as of_page
-from tests.serving import environment, run
+from tests.serving import STOPPED_S, environment, run, wait_until
 
-# What asks an agent, its client, the network, a server or somebody at a terminal, or takes many seconds: the quick start,
-# the demo, Codex, `mcp`, collectors and PostgreSQL have tests of their own.
+# What asks an agent, its client, the network, a server or somebody at a terminal, or takes many seconds: the quick
+# start, the demo, Codex, `mcp`, collectors and PostgreSQL have tests of their own.
 ELSEWHERE = re.compile(
     r"recorder (?:mcp|demo|otlp push|probe (?!.*--dry-run)|db purge (?!.*--(?:yes|dry-run)))|curl |-- codex|env codex|"
     r"codex mcp|claude |make |pip |pytest |postgresql://|--gone-after"
@@ -54,6 +55,13 @@ FROM_HELP = [line for command in COMMANDS.values() for line in lines(blocks(comm
 FROM_PAGES = [line for page in PAGES for line in lines(shell(page))]
 IN_HELP_ONLY = [line for line in dict.fromkeys(FROM_HELP) if line not in FROM_PAGES]
 SHOWN = [*dict.fromkeys(FROM_PAGES), *(pytest.param(line, marks=pytest.mark.slow) for line in IN_HELP_ONLY)]
+
+OWN_PROVIDER = "\n$ recorder demo --serve &\n"  # it answers at the pace of a model, so such a page takes its time
+IN_TERMINALS = [
+    pytest.param(page, id=name_of(page), marks=[pytest.mark.slow] if OWN_PROVIDER in page.read_text() else [])
+    for page in PAGES
+    if "\n```console\n" in page.read_text()
+]
 
 
 @pytest.fixture(scope="module")
@@ -85,19 +93,38 @@ def recorded(demo_recording: Path, tmp_path_factory: pytest.TempPathFactory) -> 
     return folder
 
 
-def typed(line: str, place: Path) -> forked.Ended:
-    """A line as a shell runs it; one that needs no shell, as `recorder` runs it."""
-    variables = {
+def variables(place: Path) -> dict[str, str]:
+    return {
         **environment(place),
         "PATH": f"{Path(sys.executable).parent}:{environment(place)['PATH']}",
         "RECORDER_DB": str(place / "recorder.db"),
         "RECORDER_REPLAY_SPEED": "max",
+        **{f"RECORDER_{verb}_PORT": "0" for verb in ("SERVE", "MOCK", "UI")},
     }
+
+
+def interrupted(line: str, place: Path) -> int:
+    """Start what a line starts, on free ports; interrupt it when it has begun, and return its exit code."""
+    words = shlex.split(re.sub(r"(port) \d+", r"\1 0", re.split(r" [>&]", line)[0]), comments=True)
+    said = place / "said"
+    said.touch()
+    process = forked.Process(words[1:], variables(place), place, (str(said), str(said)), leads=True)
+    try:
+        wait_until(lambda: process.poll() is not None or BEGUN.search(said.read_text()))
+        assert BEGUN.search(said.read_text()), said.read_text()
+        process.send_signal(signal.SIGINT)
+        return process.wait(STOPPED_S)
+    finally:
+        process.kill()
+
+
+def typed(line: str, place: Path) -> forked.Ended:
+    """A line as a shell runs it; one that needs no shell, as `recorder` runs it."""
     line = line.replace("/tmp/", f"{place}/")
     if re.match(r"recorder (?!run)", line) and not re.search(r"[|><;&$`*]", re.sub(r'"[^"]*"', "", line)):
-        return forked.command(shlex.split(line, comments=True)[1:], variables, place)
+        return forked.command(shlex.split(line, comments=True)[1:], variables(place), place)
     command = ["bash", "-o", "pipefail", "-c", line]
-    done = subprocess.run(command, cwd=place, env=variables, capture_output=True, timeout=60)
+    done = subprocess.run(command, cwd=place, env=variables(place), capture_output=True, timeout=60)
     return forked.Ended(done.returncode, done.stdout, done.stderr)
 
 
@@ -109,8 +136,7 @@ def test_an_example_does_what_it_says(line: str, recorded: Path, tmp_path: Path)
     place = tmp_path / "recorded"
     shutil.copytree(recorded, place)
     if LASTING.match(line):
-        with Terminal(place, f"```console\n$ {line}\n```\n") as terminal:
-            assert terminal.interrupt(line, BEGUN) in (0, 130)
+        assert interrupted(line, place) in (0, 130)
         return
     code, out, err = typed(line, place)
     assert code in ({0, 3, 4} if LOOKS.search(line) else {0}), err.decode()
@@ -118,18 +144,16 @@ def test_an_example_does_what_it_says(line: str, recorded: Path, tmp_path: Path)
     assert out or err or SILENT.search(line), "it says nothing"
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if "```console\n" in page.read_text()], ids=name_of)
+@pytest.mark.parametrize("page", IN_TERMINALS)
 def test_what_a_page_shows_in_a_terminal_is_printed(page: Path, recorded: Path, tmp_path: Path) -> None:
     """In a folder with the recording of the demo; in an empty one if the page starts a provider of its own."""
-    text = page.read_text()
-    typed = steps(text)
-    place = tmp_path / "project"
-    if any(step.command.startswith("recorder demo") for step in typed):
+    text, place = page.read_text(), tmp_path / "project"
+    if OWN_PROVIDER in text:
         place.mkdir()
     else:
         shutil.copytree(recorded, place)
     with Terminal(place, text) as terminal:
-        for step in typed:
+        for step in steps(text):
             terminal.do(step)
 
 
