@@ -34,7 +34,12 @@ def page() -> str:
     meanings = {**{rule.id: rule.meaning for rule in RULES}, **{id: rule.meaning for id, rule in BY_ID.items()}}
     lines = [INTRO]
     for api, faults in FAULTS.items():
-        lines += [f"## {TITLES[api]}", "", "| what the gateway does | found in the case | by the rule |", "|---|---|---|"]
+        lines += [
+            f"## {TITLES[api]}",
+            "",
+            "| what the gateway does | found in the case | by the rule |",
+            "|---|---|---|",
+        ]
         for fault in faults:
             rules = "; ".join(f"{each}: {meanings[each]}" for each in fault.rules.split())
             lines.append(f"| {fault.says} | `{fault.cases}` | {rules} |")
