@@ -23,8 +23,8 @@ from tests.pages import PAGES, name_of
 from tests.pages import blocks as of_page
 from tests.serving import environment, run
 
-# What asks an agent, its client, the network, a server or somebody at a terminal, or takes many seconds: the quick start,
-# the demo, Codex, `mcp`, collectors and PostgreSQL have tests of their own.
+# What asks an agent, its client, the network, a server or somebody at a terminal, or takes many seconds: the quick
+# start, the demo, Codex, `mcp`, collectors and PostgreSQL have tests of their own.
 ELSEWHERE = re.compile(
     r"recorder (?:mcp|demo|otlp push|db purge (?!.*--(?:yes|dry-run)))|curl |-- codex|env codex|codex mcp|claude |"
     r"make |pip |pytest |postgresql://|--gone-after"
