@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Collection, Iterable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -96,6 +96,7 @@ async def proxied(
     journal_bytes: int = LIMIT_BYTES,
     strict: bool = False,
     websocket: bool = True,
+    origins: Collection[bytes] = (),
     clock_ns: Callable[[], int] | None = None,
     network: Network = DIRECT,
 ) -> AsyncIterator[Proxied]:
@@ -107,7 +108,7 @@ async def proxied(
     if strict:
         recording = DurableTransport(recording, journal)
     routes = Routes([Upstream("openai", base), *more])
-    proxy = Proxy(recording, routes, body_limit_bytes=body_limit_bytes, websocket=websocket)
+    proxy = Proxy(recording, routes, origins=origins, body_limit_bytes=body_limit_bytes, websocket=websocket)
     server = Server(proxy, "127.0.0.1", 0, on_drain=proxy.shutdown, on_stop=proxy.stop)
     await server.start()
     try:

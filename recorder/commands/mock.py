@@ -105,6 +105,7 @@ def command(
     host: str,
     upstream: list[Upstream],
     allow_host: tuple[str, ...],
+    allow_origin: Collection[bytes],
     token: Token | None,
     max_body: int,
     ready_file: Path | None,
@@ -133,6 +134,7 @@ def command(
             rules,
             upstreams=upstream,
             hosts=names(allow_host, token),
+            origins=allow_origin,
             speed=speed,
             strict=strict,
             otherwise=UpstreamTransport(network) if forwards else int(otherwise),
@@ -143,7 +145,7 @@ def command(
         server.settle()
         try:
             await server.serve(
-                guarded(Mock(answering, names(allow_host, token)), token),
+                guarded(Mock(answering, names(allow_host, token)), token, allow_origin),
                 *(host, port),
                 on_ready=partial(_say_ready, len(held), host, token, announce),
                 on_stop=partial(_say_stopped, answering),

@@ -8,45 +8,41 @@ import sys
 import time
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 from urllib.parse import quote, urlsplit
 
 import click
 from click.core import ParameterSource
-from sqlalchemy import URL
 
 from recorder.cassettes import SUFFIX
-from recorder.cassettes.sse_jsonl.writer import cassette_lines, save
 from recorder.commands.clients import child, gemini
 from recorder.commands.clients.codex import Doors, named, pointed
 from recorder.commands.clients.presets import BASES, CODEX, KEYS, assigned, codex_place, environment, program
 from recorder.commands.clients.shim import codex_provider, codex_providers, read, shim
 from recorder.commands.replay import Speed
 from recorder.commands.serving.answering import Answering
+from recorder.commands.serving.forking import Fork, ForkTerms
 from recorder.commands.serving.listening import upstream_option
 from recorder.commands.serving.network import NAMES, network_options
 from recorder.commands.serving.recording import Durability, Ending, durability_option, recording
+from recorder.commands.serving.run_report import EndedCommand, report, say
 from recorder.commands.terminal.database import database_option
-from recorder.commands.terminal.output import echo, log_to_stderr
+from recorder.commands.terminal.output import log_to_stderr
 from recorder.commands.terminal.recordings import loader
 from recorder.commands.terminal.selection import new_name
 from recorder.commands.terminal.settings import match_rules
-from recorder.errors import NotFoundError, RecorderError, UsageError
-from recorder.model.events import WHOLE, Exchange, Session, has_ended
-from recorder.model.recording import MemoryBudget, Recording
+from recorder.errors import UsageError
+from recorder.model.recording import Recording
 from recorder.model.text import counted, safe_text
 from recorder.proxy.app import Proxy
 from recorder.proxy.http import server
 from recorder.proxy.http.network import Network
 from recorder.proxy.http.server_capacity import raise_limit
-from recorder.proxy.recording import new_id
+from recorder.proxy.recording import RecordingTransport, new_id
 from recorder.proxy.routing import Upstream, parse_upstream, recorded_upstreams
 from recorder.recordings.files import is_file
-from recorder.recordings.loader import load_exchanges
 from recorder.replay.egress_guard import Refused, RefusingProxy
 from recorder.store.location import chosen_url
-from recorder.store.reader import LogReader
-from recorder.store.usage import Summed, Tally
 from recorder.wire.grouping.rules import cleaned
 from recorder.wire.upstreams import UPSTREAMS
 
@@ -57,7 +53,9 @@ GRACE_S = 2.0  # for clients that the command has started, which end with it, bu
 PROGRAM_LIMIT = 80  # characters of a program's name in that of a session
 LISTED = 10  # recordings that a replay did not use
 
-_OF_REPLAYS = ("speed", "strict", "allow_network")
+_OF_REPLAYS = ("speed", "strict", "allow_network", "until", "then", "model")
+_OF_PURE_REPLAYS = ("strict", "allow_network")  # a fork has a strict matcher, and reaches the network
+_OF_FORKS = ("until", "model")
 _OF_RECORDINGS = ("session", "cassette", "upstream", "durability", *NAMES)
 
 
@@ -91,6 +89,16 @@ _OF_RECORDINGS = ("session", "cassette", "upstream", "durability", *NAMES)
     help="In a replay: let CMD reach other hosts. Without it, requests through a proxy variable are refused.",
 )
 @click.option(
+    "--until", metavar="N", type=click.IntRange(min=0), help="With --then: replay exchanges 1 to N; 0 is none."
+)
+@click.option(
+    "--then",
+    type=click.Choice(["live"]),
+    help="Fork: behind exchange N, or the first request that differs, ask the upstream. All of it is recorded as one "
+    "new session, which names its parent. Over HTTP, without WebSocket.",
+)
+@click.option("--model", metavar="NAME", help="With --then: the model of the live requests, in place of CMD's own.")
+@click.option(
     "--no-websocket", is_flag=True, help="Refuse WebSocket with a 426, also in a replay; Codex is set to HTTP and SSE."
 )
 @upstream_option
@@ -108,6 +116,9 @@ def command(
     speed: float | None,
     strict: bool,
     allow_network: bool,
+    until: int | None,
+    then: str | None,
+    model: str | None,
     no_websocket: bool,
     upstream: list[Upstream],
     durability: Durability,
@@ -126,45 +137,55 @@ def command(
     recorder run --session weather -- codex exec "what is the weather?"
     recorder run --cassette tests/cassettes/app.sse.jsonl -- python app.py
     recorder run --replay weather --speed max -- codex exec "what is the weather?"
+    recorder run --replay weather --until 2 --then live -- python app.py
     """
     log_to_stderr()
-    _refuse_idle(ctx, replay)
+    _refuse_idle(ctx, replay, is_fork=then is not None)
     _refuse_name(cassette)
     if (code := child.refusal(words, os.environ)) is not None:
         sys.exit(code)
     gemini.refuse_undecided(words, os.environ)
-    if replay is not None:
+    if replay is not None and then is None:
         names, _ = named((), (), codex_providers(words))
-        options = {"strict": strict, "allow_network": allow_network, "websocket": not no_websocket}
+        options: dict[str, Any] = {"strict": strict, "allow_network": allow_network, "websocket": not no_websocket}
         sys.exit(server.run(_replay(words, db, replay, names, speed=speed, **options)))
     name = _name(session, words)
     inherited = _inherited({each.name for each in upstream})
     names, added = named(upstream, inherited, codex_providers(words))
     if (provider := codex_provider(words)) is not None and Doors("", names).name(provider) != "openai":
-        _say(f"Codex is recorded from {safe_text(provider.base)}, the server that it uses by itself.")
+        say(f"Codex is recorded from {safe_text(provider.base)}, the server that it uses by itself.")
     upstreams = [*inherited, *added, *upstream]
-    recorded = _record(
-        *(words, chosen_url(db), name, cassette, names),
-        upstreams=upstreams,
-        durability=durability,
-        websocket=not no_websocket,
-        network=network,
-    )
-    sys.exit(server.run(recorded))
+    options = {
+        "upstreams": upstreams,
+        "durability": durability,
+        "websocket": not no_websocket and then is None,
+        "network": network,
+    }
+    terms = None if then is None or replay is None else ForkTerms(replay, _is_file(replay), until or 0, speed, model)
+    sys.exit(server.run(_record(words, db, name, cassette, names, terms, **options)))
 
 
-def _refuse_idle(ctx: click.Context, replay: str | None) -> None:
+def _refuse_idle(ctx: click.Context, replay: str | None, *, is_fork: bool) -> None:
     """Refuse options that have no effect. Settings of files and variables are for other runs, too."""
-    others = _OF_REPLAYS if replay is None else _OF_RECORDINGS
-    given = [
-        f"--{name.replace('_', '-')}"
-        for name in others
-        if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE
-    ]
-    if given and replay is None:
-        raise UsageError(f"{given[0]} is for a replay: name a recording with --replay, or leave it out.")
-    if given:
-        raise UsageError(f"--replay records nothing: leave {' and '.join(given)} out.")
+
+    def given(names: Iterable[str]) -> list[str]:
+        typed = (name for name in names if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE)
+        return [f"--{name.replace('_', '-')}" for name in typed]
+
+    if replay is None:
+        if idle := given(_OF_REPLAYS):
+            raise UsageError(f"{idle[0]} is for a replay: name a recording with --replay, or leave it out.")
+    elif not is_fork:
+        if idle := given(_OF_FORKS):
+            raise UsageError(f"{idle[0]} is for a fork: give --then live with it, or leave it out.")
+        if idle := given(_OF_RECORDINGS):
+            raise UsageError(f"--replay records nothing: leave {' and '.join(idle)} out, or go on with --then live.")
+    elif ctx.params["until"] is None:
+        raise UsageError(
+            "--then live needs --until N: the last exchange to replay, or 0 to ask the upstream from the first on."
+        )
+    elif idle := given(_OF_PURE_REPLAYS):
+        raise UsageError(f"A fork asks the upstream for what is not recorded: leave {' and '.join(idle)} out.")
 
 
 def _refuse_name(cassette: Path | None) -> None:
@@ -220,105 +241,29 @@ async def _run(words: Sequence[str], given: dict[str, str], doors: Doors, descri
 
 async def _record(
     words: Sequence[str],
-    url: URL,
+    db: str | None,
     name: str,
     cassette: Path | None,
     names: dict[str, str],
+    terms: ForkTerms | None,
     *,
     websocket: bool,
     **options: Any,
 ) -> int:
-    began_ns, found = time.time_ns(), raise_limit()
-    async with recording(url, ending=Ending(DRAIN_S), websocket=websocket, **options) as proxy:
+    url, began_ns, found = chosen_url(db), time.time_ns(), raise_limit()
+    fork = None if terms is None else await Fork.load(db, terms, name, options["upstreams"])
+    recorded = RecordingTransport if fork is None else fork.transport
+    async with recording(url, ending=Ending(DRAIN_S), websocket=websocket, recorded=recorded, **options) as proxy:
         async with _listening(proxy) as base:
             base = f"{base}/s/{quote(name, safe='')}"
             code = await _run(words, dict(os.environ), Doors(base, names, websocket=websocket), found)
-    for line in _refusals(proxy):
-        _say(line)
+    for line in (*_refusals(proxy), *(_named(fork.unused()) if fork is not None else ())):
+        say(line)
     if not proxy.forwarded:
         what = "no other request" if proxy.refused else "no request"
-        _say(f"Nothing was recorded: the command sent {what} here. `recorder env CLIENT` shows how to point one.")
+        say(f"Nothing was recorded: the command sent {what} here. `recorder env CLIENT` shows how to point one.")
         return code
-    async with await LogReader.open(url) as log:
-        run = await _recorded(log, name, began_ns)
-        if run is None:
-            _say(f"Requests: {proxy.forwarded}. None is in the database, see above; `recorder db recover` looks again.")
-            return code or 1
-        _say(_summary(run))
-        if cassette is not None and not await _save(log, run, cassette, code):
-            return code or 1
-    return code
-
-
-def _say(line: str) -> None:
-    """Print on stderr if possible: a failure must not change the exit code, which is the command's."""
-    with contextlib.suppress(OSError):
-        echo(line)
-
-
-class _CommandRun(NamedTuple):
-    """The recording of one command."""
-
-    session: Session
-    exchanges: Sequence[Exchange]
-    used: Tally | None
-
-
-async def _recorded(log: LogReader, name: str, began_ns: int) -> _CommandRun | None:
-    try:
-        session = await log.session(name)
-    except NotFoundError:
-        return None
-    exchanges = [each for each in await log.exchanges(session.session_id) if each.started_ns >= began_ns]
-    sums = {each.key[0]: each for each in await log.usage(("session",), Summed(began_ns))}
-    return _CommandRun(session, exchanges, sums.get(session.session_id)) if exchanges else None
-
-
-def _summary(run: _CommandRun) -> str:
-    """Return one line with the session and the tokens."""
-    name, count = safe_text(run.session.name), counted(len(run.exchanges), "exchange")
-    line = f"Recorded session {name} ({run.session.session_id}): {count}"
-    used = run.used
-    if used is None or used.total_tokens is None:
-        return f"{line}, no usage reported."
-    return (
-        f"{line}, {used.input_tokens or 0:,} input tokens{_part(used.cache_read_input_tokens, 'cached')}, "
-        f"{used.output_tokens or 0:,} output tokens{_part(used.reasoning_output_tokens, 'reasoning')}."
-    )
-
-
-def _part(count: int | None, what: str) -> str:
-    return f" ({count:,} {what})" if count else ""
-
-
-async def _save(log: LogReader, run: _CommandRun, path: Path, code: int) -> bool:
-    """Write the cassette; return whether it was written. An existing one is only replaced by a complete recording."""
-    export = f"`recorder export {run.session.session_id} --format cassette`"
-    again, budget = f"{export} writes what was recorded.", MemoryBudget("it takes", f"{export} writes it in parts")
-    try:
-        recordings = await load_exchanges(log, run.session, enumerate(run.exchanges, 1), budget)
-    except RecorderError as error:
-        _say(f"{safe_text(str(path))} is not written: {error}")
-        return False
-    if not all(has_ended(each.events) for each in recordings):
-        _say(
-            f"{safe_text(str(path))} is not written: not all is in the database yet. "
-            f"After `recorder db recover`, {again}"
-        )
-        return False
-    broken = sum(each.end is None or each.end.outcome not in WHOLE for each in recordings)
-    if path.exists() and (code or broken):
-        why = f"the command failed ({code})" if code else f"{broken} of {len(recordings)} exchanges broke off"
-        _say(f"{safe_text(str(path))} stays as it was: {why}. {again}")
-        return True
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        save(path, cassette_lines(run.session, ((each.exchange, each.events) for each in recordings)))
-    except OSError as error:
-        _say(f"The cassette {safe_text(str(path))} cannot be written: {error.strerror}. {again}")
-        return False
-    _say(f"Written to {safe_text(str(path))}.")
-    return True
+    return await report(url, EndedCommand(name, began_ns, proxy.forwarded, code), cassette, fork)
 
 
 async def _replay(
@@ -343,7 +288,7 @@ async def _replay(
     seen, unused, outside = answering.seen(), answering.unused(), refusing.refused()
     past = outside.past({each.upstream for each in seen})
     for line in (*_refusals(answering.proxy), *answering.summary(), *_named(unused), *_went_past(outside, past)):
-        _say(line)
+        say(line)
     differs = any(each.how == "miss" for each in seen) or past or (strict and unused)
     return MISMATCH if code == 0 and differs else code
 

@@ -51,6 +51,7 @@ class _Door(NamedTuple):
     port: int
     hosts: Collection[str]
     token: Token | None
+    origins: Collection[bytes]
     announce: Callable[[str], None]
     admin_port: int | None
     ui_port: int | None
@@ -73,6 +74,7 @@ def command(
     host: str,
     upstream: list[Upstream],
     allow_host: tuple[str, ...],
+    allow_origin: Collection[bytes],
     token: Token | None,
     max_body: int,
     durability: Durability,
@@ -96,12 +98,13 @@ def command(
     recorder serve --upstream-proxy env                          # by a company's proxy: docs/network.md
     recorder serve --admin-port 9187                             # for Prometheus: docs/operations.md
     recorder serve --ui-port 8788                                # with the viewer: as `recorder ui`
+    recorder serve --allow-origin http://localhost:5173          # for a web page that calls an API itself
     """
     log_to_stderr()
     options: dict[str, Any] = {"body_limit_bytes": max_body * 2**20, "durability": durability, "network": network}
     options["websocket"] = not no_websocket
     with announced(ready_file) as announce:
-        door = _Door(host, port, allow_host, token, announce, admin_port, ui_port)
+        door = _Door(host, port, allow_host, token, allow_origin, announce, admin_port, ui_port)
         server.run(_serve(chosen_url(db), door, upstream, options))
 
 
@@ -128,14 +131,14 @@ async def _serve(url: URL, door: _Door, upstreams: list[Upstream], options: dict
         if streams:
             echo(f"Stopping: open streams ({streams}) have {server.GRACE_S:g} s to end; Ctrl-C again ends them now.")
 
-    options |= {"hosts": names(door.hosts, door.token), "ending": ending}
+    options |= {"hosts": names(door.hosts, door.token), "origins": door.origins, "ending": ending}
     async with recording(url, upstreams, meter=meter, **options) as proxy, contextlib.AsyncExitStack() as stack:
         if meter is not None and door.admin_port is not None:
             admin = await stack.enter_async_context(administered(meter, door.admin_port, door.hosts))
             echo(f"Metrics and health on {admin}")
         if door.ui_port is not None:
             echo(f"Viewer on {await stack.enter_async_context(viewing(url, door.ui_port))}")
-        app = guarded(proxy, door.token)
+        app = guarded(proxy, door.token, door.origins)
         await server.serve(
             app,
             *(door.host, door.port),

@@ -59,6 +59,7 @@ class Rendering:
 
     def lines(self, report: Report) -> Iterator[Line]:
         """Yield the lines of a report; none if nothing differs."""
+        yield from _parting(report)
         yield from _alone(report.missing, "missing", "only in A", "red")
         yield from _alone(report.added, "added", "only in B", "green")
         for pair in report.pairs:
@@ -106,11 +107,19 @@ class Rendering:
 
 def stat_lines(report: Report) -> Iterator[Line]:
     """Yield one line per level."""
+    yield from _parting(report)
     count = len(report.missing) + len(report.added)
     if count:
         yield _line(Span(f"{'exchanges':<9}  {len(report.missing)} missing, {len(report.added)} added", "yellow"))
     for level in report.levels:
         yield _line(Span(f"{level:<9}  {_summary(report, level)}", "yellow" if report.count(level) else "dim"))
+
+
+def _parting(report: Report) -> Iterator[Line]:
+    """Yield where two recordings part that begin alike, as a fork and its parent do."""
+    alike = report.alike_up_to
+    if alike and (alike < len(report.pairs) or report.missing or report.added):
+        yield _line(Span(f"alike up to exchange {alike}, but for timing", "dim"))
 
 
 def _summary(report: Report, level: Level) -> str:

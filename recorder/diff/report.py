@@ -124,6 +124,16 @@ class Report(msgspec.Struct, frozen=True):
         return sum(not each.is_compared for pair in self.pairs for each in pair.levels if each.level == level)
 
     @property
+    def alike_up_to(self) -> int:
+        """The number of the last exchange up to which all have the same number on both sides, and differ in nothing
+        but the time that they took; 0 if the first differs."""
+        for number, pair in enumerate(self.pairs, 1):
+            count = sum(each.count for each in pair.levels if each.level != "timing")
+            if count or (pair.a.number, pair.b.number) != (number, number):
+                return number - 1
+        return len(self.pairs)
+
+    @property
     def differing(self) -> tuple[Level, ...]:
         """The levels at which something differs."""
         return tuple(level for level in self.levels if self.count(level))

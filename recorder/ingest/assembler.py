@@ -419,7 +419,8 @@ class Assembler:
         if otherwise is not None and grouping.source in (NEW, HISTORY, PREVIOUS_RESPONSE):
             return otherwise, None
         name = grouping.name or own_name(head, grouping)
-        return head.session_id, Session(head.session_id, head.started_ns, name, grouping.source, "{}", "live")
+        labels = head.labels if isinstance(head.labels, str) else "{}"
+        return head.session_id, Session(head.session_id, head.started_ns, name, grouping.source, labels, "live")
 
 
 _MEANING: dict[int, Callable[[Assembler, Record, Position], list[Event]]] = {

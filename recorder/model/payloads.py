@@ -39,6 +39,7 @@ class RequestHead(msgspec.Struct, frozen=True):
     session: str | None = None  # from the path prefix or `X-Recorder-Session`
     session_source: str | None = None  # which of the two
     imported: Imported | None = None  # if no client sent it to us
+    labels: str | msgspec.UnsetType = msgspec.UNSET  # of the session, a JSON object, if this request begins it
 
 
 class RequestEnd(msgspec.Struct, frozen=True):

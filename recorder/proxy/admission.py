@@ -3,7 +3,8 @@
 A port on localhost is open to every web page that the user's browser shows. Two things distinguish such a page from a
 client: the name it used for us (DNS rebinding needs a name that an attacker can point here), and the headers that a
 browser adds and a client does not. Both are checked before any upstream hears of the request. A server that other
-machines can reach wants a token besides. Pure.
+machines can reach wants a token besides. Pages of an origin that the user named are let in: they get the headers of
+CORS (Fetch Standard, section 3.3) from us where the upstream sends none. Pure.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ from functools import lru_cache
 from hmac import compare_digest
 from ipaddress import ip_address
 from typing import NamedTuple
+
+from recorder.errors import UsageError
 
 _HOST = re.compile(rb"(?:\[(?P<ipv6>[0-9A-Fa-f:.]+)\]|(?P<name>[A-Za-z0-9._-]+))(?::\d{1,5})?")
 
@@ -26,6 +29,15 @@ ANY_HOST = "*"
 
 TOKEN_HEADER = b"x-recorder-token"
 _TOKEN_PATH = re.compile(rb"/t/([^/?]*)(?=/|$)")
+
+PREFLIGHT_S = 600
+"""For how long a browser keeps our answer to a preflight: Chromium keeps none for longer than two hours, and a recorder
+that was started again without the origin should be believed soon."""
+
+_DEFAULT_PORTS = {"http": 80, "https": 443}
+_ORIGIN = re.compile(
+    r"(?P<scheme>[a-z][a-z0-9+.-]*)://(?P<host>\[[0-9a-f:.]+\]|[a-z0-9._-]+)(?::(?P<port>[0-9]{1,5}))?"
+)
 
 Headers = Iterable[tuple[bytes, bytes]]  # names in lower case
 
@@ -46,21 +58,21 @@ def refusal(
     body_limit_bytes: int,
     *,
     websocket: bool = True,
+    origins: Collection[bytes] = (),
 ) -> Refusal | None:
     """Return why a request is not forwarded, or None.
 
     `names` are the host names that the user allowed, in lower case; `host_count` is how many Host headers there are.
-    Without `websocket` an offer to switch to it is refused.
+    Without `websocket` an offer to switch to it is refused. Of web pages, those of `origins` are let in.
     """
     if host_count != 1:
         return Refusal(400, "bad_request", "A request needs exactly one Host header.")
     if not is_local(headers[b"host"], names):
         message = "This Host is not one of ours: use localhost or 127.0.0.1, or allow it with --allow-host."
         return Refusal(403, "host_not_allowed", message)
-    site = headers.get(b"sec-fetch-site", b"none")
-    if b"origin" in headers or site not in (b"none", b"same-origin"):
+    if _is_of_page(headers) and headers.get(b"origin") not in origins:
         return Refusal(403, "browser_refused", "Requests from web pages are not forwarded.")
-    if method not in METHODS:
+    if method not in METHODS and not is_preflight(method, headers):
         return Refusal(405, "method_not_allowed", f"{method} is not forwarded.")
     if not websocket and headers.get(b"upgrade", b"").strip().lower() == b"websocket":
         return Refusal(
@@ -73,6 +85,61 @@ def refusal(
     if not length.isdigit() or int(length) > body_limit_bytes:
         return too_large(body_limit_bytes)
     return None
+
+
+def _is_of_page(headers: Mapping[bytes, bytes]) -> bool:
+    """Return whether a browser sent a request for a page of another origin."""
+    return b"origin" in headers or headers.get(b"sec-fetch-site", b"none") not in (b"none", b"same-origin")
+
+
+def parse_origin(text: str) -> bytes:
+    """Return an origin as browsers send it. Raises `UsageError` with what is wrong with it."""
+    match = _ORIGIN.fullmatch(text.lower())
+    if text in ("*", "null"):
+        raise UsageError(
+            f"{text!r} would let pages of anybody in: name the origin of the page, as http://localhost:5173."
+        )
+    if match is None:
+        raise UsageError(
+            f"{text!r} is not an origin: write scheme://host:port without a path or a slash at the end, as the page's "
+            "location.origin has it, for example http://localhost:5173."
+        )
+    if match["port"] is not None and int(match["port"]) == _DEFAULT_PORTS.get(match["scheme"]):
+        raise UsageError(f"{text!r} has the default port of its scheme, which browsers leave out: leave it out, too.")
+    return text.lower().encode("ascii")
+
+
+def is_preflight(method: str, headers: Mapping[bytes, bytes]) -> bool:
+    """Return whether a browser asks if a page may send a request. That is never forwarded."""
+    return method == "OPTIONS" and b"origin" in headers and b"access-control-request-method" in headers
+
+
+def shared_with(headers: Mapping[bytes, bytes], origins: Collection[bytes]) -> list[tuple[bytes, bytes]]:
+    """Return the headers that let a page of one of `origins` read the response; none for any other request.
+
+    Credentials of the browser are not allowed: keys are in headers that the page sets itself.
+    """
+    origin = headers.get(b"origin")
+    if origin is None or origin not in origins:
+        return []
+    return [
+        (b"access-control-allow-origin", origin),
+        (b"vary", b"Origin"),
+        (b"access-control-expose-headers", b"*"),
+    ]
+
+
+def preflight_answer(headers: Mapping[bytes, bytes]) -> list[tuple[bytes, bytes]]:
+    """Return the headers that answer a preflight of an allowed origin, besides those of `shared_with`."""
+    answer = [
+        (b"access-control-allow-methods", ", ".join(sorted(METHODS)).encode()),
+        (b"access-control-max-age", b"%d" % PREFLIGHT_S),
+    ]
+    if wanted := headers.get(b"access-control-request-headers"):  # `*` would not stand for Authorization
+        answer.append((b"access-control-allow-headers", wanted))
+    if headers.get(b"access-control-request-private-network") == b"true":  # of a page that is not on this machine
+        answer.append((b"access-control-allow-private-network", b"true"))
+    return answer
 
 
 class Shown(NamedTuple):

@@ -18,7 +18,14 @@ from collections.abc import Callable, Collection
 import msgspec
 
 from recorder.errors import NotFoundError, UpstreamError, UsageError
-from recorder.proxy.admission import Refusal, refusal, too_large
+from recorder.proxy.admission import (
+    Refusal,
+    is_preflight,
+    preflight_answer,
+    refusal,
+    shared_with,
+    too_large,
+)
 from recorder.proxy.forwarding import HOP_BY_HOP, end_to_end, onward, path_of, target_of
 from recorder.proxy.http.messages import Request, Response, Transport
 from recorder.proxy.http.server_exchange import SWITCHING, Headers, ServerExchange
@@ -45,15 +52,17 @@ class Proxy:
         routes: Routes,
         *,
         hosts: Collection[str] = (),
+        origins: Collection[bytes] = (),
         body_limit_bytes: int = BODY_LIMIT_BYTES,
         websocket: bool = True,
     ) -> None:
-        """`hosts` are names of this machine, besides the loopback ones, that a request may have in `Host`.
+        """`hosts` are names of this machine, besides the loopback ones, that a request may have in `Host`; `origins`
+        are those of web pages that may send requests.
 
         Without `websocket` an offer to switch to it is refused with 426.
         """
         self._transport, self._routes = transport, routes
-        self._hosts = frozenset(host.lower() for host in hosts)
+        self._hosts, self._origins = frozenset(host.lower() for host in hosts), frozenset(origins)
         self._body_limit_bytes, self._websocket = body_limit_bytes, websocket
         self._tunnels: set[Tunnel] = set()
         self._is_stopping = False
@@ -151,11 +160,16 @@ class Proxy:
         """Return our own answer: a refusal, or one of our pages. None if the request is to be forwarded."""
         headers = dict(incoming.headers)
         hosts = [name for name, _ in incoming.headers].count(b"host")
+        incoming.added = shared_with(headers, self._origins)
         refused = refusal(
-            incoming.method, headers, hosts, self._hosts, self._body_limit_bytes, websocket=self._websocket
+            *(incoming.method, headers, hosts, self._hosts, self._body_limit_bytes),
+            websocket=self._websocket,
+            origins=self._origins,
         )
         if refused is not None:
             return self._refuse(refused)
+        if is_preflight(incoming.method, headers):
+            return 200, b"", preflight_answer(headers)
         path = path_of(incoming)
         if path == HEALTH:
             return 200, b'{"status":"ok"}', []

@@ -15,6 +15,8 @@ import time
 from collections.abc import AsyncIterator, Callable
 from typing import cast
 
+import msgspec
+
 from recorder.errors import UpstreamError
 from recorder.model.events import Outcome
 from recorder.model.ids import uuid7
@@ -37,11 +39,13 @@ class RecordingTransport:
         inner: Transport,
         journal: ExchangeJournal,
         *,
+        labels: str | msgspec.UnsetType = msgspec.UNSET,
         wall_ns: Callable[[], int] = time.time_ns,
         clock_ns: Callable[[], int] = time.monotonic_ns,
         make_id: Callable[[], str] = new_id,
     ) -> None:
-        self._inner, self._journal = inner, journal
+        """`labels` are those of each session that begins here, as a JSON object."""
+        self._inner, self._journal, self._labels = inner, journal, labels
         self._wall_ns, self._clock_ns, self._make_id = wall_ns, clock_ns, make_id
 
     async def handle_async_request(self, request: Request) -> Response:
@@ -87,6 +91,7 @@ class RecordingTransport:
             headers=redact_headers(origin.headers),
             session=origin.session,
             session_source=origin.session_source,
+            labels=self._labels,
         )
 
 

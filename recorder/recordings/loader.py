@@ -9,11 +9,11 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from pathlib import Path
 
 from recorder.cassettes import refused
-from recorder.cassettes.sse_jsonl import read_cassette
-from recorder.errors import NotFoundError, StoreError
+from recorder.cassettes.sse_jsonl import read_cassette, read_session
+from recorder.errors import NotFoundError, StoreError, UsageError
 from recorder.model.events import LATEST, Event, Session
 from recorder.model.recording import EVENT_BYTES, PIECE_BYTES, MemoryBudget, Recording
-from recorder.model.text import safe_text
+from recorder.model.text import counted, safe_text
 from recorder.recordings.files import is_file, load_file, looks_like_file
 from recorder.recordings.selection import Numbered, Select, select_exchanges
 from recorder.recordings.session import RecordedSession, budget_of, require_whole
@@ -85,6 +85,28 @@ class Loader:
         if not found:
             raise NotFoundError("There is nothing to answer with: no exchange was recorded there.")
         return require_whole(found, "--allow-gaps takes the rest", allow_gaps=allow_gaps)
+
+    async def beginning(self, source: str, until: int, *, is_cassette: bool) -> RecordedSession:
+        """Return a session, or that of a cassette, with its first `until` exchanges to answer with, without events.
+
+        Raises `UsageError` if it has fewer, else like `answers`.
+        """
+        if is_cassette:
+            session, found = read_session(Path(source), keeps_events=False)
+            _require(until, len(found), safe_text(source))
+            return RecordedSession(session, require_whole(found[:until]))
+        async with await self._open_log() as log:
+            session, chosen = await self._select(log, source, None)
+            _require(until, len(chosen), f"Session {safe_text(session.name)}")
+            budget = MemoryBudget("These recordings take", "replay fewer of them with a smaller --until")
+            found = await load_exchanges(log, session, chosen[:until], budget, keeps_events=False)
+        return RecordedSession(session, require_whole(found))
+
+
+def _require(wanted: int, count: int, name: str) -> None:
+    """Raise `UsageError` if there are fewer exchanges than wanted."""
+    if wanted > count:
+        raise UsageError(f"{name} has {counted(count, 'exchange')}: give --until {count} or less, not {wanted}.")
 
 
 async def find_session(log: LogReader, ref: str, select: Select = select_exchanges) -> RecordedSession:

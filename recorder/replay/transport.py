@@ -204,14 +204,20 @@ class ReplayTransport:
 
     async def handle_async_request(self, request: messages.Request) -> Response:
         waiting = Waiting(self.clock, request)
-        found = await self._judged(request, self.matcher.match)
+        found = await self.find(request)
         if isinstance(found, Match):
-            _tell_gap(found.recorded)
-            recorded = await self._handed_back(found)
-            return await self._replay(_answer_of(found, recorded, reads=self._reads), waiting, found.hang_up)
+            return await self._play(found, waiting)
         if is_prewarm(found.request.target, found.request.body):
             return _event_stream(prewarm_answer(found.request.body))
         return await self.missed(request, found)
+
+    async def find(self, request: messages.Request) -> Match | Miss:
+        """Return what the matcher says to a request: a recording, marked as used, or why there is none."""
+        return await self._judged(request, self.matcher.match)
+
+    async def play(self, request: messages.Request, found: Match) -> Response:
+        """Return the response of the recording that was found for a request."""
+        return await self._play(found, Waiting(self.clock, request))
 
     async def replay(self, request: messages.Request, recorded: Recording) -> Response:
         """Return the response of a recorded exchange, whatever the request asks for."""
@@ -240,6 +246,11 @@ class ReplayTransport:
     async def aclose(self) -> None:
         if not isinstance(self._otherwise, int | None):
             await self._otherwise.aclose()
+
+    async def _play(self, found: Match, waiting: Waiting) -> Response:
+        _tell_gap(found.recorded)
+        recorded = await self._handed_back(found)
+        return await self._replay(_answer_of(found, recorded, reads=self._reads), waiting, found.hang_up)
 
     async def _replay(self, answer: ReplayAnswer, waiting: Waiting, hang_up: HangUp | None = None) -> Response:
         pace = Pace(waiting, self.speed)

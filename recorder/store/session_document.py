@@ -12,6 +12,7 @@ import msgspec
 
 from recorder.model.events import Exchange
 from recorder.model.facts import UsageDetails
+from recorder.model.fork import parent_of
 from recorder.projections.anomalies import AnomalyRow
 from recorder.projections.connection import ConnectionSummary
 from recorder.projections.exchanges import ExchangeRow
@@ -51,10 +52,11 @@ _ANOMALY = ("kind", "pos", "count", "detail")
 
 def document(snapshot: Snapshot) -> dict[str, Any]:
     """Return the object."""
-    cost = snapshot.cost
+    cost, parent = snapshot.cost, parent_of(snapshot.session)
     session = {
         **_picked(snapshot.session, _SESSION),
         **_present(title=snapshot.title, cost_usd=cost.usd, cost_partial=cost.partial),
+        **_present(forked_from=parent and msgspec.to_builtins(parent)),
     }
     return {"session": session, "exchanges": [exchange_document(each) for each in snapshot.exchanges]}
 

@@ -62,6 +62,7 @@ VALUES = {
     "upstream": "a=http://a b=http://b",
     "url": "http://x",
     "host": "::1",
+    "allow_origin": "http://localhost:1",
     "at": "3s",
     "since": "3d",
     "until": "3d",
@@ -80,6 +81,8 @@ def another(option: click.Option) -> str:
         return "0" if option.default is True else "1"
     if isinstance(option.type, click.Choice):
         return next(str(choice) for choice in option.type.choices if choice != option.default)
+    if isinstance(option.type, click.types.IntParamType):
+        return "3"
     return VALUES.get(str(option.name), "3")
 
 

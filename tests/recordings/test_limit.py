@@ -12,7 +12,7 @@ import pytest
 from recorder.cassettes.sse_jsonl import read_cassette
 from recorder.cassettes.sse_jsonl.writer import cassette_lines, save
 from recorder.commands import main
-from recorder.commands.run import _CommandRun, _save
+from recorder.commands.serving.run_report import RecordedCommand, write_cassette
 from recorder.errors import RecorderError
 from recorder.journal.format import Mark
 from recorder.model import recording
@@ -120,7 +120,9 @@ def test_run_says_why_a_cassette_is_not_written(
     async def save_to(path: Path) -> bool:
         async with await LogReader.open(db) as log:
             session = await log.session("demo")
-            return await _save(log, _CommandRun(session, await log.exchanges(session.session_id), None), path, 0)
+            return await write_cassette(
+                log, RecordedCommand(session, await log.exchanges(session.session_id), None), path, 0
+            )
 
     assert asyncio.run(save_to(tmp_path / "whole.sse.jsonl"))
     monkeypatch.setattr(recording, "MEMORY_LIMIT", LIMIT)

@@ -26,6 +26,7 @@ from tests.sockets import RawClient, ScriptedUpstream, answer
 
 TOKEN = Token("canary-Token_0123456789")
 HEADER = b"X-Recorder-Token: " + TOKEN.text.encode()
+PAGE = b"https://page.test"
 
 
 @asynccontextmanager
@@ -33,8 +34,8 @@ async def behind_token(folder: Path, base: str) -> AsyncIterator[Proxied]:
     """The recorder as `proxied` has it, for those who show the token."""
     journal, upstream = Journal(folder / "journal", "recorder"), UpstreamTransport()
     transport = RecordingTransport(upstream, journal)
-    proxy = Proxy(transport, Routes([Upstream("openai", base)]), hosts=names((), TOKEN))
-    server = Server(guarded(proxy, TOKEN), "127.0.0.1", 0, on_drain=proxy.shutdown)
+    proxy = Proxy(transport, Routes([Upstream("openai", base)]), hosts=names((), TOKEN), origins=[PAGE])
+    server = Server(guarded(proxy, TOKEN, [PAGE]), "127.0.0.1", 0, on_drain=proxy.shutdown)
     await server.start()
     try:
         yield Proxied(server, proxy, journal.directory)
@@ -199,3 +200,15 @@ def test_a_token_that_was_given_is_not_repeated() -> None:
     assert entrance("http://h:1", TOKEN.as_printed()) == "http://h:1/t/TOKEN"
     assert entrance("http://h:1", Token("made", is_made=True).as_printed()) == "http://h:1/t/made"
     assert entrance("http://h:1", None) == "http://h:1"
+
+
+async def test_a_page_asks_for_permission_without_a_token_and_may_read_that_it_needs_one(tmp_path: Path) -> None:
+    async with ScriptedUpstream(answer(b"{}")) as upstream, behind_token(tmp_path, upstream.base) as proxy:
+        page = b"Origin: " + PAGE
+        leave = get("/v1/x", page, b"Access-Control-Request-Method: POST", method="OPTIONS")
+        assert (await proxy.ask(leave)).status == b"200 OK"
+        for origin, readable in ((page, PAGE), (b"Origin: https://evil.test", None)):
+            refused = await proxy.ask(request("/v1/x", origin))
+            assert (refused.status[:3], refused.header(b"access-control-allow-origin")) == (b"401", readable)
+        assert (await proxy.ask(request("/v1/x", page, HEADER))).header(b"access-control-allow-origin") == PAGE
+        assert len(upstream.requests) == 1

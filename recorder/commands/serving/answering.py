@@ -36,6 +36,7 @@ class Answering:
         *,
         upstreams: Iterable[Upstream] = (),
         hosts: Collection[str] = (),
+        origins: Collection[bytes] = (),
         speed: float | None = 1.0,
         strict: bool = False,
         otherwise: Transport | int = MISS_STATUS,
@@ -52,7 +53,9 @@ class Answering:
             [*recorded_upstreams(each.request.upstream for each in held), *upstreams], any_path=not self._forwards
         )
         answers = WebSocketTransport(self._transport if faults else replay, replay)
-        self.proxy = Proxy(answers, routes, hosts=hosts, body_limit_bytes=body_limit_bytes, websocket=websocket)
+        self.proxy = Proxy(
+            *(answers, routes), hosts=hosts, origins=origins, body_limit_bytes=body_limit_bytes, websocket=websocket
+        )
 
     async def aclose(self) -> None:
         await self._transport.aclose()

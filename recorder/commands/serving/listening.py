@@ -13,7 +13,15 @@ import click
 import msgspec
 
 from recorder.errors import RecorderError, UsageError
-from recorder.proxy.admission import ANY_HOST, Refusal, is_local, without_token
+from recorder.proxy.admission import (
+    ANY_HOST,
+    Refusal,
+    is_local,
+    is_preflight,
+    parse_origin,
+    shared_with,
+    without_token,
+)
 from recorder.proxy.app import BODY_LIMIT_BYTES
 from recorder.proxy.http.server_exchange import App, ServerExchange
 from recorder.proxy.routing import Upstream, parse_upstream
@@ -77,6 +85,13 @@ def _names(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) 
     return values
 
 
+def _origins(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> frozenset[bytes]:
+    try:
+        return frozenset(map(parse_origin, values))
+    except UsageError as error:
+        raise click.BadParameter(str(error)) from error
+
+
 _PUBLIC = [f"{name}=" for name in UPSTREAMS]
 
 upstream_option = click.option(
@@ -112,11 +127,19 @@ _OPTIONS = (
         callback=_names,
         help="Accept this further name of the machine in the Host header.",
     ),
+    click.option(
+        "--allow-origin",
+        metavar="ORIGIN",
+        multiple=True,
+        callback=_origins,
+        help="Let web pages of this origin, such as http://localhost:5173, send requests and read the responses "
+        "(CORS). Can be given many times.",
+    ),
 )
 
 
 def listening_options(function: F) -> F:
-    """Add the options `--port`, `--host`, `--upstream` and `--allow-host`."""
+    """Add the options `--port`, `--host`, `--upstream`, `--allow-host` and `--allow-origin`."""
     for option in reversed(_OPTIONS):
         function = option(function)
     return function
@@ -159,18 +182,26 @@ def entrance(url: str, token: Token | None) -> str:
     return url if token is None else f"{url}/t/{token.text}"
 
 
-def guarded(app: App, token: Token | None) -> App:
-    """Return the application behind a check of the token, or itself without one."""
-    return app if token is None else _Guarded(app, token.text.encode())
+def guarded(app: App, token: Token | None, origins: Collection[bytes]) -> App:
+    """Return the application behind a check of the token, or itself without one. Pages of `origins` may read a 401."""
+    return app if token is None else _Guarded(app, token.text.encode(), origins)
 
 
 class _Guarded:
-    """A check of the token when a request begins. It removes the token, and is not on the path of the bytes."""
+    """A check of the token when a request begins. It removes the token, and is not on the path of the bytes.
 
-    def __init__(self, app: App, token: bytes) -> None:
-        self._app, self._token = app, token
+    A browser shows no token when it asks for permission: the app answers that, and forwards it to nobody.
+    """
+
+    def __init__(self, app: App, token: bytes, origins: Collection[bytes]) -> None:
+        self._app, self._token, self._origins = app, token, origins
 
     async def __call__(self, incoming: ServerExchange) -> None:
+        headers = dict(incoming.headers)
+        if is_preflight(incoming.method, headers):
+            await self._app(incoming)
+            return
+        incoming.added = shared_with(headers, self._origins)
         shown = without_token(self._token, incoming.path, incoming.headers)
         if isinstance(shown, Refusal):
             _refuse(incoming, shown)

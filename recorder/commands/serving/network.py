@@ -19,6 +19,9 @@ from recorder.proxy.http.network import Exemption, Network, UpstreamProxy, exemp
 F = TypeVar("F", bound=Callable[..., Any])
 
 ENVIRONMENT = "env"
+VERBS = ("serve", "run", "mock")
+"""The commands with these options."""
+
 VARIABLES = ("HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY", "https_proxy", "http_proxy", "all_proxy")
 _EXCEPTIONS = ("no_proxy", "NO_PROXY")  # the small name first, as of the others
 
@@ -90,6 +93,16 @@ def network_of(
         raise UsageError("--client-key belongs to a certificate: give --client-cert too.")
     proxies, more = _proxies(upstream_proxy, environment)
     return Network(proxies, (*exemptions, *more), ca_file, client_cert, client_key)
+
+
+def settled(verb: str, command: click.Command, settings: Mapping[str, Any]) -> Network:
+    """Return the network of a command that is called without options: that of its variables, and of the `settings` of
+    files.
+    """
+    program = click.Context(click.Group("recorder"), info_name="recorder", auto_envvar_prefix="RECORDER")
+    alone = click.Command(verb, params=[each for each in command.params if each.name in NAMES])
+    context = alone.make_context(verb, [], program, default_map=dict(settings))
+    return network_of(os.environ, **context.params)
 
 
 def _proxies(text: str | None, environment: Mapping[str, str]) -> tuple[dict[str, UpstreamProxy], Iterable[Exemption]]:

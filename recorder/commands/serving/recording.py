@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import AsyncIterator, Awaitable, Collection, Coroutine, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Coroutine, Iterable
 from typing import Any, Literal, get_args
 
 import click
@@ -20,6 +20,7 @@ from recorder.ingest.supervisor import IngesterSupervisor
 from recorder.journal.writer import Journal
 from recorder.proxy.app import BODY_LIMIT_BYTES, Proxy
 from recorder.proxy.durable import DurableTransport
+from recorder.proxy.exchange_recorder import ExchangeJournal
 from recorder.proxy.http.messages import Transport
 from recorder.proxy.http.network import DIRECT, Network
 from recorder.proxy.recording import RecordingTransport, new_id
@@ -71,14 +72,16 @@ async def recording(
     upstreams: Iterable[Upstream] = (),
     *,
     hosts: Collection[str] = (),
+    origins: Collection[bytes] = (),
     body_limit_bytes: int = BODY_LIMIT_BYTES,
     durability: Durability = "journal",
     websocket: bool = True,
     meter: Meter | None = None,
     ending: Ending | None = None,
     network: Network = DIRECT,
+    recorded: Callable[[Transport, ExchangeJournal], Transport] = RecordingTransport,
 ) -> AsyncIterator[Proxy]:
-    """Yield the proxy that records into the database at `url`.
+    """Yield the proxy that records into the database at `url`; `recorded` makes the transport that does so.
 
     At the end all that it recorded is committed, if that takes no longer than `ending` allows.
 
@@ -99,10 +102,16 @@ async def recording(
     journal = Journal(journal_root(url), new_id(), durable=durability == "strict")
     ingester = IngesterSupervisor(url, journal.directory)
     metered = journal if meter is None else meter.attach(journal, ingester)
-    transport: Transport = RecordingTransport(upstream, metered)
+    transport = recorded(upstream, metered)
     if durability == "strict":
         transport = DurableTransport(transport, journal)
-    proxy = Proxy(transport, Routes(upstreams), hosts=hosts, body_limit_bytes=body_limit_bytes, websocket=websocket)
+    proxy = Proxy(
+        *(transport, Routes(upstreams)),
+        hosts=hosts,
+        origins=origins,
+        body_limit_bytes=body_limit_bytes,
+        websocket=websocket,
+    )
     watches = [watch_disk(journal.directory), *([meter.run()] if meter else [])]
     async with _ingesting(ingester, watches, ending or Ending()):
         try:

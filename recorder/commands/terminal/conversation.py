@@ -25,6 +25,7 @@ from rich.text import Text
 from recorder.commands.terminal.output import dollars, is_dumb, seconds
 from recorder.commands.terminal.table import LEAST_ID
 from recorder.model.events import Exchange
+from recorder.model.fork import parent_of
 from recorder.model.payloads import CloseRecord
 from recorder.model.text import counted, safe_text
 from recorder.projections.anomalies import AnomalyRow
@@ -92,6 +93,8 @@ class _Lines:
         yield from self._line((session.name, session_id, status, at, cost, origin), "bold")
         if snapshot.title:
             yield from self._line((snapshot.title,), "dim")
+        if (parent := parent_of(session)) is not None:
+            yield from self._line((f"forked from {parent.name} behind exchange {parent.until}",), "dim")
         for each in exchanges:
             yield Text()
             yield from self._unfoldable(each) if isinstance(each, UnfoldableExchange) else self._nested(each)

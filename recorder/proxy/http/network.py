@@ -119,10 +119,13 @@ class Network:
 
     def describe(self) -> str:
         """Return one line on the settings, without a password."""
-        ways = [f"{scheme} by the proxy {proxy.name}{_login(proxy)}" for scheme, proxy in sorted(self.proxies.items())]
-        if len({*self.proxies.values()}) == 1 and len(ways) > 1:
-            proxy = next(iter(self.proxies.values()))
-            ways = [f"by the proxy {proxy.name}{_login(proxy)}"]
+        schemes = {
+            proxy: [each for each, its in self.proxies.items() if its == proxy] for proxy in self.proxies.values()
+        }
+        ways = [
+            f"by the proxy {proxy.name}{_login(proxy)}{'' if len(of) > 1 else f' for {of[0]}'}"
+            for proxy, of in schemes.items()
+        ]
         parts = [", ".join(ways) or "directly"]
         parts += [f"authorities also from {self.ca_file}"] if self.ca_file else []
         parts += [f"client certificate {self.client_cert}"] if self.client_cert else []

@@ -66,11 +66,25 @@ class ServerExchange:
     101 accepts: from then on `read` returns the client's raw bytes, and is empty at its FIN; `write` sends raw bytes,
     `finish` the last of them and a FIN. The app may read on after that; when it returns, the exchange is over. Any
     other status declines, and the connection goes on in HTTP.
+
+    `added` are further headers of the response: they are sent unless it has one with the name of the first of them.
     """
 
     __slots__ = (
         *("_body", "_complete", "_connection", "_is_bodiless", "_is_chunked", "_is_old", "_left", "_task", "_waiter"),
-        *("closes", "expects", "flow", "gone", "headers", "held_bytes", "is_switched", "method", "more", "path"),
+        *(
+            "added",
+            "closes",
+            "expects",
+            "flow",
+            "gone",
+            "headers",
+            "held_bytes",
+            "is_switched",
+            "method",
+            "more",
+            "path",
+        ),
         *("query", "started", "upgrade"),
     )
 
@@ -84,6 +98,7 @@ class ServerExchange:
         self.closes = False  # the connection, once it is answered
         self.started = self.gone = self.is_switched = False
         self.upgrade: bytes | None = None
+        self.added: Headers = []
         self.held_bytes = 0
         self._body: list[bytes] = []
         self._is_old = version == "1.0"
@@ -180,6 +195,8 @@ class ServerExchange:
         if _NOT_IN_VALUES.search(reason):
             raise ValueError("the reason phrase of the response has a character that none can have")
         known = {name.lower(): value for name, value in headers}
+        if self.added and self.added[0][0] not in known:
+            headers = [*headers, *self.added]
         lines = [b"HTTP/1.1 %d %b\r\n" % (status, reason), *[b"%b: %b\r\n" % header for header in headers]]
         if status != SWITCHING:
             lines += self._framing(status, known)

@@ -254,7 +254,7 @@ async def test_a_port_without_tls_is_said() -> None:
 @pytest.fixture(scope="module")
 def hashed(authority: Authority) -> Path:
     """A folder of authorities, as OpenSSL has them: by a hash of their names."""
-    command = ["openssl", "x509", "-noout", "-subject_hash", "-in", authority.file]
+    command = ["openssl", "x509", "-noout", "-subject_hash", "-in", str(authority.file)]
     name = subprocess.run(command, capture_output=True, check=True, text=True).stdout.strip()
     folder = authority.file.parent / "hashed"
     folder.mkdir()

@@ -1,0 +1,108 @@
+"""A fork: the beginning of a recording, answered again, and what comes of it live, recorded as one new session."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import partial
+from typing import NamedTuple
+
+from recorder.commands.terminal.recordings import loader
+from recorder.commands.terminal.settings import match_rules
+from recorder.errors import NotFoundError, UsageError
+from recorder.model.fork import ForkedFrom, fork_labels
+from recorder.model.recording import Recording
+from recorder.model.text import safe_text
+from recorder.proxy.exchange_recorder import ExchangeJournal
+from recorder.proxy.http.messages import Transport
+from recorder.proxy.recording import RecordingTransport
+from recorder.proxy.routing import Routes, Upstream
+from recorder.recordings.session import RecordedSession
+from recorder.replay.fork import ForkTransport
+from recorder.replay.matching import Matcher
+from recorder.replay.transport import ReplayTransport
+from recorder.store.location import chosen_url
+from recorder.store.reader import LogReader
+
+
+class ForkTerms(NamedTuple):
+    """The options of a fork."""
+
+    source: str  # a session, or the path of a cassette
+    is_file: bool
+    until: int
+    speed: float | None
+    model: str | None
+
+
+class Fork:
+    """A fork of a recording: its parent, and how far it was followed."""
+
+    def __init__(self, parent: RecordedSession, terms: ForkTerms) -> None:
+        self._recordings, self._terms = parent.recordings, terms
+        self._session = parent.session
+        self._transport: ForkTransport | None = None
+
+    @classmethod
+    async def load(cls, db: str | None, terms: ForkTerms, name: str, upstreams: Iterable[Upstream]) -> Fork:
+        """Return the fork of a recording that is to be recorded as session `name`.
+
+        Raises `UsageError` if that session exists, the recording is shorter, or an address is missing.
+        """
+        if terms.model is not None and not terms.model.strip():
+            raise UsageError("--model needs the name of a model: leave it out to keep that of the requests.")
+        parent = await loader(db).beginning(terms.source, terms.until, is_cassette=terms.is_file)
+        _require_addresses(parent.recordings, upstreams)
+        await _require_new(db, name)
+        return cls(parent, terms)
+
+    @property
+    def parent(self) -> str:
+        """Return the name of the parent, for a terminal."""
+        return safe_text(self._session.name)
+
+    @property
+    def replayed(self) -> int:
+        """Return how many requests were answered from the recording."""
+        return 0 if self._transport is None else self._transport.replayed
+
+    @property
+    def live_since_ns(self) -> int | None:
+        """Return the wall time of the first request that was to cost something; None if there was none."""
+        return None if self._transport is None else self._transport.live_since_ns
+
+    def transport(self, upstream: Transport, journal: ExchangeJournal) -> Transport:
+        """Return the transport that follows the recording, then asks `upstream`, and records both into `journal`."""
+        terms = self._terms
+        session_id = None if terms.is_file else self._session.session_id
+        labels = fork_labels(ForkedFrom(self._session.name, terms.until, session_id))
+        replay = ReplayTransport(Matcher(self._recordings, match_rules()), speed=terms.speed)
+        record = partial(RecordingTransport, journal=journal, labels=labels)
+        self._transport = ForkTransport(replay, upstream, record, model=terms.model)
+        return self._transport
+
+    def unused(self) -> list[Recording]:
+        """Return the recordings that no request used."""
+        return [] if self._transport is None else self._transport.unused()
+
+
+def _require_addresses(recordings: Sequence[Recording], upstreams: Iterable[Upstream]) -> None:
+    """Raise `UsageError` if an upstream of the recordings has no address here: what follows is likely to go there."""
+    known = {each.name for each in Routes(upstreams).upstreams}
+    for each in recordings:
+        name = each.request.upstream
+        if name not in known:
+            raise UsageError(
+                f"{each.name} went to the upstream {safe_text(name)}, whose address is not known here: give it with "
+                f"--upstream {safe_text(name)}=URL."
+            )
+
+
+async def _require_new(db: str | None, name: str) -> None:
+    """Raise `UsageError` if the log has a session of that name: a fork is a session of its own."""
+    try:
+        async with await LogReader.open(chosen_url(db)) as log:
+            count = await log.count_named(name)
+    except NotFoundError:  # a cassette is forked into a database that is still to be made
+        return
+    if count:
+        raise UsageError(f"There is a session {safe_text(name)}, and a fork is a new one: give another --session.")

@@ -1,0 +1,122 @@
+"""The report of `recorder run` on what it recorded: the session, its tokens, and the cassette that was asked for."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from sqlalchemy import URL
+
+from recorder.cassettes.sse_jsonl.writer import cassette_lines, save
+from recorder.commands.serving.forking import Fork
+from recorder.commands.terminal.output import echo
+from recorder.errors import NotFoundError, RecorderError
+from recorder.model.events import WHOLE, Exchange, Session, has_ended
+from recorder.model.recording import MemoryBudget
+from recorder.model.text import counted, safe_text
+from recorder.recordings.loader import load_exchanges
+from recorder.store.reader import LogReader
+from recorder.store.usage import Summed, Tally
+
+
+def say(line: str) -> None:
+    """Print on stderr if possible: a failure must not change the exit code, which is the command's."""
+    with contextlib.suppress(OSError):
+        echo(line)
+
+
+class EndedCommand(NamedTuple):
+    """A command that has ended: the session it was recorded into, since when, how many requests, and its exit code."""
+
+    session: str
+    began_ns: int
+    requests: int
+    code: int
+
+
+class RecordedCommand(NamedTuple):
+    """The recording of one command. The tokens are those that were paid for: of a fork, those of its live part."""
+
+    session: Session
+    exchanges: Sequence[Exchange]
+    used: Tally | None
+
+
+async def report(url: URL, ended: EndedCommand, cassette: Path | None, fork: Fork | None) -> int:
+    """Say what was recorded of a command, and write the cassette. Returns the exit code."""
+    async with await LogReader.open(url) as log:
+        run = await _recorded(log, ended, fork)
+        if run is None:
+            say(f"Requests: {ended.requests}. None is in the database, see above; `recorder db recover` looks again.")
+            return ended.code or 1
+        say(_summary(run, fork))
+        if cassette is not None and not await write_cassette(log, run, cassette, ended.code):
+            return ended.code or 1
+    return ended.code
+
+
+async def _recorded(log: LogReader, ended: EndedCommand, fork: Fork | None) -> RecordedCommand | None:
+    try:
+        session = await log.session(ended.session)
+    except NotFoundError:
+        return None
+    exchanges = [each for each in await log.exchanges(session.session_id) if each.started_ns >= ended.began_ns]
+    paid_since_ns = ended.began_ns if fork is None else fork.live_since_ns
+    used = None
+    if paid_since_ns is not None:
+        sums = {each.key[0]: each for each in await log.usage(("session",), Summed(paid_since_ns))}
+        used = sums.get(session.session_id)
+    return RecordedCommand(session, exchanges, used) if exchanges else None
+
+
+def _summary(run: RecordedCommand, fork: Fork | None) -> str:
+    """Return one line with the session and the tokens."""
+    name, count = safe_text(run.session.name), counted(len(run.exchanges), "exchange")
+    line = f"Recorded session {name} ({run.session.session_id}): {count}"
+    if fork is not None:
+        line += f", of which {fork.replayed} replayed from {fork.parent} and {len(run.exchanges) - fork.replayed} live"
+        if fork.live_since_ns is None:
+            return f"{line}."
+    used = run.used
+    if used is None or used.total_tokens is None:
+        return f"{line}, no usage reported."
+    return (
+        f"{line}, {used.input_tokens or 0:,} input tokens{_part(used.cache_read_input_tokens, 'cached')}, "
+        f"{used.output_tokens or 0:,} output tokens{_part(used.reasoning_output_tokens, 'reasoning')}."
+    )
+
+
+def _part(count: int | None, what: str) -> str:
+    return f" ({count:,} {what})" if count else ""
+
+
+async def write_cassette(log: LogReader, run: RecordedCommand, path: Path, code: int) -> bool:
+    """Write the cassette; return whether it was written. An existing one is only replaced by a complete recording."""
+    export = f"`recorder export {run.session.session_id} --format cassette`"
+    again, budget = f"{export} writes what was recorded.", MemoryBudget("it takes", f"{export} writes it in parts")
+    try:
+        recordings = await load_exchanges(log, run.session, enumerate(run.exchanges, 1), budget)
+    except RecorderError as error:
+        say(f"{safe_text(str(path))} is not written: {error}")
+        return False
+    if not all(has_ended(each.events) for each in recordings):
+        say(
+            f"{safe_text(str(path))} is not written: not all is in the database yet. "
+            f"After `recorder db recover`, {again}"
+        )
+        return False
+    broken = sum(each.end is None or each.end.outcome not in WHOLE for each in recordings)
+    if path.exists() and (code or broken):
+        why = f"the command failed ({code})" if code else f"{broken} of {len(recordings)} exchanges broke off"
+        say(f"{safe_text(str(path))} stays as it was: {why}. {again}")
+        return True
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        save(path, cassette_lines(run.session, ((each.exchange, each.events) for each in recordings)))
+    except OSError as error:
+        say(f"The cassette {safe_text(str(path))} cannot be written: {error.strerror}. {again}")
+        return False
+    say(f"Written to {safe_text(str(path))}.")
+    return True

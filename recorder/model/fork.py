@@ -1,0 +1,35 @@
+"""The parent of a session that repeats the beginning of another one and goes on live: a label of the session's row.
+
+{"forked_from": {"name": "weather", "until": 3, "session_id": "0199f3c2-…"}}
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from recorder.model.events import Session
+
+
+class ForkedFrom(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The parent: its first exchanges, up to number `until`, were answered from the recording."""
+
+    name: str
+    until: int
+    session_id: str | None = None  # None if the parent was a cassette, whose id no log has
+
+
+class _Labels(msgspec.Struct, frozen=True):
+    forked_from: ForkedFrom | None = None
+
+
+def fork_labels(parent: ForkedFrom) -> str:
+    """Return the labels of a fork."""
+    return msgspec.json.encode({"forked_from": parent}).decode()
+
+
+def parent_of(session: Session) -> ForkedFrom | None:
+    """Return the parent of a session; None if it is no fork, or its labels are of another kind."""
+    try:
+        return msgspec.json.decode(session.labels, type=_Labels).forked_from
+    except msgspec.MsgspecError:
+        return None
