@@ -24,6 +24,7 @@ from recorder.commands.clients.shim import codex_provider, codex_providers, read
 from recorder.commands.replay import Speed
 from recorder.commands.serving.answering import Answering
 from recorder.commands.serving.listening import upstream_option
+from recorder.commands.serving.network import NAMES, network_options
 from recorder.commands.serving.recording import Durability, Ending, durability_option, recording
 from recorder.commands.terminal.database import database_option
 from recorder.commands.terminal.output import echo, log_to_stderr
@@ -36,6 +37,7 @@ from recorder.model.recording import MemoryBudget, Recording
 from recorder.model.text import counted, safe_text
 from recorder.proxy.app import Proxy
 from recorder.proxy.http import server
+from recorder.proxy.http.network import Network
 from recorder.proxy.http.server_capacity import raise_limit
 from recorder.proxy.recording import new_id
 from recorder.proxy.routing import Upstream, parse_upstream, recorded_upstreams
@@ -56,7 +58,7 @@ PROGRAM_LIMIT = 80  # characters of a program's name in that of a session
 LISTED = 10  # recordings that a replay did not use
 
 _OF_REPLAYS = ("speed", "strict", "allow_network")
-_OF_RECORDINGS = ("session", "cassette", "upstream", "durability")
+_OF_RECORDINGS = ("session", "cassette", "upstream", "durability", *NAMES)
 
 
 @click.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
@@ -93,6 +95,7 @@ _OF_RECORDINGS = ("session", "cassette", "upstream", "durability")
 )
 @upstream_option
 @durability_option
+@network_options
 @database_option
 @click.pass_context
 def command(
@@ -108,6 +111,7 @@ def command(
     no_websocket: bool,
     upstream: list[Upstream],
     durability: Durability,
+    network: Network,
 ) -> None:
     """Run CMD, and record its requests to streaming APIs through a proxy on a free port.
 
@@ -144,6 +148,7 @@ def command(
         upstreams=upstreams,
         durability=durability,
         websocket=not no_websocket,
+        network=network,
     )
     sys.exit(server.run(recorded))
 

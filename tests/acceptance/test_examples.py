@@ -26,7 +26,7 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 # start, the demo and replays at their original speed have tests.
 ELSEWHERE = re.compile(
     r"recorder (?:serve|ui|mock|demo|tail\b|events .*--follow|replay (?!.*--speed)|otlp push|"
-    r"db purge (?!.*--(?:yes|dry-run)))|curl |codex|make |pip |pytest |postgresql://|--gone-after"
+    r"probe (?!.*--dry-run)|db purge (?!.*--(?:yes|dry-run)))|curl |codex|make |pip |pytest |postgresql://|--gone-after"
 )
 LOOKS = re.compile(
     r"recorder (?:lint\b|diff (?!latest tests)|prices list\b)|-q |my-run|--status"

@@ -17,6 +17,7 @@ from tests.probe.planting import JSON_HEADERS, OPENAI_ERROR, any_key
 from tests.serving import Ran, run_here
 
 KEY = "sk-of-the-gateway-0123456789"
+HOSTILE = "\x1b]52;c;aGk=\x07\x9b31m\u202ereversed\u2066"
 MISSING = "http://127.0.0.1:1"  # nothing listens there
 
 
@@ -31,10 +32,15 @@ def _fails_at_choices(request: DemoRequest, ask: Ask) -> DemoReply:
     return whole(compact(OPENAI_ERROR).encode(), JSON_HEADERS, 500) if is_wanted else ask(request)
 
 
+def _says_what_a_terminal_obeys(request: DemoRequest, ask: Ask) -> DemoReply:
+    return whole(compact({"error": {"message": HOSTILE}}).encode(), JSON_HEADERS, 403)
+
+
 PLANTED: dict[str, Planted] = {
     "open": any_key,
     "no-choices": _has_no_choices,
     "fails": _fails_at_choices,
+    "hostile": _says_what_a_terminal_obeys,
 }
 
 
@@ -94,6 +100,14 @@ def test_what_is_optional_may_be_refused_but_not_fail(base: str, tmp_path: Path)
     assert (failed.code, {row["state"] for row in _rows(failed)}) == (4, {"faulty"})
 
 
+def test_no_terminal_obeys_what_a_gateway_says(base: str, tmp_path: Path) -> None:
+    options = ("--only", "text", "--junit", tmp_path / "probe.xml")
+    ran = _probe(tmp_path / "recorder.db", f"{base}/hostile", "--api", "openai-chat", *options)
+    text = ran.out.decode()
+    assert (ran.code, "\\x1b]52;c;aGk=\\x07" in text) == (4, True)
+    assert not {*HOSTILE} & {*text, *ran.err, *(tmp_path / "probe.xml").read_text()} - {*"]52;c;aGk=31mreversed"}
+
+
 def test_a_gateway_that_is_not_there_is_one_sentence(tmp_path: Path) -> None:
     ran = _probe(tmp_path / "recorder.db", MISSING, "--api", "gemini", "--only", "text")
     assert (ran.code, ran.out) == (1, b"")
@@ -107,7 +121,7 @@ def test_a_dry_run_sends_and_writes_nothing(tmp_path: Path) -> None:
     first, *_ = ran.out.decode().splitlines()
     assert ran.code == 0
     assert first == (
-        "2 requests to http://127.0.0.1:1 for gpt-5-mini: about 37 input tokens, at most 1,024 output tokens."
+        "2 requests to http://127.0.0.1:1 for gpt-5-mini: about 37 input tokens, at most 2,048 output tokens."
     )
     assert list(tmp_path.iterdir()) == []
 

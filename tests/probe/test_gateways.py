@@ -34,6 +34,7 @@ from tests.probe.planting import (
     with_status,
 )
 from tests.probe.probed import faults_in, probed
+from tests.probe.rules_docs import PAGE, page
 
 FOREVER_S = 3_600.0
 SILENCE_S = 1.5  # of a probe that waits for what will not come
@@ -186,6 +187,10 @@ async def test_a_gateway_that_hangs_or_breaks_is_a_finding(
 async def test_a_gateway_that_is_not_there_is_a_finding() -> None:
     found = faults_in(await probed("http://127.0.0.1:1", "openai-chat", ["text"]))
     assert found == {"text streamed": ["PR001"], "text plain": ["PR001"]}
+
+
+def test_the_page_of_the_probe_is_current() -> None:
+    assert PAGE.read_text() == page(), "run: python -m tests.probe.rules_docs"
 
 
 def test_every_rule_is_broken_by_a_gateway_of_the_tests() -> None:

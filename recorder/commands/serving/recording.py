@@ -21,6 +21,7 @@ from recorder.journal.writer import Journal
 from recorder.proxy.app import BODY_LIMIT_BYTES, Proxy
 from recorder.proxy.durable import DurableTransport
 from recorder.proxy.http.messages import Transport
+from recorder.proxy.http.network import DIRECT, Network
 from recorder.proxy.recording import RecordingTransport, new_id
 from recorder.proxy.routing import Routes, Upstream
 from recorder.proxy.upstream import UpstreamTransport
@@ -75,14 +76,17 @@ async def recording(
     websocket: bool = True,
     meter: Meter | None = None,
     ending: Ending | None = None,
+    network: Network = DIRECT,
 ) -> AsyncIterator[Proxy]:
     """Yield the proxy that records into the database at `url`.
 
     At the end all that it recorded is committed, if that takes no longer than `ending` allows.
 
     A `meter` is attached, and runs until then. Raises `StoreError` if the database cannot be used, `UsageError` for a
-    `[redact]` table that makes no sense; a database that is merely locked will be used later.
+    `[redact]` table that makes no sense, or a file of `network` that cannot be used; a database that is merely locked
+    will be used later.
     """
+    upstream = UpstreamTransport(network)
     redactor()  # the ingester reads it for itself: what is wrong with it is said now
     try:
         with Store(url) as store:
@@ -95,7 +99,7 @@ async def recording(
     journal = Journal(journal_root(url), new_id(), durable=durability == "strict")
     ingester = IngesterSupervisor(url, journal.directory)
     metered = journal if meter is None else meter.attach(journal, ingester)
-    transport: Transport = RecordingTransport(UpstreamTransport(), metered)
+    transport: Transport = RecordingTransport(upstream, metered)
     if durability == "strict":
         transport = DurableTransport(transport, journal)
     proxy = Proxy(transport, Routes(upstreams), hosts=hosts, body_limit_bytes=body_limit_bytes, websocket=websocket)
@@ -153,7 +157,8 @@ websocket_option = click.option(
 )
 
 
-def describe(url: URL, proxy_url: str, upstreams: Iterable[Upstream]) -> list[str]:
+def describe(url: URL, proxy_url: str, upstreams: Iterable[Upstream], network: Network = DIRECT) -> list[str]:
     """Return the lines that a recorder prints when it starts."""
     lines = [f"Recording to {database_name(url)}", f"Listening on {proxy_url}"]
-    return [*lines, *(f"  {name} → {base}" for name, base in upstreams)]
+    lines += [f"  {name} → {base}" for name, base in upstreams]
+    return lines if network == DIRECT else [*lines, f"Upstreams are reached {network.describe()}"]
