@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import sys
 import time
@@ -144,9 +145,11 @@ def _reader(api: str) -> Reader:
 def _key(variable: str | None) -> str | None:
     if variable is None:
         return None
-    key = os.environ.get(variable)
+    key = os.environ.get(variable, "").strip()
     if not key:
         raise UsageError(f"The variable {variable} is not set: set it to the key of the gateway, or name another one.")
+    if not re.fullmatch(r"[\x21-\x7e]+", key):
+        raise UsageError(f"The value of {variable} is no key: a key is one word of plain ASCII.")
     return key
 
 

@@ -121,7 +121,7 @@ def test_a_dry_run_sends_and_writes_nothing(tmp_path: Path) -> None:
     first, *_ = ran.out.decode().splitlines()
     assert ran.code == 0
     assert first == (
-        "2 requests to http://127.0.0.1:1 for gpt-5-mini: about 37 input tokens, at most 1,024 output tokens."
+        "2 requests to http://127.0.0.1:1 for gpt-5-mini: about 37 input tokens, at most 2,048 output tokens."
     )
     assert list(tmp_path.iterdir()) == []
 
