@@ -17,12 +17,13 @@ SHELLS = ("bash", "zsh", "fish")
 def command(ctx: click.Context, shell: str) -> None:
     """Print the script with which SHELL completes commands, options, and names of sessions of the usual database.
 
-    bash: put the first line below into ~/.bashrc. zsh: the second, into ~/.zshrc, behind compinit. fish: write the
-    script to ~/.config/fish/completions/recorder.fish. Then start a new shell.
+    bash: put the first line below into ~/.bashrc. zsh: the same with zsh, into ~/.zshrc behind compinit; or write the
+    script as `_recorder` into a folder of fpath. fish: write it to ~/.config/fish/completions/recorder.fish. Then start
+    a new shell.
 
     \b
     eval "$(recorder completion bash)"
-    eval "$(recorder completion zsh)"
+    recorder completion zsh > _recorder
     recorder completion fish > recorder.fish
     """
     found = get_completion_class(shell)
