@@ -13,13 +13,14 @@ from typing import Any, TypeVar, cast
 
 import click
 
+from recorder.commands.verbs import VERBS
 from recorder.errors import UsageError
 from recorder.proxy.http.network import Exemption, Network, UpstreamProxy, exemptions_of, proxies_of, proxy_of
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 ENVIRONMENT = "env"
-VERBS = ("serve", "run", "mock")
+CONNECTING = tuple(verb for verb in ("serve", "run", "mock", "probe") if verb in VERBS)
 """The commands with these options."""
 
 VARIABLES = ("HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY", "https_proxy", "http_proxy", "all_proxy")
