@@ -12,7 +12,7 @@ import httpx
 import pytest
 
 from recorder.commands.doctor import network as diagnosis
-from recorder.commands.serving.network import NAMES, VERBS, network_of
+from recorder.commands.serving.network import CONNECTING, NAMES, network_of
 from recorder.demo.server import start
 from recorder.errors import UsageError
 from recorder.proxy.http.network import DIRECT, Endpoint, Network
@@ -52,7 +52,7 @@ def test_the_commands_with_these_options_are_the_ones_that_doctor_looks_at() -> 
         for verb, command in COMMANDS.items()
         if {param.name for param in command.params if isinstance(param, click.Option)} >= {*NAMES}
     ]
-    assert sorted(having) == sorted(VERBS)
+    assert sorted(having) == sorted(CONNECTING)
 
 
 def test_no_variable_of_a_proxy_counts_unless_it_is_asked_for() -> None:
