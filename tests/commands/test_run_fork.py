@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import shutil
 import sys
 from collections.abc import AsyncIterator, Sequence
@@ -120,6 +121,13 @@ async def test_a_fork_at_its_beginning_is_live(parent: Path, demo: DemoServer) -
 
 
 async def test_tokens_are_those_that_were_paid_for(parent: Path, demo: DemoServer) -> None:
+    ran = await forked(parent, demo, 2, "one", "two", "else")
+    paid = json.loads(command(parent, "show", "child", "3", "--json").out)["exchanges"][0]["usage"]
+    assert f"1 live, {paid['input_tokens']:,} input tokens" in ran.err
+    assert re.search(rf" {paid['output_tokens']:,} output tokens", ran.err)
+
+
+async def test_a_fork_that_costs_nothing_has_no_tokens(parent: Path, demo: DemoServer) -> None:
     ran = await forked(parent, demo, 2, "one", "two")
     assert ran.err.rstrip().endswith("2 exchanges, of which 2 replayed from parent and 0 live.")
 
