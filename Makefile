@@ -1,7 +1,7 @@
 # Everything here needs python3 (3.11 or newer) and make, nothing else; check-js and vendor also npm.
 
 PYTHON ?= python3
-VENV := .venv
+VENV := .venv$(patsubst -python3,,-$(notdir $(PYTHON)))
 BIN := $(VENV)/bin
 TYPESCRIPT := 5.9.3
 
@@ -9,7 +9,8 @@ TYPESCRIPT := 5.9.3
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow test-clients soak check check-js vendor bench bench-quick pictures clean
+.PHONY: help demo test test-slow test-clients test-gateway soak check check-js vendor docs bench bench-quick pictures
+.PHONY: reference clean
 
 help:  ## what there is to make
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -31,7 +32,7 @@ demo: $(VENV)/.runtime  ## record, show, count and replay a session: no key, no 
 	$(BIN)/recorder demo
 
 # A test waits for half of its time, for sockets and other processes: so there are more of its processes than processors.
-test: $(VENV)/.dev  ## the tests, a few minutes
+test: $(VENV)/.dev  ## the tests, a few minutes (PYTHON=python3.14 for another Python)
 	$(BIN)/python -m pytest -m 'not slow and not timed' -n 4 --dist worksteal
 	$(BIN)/python -m pytest -q -m 'timed and not slow' $$(grep -rl --include='test_*.py' 'mark\.timed' tests)
 
@@ -58,8 +59,14 @@ check-js: .tools/node_modules/.typescript-$(TYPESCRIPT)  ## the types of the vie
 vendor: $(VENV)/.dev  ## fetch the libraries of the viewer's pages and compare their digests; needs npm
 	$(BIN)/python -m tests.vendored
 
+test-gateway: $(VENV)/.dev  ## a probe of LiteLLM's proxy, from its registry, some minutes; writes docs/probe-litellm.md
+	$(BIN)/python -m tests.probe.litellm --write $(ROUTES)
+
 soak: $(VENV)/.dev  ## an hour of 200 streams, faults and a nemesis; writes JSON (SOAK='--minutes 5 --seed 1')
 	$(BIN)/python -m tests.soak $(SOAK)
+
+docs: $(VENV)/.dev  ## the site of the documentation, in build/docs; a warning is an error
+	$(BIN)/python -m sphinx -q -n -W --keep-going -c docs -d build/doctrees . build/docs
 
 bench: $(VENV)/.dev  ## ratios against references measured in the same run, ten minutes; writes JSON
 	$(BIN)/python -m benchmarks
@@ -67,8 +74,12 @@ bench: $(VENV)/.dev  ## ratios against references measured in the same run, ten 
 bench-quick: $(VENV)/.dev  ## the same in two minutes: shorter, and fewer alternatives
 	$(BIN)/python -m benchmarks --quick
 
-pictures: $(VENV)/.dev  ## draw the pictures of README anew, with the Chromium of this machine
+pictures: $(VENV)/.dev  ## draw the pictures of README and docs/ anew, with the Chromium of this machine
+	$(BIN)/python -m tests.terminal_pictures
 	$(BIN)/python -m tests.ui.pictures
 
+reference: $(VENV)/.dev  ## write docs/cli.md and the man pages anew, from what --help says
+	$(BIN)/python -m tests.man_pages
+
 clean:  ## remove what was made
-	rm -rf $(VENV) .tools build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-* .tools build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

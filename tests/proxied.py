@@ -14,6 +14,7 @@ from recorder.journal.reader import JournalReader
 from recorder.journal.writer import LIMIT_BYTES, Journal
 from recorder.proxy.app import BODY_LIMIT_BYTES, Proxy
 from recorder.proxy.durable import DurableTransport
+from recorder.proxy.http.network import DIRECT, Network
 from recorder.proxy.http.server import Server
 from recorder.proxy.recording import RecordingTransport
 from recorder.proxy.routing import Routes, Upstream
@@ -97,10 +98,11 @@ async def proxied(
     websocket: bool = True,
     origins: Collection[bytes] = (),
     clock_ns: Callable[[], int] | None = None,
+    network: Network = DIRECT,
 ) -> AsyncIterator[Proxied]:
     """A proxy before the upstream at `base`, recording into `folder`; by a clock of its own, unless one is given."""
     journal = Journal(folder / "journal", "recorder", limit_bytes=journal_bytes, durable=strict)
-    upstream = UpstreamTransport()
+    upstream = UpstreamTransport(network)
     options: dict[str, Any] = {} if clock_ns is None else {"clock_ns": clock_ns}
     recording: Any = RecordingTransport(upstream, journal, **options)
     if strict:

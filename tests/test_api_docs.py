@@ -16,10 +16,10 @@ from recorder.recordings.session import RecordedSession
 from recorder.testing import settings
 from recorder.testing.fixture import Replay
 from tests.corpus import ROOT
-from tests.test_docs import blocks
+from tests.pages import PAGES, blocks
 
 PAGE = (ROOT / "docs" / "api.md").read_text()
-SHOWN = [path.read_text() for path in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))]
+SHOWN = [page.read_text() for page in PAGES]
 MODULES = ("recorder.testing", "recorder.cassettes.sse_jsonl")
 IMPORT = re.compile(r"^from (recorder[\w.]*) import (.+)$", re.MULTILINE)
 

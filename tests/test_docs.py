@@ -27,14 +27,11 @@ from recorder.store.location import database_url
 from recorder.store.writer import Store
 from tests.corpus import ROOT
 from tests.log_rows import add, begin, make_end, make_events, make_exchange, make_session
+from tests.pages import PAGES, blocks
 from tests.serving import run
 
 README = (ROOT / "README.md").read_text()
 LOG = (ROOT / "docs" / "log.md").read_text()
-
-
-def blocks(text: str, language: str) -> list[str]:
-    return re.findall(rf"^```{language}\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
 
 
 def command_lines() -> list[str]:
@@ -239,9 +236,9 @@ def test_the_test_shown_runs_against_a_cassette(demo_db: Path, tmp_path: Path, m
 
 
 def test_the_glossary_is_short_and_each_of_its_words_is_used() -> None:
-    docs = ROOT / "docs"
-    words = re.findall(r"^\| (\w+) \| .+ \|$", (docs / "glossary.md").read_text(), re.MULTILINE)[1:]
-    used = "\n".join([README, *(page.read_text() for page in docs.glob("*.md") if page.name != "glossary.md")]).lower()
+    glossary = ROOT / "docs" / "glossary.md"
+    words = re.findall(r"^\| (\w+) \| .+ \|$", glossary.read_text(), re.MULTILINE)[1:]
+    used = "\n".join(page.read_text() for page in PAGES if page != glossary).lower()
     assert 0 < len(words) <= 25
     assert words == sorted(set(words))
     for word in words:

@@ -25,7 +25,8 @@ ORDER = (
     ("ingest", "proxy", "demo"),
     ("replay",),
     ("recordings",),
-    ("testing", "ui", "exports", "probe"),
+    ("testing", "ui", "exports"),
+    ("probe",),
     ("commands",),
     ("pytest_plugin", "__main__"),
 )

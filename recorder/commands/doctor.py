@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 import tomllib
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -14,6 +15,8 @@ from sqlalchemy import URL
 
 from recorder.commands.ops import health
 from recorder.commands.ops.health_log import log
+from recorder.commands.serving.network import VARIABLES, settled
+from recorder.commands.serving.network import VERBS as CONNECTING
 from recorder.commands.terminal.database import database_option
 from recorder.commands.terminal.output import with_json, write_json, write_line
 from recorder.commands.terminal.settings import FILE_NAME, defaults, match_rules
@@ -34,9 +37,9 @@ BAD = 4  # the exit code, as of a finding
 def command(ctx: click.Context, db: str | None, json: bool, jsonl: bool) -> None:
     """Find problems of this installation, and print how to solve them.
 
-    Checks the database, the files beside it, the disk, the clock, the settings and this Python; for a database on a
-    server its rights, partitions and dead recorders. It is quick, it changes nothing, and recorders may run. The exit
-    code is 4 if something is bad.
+    Checks the database, the files beside it, the disk, the clock, the settings, the way to upstreams and this Python;
+    for a database on a server its rights, partitions and dead recorders. It is quick, it changes nothing and asks no
+    upstream, and recorders may run. The exit code is 4 if something is bad.
 
     \b
     recorder doctor
@@ -55,7 +58,8 @@ def command(ctx: click.Context, db: str | None, json: bool, jsonl: bool) -> None
 def diagnosis(database: Path | URL) -> Iterator[CheckResult]:
     """Yield the lines of all checks. A check that fails yields its error, and the others continue."""
     url = database_url(database)
-    checks = [health.python, engine_of(url).library_checks, health.clock, health.descriptors, health.port, settings]
+    machine = [health.python, engine_of(url).library_checks, health.clock, health.descriptors, health.port]
+    checks = [*machine, settings, network]
     for check in (*checks, *_of_database(url)):
         try:
             yield from check()
@@ -101,3 +105,26 @@ def settings() -> Iterator[CheckResult]:
     if good:
         named = " and ".join(str(path) for path in paths) or "None are set in a file"
         yield CheckResult("ok", "settings", f"{named}{' hold settings' if paths else ''}.")
+
+
+def network() -> Iterator[CheckResult]:
+    """Yield how commands reach their upstreams, by variables and files, without a password; nothing is connected to."""
+    ways: dict[str, list[str]] = {}
+    uses_proxy = False
+    for verb in CONNECTING:
+        command = importlib.import_module(f"recorder.commands.{verb}").command
+        try:
+            chosen = settled(verb, command, defaults(verb, command))
+            if chosen.has_files:
+                chosen.tls()
+        except (RecorderError, click.BadParameter) as error:
+            message = error.message if isinstance(error, click.BadParameter) else str(error)
+            yield CheckResult("bad", "network", f"`recorder {verb}`: {message}")
+        else:
+            uses_proxy = uses_proxy or bool(chosen.proxies)
+            ways.setdefault(chosen.describe(), []).append(verb)
+    for way, verbs in ways.items():
+        yield CheckResult("ok", "network", f"`recorder {', '.join(verbs)}`: upstreams are reached {way}.")
+    if (names := [name for name in VARIABLES if os.environ.get(name)]) and not uses_proxy:
+        message = f"{', '.join(names)} is not looked at: `--upstream-proxy env` uses it."
+        yield CheckResult("ok", "network", message)

@@ -25,6 +25,7 @@ from recorder.commands.serving.listening import (
     refuse_itself,
     token_option,
 )
+from recorder.commands.serving.network import network_options
 from recorder.commands.serving.ready_file import announced, ready_file_option
 from recorder.commands.terminal.catch_up import wait_option
 from recorder.commands.terminal.completion import session_names
@@ -39,6 +40,7 @@ from recorder.proxy.admission import refusal
 from recorder.proxy.app import BODY_LIMIT_BYTES
 from recorder.proxy.forwarding import path_of
 from recorder.proxy.http import server
+from recorder.proxy.http.network import Network
 from recorder.proxy.http.server_exchange import ServerExchange
 from recorder.proxy.routing import Routes, Upstream
 from recorder.proxy.upstream import UpstreamTransport
@@ -85,6 +87,7 @@ REQUESTS = "/_recorder/requests"
 @listening_options
 @token_option
 @max_body_option
+@network_options
 @ready_file_option
 @wait_option
 @database_option
@@ -106,6 +109,7 @@ def command(
     token: Token | None,
     max_body: int,
     ready_file: Path | None,
+    network: Network,
 ) -> None:
     """Serve recordings to clients, over HTTP and WebSocket: each request gets the recorded response of an equal one.
 
@@ -133,7 +137,7 @@ def command(
             origins=allow_origin,
             speed=speed,
             strict=strict,
-            otherwise=UpstreamTransport() if forwards else int(otherwise),
+            otherwise=UpstreamTransport(network) if forwards else int(otherwise),
             faults=faults,
             seed=seed,
             body_limit_bytes=max_body * 2**20,

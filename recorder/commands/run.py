@@ -23,6 +23,7 @@ from recorder.commands.replay import Speed
 from recorder.commands.serving.answering import Answering
 from recorder.commands.serving.forking import Fork, ForkTerms
 from recorder.commands.serving.listening import upstream_option
+from recorder.commands.serving.network import NAMES, network_options
 from recorder.commands.serving.recording import Durability, Ending, durability_option, recording
 from recorder.commands.serving.run_report import EndedCommand, report, say
 from recorder.commands.terminal.database import database_option
@@ -35,6 +36,7 @@ from recorder.model.recording import Recording
 from recorder.model.text import counted, safe_text
 from recorder.proxy.app import Proxy
 from recorder.proxy.http import server
+from recorder.proxy.http.network import Network
 from recorder.proxy.http.server_capacity import raise_limit
 from recorder.proxy.recording import RecordingTransport, new_id
 from recorder.proxy.routing import Upstream, parse_upstream, recorded_upstreams
@@ -54,7 +56,7 @@ LISTED = 10  # recordings that a replay did not use
 _OF_REPLAYS = ("speed", "strict", "allow_network", "until", "then", "model")
 _OF_PURE_REPLAYS = ("strict", "allow_network")  # a fork has a strict matcher, and reaches the network
 _OF_FORKS = ("until", "model")
-_OF_RECORDINGS = ("session", "cassette", "upstream", "durability")
+_OF_RECORDINGS = ("session", "cassette", "upstream", "durability", *NAMES)
 
 
 @click.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
@@ -101,6 +103,7 @@ _OF_RECORDINGS = ("session", "cassette", "upstream", "durability")
 )
 @upstream_option
 @durability_option
+@network_options
 @database_option
 @click.pass_context
 def command(
@@ -119,6 +122,7 @@ def command(
     no_websocket: bool,
     upstream: list[Upstream],
     durability: Durability,
+    network: Network,
 ) -> None:
     """Run CMD, and record its requests to streaming APIs through a proxy on a free port.
 
@@ -151,7 +155,12 @@ def command(
     if (provider := codex_provider(words)) is not None and Doors("", names).name(provider) != "openai":
         say(f"Codex is recorded from {safe_text(provider.base)}, the server that it uses by itself.")
     upstreams = [*inherited, *added, *upstream]
-    options = {"upstreams": upstreams, "durability": durability, "websocket": not no_websocket and then is None}
+    options = {
+        "upstreams": upstreams,
+        "durability": durability,
+        "websocket": not no_websocket and then is None,
+        "network": network,
+    }
     terms = None if then is None or replay is None else ForkTerms(replay, _is_file(replay), until or 0, speed, model)
     sys.exit(server.run(_record(words, db, name, cassette, names, terms, **options)))
 

@@ -25,6 +25,7 @@ from recorder.commands.serving.listening import (
     token_option,
 )
 from recorder.commands.serving.meter import Meter
+from recorder.commands.serving.network import network_options
 from recorder.commands.serving.ready_file import announced, ready_file_option
 from recorder.commands.serving.recording import (
     Durability,
@@ -38,6 +39,7 @@ from recorder.commands.serving.viewer import ui_port_option, viewing
 from recorder.commands.terminal.database import database_option
 from recorder.commands.terminal.output import echo, log_to_stderr
 from recorder.proxy.http import server
+from recorder.proxy.http.network import Network
 from recorder.proxy.routing import Routes, Upstream
 from recorder.store.location import chosen_url
 
@@ -61,6 +63,7 @@ class _Door(NamedTuple):
 @max_body_option
 @durability_option
 @websocket_option
+@network_options
 @admin_port_option
 @ui_port_option
 @ready_file_option
@@ -79,6 +82,7 @@ def command(
     admin_port: int | None,
     ui_port: int | None,
     ready_file: Path | None,
+    network: Network,
 ) -> None:
     """Record: a proxy between clients and streaming APIs.
 
@@ -91,12 +95,14 @@ def command(
     recorder serve --port 9000 --upstream openai=https://openrouter.ai/api/v1
     recorder serve --upstream local=http://127.0.0.1:11434/v1    # as http://127.0.0.1:8787/local
     recorder serve --host 0.0.0.0 --token                        # for other machines: as http://HOST:8787/t/TOKEN
+    recorder serve --upstream-proxy env                          # by a company's proxy: docs/network.md
     recorder serve --admin-port 9187                             # for Prometheus: docs/operations.md
     recorder serve --ui-port 8788                                # with the viewer: as `recorder ui`
     recorder serve --allow-origin http://localhost:5173          # for a web page that calls an API itself
     """
     log_to_stderr()
-    options = {"body_limit_bytes": max_body * 2**20, "durability": durability, "websocket": not no_websocket}
+    options: dict[str, Any] = {"body_limit_bytes": max_body * 2**20, "durability": durability, "network": network}
+    options["websocket"] = not no_websocket
     with announced(ready_file) as announce:
         door = _Door(host, port, allow_host, token, allow_origin, announce, admin_port, ui_port)
         server.run(_serve(chosen_url(db), door, upstream, options))
@@ -112,7 +118,7 @@ async def _serve(url: URL, door: _Door, upstreams: list[Upstream], options: dict
         server.settle()
         door.announce(entrance(address(door.host, bound_port), door.token))
         here = entrance(address(door.host, bound_port), door.token and door.token.as_printed())
-        for line in describe(url, here, Routes(upstreams).upstreams):
+        for line in describe(url, here, Routes(upstreams).upstreams, options["network"]):
             echo(line)
         elsewhere = "" if here == DEFAULT_URL else f" --url {shlex.quote(here)}"
         echo(f'Point a client here: eval "$(recorder env CLIENT{elsewhere})"')

@@ -10,10 +10,21 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from recorder.demo.dice import Dice
-from recorder.demo.play import Dialect, Json, Play, compact, last_text, listed, piece, texts
+from recorder.demo.play import (
+    Dialect,
+    Json,
+    Play,
+    compact,
+    conversation,
+    last_text,
+    listed,
+    number,
+    piece,
+    texts,
+)
 from recorder.demo.prompt_cache import HOUR, PromptPiece, RenderedPrompt
 from recorder.demo.reply import DemoReply, Headers, timed, whole
-from recorder.demo.scripts import Fail, FunctionCall, Part, Prompt, Refuse, Say, Search, Source, Think, Usage
+from recorder.demo.scripts import Fail, FunctionCall, Part, Prompt, Refuse, Say, Search, Source, Think, Usage, forced
 
 _REFUSALS = {  # status: type, message
     400: ("invalid_request_error", "The request was refused because it asked to be."),
@@ -51,16 +62,27 @@ def refuse(dice: Dice, status: int, message: str | None = None) -> DemoReply:
 
 def prompt_of(body: Json) -> Prompt:
     """Read the prompt from `messages`; results are the `tool_result` blocks of the last one of the user."""
-    users = [message for message in listed(body.get("messages")) if message.get("role") == "user"]
+    users = [message for message in listed(conversation(body, "messages")) if message.get("role") == "user"]
     content = users[-1].get("content") if users else ""
     results = [block for block in listed(content) if block.get("type") == "tool_result"]
     return Prompt(
         last_text(content),
         ["\n".join(texts(block.get("content"))) for block in results],
         tools={str(tool.get("name")) for tool in listed(body.get("tools"))},
-        schema=((body.get("output_config") or {}).get("format") or {}).get("schema"),
+        schema=((body.get("output_config") or {}).get("format") or body.get("output_format") or {}).get("schema"),
         instructions="\n".join(texts(body.get("system"))),
+        forced=_forced(body),
+        most_tokens=number(body.get("max_tokens")),
     )
+
+
+def _forced(body: Json) -> FunctionCall | None:
+    """Return the call that `tool_choice` demands: of a tool by its name, or of any one."""
+    choice, tools = body.get("tool_choice") or {}, listed(body.get("tools"))
+    if choice.get("type") not in ("tool", "any"):
+        return None
+    found = [each for each in tools if choice["type"] == "any" or each.get("name") == choice.get("name")]
+    return forced(found[0].get("name"), found[0].get("input_schema")) if found else None
 
 
 _BEFORE_SYSTEM = (("output_format",), ("output_config", "format"), ("speed",))  # a change spares the tools alone
@@ -157,6 +179,8 @@ class MessageTurn:
         self.emit("first", "message_start", message=message)
         for part in play.script.parts:
             _PARTS[type(part)](self, part)
+        if play.script.is_cut:
+            self.stop = {"stop_reason": "max_tokens", "stop_sequence": None}
         if not self.failed:
             self.emit("none", "message_delta", delta=self.stop, usage=self.total())
             self.emit("none", "message_stop")

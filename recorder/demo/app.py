@@ -45,6 +45,15 @@ ROUTES = (
     _route("GET", r"/v1(?:beta)?/models", openai_responses.DIALECT, models.answer),
 )
 
+_WRONG = "wrong"  # a key with that word in it is refused: all others are accepted
+_KEYS = ("authorization", "x-api-key", "x-goog-api-key")
+
+
+def _key(request: DemoRequest) -> str:
+    """Return all that a request has of keys."""
+    return " ".join((*(request.header(name) for name in _KEYS), request.query.get("key", ""))).lower()
+
+
 GENERATES = (openai_responses.create, openai_chat.create, anthropic.create, gemini.stream, gemini.generate)
 """The answers of a model: what they are asked with is kept in the prompt cache."""
 
@@ -70,6 +79,8 @@ class App:
         return refuse(dice, 404, f"Invalid URL ({request.method} {request.path})")
 
     def _answer(self, route: Route, request: DemoRequest, name: str, dice: Dice) -> DemoReply:
+        if _WRONG in _key(request):
+            return route.dialect.refuse(dice, 401, None)
         try:
             body = request.json() if request.body else {}
             script = choose(route.dialect.prompt_of(body))

@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from recorder.demo.dice import Dice, tokens
-from recorder.demo.play import Dialect, Json, Play, compact, last_text, listed, piece
+from recorder.demo.play import Dialect, Json, Play, compact, conversation, last_text, listed, number, piece
 from recorder.demo.prompt_cache import RenderedPrompt
 from recorder.demo.reply import DemoReply, Headers, timed, whole
-from recorder.demo.scripts import Fail, FunctionCall, Part, Prompt, Refuse, Say, Search, Think
+from recorder.demo.scripts import Fail, FunctionCall, Part, Prompt, Refuse, Say, Search, Think, forced
 
 _REFUSALS = {  # status: its name, message
     400: ("INVALID_ARGUMENT", "The request was refused because it asked to be."),
@@ -59,7 +59,7 @@ def refuse(dice: Dice, status: int, message: str | None = None) -> DemoReply:
 
 def prompt_of(body: Json) -> Prompt:
     """Read the prompt from `contents`; results are the `functionResponse` parts of the last one."""
-    contents = listed(body.get("contents"))
+    contents = listed(conversation(body, "contents"))
     users = [content for content in contents if content.get("role", "user") != "model"]
     parts = listed(users[-1].get("parts")) if users else []
     results = [part["functionResponse"].get("response") for part in parts if "functionResponse" in part]
@@ -73,7 +73,20 @@ def prompt_of(body: Json) -> Prompt:
             for function in listed(tool.get("functionDeclarations"))
         },
         schema=config.get("responseJsonSchema", config.get("responseSchema")),
+        forced=_forced(body),
+        most_tokens=number(config.get("maxOutputTokens")),
     )
+
+
+def _forced(body: Json) -> FunctionCall | None:
+    """Return the call that the mode `ANY` demands: of one of the allowed functions, if they are named."""
+    choice = (body.get("toolConfig") or {}).get("functionCallingConfig") or {}
+    functions = [each for tool in listed(body.get("tools")) for each in listed(tool.get("functionDeclarations"))]
+    allowed = choice.get("allowedFunctionNames") or [each.get("name") for each in functions]
+    found = [each for each in functions if each.get("name") in allowed]
+    if str(choice.get("mode")).upper() != "ANY" or not found:
+        return None
+    return forced(found[0].get("name"), found[0].get("parametersJsonSchema", found[0].get("parameters")))
 
 
 def render(body: Json) -> RenderedPrompt:
@@ -160,9 +173,10 @@ class GeminiTurn:
         self._written = 0
         for part in play.script.parts:
             _PARTS[type(part)](self, part)
-        if not self.failed and "promptFeedback" not in self.chunks[-1][1]:
+        if not self.failed and not (self.chunks and "promptFeedback" in self.chunks[-1][1]):
             signed = {"text": "", "thoughtSignature": self.dice.base64(240)}
-            self.part("token", signed, finishReason="STOP", **self.grounding)
+            reason = "MAX_TOKENS" if play.script.is_cut else "STOP"
+            self.part("token", signed, finishReason=reason, **self.grounding)
 
     def part(self, pause: str | float, part: Json, written: str = "", **more: Any) -> None:
         """Emit a chunk of one part; `written` is what of it counts as output."""

@@ -10,17 +10,29 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from recorder.demo.openai_errors import headers, refuse
-from recorder.demo.play import Dialect, Json, Play, compact, last_text, listed, piece, texts
+from recorder.demo.play import (
+    Dialect,
+    Json,
+    Play,
+    compact,
+    conversation,
+    last_text,
+    listed,
+    number,
+    piece,
+    texts,
+)
 from recorder.demo.prompt_cache import DAY, RenderedPrompt
 from recorder.demo.reply import DemoReply, timed, whole
-from recorder.demo.scripts import Fail, FunctionCall, Part, Prompt, Refuse, Say, Search, Source, Think, Usage
+from recorder.demo.scripts import Fail, FunctionCall, Part, Prompt, Refuse, Say, Search, Source, Think, Usage, forced
 
+CHOICES_LIMIT = 128  # as OpenAI has it
 _HIDES_REASONING = ("gpt", "o1", "o3", "o4")  # how the names of OpenAI's own models begin
 
 
 def prompt_of(body: Json) -> Prompt:
     """Read the prompt from `messages`; results are the messages of the role `tool` at their end."""
-    messages = listed(body.get("messages"))
+    messages = listed(conversation(body, "messages"))
     results: list[str] = []
     while messages and messages[-1].get("role") == "tool":
         results.insert(0, "\n".join(texts(messages.pop().get("content"))))
@@ -33,7 +45,20 @@ def prompt_of(body: Json) -> Prompt:
         tools={str((tool.get("function") or {}).get("name")) for tool in listed(body.get("tools"))},
         schema=(wanted.get("json_schema") or {}).get("schema"),
         instructions="\n".join(text for message in leading for text in texts(message.get("content"))),
+        forced=_forced(body),
+        most_tokens=number(body.get("max_completion_tokens", body.get("max_tokens"))),
     )
+
+
+def _forced(body: Json) -> FunctionCall | None:
+    """Return the call that `tool_choice` demands: of a function by its name, or of any one."""
+    choice = body.get("tool_choice")
+    wanted = (choice.get("function") or {}).get("name") if isinstance(choice, dict) else None
+    functions = [tool.get("function") or {} for tool in listed(body.get("tools"))]
+    functions = [each for each in functions if wanted in (None, each.get("name"))]
+    if not functions or (wanted is None and choice != "required"):
+        return None
+    return forced(functions[0].get("name"), functions[0].get("parameters"))
 
 
 def render(body: Json) -> RenderedPrompt:
@@ -48,7 +73,7 @@ DIALECT = Dialect(prompt_of, refuse, render)
 
 
 def create(play: Play) -> DemoReply:
-    """Answer with a completion of one choice."""
+    """Answer with a completion of as many choices as `n` says, which are all alike."""
     turn = ChatTurn(play)
     if play.body.get("stream"):
         frames = ((pause, f"data: {data}\n\n".encode()) for pause, data in turn.frames())
@@ -73,6 +98,10 @@ class ChatTurn:
         self._silent_s = 0.0
         self._head = {"id": self.dice.name("chatcmpl-", 29), "created": self.dice.created, "model": play.body["model"]}
         self._options = play.body.get("stream_options") or {}
+        self._choices = range(min(CHOICES_LIMIT, number(play.body.get("n")) or 1))
+        self._usage = play.usage._replace(
+            output=len(self._choices) * play.usage.output, reasoning=len(self._choices) * play.usage.reasoning
+        )
         self.delta("first", {"role": "assistant", "content": "", "refusal": None})
         for part in play.script.parts:
             _PARTS[type(part)](self, part)
@@ -94,23 +123,25 @@ class ChatTurn:
 
     @property
     def finish_reason(self) -> str:
-        return "tool_calls" if self.calls else "stop"
+        return "length" if self.play.script.is_cut else "tool_calls" if self.calls else "stop"
 
     def frames(self) -> Iterator[tuple[float, str]]:
         """Yield the stream: pauses, and the text after `data: `."""
         for pause_s, delta in self.deltas:
-            yield pause_s, self._chunk([self._choice(delta, None)])
+            for index in self._choices:
+                yield 0.0 if index else pause_s, self._chunk([self._choice(index, delta, None)])
         if self.failure:
             error = {"message": self.failure, "type": "server_error", "param": None, "code": "server_error"}
             yield self.dice.pause("think"), compact({"error": error})
             return
-        yield 0.0, self._chunk([self._choice({}, self.finish_reason)])
+        for index in self._choices:
+            yield 0.0, self._chunk([self._choice(index, {}, self.finish_reason)])
         if self._options.get("include_usage"):
-            yield 0.0, self._chunk([], _usage(self.play.usage))
+            yield 0.0, self._chunk([], _usage(self._usage))
         yield 0.0, "[DONE]"
 
-    def _choice(self, delta: Json, finish_reason: str | None) -> Json:
-        return {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish_reason}
+    def _choice(self, index: int, delta: Json, finish_reason: str | None) -> Json:
+        return {"index": index, "delta": delta, "logprobs": None, "finish_reason": finish_reason}
 
     def _chunk(self, choices: list[Json], usage: Json | None = None) -> str:
         counted = {"usage": usage} if self._options.get("include_usage") else {}
@@ -133,8 +164,9 @@ class ChatTurn:
     def completion(self) -> Json:
         """Return the completion as one JSON object."""
         message = {**self.message, **({"tool_calls": self.calls} if self.calls else {})}
-        choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": self.finish_reason}
-        return {**self._envelope("chat.completion"), "choices": [choice], "usage": _usage(self.play.usage)}
+        end = {"message": message, "logprobs": None, "finish_reason": self.finish_reason}
+        choices = [{"index": index, **end} for index in self._choices]
+        return {**self._envelope("chat.completion"), "choices": choices, "usage": _usage(self._usage)}
 
 
 def _text(choices: list[Json]) -> str:

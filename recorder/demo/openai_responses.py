@@ -15,7 +15,18 @@ from typing import Any
 from recorder.demo import load
 from recorder.demo.background import TimedEvent
 from recorder.demo.openai_errors import headers, refuse
-from recorder.demo.play import Dialect, Json, Play, compact, last_text, listed, piece, texts
+from recorder.demo.play import (
+    Dialect,
+    Json,
+    Play,
+    compact,
+    conversation,
+    last_text,
+    listed,
+    number,
+    piece,
+    texts,
+)
 from recorder.demo.prompt_cache import DAY, PromptTokens, RenderedPrompt
 from recorder.demo.reply import DemoReply, timed, whole
 from recorder.demo.scripts import (
@@ -26,10 +37,12 @@ from recorder.demo.scripts import (
     Prompt,
     Refuse,
     Say,
+    Script,
     Search,
     Source,
     Think,
     Usage,
+    forced,
 )
 
 _ECHOED: Json = {  # fields of the request that the response repeats, with the values of absent ones
@@ -43,9 +56,10 @@ _ECHOED: Json = {  # fields of the request that the response repeats, with the v
 
 def prompt_of(body: Json) -> Prompt:
     """Read the prompt from `input`, text or items; results are the `*_output` items after the last message."""
-    if isinstance(body.get("input"), str):
-        return Prompt(body["input"], **_context(body, []))
-    items = listed(body.get("input"))
+    given = conversation(body, "input")
+    if isinstance(given, str):
+        return Prompt(given, **_context(body, []))
+    items = listed(given)
     results: list[Json] = []
     for item in reversed(items):
         if _is_message(item):
@@ -74,7 +88,19 @@ def _context(body: Json, items: list[Json]) -> Json:
         "tools": {name for tool in tools for name in _names(tool)},
         "schema": ((body.get("text") or {}).get("format") or {}).get("schema"),
         "instructions": "\n".join(text for item in leading for text in texts(item.get("content"))),
+        "forced": _forced(body),
+        "most_tokens": number(body.get("max_output_tokens")),
     }
+
+
+def _forced(body: Json) -> FunctionCall | None:
+    """Return the call that `tool_choice` demands: of a function by its name, or of any one."""
+    choice, tools = body.get("tool_choice"), listed(body.get("tools"))
+    wanted = choice.get("name") if isinstance(choice, dict) and choice.get("type") == "function" else None
+    functions = [each for each in tools if each.get("type") == "function" and wanted in (None, each.get("name"))]
+    if not functions or (wanted is None and choice != "required"):
+        return None
+    return forced(functions[0].get("name"), functions[0].get("parameters"))
 
 
 def _names(tool: Json) -> list[str]:
@@ -165,6 +191,7 @@ class ResponseTurn:
         self.events: list[tuple[float, Json]] = []
         self.output: list[Json] = []
         self.head = _head(play)
+        self.is_cut, self.last_part = play.script.is_cut, next(reversed(play.script.parts), None)
         self._obfuscated = (play.body.get("stream_options") or {}).get("include_obfuscation", True)
         self._perform(play)
 
@@ -182,8 +209,13 @@ class ResponseTurn:
         for part in () if is_prewarm else play.script.parts:
             _PARTS[type(part)](self, part)
         usage = _NOTHING_USED if is_prewarm else play.usage
-        ended = {"status": "completed", "completed_at": self.dice.created + 3, "usage": _usage(usage)}
-        self.emit("none", "response.completed", response={**self.head, **ended, "output": self.output})
+        self._finish(play.script, _usage(usage))
+
+    def _finish(self, script: Script, usage: Json) -> None:
+        ended: Json = {"status": "completed", "completed_at": self.dice.created + 3, "usage": usage}
+        if script.is_cut:
+            ended = {"status": "incomplete", "incomplete_details": {"reason": "max_output_tokens"}, "usage": usage}
+        self.emit("none", f"response.{ended['status']}", response={**self.head, **ended, "output": self.output})
 
     def _fail(self, part: Fail) -> None:
         error = {"type": "server_error", "code": "server_error", "message": part.message, "param": None}
@@ -238,14 +270,14 @@ def _think(turn: ResponseTurn, part: Think) -> None:
     turn.close(summary=summaries, **hidden())
 
 
-def _message(turn: ResponseTurn, empty: Json, speak: Callable[[Json], Json]) -> None:
+def _message(turn: ResponseTurn, empty: Json, speak: Callable[[Json], Json], *, is_cut: bool = False) -> None:
     """Emit a message of one part, which begins `empty` and becomes what `speak` makes of it."""
     item = {"id": turn.dice.hex("msg_"), "type": "message", "status": "in_progress", "content": []}
     where = {**turn.open({**item, "phase": "final_answer", "role": "assistant"}), "content_index": 0}
     turn.emit("none", "response.content_part.added", part=empty, **where)
     part = {**empty, **speak(where)}
     turn.emit("none", "response.content_part.done", part=part, **where)
-    turn.close(status="completed", content=[part])
+    turn.close(status="incomplete" if is_cut else "completed", content=[part])
 
 
 def _say(turn: ResponseTurn, part: Say) -> None:
@@ -256,7 +288,8 @@ def _say(turn: ResponseTurn, part: Say) -> None:
             turn.emit("none", "response.output_text.annotation.added", annotation=note, annotation_index=index, **where)
         return {"annotations": notes, "text": part.text}
 
-    _message(turn, {"type": "output_text", "annotations": [], "logprobs": [], "text": ""}, speak)
+    is_cut = turn.is_cut and part is turn.last_part
+    _message(turn, {"type": "output_text", "annotations": [], "logprobs": [], "text": ""}, speak, is_cut=is_cut)
 
 
 def _citation(text: str, source: Source) -> Json:

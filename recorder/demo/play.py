@@ -59,6 +59,21 @@ def listed(value: object) -> list[Json]:
     return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
+def conversation(body: Json, name: str) -> Any:
+    """Return the field of a body that has the conversation. Raises `ValueError` if that is no list and no text."""
+    found = body.get(name)
+    if found is not None and not isinstance(found, list | str):
+        raise ValueError(f"Invalid type for '{name}': it must be a list, and is {compact(found)[:40]}.")
+    return found
+
+
+def number(value: object) -> int | None:
+    """Return a limit on tokens; None if there is none. Raises `ValueError` if it is no positive number."""
+    if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
+        raise ValueError(f"A limit on tokens must be a positive integer, and is {compact(value)[:40]}.")
+    return value
+
+
 def texts(content: object) -> list[str]:
     """Return the texts of a message's content: a string, or parts of which some have a `text`."""
     if isinstance(content, str):

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from recorder.demo.dice import tokens
@@ -86,11 +86,13 @@ class Script:
     """Parts in order; with a `status` over 200 the request is refused before any of them.
 
     `pace` multiplies every pause in place of the server's: one that is there to be interrupted takes its time.
+    `is_cut`: a limit on tokens has ended it.
     """
 
     parts: tuple[Part, ...] = ()
     status: int = 200
     pace: float | None = None
+    is_cut: bool = False
 
 
 class Usage(NamedTuple):
@@ -242,7 +244,7 @@ class Prompt(NamedTuple):
     """The part of a request that decides its answer: the last user text, and the tool results that came after it.
 
     `returned` is the tool of the last result, `tools` are those on offer; a name in a namespace is `namespace.name`.
-    `schema` is what the answer has to fit.
+    `schema` is what the answer has to fit, `forced` the call that it has to be, `most_tokens` how long it may get.
     """
 
     text: str
@@ -251,10 +253,19 @@ class Prompt(NamedTuple):
     tools: Collection[str] = ()
     schema: object = None
     instructions: str = ""
+    forced: FunctionCall | None = None
+    most_tokens: int | None = None
 
 
 def choose(prompt: Prompt) -> Script:
-    """Return the script for the last user text, or for the tool results that came after it."""
+    """Return the script for the last user text, or for the tool results that came after it, as long as it may be."""
+    script = _choose(prompt)
+    return script if prompt.most_tokens is None else limited(script, prompt.most_tokens)
+
+
+def _choose(prompt: Prompt) -> Script:
+    if prompt.forced is not None:
+        return Script((prompt.forced,))
     if prompt.schema is not None:
         return Script((Say(json.dumps(fill(prompt.schema))),))
     if prompt.results:
@@ -285,6 +296,37 @@ def _conclude(results: Sequence[str]) -> Script:
             Say(f"Here is what the tools reported:\n\n{quotes}\n\nA light jacket will do in both places."),
         )
     )
+
+
+def limited(script: Script, most_tokens: int) -> Script:
+    """Return a script cut to so many tokens of output; half of them at most are for what is thought and not shown.
+
+    A call that does not fit is left out as a whole: half an argument would be a call that nobody can make.
+    """
+    if usage(script, PromptTokens(0)).output <= most_tokens:
+        return script
+    parts: list[Part] = []
+    left = most_tokens
+    for part in script.parts:
+        if isinstance(part, Think):
+            part = replace(part, hidden_tokens=min(part.hidden_tokens, left // 2))
+            left -= part.hidden_tokens
+        elif isinstance(part, Say):
+            said = tokens(part.text)[:left]
+            left -= len(said)
+            part = Say("".join(said), part.sources if len(said) == len(tokens(part.text)) else ())
+        elif (needed := len(tokens(_spoken(part)))) <= left:
+            left -= needed
+        else:
+            break
+        parts.append(part)
+    return replace(script, parts=tuple(parts), is_cut=True)
+
+
+def forced(name: object, schema: object) -> FunctionCall:
+    """Return the call of a function that a request has to be answered with."""
+    arguments = fill(schema)
+    return FunctionCall(str(name), arguments if isinstance(arguments, dict) else {})
 
 
 def usage(script: Script, prompt: PromptTokens) -> Usage:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from functools import lru_cache
+from typing import NamedTuple
 from urllib.parse import unquote_to_bytes
 
 import httpx
 
-from recorder.proxy.http.messages import Request, RequestExtensions, Upload
+from recorder.proxy.http.messages import Request, RequestExtensions, Upload, Url
+from recorder.proxy.http.network import UNIX, socket_path
 from recorder.proxy.http.server_exchange import Headers, ServerExchange
 from recorder.proxy.routing import SESSION_HEADER, Origin, Route
 
@@ -22,13 +24,31 @@ HOP_BY_HOP = frozenset(
 )
 _NOT_FORWARDED = HOP_BY_HOP | {b"expect", b"host", SESSION_HEADER}
 
-_usual_url = lru_cache(maxsize=256)(httpx.URL)  # a client asks for the same few, again and again
+
+class _UnixUrl(NamedTuple):
+    """The URL of an upstream on a Unix socket, as a transport reads it: its host is the path of the socket."""
+
+    scheme: str
+    host: str
+    raw_path: bytes
+    netloc: bytes = b"localhost"  # as other clients send in Host, for a path would be none
+    port: int | None = None
+
+
+def _url(text: str) -> Url:
+    if not text.startswith(f"{UNIX}://"):
+        return httpx.URL(text)
+    netloc, slash, rest = text.removeprefix(f"{UNIX}://").partition("/")
+    return _UnixUrl(UNIX, socket_path(netloc) or "/", f"{slash}{rest}".encode())
+
+
+_usual_url = lru_cache(maxsize=256)(_url)  # a client asks for the same few, again and again
 
 
 def onward(incoming: ServerExchange, route: Route, body: Upload) -> Request:
     """Return the request as it goes to the upstream."""
     came = incoming.headers
-    url = (_usual_url if len(route.url) <= URL_LENGTH else httpx.URL)(route.url)
+    url = (_usual_url if len(route.url) <= URL_LENGTH else _url)(route.url)
     headers = [(b"host", url.netloc), *end_to_end(came, _NOT_FORWARDED)]
     if any(name == b"transfer-encoding" for name, _ in came):
         headers.append((b"transfer-encoding", b"chunked"))

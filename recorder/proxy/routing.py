@@ -20,10 +20,12 @@ import msgspec
 
 from recorder.errors import NotFoundError, UsageError
 from recorder.model.events import LATEST
+from recorder.proxy.http.network import UNIX, socket_path
 from recorder.wire.dialects import PROVIDERS
 from recorder.wire.upstreams import ENDPOINTS, OTHER_PATHS, UPSTREAMS, VERSION, VERSIONLESS, join
 
 SESSION_HEADER = b"x-recorder-session"
+SOCKET_BYTES = 107  # of a path: `sun_path` of Linux, with its NUL (unix(7)); macOS has four less
 SESSION_LIMIT = 200  # characters: a session's name is typed and shown, it is not a place to keep things
 
 Headers = Iterable[tuple[bytes, bytes]]  # names in lower case
@@ -45,7 +47,7 @@ class Upstream(NamedTuple):
     """An entry of the table: `/NAME/…` goes to `base`."""
 
     name: str
-    base: str  # an http or https URL without query or userinfo; if it ends in a slash, see `join`
+    base: str  # an http, https or http+unix URL without query or userinfo; if it ends in a slash, see `join`
 
 
 class Route(msgspec.Struct, frozen=True):
@@ -154,13 +156,28 @@ def _base(name: str, url: str) -> str:
         port = parts.port
     except ValueError as error:
         raise UsageError(f"The URL of upstream {name!r} cannot be read: {error}.") from None
-    if parts.scheme not in ("http", "https") or not parts.hostname or port == 0:
+    if parts.scheme == UNIX:
+        _require_socket(name, parts.netloc)
+    elif parts.scheme not in ("http", "https") or not parts.hostname or port == 0:
         raise UsageError(f"The URL of upstream {name!r} must begin with http:// or https:// and name a host.")
     if parts.username is not None or parts.password is not None or "?" in url or "#" in url:
         raise UsageError(f"The URL of upstream {name!r} must have no user, password, query or fragment.")
     if not re.fullmatch(r"[\x21-\x7e]+", url) or _DOTS.search(parts.path):
         raise UsageError(f"The URL of upstream {name!r} must be plain ASCII without spaces and dot segments.")
     return url.rstrip("/")
+
+
+def _require_socket(name: str, netloc: str) -> None:
+    path = socket_path(netloc)
+    if path is None:
+        raise UsageError(
+            f"The URL of upstream {name!r} must have the whole path of a socket in place of a host, with %2F for each "
+            "slash: http+unix://%2Frun%2Fllm.sock/v1."
+        )
+    if len(path.encode()) > SOCKET_BYTES:
+        raise UsageError(
+            f"The socket of upstream {name!r} has a path over {SOCKET_BYTES} bytes, which no system takes."
+        )
 
 
 def _split_session(target: str) -> tuple[str, str | None]:

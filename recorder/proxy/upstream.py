@@ -11,23 +11,24 @@ from functools import lru_cache
 from urllib.parse import unquote_to_bytes
 
 from recorder.errors import UsageError
-from recorder.proxy.http.client_pool import PORTS, Endpoint, Pool
+from recorder.proxy.http.client_pool import Pool
 from recorder.proxy.http.client_response import ClientResponse, Headers
 from recorder.proxy.http.messages import Flow, Request, Response, Sink
+from recorder.proxy.http.network import DIRECT, PORTS, Endpoint, Network
 from recorder.wire.redaction.headers import NEVER
 
 _NOT_SENT = frozenset({b"transfer-encoding"})  # the body is framed anew
 
 
 class UpstreamTransport:
-    """Sends requests to the address in their URL. Raises `UpstreamError`; `UsageError` if a request cannot be sent at
-    all.
+    """Sends requests to the address in their URL, over connections as `network` wants them. Raises `UpstreamError`;
+    `UsageError` if a request cannot be sent at all.
 
     `extensions["target"]`, if present, is sent as the request target in place of the URL's.
     """
 
-    def __init__(self) -> None:
-        self._pool = Pool(is_credential)
+    def __init__(self, network: Network = DIRECT) -> None:
+        self._pool = Pool(is_credential, network)
 
     async def handle_async_request(self, request: Request) -> Response:
         url = request.url

@@ -20,7 +20,6 @@ from urllib.parse import quote, quote_plus
 
 import brotli
 import pytest
-from backports import zstd
 
 from tests.acceptance.logbook import entries
 from tests.acceptance.test_secrets import forms, inflated
@@ -31,6 +30,7 @@ from tests.serving import Serving, everywhere, run_here, serving
 from tests.sockets import LAST_CHUNK, STREAM_HEAD, RawClient, ScriptedUpstream, Send, Stall, answer, chunked, head
 from tests.wire.redaction.test_bodies import PLACES as BODIES
 from tests.wire.redaction.test_headers import PLACES as TARGETS
+from tests.zstandard import zstd
 
 MARKER = b"this is no secret"
 IN_LOG_S = 120.0  # for all that was sent: other tests may run beside this one

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
+import re
 import subprocess
 import sys
 import sysconfig
+import time
 import urllib.request
 import venv
 import zipfile
@@ -15,28 +16,22 @@ from importlib import metadata
 from pathlib import Path
 
 import pytest
+import yaml
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from tests.conftest import TRUSTED
+from tests import man_pages, sbom
 from tests.corpus import ROOT
+from tests.landed_schemas import SCHEMAS
 from tests.serving import environment
-
-# Without hatchling at hand, build makes an environment for it, which needs a network.
-ISOLATION = ["--no-isolation"] if importlib.util.find_spec("hatchling") else []
+from tests.wheels import built
 
 PAGE_FILES = {".html", ".js", ".css", ".svg", ".toml"}  # of the viewer
 
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("dist")
-    command = [sys.executable, "-m", "build", "--wheel", *ISOLATION, "--outdir", str(folder), str(ROOT)]
-    env = {name: value for name, value in os.environ.items() if name != TRUSTED}  # it may need a registry
-    built = subprocess.run(command, capture_output=True, text=True, env=env)
-    assert built.returncode == 0, built.stdout + built.stderr
-    [found] = folder.glob("*.whl")
-    return found
+    return built(tmp_path_factory.mktemp("dist"))
 
 
 @pytest.fixture(scope="module")
@@ -92,13 +87,31 @@ def run(bin: Path, home: Path, *command: object) -> subprocess.CompletedProcess[
 
 def test_the_wheel_carries_the_program_its_migrations_and_nothing_else(wheel: Path) -> None:
     names = zipfile.ZipFile(wheel).namelist()
-    assert {name.split("/")[0] for name in names if ".dist-info/" not in name} == {"recorder"}
+    assert {name.split("/")[0] for name in names if ".dist-info/" not in name and ".data/" not in name} == {"recorder"}
+    assert {name.split("/")[-1] for name in names if ".data/data/share/man/man1/" in name} == set(man_pages.pages())
+    assert {path.name for path in SCHEMAS.iterdir()} == {name.split("/")[-1] for name in names if "/schemas/" in name}
     migrations = {str(path.relative_to(ROOT)) for path in (ROOT / "migrations").rglob("*.py")}
     assert {f"recorder/{name}" for name in migrations} <= set(names)
     pages = {str(path.relative_to(ROOT)) for path in (ROOT / "recorder" / "ui").rglob("*") if path.suffix in PAGE_FILES}
     assert {"recorder/ui/static/index.html", "recorder/ui/vendor/uPlot.esm.js"} <= pages <= set(names)
     assert "recorder/ui/vendor/LICENSE" in names
     assert not [name for name in names if "__pycache__" in name]
+
+
+def test_the_wheel_carries_its_bill_of_materials(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as opened:
+        [name] = [name for name in opened.namelist() if ".dist-info/sboms/" in name]
+        assert opened.read(name).decode() == sbom.PLACE.read_text()
+    assert name.endswith(".cdx.json")
+
+
+def test_the_wheel_names_the_pythons_that_a_release_is_tested_on(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as opened:
+        [about] = [opened.read(name).decode() for name in opened.namelist() if name.endswith(".dist-info/METADATA")]
+    release = yaml.safe_load((ROOT / ".github" / "workflows" / "release.yml").read_text())
+    classified = re.findall(r"^Classifier: Programming Language :: Python :: (3\.\d+)$", about, re.MULTILINE)
+    assert set(classified) <= set(release["jobs"]["test"]["strategy"]["matrix"]["python"])
+    assert f"Requires-Python: >={classified[0]}" in about
 
 
 @pytest.mark.parametrize("library", ["pytest", "openai", "psycopg", "hypothesis", "tests", "pip"])
@@ -114,7 +127,7 @@ def test_the_wheel_records_and_replays(installed: Path, tmp_path: Path) -> None:
     where = run(installed, tmp_path, installed / "python", "-c", migrations)
     assert where.stdout.decode().startswith(str(installed.parent)), where
     db = tmp_path / "new" / "demo.db"
-    demo = run(installed, tmp_path, installed / "recorder", "demo", "--db", db)
+    demo = run(installed, tmp_path, installed / "sse-recorder", "demo", "--db", db)  # as `uvx sse-recorder demo` does
     assert demo.returncode == 0, demo.stderr
     assert b"byte for byte what the client received" in demo.stderr
     listed = run(installed, tmp_path, installed / "recorder", "sessions", "--db", db, "--json")
@@ -125,6 +138,10 @@ def test_the_wheel_records_and_replays(installed: Path, tmp_path: Path) -> None:
     messages = row["bytes"] + 100 * replayed.stdout.count(b"event: ")  # those of a WebSocket are written as events
     assert row["bytes"] < len(replayed.stdout) < messages
     assert run(installed, tmp_path, installed / "python", "-m", "recorder", "--version").returncode == 0
+    assert (installed.parent / "share" / "man" / "man1" / "recorder.1").exists()
+    assert json.loads(run(installed, tmp_path, installed / "recorder", "schema", "sessions").stdout)["title"]
+    without = run(installed, tmp_path, installed / "recorder", "mcp")
+    assert without.stderr.decode().rstrip().endswith("pip install 'sse-recorder[mcp]'.")
 
 
 def test_the_wheel_serves_the_viewer_and_writes_its_page(installed: Path, demo_db: Path, tmp_path: Path) -> None:
@@ -143,3 +160,27 @@ def test_the_wheel_serves_the_viewer_and_writes_its_page(installed: Path, demo_d
     finally:
         started.kill()
         started.communicate()
+
+
+FIRST_REPLAY_S = 60
+
+
+@pytest.mark.slow  # it asks a registry for twenty packages
+def test_an_empty_environment_shows_a_replay_within_a_minute(wheel: Path, tmp_path: Path) -> None:
+    """From the wheel, pip and nothing else to the first replay on the screen."""
+    venv.create(tmp_path / "empty", with_pip=True, symlinks=True)
+    bin = tmp_path / "empty" / "bin"
+    registry = {name: value for name, value in os.environ.items() if name.startswith(("PIP_", "SSL_"))}
+    env = {**environment(tmp_path), **registry, "PATH": f"{bin}{os.pathsep}{os.environ['PATH']}"}
+    begun = time.monotonic()
+    pip = subprocess.run(
+        [bin / "python", "-m", "pip", "install", "--quiet", wheel], env=env, capture_output=True, text=True
+    )
+    if "No matching distribution" in pip.stderr or "connection" in pip.stderr:
+        pytest.skip(f"no registry can be reached: {pip.stderr.splitlines()[-1]}")
+    assert pip.returncode == 0, pip.stderr
+    demo = subprocess.run([bin / "sse-recorder", "demo"], env=env, cwd=tmp_path, capture_output=True, text=True)
+    took_s = time.monotonic() - begun
+    assert demo.returncode == 0, demo.stderr
+    assert "byte for byte what the client received" in demo.stderr
+    assert took_s < FIRST_REPLAY_S, f"{took_s:.0f} s"

@@ -71,6 +71,7 @@ VALUES = {
     "only": "usage",
     "older_than": "3d",
     "valid_from": "3d",
+    "max_answer": "20000",
 }
 
 

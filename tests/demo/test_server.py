@@ -16,12 +16,12 @@ import brotli
 import httpx
 import pytest
 import uvloop
-from backports import zstd
 
 from recorder.demo.reply import DemoReply, Step
 from recorder.demo.server import BURST_BYTES, DemoServer, _Pump, start
 from recorder.errors import RecorderError, UsageError
 from tests.loops import eventually
+from tests.zstandard import zstd
 
 BODY = json.dumps({"model": "gpt-5.5", "stream": True, "input": "hello"}).encode()
 

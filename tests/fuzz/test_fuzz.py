@@ -30,7 +30,9 @@ def test_what_broke_a_target_once_does_not_again(path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(SECONDS + 120)
-@pytest.mark.skipif(importlib.util.find_spec("atheris") is None, reason="atheris is for Linux only")
+@pytest.mark.skipif(
+    importlib.util.find_spec("atheris") is None, reason="no atheris here: it is for Linux and Python up to 3.13"
+)
 @pytest.mark.parametrize("name", list(TARGETS))
 def test_nothing_is_found_that_breaks_a_target(name: str) -> None:
     command = [sys.executable, "-m", "tests.fuzz.run", name, "--seconds", str(SECONDS)]

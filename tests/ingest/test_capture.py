@@ -13,7 +13,6 @@ from typing import Any
 import brotli
 import msgspec
 import pytest
-from backports import zstd
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -25,6 +24,7 @@ from recorder.wire.dialects import by_name
 from recorder.wire.sse import BOM, FRAME_LIMIT, begins_stream
 from tests.corpus import corpus_files, needs_corpus
 from tests.wire.test_sse import cut_streams
+from tests.zstandard import zstd
 
 IDS = ("01a00000-0000-7000-8000-000000000001", "01a00000-0000-7000-8000-000000000002")
 HEAD = RequestHead(IDS[1], IDS[0], 1, "POST", "/v1/responses", "openai", [("content-type", "application/json")])

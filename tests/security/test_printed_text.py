@@ -43,6 +43,12 @@ COMMANDS: Mapping[str, Sequence[Sequence[object]]] = {
         [NOBODY, "x"],
     ],
     "lint": [["latest"], ["latest", "--json"], ["FILE"], [NOBODY]],
+    "probe": [
+        [HOSTILE, "--api", "gemini", "--dry-run"],
+        ["http://127.0.0.1:1", "--api", "gemini", "--dry-run", "--model", HOSTILE],
+        ["http://127.0.0.1:1", "--api", "gemini", "--only", HOSTILE],
+        ["http://127.0.0.1:1", "--api", "gemini", "--key-env", HOSTILE],
+    ],
     "usage": [["--by", by] for by in ("day", "model", "session", "client", "tool")] + [["--since", HOSTILE]],
     "cache": [["latest"], ["latest", "--json"], ["FILE"], [NOBODY]],
     "prices": [["update"], ["list", "--model", HOSTILE], ["update", "--file", HOSTILE], ["path"]],
@@ -56,6 +62,8 @@ COMMANDS: Mapping[str, Sequence[Sequence[object]]] = {
     "cassette": [["check", "CASSETTE"], ["check", "BROKEN"], ["fmt", "BROKEN"], ["check", FILE_NAME]],
     "verify": [[], ["latest"], ["--json"], ["--manifest"], ["--against", "BROKEN"], [NOBODY]],
     "doctor": [[], ["--json"]],
+    "schema": [[], ["show"], [HOSTILE]],
+    "completion": [["bash"], ["fish"], [HOSTILE]],
     "env": [["openai", "--session", HOSTILE], ["openai", "--url", HOSTILE], [HOSTILE]],
     "db": [["path"], ["recover"], ["upgrade"], ["rebuild"], ["purge", "--session", "latest", "--dry-run"], [HOSTILE]],
 }
@@ -64,6 +72,7 @@ ELSEWHERE = {
     "run": "test_a_run_says_nothing_that_a_terminal_would_obey",
     "serve": "tests/acceptance/test_secrets.py: it prints addresses and nothing that was recorded",
     "ui": "tests/commands/test_ui.py: it prints an address and nothing that was recorded",
+    "mcp": "tests/commands/test_mcp.py: it speaks to a program, and test_an_answer_has_nothing_that_a_terminal_obeys",
     "demo": "what it prints is what `show` and `usage` print, of its own recording",
 }
 

@@ -12,7 +12,7 @@ from recorder.store import schema
 from tests.analytics import RECIPES
 from tests.analytics_sql import CLICKHOUSE, VIEWS, ClickHouse, answers_of_the_log, exported_log
 from tests.corpus import ROOT
-from tests.test_docs import blocks
+from tests.pages import blocks
 
 SECTION = (ROOT / "docs" / "scale.md").read_text().partition("## ClickHouse\n")[2].partition("\n## ")[0]
 LOG, DATASETS = ([each.strip() for each in block.split(";") if each.strip()] for block in blocks(SECTION, "sql"))

@@ -59,9 +59,9 @@ from recorder.wire.dialects import by_name
 from tests import behind
 from tests.corpus import ROOT
 from tests.log_rows import add, begin, make_events, make_exchange, make_id, make_session
+from tests.pages import blocks
 from tests.serving import Ran, run
 from tests.store import test_writer
-from tests.test_docs import blocks
 
 LOG = tuple(table.name for table in schema.LOG)
 

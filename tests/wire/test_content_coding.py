@@ -14,11 +14,11 @@ from functools import partial
 
 import brotli
 import pytest
-from backports import zstd
 from hypothesis import given
 from hypothesis import strategies as st
 
 from recorder.wire.content_coding import PIECE_BYTES, SILENT_BYTES, Decoder, UndecodableError, decode
+from tests.zstandard import zstd
 
 
 def raw_deflate(data: bytes) -> bytes:

@@ -22,6 +22,7 @@ from recorder.proxy.app import BODY_LIMIT_BYTES, Proxy
 from recorder.proxy.durable import DurableTransport
 from recorder.proxy.exchange_recorder import ExchangeJournal
 from recorder.proxy.http.messages import Transport
+from recorder.proxy.http.network import DIRECT, Network
 from recorder.proxy.recording import RecordingTransport, new_id
 from recorder.proxy.routing import Routes, Upstream
 from recorder.proxy.upstream import UpstreamTransport
@@ -77,6 +78,7 @@ async def recording(
     websocket: bool = True,
     meter: Meter | None = None,
     ending: Ending | None = None,
+    network: Network = DIRECT,
     recorded: Callable[[Transport, ExchangeJournal], Transport] = RecordingTransport,
 ) -> AsyncIterator[Proxy]:
     """Yield the proxy that records into the database at `url`; `recorded` makes the transport that does so.
@@ -84,8 +86,10 @@ async def recording(
     At the end all that it recorded is committed, if that takes no longer than `ending` allows.
 
     A `meter` is attached, and runs until then. Raises `StoreError` if the database cannot be used, `UsageError` for a
-    `[redact]` table that makes no sense; a database that is merely locked will be used later.
+    `[redact]` table that makes no sense, or a file of `network` that cannot be used; a database that is merely locked
+    will be used later.
     """
+    upstream = UpstreamTransport(network)
     redactor()  # the ingester reads it for itself: what is wrong with it is said now
     try:
         with Store(url) as store:
@@ -98,7 +102,7 @@ async def recording(
     journal = Journal(journal_root(url), new_id(), durable=durability == "strict")
     ingester = IngesterSupervisor(url, journal.directory)
     metered = journal if meter is None else meter.attach(journal, ingester)
-    transport = recorded(UpstreamTransport(), metered)
+    transport = recorded(upstream, metered)
     if durability == "strict":
         transport = DurableTransport(transport, journal)
     proxy = Proxy(
@@ -162,7 +166,8 @@ websocket_option = click.option(
 )
 
 
-def describe(url: URL, proxy_url: str, upstreams: Iterable[Upstream]) -> list[str]:
+def describe(url: URL, proxy_url: str, upstreams: Iterable[Upstream], network: Network = DIRECT) -> list[str]:
     """Return the lines that a recorder prints when it starts."""
     lines = [f"Recording to {database_name(url)}", f"Listening on {proxy_url}"]
-    return [*lines, *(f"  {name} → {base}" for name, base in upstreams)]
+    lines += [f"  {name} → {base}" for name, base in upstreams]
+    return lines if network == DIRECT else [*lines, f"Upstreams are reached {network.describe()}"]

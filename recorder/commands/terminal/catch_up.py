@@ -32,6 +32,7 @@ from recorder.store.location import chosen_url, journal_root
 WAIT_S = 2.0  # an ingester that is well takes a quarter of a second, on a busy machine some of them
 POLL_S = 0.02
 RECENT_S = 1.0  # what is younger is on its way, and not worth a word
+ALL_BEHIND = "The log is empty: the recording is still in a journal."
 KEY = "recorder.behind"  # of what the context of a command knows
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -50,7 +51,7 @@ class _Waited:
     """The state of the wait in one command: it waits once, however often it opens the log."""
 
     def __init__(self, wait_s: float) -> None:
-        self.until_s = time.monotonic() + wait_s
+        self.wait_s, self.until_s = wait_s, time.monotonic() + wait_s
         self.behind: list[Behind] | None = None
 
 
@@ -80,9 +81,7 @@ def current_url(db: str | None) -> URL:
     url = chosen_url(db)
     waited = _waited()
     if waited.behind is None:
-        root = journal_root(url)
-        wait_for(root, waited.until_s)
-        waited.behind = [each for each in behind(root) if each.is_left or each.since_s > RECENT_S]
+        waited.behind = caught_up(url, waited.until_s)
         for each in waited.behind:
             echo(sentence(each))
     if waited.behind and engine_of(url).is_missing(url):
@@ -90,9 +89,21 @@ def current_url(db: str | None) -> URL:
     return url
 
 
+def caught_up(url: URL, until_s: float) -> list[Behind]:
+    """Wait for the journals of a log until a time (monotonic); return what is still missing and worth a word."""
+    root = journal_root(url)
+    wait_for(root, until_s)
+    return [each for each in behind(root) if each.is_left or each.since_s > RECENT_S]
+
+
+def chosen_wait_s() -> float:
+    """Return the seconds of `--wait`, for a command that reads the log again and again and waits each time."""
+    return _waited().wait_s
+
+
 def nothing_yet(otherwise: str) -> str:
     """Return the message about an empty log; another one if the log is only behind."""
-    return "The log is empty: the recording is still in a journal." if _waited().behind else otherwise
+    return ALL_BEHIND if _waited().behind else otherwise
 
 
 def wait_for(root: Path, until_s: float) -> None:

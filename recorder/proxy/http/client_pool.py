@@ -12,40 +12,22 @@ Rules of this file:
 from __future__ import annotations
 
 import asyncio
-import errno
-import ipaddress
 import os
 import re
-import socket
-import ssl
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from hashlib import blake2b
-from typing import Any, NamedTuple
 
-from aiohappyeyeballs import start_connection
-
-from recorder.errors import UpstreamError
 from recorder.proxy.http.client_connection import ClientConnection
 from recorder.proxy.http.client_response import Headers
+from recorder.proxy.http.connecting import EXHAUSTED, connect, unreachable
+from recorder.proxy.http.network import DIRECT, Endpoint, Network
 
-CONNECT_TIMEOUT_S = 30.0  # the only timeout: a model may think for an hour, a TCP handshake may not
-SECOND_ADDRESS_S = 0.25  # for the first address of a name to answer before the next is tried too (RFC 8305)
 CLOSED_S = 0.05  # for connections that are dropped: some turns of the loop
 IDLE_S = 15.0  # how long a connection is kept for the next request: under what servers do, so that we let go first
 IDLE = 100  # connections that are kept, as in Go's client: each is a descriptor, and every new key would leave one
-PORTS = {"http": 80, "https": 443}
 
-_EXHAUSTED = frozenset({errno.EMFILE, errno.ENFILE})  # no descriptor is left
 _PARAMETER = re.compile(rb"[?&;]([^=&;]*)=([^&;#]*)")  # also where the `?` was forgotten
-
-
-class Endpoint(NamedTuple):
-    """The address of a server."""
-
-    scheme: str
-    host: str
-    port: int
 
 
 Key = tuple[Endpoint, bytes]
@@ -56,15 +38,16 @@ class Pool:
     """The connections that wait. As many are open as there are requests at once, and these.
 
     `is_credential` decides by the name of a header or of a query parameter whether it may identify the sender of a
-    request.
+    request, `network` how connections are made.
     """
 
-    def __init__(self, is_credential: Callable[[bytes], bool]) -> None:
-        self._is_credential = is_credential
+    def __init__(self, is_credential: Callable[[bytes], bool], network: Network = DIRECT) -> None:
+        """Raises `UsageError` for files of the network that cannot be used."""
+        self._is_credential, self._network = is_credential, network
         self._idle: dict[Key, dict[ClientConnection, None]] = {}
         self._timers: dict[ClientConnection, tuple[Key, asyncio.TimerHandle]] = {}  # the one that waits longest first
         self._secret = os.urandom(32)  # the key of the digests: no credential is a key of a dictionary in here
-        self._tls: ssl.SSLContext | None = None
+        self._tls = network.tls() if network.has_files else None  # a file that cannot be used is an error at the start
         self._closed = False
 
     async def connection(self, endpoint: Endpoint, headers: Headers, target: bytes) -> ClientConnection:
@@ -133,57 +116,14 @@ class Pool:
             del self._idle[key]
 
     async def _connect(self, endpoint: Endpoint) -> ClientConnection:
-        loop = asyncio.get_running_loop()
         is_tls = endpoint.scheme == "https"
         if is_tls and self._tls is None:
-            self._tls = ssl.create_default_context()
-            self._tls.set_alpn_protocols(["http/1.1"])
+            self._tls = self._network.tls()
+        proxy = self._network.proxy_for(endpoint)
         try:
-            async with asyncio.timeout(CONNECT_TIMEOUT_S):
-                connected = await start_connection(
-                    await _addresses(endpoint), happy_eyeballs_delay=SECOND_ADDRESS_S, interleave=1
-                )
-                connected.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-                try:
-                    _, connection = await loop.create_connection(
-                        partial(ClientConnection, connected),
-                        sock=connected,
-                        ssl=self._tls if is_tls else None,
-                        server_hostname=endpoint.host if is_tls else None,
-                    )
-                except BaseException:
-                    connected.close()
-                    raise
+            return await connect(endpoint, proxy, self._tls if is_tls else None)
         except (OSError, UnicodeError) as error:  # UnicodeError: a name that cannot be one
-            if isinstance(error, OSError) and error.errno in _EXHAUSTED and self._drop_all():
+            if isinstance(error, OSError) and error.errno in EXHAUSTED and self._drop_all():
                 await asyncio.sleep(CLOSED_S)  # those that waited have the descriptors until they are closed
                 return await self._connect(endpoint)
-            raise _unreachable(error) from None
-        return connection
-
-
-async def _addresses(endpoint: Endpoint) -> Sequence[Any]:
-    host, port = endpoint.host, endpoint.port
-    try:
-        family = socket.AF_INET6 if ipaddress.ip_address(host).version == 6 else socket.AF_INET
-    except ValueError:
-        return await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    return [(family, socket.SOCK_STREAM, socket.IPPROTO_TCP, "", (host, port))]
-
-
-def _unreachable(error: Exception) -> UpstreamError:
-    """Translate an error of connecting, without its text: it may have whole URLs in it."""
-    match error:
-        case TimeoutError():
-            message = f"no connection within {CONNECT_TIMEOUT_S:g} s"
-        case socket.gaierror() | UnicodeError():
-            message = "its name cannot be resolved"
-        case ssl.SSLError():
-            message = "its TLS certificate or handshake was not accepted"
-        case OSError(errno=number) if number in _EXHAUSTED:
-            return UpstreamError(f"{os.strerror(number)}: raise ulimit -n", "upstream_unreachable", status=503)
-        case OSError(errno=int(number)):
-            message = os.strerror(number)
-        case _:
-            message = "connection failed"
-    return UpstreamError(message, "upstream_unreachable")
+            raise unreachable(error, proxy) from None

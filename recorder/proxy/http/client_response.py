@@ -13,12 +13,14 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
+import ssl
 from typing import Any, Protocol
 
 import httptools
 
 from recorder.errors import UpstreamError
 from recorder.proxy.http.messages import Flow, Sink
+from recorder.proxy.http.network import tls_failure
 
 HELD_BYTES = 64 * 2**10  # of a body that is not read: then the socket is not read, and TCP holds the upstream back
 HEAD_BYTES = 256 * 2**10  # names and values of a response head, as in Chrome: all of it is recorded and sent at once
@@ -320,6 +322,8 @@ class _HeadTooLong(Exception):
 
 def _reset(error: OSError, started: bool) -> UpstreamError:
     reason = os.strerror(error.errno) if error.errno else "connection lost"
+    if isinstance(error, ssl.SSLError):  # whose number is none of the system's
+        reason = tls_failure(error)
     outcome = "timeout" if error.errno == errno.ETIMEDOUT else "upstream_reset"
     when = "in mid-response" if started else "before it answered"
     return UpstreamError(f"the upstream's connection broke {when}: {reason}", outcome)

@@ -67,6 +67,7 @@ def purge_archive(archive: URL, session_ids: Collection[str], reason: str, now_n
     done = []
     with private(), engine_of(catalog).catalog_lock(catalog, LOCK_S):
         with lake(archive, COMMAND, writes=True) as connection, translated(archive):
+            upkeep.take_memory(connection)  # also to count: a session may have more bytes than a file
             for month, ids in _by_month(session_ids).items():
                 done += _delete(connection, month, ids, reason, now_ns)
             upkeep.rewrite(connection)

@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 MERGED = "64MB"
 """The size of a file that is not merged any more. All of one is in memory when it is written."""
 
-MEMORY = "1GB"  # to merge and rewrite, where a row group of large rows must fit: DuckDB takes it only when it does not
+MEMORY = "512MB"  # a row group of large rows must fit, as it is read and as it is written
 
 _CATALOG = "catalog"  # its database as one of tables
 _METADATA = f"__ducklake_metadata_{LAKE}"
@@ -63,11 +63,17 @@ def sizes(connection: DuckDBPyConnection) -> dict[str, int]:
     return {month: size_bytes for month, size_bytes in connection.execute(_SIZES).fetchall()}
 
 
+def take_memory(connection: DuckDBPyConnection) -> None:
+    """Let a connection read and write whole row groups, one after the other: each thread would hold one of its own."""
+    connection.execute(f"SET memory_limit = '{MEMORY}'")
+    connection.execute("SET threads = 1")
+
+
 def merge(connection: DuckDBPyConnection) -> None:
     """Merge the small files of each month. Without the memory for it they stay as they are."""
     import duckdb
 
-    connection.execute(f"SET memory_limit = '{MEMORY}'")
+    take_memory(connection)
     try:
         connection.execute(f"CALL ducklake_merge_adjacent_files('{LAKE}')").fetchall()
     except duckdb.OutOfMemoryException as error:
@@ -76,7 +82,7 @@ def merge(connection: DuckDBPyConnection) -> None:
 
 def rewrite(connection: DuckDBPyConnection) -> None:
     """Write the files anew that have deleted rows."""
-    connection.execute(f"SET memory_limit = '{MEMORY}'")
+    take_memory(connection)
     connection.execute(f"CALL ducklake_rewrite_data_files('{LAKE}', delete_threshold => 0)").fetchall()
 
 

@@ -16,8 +16,9 @@ import pytest
 
 from recorder.errors import UpstreamError
 from recorder.proxy.http.client_connection import ClientConnection
-from recorder.proxy.http.client_pool import Endpoint, Pool
+from recorder.proxy.http.client_pool import Pool
 from recorder.proxy.http.messages import Request, WholeUpload
+from recorder.proxy.http.network import Endpoint
 from recorder.proxy.upstream import UpstreamTransport, is_credential
 from tests.loops import Clock, both_loops, eventually, on_uvloop
 from tests.messages import request_for

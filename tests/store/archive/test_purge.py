@@ -7,11 +7,14 @@ from pathlib import Path
 import pytest
 from sqlalchemy import URL
 
+from recorder.store.archive.archiver import open_archive
 from recorder.store.archive.purge import purge_archive, sessions_there
 from recorder.store.archive.rows import TABLES
 from recorder.store.duckdb.connection import connected
+from recorder.store.ducklake.connection import lake
+from recorder.store.ducklake.schema import month_of
 from recorder.store.location import database_url
-from tests.log_rows import START_NS
+from tests.log_rows import START_NS, make_id
 from tests.store.archive.test_archiver import archived, recorded, stored, without_hashes
 from tests.store.test_purge import canary, files_with, rest, session_id
 
@@ -54,3 +57,26 @@ def test_no_file_and_no_line_of_the_catalog_has_a_byte_of_it(archive: URL, tmp_p
     assert stored(archive, [gone, other]) == {gone: {name: [] for name in TABLES}, other: without_hashes(last["d"])}
     assert sessions_there(archive, [gone, other]) == {gone, other}  # the first by its tombstone
     assert purge_archive(archive, [gone], "once more", START_NS) == []
+
+
+LARGE_ROWS, LARGE_BYTES = 1_000, 80_000  # of events: together more bytes than a connection has memory for elsewhere
+LARGE = f"""
+INSERT INTO events (session_id, exchange_id, pos, kind, t_ns, raw, month)
+SELECT id, id, n, 'frame', 0, encode(repeat(md5(id || n), {LARGE_BYTES // 32})), $2
+FROM range({LARGE_ROWS}) AS r(n), unnest($1) AS i(id)
+"""
+
+
+def test_a_session_that_needs_more_memory_than_others_is_purged_and_its_neighbour_stays(
+    archive: URL, tmp_path: Path
+) -> None:
+    gone, other = ids = [make_id(1), make_id(2)]
+    open_archive(archive, None)
+    with lake(archive, "test", writes=True) as connection:
+        connection.execute("SET memory_limit = '2GB'")  # both sessions in one row group
+        connection.execute(LARGE, [ids, month_of(gone)])
+        session = "INSERT INTO sessions SELECT unnest($1), 0, 'large', 'test', '{}', 'live', $2"
+        connection.execute(session, [ids, month_of(gone)])
+    [counts] = purge_archive(archive, [gone], "too large", START_NS)
+    assert (counts.events, counts.bytes) == (LARGE_ROWS, LARGE_ROWS * LARGE_BYTES)
+    assert (tables_with(tmp_path, gone), "events" in tables_with(tmp_path, other)) == ({"tombstones"}, True)

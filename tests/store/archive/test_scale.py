@@ -18,6 +18,7 @@ from sqlalchemy import URL
 from benchmarks import growth, traffic
 from recorder.ingest.capture import Capture
 from recorder.model.chain import row_root
+from recorder.store.ducklake.connection import lake
 from recorder.store.location import database_url
 from recorder.store.reader import LogReader
 from recorder.store.writer import Store
@@ -87,14 +88,14 @@ def test_200_sessions_are_archived_replayed_verified_and_purged(
     assert run(database, "verify", "--db", name).code == 0
 
 
-def long_session(store: Store, size_bytes: int) -> None:
+def long_session(store: Store, size_bytes: int, which: int = 1) -> None:
     """Put a session into a log whose texts cannot be compressed much."""
-    session = make_session()
+    session = make_session(which)
     piece = 2**20 // 4 * 3  # of bytes, as a frame has them in base64
     with store.transaction():
         store.add_session(session)
     for number in range(size_bytes // (PIECES * 2**20)):
-        exchange = make_exchange(session, number + 1)
+        exchange = make_exchange(session, which * 1_000 + number)
         capture = Capture(exchange.session_id, exchange.exchange_id, by_name(exchange.api), 0, row_root(exchange))
         head = msgspec.structs.replace(traffic.request_head(number), target=exchange.target)
         events = capture.request(head, b"{}", wire=b"{}") + capture.response(1, traffic.RESPONSE_HEAD)
@@ -116,12 +117,18 @@ def test_a_session_of_a_gigabyte_takes_no_more_memory_than_others(tmp_path: Path
     database = database_url(tmp_path / "log.db")
     with Store(database) as store:
         long_session(store, 2**30)
+        long_session(store, PIECES * 2**20, 2)  # a neighbour, in one of its files
     name = f"ducklake:{tmp_path / 'archive' / 'catalog.db'}"
     command = ("db", "archive", "--older-than", "0s", "--to", name, "--db", database.database)
     ran, peak_kb = peak(*command)
     assert ran.returncode == 0, ran.stderr
     assert peak_kb < MEMORY_KB
     assert behind.asked(database, "SELECT count(*) FROM sessions") == [(0,)]
-    gone = run(database, "db", "purge", make_session().session_id, "--yes")
-    assert gone.code == 0, gone.err
+    for session_id, kept in ((make_session().session_id, 1), (make_session(2).session_id, 0)):
+        ran, peak_kb = peak("db", "purge", session_id, "--yes", "--db", database.database)
+        assert ran.returncode == 0, ran.stderr
+        assert peak_kb < MEMORY_KB
+        with lake(database_url(name), "test") as connection:
+            assert connection.execute("SELECT count(*) FROM sessions").fetchall() == [(kept,)]
+        assert run(database, "verify", "--db", name).code == 0
     assert sum(path.stat().st_size for path in tmp_path.rglob("*.parquet")) < 2**20

@@ -17,7 +17,6 @@ import brotli
 import httpx
 import msgspec
 import pytest
-from backports import zstd
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -46,6 +45,7 @@ from tests.messages import request_for
 from tests.secret_shapes import ALPHANUMERIC, PIECE, SECRETS, URL_SAFE, made, pem, pieces
 from tests.serving import everywhere, run_here, serving
 from tests.sockets import ScriptedUpstream, answer
+from tests.zstandard import zstd
 
 MARKER = "this is no secret"
 

@@ -1,0 +1,52 @@
+"""`recorder mcp`: the log for agents, as tools of the Model Context Protocol."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+
+import click
+
+from recorder.commands.agents.answer import LEAST_CHARS
+from recorder.commands.terminal.catch_up import chosen_wait_s, wait_option
+from recorder.commands.terminal.database import database_option
+from recorder.commands.terminal.output import echo
+from recorder.errors import RecorderError
+from recorder.store.location import chosen_url
+
+MAX_ANSWER = 30_000  # characters, some 10,000 tokens: above that, clients warn, cut, or refuse the answer of a tool
+MISSING = "`recorder mcp` needs a package that is not installed: pip install 'sse-recorder[mcp]'."
+
+
+@click.command()
+@click.option(
+    "--max-answer",
+    type=click.IntRange(min=LEAST_CHARS),
+    default=MAX_ANSWER,
+    show_default=True,
+    metavar="CHARACTERS",
+    help="The largest answer. What does not fit is named with the arguments that ask for it.",
+)
+@wait_option
+@database_option
+def command(db: str | None, max_answer: int) -> None:
+    """Serve the log to an agent over stdin and stdout, by the Model Context Protocol (MCP).
+
+    Agents start it themselves: docs/mcp.md has the settings for Claude Code, Codex and Cursor. It has six tools, which
+    only read: sessions, show, events, query, lint, diff. Each gives the JSON of the command of its name.
+
+    It needs an extra: pip install 'sse-recorder[mcp]'.
+
+    \b
+    recorder mcp
+    recorder mcp --db recordings.db --max-answer 60000
+    """
+    try:
+        from recorder.commands.agents.server import serve
+    except ModuleNotFoundError as error:
+        if (error.name or "").startswith("recorder"):
+            raise
+        raise RecorderError(MISSING) from error
+    if sys.stdin is not None and sys.stdin.isatty():
+        echo("This waits for an agent at stdin; docs/mcp.md says how one starts it. Ctrl-C ends it.")
+    asyncio.run(serve(chosen_url(db), chosen_wait_s(), max_answer))

@@ -1,0 +1,271 @@
+"""`recorder probe`: proves that a gateway speaks an API, by a fixed set of requests that are recorded and judged."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import sys
+import time
+from collections.abc import Iterable, Sequence
+from decimal import Decimal
+from pathlib import Path
+from typing import NamedTuple
+
+import click
+import msgspec
+from sqlalchemy import URL
+
+from recorder.commands.serving.network import network_options
+from recorder.commands.serving.recording import Ending, recording
+from recorder.commands.terminal.database import database_option
+from recorder.commands.terminal.output import dollars, echo, log_to_stderr, with_json, write_json, write_line
+from recorder.errors import RecorderError, UsageError
+from recorder.model.recording import Recording
+from recorder.model.text import counted, safe_text
+from recorder.probe import APIS
+from recorder.probe.cases import Bound, Case, Mode, ProbeApi, bound
+from recorder.probe.judge import CaseVerdict, Reader, judge
+from recorder.probe.report import WIDTH, is_faulty, lines, rows
+from recorder.probe.report import junit as junit_text
+from recorder.probe.runner import SILENCE_S, ProbeSettings, Sent, send_all
+from recorder.probe.sdks import reader_for
+from recorder.proxy.http import server
+from recorder.proxy.http.network import Network
+from recorder.proxy.recording import new_id
+from recorder.proxy.routing import Upstream, parse_upstream
+from recorder.recordings.loader import load_session
+from recorder.store.location import chosen_url
+from recorder.store.prices.catalog import matches
+from recorder.store.prices.table import rates, valid_prices
+from recorder.store.reader import LogReader
+from recorder.wire.dialects import by_name
+
+FOUND = 4  # exit code: an error or a warning
+HOST = "127.0.0.1"
+DRAIN_S = 60.0  # for the database to have all of it: the verdict is on what it has
+NO_KEY = "none"  # is sent where no key is given: a gateway without keys takes it as any other
+
+
+class Plan(NamedTuple):
+    """What is to be sent."""
+
+    api: ProbeApi
+    upstream: Upstream
+    model: str
+    key: str | None
+    cases: Sequence[tuple[Case, Mode]]
+    silence_s: float
+
+
+@click.command()
+@click.argument("url")
+@click.option("--api", type=click.Choice(list(APIS)), required=True, help="The API that the gateway is to speak.")
+@click.option(
+    "--key-env",
+    metavar="NAME",
+    help="The variable that has the key for the gateway. Without it a request has no key but the word none: no key of "
+    "yours goes to an address that you have not chosen it for.",
+)
+@click.option("--model", metavar="MODEL", help="The model to ask for. [default: a small one of the API's provider]")
+@click.option("--only", metavar="CASE", multiple=True, help="Send only this case. Repeatable.")
+@click.option(
+    "--timeout",
+    type=click.FloatRange(min=0.1),
+    default=SILENCE_S,
+    show_default=True,
+    metavar="SECONDS",
+    help="Give up on a request if nothing comes for so long. A request may take five times that.",
+)
+@click.option(
+    "--junit",
+    metavar="FILE",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Also write the result as JUnit's XML, for a CI.",
+)
+@click.option("--dry-run", is_flag=True, help="Only print what would be sent, and what it may cost.")
+@with_json(
+    "An array of cases: session, case, title, mode, state (passed, faulty, unsupported), exchanges, seconds, remark "
+    "and findings.",
+    "The same as --json, one object a line.",
+)
+@network_options
+@database_option
+def command(
+    db: str | None,
+    network: Network,
+    url: str,
+    api: str,
+    key_env: str | None,
+    model: str | None,
+    only: Sequence[str],
+    timeout: float,
+    junit: Path | None,
+    dry_run: bool,
+    json: bool,
+    jsonl: bool,
+) -> None:
+    """Prove that a gateway speaks an API: send it a fixed set of requests, record and judge the answers.
+
+    URL is the base URL of the gateway, as clients are given it. Each answer is judged by the rules of `recorder lint`
+    and by what was requested. All of it is in the log, as a session of its own.
+
+    The exit code is 4 if there is an error or a warning, 0 if there is none, 1 if the gateway cannot be reached.
+
+    \b
+    recorder probe http://127.0.0.1:8900 --api openai-responses
+    recorder probe http://127.0.0.1:4000/v1 --api openai-chat --key-env GATEWAY_KEY --model gpt-5-mini
+    recorder probe http://127.0.0.1:8900 --api openai-chat --dry-run
+    """
+    log_to_stderr()
+    plan = _plan(APIS[api], url, _key(key_env), model, only, timeout)
+    for line in _announcement(plan, chosen_url(db)):
+        (write_line if dry_run else echo)(line)
+    if dry_run:
+        return
+    name = f"probe-{time.strftime('%Y%m%d-%H%M%S')}-{new_id()[-4:]}"
+    database = chosen_url(db)
+    sent = server.run(_send(database, name, plan, network))
+    recordings = server.run(_recorded(database, name, len(sent)))
+    verdicts = judge(sent, recordings, _reader(plan.api.name))
+    if junit is not None:
+        _save(junit, junit_text(plan.api.name, name, verdicts))
+    if json or jsonl:
+        write_json(rows(name, verdicts), lines=jsonl)
+    else:
+        _write(verdicts)
+        echo(f"Recorded as session {name}: `recorder show {name}`, `recorder lint {name}`.")
+    sys.exit(FOUND if is_faulty(verdicts) else 0)
+
+
+def _reader(api: str) -> Reader:
+    """Return the official SDK as a reader of the answers; if it is not installed, say so, and read nothing."""
+    package, reader = reader_for(api)
+    if reader is None:
+        echo(f"{package} is not installed: no answer is read by the official SDK.")
+    return reader or (lambda answer: ())
+
+
+def _key(variable: str | None) -> str | None:
+    if variable is None:
+        return None
+    key = os.environ.get(variable, "").strip()
+    if not key:
+        raise UsageError(f"The variable {variable} is not set: set it to the key of the gateway, or name another one.")
+    if not re.fullmatch(r"[\x21-\x7e]+", key):
+        raise UsageError(f"The value of {variable} is no key: a key is one word of plain ASCII.")
+    return key
+
+
+def _plan(api: ProbeApi, url: str, key: str | None, model: str | None, only: Sequence[str], silence_s: float) -> Plan:
+    names = [case.name for case in api.cases]
+    for name in only:
+        if name not in names:
+            raise UsageError(f"{api.name} has no case {name!r}: there are {', '.join(names)}.")
+    if key is None and any(case.needs_key and case.name in only for case in api.cases):
+        raise UsageError("The case wrong-key makes no sense without a key: name its variable with --key-env.")
+    upstream = parse_upstream(f"{by_name(api.name).upstream}={url}")
+    chosen = [
+        (case, mode)
+        for case in api.cases
+        if (not only or case.name in only) and (key is not None or not case.needs_key)
+        for mode in case.modes
+    ]
+    return Plan(api, upstream, model or api.model, key, chosen, silence_s)
+
+
+def _announcement(plan: Plan, database: URL) -> Iterable[str]:
+    """Yield what is to be sent, and what that may cost."""
+    most = bound(plan.cases, plan.model)
+    usd = server.run(_usd(database, plan, most))
+    price = f", {dollars(str(usd), is_partial=False)}" if usd is not None else ""
+    yield (
+        f"{counted(most.requests, 'request')} to {plan.upstream.base} for {safe_text(plan.model)}: about "
+        f"{most.input_tokens:,} input tokens, at most {most.output_tokens:,} output tokens{price}."
+    )
+    if plan.key is None:
+        yield "No key is given: the case wrong-key is left out. --key-env NAME is the variable that has one."
+
+
+async def _usd(database: URL, plan: Plan, most: Bound) -> Decimal | None:
+    """Return the most that a run costs by the prices of the log (`recorder prices update`); None if there are none."""
+    try:
+        log = await LogReader.open(database)
+    except (
+        RecorderError
+    ):  # there is no log yet, or it cannot be read now: what is wrong with it is said when it is used
+        return None
+    async with log:
+        rows = [
+            row
+            for row in await valid_prices(log, time.time_ns())
+            if row.provider == plan.upstream.name and not row.service_tier and matches(row.model, plan.model)
+        ]
+    card = rates([row for row in rows if row.rank == rows[0].rank and not row.above_input_tokens])
+    given, put_out = card.get("input"), card.get("output")
+    if given is None or put_out is None:
+        return None
+    return (Decimal(given) * most.input_tokens + Decimal(put_out) * most.output_tokens) / 1_000_000
+
+
+async def _send(database: URL, name: str, plan: Plan, network: Network) -> list[Sent]:
+    """Send all requests through a recorder of our own. Raises `RecorderError` if the gateway cannot be reached."""
+    async with recording(database, [plan.upstream], ending=Ending(DRAIN_S), network=network) as proxy:
+        front = server.Server(proxy, HOST, 0, on_drain=proxy.shutdown, on_stop=proxy.stop)
+        await front.start()
+        try:
+            settings = ProbeSettings(
+                f"http://{HOST}:{front.port}/s/{name}", plan.key or NO_KEY, plan.model, plan.silence_s
+            )
+            return await send_all(plan.api, plan.cases, settings, _Progress().report)
+        finally:
+            await front.stop(grace_s=0)
+
+
+class _Progress:
+    """The lines on stderr that say how far it is."""
+
+    def __init__(self) -> None:
+        self._count = 0
+
+    def report(self, sent: Sent) -> None:
+        """Say how a request went. Raises `RecorderError` if it was the first, and there is no gateway."""
+        self._count += 1
+        if self._count == 1 and (message := _unreachable(sent)):
+            raise RecorderError(message)
+        step = f", request {sent.number}" if len(sent.case.steps) > 1 else ""
+        ended = sent.trouble or f"status {sent.status}"
+        echo(f"  {sent.case.name} {sent.mode}{step}: {ended}, {len(sent.body):,} bytes in {sent.seconds:.1f} s")
+
+
+def _unreachable(sent: Sent) -> str | None:
+    """Return why the gateway cannot be reached, as the recorder says it to its client; None if it can."""
+    try:
+        error = msgspec.json.decode(sent.body)["error"]
+        return str(error["message"]) if error["type"] == "upstream_unreachable" else None
+    except (msgspec.DecodeError, UnicodeDecodeError, LookupError, TypeError):
+        return None
+
+
+async def _recorded(database: URL, name: str, count: int) -> Sequence[Recording]:
+    async with await LogReader.open(database) as log:
+        found = (await load_session(log, name)).recordings
+    if len(found) != count:
+        raise RecorderError(
+            f"{counted(count, 'request')} were sent, and {counted(len(found), 'exchange')} of session {name} are in "
+            "the log: `recorder db recover` brings in the rest, `recorder lint` judges it."
+        )
+    return found
+
+
+def _save(path: Path, text: bytes) -> None:
+    try:
+        path.write_bytes(text)
+    except OSError as error:
+        raise RecorderError(f"{path} cannot be written: {error.strerror}. Give another file with --junit.") from error
+
+
+def _write(verdicts: Sequence[CaseVerdict]) -> None:
+    width = min(WIDTH, shutil.get_terminal_size().columns) if sys.stdout.isatty() else WIDTH
+    for line in lines(verdicts, width):
+        write_line(safe_text(line))

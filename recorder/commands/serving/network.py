@@ -1,0 +1,116 @@
+"""The options of a command that connects to upstreams: the way there, and whom TLS trusts.
+
+A proxy of the environment is used only where it is asked for: a request with an API key goes nowhere that nobody named.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any, TypeVar, cast
+
+import click
+
+from recorder.errors import UsageError
+from recorder.proxy.http.network import Exemption, Network, UpstreamProxy, exemptions_of, proxies_of, proxy_of
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+ENVIRONMENT = "env"
+VERBS = ("serve", "run", "mock", "probe")
+"""The commands with these options."""
+
+VARIABLES = ("HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY", "https_proxy", "http_proxy", "all_proxy")
+_EXCEPTIONS = ("no_proxy", "NO_PROXY")  # the small name first, as of the others
+
+_FILE = click.Path(path_type=Path, dir_okay=False)
+_OPTIONS = (
+    click.option(
+        "--upstream-proxy",
+        metavar="URL|env",
+        help="The proxy that leads to upstreams: http://HOST:PORT, or http://USER:PASSWORD@HOST:PORT, which is better "
+        "set in recorder.toml or a variable. env takes HTTPS_PROXY, HTTP_PROXY, ALL_PROXY and NO_PROXY, which are not "
+        "looked at otherwise. Upstreams on this machine are reached directly.",
+    ),
+    click.option(
+        "--no-proxy",
+        metavar="HOSTS",
+        multiple=True,
+        help="Hosts that are reached without that proxy, with commas between them: a host or domain with all below it, "
+        "10.0.0.0/8, *. Can be given many times.",
+    ),
+    click.option(
+        "--ca-file",
+        metavar="FILE",
+        type=_FILE,
+        help="Authorities that TLS trusts besides those of the system: certificates in PEM.",
+    ),
+    click.option(
+        "--client-cert",
+        metavar="FILE",
+        type=_FILE,
+        help="The certificate for upstreams that ask for one, in PEM; its key may be in the same file.",
+    ),
+    click.option("--client-key", metavar="FILE", type=_FILE, help="The key of --client-cert, without a password."),
+)
+
+NAMES = ("upstream_proxy", "no_proxy", "ca_file", "client_cert", "client_key")
+"""The parameters of these options."""
+
+
+def network_options(function: F) -> F:
+    """Add the options `--upstream-proxy`, `--no-proxy`, `--ca-file`, `--client-cert` and `--client-key`.
+
+    The command gets one argument for all of them, `network`.
+    """
+
+    @functools.wraps(function)
+    def command(*args: Any, **given: Any) -> Any:
+        chosen = {name: given.pop(name) for name in NAMES}
+        return function(*args, network=network_of(os.environ, **chosen), **given)
+
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return cast(F, command)
+
+
+def network_of(
+    environment: Mapping[str, str],
+    *,
+    upstream_proxy: str | None,
+    no_proxy: Iterable[str],
+    ca_file: Path | None,
+    client_cert: Path | None,
+    client_key: Path | None,
+) -> Network:
+    """Return the network of these settings. Raises `UsageError`; files are read when the first pool is made."""
+    exemptions = [each for text in no_proxy for each in exemptions_of(text, "--no-proxy")]
+    if exemptions and upstream_proxy is None:
+        raise UsageError("--no-proxy makes exceptions from --upstream-proxy: give that, or leave it out.")
+    if client_key is not None and client_cert is None:
+        raise UsageError("--client-key belongs to a certificate: give --client-cert too.")
+    proxies, more = _proxies(upstream_proxy, environment)
+    return Network(proxies, (*exemptions, *more), ca_file, client_cert, client_key)
+
+
+def settled(verb: str, command: click.Command, settings: Mapping[str, Any]) -> Network:
+    """Return the network of a command that is called without options: that of its variables, and of the `settings` of
+    files.
+    """
+    program = click.Context(click.Group("recorder"), info_name="recorder", auto_envvar_prefix="RECORDER")
+    alone = click.Command(verb, params=[each for each in command.params if each.name in NAMES])
+    context = alone.make_context(verb, [], program, default_map=dict(settings))
+    return network_of(os.environ, **context.params)
+
+
+def _proxies(text: str | None, environment: Mapping[str, str]) -> tuple[dict[str, UpstreamProxy], Iterable[Exemption]]:
+    """Return the proxies by scheme, and the exceptions that belong to them."""
+    if not text:
+        return {}, ()
+    if text != ENVIRONMENT:
+        proxy = proxy_of(text, "--upstream-proxy")
+        return {"http": proxy, "https": proxy}, ()
+    named = next((name for name in _EXCEPTIONS if environment.get(name)), None)
+    return proxies_of(environment), exemptions_of(environment[named], named) if named else ()

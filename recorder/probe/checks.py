@@ -1,0 +1,338 @@
+"""The checks of a probe: functions from an answer to the faults in it, each by the id of a rule in `rules`. Pure.
+
+A check of what a good answer contains finds nothing in one that is none: `answers` reports that alone.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import msgspec
+
+from recorder.lint.faults import Fault, misfit, shown
+from recorder.lint.rule import Hit
+from recorder.lint.shape import Shapes
+from recorder.model.events import WHOLE
+from recorder.model.facts import TextAdded
+from recorder.model.text import counted
+from recorder.probe.answer import ProbeAnswer
+from recorder.probe.schema import misfits
+
+Check = Callable[[ProbeAnswer], Iterable[Fault]]
+"""An expectation of a case."""
+
+TEXT_LEAST = 80  # characters of a text that comes in more than one delta: a model writes some five a token
+FEW = 3  # events, which may well be written at once
+BUFFERED_S = 1.0  # that an answer takes which could have been sent in pieces meanwhile
+INPUT_SHARE = 0.1  # of the input tokens, by which two counts of one request may differ: some gateways estimate
+INPUT_SLACK = 16  # tokens that they may differ by besides
+OUTPUT_SLACK = 16  # tokens over the limit: some providers count the end of a turn, or finish a character
+_THOUGHT = re.compile(r"</?(?:think|thinking|thought|reasoning)>", re.IGNORECASE)
+SHOWN = 200  # characters of a text in a fault
+
+
+def answers(answer: ProbeAnswer) -> Iterable[Fault]:
+    """Yield what is wrong with the head of an answer to a request that has to be answered."""
+    if answer.status >= 300:
+        yield "PR010", Hit(None, f"status {answer.status}{_message(answer)}")
+    elif answer.is_streamed and not answer.view.is_stream:
+        yield "PR011", Hit(None, f"content-type: {answer.content_type or 'none'}")
+    elif not answer.is_streamed and answer.view.is_stream:
+        yield "PR012", Hit(None, f"content-type: {answer.content_type}")
+    elif not answer.is_streamed and (answer.content_type != "application/json" or not _is_object(answer)):
+        beginning = " ".join(answer.view.body[:80].decode("utf-8", "replace").split())
+        yield "PR013", Hit(None, f"content-type: {answer.content_type or 'none'}, body: {beginning}")
+
+
+def document(shapes: Shapes, kind: str) -> Check:
+    """Return the check of a plain answer against the shape that the API declares for it."""
+
+    def check(answer: ProbeAnswer) -> Iterable[Fault]:
+        if answer.is_good and not answer.is_streamed:
+            yield from (("PR014", Hit(None, misfit(each))) for each in shapes.misfits(answer.view.document, kind))
+
+    return check
+
+
+def ends(*reasons: str) -> Check:
+    """Return the check that the answer ends for one of these reasons."""
+
+    def check(answer: ProbeAnswer) -> Iterable[Fault]:
+        found = answer.exchange.finish_reason
+        if answer.is_good and found not in reasons:
+            yield "PR015", Hit(None, f"{found or 'none'} in place of {' or '.join(reasons)}")
+
+    return check
+
+
+def says(answer: ProbeAnswer) -> Iterable[Fault]:
+    """Yield an answer without a text; one of several deltas has to come in several."""
+    if not answer.is_good:
+        return
+    if not answer.text.strip():
+        yield "PR020", Hit(None, f"the reason to finish is {answer.exchange.finish_reason}")
+    elif (tag := _THOUGHT.search(answer.text)) is not None:
+        yield "PR122", Hit(None, _quoted(answer.text[tag.start() :]))
+    elif answer.is_streamed and len(answer.text) >= TEXT_LEAST and _deltas(answer) == 1:
+        yield "PR021", Hit(None, f"{len(answer.text):,} characters")
+
+
+def flows(answer: ProbeAnswer) -> Iterable[Fault]:
+    """Yield a stream that took its time and came in one read: it was held back until it was complete."""
+    seconds, frames = answer.recording.end_ns / 1e9, len(answer.view.frames) if answer.is_good else 0
+    end = answer.recording.end
+    is_whole = end is not None and end.outcome in WHOLE  # of one that was left, more than the beginning is not known
+    if is_whole and len(answer.recording.reads) == 1 and frames > FEW and seconds >= BUFFERED_S:
+        yield "PR022", Hit(None, f"{counted(frames, 'event')} after {seconds:.1f} s")
+
+
+def counts(most_tokens: int) -> Check:
+    """Return the check of the tokens that are reported, for a request that allows so many."""
+
+    def check(answer: ProbeAnswer) -> Iterable[Fault]:
+        if not answer.is_good:
+            return
+        usage = answer.usage
+        if usage is None:
+            yield "PR030", Hit(None)
+            return
+        given, put_out, total = usage.input_tokens, usage.output_tokens, usage.total_tokens
+        if not given or not put_out or (total is not None and total < given + put_out):
+            yield "PR031", Hit(None, f"input {given}, output {put_out}, total {total}")
+        if put_out is not None and put_out > most_tokens + OUTPUT_SLACK:
+            yield "PR032", Hit(None, f"{put_out:,} tokens, of {most_tokens:,} that are allowed")
+        if answer.twin is not None and _differs(given, answer.twin):
+            other = answer.twin.usage.input_tokens if answer.twin.usage else None
+            yield "PR033", Hit(None, f"streamed {other}, plain {given}")
+
+    return check
+
+
+def _differs(given: int | None, twin: ProbeAnswer) -> bool:
+    other = twin.usage.input_tokens if twin.is_good and twin.usage else None
+    if given is None or other is None:
+        return False
+    return abs(given - other) > INPUT_SLACK + INPUT_SHARE * max(given, other)
+
+
+def keeps_usage(answer: ProbeAnswer) -> Iterable[Fault]:
+    """Yield a chunk with usage and no choices, which was not requested."""
+    for frame in answer.view.frames if answer.is_good else ():
+        payload = frame.payload
+        if isinstance(payload, dict) and payload.get("usage") and not payload.get("choices"):
+            yield "PR034", Hit(frame.pos, f"usage: {shown(payload['usage'])}")
+
+
+def calls(name: str, schema: Any, least: int = 1, *, has_ids: bool = True) -> Check:
+    """Return the check that a tool is called so often, with arguments that fit, each time under an id of its own."""
+
+    def check(answer: ProbeAnswer) -> Iterable[Fault]:
+        if not answer.is_good:
+            return
+        found = answer.calls
+        if not found:
+            yield "PR040", Hit(None, _quoted(answer.text))
+        elif len(found) < least:
+            yield "PR041", Hit(None, f"{counted(len(found), 'call')} in place of {least}")
+        if has_ids:
+            yield from _ids(answer)
+        for call in found:
+            if call.name != name:
+                yield "PR045", Hit(None, shown(call.name))
+            else:
+                yield from _arguments(call.arguments, schema)
+
+    return check
+
+
+def _ids(answer: ProbeAnswer) -> Iterable[Fault]:
+    ids = [call.call_id for call in answer.calls]
+    if not all(ids):
+        yield "PR044", Hit(None, "a call has no id")
+    given = [each for each in ids if each]
+    if len(set(given)) < len(given):
+        yield "PR044", Hit(None, f"{given[0]} comes {given.count(given[0])} times")
+
+
+def _arguments(text: str | None, schema: Any) -> Iterable[Fault]:
+    found = _json(text or "")
+    if isinstance(found, str) and isinstance(_json(found), dict):
+        yield "PR043", Hit(None, _quoted(text or ""))
+    elif not isinstance(found, dict):
+        yield "PR042", Hit(None, _quoted(text or "") or "there are none")
+    else:
+        yield from (("PR042", Hit(None, misfit(each))) for each in misfits(found, schema))
+
+
+def forces(name: str) -> Check:
+    """Return the check that the answer is the call of one tool."""
+
+    def check(answer: ProbeAnswer) -> Iterable[Fault]:
+        names = [call.name for call in answer.calls]
+        if answer.is_good and name not in names:
+            yield "PR050", Hit(None, f"called: {', '.join(map(str, names)) or 'nothing'}; {_quoted(answer.text)}")
+
+    return check
+
+
+def fits(schema: Any) -> Check:
+    """Return the check that the text of the answer is JSON of that schema."""
+
+    def check(answer: ProbeAnswer) -> Iterable[Fault]:
+        if not answer.is_good:
+            return
+        found = _json(answer.text)
+        if found is None:
+            yield "PR060", Hit(None, _quoted(answer.text) or "there is no text")
+        else:
+            yield from (("PR061", Hit(None, misfit(each))) for each in misfits(found, schema))
+
+    return check
+
+
+def limits(most_tokens: int, reasons: Sequence[str]) -> Check:
+    """Return the check that an answer that is too long for its limit is cut there, and says so."""
+
+    def check(answer: ProbeAnswer) -> Iterable[Fault]:
+        if not answer.is_good:
+            return
+        usage, reason = answer.usage, answer.exchange.finish_reason
+        put_out = usage.output_tokens if usage else None
+        words = len(answer.text.split())  # each is a token at least
+        if (put_out or 0) > most_tokens + OUTPUT_SLACK or words > most_tokens + OUTPUT_SLACK:
+            yield "PR070", Hit(None, f"{put_out} tokens reported, {counted(words, 'word')}, of {most_tokens} allowed")
+        elif reason not in reasons:
+            yield "PR015", Hit(None, f"{reason or 'none'} in place of {' or '.join(reasons)}")
+
+    return check
+
+
+def refuses(shape_of_error: Callable[[Any], str | None]) -> Check:
+    """Return the check that a request that makes no sense is refused, with an error of the API's form."""
+
+    def check(answer: ProbeAnswer) -> Iterable[Fault]:
+        if answer.status < 300:
+            yield "PR080", Hit(None, f"status {answer.status}{_message(answer)}")
+            return
+        if answer.status not in (400, 422):
+            yield "PR081", Hit(None, f"status {answer.status}{_message(answer)}")
+        yield from _error(answer, shape_of_error)
+
+    return check
+
+
+def locks(statuses: Sequence[int], shape_of_error: Callable[[Any], str | None]) -> Check:
+    """Return the check that a wrong key is refused with one of these statuses."""
+
+    def check(answer: ProbeAnswer) -> Iterable[Fault]:
+        if answer.status < 300:
+            yield "PR090", Hit(None, f"status {answer.status}")
+            return
+        if answer.status not in statuses:
+            yield "PR091", Hit(None, f"status {answer.status}{_message(answer)}")
+        yield from _error(answer, shape_of_error)
+
+    return check
+
+
+def _error(answer: ProbeAnswer, shape_of_error: Callable[[Any], str | None]) -> Iterable[Fault]:
+    wrong = shape_of_error(answer.view.document)
+    if wrong is None and answer.content_type != "application/json":
+        wrong = "it is JSON by its body only"
+    if wrong is not None:
+        yield "PR082", Hit(None, f"status {answer.status}, content-type {answer.content_type or 'none'}: {wrong}")
+
+
+def reasons(is_shown: bool) -> Check:
+    """Return the check that the answer has reasoning: that it counts some, and shows it where the request asks so."""
+
+    def check(answer: ProbeAnswer) -> Iterable[Fault]:
+        if not answer.is_good:
+            return
+        is_there = any(item.kind == "reasoning" for item in answer.items)
+        count = answer.usage.reasoning_output_tokens if answer.usage else None
+        if not is_there and not count:
+            yield "PR120", Hit(None)
+        elif not is_there and is_shown:
+            yield "PR121", Hit(None, f"{counted(count or 0, 'token')} of reasoning")
+
+    return check
+
+
+def chooses(least: int) -> Check:
+    """Return the check that there are so many choices, each with a text."""
+
+    def check(answer: ProbeAnswer) -> Iterable[Fault]:
+        found = {item.output_index or 0 for item in answer.items if item.kind == "message" and item.text}
+        if answer.is_good and len(found) < least:
+            yield "PR110", Hit(None, f"{counted(len(found), 'choice')} in place of {least}")
+
+    return check
+
+
+def resumes(answer: ProbeAnswer) -> Iterable[Fault]:
+    """Yield a resumed stream that does not go on where the one before it was left."""
+    if not answer.is_good or not answer.before:
+        return
+    after = answer.recording.exchange.resumes_after
+    numbers = [each.sequence_number for each in answer.recording.pieces if each.sequence_number is not None]
+    if numbers and after is not None and numbers[0] != after + 1:
+        yield "PR100", Hit(None, f"the first number is {numbers[0]}, and {after + 1} is the next one")
+        return
+    known = f"{_streamed_text(answer.before[-1], after)}{_streamed_text(answer)}"
+    final = _final_text(answer)
+    if final is not None and known != final:
+        yield "PR101", Hit(None, f"{counted(len(known), 'character')} streamed, {len(final):,} in the response")
+
+
+def _streamed_text(answer: ProbeAnswer, upto: int | None = None) -> str:
+    """Return the deltas of the text, as far as an event of that number."""
+    pieces = []
+    for frame in answer.view.frames:
+        payload = frame.payload if isinstance(frame.payload, dict) else {}
+        number = payload.get("sequence_number")
+        if frame.type == "response.output_text.delta" and (
+            upto is None or not isinstance(number, int) or number <= upto
+        ):
+            pieces.append(str(payload.get("delta") or ""))
+    return "".join(pieces)
+
+
+def _final_text(answer: ProbeAnswer) -> str | None:
+    """Return the text of the response in the event that ends it."""
+    for frame in reversed(answer.view.frames):
+        if frame.type == "response.completed" and isinstance(frame.payload.get("response"), dict):
+            output = frame.payload["response"].get("output")
+            items = [each for each in output if isinstance(each, dict)] if isinstance(output, list) else []
+            parts = [part for item in items for part in item.get("content") or () if isinstance(part, dict)]
+            return "".join(str(part.get("text") or "") for part in parts if part.get("type") == "output_text")
+    return None
+
+
+def _deltas(answer: ProbeAnswer) -> int:
+    """Return in how many pieces the texts of a stream came."""
+    return sum(isinstance(fact, TextAdded) and fact.field == "text" and bool(fact.text) for fact in answer.facts)
+
+
+def _is_object(answer: ProbeAnswer) -> bool:
+    return isinstance(answer.view.document, dict)
+
+
+def _json(text: str) -> Any:
+    try:
+        return msgspec.json.decode(text)
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return None
+
+
+def _quoted(text: str) -> str:
+    words = " ".join(text.split())
+    return words if len(words) <= SHOWN else f"{words[:SHOWN]}…"
+
+
+def _message(answer: ProbeAnswer) -> str:
+    """Return the message of an error, for the text of a fault."""
+    message = answer.exchange.error or answer.view.body[:SHOWN].decode("utf-8", "replace")
+    return f": {_quoted(message)}" if message else ""

@@ -1,0 +1,115 @@
+"""The judgement of a probe: what was sent and what was recorded in, a verdict for each case out. Pure.
+
+An answer is judged three times: by the rules of `recorder lint`, by the expectations of its case, and by the SDK.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from itertools import groupby
+from typing import Literal, NamedTuple
+
+from recorder.lint import Finding, lint
+from recorder.lint.faults import Fault
+from recorder.lint.rule import Hit
+from recorder.model.recording import Recording
+from recorder.model.text import storable
+from recorder.probe.answer import ProbeAnswer
+from recorder.probe.cases import Mode
+from recorder.probe.rules import BY_ID
+from recorder.probe.runner import Sent
+
+State = Literal["passed", "faulty", "unsupported"]
+
+UNSUPPORTED = frozenset({400, 404, 405, 422, 501})
+"""Statuses with which a gateway may refuse what is optional: 500 is no refusal, but a failure."""
+
+
+class CaseVerdict(NamedTuple):
+    """What was found in one case, streamed or plain."""
+
+    case: str
+    title: str
+    mode: Mode
+    state: State
+    exchanges: Sequence[int]  # their numbers in the session
+    seconds: float
+    findings: Sequence[tuple[int, Finding]]  # each with the number of its exchange; those of lint among them
+    remark: str = ""  # why it is unsupported
+
+
+Reader = Callable[[ProbeAnswer], Iterable[Fault]]
+"""A further judge of an answer, such as an SDK that reads it."""
+
+
+def judge(sent: Sequence[Sent], recordings: Sequence[Recording], reader: Reader) -> list[CaseVerdict]:
+    """Return the verdicts, in order. `recordings` are those of the session, the n-th that of the n-th request."""
+    numbered = list(enumerate(zip(sent, recordings, strict=True), 1))
+    groups = groupby(numbered, lambda each: (each[1][0].case.name, each[1][0].mode))
+    twins: _Twins = {}
+    return [_verdict(list(group), twins, reader) for _, group in groups]
+
+
+_Group = Sequence[tuple[int, tuple[Sent, Recording]]]
+_Twins = dict[tuple[str, int], ProbeAnswer]  # the streamed answers so far, by case and step
+
+
+def _verdict(group: _Group, twins: _Twins, reader: Reader) -> CaseVerdict:
+    before: list[ProbeAnswer] = []
+    findings: list[tuple[int, Finding]] = []
+    remark = ""
+    for number, (sent, recording) in group:
+        place, is_streamed = (sent.case.name, sent.number), sent.mode == "streamed"
+        twin = None if is_streamed else twins.get(place)
+        answer = ProbeAnswer(recording, is_streamed=is_streamed, before=tuple(before), twin=twin)
+        before.append(answer)
+        if is_streamed:
+            twins[place] = answer
+        if sent.case.is_optional and _is_refusal(sent, answer):
+            remark = f"status {answer.status}: {answer.exchange.error}"
+            break
+        findings += ((number, finding) for finding in _findings(sent, answer, reader))
+    first = group[0][1][0]
+    seconds = sum(each.seconds for _, (each, _) in group)
+    is_faulty = any(finding.severity != "note" for _, finding in findings)
+    state: State = "faulty" if is_faulty else "unsupported" if remark else "passed"
+    numbers = [number for number, _ in group]
+    return CaseVerdict(first.case.name, first.case.title, first.mode, state, numbers, seconds, findings, remark)
+
+
+def _is_refusal(sent: Sent, answer: ProbeAnswer) -> bool:
+    """Return whether an answer is a proper refusal: it has a status for that, and the form of the API's errors."""
+    return answer.status in UNSUPPORTED and sent.api.wrong_error(answer.view.document) is None
+
+
+def _findings(sent: Sent, answer: ProbeAnswer, reader: Reader) -> Iterable[Finding]:
+    """Yield the findings of one answer: of one that did not come, only that."""
+    transport = list(_transport_faults(sent, answer))
+    faults = transport or [fault for check in _checks(sent, reader) for fault in check(answer)]
+    hits: dict[str, list[Hit]] = {}
+    for rule_id, hit in faults:
+        hits.setdefault(rule_id, []).append(hit._replace(said=storable(hit.said)))
+    for rule_id, places in hits.items():
+        rule = BY_ID[rule_id]
+        yield Finding(rule.id, rule.severity, rule.meaning, rule.why, rule.source, len(places), places)
+    if not any(rule_id in ("PR001", "PR002") for rule_id in hits):
+        yield from lint(answer.recording)
+
+
+def _checks(sent: Sent, reader: Reader) -> Iterable[Reader]:
+    yield from sent.step.expects
+    if not sent.step.is_cut:
+        yield reader
+
+
+def _transport_faults(sent: Sent, answer: ProbeAnswer) -> Iterable[Fault]:
+    """Yield why there is no answer, or only a part of one."""
+    end = answer.recording.end
+    if sent.trouble == "silent":
+        yield "PR002", Hit(None, f"after {sent.seconds:.0f} s, and {len(sent.body):,} bytes")
+    elif sent.trouble in ("endless", "too large"):
+        yield "PR003", Hit(None, f"left after {sent.seconds:.0f} s, and {len(sent.body):,} bytes")
+    elif answer.recording.response is None:
+        yield "PR001", Hit(None, (end.error if end else None) or "")
+    elif end is not None and end.outcome in ("upstream_reset", "truncated", "timeout"):
+        yield "PR004", Hit(None, end.error or end.outcome)

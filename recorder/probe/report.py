@@ -1,0 +1,133 @@
+"""The report of a probe, as lines for a person, rows for a program, and JUnit for a CI.
+
+Pure: recorded text is in the lines unchanged, and the caller that prints them must escape it.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Any, get_args
+from xml.etree.ElementTree import Element, SubElement, tostring
+
+from recorder.lint import Finding, Severity
+from recorder.model.text import counted, safe_text
+from recorder.probe.cases import MODES
+from recorder.probe.judge import CaseVerdict
+
+WIDTH = 100  # characters of a line of prose
+PLACES_SHOWN = 3  # of a finding in all cases: the first show what is wrong
+
+_SEVERITIES: tuple[Severity, ...] = get_args(Severity)
+_INDENT = " " * 18
+
+
+def is_faulty(verdicts: Iterable[CaseVerdict]) -> bool:
+    """Return whether there is an error or a warning: notes are no faults."""
+    return any(each.state == "faulty" for each in verdicts)
+
+
+def lines(verdicts: Sequence[CaseVerdict], width: int = WIDTH) -> Iterable[str]:
+    """Yield the table of cases, and each finding once, with the cases that have it and the client that it breaks."""
+    yield from _table(verdicts)
+    found = _by_rule(verdicts)
+    for places in found.values():
+        yield ""
+        yield from _finding_lines(places, width)
+    yield ""
+    yield summary(verdicts)
+
+
+def summary(verdicts: Sequence[CaseVerdict]) -> str:
+    """Return the last line: `2 errors, 1 warning in 12 cases; 8 passed, 2 unsupported`."""
+    counts = Counter(places[0][1].severity for places in _by_rule(verdicts).values())
+    parts = [counted(counts[severity], severity) for severity in _SEVERITIES if counts[severity]]
+    states = Counter(each.state for each in verdicts)
+    passed = [f"{states[state]} {state}" for state in ("passed", "faulty", "unsupported") if states[state]]
+    return f"{', '.join(parts) or 'No finding'} in {counted(len(verdicts), 'case')}: {', '.join(passed)}"
+
+
+def rows(session: str, verdicts: Iterable[CaseVerdict]) -> Iterable[dict[str, Any]]:
+    """Yield a row for each case, with its findings."""
+    for each in verdicts:
+        findings = [_finding_row(number, finding) for number, finding in each.findings]
+        fields = {name: value for name, value in each._asdict().items() if name != "findings"}
+        yield {"session": session, **fields, "findings": findings}
+
+
+def junit(api: str, session: str, verdicts: Sequence[CaseVerdict]) -> bytes:
+    """Return the report as JUnit's XML: a test for each case and mode, skipped where the gateway does not have it."""
+    states = Counter(each.state for each in verdicts)
+    suite = Element(
+        "testsuite",
+        name=f"recorder probe {api}",
+        tests=str(len(verdicts)),
+        failures=str(states["faulty"]),
+        skipped=str(states["unsupported"]),
+        errors="0",
+        time=f"{sum(each.seconds for each in verdicts):.3f}",
+    )
+    SubElement(SubElement(suite, "properties"), "property", name="session", value=safe_text(session))
+    for each in verdicts:
+        test = SubElement(suite, "testcase", classname=f"{api}.{each.case}", name=each.mode, time=f"{each.seconds:.3f}")
+        if each.state == "unsupported":
+            SubElement(test, "skipped", message=safe_text(each.remark))
+        elif each.state == "faulty":
+            text = "\n".join(line for finding in each.findings for line in _failure_lines(*finding))
+            SubElement(test, "failure", message=_cell(each), type="finding").text = safe_text(text)
+    written: bytes = tostring(suite, encoding="utf-8", xml_declaration=True)
+    return written + b"\n"
+
+
+def _failure_lines(exchange: int, finding: Finding) -> Iterable[str]:
+    yield f"{finding.severity} {finding.rule} in exchange {exchange}: {finding.meaning}"
+    yield from (f"  {place.said}" for place in finding.places[:PLACES_SHOWN] if place.said)
+    yield f"  why: {finding.why}"
+
+
+def _finding_row(exchange: int, finding: Finding) -> dict[str, Any]:
+    fields = {name: getattr(finding, name) for name in Finding.__struct_fields__ if name != "places"}
+    return {"exchange": exchange, **fields, "places": [place._asdict() for place in finding.places]}
+
+
+_Places = list[tuple[CaseVerdict, Finding, int]]
+
+
+def _by_rule(verdicts: Iterable[CaseVerdict]) -> dict[str, list[tuple[CaseVerdict, Finding, int]]]:
+    """Return the findings by their rule, the worst first."""
+    found: dict[str, _Places] = {}
+    for verdict in verdicts:
+        for exchange, finding in verdict.findings:
+            found.setdefault(finding.rule, []).append((verdict, finding, exchange))
+    return dict(sorted(found.items(), key=lambda each: _SEVERITIES.index(each[1][0][1].severity)))
+
+
+def _table(verdicts: Sequence[CaseVerdict]) -> Iterable[str]:
+    cases = {each.case: each.title for each in verdicts}
+    cells = {(each.case, each.mode): _cell(each) for each in verdicts}
+    name_width = max(len("case"), *map(len, cases))
+    title_width = max(len(title) for title in cases.values())
+    mode_width = max(len(MODES[0]), *map(len, cells.values()))
+    yield f"{'case':<{name_width}}  {'':<{title_width}}  {MODES[0]:<{mode_width}}  {MODES[1]}"
+    for name, title in cases.items():
+        streamed, plain = (cells.get((name, mode), "-") for mode in MODES)
+        yield f"{name:<{name_width}}  {title:<{title_width}}  {streamed:<{mode_width}}  {plain}"
+
+
+def _cell(verdict: CaseVerdict) -> str:
+    if verdict.state != "faulty":
+        return verdict.state
+    counts = Counter(finding.severity for _, finding in verdict.findings)
+    return ", ".join(counted(counts[each], each) for each in _SEVERITIES[:2] if counts[each])
+
+
+def _finding_lines(places: _Places, width: int) -> Iterable[str]:
+    _, finding, _ = places[0]
+    first = f"{finding.severity:<7}  {finding.rule}  "
+    yield from textwrap.wrap(finding.meaning, width, initial_indent=first, subsequent_indent=" " * len(first))
+    cases = dict.fromkeys(f"{verdict.case} {verdict.mode} (:{exchange})" for verdict, _, exchange in places)
+    said = dict.fromkeys(hit.said for _, each, _ in places for hit in each.places if hit.said)
+    texts = [f"in {', '.join(cases)}", *list(said)[:PLACES_SHOWN], f"why: {finding.why}"]
+    for text in texts:
+        yield from textwrap.wrap(text, width, initial_indent=_INDENT, subsequent_indent=_INDENT + "  ")

@@ -1,0 +1,94 @@
+"""The demo upstream behind gateways that break it, each in its own way: one server, and a path prefix for each fault.
+
+    with gateways(FAULTS) as base:
+        f"{base}/chat-no-done"         # speaks as the demo does, but for what that fault changes
+
+What a gateway breaks is a `Planted`: a function of the request and of the way to ask the demo. `recorder.demo` makes
+the answers, event by event, and so a fault is planted in events, not in bytes that happened to come together.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future
+from contextlib import contextmanager
+
+from recorder.demo.app import App
+from recorder.demo.reply import DemoReply, DemoRequest
+from recorder.proxy.http.server import Server
+from recorder.proxy.http.server_exchange import ServerExchange
+
+Ask = Callable[[DemoRequest], DemoReply]
+Planted = Callable[[DemoRequest, Ask], DemoReply]
+
+CLEAN = "clean"
+"""The name of the gateway that breaks nothing."""
+
+
+class Gateway:
+    """The gateways, listening on one port."""
+
+    def __init__(self, planted: Mapping[str, Planted]) -> None:
+        self._planted: dict[str, Planted] = {CLEAN: lambda request, ask: ask(request), **planted}
+        self._server = Server(self._answer, "127.0.0.1", 0, on_drain=lambda: self._server.drop_clients())
+        clock = asyncio.get_running_loop().time
+        self._apps = {name: App(clock, pace=0) for name in self._planted}
+
+    async def start(self) -> str:
+        """Listen; return scheme, host and port."""
+        await self._server.start()
+        return f"http://127.0.0.1:{self._server.port}"
+
+    async def stop(self) -> None:
+        await self._server.stop(grace_s=0)
+
+    async def _answer(self, exchange: ServerExchange) -> None:
+        """Answer a request `/FAULT/…` as the demo answers `/…`, with that fault."""
+        name, _, path = exchange.path.decode().lstrip("/").partition("/")
+        body = bytearray()
+        while piece := await exchange.read():
+            body += piece
+        headers = tuple((key.decode("latin-1"), value.decode("latin-1")) for key, value in exchange.headers)
+        query = exchange.query.decode()
+        request = DemoRequest(exchange.method, f"/{path}{'?' * bool(query)}{query}", headers, bytes(body))
+        await _send(exchange, self._planted[name](request, self._apps[name].reply))
+
+
+async def _send(exchange: ServerExchange, reply: DemoReply) -> None:
+    """Send a reply without pauses, but for those that its script wants."""
+    clock = asyncio.get_running_loop().time
+    started = clock() if reply.started is None else reply.started
+    length = [] if reply.length is None else [(b"content-length", b"%d" % reply.length)]
+    exchange.start(reply.status, [*((key.encode(), value.encode()) for key, value in reply.headers), *length])
+    for step in reply.steps:
+        wait_s = started + step.at_s * (reply.pace or 0.0) - clock()
+        if reply.pace and wait_s > 0:
+            await asyncio.sleep(wait_s)
+        exchange.write(step.take())
+        await exchange.flow.drain()
+    exchange.finish()
+
+
+@contextmanager
+def gateways(planted: Mapping[str, Planted]) -> Iterator[str]:
+    """The gateways in a thread of their own; what they are called with is before their names in a URL."""
+    base: Future[str] = Future()
+    stopping: Future[Callable[[], object]] = Future()
+
+    async def serve() -> None:
+        gateway, stop = Gateway(planted), asyncio.Event()
+        base.set_result(await gateway.start())
+        loop = asyncio.get_running_loop()
+        stopping.set_result(lambda: loop.call_soon_threadsafe(stop.set))
+        await stop.wait()
+        await gateway.stop()
+
+    thread = threading.Thread(target=lambda: asyncio.run(serve()))
+    thread.start()
+    try:
+        yield base.result(10)
+    finally:
+        stopping.result(10)()
+        thread.join()
