@@ -11,10 +11,12 @@ from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
 import pytest
+from jsonschema import Draft202012Validator
 
 from recorder.demo.server import DemoServer, start
 from tests.acceptance.logbook import entries
 from tests.commands.test_run import run
+from tests.landed_schemas import schemas
 from tests.serving import Ran
 from tests.serving import run as command
 
@@ -90,7 +92,9 @@ async def test_a_fork_names_its_parent(parent: Path, demo: DemoServer, tmp_path:
     named = {each["name"]: each for each in json.loads(command(parent, "sessions", "--json").out)}
     label = json.loads(named["child"]["labels"])["forked_from"]
     assert label == {"name": "parent", "until": 1, "session_id": named["parent"]["session_id"]}
-    assert json.loads(command(parent, "show", "child", "--json").out)["session"]["forked_from"] == label
+    shown = json.loads(command(parent, "show", "child", "--json").out)
+    assert shown["session"]["forked_from"] == label
+    Draft202012Validator(schemas()["show"]).validate(shown)
     assert "forked from parent behind exchange 1" in command(parent, "show", "child").out.decode()
     for form in ("jsonl", "cassette"):
         file = tmp_path / f"child.{form}"
