@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import shutil
 import sys
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
 import pytest
+from jsonschema import Draft202012Validator
 
 from recorder.demo.server import DemoServer, start
 from tests.acceptance.logbook import entries
 from tests.commands.test_run import run
+from tests.landed_schemas import schemas
 from tests.serving import Ran
 from tests.serving import run as command
 
@@ -89,7 +92,9 @@ async def test_a_fork_names_its_parent(parent: Path, demo: DemoServer, tmp_path:
     named = {each["name"]: each for each in json.loads(command(parent, "sessions", "--json").out)}
     label = json.loads(named["child"]["labels"])["forked_from"]
     assert label == {"name": "parent", "until": 1, "session_id": named["parent"]["session_id"]}
-    assert json.loads(command(parent, "show", "child", "--json").out)["session"]["forked_from"] == label
+    shown = json.loads(command(parent, "show", "child", "--json").out)
+    assert shown["session"]["forked_from"] == label
+    Draft202012Validator(schemas()["show"]).validate(shown)
     assert "forked from parent behind exchange 1" in command(parent, "show", "child").out.decode()
     for form in ("jsonl", "cassette"):
         file = tmp_path / f"child.{form}"
@@ -120,6 +125,13 @@ async def test_a_fork_at_its_beginning_is_live(parent: Path, demo: DemoServer) -
 
 
 async def test_tokens_are_those_that_were_paid_for(parent: Path, demo: DemoServer) -> None:
+    ran = await forked(parent, demo, 2, "one", "two", "else")
+    paid = json.loads(command(parent, "show", "child", "3", "--json").out)["exchanges"][0]["usage"]
+    assert f"1 live, {paid['input_tokens']:,} input tokens" in ran.err
+    assert re.search(rf" {paid['output_tokens']:,} output tokens", ran.err)
+
+
+async def test_a_fork_that_costs_nothing_has_no_tokens(parent: Path, demo: DemoServer) -> None:
     ran = await forked(parent, demo, 2, "one", "two")
     assert ran.err.rstrip().endswith("2 exchanges, of which 2 replayed from parent and 0 live.")
 
