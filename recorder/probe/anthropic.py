@@ -81,7 +81,7 @@ def _create(
 
 def _good(body: Json, *expects: Check, most_tokens: int = TEXT_TOKENS, reason: str = "end_turn") -> ProbeStep:
     """Return the step of a request that is answered in full."""
-    usual = (checks.answers, _DOCUMENT, checks.ends(reason), checks.counts(most_tokens))
+    usual = (checks.answers, _DOCUMENT, checks.named, checks.ends(reason), checks.counts(most_tokens))
     return ProbeStep(_create(body, most_tokens), (*usual, *expects), most_tokens)
 
 
@@ -96,7 +96,7 @@ CASES = (
                     "messages": _user(PUZZLE),
                     "thinking": {"type": "enabled", "budget_tokens": _BUDGET_TOKENS},
                 },
-                *(checks.says, checks.reasons(is_shown=True)),
+                *(checks.says, checks.reasons(is_shown=True), checks.signs),
                 most_tokens=LONG_TOKENS,
             ),
         ),

@@ -67,6 +67,12 @@ def ends(*reasons: str) -> Check:
     return check
 
 
+def named(answer: ProbeAnswer) -> Iterable[Fault]:
+    """Yield an answer that names no model."""
+    if answer.is_good and not answer.exchange.response_model:
+        yield "PR016", Hit(None)
+
+
 def says(answer: ProbeAnswer) -> Iterable[Fault]:
     """Yield an answer without a text; one of several deltas has to come in several."""
     if not answer.is_good:
@@ -99,7 +105,7 @@ def counts(most_tokens: int) -> Check:
             yield "PR030", Hit(None)
             return
         given, put_out, total = usage.input_tokens, usage.output_tokens, usage.total_tokens
-        if not given or not put_out or (total is not None and total < given + put_out):
+        if not given or not put_out or (total is not None and _is_no_sum(answer, total, given + put_out)):
             yield "PR031", Hit(None, f"input {given}, output {put_out}, total {total}")
         if put_out is not None and put_out > most_tokens + OUTPUT_SLACK:
             yield "PR032", Hit(None, f"{put_out:,} tokens, of {most_tokens:,} that are allowed")
@@ -108,6 +114,11 @@ def counts(most_tokens: int) -> Check:
             yield "PR033", Hit(None, f"streamed {other}, plain {given}")
 
     return check
+
+
+def _is_no_sum(answer: ProbeAnswer, total: int, parts: int) -> bool:
+    """Return whether a total is not that of its parts; Gemini counts results of its own tools in the total alone."""
+    return total < parts or (total > parts and not answer.counts_more_in_total)
 
 
 def _differs(given: int | None, twin: ProbeAnswer) -> bool:
@@ -261,6 +272,15 @@ def reasons(is_shown: bool) -> Check:
     return check
 
 
+def signs(answer: ProbeAnswer) -> Iterable[Fault]:
+    """Yield a block of thinking without a signature in a plain answer of Anthropic's API; lint looks at streams."""
+    document = answer.view.document if answer.is_good and not answer.is_streamed else None
+    content = document.get("content") if isinstance(document, dict) else None
+    for block in content if isinstance(content, list) else ():
+        if isinstance(block, dict) and block.get("type") == "thinking" and not block.get("signature"):
+            yield "PR123", Hit(None)
+
+
 def chooses(least: int) -> Check:
     """Return the check that there are so many choices, each with a text."""
 
@@ -275,6 +295,10 @@ def chooses(least: int) -> Check:
 def resumes(answer: ProbeAnswer) -> Iterable[Fault]:
     """Yield a resumed stream that does not go on where the one before it was left."""
     if not answer.is_good or not answer.before:
+        return
+    ids = (answer.before[-1].exchange.last_response_id, answer.exchange.last_response_id)
+    if all(ids) and ids[0] != ids[1]:
+        yield "PR102", Hit(None, f"{ids[1]} in place of {ids[0]}")
         return
     after = answer.recording.exchange.resumes_after
     numbers = [each.sequence_number for each in answer.recording.pieces if each.sequence_number is not None]

@@ -86,7 +86,7 @@ def _create(
 
 def _good(body: Json, *expects: Check, most_tokens: int = TEXT_TOKENS) -> ProbeStep:
     """Return the step of a request that is answered in full."""
-    usual = (checks.answers, _DOCUMENT, checks.ends("STOP"), checks.counts(most_tokens))
+    usual = (checks.answers, _DOCUMENT, checks.named, checks.ends("STOP"), checks.counts(most_tokens))
     return ProbeStep(_create(body, most_tokens), (*usual, *expects), most_tokens)
 
 

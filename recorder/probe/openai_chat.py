@@ -94,7 +94,7 @@ def _create(
 def _good(body: Json, *expects: Check, most_tokens: int = TEXT_TOKENS, reason: str = "stop") -> ProbeStep:
     """Return the step of a request that is answered in full."""
     most = most_tokens * int(body.get("n", 1))
-    usual = (checks.answers, _DOCUMENT, checks.ends(reason), checks.counts(most))
+    usual = (checks.answers, _DOCUMENT, checks.named, checks.ends(reason), checks.counts(most))
     return ProbeStep(_create(body, most_tokens), (*usual, *expects), most)
 
 

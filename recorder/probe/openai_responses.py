@@ -67,7 +67,7 @@ def _create(
 
 def _good(body: Json, *expects: Check, most_tokens: int = TEXT_TOKENS, reason: str = _COMPLETED) -> ProbeStep:
     """Return the step of a request that is answered in full."""
-    usual = (checks.answers, _DOCUMENT, checks.ends(reason), checks.counts(most_tokens))
+    usual = (checks.answers, _DOCUMENT, checks.named, checks.ends(reason), checks.counts(most_tokens))
     return ProbeStep(_create(body, most_tokens), (*usual, *expects), most_tokens)
 
 
@@ -107,7 +107,7 @@ CASES = (
         (
             _good(
                 {"input": PUZZLE, "reasoning": {"effort": "low", "summary": "auto"}},
-                *(checks.says, checks.reasons(is_shown=False)),
+                *(checks.says, checks.reasons(is_shown=True)),
                 most_tokens=LONG_TOKENS,
             ),
         ),

@@ -95,6 +95,12 @@ RULES: tuple[ProbeRule, ...] = (
         "they treat a cut answer as complete, and LangChain and the Vercel AI SDK report an unknown reason.",
     ),
     ProbeRule(
+        "PR016",
+        "warning",
+        "The answer does not name the model that gave it.",
+        "Costs cannot be counted, and logs and evaluations by model have none: a fallback of the gateway stays unseen.",
+    ),
+    ProbeRule(
         "PR020",
         "error",
         "The answer has no text.",
@@ -124,7 +130,7 @@ RULES: tuple[ProbeRule, ...] = (
     ProbeRule(
         "PR031",
         "warning",
-        "A count of tokens is zero although there is a prompt and an answer, or the total is less than its parts.",
+        "A count of tokens is zero although there is a prompt and an answer, or the total is not the sum.",
         "Costs and budgets are too low, and an agent that compacts by them runs into the limit of the context.",
         f"{_REFERENCE}: usage",
     ),
@@ -272,6 +278,13 @@ RULES: tuple[ProbeRule, ...] = (
         "OpenAI API reference, Responses: background mode",
     ),
     ProbeRule(
+        "PR102",
+        "error",
+        "A resumed stream belongs to another response.",
+        "A client that was cut off goes on with the answer to somebody else.",
+        "OpenAI API reference, Responses: Get a model response",
+    ),
+    ProbeRule(
         "PR110",
         "error",
         "There are fewer choices than the request asks for with `n`.",
@@ -301,6 +314,14 @@ RULES: tuple[ProbeRule, ...] = (
         "Reasoning stands in the text of the answer, in tags such as `<think>`.",
         "Users read what was not meant for them, a schema is broken, and the next request sends it back as an answer.",
         f"{_REFERENCE}: reasoning",
+    ),
+    ProbeRule(
+        "PR123",
+        "error",
+        "A block of thinking has no signature.",
+        "The API refuses the next request, which sends it back with the results of tools: Claude Code and every agent "
+        "that thinks between calls ends there.",
+        "Anthropic API reference, Messages: thinking, signature",
     ),
     ProbeRule(
         "PR150",

@@ -29,6 +29,7 @@ from tests.probe.planting import (
     is_stream,
     objects,
     on_error,
+    removed,
     streamed,
     typed,
     with_status,
@@ -91,6 +92,12 @@ def _counted_twice(event: Json) -> None:
             found["total_tokens"] += 500
 
 
+def _total_too_high(event: Json) -> None:
+    for found in objects(event):
+        if "total_tokens" in found:
+            found["total_tokens"] += 100
+
+
 def _counted_too_high(event: Json) -> None:
     for found in objects(event):
         if "prompt_tokens" in found:
@@ -101,6 +108,12 @@ def _counted_too_high(event: Json) -> None:
 def _resumes_one_later(request: DemoRequest, ask: Ask) -> DemoReply:
     path, _, query = request.target.partition("starting_after=")
     return ask(replace(request, target=f"{path}starting_after={int(query) + 1}") if query else request)
+
+
+def _another_later(request: DemoRequest, ask: Ask) -> DemoReply:
+    """Give a resumed stream another id."""
+    changed = in_stream(each("id", lambda _: "resp_another", of=lambda found: found.get("object") == "response"))
+    return changed(request, ask) if "starting_after" in request.target else ask(request)
 
 
 def _other_text_later(request: DemoRequest, ask: Ask) -> DemoReply:
@@ -123,9 +136,15 @@ OURS: dict[str, list[PlantedFault]] = {
             "no-input", "A list is null.", "text", "PR014 PR150", in_document(each("content", lambda _: None))
         ),
         PlantedFault("resumes-later", "Resuming leaves an event out.", "resume", "PR100", _resumes_one_later),
+        PlantedFault("no-model", "No model is named.", "text", "PR016", everywhere(each("model", lambda _: ""))),
+        PlantedFault("resumes-another", "The rest is of another response.", "resume", "PR102", _another_later),
         PlantedFault("resumes-otherwise", "The rest is another text.", "resume", "PR101", _other_text_later),
     ],
+    "anthropic": [
+        PlantedFault("unsigned", "Nothing is signed.", "reasoning", "PR123 AN020", everywhere(removed("signature"))),
+    ],
     "openai-chat": [
+        PlantedFault("total", "The total is too high.", "text", "PR031", everywhere(_total_too_high)),
         PlantedFault("refuses", "Everything is refused.", "text", "PR010", lambda request, ask: whole(b"{}", (), 403)),
         PlantedFault("holds-back", "A stream comes at its end.", "text", "PR022", _held),
         PlantedFault("streams-all", "A stream comes unasked.", "text", "PR012", _streams_all),
