@@ -78,8 +78,9 @@ pictures: $(VENV)/.dev  ## draw the pictures of README and docs/ anew, with the 
 	$(BIN)/python -m tests.terminal_pictures
 	$(BIN)/python -m tests.ui.pictures
 
-reference: $(VENV)/.dev  ## write docs/cli.md and the man pages anew, from what --help says
+reference: $(VENV)/.dev  ## write docs/cli.md, docs/json.md and the man pages anew
 	$(BIN)/python -m tests.man_pages
+	$(BIN)/python -m tests.json_docs
 
 clean:  ## remove what was made
 	rm -rf .venv .venv-* .tools build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

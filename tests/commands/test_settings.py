@@ -71,7 +71,6 @@ VALUES = {
     "only": "usage",
     "older_than": "3d",
     "valid_from": "3d",
-    "max_answer": "20000",
 }
 
 
@@ -81,6 +80,8 @@ def another(option: click.Option) -> str:
         return "0" if option.default is True else "1"
     if isinstance(option.type, click.Choice):
         return next(str(choice) for choice in option.type.choices if choice != option.default)
+    if isinstance(option.type, click.IntRange):
+        return str((option.type.min or 0) + 3)
     if isinstance(option.type, click.types.IntParamType):
         return VALUES.get(str(option.name), "3")
     return VALUES.get(str(option.name), "3")
