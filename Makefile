@@ -1,7 +1,7 @@
 # Everything here needs python3 (3.11 or newer) and make, nothing else; check-js and vendor also npm.
 
 PYTHON ?= python3
-VENV := .venv
+VENV := .venv$(patsubst -python3,,-$(notdir $(PYTHON)))
 BIN := $(VENV)/bin
 TYPESCRIPT := 5.9.3
 
@@ -31,7 +31,7 @@ demo: $(VENV)/.runtime  ## record, show, count and replay a session: no key, no 
 	$(BIN)/recorder demo
 
 # A test waits for half of its time, for sockets and other processes: so there are more of its processes than processors.
-test: $(VENV)/.dev  ## the tests, a few minutes
+test: $(VENV)/.dev  ## the tests, a few minutes (PYTHON=python3.14 for another Python)
 	$(BIN)/python -m pytest -m 'not slow and not timed' -n 4 --dist worksteal
 	$(BIN)/python -m pytest -q -m 'timed and not slow' $$(grep -rl --include='test_*.py' 'mark\.timed' tests)
 
@@ -78,4 +78,4 @@ reference: $(VENV)/.dev  ## write docs/cli.md and the man pages anew, from what 
 	$(BIN)/python -m tests.man_pages
 
 clean:  ## remove what was made
-	rm -rf $(VENV) .tools build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-* .tools build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -18,6 +18,7 @@ import pytest
 import yaml
 
 from tests.corpus import ROOT
+from tests.pages import blocks
 from tests.serving import environment, run
 from tests.wheels import built, with_libraries
 
@@ -178,3 +179,12 @@ def test_no_input_is_pasted_into_a_script(step: dict[str, Any]) -> None:
     assert "${{" not in step["run"]
     assert step["shell"] == "bash"
     subprocess.run(["bash", "-n"], input=step["run"], text=True, check=True)
+
+
+def test_the_examples_of_the_page_give_inputs_that_there_are() -> None:
+    page = (ROOT / "docs" / "how-to" / "github-actions.md").read_text()
+    given = {name for block in blocks(page, "yaml") for name in re.findall(r"^ {10}([\w-]+): ", block, re.MULTILINE)}
+    assert given
+    assert given <= ACTION["inputs"].keys()
+    named = set(re.findall(r"^\| `([\w-]+)` \|", page, re.MULTILINE))
+    assert named == {*ACTION["inputs"], *ACTION["outputs"]}

@@ -39,6 +39,13 @@ LOOKS = re.compile(
 # What says nothing when all is well.
 SILENT = re.compile(r"^eval|^export|cassette (?:check|fmt)|my-run|>|doctor --json \| jq")
 
+# Files of other programs, under the names that pages give them.
+THEIRS = {
+    "cassetter.yaml": "tests/cassettes/test_chat.yaml",
+    "claude-tap.jsonl": "trace.jsonl",
+    "mitmproxy.har": "flows.har",
+}
+
 
 def lines(text: str) -> Iterator[str]:
     """The command lines of a block."""
@@ -76,6 +83,8 @@ def recorded(demo_recording: Path, tmp_path_factory: pytest.TempPathFactory) -> 
     (folder / "tests" / "cassettes").mkdir(parents=True)
     (folder / "tests" / "cassettes" / "test_turn.yaml").write_bytes(run(db, "export", "latest", "--format", "vcr").out)
     shutil.copy(folder / "run.sse.jsonl", folder / "tests" / "cassettes" / "weather.sse.jsonl")
+    for name, place in THEIRS.items():
+        shutil.copy(ROOT / "tests" / "cassettes" / "files" / name, folder / place)
     (folder / "logs").mkdir()
     logged = (ROOT / "tests" / "cassettes" / "files" / "litellm.jsonl").read_text().splitlines()
     (folder / "logs" / "one.json").write_text(logged[0])
