@@ -9,7 +9,8 @@ TYPESCRIPT := 5.9.3
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow test-clients soak check check-js vendor docs bench bench-quick pictures reference clean
+.PHONY: help demo test test-slow test-clients test-gateway soak check check-js vendor docs bench bench-quick pictures
+.PHONY: reference clean
 
 help:  ## what there is to make
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -57,6 +58,9 @@ check-js: .tools/node_modules/.typescript-$(TYPESCRIPT)  ## the types of the vie
 
 vendor: $(VENV)/.dev  ## fetch the libraries of the viewer's pages and compare their digests; needs npm
 	$(BIN)/python -m tests.vendored
+
+test-gateway: $(VENV)/.dev  ## a probe of LiteLLM's proxy, from its registry, some minutes; writes docs/probe-litellm.md
+	$(BIN)/python -m tests.probe.litellm --write $(ROUTES)
 
 soak: $(VENV)/.dev  ## an hour of 200 streams, faults and a nemesis; writes JSON (SOAK='--minutes 5 --seed 1')
 	$(BIN)/python -m tests.soak $(SOAK)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import sys
 import time
@@ -68,7 +69,6 @@ class Plan(NamedTuple):
 @click.option("--only", metavar="CASE", multiple=True, help="Send only this case. Repeatable.")
 @click.option(
     "--timeout",
-    "silence_s",
     type=click.FloatRange(min=0.1),
     default=SILENCE_S,
     show_default=True,
@@ -95,7 +95,7 @@ def command(
     key_env: str | None,
     model: str | None,
     only: Sequence[str],
-    silence_s: float,
+    timeout: float,
     junit: Path | None,
     dry_run: bool,
     json: bool,
@@ -114,7 +114,7 @@ def command(
     recorder probe http://127.0.0.1:8900 --api openai-chat --dry-run
     """
     log_to_stderr()
-    plan = _plan(APIS[api], url, _key(key_env), model, only, silence_s)
+    plan = _plan(APIS[api], url, _key(key_env), model, only, timeout)
     for line in _announcement(plan, chosen_url(db)):
         (write_line if dry_run else echo)(line)
     if dry_run:
@@ -145,9 +145,11 @@ def _reader(api: str) -> Reader:
 def _key(variable: str | None) -> str | None:
     if variable is None:
         return None
-    key = os.environ.get(variable)
+    key = os.environ.get(variable, "").strip()
     if not key:
         raise UsageError(f"The variable {variable} is not set: set it to the key of the gateway, or name another one.")
+    if not re.fullmatch(r"[\x21-\x7e]+", key):
+        raise UsageError(f"The value of {variable} is no key: a key is one word of plain ASCII.")
     return key
 
 

@@ -27,8 +27,8 @@ from tests.serving import STOPPED_S, environment, run, wait_until
 # What asks an agent, its client, the network, a server or somebody at a terminal, or takes many seconds: the quick
 # start, the demo, Codex, `mcp`, collectors and PostgreSQL have tests of their own.
 ELSEWHERE = re.compile(
-    r"recorder (?:mcp|demo|otlp push|db purge (?!.*--(?:yes|dry-run)))|curl |-- codex|env codex|codex mcp|claude |"
-    r"make |pip |pytest |postgresql://|--gone-after"
+    r"recorder (?:mcp|demo|otlp push|probe (?!.*--dry-run)|db purge (?!.*--(?:yes|dry-run)))|curl |-- codex|env codex|"
+    r"codex mcp|claude |make |pip |pytest |postgresql://|--gone-after"
 )
 # What does not end by itself, and what it prints when it has begun.
 LASTING = re.compile(r"recorder (?:serve|ui|mock|tail|events .*--follow)\b")

@@ -43,6 +43,12 @@ COMMANDS: Mapping[str, Sequence[Sequence[object]]] = {
         [NOBODY, "x"],
     ],
     "lint": [["latest"], ["latest", "--json"], ["FILE"], [NOBODY]],
+    "probe": [
+        [HOSTILE, "--api", "gemini", "--dry-run"],
+        ["http://127.0.0.1:1", "--api", "gemini", "--dry-run", "--model", HOSTILE],
+        ["http://127.0.0.1:1", "--api", "gemini", "--only", HOSTILE],
+        ["http://127.0.0.1:1", "--api", "gemini", "--key-env", HOSTILE],
+    ],
     "usage": [["--by", by] for by in ("day", "model", "session", "client", "tool")] + [["--since", HOSTILE]],
     "cache": [["latest"], ["latest", "--json"], ["FILE"], [NOBODY]],
     "prices": [["update"], ["list", "--model", HOSTILE], ["update", "--file", HOSTILE], ["path"]],
