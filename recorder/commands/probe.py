@@ -16,6 +16,7 @@ import click
 import msgspec
 from sqlalchemy import URL
 
+from recorder.commands.serving.network import network_options
 from recorder.commands.serving.recording import Ending, recording
 from recorder.commands.terminal.database import database_option
 from recorder.commands.terminal.output import dollars, echo, log_to_stderr, with_json, write_json, write_line
@@ -30,6 +31,7 @@ from recorder.probe.report import junit as junit_text
 from recorder.probe.runner import SILENCE_S, ProbeSettings, Sent, send_all
 from recorder.probe.sdks import reader_for
 from recorder.proxy.http import server
+from recorder.proxy.http.network import Network
 from recorder.proxy.recording import new_id
 from recorder.proxy.routing import Upstream, parse_upstream
 from recorder.recordings.loader import load_session
@@ -87,9 +89,11 @@ class Plan(NamedTuple):
     "and findings.",
     "The same as --json, one object a line.",
 )
+@network_options
 @database_option
 def command(
     db: str | None,
+    network: Network,
     url: str,
     api: str,
     key_env: str | None,
@@ -121,7 +125,7 @@ def command(
         return
     name = f"probe-{time.strftime('%Y%m%d-%H%M%S')}-{new_id()[-4:]}"
     database = chosen_url(db)
-    sent = server.run(_send(database, name, plan))
+    sent = server.run(_send(database, name, plan, network))
     recordings = server.run(_recorded(database, name, len(sent)))
     verdicts = judge(sent, recordings, _reader(plan.api.name))
     if junit is not None:
@@ -204,9 +208,9 @@ async def _usd(database: URL, plan: Plan, most: Bound) -> Decimal | None:
     return (Decimal(given) * most.input_tokens + Decimal(put_out) * most.output_tokens) / 1_000_000
 
 
-async def _send(database: URL, name: str, plan: Plan) -> list[Sent]:
+async def _send(database: URL, name: str, plan: Plan, network: Network) -> list[Sent]:
     """Send all requests through a recorder of our own. Raises `RecorderError` if the gateway cannot be reached."""
-    async with recording(database, [plan.upstream], ending=Ending(DRAIN_S)) as proxy:
+    async with recording(database, [plan.upstream], ending=Ending(DRAIN_S), network=network) as proxy:
         front = server.Server(proxy, HOST, 0, on_drain=proxy.shutdown, on_stop=proxy.stop)
         await front.start()
         try:
