@@ -32,10 +32,7 @@ exclude_patterns = [".*", "build", "dist", "recorder", "tests", "benchmarks", "m
 myst_heading_anchors = 5  # so that page.md#a-heading leads where it leads on the site of a repository
 smartquotes = False  # an option keeps its two hyphens
 nitpicky = True
-suppress_warnings = [
-    "misc.highlighting_failure",  # dialects of SQL that Pygments does not know are shown as they are
-    "toc.empty_glob",
-]
+suppress_warnings = ["misc.highlighting_failure"]  # dialects of SQL that Pygments does not know are shown as they are
 
 html_theme = "furo"
 html_title = "recorder"
