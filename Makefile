@@ -9,7 +9,8 @@ TYPESCRIPT := 5.9.3
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow test-clients soak check check-js vendor docs bench bench-quick pictures clean
+.PHONY: help demo test test-slow test-clients test-gateway soak check check-js vendor docs bench bench-quick pictures
+.PHONY: reference clean
 
 help:  ## what there is to make
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -58,6 +59,9 @@ check-js: .tools/node_modules/.typescript-$(TYPESCRIPT)  ## the types of the vie
 vendor: $(VENV)/.dev  ## fetch the libraries of the viewer's pages and compare their digests; needs npm
 	$(BIN)/python -m tests.vendored
 
+test-gateway: $(VENV)/.dev  ## a probe of LiteLLM's proxy, from its registry, some minutes; writes docs/probe-litellm.md
+	$(BIN)/python -m tests.probe.litellm --write $(ROUTES)
+
 soak: $(VENV)/.dev  ## an hour of 200 streams, faults and a nemesis; writes JSON (SOAK='--minutes 5 --seed 1')
 	$(BIN)/python -m tests.soak $(SOAK)
 
@@ -70,8 +74,12 @@ bench: $(VENV)/.dev  ## ratios against references measured in the same run, ten 
 bench-quick: $(VENV)/.dev  ## the same in two minutes: shorter, and fewer alternatives
 	$(BIN)/python -m benchmarks --quick
 
-pictures: $(VENV)/.dev  ## draw the pictures of README anew, with the Chromium of this machine
+pictures: $(VENV)/.dev  ## draw the pictures of README and docs/ anew, with the Chromium of this machine
+	$(BIN)/python -m tests.terminal_pictures
 	$(BIN)/python -m tests.ui.pictures
+
+reference: $(VENV)/.dev  ## write docs/cli.md and the man pages anew, from what --help says
+	$(BIN)/python -m tests.man_pages
 
 clean:  ## remove what was made
 	rm -rf .venv .venv-* .tools build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -18,10 +18,11 @@ import pytest
 if TYPE_CHECKING:
     from recorder.testing.fixture import Replay
 
-MODES = ("none", "once", "new_episodes", "all", "rewrite")
+MODES = ("none", "once", "new_episodes", "all", "rewrite", "verify")
 MARKER = (
-    "recorder(cassette or session, speed, fault, upstream, match, allow_network): how `recorder_replay` answers; "
-    "a cassette's path begins beside the test file, and is <cassette dir>/<module>/<test>.sse.jsonl if none is named."
+    "recorder(cassette or session, speed, fault, upstream, match, allow_network, verify): how `recorder_replay` "
+    "answers; a cassette's path begins beside the test file, and is <cassette dir>/<module>/<test>.sse.jsonl if none "
+    "is named."
 )
 
 _REPLAY = pytest.StashKey["Replay"]()
@@ -37,7 +38,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--recorder-mode",
         choices=MODES,
         help="none: answer from cassettes only; once: record where there is no cassette; new_episodes: record what a "
-        "cassette does not answer; all, or rewrite: record again. Default: the ini key recorder_mode, else none.",
+        "cassette does not answer; all, or rewrite: record again; verify: ask the upstream, and fail where it differs "
+        "from the cassette. Default: the ini key recorder_mode, else none.",
     )
     group.addoption(
         "--recorder-speed",
@@ -57,6 +59,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         default=[],
     )
     parser.addini("recorder_allow_network", "Allow replayed tests to reach other hosts.", type="bool", default=False)
+    parser.addini(
+        "recorder_verify",
+        "The levels of `recorder diff` at which the mode verify compares. Default: shape.",
+        type="args",
+        default=[],
+    )
     parser.addini("recorder_upstream", "NAME=URL: the address to record from.", type="linelist", default=[])
 
 
@@ -77,7 +85,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def _has_settings(config: pytest.Config) -> bool:
     """Return whether there are settings: most runs have none, and load nothing for them."""
-    named = ("recorder_match", "recorder_redact", "recorder_upstream")
+    named = ("recorder_match", "recorder_redact", "recorder_upstream", "recorder_verify")
     return any(map(config.getini, named)) or (config.rootpath / "recorder.toml").exists()
 
 

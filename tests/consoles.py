@@ -44,12 +44,12 @@ _NORMAL: Sequence[tuple[re.Pattern[str], str]] = [
     (re.compile(r"\b[0-9a-f]{64}\b"), "HASH"),
     (re.compile(r"\b[0-9a-f]{8}-[0-9a-f]{4}-[47][0-9a-f]{3}(-[0-9a-f]{4}-[0-9a-f]{12})?\b"), "ID"),
     (re.compile(r"\b([a-z]+)_[0-9a-f]{8,}\b"), r"\1_ID"),
-    (re.compile(r"\b\d{8}-\d{6}\b"), "STAMP"),
+    (re.compile(r"\b\d{8}-\d{6}(-[0-9a-f]{4})?\b"), "STAMP"),
     (re.compile(r"\b\d{4}-\d\d-\d\d\b"), "DATE"),
     (re.compile(r"\b\d\d:\d\d(:\d\d(\.\d+)?)?\b"), "TIME"),
-    (re.compile(r"\b\d+\.\d+\.\d+(?!\.?\d)"), "VERSION"),
+    (re.compile(r"(?<![\d.])\d+\.\d+\.\d+(?!\.?\d)"), "VERSION"),
     (re.compile(r"\b\d[\d,]*(\.\d+)? ?(ns|µs|ms|s|min|events/s|tokens/s|[KMG]iB)(?![\w/])"), r"N \2"),
-    (re.compile(r"\b\d+\.\d\b"), "N"),  # milliseconds in a column
+    (re.compile(r"(?<![\d.])\d+\.\d\b(?!\.\d)"), "N"),  # milliseconds in a column
     (re.compile(r"([=─━-])\1{3,}"), r"\1\1\1"),
     (re.compile(r" {2,}"), " "),
 ]
@@ -112,7 +112,7 @@ class Terminal:
         self._state = folder.parent / f"{folder.name}.state"
         self._where = (folder, self._variables())
         self._code = 0
-        self._jobs: list[_Command] = []
+        self._jobs: list[Command] = []
         for name, text in FILE.findall(page):
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             (folder / name).write_text(self._here(text))
@@ -131,7 +131,7 @@ class Terminal:
         if number:
             self._jobs[int(number[1]) - 1].end()
             return
-        command = _Command(self._script(step), *self._where)
+        command = Command(self._script(step), *self._where)
         self._jobs.append(command)
         shown = normal("\n".join(line for line in step.shown if line != "^C"), self.folder)
         assert shown or not (step.stays or step.is_interrupted), f"{step.command}: nothing says when to go on"
@@ -149,14 +149,6 @@ class Terminal:
         if step.is_interrupted:
             assert self._code in (0, 130), f"{step.command}: exit code {self._code}"
             self._code = 0
-
-    def interrupt(self, line: str, ready: re.Pattern[str]) -> int:
-        """Type a command that does not end by itself, end it when it has printed that, and return its exit code."""
-        command = _Command(self._script(Step(f"{line.partition(' #')[0].rstrip(' &')} &", [])), *self._where)
-        self._jobs.append(command)
-        command.wait(lambda: ready.search(command.text) is not None)
-        assert ready.search(command.text), f"{line}: it has ended, and printed:\n{command.text}"
-        return command.end()
 
     def _variables(self) -> dict[str, str]:
         variables = {
@@ -187,14 +179,14 @@ class Terminal:
             text = re.sub(rf"\b{port}\b", free, text)
         return text.replace(HOME, str(self.folder))
 
-    def _printed(self, command: _Command) -> list[str]:
+    def _printed(self, command: Command) -> list[str]:
         text = command.text
         for port, free in self._ports.items():
             text = re.sub(rf"\b{free}\b", port, text)
         return normal(text, self.folder)
 
 
-class _Command:
+class Command:
     """A command in a terminal of its own."""
 
     def __init__(self, script: str, folder: Path, variables: Mapping[str, str]) -> None:

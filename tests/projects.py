@@ -68,6 +68,7 @@ class Upstream:
 
     def __init__(self) -> None:
         self.asked: list[dict[str, Any]] = []
+        self.answer = stream()
         upstream = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -76,7 +77,7 @@ class Upstream:
                 self.send_response(200)
                 self.send_header("content-type", "text/event-stream")
                 self.end_headers()
-                self.wfile.write(stream())
+                self.wfile.write(upstream.answer)
 
             def log_message(self, *_: Any) -> None: ...
 

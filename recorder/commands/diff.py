@@ -58,7 +58,8 @@ class Levels(click.ParamType[tuple[Level, ...]]):
     multiple=True,
     metavar="LEVEL",
     help=f"Compare only there: {', '.join(ALL)}. Several with commas, or by giving it again. Bytes are compared only "
-    "if this names them, or with --exact: ids alone make them differ.",
+    "if this names them, or with --exact: ids alone make them differ. `shape` is what stays when a model answers once "
+    "more, and compared only if this names it.",
 )
 @click.option(
     "--exact", is_flag=True, help="Nothing is noise: ids, times and padding count, and each level sees all there is."
@@ -86,7 +87,8 @@ def command(
     stat: bool,
     json: bool,
 ) -> None:
-    """Say how B differs from A, level by level: request, answer, tools, usage, timing, events, bytes.
+    """Say how B differs from A, level by level: request, answer, tools, usage, timing, events, bytes,
+    shape.
 
     Each is a session (its id, the beginning of one, its name, or `latest`), or a file: a cassette, a stored stream, or
     whatever `recorder import` reads. With `:N` at its end, only exchange N. Exchanges are paired by their requests. The

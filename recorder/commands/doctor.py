@@ -15,8 +15,7 @@ from sqlalchemy import URL
 
 from recorder.commands.ops import health
 from recorder.commands.ops.health_log import log
-from recorder.commands.serving.network import VARIABLES, settled
-from recorder.commands.serving.network import VERBS as CONNECTING
+from recorder.commands.serving.network import CONNECTING, VARIABLES, settled
 from recorder.commands.terminal.database import database_option
 from recorder.commands.terminal.output import with_json, write_json, write_line
 from recorder.commands.terminal.settings import FILE_NAME, defaults, match_rules

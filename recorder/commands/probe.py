@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import sys
 import time
@@ -15,6 +16,7 @@ import click
 import msgspec
 from sqlalchemy import URL
 
+from recorder.commands.serving.network import network_options
 from recorder.commands.serving.recording import Ending, recording
 from recorder.commands.terminal.database import database_option
 from recorder.commands.terminal.output import dollars, echo, log_to_stderr, with_json, write_json, write_line
@@ -29,6 +31,7 @@ from recorder.probe.report import junit as junit_text
 from recorder.probe.runner import SILENCE_S, ProbeSettings, Sent, send_all
 from recorder.probe.sdks import reader_for
 from recorder.proxy.http import server
+from recorder.proxy.http.network import Network
 from recorder.proxy.recording import new_id
 from recorder.proxy.routing import Upstream, parse_upstream
 from recorder.recordings.loader import load_session
@@ -68,7 +71,6 @@ class Plan(NamedTuple):
 @click.option("--only", metavar="CASE", multiple=True, help="Send only this case. Repeatable.")
 @click.option(
     "--timeout",
-    "silence_s",
     type=click.FloatRange(min=0.1),
     default=SILENCE_S,
     show_default=True,
@@ -87,15 +89,17 @@ class Plan(NamedTuple):
     "and findings.",
     "The same as --json, one object a line.",
 )
+@network_options
 @database_option
 def command(
     db: str | None,
+    network: Network,
     url: str,
     api: str,
     key_env: str | None,
     model: str | None,
     only: Sequence[str],
-    silence_s: float,
+    timeout: float,
     junit: Path | None,
     dry_run: bool,
     json: bool,
@@ -114,14 +118,14 @@ def command(
     recorder probe http://127.0.0.1:8900 --api openai-chat --dry-run
     """
     log_to_stderr()
-    plan = _plan(APIS[api], url, _key(key_env), model, only, silence_s)
+    plan = _plan(APIS[api], url, _key(key_env), model, only, timeout)
     for line in _announcement(plan, chosen_url(db)):
         (write_line if dry_run else echo)(line)
     if dry_run:
         return
     name = f"probe-{time.strftime('%Y%m%d-%H%M%S')}-{new_id()[-4:]}"
     database = chosen_url(db)
-    sent = server.run(_send(database, name, plan))
+    sent = server.run(_send(database, name, plan, network))
     recordings = server.run(_recorded(database, name, len(sent)))
     verdicts = judge(sent, recordings, _reader(plan.api.name))
     if junit is not None:
@@ -145,9 +149,11 @@ def _reader(api: str) -> Reader:
 def _key(variable: str | None) -> str | None:
     if variable is None:
         return None
-    key = os.environ.get(variable)
+    key = os.environ.get(variable, "").strip()
     if not key:
         raise UsageError(f"The variable {variable} is not set: set it to the key of the gateway, or name another one.")
+    if not re.fullmatch(r"[\x21-\x7e]+", key):
+        raise UsageError(f"The value of {variable} is no key: a key is one word of plain ASCII.")
     return key
 
 
@@ -202,9 +208,9 @@ async def _usd(database: URL, plan: Plan, most: Bound) -> Decimal | None:
     return (Decimal(given) * most.input_tokens + Decimal(put_out) * most.output_tokens) / 1_000_000
 
 
-async def _send(database: URL, name: str, plan: Plan) -> list[Sent]:
+async def _send(database: URL, name: str, plan: Plan, network: Network) -> list[Sent]:
     """Send all requests through a recorder of our own. Raises `RecorderError` if the gateway cannot be reached."""
-    async with recording(database, [plan.upstream], ending=Ending(DRAIN_S)) as proxy:
+    async with recording(database, [plan.upstream], ending=Ending(DRAIN_S), network=network) as proxy:
         front = server.Server(proxy, HOST, 0, on_drain=proxy.shutdown, on_stop=proxy.stop)
         await front.start()
         try:

@@ -137,7 +137,7 @@ def command(
     recorder run --session weather -- codex exec "what is the weather?"
     recorder run --cassette tests/cassettes/app.sse.jsonl -- python app.py
     recorder run --replay weather --speed max -- codex exec "what is the weather?"
-    recorder run --replay weather --until 2 --then live -- python app.py
+    recorder run --replay latest --until 1 --then live -- python app.py
     """
     log_to_stderr()
     _refuse_idle(ctx, replay, is_fork=then is not None)

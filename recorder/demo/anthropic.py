@@ -69,7 +69,7 @@ def prompt_of(body: Json) -> Prompt:
         last_text(content),
         ["\n".join(texts(block.get("content"))) for block in results],
         tools={str(tool.get("name")) for tool in listed(body.get("tools"))},
-        schema=((body.get("output_config") or {}).get("format") or {}).get("schema"),
+        schema=((body.get("output_config") or {}).get("format") or body.get("output_format") or {}).get("schema"),
         instructions="\n".join(texts(body.get("system"))),
         forced=_forced(body),
         most_tokens=number(body.get("max_tokens")),

@@ -18,12 +18,13 @@ from recorder.diff.compared import ComparedRecording, compared_sides
 from recorder.diff.items import answer, item_pairs, tools
 from recorder.diff.measures import TOLERANCE, body, timing, usage
 from recorder.diff.pairing import pair_exchanges
-from recorder.diff.report import ALL, USUAL, Level, LevelReport, Pair, Report, Terms, Which
+from recorder.diff.report import ALL, EXACT, USUAL, Level, LevelReport, Pair, Report, Terms, Which
 from recorder.diff.request import request
 from recorder.diff.sequence import events
+from recorder.diff.shape import shape
 from recorder.model.recording import Recording
 
-__all__ = ["ALL", "TOLERANCE", "USUAL", "Level", "Report", "Terms", "diff"]
+__all__ = ["ALL", "EXACT", "TOLERANCE", "USUAL", "Level", "Report", "Terms", "diff"]
 
 _LEVELS: Mapping[Level, Callable[[ComparedRecording, ComparedRecording, Terms], LevelReport]] = {
     "request": request,
@@ -33,6 +34,7 @@ _LEVELS: Mapping[Level, Callable[[ComparedRecording, ComparedRecording, Terms], 
     "timing": timing,
     "events": events,
     "bytes": body,
+    "shape": shape,
 }
 
 _OF_ITEMS: frozenset[Level] = frozenset({"answer", "tools"})
@@ -45,12 +47,12 @@ def diff(
     terms: Terms | None = None,
     continued: tuple[Sequence[Recording], Sequence[Recording]] = ((), ()),
 ) -> Report:
-    """Compare B with A, at the levels of `only`; else at all of them, the bytes only if nothing is noise.
+    """Compare B with A, at the levels of `only`; else at all but the shape, the bytes only if nothing is noise.
 
     `continued` are further recordings of each side, which its requests may continue.
     """
     terms = terms or Terms()
-    chosen = tuple(level for level in ALL if level in (only or (ALL if terms.exact else USUAL)))
+    chosen = tuple(level for level in ALL if level in (only or (EXACT if terms.exact else USUAL)))
     one, other = compared_sides((a, b), continued)
     found = pair_exchanges(one, other, terms.rules)
     has_items = not _OF_ITEMS.isdisjoint(chosen)

@@ -10,12 +10,15 @@ import msgspec
 
 from recorder.replay.matching.noise import DEFAULT_RULES, Rules
 
-Level = Literal["request", "answer", "tools", "usage", "timing", "events", "bytes"]
+Level = Literal["request", "answer", "tools", "usage", "timing", "events", "bytes", "shape"]
 
 ALL: tuple[Level, ...] = get_args(Level)
 """Every level, in the order in which they are told."""
 
-USUAL: tuple[Level, ...] = tuple(level for level in ALL if level != "bytes")
+EXACT: tuple[Level, ...] = tuple(level for level in ALL if level != "shape")
+"""Those that are compared if nothing is noise. The shape repeats what others say."""
+
+USUAL: tuple[Level, ...] = tuple(level for level in EXACT if level != "bytes")
 """Those that are compared if nothing else is said. Ids alone make the bytes of any two recordings differ."""
 
 DIFFERENCES_LIMIT = 1_000

@@ -188,5 +188,6 @@ API = ProbeApi(
     "anthropic",
     "claude-haiku-4-5",
     lambda key: {"x-api-key": key, "anthropic-version": "2023-06-01"},
+    wrong_error,
     CASES,
 )

@@ -28,7 +28,7 @@ TOOL = "get_weather"
 TOOL_HELP = "Tells the weather in a city at this moment."
 RESULT = '{"temperature": 18, "sky": "clear"}'
 
-TEXT_TOKENS = 1_024  # that an answer may have: a sentence, and what a reasoning model thinks before it
+TEXT_TOKENS = 2_048  # that an answer may have: a sentence, and what a reasoning model thinks before it
 LONG_TOKENS = 4_096  # for what is to be interrupted, or thought about
 TOKEN_BYTES = 4  # of a request, about
 CUT_TOKENS = 32  # where the limit is to be met; some providers refuse fewer than 16
@@ -80,6 +80,7 @@ class ProbeApi(NamedTuple):
     name: str  # of its dialect
     model: str  # unless one is given
     headers: Callable[[str], Mapping[str, str]]  # that carry a key
+    wrong_error: Callable[[Any], str | None]  # what an error document lacks; None if it has the form of the API
     cases: tuple[Case, ...]
 
 

@@ -14,6 +14,7 @@ import msgspec
 from recorder.lint.faults import Fault, misfit, shown
 from recorder.lint.rule import Hit
 from recorder.lint.shape import Shapes
+from recorder.model.events import WHOLE
 from recorder.model.facts import TextAdded
 from recorder.model.text import counted
 from recorder.probe.answer import ProbeAnswer
@@ -81,7 +82,9 @@ def says(answer: ProbeAnswer) -> Iterable[Fault]:
 def flows(answer: ProbeAnswer) -> Iterable[Fault]:
     """Yield a stream that took its time and came in one read: it was held back until it was complete."""
     seconds, frames = answer.recording.end_ns / 1e9, len(answer.view.frames) if answer.is_good else 0
-    if len(answer.recording.reads) == 1 and frames > FEW and seconds >= BUFFERED_S:
+    end = answer.recording.end
+    is_whole = end is not None and end.outcome in WHOLE  # of one that was left, more than the beginning is not known
+    if is_whole and len(answer.recording.reads) == 1 and frames > FEW and seconds >= BUFFERED_S:
         yield "PR022", Hit(None, f"{counted(frames, 'event')} after {seconds:.1f} s")
 
 

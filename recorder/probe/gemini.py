@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
+from urllib.parse import quote
 
 from recorder.lint.gemini.shapes import SHAPES
 from recorder.probe import checks
@@ -77,7 +78,7 @@ def _create(
     def make(progress: Progress) -> ProbeCall:
         method = "streamGenerateContent?alt=sse" if progress.is_streamed else "generateContent"
         config = {"maxOutputTokens": most_tokens, **body.get("generationConfig", {})}
-        target = f"/v1beta/models/{progress.model}:{method}"
+        target = f"/v1beta/models/{quote(progress.model)}:{method}"
         return ProbeCall("POST", target, {**body, "generationConfig": config}, key, leaves_after)
 
     return make
@@ -178,4 +179,4 @@ CASES = (
     ),
 )
 
-API = ProbeApi("gemini", "gemini-2.5-flash", lambda key: {"x-goog-api-key": key}, CASES)
+API = ProbeApi("gemini", "gemini-2.5-flash", lambda key: {"x-goog-api-key": key}, wrong_error, CASES)

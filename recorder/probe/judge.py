@@ -65,7 +65,7 @@ def _verdict(group: _Group, twins: _Twins, reader: Reader) -> CaseVerdict:
         before.append(answer)
         if is_streamed:
             twins[place] = answer
-        if sent.case.is_optional and answer.status in UNSUPPORTED and not _refusal_faults(answer):
+        if sent.case.is_optional and _is_refusal(sent, answer):
             remark = f"status {answer.status}: {answer.exchange.error}"
             break
         findings += ((number, finding) for finding in _findings(sent, answer, reader))
@@ -77,9 +77,9 @@ def _verdict(group: _Group, twins: _Twins, reader: Reader) -> CaseVerdict:
     return CaseVerdict(first.case.name, first.case.title, first.mode, state, numbers, seconds, findings, remark)
 
 
-def _refusal_faults(answer: ProbeAnswer) -> list[Finding]:
-    """Return what is wrong with a refusal: a proper one has the form of the API's errors, and a message."""
-    return [each for each in lint(answer.recording) if each.severity != "note"]
+def _is_refusal(sent: Sent, answer: ProbeAnswer) -> bool:
+    """Return whether an answer is a proper refusal: it has a status for that, and the form of the API's errors."""
+    return answer.status in UNSUPPORTED and sent.api.wrong_error(answer.view.document) is None
 
 
 def _findings(sent: Sent, answer: ProbeAnswer, reader: Reader) -> Iterable[Finding]:

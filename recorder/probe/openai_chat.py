@@ -217,4 +217,4 @@ CASES = (
     ),
 )
 
-API = ProbeApi("openai-chat", "gpt-5-mini", lambda key: {"authorization": f"Bearer {key}"}, CASES)
+API = ProbeApi("openai-chat", "gpt-5-mini", lambda key: {"authorization": f"Bearer {key}"}, wrong_error, CASES)

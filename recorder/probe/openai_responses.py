@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -35,6 +36,7 @@ from recorder.probe.schema import CITY, WEATHER
 from recorder.wire.sse import parse
 
 _PATH = "/v1/responses"
+_ID = re.compile(r"[\w-]{1,500}", re.ASCII)  # of a response: it becomes a part of a path
 _COMPLETED = "completed"
 _LEAVES_AFTER = 8  # events: after the opening ones, and the first of the answer
 _TOOLS = [{"type": "function", "name": TOOL, "description": TOOL_HELP, "parameters": WEATHER, "strict": True}]
@@ -77,7 +79,7 @@ def _resume(progress: Progress) -> ProbeCall | None:
     payloads = list(_payloads(progress.received[-1]))[:_LEAVES_AFTER]
     ids = [each["response"].get("id") for each in payloads if isinstance(each.get("response"), dict)]
     numbers = [each["sequence_number"] for each in payloads if isinstance(each.get("sequence_number"), int)]
-    if not ids or not isinstance(ids[0], str) or not numbers:
+    if not ids or not isinstance(ids[0], str) or not _ID.fullmatch(ids[0]) or not numbers:
         return None
     return ProbeCall("GET", f"{_PATH}/{ids[0]}?stream=true&starting_after={numbers[-1]}")
 
@@ -190,4 +192,4 @@ CASES = (
     ),
 )
 
-API = ProbeApi("openai-responses", "gpt-5-mini", lambda key: {"authorization": f"Bearer {key}"}, CASES)
+API = ProbeApi("openai-responses", "gpt-5-mini", lambda key: {"authorization": f"Bearer {key}"}, wrong_error, CASES)

@@ -30,6 +30,7 @@ Trouble = Literal["silent", "endless", "too large", "broke off"]
 class Sent(NamedTuple):
     """A request that was sent, and how that went."""
 
+    api: ProbeApi
     case: Case
     mode: Mode
     step: ProbeStep
@@ -78,7 +79,7 @@ async def _send_case(
         await _send(client, call, headers, reply, REQUEST_FACTOR * settings.silence_s)
         received.append(bytes(reply.body))
         seconds = time.monotonic() - began_s
-        yield Sent(case, mode, step, number, call, reply.status, bytes(reply.body), seconds, reply.trouble)
+        yield Sent(api, case, mode, step, number, call, reply.status, bytes(reply.body), seconds, reply.trouble)
 
 
 class _Reply:
@@ -110,7 +111,7 @@ async def _send(
             client.stream(call.method, call.target, json=call.body, headers=headers) as response,
         ):
             reply.status = response.status_code
-            async for piece in response.aiter_raw():
+            async for piece in response.aiter_bytes():
                 reply.add(piece)
                 if reply.trouble or (call.leaves_after is not None and reply.frames() >= call.leaves_after):
                     return

@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from itertools import chain
 from typing import Any
 
-from recorder.diff import ALL, TOLERANCE, Level, Report, Terms, diff
+from recorder.diff import ALL, EXACT, TOLERANCE, USUAL, Level, Report, Terms, diff
 from recorder.diff.rendering import Rendering, stat_lines
 from recorder.errors import UsageError
 from recorder.lint import PROFILES, RULES, Profile
@@ -73,9 +73,9 @@ def assert_same_stream(
     """Raise `AssertionError` with how B differs from A, as `recorder diff` shows it, if it does.
 
     Each is what the fixture `recorder_replay` gives, what its `session` is, the path of a file, or a session's name.
-    `only` is a level or several of `recorder diff --only`; without it all are compared but `timing`, since no run is as
-    fast as another one, and `bytes`. Raises `UsageError` if there is no such level, `RecorderError` if something cannot
-    be read.
+    `only` is a level or several of `recorder diff --only`; without it all are compared but `bytes`, `shape` and
+    `timing`, since no run is as fast as another one. Raises `UsageError` if there is no such level, `RecorderError` if
+    something cannot be read.
     """
     __tracebackhide__ = True
     levels = _levels(only, exact)
@@ -94,7 +94,7 @@ def _difference(report: Report, a: str, b: str) -> str:
 def _levels(only: Level | Sequence[Level] | None, exact: bool) -> Sequence[Level]:
     __tracebackhide__ = True
     if only is None:
-        return [level for level in ALL if level != "timing" and (exact or level != "bytes")]
+        return [level for level in (EXACT if exact else USUAL) if level != "timing"]
     chosen: Sequence[Any] = [only] if isinstance(only, str) else list(only)
     for level in chosen:
         if level not in ALL:

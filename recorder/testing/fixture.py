@@ -42,6 +42,7 @@ from recorder.testing.replaying import AsyncReplay, SyncReplay
 from recorder.testing.saving import SOURCE, is_of_this_run, is_only_of, is_shared, save_recorded
 from recorder.testing.settings import Settings, settings
 from recorder.testing.subject import RecordedTest, session_in_user_database
+from recorder.testing.verifying import deviations
 from recorder.wire.dialects import PROVIDERS
 from recorder.wire.upstreams import HOSTS
 
@@ -106,8 +107,9 @@ class Replay(RecordedTest):
             for each in loaded.recordings
         ]
         self._recordings = [chosen.redactions.recording(each) for each in require_whole(named)]
-        self._matcher = _RedactingMatcher(self._recordings, chosen.rules, chosen.redactions)
-        self._journal = MemoryJournal() if chosen.records else None
+        answering = [] if chosen.verifies else self._recordings
+        self._matcher = _RedactingMatcher(answering, chosen.rules, chosen.redactions)
+        self._journal = MemoryJournal() if chosen.records or chosen.verifies else None
         self._faulty: list[FaultTransport] = []
         self._loopback: Loopback | None = None
         self._starting = Lock()  # threads of a test share its server
@@ -176,6 +178,7 @@ class Replay(RecordedTest):
         if not passed:
             return None
         with _failing():
+            self._verify()
             remark = self._save()
         wrong = [*self._unmatched(), *self._past(), *self._unused(), *self._idle()]
         if wrong:
@@ -188,7 +191,9 @@ class Replay(RecordedTest):
         lost = self._journal is not None and bool(self.requests)
         missed = [*self._unmatched(), *self._idle()]
         advice = self._advice() if missed else []
-        return "\n".join([*missed, *advice, *self._past(), *(["Nothing was saved: the test failed."] if lost else [])])
+        nothing = f"compared with {self._settings.source}" if self._settings.verifies else "saved"
+        lines = [f"Nothing was {nothing}: the test failed."] if lost else []
+        return "\n".join([*missed, *advice, *self._past(), *lines])
 
     def _answers(self) -> Transport:
         """Return the transport of the server, which WebSocket clients can connect to, too."""
@@ -208,8 +213,17 @@ class Replay(RecordedTest):
         self._faulty.append(FaultTransport(replay, self._settings.faults, clock=clock))
         return self._faulty[-1]
 
+    def _verify(self) -> None:
+        """Fail the test if the upstream has not answered as the recordings do."""
+        __tracebackhide__ = True
+        if self._journal is None or not self._settings.verifies:
+            return
+        recorded = self._journal.recordings(self._loaded.session.session_id)
+        if found := deviations(self._settings, self._loaded, recorded):
+            pytest.fail("\n".join(found), pytrace=False)
+
     def _save(self) -> str | None:
-        if self._journal is None:
+        if self._journal is None or self._settings.verifies:
             return None
         used = {each.exchange_id for each in self.requests if each.exchange_id is not None}
         recorded = self._journal.recordings(self._loaded.session.session_id)

@@ -212,6 +212,12 @@ def is_shared(there: RecordedSession, chosen: Settings) -> bool:
     return len({test for part in parts for test in part.tests}) > 1 or not all(part.tests for part in parts)
 
 
+def of_test(there: RecordedSession, chosen: Settings) -> list[Recording]:
+    """Return what a test is known to use of a cassette; all of it if nothing is known to be its own."""
+    own = [part.recording for part in _parts(there, chosen) if part.tests & chosen.names]
+    return own or list(there.recordings)
+
+
 @contextmanager
 def _locked(directory: Path) -> Iterator[None]:
     """Hold a lock on a directory: it needs no separate file, and ends with the process."""

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from recorder.diff import ALL, Level
 from recorder.errors import UsageError
 from recorder.proxy.routing import Upstream, parse_upstream
 from recorder.replay.faults.forms import parse_fault
@@ -25,9 +26,11 @@ from recorder.testing.redactions import Redactions
 
 SUFFIX = ".sse.jsonl"
 MATCH_FILE = "recorder.toml"
+VERIFY = "verify"  # the mode
+STABLE: Sequence[Level] = ("shape",)  # between two runs of a model
 NAME_LIMIT = 120  # characters of a file's name: some file systems take 143 bytes
 
-KEYWORDS = ("cassette", "session", "speed", "fault", "upstream", "match", "allow_network")
+KEYWORDS = ("cassette", "session", "speed", "fault", "upstream", "match", "allow_network", "verify")
 _SOURCES = frozenset({"cassette", "session"})
 _UNFIT = re.compile(r"[^\w.\[\]=+-]", re.ASCII)
 
@@ -50,6 +53,7 @@ class Settings(NamedTuple):
     rules: Rules
     redactions: Redactions
     allows_network: bool  # else clients that go past a replay are refused, and named
+    levels: Sequence[Level]  # at which mode `verify` compares
 
     @property
     def names(self) -> frozenset[str]:
@@ -64,11 +68,16 @@ class Settings(NamedTuple):
     @property
     def may_record(self) -> bool:
         """Return True if a cassette may be recorded: no session, which others record, and no stream with a fault."""
-        return self.mode != "none" and self.session is None and not self.faults
+        return self.mode not in ("none", VERIFY) and self.session is None and not self.faults
+
+    @property
+    def verifies(self) -> bool:
+        """Return True if the upstream answers, and is compared with the cassette."""
+        return self.mode == VERIFY and not self.faults
 
     @property
     def replays(self) -> bool:
-        """Return True if the cassette answers."""
+        """Return True if the cassette answers, or is what the upstream is compared with."""
         return not self.may_record or self.mode in ("once", "new_episodes")
 
     @property
@@ -87,6 +96,7 @@ def check(config: pytest.Config) -> None:
     _upstreams(config, ())
     _rules(config, {})
     Redactions(config.getini("recorder_redact"))
+    _levels("recorder_verify", config.getini("recorder_verify"))
 
 
 def settings(item: pytest.Item, mode: str, began_ns: int) -> Settings:
@@ -113,6 +123,9 @@ def settings(item: pytest.Item, mode: str, began_ns: int) -> Settings:
         rules=_rules(item.config, keywords.get("match", {})),
         redactions=Redactions(item.config.getini("recorder_redact")),
         allows_network=_switch(keywords.get("allow_network", item.config.getini("recorder_allow_network"))),
+        levels=_levels("verify of the recorder marker", _texts(keywords, "verify"))
+        or _levels("recorder_verify", item.config.getini("recorder_verify"))
+        or STABLE,
     )
 
 
@@ -181,6 +194,15 @@ def _texts(keywords: Mapping[str, Any], keyword: str) -> list[str]:
     if not isinstance(texts, list | tuple) or not all(isinstance(each, str) for each in texts):
         raise UsageError(f"{keyword}={given!r} of the recorder marker is no text or list of texts.")
     return list(texts)
+
+
+def _levels(where: str, texts: Sequence[str]) -> Sequence[Level]:
+    """Return levels of `recorder diff`, in texts with commas between them. Raises `UsageError`."""
+    named: dict[str, Level] = {level: level for level in ALL}
+    words = [word.strip() for text in texts for word in text.split(",") if word.strip()]
+    if unknown := [word for word in words if word not in named]:
+        raise UsageError(f"{where} names no level {unknown[0]!r}: the levels are {', '.join(ALL)}.")
+    return tuple(named[word] for word in words)
 
 
 def _faults(texts: list[str]) -> list[Fault]:

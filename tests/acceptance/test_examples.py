@@ -6,6 +6,7 @@ import json
 import re
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -15,19 +16,19 @@ import pytest
 
 from recorder.commands.verbs import VERBS
 from recorder.store import migrate
-from tests import forked
+from tests import cli_docs, forked
 from tests.acceptance.test_help import COMMANDS, blocks
 from tests.consoles import Terminal, steps
 from tests.corpus import ROOT
 from tests.pages import PAGES, name_of
 from tests.pages import blocks as of_page
-from tests.serving import environment, run
+from tests.serving import STOPPED_S, environment, run, wait_until
 
 # What asks an agent, its client, the network, a server or somebody at a terminal, or takes many seconds: the quick
 # start, the demo, Codex, `mcp`, collectors and PostgreSQL have tests of their own.
 ELSEWHERE = re.compile(
-    r"recorder (?:mcp|demo|otlp push|db purge (?!.*--(?:yes|dry-run)))|curl |-- codex|env codex|codex mcp|claude |"
-    r"make |pip |pytest |postgresql://|--gone-after"
+    r"recorder (?:mcp|demo|otlp push|probe (?!.*--dry-run)|db purge (?!.*--(?:yes|dry-run)))|curl |-- codex|env codex|"
+    r"codex mcp|claude |make |pip |pytest |postgresql://|--gone-after"
 )
 # What does not end by itself, and what it prints when it has begun.
 LASTING = re.compile(r"recorder (?:serve|ui|mock|tail|events .*--follow)\b")
@@ -62,6 +63,13 @@ FROM_PAGES = [line for page in PAGES for line in lines(shell(page))]
 IN_HELP_ONLY = [line for line in dict.fromkeys(FROM_HELP) if line not in FROM_PAGES]
 SHOWN = [*dict.fromkeys(FROM_PAGES), *(pytest.param(line, marks=pytest.mark.slow) for line in IN_HELP_ONLY)]
 
+OWN_PROVIDER = "\n$ recorder demo --serve &\n"  # it answers at the pace of a model, so such a page takes its time
+IN_TERMINALS = [
+    pytest.param(page, id=name_of(page), marks=[pytest.mark.slow] if OWN_PROVIDER in page.read_text() else [])
+    for page in PAGES
+    if "\n```console\n" in page.read_text()
+]
+
 
 @pytest.fixture(scope="module")
 def recorded(demo_recording: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -94,19 +102,38 @@ def recorded(demo_recording: Path, tmp_path_factory: pytest.TempPathFactory) -> 
     return folder
 
 
-def typed(line: str, place: Path) -> forked.Ended:
-    """A line as a shell runs it; one that needs no shell, as `recorder` runs it."""
-    variables = {
+def variables(place: Path) -> dict[str, str]:
+    return {
         **environment(place),
         "PATH": f"{Path(sys.executable).parent}:{environment(place)['PATH']}",
         "RECORDER_DB": str(place / "recorder.db"),
         "RECORDER_REPLAY_SPEED": "max",
+        **{f"RECORDER_{verb}_PORT": "0" for verb in ("SERVE", "MOCK", "UI")},
     }
+
+
+def interrupted(line: str, place: Path) -> int:
+    """Start what a line starts, on free ports; interrupt it when it has begun, and return its exit code."""
+    words = shlex.split(re.sub(r"(port) \d+", r"\1 0", re.split(r" [>&]", line)[0]), comments=True)
+    said = place / "said"
+    said.touch()
+    process = forked.Process(words[1:], variables(place), place, (str(said), str(said)), leads=True)
+    try:
+        wait_until(lambda: process.poll() is not None or BEGUN.search(said.read_text()))
+        assert BEGUN.search(said.read_text()), said.read_text()
+        process.send_signal(signal.SIGINT)
+        return process.wait(STOPPED_S)
+    finally:
+        process.kill()
+
+
+def typed(line: str, place: Path) -> forked.Ended:
+    """A line as a shell runs it; one that needs no shell, as `recorder` runs it."""
     line = line.replace("/tmp/", f"{place}/")
     if re.match(r"recorder (?!run)", line) and not re.search(r"[|><;&$`*]", re.sub(r'"[^"]*"', "", line)):
-        return forked.command(shlex.split(line, comments=True)[1:], variables, place)
+        return forked.command(shlex.split(line, comments=True)[1:], variables(place), place)
     command = ["bash", "-o", "pipefail", "-c", line]
-    done = subprocess.run(command, cwd=place, env=variables, capture_output=True, timeout=60)
+    done = subprocess.run(command, cwd=place, env=variables(place), capture_output=True, timeout=60)
     return forked.Ended(done.returncode, done.stdout, done.stderr)
 
 
@@ -118,8 +145,7 @@ def test_an_example_does_what_it_says(line: str, recorded: Path, tmp_path: Path)
     place = tmp_path / "recorded"
     shutil.copytree(recorded, place)
     if LASTING.match(line):
-        with Terminal(place, f"```console\n$ {line}\n```\n") as terminal:
-            assert terminal.interrupt(line, BEGUN) in (0, 130)
+        assert interrupted(line, place) in (0, 130)
         return
     code, out, err = typed(line, place)
     assert code in ({0, 3, 4} if LOOKS.search(line) else {0}), err.decode()
@@ -127,18 +153,16 @@ def test_an_example_does_what_it_says(line: str, recorded: Path, tmp_path: Path)
     assert out or err or SILENT.search(line), "it says nothing"
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if "```console\n" in page.read_text()], ids=name_of)
+@pytest.mark.parametrize("page", IN_TERMINALS)
 def test_what_a_page_shows_in_a_terminal_is_printed(page: Path, recorded: Path, tmp_path: Path) -> None:
     """In a folder with the recording of the demo; in an empty one if the page starts a provider of its own."""
-    text = page.read_text()
-    typed = steps(text)
-    place = tmp_path / "project"
-    if any(step.command.startswith("recorder demo") for step in typed):
+    text, place = page.read_text(), tmp_path / "project"
+    if OWN_PROVIDER in text:
         place.mkdir()
     else:
         shutil.copytree(recorded, place)
     with Terminal(place, text) as terminal:
-        for step in typed:
+        for step in steps(text):
             terminal.do(step)
 
 
@@ -149,7 +173,9 @@ def test_the_schema_that_a_page_shows_is_the_one_of_today(page: Path) -> None:
 
 @pytest.mark.parametrize("verb", VERBS)
 def test_every_verb_is_shown_on_a_page(verb: str) -> None:
-    assert any(re.search(rf"recorder {verb}\b", page.read_text()) for page in PAGES)
+    """The reference of the command line is made of `--help`, and shows what is there already."""
+    pages = [page.read_text() for page in PAGES if page != cli_docs.PAGE]
+    assert any(re.search(rf"recorder {verb}\b", page) for page in pages)
 
 
 def test_the_document_of_show_has_the_keys_that_are_documented(recorded: Path) -> None:

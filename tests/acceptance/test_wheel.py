@@ -20,8 +20,9 @@ import yaml
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from tests import sbom
+from tests import man_pages, sbom
 from tests.corpus import ROOT
+from tests.landed_schemas import SCHEMAS
 from tests.serving import environment
 from tests.wheels import built
 
@@ -86,7 +87,9 @@ def run(bin: Path, home: Path, *command: object) -> subprocess.CompletedProcess[
 
 def test_the_wheel_carries_the_program_its_migrations_and_nothing_else(wheel: Path) -> None:
     names = zipfile.ZipFile(wheel).namelist()
-    assert {name.split("/")[0] for name in names if ".dist-info/" not in name} == {"recorder"}
+    assert {name.split("/")[0] for name in names if ".dist-info/" not in name and ".data/" not in name} == {"recorder"}
+    assert {name.split("/")[-1] for name in names if ".data/data/share/man/man1/" in name} == set(man_pages.pages())
+    assert {path.name for path in SCHEMAS.iterdir()} == {name.split("/")[-1] for name in names if "/schemas/" in name}
     migrations = {str(path.relative_to(ROOT)) for path in (ROOT / "migrations").rglob("*.py")}
     assert {f"recorder/{name}" for name in migrations} <= set(names)
     pages = {str(path.relative_to(ROOT)) for path in (ROOT / "recorder" / "ui").rglob("*") if path.suffix in PAGE_FILES}
@@ -135,6 +138,10 @@ def test_the_wheel_records_and_replays(installed: Path, tmp_path: Path) -> None:
     messages = row["bytes"] + 100 * replayed.stdout.count(b"event: ")  # those of a WebSocket are written as events
     assert row["bytes"] < len(replayed.stdout) < messages
     assert run(installed, tmp_path, installed / "python", "-m", "recorder", "--version").returncode == 0
+    assert (installed.parent / "share" / "man" / "man1" / "recorder.1").exists()
+    assert json.loads(run(installed, tmp_path, installed / "recorder", "schema", "sessions").stdout)["title"]
+    without = run(installed, tmp_path, installed / "recorder", "mcp")
+    assert without.stderr.decode().rstrip().endswith("pip install 'sse-recorder[mcp]'.")
 
 
 def test_the_wheel_serves_the_viewer_and_writes_its_page(installed: Path, demo_db: Path, tmp_path: Path) -> None:

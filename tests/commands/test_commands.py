@@ -197,7 +197,8 @@ def test_two_formats_at_once_are_refused_by_every_command(name: str) -> None:
     """Before anything else is looked at: there is no such database."""
     needed = ["x" for each in COMMANDS[name].params if isinstance(each, click.Argument) and each.required]
     for each in COMMANDS[name].params:
-        needed += [each.opts[0], "3d"] if isinstance(each, click.Option) and each.required else []
+        if isinstance(each, click.Option) and each.required:
+            needed += [each.opts[0], each.type.choices[0] if isinstance(each.type, click.Choice) else "3d"]
     ran = run(*name.split(), *needed, "--json", "--jsonl", RECORDER_DB="/none/recorder.db")
     assert (ran.code, ran.out) == (2, b"")
     assert ran.err == "Error: --json and --jsonl are different formats: choose one.\n"
@@ -469,7 +470,7 @@ def test_every_verb_is_listed_and_has_an_example() -> None:
     for verb, summary in VERBS.items():
         command = recorder.get_command(context, verb)
         assert command is not None
-        assert summary in run("--help").text.replace("\n            ", " ")
+        assert summary in " ".join(run("--help").text.split())
         helps = [command.help or ""]
         if isinstance(command, click.Group):
             helps = [sub.help or "" for sub in command.commands.values()]

@@ -1,4 +1,4 @@
-"""The options of the network: one way to give them, in `serve`, `run` and `mock`, and what `recorder doctor` says."""
+"""The options of the network: one way to give them, in all commands that have them, and what `recorder doctor` says."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import httpx
 import pytest
 
 from recorder.commands.doctor import network as diagnosis
-from recorder.commands.serving.network import NAMES, VERBS, network_of
+from recorder.commands.serving.network import CONNECTING, NAMES, network_of
 from recorder.demo.server import start
 from recorder.errors import UsageError
 from recorder.proxy.http.network import DIRECT, Endpoint, Network
@@ -52,7 +52,7 @@ def test_the_commands_with_these_options_are_the_ones_that_doctor_looks_at() -> 
         for verb, command in COMMANDS.items()
         if {param.name for param in command.params if isinstance(param, click.Option)} >= {*NAMES}
     ]
-    assert sorted(having) == sorted(VERBS)
+    assert sorted(having) == sorted(CONNECTING)
 
 
 def test_no_variable_of_a_proxy_counts_unless_it_is_asked_for() -> None:
@@ -146,7 +146,7 @@ def test_doctor_says_how_upstreams_are_reached_without_the_password(
     assert [line.message.split(": upstreams are reached ") for line in lines()] == [
         ["`recorder serve`", "by the proxy proxy:3128 (with user and password)."],
         ["`recorder run`", "by the proxy other:3128 (with user and password) for https."],
-        ["`recorder mock`", "directly."],
+        ["`recorder mock, probe`", "directly."],
     ]
     assert {(line.state, line.check) for line in lines()} == {("ok", "network")}
 
@@ -154,7 +154,7 @@ def test_doctor_says_how_upstreams_are_reached_without_the_password(
 def test_doctor_names_variables_that_are_not_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HTTPS_PROXY", f"http://me:{PASSWORD}@other:3128")
     assert [line.message for line in lines()] == [
-        "`recorder serve, run, mock`: upstreams are reached directly.",
+        "`recorder serve, run, mock, probe`: upstreams are reached directly.",
         "HTTPS_PROXY is not looked at: `--upstream-proxy env` uses it.",
     ]
 
@@ -164,6 +164,8 @@ def test_doctor_finds_what_would_end_a_command(here: Path, monkeypatch: pytest.M
     monkeypatch.setenv("RECORDER_RUN_UPSTREAM_PROXY", f"ftp://me:{PASSWORD}@proxy:1")
     (here / "recorder.toml").write_text('[mock]\nclient-key = "x"\n')
     found = lines()
-    assert {line.state for line in found} == {"bad"}
-    assert [line.message.split(":")[0] for line in found] == [f"`recorder {verb}`" for verb in VERBS]
+    assert [(line.state, line.message.split(":")[0]) for line in found] == [
+        *(("bad", f"`recorder {verb}`") for verb in ("serve", "run", "mock")),
+        ("ok", "`recorder probe`"),
+    ]
     assert PASSWORD not in str(found)

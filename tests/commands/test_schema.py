@@ -21,9 +21,12 @@ from tests.commands.test_commands import FRAMES, Recorded
 from tests.corpus import ROOT
 from tests.landed_schemas import landed, promised, schemas
 from tests.otlp_receiver import receiving
+from tests.probe.faults import PLANTED
+from tests.probe.gateway import gateways
 from tests.security.test_printed_text import recording
 from tests.serving import Ran, run
 
+FAULT = "chat-no-done"  # of the demo behind a gateway
 VARIANTS = {"show-request", "query-list", "lint-list"}
 """Forms that another option of the same command chooses."""
 
@@ -165,6 +168,15 @@ def test_what_is_pushed_is_as_its_schema_says(demo_db: Path) -> None:
     assert problems("otlp-push", json.loads(ran.out)) == []
 
 
+def test_what_a_probe_finds_is_as_its_schema_says(tmp_path: Path) -> None:
+    with gateways({FAULT: PLANTED[FAULT]}) as base:
+        words = ("--api", "openai-chat", "--only", "text", "--json")
+        ran = run(tmp_path / "recorder.db", "probe", f"{base}/{FAULT}", *words)
+    verdicts = json.loads(ran.out)
+    assert [row for row in verdicts if row["findings"]], "something is wrong there"
+    assert problems("probe", verdicts) == []
+
+
 def test_a_line_of_tail_is_as_its_schema_says(demo_db: Path) -> None:
     with recording(demo_db):
         ran = run(demo_db, "tail", "--limit", 3, "--jsonl")
@@ -173,7 +185,7 @@ def test_a_line_of_tail_is_as_its_schema_says(demo_db: Path) -> None:
 
 def test_every_schema_is_tried() -> None:
     tried = {name_of(line.split()) for line in WRITTEN.splitlines()}
-    assert tried | {"otlp-push", "tail"} == schemas().keys()
+    assert tried | {"otlp-push", "probe", "tail"} == schemas().keys()
 
 
 def test_a_property_that_a_schema_does_not_know_is_found(db: Path) -> None:

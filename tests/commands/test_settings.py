@@ -82,7 +82,7 @@ def another(option: click.Option) -> str:
     if isinstance(option.type, click.Choice):
         return next(str(choice) for choice in option.type.choices if choice != option.default)
     if isinstance(option.type, click.types.IntParamType):
-        return "3"
+        return VALUES.get(str(option.name), "3")
     return VALUES.get(str(option.name), "3")
 
 

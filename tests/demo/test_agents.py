@@ -124,6 +124,11 @@ async def test_an_answer_fits_the_schema(client: httpx.AsyncClient, path: str) -
     assert json.dumps(FITS)[1:-1] in reply
 
 
+async def test_an_answer_fits_the_schema_where_older_clients_have_it(client: httpx.AsyncClient) -> None:
+    asked = {"model": "m", "messages": [], "output_format": {"type": "json_schema", "schema": SCHEMA}}
+    assert json.loads((await client.post(MESSAGES, json=asked)).json()["content"][-1]["text"]) == json.loads(FITS)
+
+
 def test_a_schema_is_filled() -> None:
     inner = {"type": "OBJECT", "properties": {"n": {"type": "INTEGER"}, "e": {"enum": ["a", "b"]}}}
     assert fill({"type": "array", "items": inner}) == [{"n": NUMBER, "e": "a"}]

@@ -21,6 +21,7 @@ A rule `PR…` is on the page of [the probe](probe.md), all others on that of [l
 rules, too: an answer without its end has no usage either.
 """
 
+HEAD = "| what the gateway does | found in the case | by the rule |"
 TITLES = {
     "openai-responses": "OpenAI Responses",
     "openai-chat": "OpenAI Chat Completions",

@@ -7,6 +7,7 @@ from collections.abc import Collection, Sequence
 from recorder.probe import APIS
 from recorder.probe.judge import CaseVerdict, judge
 from recorder.probe.runner import ProbeSettings, send_all
+from recorder.probe.sdks import reader_for
 from recorder.proxy.app import Proxy
 from recorder.proxy.http.server import Server
 from recorder.proxy.recording import RecordingTransport
@@ -20,8 +21,10 @@ KEY = "sk-good"
 SILENCE_S = 30.0  # on a machine that has other things to do
 
 
-async def probed(url: str, api_name: str, only: Collection[str] = ()) -> Sequence[CaseVerdict]:
-    """The verdicts of a probe of that URL: of all cases of an API, or of some."""
+async def probed(
+    url: str, api_name: str, only: Collection[str] = (), *, reads_with_sdk: bool = True
+) -> Sequence[CaseVerdict]:
+    """The verdicts of a probe of that URL: of all cases of an API, or of some. The SDK takes most of the time."""
     api, journal = APIS[api_name], MemoryJournal()
     cases = [(case, mode) for case in api.cases if not only or case.name in only for mode in case.modes]
     missing = set(only) - {case.name for case, _ in cases}
@@ -36,7 +39,9 @@ async def probed(url: str, api_name: str, only: Collection[str] = ()) -> Sequenc
     finally:
         await server.stop(0)
         await transport.aclose()
-    return judge(sent, journal.recordings(SESSION), lambda answer: ())
+    _, reader = reader_for(api.name)
+    assert reader is not None, f"the SDK of {api_name} is not installed"
+    return judge(sent, journal.recordings(SESSION), reader if reads_with_sdk else lambda answer: ())
 
 
 def faults_in(verdicts: Sequence[CaseVerdict]) -> dict[str, list[str]]:

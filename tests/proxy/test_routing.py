@@ -160,11 +160,26 @@ def test_an_upstream_of_the_user_stands_in_place_of_a_default() -> None:
     assert [upstream.name for upstream in routes.upstreams] == ["openai", "anthropic", "gemini", "chatgpt"]
 
 
+def test_a_socket_stands_in_place_of_a_host() -> None:
+    routes = Routes([parse_upstream("local=http+unix://%2Frun%2Fllm.sock/v1/")])
+    route = routes.route("/local/v1/responses?x=1", [])
+    assert route.url == "http+unix://%2Frun%2Fllm.sock/v1/responses?x=1"
+    assert route.url_target == "/v1/responses?x=1"
+
+
 @pytest.mark.parametrize(
     "text",
     [
         *("openai", "=https://h", "Open=https://h", "s=https://h", "_recorder=https://h", "v1=https://h"),
         *("models=https://h", "a=h", "a=ftp://h", "a=https://", "a=https://u:p@h", "a=https://h?x=1", "a=https://h#x"),
+        *(
+            "a=http+unix://",
+            "a=http+unix:///run/x",
+            "a=http+unix://run%2Fx/v1",
+            "a=http+unix://u@%2Frun%2Fx",
+            "a=http+unix:",
+        ),
+        *(f"a=http+unix://%2F{'x' * 107}", "a=https+unix://%2Frun%2Fx", "a=http+unix://%2Fa%00"),
         *("a=https://h:99999", "a=https://h:0", "a=https://h/ä", "a=https://h/a b", "a=https://h/../x"),
     ],
 )

@@ -43,6 +43,12 @@ COMMANDS: Mapping[str, Sequence[Sequence[object]]] = {
         [NOBODY, "x"],
     ],
     "lint": [["latest"], ["latest", "--json"], ["FILE"], [NOBODY]],
+    "probe": [
+        [HOSTILE, "--api", "gemini", "--dry-run"],
+        ["http://127.0.0.1:1", "--api", "gemini", "--dry-run", "--model", HOSTILE],
+        ["http://127.0.0.1:1", "--api", "gemini", "--only", HOSTILE],
+        ["http://127.0.0.1:1", "--api", "gemini", "--key-env", HOSTILE],
+    ],
     "usage": [["--by", by] for by in ("day", "model", "session", "client", "tool")] + [["--since", HOSTILE]],
     "cache": [["latest"], ["latest", "--json"], ["FILE"], [NOBODY]],
     "prices": [["update"], ["list", "--model", HOSTILE], ["update", "--file", HOSTILE], ["path"]],
@@ -57,6 +63,7 @@ COMMANDS: Mapping[str, Sequence[Sequence[object]]] = {
     "verify": [[], ["latest"], ["--json"], ["--manifest"], ["--against", "BROKEN"], [NOBODY]],
     "doctor": [[], ["--json"]],
     "schema": [[], ["show"], [HOSTILE]],
+    "completion": [["bash"], ["fish"], [HOSTILE]],
     "env": [["openai", "--session", HOSTILE], ["openai", "--url", HOSTILE], [HOSTILE]],
     "db": [["path"], ["recover"], ["upgrade"], ["rebuild"], ["purge", "--session", "latest", "--dry-run"], [HOSTILE]],
 }

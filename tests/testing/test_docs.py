@@ -22,7 +22,7 @@ from recorder.testing import fixture, replay_transport, settings
 from tests.corpus import ROOT
 from tests.folds import captured
 from tests.pages import blocks
-from tests.projects import Project, stream
+from tests.projects import Project, Upstream, stream
 from tests.testing.test_pytest_sdks import NAMES, Demo
 from tests.testing.test_recording import with_a_gap
 
@@ -62,6 +62,8 @@ STREAMED = """
 def test_greeting(recorder_replay):
     client = OpenAI(base_url=recorder_replay.base_url("openai"), api_key=KEY)
     list(client.responses.create(model="gpt-5", input="hi", stream=True))
+"""
+STREAMS = """    list(client.responses.create(model="gpt-5", input="Say hello.", stream=True))
 """
 SENT_TWICE = """
 def test_greeting(recorder_replay):
@@ -120,9 +122,23 @@ def test_the_messages_shown_are_printed(project: Project) -> None:
     printed += [said(imports + STREAMED, passed=1, errors=1), refusal(project, imports)]
     session, exchange, events = with_a_gap()
     save(path, cassette_lines(session, [(exchange, events)]))
-    printed += [said(first, errors=1)]
+    printed += [said(first, errors=1), verified(project, first, path)]
     for message, whole in zip(MESSAGES, printed, strict=True):
         assert without_ids(message) in without_ids(whole)
+
+
+def verified(project: Project, test: str, path: Path) -> str:
+    """What is said of a provider whose model calls another tool than before."""
+    upstream = Upstream()
+    try:
+        project.pytester.makeini(f"[pytest]\nrecorder_upstream = openai={upstream.base}")
+        path.unlink()
+        project.pytester.makepyfile(test_chat=test.split("    answer =")[0] + STREAMS)
+        project.said("--recorder-mode=once", "-Wignore", passed=1)
+        upstream.answer = stream().replace(b'"name":"look"', b'"name":"peek"')
+        return project.said("--recorder-mode=verify", "-Wignore", passed=1, errors=1)
+    finally:
+        upstream.close()
 
 
 def without_ids(text: str) -> str:

@@ -19,7 +19,7 @@ from recorder.proxy.http.network import Exemption, Network, UpstreamProxy, exemp
 F = TypeVar("F", bound=Callable[..., Any])
 
 ENVIRONMENT = "env"
-VERBS = ("serve", "run", "mock")
+CONNECTING = ("serve", "run", "mock", "probe")
 """The commands with these options."""
 
 VARIABLES = ("HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY", "https_proxy", "http_proxy", "all_proxy")

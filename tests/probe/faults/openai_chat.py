@@ -161,6 +161,13 @@ FAULTS = [
         everywhere(_thinks_aloud),
     ),
     PlantedFault(
+        "chat-list-delta",
+        "Deltas have a list whose elements have no `index`: the `thinking_blocks` of LiteLLM.",
+        "text",
+        "PR150",
+        in_stream(each("delta", lambda delta: {**delta, "thinking_blocks": [{"type": "thinking", "thinking": "Hm."}]})),
+    ),
+    PlantedFault(
         "chat-arguments-cut",
         "The arguments of tools lack their end.",
         "parallel-tools",

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import ssl
 import subprocess
 from base64 import b64decode
+from http import HTTPStatus
 from pathlib import Path
 
 import pytest
@@ -18,6 +20,7 @@ from recorder.proxy.http.network import (
     proxies_of,
     proxy_of,
 )
+from tests.corpus import ROOT
 from tests.forward_proxy import Authority
 
 PASSWORD = "s3cr3t-password"
@@ -183,3 +186,22 @@ def test_files_that_cannot_be_used_are_named(authority: Authority, tmp_path: Pat
     ):
         with pytest.raises(UsageError, match=sentence):
             network.tls()
+
+
+def test_the_messages_of_the_page_are_those_of_the_program() -> None:
+    """As far as they are not the system's own: the pieces between what hangs on the case."""
+    page = (ROOT / "docs" / "network.md").read_text().partition("## What a message means")[2]
+    cells = [cell.split(" of `")[0] for cell in re.findall(r"^\| (`.+?) \| ", page, re.MULTILINE)]
+    folder = ROOT / "recorder" / "proxy" / "http"
+    source = "".join(path.read_text() for path in folder.glob("*.py"))
+    source = re.sub(r"\{[^{}\n]*\}", "…", source)  # what an f-string fills in
+    pieces = [
+        piece.strip()
+        for text in re.findall(r"`([^`]+)`", " ".join(cells))
+        for piece in re.split("[…:]|(?= through)", text)
+    ]
+    systems = {"No such file or directory", "Connection refused", "within 30 s", "503", "504"}
+    systems |= {f"{each.value} {each.phrase}" for each in HTTPStatus}
+    said = [piece for piece in pieces if piece and piece not in systems]
+    assert len(said) > 20
+    assert [piece for piece in said if piece not in source] == []
