@@ -82,7 +82,8 @@ def test_the_page_has_the_whole_pytest_plugin() -> None:
     assert replay <= set(shown)
     for name in replay:
         member = inspect.getattr_static(Replay, name)
-        assert shown[name] == (parameters(member) if inspect.isfunction(member) else None), name
+        taken = parameters(member) if inspect.isfunction(member) else None
+        assert shown[name] == (taken or None), name
     [contents] = [row[1] for row in rows("The pytest plugin") if row[0] == "`session`"]
     assert all(hasattr(RecordedSession, name) or name == "events" for name in re.findall(r"`(\w+)`", contents))
 

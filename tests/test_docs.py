@@ -139,7 +139,8 @@ def answer(question):
 async def test_ten_lines_lead_from_a_live_call_to_a_green_test_without_network(tmp_path: Path) -> None:
     """The lines of "In tests" as they stand; the built-in upstream is the provider, and then it is gone."""
     [test] = [block for block in blocks(README, "python") if "recorder_replay" in block]
-    live, add, again = next(block for block in blocks(README, "sh") if "pytest --recorder-mode" in block).splitlines()
+    shown = next(block for block in blocks(README, "sh") if "pytest --recorder-mode" in block)
+    live, add, again, verify = shown.splitlines()
     cassette = tmp_path / shlex.split(add)[2]
     (tmp_path / "tests").mkdir()
     (tmp_path / "tests" / "test_app.py").write_text(test)
@@ -162,6 +163,8 @@ async def test_ten_lines_lead_from_a_live_call_to_a_green_test_without_network(t
         assert "1 passed" in await typed(live, provider.base_url, OPENAI_API_KEY="sk-of-the-user")
         [asked] = provider.requests
         assert asked.header("authorization") == "Bearer sk-of-the-user"
+        assert "1 passed" in await typed(verify, provider.base_url, OPENAI_API_KEY="sk-of-the-user")
+        assert len(provider.requests) == 2
     assert cassette.exists()
     assert "1 passed" in await typed(again, provider.base_url)
     cassette.unlink()

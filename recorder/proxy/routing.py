@@ -22,7 +22,7 @@ from recorder.errors import NotFoundError, UsageError
 from recorder.model.events import LATEST
 from recorder.proxy.http.network import UNIX, socket_path
 from recorder.wire.dialects import PROVIDERS
-from recorder.wire.upstreams import ENDPOINTS, OTHER_PATHS, UPSTREAMS, VERSION, VERSIONLESS, join
+from recorder.wire.upstreams import ENDPOINTS, HOSTS, OTHER_PATHS, UPSTREAMS, VERSION, VERSIONLESS, join
 
 SESSION_HEADER = b"x-recorder-session"
 SOCKET_BYTES = 107  # of a path: `sun_path` of Linux, with its NUL (unix(7)); macOS has four less
@@ -125,6 +125,28 @@ class Routes:
             )
         name = _guess(target, headers)
         return Upstream(name, self._bases[name]), target
+
+
+class HostRoutes(Routes):
+    """The table for clients whose connections lead here whatever they ask: the Host names the upstream, not the path.
+
+    Of several at one host the path chooses. With `any_path` it does for a host that no upstream has, too.
+    """
+
+    def _choose(self, target: str, headers: Mapping[bytes, bytes]) -> tuple[Upstream, str]:
+        host = headers.get(b"host", b"").decode("latin-1").lower()
+        there = [name for name, base in self._bases.items() if urlsplit(base).netloc.lower() == host]
+        if not there and host in HOSTS:  # a provider that the user has put elsewhere
+            return Upstream(HOSTS[host], self._bases[HOSTS[host]]), target
+        guessed = _guess(target, headers)
+        if not there and not self._any_path:
+            raise NotFoundError(
+                f"No upstream is at {host[:_SHOWN]}: name it as NAME=URL, in the ini file of pytest with "
+                "recorder_upstream."
+            )
+        name = guessed if guessed in there or not there else there[-1]  # those of the user come last
+        scheme = urlsplit(self._bases[name]).scheme if there else "https"
+        return Upstream(name, f"{scheme}://{host}/"), target
 
 
 def parse_upstream(text: str) -> Upstream:

@@ -23,7 +23,7 @@ from recorder.model.recording import Recording
 from recorder.model.text import counted
 from recorder.proxy.http.messages import Transport
 from recorder.proxy.recording import new_id
-from recorder.proxy.routing import Routes, recorded_upstreams
+from recorder.proxy.routing import HostRoutes, Routes, Upstream, recorded_upstreams
 from recorder.proxy.upstream import UpstreamTransport
 from recorder.recordings.files import load_cassette
 from recorder.recordings.memory import MemoryJournal
@@ -35,7 +35,7 @@ from recorder.replay.pace import LOOP, THREAD, Clock
 from recorder.replay.transport import MISS_STATUS, ReplayTransport
 from recorder.replay.websocket.transport import WebSocketTransport
 from recorder.testing.libraries import AsyncBack, Library, SyncBack, library_for
-from recorder.testing.loopback import Loopback, guard
+from recorder.testing.loopback import Loopback, UnixLoopback, guard
 from recorder.testing.recording import MemoryRecording
 from recorder.testing.redactions import Redactions
 from recorder.testing.replaying import AsyncReplay, SyncReplay
@@ -112,6 +112,7 @@ class Replay(RecordedTest):
         self._journal = MemoryJournal() if chosen.records or chosen.verifies else None
         self._faulty: list[FaultTransport] = []
         self._loopback: Loopback | None = None
+        self._unix_loopback: UnixLoopback | None = None
         self._starting = Lock()  # threads of a test share its server
         self._guard = None if self._journal or chosen.allows_network else guard()
 
@@ -122,9 +123,7 @@ class Replay(RecordedTest):
     def base_url(self, upstream: str = "openai") -> str:
         """Return the URL of a server on this machine in place of an upstream, as its SDK takes a base URL."""
         with _failing():
-            routes = Routes(
-                [*recorded_upstreams(each.request.upstream for each in self._recordings), *self._settings.upstreams]
-            )
+            routes = Routes(self._upstreams())
             names = [each.name for each in routes.upstreams]
             if upstream not in names:
                 raise UsageError(f"There is no upstream {upstream!r}: there are {', '.join(names)}.")
@@ -143,6 +142,24 @@ class Replay(RecordedTest):
         module = library_for(library)
         core = self._core(LOOP, lambda: AsyncBack(module.AsyncHTTPTransport(), module))
         return AsyncReplay(core, module, self._matcher)
+
+    def requests_adapter(self) -> Any:
+        """Return an adapter for a session of requests: `session.mount("https://", …)`. No socket is opened."""
+        from recorder.testing.requests_library import AdapterBack, ReplayAdapter
+
+        return ReplayAdapter(self._core(THREAD, AdapterBack))
+
+    def aiohttp_connector(self) -> Any:
+        """Return a connector for a ClientSession of aiohttp: whatever host the session asks, this test answers.
+
+        As any connector it is made where the event loop runs.
+        """
+        import aiohttp
+
+        with _failing(), self._starting:
+            routes = HostRoutes(self._upstreams(), any_path=self._journal is None)
+            self._unix_loopback = self._unix_loopback or UnixLoopback(self._answers(), routes)
+        return aiohttp.UnixConnector(str(self._unix_loopback.path))
 
     @property
     def requests(self) -> list[Seen]:
@@ -171,8 +188,9 @@ class Replay(RecordedTest):
     def close(self, *, passed: bool) -> str | None:
         """End the test: if it has passed so far, save what was recorded, or fail it. Return a remark, if any."""
         __tracebackhide__ = True
-        if self._loopback is not None:
-            self._loopback.close(GRACE_S if self._journal else 0.0)
+        for loopback in (self._loopback, self._unix_loopback):
+            if loopback is not None:
+                loopback.close(GRACE_S if self._journal else 0.0)
         if self._guard is not None:
             self._guard.close()
         if not passed:
@@ -194,6 +212,9 @@ class Replay(RecordedTest):
         nothing = f"compared with {self._settings.source}" if self._settings.verifies else "saved"
         lines = [f"Nothing was {nothing}: the test failed."] if lost else []
         return "\n".join([*missed, *advice, *self._past(), *lines])
+
+    def _upstreams(self) -> list[Upstream]:
+        return [*recorded_upstreams(each.request.upstream for each in self._recordings), *self._settings.upstreams]
 
     def _answers(self) -> Transport:
         """Return the transport of the server, which WebSocket clients can connect to, too."""

@@ -158,7 +158,7 @@ class _SyncStream:
         run(self._close())
 
 
-class _Unsync:
+class Unsync:
     """A sync body as an asynchronous one, which never suspends."""
 
     def __init__(
@@ -227,7 +227,7 @@ class SyncFace:
         __tracebackhide__ = True
         guard = partial(_raising, self._library, request)
         with guard():
-            adapted = adapted_request(request, IteratedUpload(_Unsync(request.stream)))
+            adapted = adapted_request(request, IteratedUpload(Unsync(request.stream)))
             response = run(self._core.handle_async_request(adapted))
         return _response(self._library, response, self._stream(response.stream, response.stream.aclose, guard))
 
@@ -271,7 +271,7 @@ class SyncBack:
         guard = partial(_translated, self._library)
         with guard():
             response = self._transport.handle_request(_request(self._library, request, self._stream))
-        return adapted_response(response, _Unsync(response.stream, response.stream.close, guard))
+        return adapted_response(response, Unsync(response.stream, response.stream.close, guard))
 
     async def aclose(self) -> None:
         self._transport.close()

@@ -9,14 +9,17 @@ import socket
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from contextvars import ContextVar
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from threading import Thread
 
 from recorder.errors import RecorderError, UpstreamError
+from recorder.proxy.admission import ANY_HOST
 from recorder.proxy.app import Proxy
 from recorder.proxy.http.messages import BodyStream, IteratedBody, Request, Response, Transport
 from recorder.proxy.http.server import Server, run
 from recorder.proxy.http.server_exchange import ServerExchange
-from recorder.proxy.routing import Routes
+from recorder.proxy.routing import HostRoutes, Routes
 from recorder.replay.egress_guard import Refused, RefusingProxy
 
 HOST = "127.0.0.1"
@@ -28,9 +31,9 @@ _reset: ContextVar[Callable[[], None]] = ContextVar("reset")  # of the connectio
 class Loopback:
     """The proxy over a transport. It listens from the beginning until `close`."""
 
-    def __init__(self, transport: Transport, routes: Routes) -> None:
-        """Listen. Raises `RecorderError` if that cannot be."""
-        self._transport, self._routes = transport, routes
+    def __init__(self, transport: Transport, routes: Routes, bound: socket.socket | None = None) -> None:
+        """Listen, at `bound` if it is given. Raises `RecorderError` if that cannot be."""
+        self._transport, self._routes, self._bound = transport, routes, bound
         self._started: Future[int] = Future()
         self._thread = Thread(target=self._run, name="recorder-loopback", daemon=True)
         self._thread.start()
@@ -59,18 +62,43 @@ class Loopback:
 
     async def _serve(self) -> None:
         self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
-        proxy = Proxy(_Resetting(self._transport), self._routes)
+        hosts = () if self._bound is None else (ANY_HOST,)  # no web page reaches a socket of this process
+        proxy = Proxy(_Resetting(self._transport), self._routes, hosts=hosts)
 
         async def app(incoming: ServerExchange) -> None:
             _reset.set(incoming.reset)
             await proxy(incoming)
 
         server = Server(app, HOST, 0, on_drain=proxy.shutdown)
-        await server.start()
+        await server.start(self._bound)
         self._started.set_result(server.port)
         await self._stop.wait()
         await server.stop(self._grace_s)
         await self._transport.aclose()
+
+
+class UnixLoopback:
+    """The proxy over a transport, at a Unix socket that only this user can reach. Its clients name hosts, not ports."""
+
+    def __init__(self, transport: Transport, routes: HostRoutes) -> None:
+        """Listen. Raises `RecorderError` if the path is too long for a Unix socket."""
+        self._folder = TemporaryDirectory(prefix="recorder-")
+        self.path = Path(self._folder.name, "s")
+        bound = socket.socket(socket.AF_UNIX)
+        try:
+            bound.bind(str(self.path))
+        except OSError as error:
+            bound.close()
+            self._folder.cleanup()
+            raise RecorderError(
+                f"{self.path} cannot be a Unix socket ({error}): set TMPDIR to a shorter path."
+            ) from None
+        self._server = Loopback(transport, routes, bound)
+
+    def close(self, grace_s: float = 0.0) -> None:
+        """Stop, as `Loopback.close` does, and remove the socket."""
+        self._server.close(grace_s)
+        self._folder.cleanup()
 
 
 class _Resetting:

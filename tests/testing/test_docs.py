@@ -88,6 +88,7 @@ def test_the_tests_shown_are_recorded_and_then_need_nobody(project: Project, mon
     with Demo() as base, monkeypatch.context() as there:
         for name in ("ANTHROPIC_BASE_URL", "GOOGLE_GEMINI_BASE_URL"):
             there.setenv(name, base)
+        there.setenv("OPENAI_BASE_URL", f"{base}/v1")
         upstreams = "\n  ".join(f"{name}={base}" for name in NAMES)
         project.pytester.makeini(f"[pytest]\nrecorder_upstream =\n  {upstreams}")
         project.said("--recorder-mode=once", "-Wignore", passed=count)

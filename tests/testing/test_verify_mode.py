@@ -118,6 +118,18 @@ def test_of_a_shared_cassette_each_test_verifies_its_own_part(project: Project, 
     assert [each["input"] for each in upstream.asked] == ["hi", "ho"] * 2
 
 
+def test_a_part_of_a_shared_cassette_that_its_test_does_not_ask_for_fails_that_test(
+    project: Project, upstream: Upstream
+) -> None:
+    marker = '@pytest.mark.recorder(cassette="shared.sse.jsonl")\n'
+    two = ASKING_ONLY.replace("_one", "_two").replace("base_url()", "base_url(), 'ho'")
+    project.test(f"{marker}{ASKING_ONLY}{marker}{two}").said("--recorder-mode=once", passed=2)
+    idle = f"{marker}def test_two(recorder_replay): ...\n"
+    said = project.test(f"{marker}{ASKING_ONLY}{idle}").said(VERIFY, passed=2, errors=1)
+    assert "2  POST /openai/v1/responses  missing: only in A" in said
+    assert "test_one" not in said.split("ERRORS")[1]
+
+
 def test_without_a_cassette_there_is_nothing_to_verify(project: Project, upstream: Upstream) -> None:
     said = project.test(ONE_TEST).said(VERIFY, errors=1)
     assert f"recorder: There is no cassette {ONE_CASSETTE}. Record it from the real upstream:" in said

@@ -49,20 +49,22 @@ class Server:
         self._listening: asyncio.Task[None] | None = None
         self.port = 0
 
-    async def start(self) -> None:
-        """Listen. Raises `RecorderError` if the port cannot be had.
+    async def start(self, bound: socket.socket | None = None) -> None:
+        """Listen; in place of host and port at a socket that is bound already, if there is one. It is the server's.
 
-        The limit of open files at this moment decides how many clients are served at once.
+        Raises `RecorderError` if the port cannot be had. The limit of open files at this moment decides how many
+        clients are served at once.
         """
         self._connections.capacity = capacity()
-        self._socket = _bind(self._host, self._wanted_port)
-        self.port = self._socket.getsockname()[1]
+        self._socket = bound or _bind(self._host, self._wanted_port)
+        self.port = 0 if self._socket.family == socket.AF_UNIX else self._socket.getsockname()[1]
         await self._listen()
 
     async def _listen(self) -> None:
         assert self._socket is not None
         loop = asyncio.get_running_loop()
-        self._listener = await loop.create_server(
+        listen = loop.create_unix_server if self._socket.family == socket.AF_UNIX else loop.create_server
+        self._listener = await listen(
             lambda: ServerConnection(self._connections, loop),
             sock=self._socket.dup(),  # that one closes with the listener, and clients go on waiting at this one
             backlog=BACKLOG,
