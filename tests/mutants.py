@@ -606,8 +606,8 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "E2: an Origin is let in",
         "recorder/proxy/admission.py",
-        'if b"origin" in headers or site not in',
-        "if site not in",
+        'return b"origin" in headers or headers',
+        "return headers",
         "tests/security/test_doors.py::test_only_what_no_web_page_can_send_gets_through",
         "assert ",
     ),

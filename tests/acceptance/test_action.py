@@ -120,6 +120,7 @@ def runner(installation: Runner, demo_recording: Path, tmp_path: Path) -> Iterat
         os.kill(int((place / "pid").read_text()), signal.SIGTERM)
 
 
+@pytest.mark.slow
 def test_a_command_that_passes_is_answered_from_the_cassette(runner: Runner) -> None:
     runner.values["inputs.run"] = f"{CALL} > answer.sse"
     runner.variables["OPENAI_API_KEY"] = "sk-of-the-job"
@@ -134,6 +135,7 @@ def test_a_command_that_passes_is_answered_from_the_cassette(runner: Runner) -> 
     assert not runner.used, "nothing is attached"
 
 
+@pytest.mark.slow
 def test_of_a_command_that_fails_the_requests_and_the_recordings_are_attached(runner: Runner) -> None:
     runner.values["inputs.run"] = CALL.replace("What is a stream?", "What is a river?")
     runner.run()
@@ -146,6 +148,7 @@ def test_of_a_command_that_fails_the_requests_and_the_recordings_are_attached(ru
     assert "Listening on" in (report / "mock.log").read_text()
 
 
+@pytest.mark.slow
 def test_a_path_without_a_cassette_is_an_error_that_names_it(runner: Runner) -> None:
     runner.values["inputs.cassette"] = "tests/cassettes/test_b.sse.jsonl"
     runner.run()
@@ -155,6 +158,7 @@ def test_a_path_without_a_cassette_is_an_error_that_names_it(runner: Runner) -> 
     assert not runner.used, "there is nothing to attach"
 
 
+@pytest.mark.slow
 def test_a_mock_that_does_not_start_is_an_error_that_says_why(runner: Runner) -> None:
     runner.values["inputs.options"] = "--fault nonsense"
     runner.run()

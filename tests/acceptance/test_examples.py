@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import trustme
 
 from recorder.commands.verbs import VERBS
 from recorder.store import migrate
@@ -37,7 +38,7 @@ LOOKS = re.compile(
     r"recorder (?:lint\b|diff (?!latest tests)|prices list\b)|-q |my-run|--status"
 )  # what may find nothing in this recording, or something
 # What says nothing when all is well.
-SILENT = re.compile(r"^eval|^export|cassette (?:check|fmt)|my-run|>|doctor --json \| jq")
+SILENT = re.compile(r"^eval|--only timing|^export|cassette (?:check|fmt)|my-run|>|doctor --json \| jq")
 
 # Files of other programs, under the names that pages give them.
 THEIRS = {
@@ -95,6 +96,11 @@ def recorded(demo_recording: Path, tmp_path_factory: pytest.TempPathFactory) -> 
     payloads = b"".join(re.findall(rb"^data: (.*\n)", body, re.MULTILINE))
     (folder / "chunks.jsonl").write_bytes(payloads)
     (folder / "app.py").write_text("print('nothing is asked')")
+    authority = trustme.CA()
+    authority.cert_pem.write_to_path(folder / "corp-root.pem")
+    mine = authority.issue_cert("me@company.example")
+    mine.cert_chain_pems[0].write_to_path(folder / "me.pem")
+    mine.private_key_pem.write_to_path(folder / "me.key")
     (folder / "fixtures").mkdir()
     (folder / "fixtures" / "one.chunks.txt").write_bytes(payloads)
     for command in ("init -q", "add tests"):

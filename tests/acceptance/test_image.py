@@ -113,6 +113,7 @@ def started(container: Container, **more: str) -> Iterator[subprocess.Popen[str]
         process.communicate()
 
 
+@pytest.mark.slow
 def test_a_container_is_healthy_while_it_serves_and_ends_in_order(container: Container) -> None:
     port = str(free_port())
     container.env["RECORDER_SERVE_PORT"] = port
@@ -128,6 +129,7 @@ def test_a_container_is_healthy_while_it_serves_and_ends_in_order(container: Con
         assert process.wait(STARTED_S) == 0
 
 
+@pytest.mark.slow
 def test_a_container_without_a_token_ends_and_says_so(container: Container) -> None:
     """Its port is for other machines."""
     with started(container) as process:

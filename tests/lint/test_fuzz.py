@@ -78,7 +78,7 @@ def _demo(api: str, prompt: str) -> bytes:
         "model": "m",
         "stream": True,
         "input": prompt,
-        "max_tokens": 9,
+        "max_tokens": 4096,
         "contents": [{"parts": [{"text": prompt}]}],
     }
     body = {**asked, "messages": [{"role": "user", "content": prompt}]}
