@@ -16,7 +16,7 @@ from __future__ import annotations
 import logging
 import os
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from operator import attrgetter
 from pathlib import Path
@@ -27,6 +27,7 @@ import msgspec
 from recorder.errors import StoreConflictError, StoreError
 from recorder.ingest.assembler import Assembler
 from recorder.ingest.pending import Batch, no_request
+from recorder.ingest.recent_events import RecentEvents
 from recorder.ingest.recovery import Heartbeat, end_forsaken, end_open, late_counter, rest_of
 from recorder.ingest.rereading import JournalRecordSource
 from recorder.ingest.session_lookup import (
@@ -52,7 +53,9 @@ from recorder.journal.reader import (
 from recorder.journal.scrub import FROM_CLIENTS, RequestBodyScrubber, without_body
 from recorder.model.events import Event
 from recorder.model.payloads import RequestHead
+from recorder.store.projector import NOTHING
 from recorder.store.purge.delete import late_exchanges, refused_because
+from recorder.store.request_links import Key, key_of
 from recorder.store.retry import Pause, Retry, Stopped, Uncommitted
 from recorder.store.writer import Store
 from recorder.wire.grouping.session import HISTORY, Grouping
@@ -80,6 +83,7 @@ class Ingester:
         self._retry = Retry(store, pause)
         self._recorder_id, self._records = directory.name, JournalRecordSource(directory)
         self._heartbeat = Heartbeat(store, directory.name)
+        self._recent = RecentEvents()
         late, offset = self._in_transaction(
             lambda: (late_exchanges(store, self._recorder_id), store.offset(self._recorder_id))
         )
@@ -222,16 +226,20 @@ class Ingester:
         self._drop_before(place)
 
     def _write(self, batch: Batch, place: Position | None) -> None:
+        whole = self._recent.add(batch.events)
+
         def write() -> None:
-            for session in batch.sessions:
-                self._store.add_session(session)
-            for exchange in batch.exchanges:
-                self._store.add_exchange(exchange)
-            self._append(batch.events)
+            self._store.add_sessions(batch.sessions)
+            self._store.add_exchanges(batch.exchanges)
+            self._append(batch.events, whole)
             if place is not None:
                 self._store.set_offset(self._recorder_id, *place)
 
-        self._in_transaction(write)
+        try:
+            self._in_transaction(write)
+        except BaseException:
+            self._recent.forget()  # what the log has is not what was added
+            raise
 
     def _write_apart(self, batch: Batch) -> None:
         """Write the exchanges of a batch one by one, and end one that contradicts the log where the log has it, with a
@@ -280,12 +288,13 @@ class Ingester:
         self._append(rest_of(self._store, session_id, exchange_id, reason))
         return reason
 
-    def _append(self, events: Sequence[Event]) -> None:
-        """Append events, and the projections of an exchange in the same transaction as its end."""
+    def _append(self, events: Sequence[Event], whole: Mapping[Key, Sequence[Event]] = NOTHING) -> None:
+        """Append events, and the projections of exchanges in the same transaction as their ends. `whole` has all events
+        of some that end.
+        """
         self._store.append(events)
-        for event in events:
-            if event.kind == "end":
-                self._store.projector.project(event.session_id, event.exchange_id)
+        ended = [key_of(event) for event in events if event.kind == "end"]
+        self._store.projector.project_all(ended, whole)
 
     def _in_transaction(self, work: Callable[[], T]) -> T:
         return self._retry(work)

@@ -24,10 +24,9 @@ from recorder.errors import StoreError, StoreLostError
 from recorder.store.engine import BUSY_TIMEOUT_S
 from recorder.store.schema import LOG, events
 from recorder.store.search import INDEX_NAMES, INDEXES, Indexed
-from recorder.store.sql import Statement, dialect
-from recorder.store.sqlite.connection import WRITER, apply, translated, write_lock, writer_engine
+from recorder.store.sql import Statement, Step, dialect
+from recorder.store.sqlite.connection import ENGINE, WRITER, apply, run_all, translated, write_lock, writer_engine
 
-ENGINE = "sqlite"
 WAL_BYTES = 16 * 2**20  # over this, a commit is followed by a checkpoint: readers search the WAL, and restarts read it
 CHECKPOINT_AGAIN_S = 30.0  # between two attempts where a reader is in the way and nothing is written
 
@@ -97,6 +96,9 @@ class SqliteWriter:
     def ask(self, statement: Statement, values: Any) -> Generator[Sequence[Any]]:
         with closing(self._driver.execute(statement.text(ENGINE), values)) as cursor:
             yield from cursor
+
+    def run_all(self, steps: Sequence[Step]) -> list[list[Sequence[Any]]]:
+        return run_all(self._driver, steps)
 
     def checkpoint(self) -> None:
         """Move the WAL into the database file and empty it, as far as no reader needs it."""
