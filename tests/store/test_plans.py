@@ -278,7 +278,7 @@ def test_what_a_recorder_asks_while_it_writes_reads_no_events_of_others(file: Pa
     with Store(file) as log:
         event.listen(log._connection, "before_cursor_execute", lambda *given: found.append((given[2], given[3])))
         with log.transaction():
-            log.session_named("run-1", "prefix")
+            log.sessions_of(EXCHANGE, "run-1", ["prefix"])
             log.session_of_exchange(EXCHANGE)
             log.session_of_response("resp_1")
             log.session_of_links(["call_1", "msg_1"], "history")
