@@ -49,7 +49,7 @@ from recorder.journal.reader import (
     try_lock,
     write_ingested,
 )
-from recorder.journal.scrub import RequestBodyScrubber, without_body
+from recorder.journal.scrub import FROM_CLIENTS, RequestBodyScrubber, without_body
 from recorder.model.events import Event
 from recorder.model.payloads import RequestHead
 from recorder.store.projector import NOTHING
@@ -100,25 +100,27 @@ class Ingester:
         for record in read_carried(directory, self._records.place):
             self._scrubber.note_carried(record, self._records.place)
             self._assembler.feed(record, self._records.place)
-            self._commit_if_large()
+            if self._assembler.batch.size_bytes > COMMIT_BYTES:
+                self._commit()
 
     def step(self, *, writer_is_dead: bool = False) -> int:
         """Ingest and commit what the journal holds now, up to `BATCH_BYTES`. Returns how many bytes that was."""
         records = self._reader.read(BATCH_BYTES, writer_is_dead=writer_is_dead)
         if self._report_damage() and records:
             self._position = begin(records[0])  # what is committed or carried over from now on has the damage
-        size = 0
+        feed = self._assembler.feed
         for record in records:
-            size += HEADER.size + len(record.payload)
-            self._scrubber.note(record, self._position)
-            self._assembler.feed(record, self._position)
+            if record.mark in FROM_CLIENTS:
+                self._scrubber.note(record, self._position)
+            feed(record, self._position)
             self._position = record.position
-            self._commit_if_large()
+            if self._assembler.batch.size_bytes > COMMIT_BYTES:
+                self._commit()
         if records or self._reader.position.segment > self._position.segment:
             self._position = self._reader.position  # past the end of a segment, too: then it can be deleted
             self._commit()
         self._scrubber.scrub(self._records.place, self._assembler.open)
-        return size
+        return sum(HEADER.size + len(record.payload) for record in records)
 
     def _report_damage(self) -> bool:
         is_damaged = bool(self._reader.damaged)
@@ -199,10 +201,6 @@ class Ingester:
             raise
         except Exception as error:
             raise Uncommitted(f"{type(error).__name__}: {error}") from error
-
-    def _commit_if_large(self) -> None:
-        if self._assembler.batch.size_bytes > COMMIT_BYTES:
-            self._commit()
 
     def _commit(self) -> None:
         batch, self._assembler.batch = self._assembler.batch, Batch()
