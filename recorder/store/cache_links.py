@@ -66,17 +66,18 @@ class Comparisons:
         """Compare new rows, of which `requests` are linked. With `in_order` the later ones of their sessions follow."""
         self._database = database
         self._previous = {key_of(row): row.previous_exchange_id for row in requests}
+        self._in_order = in_order
+        self._followed: list[PromptRow] = []
         self._compared: dict[Key, PromptRow] = {}
         sessions = [list(rows) for _, rows in groupby(sorted(new, key=key_of), attrgetter("session_id"))]
         for first in range(0, len(sessions), SESSIONS):
             self._compare([row for rows in sessions[first : first + SESSIONS] for row in rows])
         self.rows = list(self._compared.values())
-        self._followed = [] if in_order else self._with_later()
 
     def follow(self) -> None:
         """Compare the later rows anew: the new ones are written now."""
         for row in self._followed:
-            _compare_later(self._database, row)
+            _compare_later(self._database, self._compared[key_of(row)])
 
     def _compare(self, new: Sequence[PromptRow]) -> None:
         """Compare rows in order, so that each finds those before it compared."""
@@ -89,25 +90,23 @@ class Comparisons:
             self._compared[key_of(row)] = found
 
     def _windows(self, new: Sequence[PromptRow]) -> dict[tuple[str, str], _Window]:
+        """Return the stored rows before new ones, by session and provider; note the new ones that have later ones."""
         groups: dict[tuple[str, str], list[PromptRow]] = {}
         for row in new:
             groups.setdefault((row.session_id, row.provider), []).append(row)
-        asked = [{**_values(rows[0]), "started_ns": max(row.started_ns for row in rows)} for rows in groups.values()]
-        found = self._database.run_all([(_NEAR, values) for values in asked])
-        return {
-            key: _Window(rows[0], _converted(near)) for (key, rows), near in zip(groups.items(), found, strict=True)
-        }
+        firsts = [rows[0] for rows in groups.values()]
+        until = [max(row.started_ns for row in rows) for rows in groups.values()]
+        near = [(_NEAR, {**_values(row), "started_ns": last}) for row, last in zip(firsts, until, strict=True)]
+        later = [] if self._in_order else [(_LATER, _since(row, row.served_ns)) for row in new]
+        found = self._database.run_all([*near, *later])
+        self._followed += [row for row, rows in zip(new, found[len(near) :], strict=False) if rows]
+        return {key: _Window(row, _converted(rows)) for key, row, rows in zip(groups, firsts, found, strict=False)}
 
     def _parent(self, row: PromptRow, earlier: Sequence[PromptRow]) -> PromptRow | None:
         parent = self._previous.get(key_of(row))
         if parent is None:
             return None
         return self._compared.get((row.session_id, parent)) or _one(self._database, row.session_id, parent, earlier)
-
-    def _with_later(self) -> list[PromptRow]:
-        """Return the rows that stored ones may be compared with."""
-        found = self._database.run_all([(_LATER, _since(row, row.served_ns)) for row in self.rows])
-        return [row for row, later in zip(self.rows, found, strict=True) if later]
 
 
 class _Window:

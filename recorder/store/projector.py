@@ -224,12 +224,13 @@ class Projector:
         rows["requests"] = links.rows
         comparisons = Comparisons(self._database, rows["prompts"], links.rows, in_order=in_order)
         rows["prompts"] = comparisons.rows
-        self._database.run_all([*_inserts(rows), *_additions(rows)])
+        asked = [_resumed(row) for row in rows["exchanges"] if row.response_id is not None]
+        resuming = [(_RESUMING, values) for values in asked]
+        found = self._database.run_all([*_inserts(rows), *_additions(rows), *resuming])
         links.follow()
         comparisons.follow()
-        asked = [_resumed(row) for row in rows["exchanges"] if row.response_id is not None]
-        found = self._database.run_all([(_RESUMING, values) for values in asked])
-        return [(values["session_id"], str(id)) for values, ids in zip(asked, found, strict=True) for (id,) in ids]
+        later = zip(asked, found[len(found) - len(asked) :], strict=True)
+        return [(values["session_id"], str(id)) for values, ids in later for (id,) in ids]
 
     def _clear(self, ids: Sequence[Mapping[str, str]], *, unindexed: bool = True) -> None:
         """Delete the rows of exchanges, those of the indexes first if they can be read."""

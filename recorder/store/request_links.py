@@ -96,8 +96,8 @@ class Links:
         self._database, self._retrievals = database, retrievals
         self.rows = sorted(new, key=key_of)
         self._retrieved = [row for row in self.rows if key_of(row) in retrievals]
-        self._link()
-        self._followed = [] if in_order else self._with_later()
+        self._followed: list[RequestRow] = []
+        self._link(self._stored(in_order=in_order))
 
     def follow(self) -> None:
         """Put behind the new rows, which are written now, those that continue them."""
@@ -110,9 +110,8 @@ class Links:
                 self._database.run(_UPDATE, {**_values(row), **computed})
                 waiting += _continuing(self._database, found)
 
-    def _link(self) -> None:
+    def _link(self, stored: Mapping[Key, RequestRow]) -> None:
         """Link the rows in order, so that each is behind one that is linked."""
-        stored = self._stored()
         last: dict[_Link, RequestRow] = {}  # that can be continued by that link
         for number, row in enumerate(self.rows):
             link = _link_of(row)
@@ -125,11 +124,19 @@ class Links:
                 if row.conversation_id is not None:
                     last[row.session_id, "conversation_id", row.conversation_id] = row
 
-    def _stored(self) -> dict[Key, RequestRow]:
-        """Return the stored rows that new ones continue, by the key of these."""
+    def _stored(self, *, in_order: bool) -> dict[Key, RequestRow]:
+        """Return the stored rows that new ones continue, by the key of these; note those that stored ones continue."""
         linking = [row for row in self.rows if _link_of(row)]
-        found = self._database.run_all([_previous(row) for row in linking])
-        return {key_of(row): _converted(rows)[0] for row, rows in zip(linking, found, strict=True) if rows}
+        responses = [row for row in self.rows if row.response_id is not None and not in_order]
+        conversing = [row for row in self.rows if row.conversation_id is not None and not in_order]
+        continued = [
+            *((_CONTINUING, _values(row)) for row in responses),
+            *((_CONVERSING, _values(row)) for row in conversing),
+        ]
+        found = self._database.run_all([*map(_previous, linking), *continued])
+        later = zip([*responses, *conversing], found[len(linking) :], strict=True)
+        self._followed = [row for row, rows in later if rows]
+        return {key_of(row): _converted(rows)[0] for row, rows in zip(linking, found, strict=False) if rows}
 
     def _outputs(self, row: RequestRow, previous: RequestRow | None) -> list[int]:
         """Return the numbers of items with which the response before a row was retrieved, before that row."""
@@ -138,15 +145,6 @@ class Links:
         begin, end = key_of(previous), key_of(row)
         new = [each for each in self._retrieved if each.response_id == previous.response_id]
         return [*_outputs(self._database, row, previous), *(e.output_items for e in new if begin < key_of(e) < end)]
-
-    def _with_later(self) -> list[RequestRow]:
-        """Return the rows that stored ones may continue."""
-        named = [
-            *((row, _CONTINUING) for row in self.rows if row.response_id is not None),
-            *((row, _CONVERSING) for row in self.rows if row.conversation_id is not None),
-        ]
-        found = self._database.run_all([(statement, _values(row)) for row, statement in named])
-        return [row for (row, _), rows in zip(named, found, strict=True) if rows]
 
 
 def key_of(row: Any) -> Key:
