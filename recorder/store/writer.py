@@ -232,7 +232,7 @@ class Store:
                 )
 
     def grant(self, statements: Iterable[str]) -> None:
-        """Run statements about rights, in a separate transaction."""
+        """Run statements of the schema's owner, about rights or partitions, in a separate transaction."""
         with self.transaction(), self._statement():
             for statement in statements:
                 self._connection.exec_driver_sql(statement)
