@@ -32,7 +32,7 @@ from recorder.store.location import database_name, database_path, database_url, 
 from recorder.store.projector import Projector
 from recorder.store.resumed_response import SESSION_OF_LAST_RESPONSE, SESSION_OF_RESPONSE, SESSIONS_OF_LINKS
 from recorder.store.schema import events, exchanges, ingest_offsets, sessions
-from recorder.store.sql import KEEP, SAVE, UNDO, ServerTime, Statement
+from recorder.store.sql import KEEP, SAVE, UNDO, ServerTime, Statement, Step
 
 __all__ = ["Store", "database_path", "database_url", "default_url"]
 
@@ -63,6 +63,9 @@ class Writer(Protocol):
 
     def ask(self, statement: Statement, values: Any) -> Generator[Sequence[Any]]:
         """Yield the rows of a statement as they are read."""
+
+    def run_all(self, steps: Sequence[Step]) -> list[list[Sequence[Any]]]:
+        """Run statements one after another, and return the rows of each: a server gets all of them at once."""
 
     def checkpoint(self) -> None:
         """Move what was committed to where it stays. For idle moments."""
@@ -182,11 +185,19 @@ class Store:
 
     def add_session(self, session: Session) -> None:
         """Add a session. Raise `StoreConflictError` if its id has other content."""
-        self._add(sessions, [session])
+        self.add_sessions([session])
+
+    def add_sessions(self, added: Sequence[Session]) -> None:
+        """Add sessions. Raise `StoreConflictError` if the id of one has other content."""
+        self._add(sessions, added)
 
     def add_exchange(self, exchange: Exchange) -> None:
         """Add an exchange. Raise `StoreConflictError` if its id has other content, or its session is not there."""
-        self._add(exchanges, [exchange])
+        self.add_exchanges([exchange])
+
+    def add_exchanges(self, added: Sequence[Exchange]) -> None:
+        """Add exchanges. Raise `StoreConflictError` if the id of one has other content, or its session is not there."""
+        self._add(exchanges, added)
 
     def append(self, events_: Sequence[Event]) -> None:
         """Append events of any number of exchanges, in any order. Rows that are there already are skipped.
@@ -270,7 +281,7 @@ class Store:
         self.run(KEEP, {})
 
     def run(self, statement: Statement, values: Any) -> None:
-        """Run a statement of the projector, at the driver: there are some twenty of them for every exchange."""
+        """Run a statement of the projector, at the driver."""
         with self._statement():
             self._writer.run(statement, values)
 
@@ -278,6 +289,11 @@ class Store:
         """Yield the rows of a statement as they are wanted: of a long exchange only a few are in memory."""
         with self._statement():
             yield from self._writer.ask(statement, values)
+
+    def run_all(self, steps: Sequence[Step]) -> list[list[Sequence[Any]]]:
+        """Run statements one after another, and return the rows of each: a server gets all of them at once."""
+        with self._statement():
+            return self._writer.run_all(steps)
 
     @contextmanager
     def _statement(self) -> Iterator[None]:

@@ -30,12 +30,12 @@ from sqlalchemy.exc import DBAPIError
 from recorder.errors import StoreBusyError, StoreConflictError, StoreError
 from recorder.store.bodies.rows import is_same
 from recorder.store.location import database_name
-from recorder.store.postgres.connection import ENGINE, open_reader, rows, run, translated, writer_engine
+from recorder.store.postgres.connection import ENGINE, open_reader, rows, run, run_all, translated, writer_engine
 from recorder.store.postgres.ddl import MONTHS_AHEAD, PARTITIONED
 from recorder.store.postgres.partitions import OVER
 from recorder.store.schema import LOG, dead_letters, events, exchanges, export_cursors, sessions, tables_of
 from recorder.store.search import INDEX_NAMES
-from recorder.store.sql import Statement, dialect, has_ended
+from recorder.store.sql import Statement, Step, dialect, has_ended
 
 log = logging.getLogger(__name__)
 
@@ -153,6 +153,9 @@ class PostgresWriter:
 
     def ask(self, statement: Statement, values: Any) -> Generator[Sequence[Any]]:
         yield from rows(self._driver, statement, values)
+
+    def run_all(self, steps: Sequence[Step]) -> list[list[Sequence[Any]]]:
+        return run_all(self._driver, steps)
 
     def checkpoint(self) -> None:
         """Do nothing: checkpoints are the server's own affair."""
