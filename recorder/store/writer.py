@@ -258,7 +258,7 @@ class Store:
                 )
 
     def grant(self, statements: Iterable[str]) -> None:
-        """Run statements about rights, in a separate transaction."""
+        """Run statements of the schema's owner, about rights or partitions, in a separate transaction."""
         with self.transaction(), self._statement():
             self.run_all([])
             for statement in statements:
