@@ -17,7 +17,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from multiprocessing.connection import wait
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple, cast
 
 from tests import preloaded
 
@@ -128,6 +128,7 @@ def _run(
     umask: int,
 ) -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)  # which the server ignores
+    cast("dict[str, Any]", sys.modules)["pandas"] = None  # DuckDB imports it where it is; the program asks for none
     if leads:
         os.setsid()
     if umask != -1:
