@@ -19,7 +19,7 @@ from multiprocessing.connection import wait
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
-from tests import preloaded
+from tests import preloaded, spares
 
 _PROCESSES = multiprocessing.get_context("forkserver")
 _PROCESSES.set_forkserver_preload([preloaded.__name__])
@@ -142,4 +142,6 @@ def _run(
         os.close(opened)
     sys.stdout = open(1, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
     sys.stderr = open(2, "w", encoding="utf-8", errors="backslashreplace", closefd=False)  # noqa: SIM115
+    if main is preloaded.main:
+        spares.prepare(arguments)
     main(arguments)
