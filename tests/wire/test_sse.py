@@ -112,6 +112,11 @@ def test_only_the_last_piece_is_a_tail(data: bytes) -> None:
 
 
 @given(st.one_of(streams, st.from_regex(rb"(event: ?[\r\n:da x]*\n)?data: ?[\r\n:da x]*\n{1,3}", fullmatch=True)))
+@example(b"data: x\ry\n\n")
+@example(b"event: e\rf\ndata: x\n\n")
+@example(b"data: x\n\ndata: y\n\n")
+@example(b"event: e\n\ndata: x\n\n")
+@example(b"data: x\n")
 def test_a_usual_block_is_one_frame_with_the_fields_that_the_standard_reads(block: bytes) -> None:
     usual = usual_fields(block)
     if usual is not None:
