@@ -8,6 +8,7 @@ import pytest
 from sqlalchemy import URL
 
 from recorder.model.events import Exchange
+from recorder.store import cache_links
 from recorder.store.rebuild import rebuild
 from recorder.store.writer import Store
 from tests.behind import asked
@@ -72,6 +73,20 @@ def test_the_order_of_projection_changes_nothing(database: URL, order: tuple[int
     with Store(database) as store, store.transaction():
         for number in order:
             store.projector.project(exchanges[number].session_id, exchanges[number].exchange_id)
+    assert asked(database, "SELECT * FROM p_prompts_v1 ORDER BY exchange_id") == wanted
+
+
+@pytest.mark.parametrize("together", [(0, 1, 2, 3, 4, 5), (1, 3, 5), (4, 5), (0, 2)])
+def test_what_is_projected_together_is_compared_as_alone(
+    database: URL, together: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keys = [(each.session_id, each.exchange_id) for each in agent(Conversations(database).session("run"))]
+    wanted = asked(database, "SELECT * FROM p_prompts_v1 ORDER BY exchange_id")
+    asked(database, "DELETE FROM p_prompts_v1")
+    monkeypatch.setattr(cache_links, "NEAR", 1)  # so that a row before them all is asked for alone
+    with Store(database) as store, store.transaction():
+        store.projector.project_all([key for number, key in enumerate(keys) if number not in together])
+        store.projector.project_all([keys[number] for number in together])
     assert asked(database, "SELECT * FROM p_prompts_v1 ORDER BY exchange_id") == wanted
 
 

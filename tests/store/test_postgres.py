@@ -33,8 +33,10 @@ from recorder.store.search import INDEX_NAMES
 from recorder.store.sql import Statement
 from recorder.store.writer import Store
 from tests.behind import alembic
-from tests.log_rows import add, begin, make_end, make_events, make_id, make_session
+from tests.folds import captured
+from tests.log_rows import add, begin, make_end, make_events, make_exchange, make_id, make_session
 from tests.postgres import Cluster, Server, conninfo, programs
+from tests.projections.test_fold import BODY
 from tests.serving import run
 
 WORDS = b"data: {}\n\n"
@@ -605,3 +607,26 @@ def test_a_file_has_no_partitions(tmp_path: Path) -> None:
     ran = run(tmp_path / "new.db", "db", "upgrade", "--partitions", "day")
     assert (ran.code, "Partitions are for PostgreSQL" in ran.err) == (2, True)
     assert not (tmp_path / "new.db").exists()
+
+
+def test_a_commit_with_exchanges_that_end_asks_the_server_a_few_times(store: Store, tmp_path: Path) -> None:
+    """However many they are: each waits for the server as long as the way there and back takes."""
+    session = make_session(1)
+    exchanges = [make_exchange(session, number) for number in range(1, 9)]
+    told = [captured(BODY, exchange=each)[1] for each in exchanges]
+    with store.transaction():
+        pass  # the first one makes partitions
+    with (tmp_path / "trace").open("w+") as trace:
+        driver: Any = store._connection.connection.driver_connection
+        driver.pgconn.trace(trace.fileno())
+        with store.transaction():
+            store.add_sessions([session])
+            store.add_exchanges(exchanges)
+            store.append([event for events in told for event in events])
+            keys = [(each.session_id, each.exchange_id) for each in exchanges]
+            store.projector.project_all(keys, dict(zip(keys, told, strict=True)))
+            store.set_offset("recorder-1", 1, 100)
+        driver.pgconn.untrace()
+        trace.seek(0)
+        answers = [line for line in trace if "ReadyForQuery" in line or "CopyInResponse" in line]
+    assert len(answers) <= 10

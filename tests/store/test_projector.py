@@ -311,6 +311,45 @@ def test_an_exchange_that_cannot_be_folded_is_put_aside_and_the_log_goes_on(
     assert ask(store, "SELECT count(*) FROM p_usage_v1") == [(2,)]
 
 
+def test_of_exchanges_together_one_that_cannot_be_folded_is_put_aside_alone(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    requests = [b'{"model": "gpt-5"}', b'{"model": "poison"}', b'{"model": "gpt-5"}']
+    exchanges = [recorded(store, number, request=body) for number, body in enumerate(requests, 1)]
+    monkeypatch.setattr(projector, "Folding", _Faulty)
+    with store.transaction():
+        store.projector.project_all(map(projector.key_of, exchanges))
+    assert ask(store, "SELECT exchange_id FROM dead_letters") == [(exchanges[1].exchange_id,)]
+    usage = ask(store, "SELECT exchange_id FROM p_usage_v1 ORDER BY 1")
+    assert usage == [(exchanges[0].exchange_id,), (exchanges[2].exchange_id,)]
+
+
+def test_exchanges_that_fill_memory_are_written_one_after_the_other(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    exchanges = [recorded(store, number, request=returned("call_1", f"{number}")) for number in range(1, 6)]
+    as_it_came = projections(store.url)
+    for name, value in (("TOGETHER_BYTES", 1), ("TOGETHER", 2)):
+        with monkeypatch.context() as patch, store.transaction():
+            patch.setattr(projector, name, value)
+            store.projector.project_all(map(projector.key_of, exchanges))
+        assert projections(store.url) == as_it_came
+
+
+def test_events_in_memory_are_folded_and_the_log_is_not_read(file: Store) -> None:
+    exchange = begun(file)
+    _, events = captured(BODY, exchange=exchange)
+    write(file, exchange, events)
+    as_it_came = projections(file.url)
+    found: list[str] = []
+    driver: Any = file._connection.connection.driver_connection
+    driver.set_trace_callback(found.append)
+    with file.transaction():
+        file.projector.project_all([projector.key_of(exchange)], {projector.key_of(exchange): events})
+    assert [each for each in found if "events.raw" in each] == []
+    assert projections(file.url) == as_it_came
+
+
 def test_a_rebuild_gives_the_same_bytes(store: Store) -> None:
     for number in range(1, 6):
         recorded(store, number, request=returned(f"call_{number % 2}", "clear"))

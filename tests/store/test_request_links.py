@@ -80,6 +80,19 @@ def test_a_request_stands_behind_the_one_that_it_continues_in_any_order(database
         assert rows(database) == expected(exchanges)
 
 
+@pytest.mark.parametrize("together", [(0, 1, 2, 3), (3, 1), (2, 0), (1, 2)])
+def test_requests_that_are_projected_together_stand_where_they_do_alone(
+    database: URL, together: tuple[int, ...]
+) -> None:
+    exchanges = chain(Conversations(database).session("run"))
+    asked(database, "DELETE FROM p_requests_v1")
+    keys = [(each.session_id, each.exchange_id) for each in exchanges]
+    with Store(database) as store, store.transaction():
+        store.projector.project_all([keys[number] for number in together])
+        store.projector.project_all([key for number, key in enumerate(keys) if number not in together])
+    assert rows(database) == expected(exchanges)
+
+
 def test_a_rebuild_and_a_verification_give_the_same(database: URL) -> None:
     exchanges = chain(Conversations(database).session("run"))
     with Store(database) as store:
@@ -142,6 +155,10 @@ def test_a_conversation_is_the_same_in_any_order(database: URL) -> None:
             for each in order:
                 store.projector.project(each.session_id, each.exchange_id)
         assert rows(database) == wanted
+        asked(database, "DELETE FROM p_requests_v1")
+        with Store(database) as store, store.transaction():
+            store.projector.project_all([(each.session_id, each.exchange_id) for each in order])
+        assert rows(database) == wanted
 
 
 def test_a_long_conversation_is_rebuilt_in_linear_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -177,6 +194,23 @@ def test_a_response_that_is_retrieved_later_counts_with_all_its_items(database: 
     )
     assert len(rows(database)) == 2
     assert [row[4] for row in rows(database)] == [1, 3]
+
+
+@pytest.mark.parametrize("together", [True, False])
+def test_a_response_that_is_retrieved_counts_for_requests_after_it_only(database: URL, together: bool) -> None:
+    session = Conversations(database).session("run")
+    whole = {"object": "response", "id": "resp_1", "output": [{"type": "message"}, {"type": "message"}]}
+    made = [session.exchange(response(id="resp_1"), body=asks(user("Hi")))]
+    made.append(session.exchange(response(id="resp_2"), body=asks(user("A"), previous_response_id="resp_1"), at_s=1))
+    retrieval = {"method": "GET", "target": "/v1/responses/resp_1", "resumes_response_id": "resp_1"}
+    frames = [json.dumps(whole).encode()]
+    made.append(session.exchange(frames, None, content_type="application/json", at_s=2, **retrieval))
+    made.append(session.exchange(response(id="resp_3"), body=asks(user("B"), previous_response_id="resp_1"), at_s=3))
+    keys = [(each.session_id, each.exchange_id) for each in made]
+    with Store(database) as store, store.transaction():
+        for some in [keys] if together else [[key] for key in reversed(keys)]:
+            store.projector.project_all(some)
+    assert [row[4] for row in rows(database)] == [1, 2, 4]
 
 
 def test_a_prewarm_is_no_turn(database: URL) -> None:
