@@ -144,10 +144,17 @@ class _Remembering(FactReader):
         super().__init__(exchange)
         self._facts: dict[int, Sequence[Fact]] = {}
 
+    def delta(self, event: Event) -> None:
+        """Have all facts read by `others`."""
+
+    def others(self, event: Event) -> Sequence[Fact]:
+        return self.facts(event)
+
     def facts(self, event: Event) -> Sequence[Fact]:
         found = self._facts.get(event.pos)
         if found is None:
-            found = self._facts[event.pos] = super().facts(event)
+            delta = super().delta(event)
+            found = self._facts[event.pos] = super().others(event) if delta is None else (delta,)
         return found
 
     def close(self) -> Sequence[Fact]:

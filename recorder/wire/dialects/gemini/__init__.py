@@ -96,7 +96,7 @@ class GeminiDecoder(JsonDecoder):
         self._started = Started()
         self._tier: str | None = None
 
-    def event(self, type: str | None, data: bytes) -> Sequence[Fact]:
+    def general(self, type: str | None, data: bytes) -> Sequence[Fact]:
         """Decode an event. The usual chunks are read here: whose text it is depends on those before."""
         try:
             if type == RESPONSE and (len(data) <= SHALLOW or not too_deep(data)):
@@ -110,7 +110,7 @@ class GeminiDecoder(JsonDecoder):
                 )
         except UNUSUAL:
             pass
-        return super().event(type, data)
+        return super().general(type, data)
 
     def payload(self, type: str | None, payload: Any) -> Sequence[Fact]:
         if isinstance(payload, list):
