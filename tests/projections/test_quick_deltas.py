@@ -163,3 +163,15 @@ def test_rows_of_any_deltas_are_those_of_the_plain_way(api: str, data: st.DataOb
 
 def test_every_api_with_quick_readers_is_compared() -> None:
     assert set(APIS) | {"other"} == set(PATHS)
+
+
+def test_counts_by_modality_are_those_of_the_last_chunk() -> None:
+    def chunk(count: int) -> str:
+        part = {"candidates": [{"content": {"parts": [{"text": "a"}], "role": "model"}}]}
+        usage = {"totalTokenCount": 9, "promptTokensDetails": [{"modality": "AUDIO", "tokenCount": count}]}
+        return f"data: {json.dumps({**part, 'usageMetadata': usage})}\n\n"
+
+    exchange, events = captured((chunk(1) + chunk(1) + chunk(2)).encode(), "gemini")
+    [row] = folded(Folding(exchange), events)["usage"]
+    assert row.input_audio_tokens == 2
+    assert same_rows(exchange, events)
