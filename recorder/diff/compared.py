@@ -13,7 +13,7 @@ import msgspec
 
 from recorder.diff.streamed_texts import StreamedTexts
 from recorder.model.events import Event, Exchange
-from recorder.model.facts import Fact, UsageReported
+from recorder.model.facts import Fact, TextAdded, UsageReported
 from recorder.model.recording import Recording
 from recorder.projections.fact_reader import DOCUMENT_LIMIT, PAYLOAD_LIMIT, FactReader, Pieces
 from recorder.projections.fold import Folding, Rows
@@ -177,17 +177,26 @@ class _Noting(FactReader):
         self.reports: list[str] = []
         self.first: dict[str, Event] = {}  # event of each kind
 
-    def facts(self, event: Event) -> Sequence[Fact]:
-        found = super().facts(event)
-        if event.kind not in self.first:
-            self.first[event.kind] = event
-        self._note(found)
+    def delta(self, event: Event) -> TextAdded | None:
+        found = super().delta(event)
+        if found is not None:
+            self._note_event(event, (found,))
+        return found
+
+    def others(self, event: Event) -> Sequence[Fact]:
+        found = super().others(event)
+        self._note_event(event, found)
         return found
 
     def close(self) -> Sequence[Fact]:
         found = super().close()
         self._note(found)
         return found
+
+    def _note_event(self, event: Event, facts: Sequence[Fact]) -> None:
+        if event.kind not in self.first:
+            self.first[event.kind] = event
+        self._note(facts)
 
     def _note(self, facts: Sequence[Fact]) -> None:
         add = self.texts.add

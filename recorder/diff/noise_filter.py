@@ -22,10 +22,7 @@ _HIDING = (*(name.encode() for name in (*SECRETS, *REDACTED_BLOCKS)), b"\\u")
 
 
 def _may_hide(data: bytes) -> bool:
-    for each in _HIDING:  # a loop takes half the time of `any` with a generator
-        if each in data:
-            return True
-    return False
+    return any(each in data for each in _HIDING)
 
 
 class FilteredPayload(NamedTuple):

@@ -51,16 +51,16 @@ class Anomalies:
     def __init__(self, exchange: Exchange) -> None:
         dialect = by_name(exchange.api)
         self._ids = (exchange.session_id, exchange.exchange_id)
-        self._terminal, self._needs_terminal = dialect.terminal, dialect.needs_terminal
+        self.terminal, self._needs_terminal = dialect.terminal, dialect.needs_terminal
         self._says_its_end = dialect is not by_name("other")
         self._seen: dict[tuple[Anomaly, str], list[int]] = {}  # position and count
         self.noted = 0  # times that something was reported: as long as it is the same, so are the rows
         self._is_turn = exchange.method == WEBSOCKET
         resumes_after = exchange.resumes_after
-        self._next_number = 0 if resumes_after is None else resumes_after + 1
+        self.next_number = 0 if resumes_after is None else resumes_after + 1
         self._before_gap = -1  # the highest number before a gap of the recorder
         self._response_id: str | None = None
-        self._endings: list[str] = []
+        self.endings: list[str] = []
         self._is_finished = False
         self._is_connection = False  # over WebSocket: what it has belongs to no one response
 
@@ -76,7 +76,7 @@ class Anomalies:
 
     def last_number(self) -> int | None:
         """Return the highest sequence number so far."""
-        highest = max(self._next_number - 1, self._before_gap)
+        highest = max(self.next_number - 1, self._before_gap)
         return highest if highest >= 0 else None
 
     def handlers(self) -> Mapping[type[Fact], Handler]:
@@ -95,41 +95,41 @@ class Anomalies:
     def event(self, event: Event) -> None:
         """Check the number and the type of an event."""
         number = event.sequence_number
-        if number == self._next_number:
-            self._next_number = number + 1
+        if number == self.next_number:
+            self.next_number = number + 1
         elif number is not None:
-            self._out_of_sequence(number, event)
-        if event.type in self._terminal or self._endings:
-            self._at_the_end(event)
+            self.out_of_sequence(number, event)
+        if event.type in self.terminal or self.endings:
+            self.at_the_end(event)
 
     def _on_responded(self, fact: Responded, event: Event) -> None:
         self._is_connection = fact.http_status == SWITCHED and not self._is_turn
 
-    def _out_of_sequence(self, number: int, event: Event) -> None:
+    def out_of_sequence(self, number: int, event: Event) -> None:
         if self._is_connection:
             return
-        expected = number if self._next_number == ANY else self._next_number
+        expected = number if self.next_number == ANY else self.next_number
         if number > expected:
             missing = str(expected) if number == expected + 1 else f"{expected} to {number - 1}"
             self.note("sequence_gap", missing, event)
         elif number < expected:
             self.note("sequence_repeat", "", event)
-        self._next_number = max(number + 1, expected)
+        self.next_number = max(number + 1, expected)
 
-    def _at_the_end(self, event: Event) -> None:
+    def at_the_end(self, event: Event) -> None:
         """Check an event at the end: an error may be followed by the end that it caused, and comments may follow
         anything.
         """
         type = event.type
         if type is None or self._is_connection:
             return
-        if type not in self._terminal:
+        if type not in self.terminal:
             if type != DONE:  # several gateways send it after any stream
                 self.note("after_terminal", type, event)
             return
-        if self._endings and self._endings != ["error"]:
+        if self.endings and self.endings != ["error"]:
             self.note("duplicate_terminal", type, event)
-        self._endings.append(type)
+        self.endings.append(type)
 
     def _on_started(self, fact: Started, event: Event) -> None:
         if fact.response_id is None:
@@ -144,13 +144,13 @@ class Anomalies:
     def _on_lost(self, fact: Lost, event: Event) -> None:
         self.note("not_recorded", f"{fact.size_bytes} bytes of the {fact.of}", event)
         if fact.of == "response":
-            self._before_gap, self._next_number = max(self._before_gap, self._next_number - 1), ANY
+            self._before_gap, self.next_number = max(self._before_gap, self.next_number - 1), ANY
 
     def _on_ended(self, fact: Ended, event: Event) -> None:
         """Report a missing end; what a client or this recorder broke off need not have one."""
         is_ours = fact.outcome in ENDED_HERE
         is_finished = self._is_finished and not self._needs_terminal and fact.outcome == "eof"
-        is_ended = not self._says_its_end or bool(self._endings) or is_finished
+        is_ended = not self._says_its_end or bool(self.endings) or is_finished
         if fact.frames and not is_ended and not is_ours:
             self.note("missing_terminal", "", event)
 

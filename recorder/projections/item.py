@@ -31,10 +31,11 @@ class Text:
         """Add a delta, with its number in the stream."""
         if number is None:
             number = self.last
-        if number < self.last:
+        elif number < self.last:
             self._insert(piece, number)
             return
-        self.last = number
+        else:
+            self.last = number
         self.pieces.append(piece)
         self.numbers.append(number)
 

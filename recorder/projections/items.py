@@ -29,7 +29,7 @@ from recorder.model.facts import (
     TextAdded,
     TextSettled,
 )
-from recorder.projections.item import Item, ItemRow, Streamed, row_of
+from recorder.projections.item import Item, ItemRow, Streamed, Text, row_of
 from recorder.projections.projection import Anomaly, Handler, Projection, Witness
 from recorder.projections.results import call_key
 
@@ -46,6 +46,18 @@ _KIND: Mapping[Field, ItemKind] = {
 }
 
 
+class _Growing:
+    """A text, and whose it is: what the last delta was added to, and the next one mostly is too."""
+
+    __slots__ = ("field", "item", "key", "part", "text")
+
+    def __init__(self, key: ItemKey | None, field: Field, part: int, item: Item, text: Text) -> None:
+        self.key, self.field, self.part, self.item, self.text = key, field, part, item, text
+
+
+NOTHING = _Growing(None, "text", 0, Item("other", "", 0), Text())
+
+
 class Items:
     """The fold."""
 
@@ -58,6 +70,7 @@ class Items:
         self._calls: dict[str, Item] = {}  # by call id
         self._undeclared: set[ItemKey] = set()
         self._is_finished = False
+        self.growing = NOTHING
 
     def handlers(self) -> Mapping[type[Fact], Handler]:
         return {
@@ -76,14 +89,21 @@ class Items:
     # -- an item, piece by piece
 
     def _on_text(self, fact: TextAdded, event: Event) -> None:
+        growing = self.growing
+        if fact.item != growing.key or fact.field != growing.field or fact.part != growing.part:
+            growing = self.growing = self._grown(fact, event)
+        growing.text.add(fact.text, event.sequence_number)
+        item_id = event.item_id
+        if item_id is not None and item_id != growing.item.item_id:
+            self._rotated(growing.item, event)
+
+    def _grown(self, fact: TextAdded, event: Event) -> _Growing:
         item = self._items.get(fact.item) or self._undeclared_item(fact.item, _KIND[fact.field], event)
         text = item.texts.get((fact.field, fact.part))
         if text is None:
             text = item.text_of(fact.field, fact.part)
             self._began(fact.field, event)
-        text.add(fact.text, event.sequence_number)
-        if event.item_id != item.item_id and event.item_id is not None:
-            self._rotated(item, event)
+        return _Growing(fact.item, fact.field, fact.part, item, text)
 
     def _on_settled(self, fact: TextSettled, event: Event) -> None:
         item = self._items.get(fact.item) or self._undeclared_item(fact.item, _KIND[fact.field], event)
@@ -164,6 +184,7 @@ class Items:
 
     def _take(self, item: Item, stated: Stated, mismatch: Anomaly | None, event: Event) -> None:
         """Replace what was known by what is stated."""
+        self.growing = NOTHING
         if mismatch == "item_mismatch" or item.item_id is None:
             self._rename(item, stated.item_id, event)
         item.take(stated)
@@ -212,6 +233,7 @@ class Items:
         return item
 
     def _add(self, key: ItemKey, kind: ItemKind, type: str, event: Event) -> Item:
+        self.growing = NOTHING
         item = self._items[key] = Item(kind, type, event.t_ns)
         if len(self._order) < ITEMS_LIMIT:
             self._numbers[key] = len(self._order)

@@ -223,7 +223,8 @@ class _Prompts:
             self._served_ns = self._exchange.started_ns + event.t_ns
 
     def _on_usage(self, fact: Reported, event: Event) -> None:
-        self._on_served(fact, event)
+        if self._served_ns is None:
+            self._on_served(fact, event)
         self._usage = fact.usage
 
     def _on_failed(self, fact: Failed, event: Event) -> None:

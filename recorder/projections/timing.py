@@ -110,9 +110,9 @@ class Timing:
         self._duration_ns: int | None = None
         self._first: dict[Field, int] = {}
         self._times = array("q")  # of events: eight bytes each, while their texts are held too
-        self._arrived = self._times.append
+        self.arrived = self._times.append
         self._document: tuple[int, ...] = ()  # when its first and its last piece came
-        self._bytes = 0
+        self.size_bytes = 0
 
     def handlers(self) -> Mapping[type[Fact], Handler]:
         return {
@@ -124,10 +124,10 @@ class Timing:
     def event(self, event: Event) -> None:
         """Note a piece of the body. A long event in parts counts with its last part; a document is no event."""
         if event.kind == "frame" or event.type is not None:
-            self._arrived(event.t_ns)
+            self.arrived(event.t_ns)
         elif event.kind == "body":
             self._document = (self._document or (event.t_ns,))[0], event.t_ns
-        self._bytes += len(event.raw)
+        self.size_bytes += len(event.raw)
 
     def _on_responded(self, fact: Responded, event: Event) -> None:
         self._head_ns = event.t_ns
@@ -178,9 +178,9 @@ class Timing:
             longest_silence_ns=gaps.longest_ns,
             stalls=gaps.stalls,
             events=len(times) if times else int(first is not None),
-            bytes=self._bytes,
+            bytes=self.size_bytes,
             events_per_s=_per_second(len(times) - 1, span_ns) if times else None,
-            bytes_per_s=_per_second(self._bytes, span_ns),
+            bytes_per_s=_per_second(self.size_bytes, span_ns),
             gap_p50_ns=gaps.p50_ns,
             gap_p95_ns=gaps.p95_ns,
             gap_p99_ns=gaps.p99_ns,

@@ -73,10 +73,11 @@ class _UsageFold:
         }
 
     def _on_usage(self, fact: UsageReported, event: Event) -> None:
+        odd_details = [] if fact.details is self._details else _odd(fact.details)  # the same: they were seen
         self._usage, self._details, self._raw = fact.usage, fact.details, fact.raw
         if odd := _odd(fact.usage):
             self._usage = msgspec.structs.replace(fact.usage, **dict.fromkeys(odd))
-        if odd_details := _odd(fact.details):
+        if odd_details:
             self._details = msgspec.structs.replace(fact.details, **dict.fromkeys(odd_details))
         if odd or odd_details:
             self._note("malformed", f"tokens: {', '.join([*odd, *odd_details])}", event)
@@ -103,7 +104,12 @@ class _UsageFold:
 
 
 def _odd(counts: Usage | UsageDetails) -> list[str]:
-    """Return the names of the counts that are no numbers of tokens."""
+    """Return the names of the counts that are no numbers of tokens: mostly none, in every chunk of some streams."""
+    for count in msgspec.structs.astuple(counts):
+        if type(count) is int and not 0 <= count < TOKENS_LIMIT:
+            break
+    else:
+        return []
     fields = msgspec.structs.asdict(counts).items()
     return [name for name, count in fields if isinstance(count, int) and not 0 <= count < TOKENS_LIMIT]
 

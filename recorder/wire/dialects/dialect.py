@@ -15,6 +15,7 @@ import msgspec
 
 from recorder.model.facts import Fact, RequestFacts
 from recorder.wire.dialects.conversation import ConversationTurn
+from recorder.wire.dialects.decoder import QuickReader
 from recorder.wire.dialects.keys import Keys, KeysOfFrame
 from recorder.wire.dialects.prompt import CachePolicy, PromptFormat
 
@@ -30,6 +31,12 @@ class FactDecoder(Protocol):
 
     def event(self, type: str | None, data: bytes) -> Sequence[Fact]:
         """Decode an event; `type` is that of the log, `data` its payload."""
+
+    def quick(self) -> Mapping[str | None, QuickReader]:
+        """Return the quick readers of usual deltas, by type of event: `event` tries them first."""
+
+    def general(self, type: str | None, data: bytes) -> Sequence[Fact]:
+        """Decode an event without them, with the same facts."""
 
     def document(self, data: bytes) -> Sequence[Fact]:
         """Decode a response body that is no stream."""

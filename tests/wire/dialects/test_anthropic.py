@@ -406,7 +406,7 @@ def test_the_quick_reading_of_a_delta_says_what_the_slow_one_says(deltas: list[A
     told(begun(TEXT), begun(TOOL, 1), begun(TEXT), teller=slow)
     for each in deltas:
         data = json.dumps(each).encode()
-        assert list(quick.event(DELTA, data)) == list(JsonDecoder.event(slow, DELTA, data))
+        assert list(quick.event(DELTA, data)) == list(JsonDecoder.general(slow, DELTA, data))
 
 
 @needs_corpus

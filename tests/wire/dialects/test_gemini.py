@@ -432,7 +432,7 @@ def test_the_quick_reading_of_a_chunk_says_what_the_slow_one_says(chunks: list[A
     assert isinstance(slow, JsonDecoder)
     for chunk in chunks:
         data = json.dumps(chunk).encode()
-        assert list(quick.event(RESPONSE, data)) == list(JsonDecoder.event(slow, RESPONSE, data))
+        assert list(quick.event(RESPONSE, data)) == list(JsonDecoder.general(slow, RESPONSE, data))
 
 
 def recorded(entry: dict[str, Any]) -> list[bytes]:

@@ -38,19 +38,9 @@ from recorder.wire.dialects.anthropic.blocks import ContentBlock, returned, stat
 from recorder.wire.dialects.anthropic.continuation import CONTINUATION
 from recorder.wire.dialects.anthropic.provider import FIELDS, PROVIDER, is_event, speaks
 from recorder.wire.dialects.anthropic.request import CACHE, PROMPT, request_facts, turns
-from recorder.wire.dialects.decoder import JsonDecoder, failed, unknown
+from recorder.wire.dialects.decoder import JsonDecoder, QuickReader, failed, unknown
 from recorder.wire.dialects.dialect import Dialect
-from recorder.wire.dialects.json_values import (
-    SHALLOW,
-    UNUSUAL,
-    Object,
-    as_json,
-    object_,
-    objects,
-    text,
-    too_deep,
-    whole,
-)
+from recorder.wire.dialects.json_values import Object, as_json, object_, objects, text, whole
 from recorder.wire.dialects.keys import ERROR, KeyExtractor, Named, Payload, Text, Whole
 from recorder.wire.dialects.usage_report import Path, ReportedCost, first_count, reported_cost
 
@@ -94,7 +84,7 @@ class _BlockDelta(msgspec.Struct, gc=False):
 
 _decode_delta = msgspec.json.Decoder(_BlockDelta).decode
 
-_QUICK: Mapping[type, Field] = {_TextDelta: "text", _ThinkingDelta: "reasoning", _InputDelta: "arguments"}
+_FIELDS: Mapping[type, Field] = {_TextDelta: "text", _ThinkingDelta: "reasoning", _InputDelta: "arguments"}
 
 _TEXTS: Mapping[str, tuple[str, Field]] = {
     "text_delta": ("text", "text"),
@@ -115,15 +105,16 @@ class MessagesDecoder(JsonDecoder):
         self._started: Started | None = None
         self._tier: str | None = None
 
-    def event(self, type: str | None, data: bytes) -> Sequence[Fact]:
-        """Decode an event. The usual deltas are read here: which item is theirs depends on the blocks so far."""
-        try:
-            if type == DELTA and (len(data) <= SHALLOW or not too_deep(data)):
-                event = _decode_delta(data)
-                return self._text(event.index, _QUICK[event.delta.__class__], event.delta.text)
-        except UNUSUAL:
-            pass
-        return super().event(type, data)
+    def quick(self) -> Mapping[str | None, QuickReader]:
+        return {DELTA: self._quick}
+
+    def _quick(self, data: bytes) -> TextAdded | None:
+        event = _decode_delta(data)
+        delta, block = event.delta, self._blocks.get(event.index)
+        if block is None or not delta.text:
+            return None
+        block.streamed = True
+        return TextAdded(block.key, _FIELDS[delta.__class__], 0, delta.text)
 
     def payload(self, type: str | None, payload: Any) -> Sequence[Fact]:
         if not isinstance(payload, dict):

@@ -80,6 +80,21 @@ _decode_chunk = msgspec.json.Decoder(_UsualChunk).decode
 
 _COUNT = "TokenCount"
 
+
+class _Counts(msgspec.Struct, gc=False, frozen=True):
+    """The counts of a snapshot that have a column."""
+
+    prompt: Whole | None = msgspec.field(name=f"prompt{_COUNT}", default=None)
+    tool_use_prompt: Whole | None = msgspec.field(name=f"toolUsePrompt{_COUNT}", default=None)
+    cached_content: Whole | None = msgspec.field(name=f"cachedContent{_COUNT}", default=None)
+    candidates: Whole | None = msgspec.field(name=f"candidates{_COUNT}", default=None)
+    thoughts: Whole | None = msgspec.field(name=f"thoughts{_COUNT}", default=None)
+    total: Whole | None = msgspec.field(name=f"total{_COUNT}", default=None)
+
+
+_convert = msgspec.convert
+_NO_DETAILS = UsageDetails()
+
 _ELSEWHERE = {
     ERROR,  # null, or empty
     *("usageMetadata", "promptFeedback", "responseId", "modelVersion", "createTime", "modelStatus", "traceId"),
@@ -95,22 +110,26 @@ class GeminiDecoder(JsonDecoder):
         self._candidates: dict[int, Candidate] = {}
         self._started = Started()
         self._tier: str | None = None
+        self._lists, self._details = "", _NO_DETAILS  # of the usage so far, by modality
 
-    def event(self, type: str | None, data: bytes) -> Sequence[Fact]:
+    def general(self, type: str | None, data: bytes) -> Sequence[Fact]:
         """Decode an event. The usual chunks are read here: whose text it is depends on those before."""
-        try:
-            if type == RESPONSE and (len(data) <= SHALLOW or not too_deep(data)):
+        if type == RESPONSE and (len(data) <= SHALLOW or not too_deep(data)):
+            try:
                 chunk = _decode_chunk(data)
-                (candidate,) = chunk.candidates
-                (part,) = candidate.content.parts
-                return (
-                    *self._begun(chunk.response_id, chunk.model_version),
-                    *self._candidate(candidate.index).add_text(part.text, part.thought),
-                    *_used(chunk.usage_metadata),
-                )
-        except UNUSUAL:
-            pass
-        return super().event(type, data)
+            except UNUSUAL:
+                return super().general(type, data)
+            return self._usual(chunk)
+        return super().general(type, data)
+
+    def _usual(self, chunk: _UsualChunk) -> Sequence[Fact]:
+        candidate, before = chunk.candidates[0], self._started
+        part = candidate.content.parts[0]
+        facts: list[Fact] = []
+        if chunk.response_id != before.response_id or chunk.model_version != before.model:
+            facts += self._begun(chunk.response_id, chunk.model_version)
+        spoken = self._candidates.get(candidate.index) or self._candidate(candidate.index)
+        return [*facts, *spoken.add_text(part.text, part.thought), *self._used(chunk.usage_metadata)]
 
     def payload(self, type: str | None, payload: Any) -> Sequence[Fact]:
         if isinstance(payload, list):
@@ -134,7 +153,7 @@ class GeminiDecoder(JsonDecoder):
             *(fact for each in candidates for fact in self._candidate(whole(each.get("index")) or 0).add_chunk(each)),
             *_blocked(object_(chunk.get("promptFeedback"))),
             *self._served(object_(chunk.get("usageMetadata"))),
-            *_used(object_(chunk.get("usageMetadata"))),
+            *self._used(object_(chunk.get("usageMetadata"))),
             *(unknown(name) for name in chunk if "candidates" not in chunk and name not in _ELSEWHERE),
         )
 
@@ -149,6 +168,32 @@ class GeminiDecoder(JsonDecoder):
         self._tier = tier or before
         return (TierReported(tier.lower()),) if tier and tier != before else ()
 
+    def _used(self, snapshot: Object) -> Sequence[Fact]:
+        """Return the usage of a snapshot. A count that it leaves out is not that of the one before; some have none."""
+        try:
+            counts = _convert(snapshot, _Counts)
+        except msgspec.ValidationError:  # a count that is none: the others count all the same
+            counts = _convert({name: whole(value) for name, value in snapshot.items()}, _Counts)
+        if counts.total is None and not _has_count(snapshot):
+            return ()
+        usage = Usage(
+            counts.prompt if counts.tool_use_prompt is None else _sum(counts.prompt, counts.tool_use_prompt),
+            counts.cached_content,
+            None,
+            counts.candidates if counts.thoughts is None else _sum(counts.candidates, counts.thoughts),
+            counts.thoughts,
+            counts.total,
+        )
+        details = _NO_DETAILS if _LISTS.isdisjoint(snapshot) else self._listed(snapshot)
+        return (UsageReported(usage, as_json(snapshot), details),)
+
+    def _listed(self, snapshot: Object) -> UsageDetails:
+        """Return the counts by modality, which most chunks repeat."""
+        lists = as_json([snapshot.get(name) for name in _INPUT + _CACHED + _OUTPUT])
+        if lists != self._lists:
+            self._lists, self._details = lists, _details(snapshot)
+        return self._details
+
     def _candidate(self, index: int) -> Candidate:
         candidate = self._candidates.get(index)
         if candidate is None:
@@ -161,27 +206,14 @@ def _blocked(feedback: Object) -> Sequence[Fact]:
     return (Finished(reason),) if reason else ()
 
 
-def _used(snapshot: Object) -> Sequence[Fact]:
-    """Return the usage of a snapshot. A count that it leaves out is not that of the one before; some have none."""
-    found = ((name, whole(value)) for name, value in snapshot.items() if name.endswith(_COUNT))
-    counts = {name: value for name, value in found if value is not None}
-    if not counts:
-        return ()
-    count = counts.get
-    thoughts = count("thoughtsTokenCount")
-    usage = Usage(
-        input_tokens=_sum(count("promptTokenCount"), count("toolUsePromptTokenCount")),
-        cache_read_input_tokens=count("cachedContentTokenCount"),
-        output_tokens=_sum(count("candidatesTokenCount"), thoughts),
-        reasoning_output_tokens=thoughts,
-        total_tokens=count("totalTokenCount"),
-    )
-    return (UsageReported(usage, as_json(snapshot), _details(snapshot)),)
+def _has_count(snapshot: Object) -> bool:
+    return any(name.endswith(_COUNT) and whole(value) is not None for name, value in snapshot.items())
 
 
 _INPUT = ("promptTokensDetails", "toolUsePromptTokensDetails")
 _CACHED = ("cacheTokensDetails",)
 _OUTPUT = ("candidatesTokensDetails",)
+_LISTS = frozenset(_INPUT + _CACHED + _OUTPUT)
 
 
 def _details(snapshot: Object) -> UsageDetails:

@@ -12,7 +12,7 @@ ignored, except those that the modules of this folder name.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import NoneType
 from typing import Any
 
@@ -25,14 +25,15 @@ from recorder.model.facts import (
     Malformed,
     Restated,
     Started,
+    TextAdded,
     TierReported,
     Usage,
     UsageDetails,
     UsageReported,
 )
-from recorder.wire.dialects.decoder import JsonDecoder, failed, unknown
+from recorder.wire.dialects.decoder import JsonDecoder, QuickReader, failed, unknown
 from recorder.wire.dialects.dialect import Dialect
-from recorder.wire.dialects.json_values import Object, as_json, object_, objects, text, text_or_json, too_deep, whole
+from recorder.wire.dialects.json_values import Object, as_json, object_, objects, text, text_or_json, whole
 from recorder.wire.dialects.keys import DONE, ERROR, KeyExtractor, Named, Payload, Text, Whole
 from recorder.wire.dialects.openai import CACHE, PROVIDER
 from recorder.wire.dialects.openai_chat.choice import Choice, items
@@ -68,9 +69,16 @@ class ChatDecoder(JsonDecoder):
         self._tier: str | None = None
         self._choices: dict[int, Choice] = {}
 
-    def event(self, type: str | None, data: bytes) -> Sequence[Fact]:
-        usual = self._usual(data) if type == CHUNK else None
-        return super().event(type, data) if usual is None else (usual,)
+    def quick(self) -> Mapping[str | None, QuickReader]:
+        return {CHUNK: self._quick}
+
+    def _quick(self, data: bytes) -> TextAdded | None:
+        chunk = decode(data)
+        if (chunk.id != self._id and chunk.id) or (chunk.model != self._model and chunk.model):
+            return None
+        piece = chunk.choices[0]
+        choice = self._choices.get(piece.index)
+        return None if choice is None else added(piece.delta, choice)
 
     def payload(self, type: str | None, payload: Any) -> Sequence[Fact]:
         facts = self._decoded(type, payload, self._chunk)
@@ -92,17 +100,6 @@ class ChatDecoder(JsonDecoder):
         if not _is_completion(payload):
             return errors or None
         return [*self._started(payload), *facts_of(payload), *errors, *self._used(payload)]
-
-    def _usual(self, data: bytes) -> Fact | None:
-        try:
-            chunk = None if too_deep(data) else decode(data)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            return None
-        if chunk is None or chunk.id not in (self._id, None, "") or chunk.model not in (self._model, None, ""):
-            return None
-        (piece,) = chunk.choices
-        choice = self._choices.get(piece.index)
-        return None if choice is None else added(piece.delta, choice)
 
     def _chunk(self, chunk: Object) -> Iterator[Fact]:
         for given in objects(chunk.get("choices")):

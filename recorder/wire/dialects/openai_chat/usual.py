@@ -69,11 +69,17 @@ decode = msgspec.json.Decoder(_UsualChunk).decode
 def added(delta: _UsualDelta, choice: Choice) -> TextAdded | None:
     """Return the fact of a usual delta, if it is only one text and its item has begun."""
     spoken, thought, calls = delta.content, delta.reasoning_content or delta.reasoning, delta.tool_calls
-    if spoken and not (thought or calls or delta.reasoning_details or delta.channel):
-        return TextAdded(choice.message, "text", 0, spoken) if choice.message in choice.open else None
-    if thought and not (spoken or calls):
-        return TextAdded(choice.reasoning, "reasoning", 0, thought) if choice.reasoning in choice.open else None
-    if calls and len(calls) == 1 and not (spoken or thought or delta.reasoning_details):
+    if spoken:
+        if thought or calls or delta.reasoning_details or delta.channel or choice.message not in choice.open:
+            return None
+        return TextAdded(choice.message, "text", 0, spoken)
+    if thought:
+        return (
+            None
+            if calls or choice.reasoning not in choice.open
+            else TextAdded(choice.reasoning, "reasoning", 0, thought)
+        )
+    if calls and len(calls) == 1 and not delta.reasoning_details:
         item, arguments = choice.calls.get(calls[0].index), calls[0].function.arguments
         return TextAdded(item, "arguments", 0, arguments) if item and arguments else None
     return None

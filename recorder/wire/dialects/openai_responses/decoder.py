@@ -26,8 +26,8 @@ from recorder.model.facts import (
     UsageDetails,
     UsageReported,
 )
-from recorder.wire.dialects.decoder import JsonDecoder, failed, unknown
-from recorder.wire.dialects.json_values import SHALLOW, UNUSUAL, Object, as_json, object_, text, too_deep
+from recorder.wire.dialects.decoder import JsonDecoder, QuickReader, failed, unknown
+from recorder.wire.dialects.json_values import Object, as_json, object_, text
 from recorder.wire.dialects.json_values import whole as number
 from recorder.wire.dialects.keys import ERROR
 from recorder.wire.dialects.media import digested
@@ -126,15 +126,8 @@ class ResponsesDecoder(JsonDecoder):
         self._returned: set[Returned] = set()
         self._strange: set[str] = set()
 
-    def event(self, type: str | None, data: bytes) -> Sequence[Fact]:
-        """Decode an event, the usual deltas first."""
-        quick = QUICK.get(type or "")
-        if quick is not None and (len(data) <= SHALLOW or not too_deep(data)):
-            try:
-                return (quick(data),)
-            except UNUSUAL:
-                pass
-        return super().event(type, data)
+    def quick(self) -> Mapping[str | None, QuickReader]:
+        return QUICK
 
     def payload(self, type: str | None, payload: Any) -> Sequence[Fact]:
         """Decode the payload of an event."""

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from recorder.model.facts import AnnotationAdded, Fact, Field, ItemKey, LogprobsAdded, Malformed, TextAdded, TextSettled
-from recorder.wire.dialects.decoder import unknown
+from recorder.wire.dialects.decoder import QuickReader, unknown
 from recorder.wire.dialects.json_values import Object, array, as_json, object_, objects, text, whole
 from recorder.wire.dialects.openai_responses.items import part_text
 
@@ -44,11 +44,7 @@ _ENDS: Mapping[str, tuple[Field, str, str]] = {
 """The same for the whole of a text, and the field that it stands in."""
 
 
-Quick = Callable[[bytes], TextAdded]
-"""Reads the payload of one type of event; raises what is `UNUSUAL` if it is not as usual."""
-
-
-def _quick(field: Field, index: str) -> Quick:
+def _quick(field: Field, index: str) -> QuickReader:
     """Read the deltas of a text. One that has no index of its item, or log probabilities, is not read here."""
     nothing = Annotated[list[Any], msgspec.Meta(max_length=0)] | None
     shape = msgspec.defstruct(
@@ -62,11 +58,11 @@ def _quick(field: Field, index: str) -> Quick:
         eq=False,
     )
     decoder: Any = msgspec.json.Decoder(shape)
-    decode: Quick = decoder.decode
+    decode: QuickReader = decoder.decode
     return decode
 
 
-QUICK: Mapping[str, Quick] = {type: _quick(*text) for type, text in _DELTAS.items()}
+QUICK: Mapping[str | None, QuickReader] = {type: _quick(*text) for type, text in _DELTAS.items()}
 
 
 def _delta(type: str, item: ItemKey, payload: Object) -> Sequence[Fact]:

@@ -1,0 +1,177 @@
+"""The quick way of usual deltas through a fold, against the plain one: one event at a time, and plain JSON."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Iterable, Sequence
+from functools import partial
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from recorder.model.events import BODY_KINDS, Event, Exchange
+from recorder.projections.fact_reader import FactReader
+from recorder.projections.fold import Folding, Rows
+from recorder.projections.items import NOTHING
+from recorder.wire.dialects import by_name
+from recorder.wire.dialects.decoder import JsonDecoder
+from tests.corpus import CORPUS, corpus_index, needs_corpus
+from tests.folds import PATHS, captured
+from tests.projections.test_fold import garbled
+
+APIS = ("openai-responses", "openai-chat", "anthropic", "gemini")
+
+
+class PlainReader(FactReader):
+    """A reader of every payload as plain JSON."""
+
+    def __init__(self, exchange: Exchange) -> None:
+        super().__init__(exchange)
+        decoder = by_name(exchange.api).decoder()
+        assert isinstance(decoder, JsonDecoder)
+        self._quick, self._document = {}, decoder.document
+        self._tell = partial(JsonDecoder.general, decoder)
+
+
+class PlainFolding(Folding):
+    """A fold that looks everything up at each event."""
+
+    def __init__(self, exchange: Exchange) -> None:
+        super().__init__(exchange, PlainReader(exchange))
+
+    def tell_all(self, events: Iterable[Event]) -> None:
+        for event in events:
+            if event.kind in BODY_KINDS:
+                self._timing.event(event)
+                self._anomalies.event(event)
+            for fact in self._reading.others(event):
+                self.fold("items").growing = NOTHING
+                self._handlers[type(fact)](fact, event)
+            self._last = event
+
+
+def folded(folding: Folding, events: Sequence[Event]) -> Rows:
+    """Rows of events, without the service tier: Gemini has it in every chunk, and the quick way reads the last one."""
+    folding.tell_all(events)
+    rows = folding.rows()
+    parameters = [msgspec.structs.replace(row, response_service_tier=None) for row in rows["parameters"]]
+    return {**rows, "parameters": parameters}
+
+
+def same_rows(exchange: Exchange, events: Sequence[Event]) -> bool:
+    return folded(Folding(exchange), events) == folded(PlainFolding(exchange), events)
+
+
+ENTRIES = {entry["file"]: entry for entry in corpus_index() if entry["provider"] in APIS}
+
+
+@needs_corpus
+@pytest.mark.parametrize("file", ENTRIES)
+def test_rows_of_a_recorded_stream_are_those_of_the_plain_way(file: str) -> None:
+    body = (CORPUS / file).read_bytes()[: 512 * 1024]
+    exchange, events = captured(body, ENTRIES[file]["provider"])
+    assert same_rows(exchange, events)
+    assert same_rows(exchange, [*garbled(events, random.Random(len(body)))])
+
+
+NUMBERS = st.integers(-1, 2) | st.sampled_from([None, 2**63, 1.0, True, "0"])
+TEXTS = st.sampled_from(["", "a", "\n", "é\ud83d", "x" * 600, None, 1])
+CHUNK = "chat.completion.chunk"
+
+
+COUNTS = ("promptTokenCount", "candidatesTokenCount", "thoughtsTokenCount", "otherTokenCount")
+
+
+def objects(**fields: st.SearchStrategy[Any]) -> st.SearchStrategy[dict[str, Any]]:
+    return st.fixed_dictionaries({}, optional=fields)
+
+
+CALLED = objects(arguments=TEXTS, name=TEXTS)
+
+DELTAS: dict[str, st.SearchStrategy[dict[str, Any]]] = {
+    "openai-responses": st.builds(
+        lambda type, fields: {"type": f"response.{type}", **fields},
+        st.sampled_from(["output_text.delta", "output_text.done", "reasoning_summary_text.delta", "completed"]),
+        objects(
+            **dict.fromkeys(("sequence_number", "output_index", "content_index", "summary_index"), NUMBERS),
+            delta=TEXTS,
+            text=TEXTS,
+            item_id=TEXTS,
+            logprobs=st.sampled_from([[], [{}], None]),
+        ),
+    ),
+    "openai-chat": objects(
+        id=TEXTS,
+        model=TEXTS,
+        object=st.just(CHUNK),
+        choices=st.lists(
+            objects(
+                index=NUMBERS,
+                finish_reason=TEXTS,
+                delta=objects(
+                    **dict.fromkeys(("role", "content", "reasoning", "reasoning_content", "refusal"), TEXTS),
+                    tool_calls=st.lists(
+                        objects(index=NUMBERS, id=TEXTS, function=objects(arguments=TEXTS, name=TEXTS))
+                    ),
+                ),
+            ),
+            max_size=2,
+        ),
+    ),
+    "anthropic": st.builds(
+        lambda type, fields: {"type": type, **fields},
+        st.sampled_from(["content_block_start", "content_block_delta", "content_block_delta", "content_block_stop"]),
+        objects(
+            index=NUMBERS,
+            content_block=objects(type=st.sampled_from(["text", "thinking", "tool_use"]), text=TEXTS, id=TEXTS),
+            delta=objects(
+                type=st.sampled_from(["text_delta", "thinking_delta", "input_json_delta", "signature_delta"]),
+                **dict.fromkeys(("text", "thinking", "partial_json"), TEXTS),
+            ),
+        ),
+    ),
+    "gemini": objects(
+        candidates=st.lists(
+            objects(index=NUMBERS, content=objects(parts=st.lists(objects(text=TEXTS, thought=st.booleans())))),
+            max_size=2,
+        ),
+        responseId=TEXTS,
+        modelVersion=TEXTS,
+        usageMetadata=objects(
+            **dict.fromkeys(
+                ("promptTokenCount", "candidatesTokenCount", "thoughtsTokenCount", "otherTokenCount"), NUMBERS
+            ),
+            promptTokensDetails=st.lists(objects(modality=st.sampled_from(["AUDIO", "IMAGE"]), tokenCount=NUMBERS)),
+            trafficType=TEXTS,
+        ),
+    ),
+}
+"""Events near enough to usual ones that some are, and some are not."""
+
+
+@pytest.mark.parametrize("api", APIS)
+@given(data=st.data())
+def test_rows_of_any_deltas_are_those_of_the_plain_way(api: str, data: st.DataObject) -> None:
+    payloads = data.draw(st.lists(DELTAS[api], max_size=12))
+    body = "".join(f"data: {json.dumps(each)}\n\n" for each in payloads).encode()
+    assert same_rows(*captured(body, api))
+
+
+def test_every_api_with_quick_readers_is_compared() -> None:
+    assert set(APIS) | {"other"} == set(PATHS)
+
+
+def test_counts_by_modality_are_those_of_the_last_chunk() -> None:
+    def chunk(count: int) -> str:
+        part = {"candidates": [{"content": {"parts": [{"text": "a"}], "role": "model"}}]}
+        usage = {"totalTokenCount": 9, "promptTokensDetails": [{"modality": "AUDIO", "tokenCount": count}]}
+        return f"data: {json.dumps({**part, 'usageMetadata': usage})}\n\n"
+
+    exchange, events = captured((chunk(1) + chunk(1) + chunk(2)).encode(), "gemini")
+    [row] = folded(Folding(exchange), events)["usage"]
+    assert row.input_audio_tokens == 2
+    assert same_rows(exchange, events)
