@@ -18,6 +18,7 @@ import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
+from operator import attrgetter
 from pathlib import Path
 from typing import TypeVar
 
@@ -68,6 +69,8 @@ QUIET_BYTES = 64 * 1024  # a batch under this is quiet
 COMMIT_BYTES = 16 * 2**20  # of events: a few compressed records may be a great many bytes
 CARRY_SEGMENTS = 4  # how far behind the place may fall: half of what the journal may hold, a few seconds of work
 
+
+_payload = attrgetter("payload")
 
 T = TypeVar("T")
 
@@ -120,7 +123,7 @@ class Ingester:
             self._position = self._reader.position  # past the end of a segment, too: then it can be deleted
             self._commit()
         self._scrubber.scrub(self._records.place, self._assembler.open)
-        return sum(HEADER.size + len(record.payload) for record in records)
+        return sum(map(len, map(_payload, records)), HEADER.size * len(records))
 
     def _report_damage(self) -> bool:
         is_damaged = bool(self._reader.damaged)

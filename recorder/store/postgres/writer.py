@@ -33,6 +33,7 @@ from recorder.store.bodies.rows import is_same
 from recorder.store.location import database_name
 from recorder.store.postgres.connection import ENGINE, open_reader, rows, run_all, translated, writer_engine
 from recorder.store.postgres.ddl import MONTHS_AHEAD, PARTITIONED
+from recorder.store.postgres.partitions import OVER
 from recorder.store.schema import LOG, dead_letters, events, exchanges, export_cursors, sessions, tables_of
 from recorder.store.search import INDEX_NAMES
 from recorder.store.sql import KEEP, SAVE, Statement, Step, dialect, has_ended
@@ -93,9 +94,6 @@ AND (backend_xmin IS NOT NULL OR backend_xid IS NOT NULL)"""
 _SWEPT = (*tables_of.values(), dead_letters, export_cursors, events, exchanges, sessions)
 _VACUUM = f"VACUUM {', '.join((*INDEX_NAMES, *(table.name for table in _SWEPT)))}"
 
-_OLD_MONTHS = """SELECT DISTINCT right(c.relname, 8) FROM pg_inherits AS i JOIN pg_class AS c ON c.oid = i.inhrelid
-WHERE i.inhparent = CAST('sessions' AS regclass) AND c.relname ~ '_[0-9]{4}_[0-9]{2}$'
-AND right(c.relname, 7) < to_char(now() AT TIME ZONE 'UTC', 'YYYY_MM')"""
 _CATALOG_TABLES = """SELECT quote_ident(schemaname) || '.' || quote_ident(tablename) FROM pg_tables
 WHERE tablename ~ '^ducklake_'"""
 
@@ -287,7 +285,7 @@ def _origin(error: BaseException) -> BaseException | None:
 
 def sweep(url: URL, busy_timeout_s: float) -> bool:
     """Vacuum the tables when all transactions of this moment have ended, or after `busy_timeout_s`. The partitions of
-    months that are over and have no row any more are dropped.
+    months and days that are over and have no row any more are dropped.
 
     Return whether all had.
     """
@@ -300,28 +298,29 @@ def sweep(url: URL, busy_timeout_s: float) -> bool:
         before = reading()
         while (left := before & reading()) and time.monotonic() < until_s:
             time.sleep(POLL_S)
-        for (month,) in connection.execute(_OLD_MONTHS.encode()).fetchall():
-            _drop_if_empty(connection, month)
+        for (of,) in connection.execute(OVER.encode()).fetchall():
+            _drop_if_empty(connection, of)
         connection.execute(_VACUUM.encode())
     return not left
 
 
-def _drop_if_empty(connection: psycopg.Connection, month: str) -> None:
-    """Drop the partitions of a month, `_YYYY_MM`, unless one has a row or is in use just now: then the next sweep does.
+def _drop_if_empty(connection: psycopg.Connection, of: str) -> None:
+    """Drop the partitions of a month or a day, `_YYYY_MM_DD`, unless one has a row or is in use just now: then the next
+    sweep does.
 
-    A session of that month that is imported later goes to the default partitions.
+    A session of that time that is imported later goes to the default partitions.
     """
     try:
         with connection.transaction():
             connection.execute(b"SET LOCAL lock_timeout = '50ms'")  # whoever comes later waits behind this lock
             for parent in reversed(PARTITIONED):  # rows refer to those of the tables before
-                child = parent + month
+                child = parent + of
                 connection.execute(f"ALTER TABLE {parent} DETACH PARTITION {child}".encode())
                 if connection.execute(f"SELECT 1 FROM {child} LIMIT 1".encode()).fetchone():
                     raise psycopg.Rollback
                 connection.execute(f"DROP TABLE {child}".encode())
     except (psycopg.errors.LockNotAvailable, psycopg.errors.UndefinedTable) as error:
-        log.debug("the partitions of %s stay: %s", month, error)
+        log.debug("the partitions of %s stay: %s", of, error)
 
 
 @contextmanager
