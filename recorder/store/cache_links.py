@@ -94,13 +94,13 @@ class Comparisons:
         groups: dict[tuple[str, str], list[PromptRow]] = {}
         for row in new:
             groups.setdefault((row.session_id, row.provider), []).append(row)
-        firsts = [rows[0] for rows in groups.values()]
+        lasts = [rows[-1] for rows in groups.values()]
         until = [max(row.started_ns for row in rows) for rows in groups.values()]
-        near = [(_NEAR, {**_values(row), "started_ns": last}) for row, last in zip(firsts, until, strict=True)]
+        near = [(_NEAR, {**_values(row), "started_ns": last}) for row, last in zip(lasts, until, strict=True)]
         later = [] if self._in_order else [(_LATER, _since(row, row.served_ns)) for row in new]
         found = self._database.run_all([*near, *later])
         self._followed += [row for row, rows in zip(new, found[len(near) :], strict=False) if rows]
-        return {key: _Window(row, _converted(rows)) for key, row, rows in zip(groups, firsts, found, strict=False)}
+        return {key: _Window(_converted(rows)) for key, rows in zip(groups, found, strict=False)}
 
     def _parent(self, row: PromptRow, earlier: Sequence[PromptRow]) -> PromptRow | None:
         parent = self._previous.get(key_of(row))
@@ -110,20 +110,25 @@ class Comparisons:
 
 
 class _Window:
-    """The rows of one session and provider before new ones: stored ones, then new ones."""
+    """The rows of one session and provider before and between new ones, and those of these that are compared."""
 
-    def __init__(self, first: PromptRow, near: Sequence[PromptRow]) -> None:
-        """`first` is the first new one; `near` are stored ones, the last first."""
-        self._first, self._is_full = first, len(near) == NEAR
-        self.rows = list(near[::-1])
+    def __init__(self, near: Sequence[PromptRow]) -> None:
+        """`near` are the last stored ones before the last new one."""
+        self._near, self._is_full = near, len(near) == NEAR
+        self.rows: list[PromptRow] = []
 
     def before(self, database: LinkDatabase, row: PromptRow) -> list[PromptRow]:
         """Return the rows that one is compared with: the last of which a response had begun when it began."""
-        found = [each for each in self.rows if each.served_ns is not None and each.served_ns <= row.started_ns]
-        if self._is_full and len(found) < WINDOW:  # more are stored than are here
-            stored = _rows(database, _EARLIER, {**_values(row), "exchange_id": self._first.exchange_id})
-            found = [*stored[::-1], *(each for each in found if each.exchange_id >= self._first.exchange_id)]
-        return found[-WINDOW:]
+        new, stored = _served(self.rows, row), _served(self._near, row)
+        if self._is_full and len(new) + len(stored) < WINDOW:  # more are stored than are here
+            stored = _rows(database, _EARLIER, _values(row))
+        return sorted([*stored, *new], key=key_of)[-WINDOW:]
+
+
+def _served(rows: Sequence[PromptRow], row: PromptRow) -> list[PromptRow]:
+    """Return the rows before one of which a response had begun when it began."""
+    before = [each for each in rows if each.exchange_id < row.exchange_id]
+    return [each for each in before if each.served_ns is not None and each.served_ns <= row.started_ns]
 
 
 def _values(row: PromptRow) -> dict[str, Any]:

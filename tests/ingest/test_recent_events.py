@@ -8,12 +8,13 @@ import pytest
 
 from recorder.ingest import recent_events
 from recorder.ingest.recent_events import EVENT_BYTES, RecentEvents
-from recorder.model.events import Event
+from recorder.model.events import Event, Kind
 from tests.log_rows import make_end, make_events, make_exchange, make_session
 
 
 def stream(number: int, raws: Sequence[bytes] = (b"a", b"b", b"c")) -> list[Event]:
-    kinds = [*["frame"] * len(raws), "end"]
+    kinds: list[Kind] = ["frame" for _ in raws]
+    kinds.append("end")
     return make_events(make_exchange(make_session(1), number), [*raws, make_end("completed")], kinds)
 
 

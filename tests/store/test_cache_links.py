@@ -10,6 +10,7 @@ from sqlalchemy import URL
 from recorder.model.events import Exchange
 from recorder.store import cache_links
 from recorder.store.rebuild import rebuild
+from recorder.store.sql import Statement
 from recorder.store.writer import Store
 from tests.behind import asked
 from tests.conversations import Conversation, Conversations, message, response
@@ -84,10 +85,25 @@ def test_what_is_projected_together_is_compared_as_alone(
     wanted = asked(database, "SELECT * FROM p_prompts_v1 ORDER BY exchange_id")
     asked(database, "DELETE FROM p_prompts_v1")
     monkeypatch.setattr(cache_links, "NEAR", 1)  # so that a row before them all is asked for alone
+    monkeypatch.setattr(cache_links, "_NEAR", Statement(cache_links._earlier, "LIMIT 1"))
     with Store(database) as store, store.transaction():
         store.projector.project_all([key for number, key in enumerate(keys) if number not in together])
         store.projector.project_all([keys[number] for number in together])
     assert asked(database, "SELECT * FROM p_prompts_v1 ORDER BY exchange_id") == wanted
+
+
+def test_a_stored_request_between_new_ones_is_compared_with(database: URL) -> None:
+    """The first one got its response after the second had begun: it has no part in what that is compared with."""
+    session = Conversations(database).session("run")
+    body = {"model": "gpt-5", "instructions": RULES, "input": [user("why? " * 200)]}
+    frames = response(*message("Yes."), usage={"input_tokens": 3000, "output_tokens": 1, "total_tokens": 3001})
+    exchanges = [session.exchange(frames, body=body, at_s=at_s) for at_s in (0, 0.01, 5)]
+    wanted = asked(database, "SELECT * FROM p_prompts_v1 ORDER BY exchange_id")
+    keys = [(each.session_id, each.exchange_id) for each in exchanges]
+    with Store(database) as store, store.transaction():
+        store.projector.project_all([keys[0], keys[2]])
+    assert asked(database, "SELECT * FROM p_prompts_v1 ORDER BY exchange_id") == wanted
+    assert str(asked(database, "SELECT max(CAST(previous_exchange_id AS text)) FROM p_prompts_v1")[0][0]) == keys[1][1]
 
 
 def test_a_rebuild_and_a_verification_give_the_same(database: URL) -> None:

@@ -526,6 +526,29 @@ def test_a_long_answer_has_the_same_name_each_time(store: Store) -> None:
             other.close()
 
 
+def test_a_commit_with_exchanges_that_end_asks_the_server_a_few_times(store: Store, tmp_path: Path) -> None:
+    """However many they are: each waits for the server as long as the way there and back takes."""
+    session = make_session(1)
+    exchanges = [make_exchange(session, number) for number in range(1, 9)]
+    told = [captured(BODY, exchange=each)[1] for each in exchanges]
+    with store.transaction():
+        pass  # the first one makes partitions
+    with (tmp_path / "trace").open("w+") as trace:
+        driver: Any = store._connection.connection.driver_connection
+        driver.pgconn.trace(trace.fileno())
+        with store.transaction():
+            store.add_sessions([session])
+            store.add_exchanges(exchanges)
+            store.append([event for events in told for event in events])
+            keys = [(each.session_id, each.exchange_id) for each in exchanges]
+            store.projector.project_all(keys, dict(zip(keys, told, strict=True)))
+            store.set_offset("recorder-1", 1, 100)
+        driver.pgconn.untrace()
+        trace.seek(0)
+        answers = [line for line in trace if "ReadyForQuery" in line or "CopyInResponse" in line]
+    assert len(answers) <= 10
+
+
 # -- partitions by day
 
 _PARTITIONS = "SELECT inhrelid::regclass::text FROM pg_inherits WHERE inhparent = 'events'::regclass"
@@ -607,26 +630,3 @@ def test_a_file_has_no_partitions(tmp_path: Path) -> None:
     ran = run(tmp_path / "new.db", "db", "upgrade", "--partitions", "day")
     assert (ran.code, "Partitions are for PostgreSQL" in ran.err) == (2, True)
     assert not (tmp_path / "new.db").exists()
-
-
-def test_a_commit_with_exchanges_that_end_asks_the_server_a_few_times(store: Store, tmp_path: Path) -> None:
-    """However many they are: each waits for the server as long as the way there and back takes."""
-    session = make_session(1)
-    exchanges = [make_exchange(session, number) for number in range(1, 9)]
-    told = [captured(BODY, exchange=each)[1] for each in exchanges]
-    with store.transaction():
-        pass  # the first one makes partitions
-    with (tmp_path / "trace").open("w+") as trace:
-        driver: Any = store._connection.connection.driver_connection
-        driver.pgconn.trace(trace.fileno())
-        with store.transaction():
-            store.add_sessions([session])
-            store.add_exchanges(exchanges)
-            store.append([event for events in told for event in events])
-            keys = [(each.session_id, each.exchange_id) for each in exchanges]
-            store.projector.project_all(keys, dict(zip(keys, told, strict=True)))
-            store.set_offset("recorder-1", 1, 100)
-        driver.pgconn.untrace()
-        trace.seek(0)
-        answers = [line for line in trace if "ReadyForQuery" in line or "CopyInResponse" in line]
-    assert len(answers) <= 10

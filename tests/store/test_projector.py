@@ -21,6 +21,7 @@ from recorder.projections import PROJECTIONS
 from recorder.projections.fold import Folding
 from recorder.store import projector
 from recorder.store.rebuild import rebuild
+from recorder.store.request_links import key_of
 from recorder.store.schema import REBUILD_IS_DUE
 from recorder.store.search import INDEX_NAMES
 from recorder.store.writer import Store
@@ -318,7 +319,7 @@ def test_of_exchanges_together_one_that_cannot_be_folded_is_put_aside_alone(
     exchanges = [recorded(store, number, request=body) for number, body in enumerate(requests, 1)]
     monkeypatch.setattr(projector, "Folding", _Faulty)
     with store.transaction():
-        store.projector.project_all(map(projector.key_of, exchanges))
+        store.projector.project_all(map(key_of, exchanges))
     assert ask(store, "SELECT exchange_id FROM dead_letters") == [(exchanges[1].exchange_id,)]
     usage = ask(store, "SELECT exchange_id FROM p_usage_v1 ORDER BY 1")
     assert usage == [(exchanges[0].exchange_id,), (exchanges[2].exchange_id,)]
@@ -332,7 +333,7 @@ def test_exchanges_that_fill_memory_are_written_one_after_the_other(
     for name, value in (("TOGETHER_BYTES", 1), ("TOGETHER", 2)):
         with monkeypatch.context() as patch, store.transaction():
             patch.setattr(projector, name, value)
-            store.projector.project_all(map(projector.key_of, exchanges))
+            store.projector.project_all(map(key_of, exchanges))
         assert projections(store.url) == as_it_came
 
 
@@ -345,7 +346,7 @@ def test_events_in_memory_are_folded_and_the_log_is_not_read(file: Store) -> Non
     driver: Any = file._connection.connection.driver_connection
     driver.set_trace_callback(found.append)
     with file.transaction():
-        file.projector.project_all([projector.key_of(exchange)], {projector.key_of(exchange): events})
+        file.projector.project_all([key_of(exchange)], {key_of(exchange): events})
     assert [each for each in found if "events.raw" in each] == []
     assert projections(file.url) == as_it_came
 

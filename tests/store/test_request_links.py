@@ -202,7 +202,7 @@ def test_a_response_that_is_retrieved_counts_for_requests_after_it_only(database
     whole = {"object": "response", "id": "resp_1", "output": [{"type": "message"}, {"type": "message"}]}
     made = [session.exchange(response(id="resp_1"), body=asks(user("Hi")))]
     made.append(session.exchange(response(id="resp_2"), body=asks(user("A"), previous_response_id="resp_1"), at_s=1))
-    retrieval = {"method": "GET", "target": "/v1/responses/resp_1", "resumes_response_id": "resp_1"}
+    retrieval: dict[str, Any] = {"method": "GET", "target": "/v1/responses/resp_1", "resumes_response_id": "resp_1"}
     frames = [json.dumps(whole).encode()]
     made.append(session.exchange(frames, None, content_type="application/json", at_s=2, **retrieval))
     made.append(session.exchange(response(id="resp_3"), body=asks(user("B"), previous_response_id="resp_1"), at_s=3))
