@@ -75,8 +75,9 @@ def test_an_event_more_takes_little_memory_more(log: Path, command: str) -> None
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("exchanges", "events"), [(1, WHOLE), (200, WHOLE // 200)])
-def test_two_hundred_thousand_events_take_no_more_than_any_machine_has(
-    tmp_path: Path, exchanges: int, events: int
+@pytest.mark.parametrize("command", ["events", "lint", "export"])
+def test_two_hundred_thousand_events_fit_in_little_memory(
+    tmp_path: Path, command: str, exchanges: int, events: int
 ) -> None:
     path = _log(tmp_path / "log.db", whole=(exchanges, events))
-    assert {command: peak_kb for command in COMMANDS if (peak_kb := _peak_kb(path, command, "whole")) > LIMIT_KB} == {}
+    assert _peak_kb(path, command, "whole") < LIMIT_KB
