@@ -75,7 +75,7 @@ def test_an_event_more_takes_little_memory_more(log: Path, command: str) -> None
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("exchanges", "events"), [(1, WHOLE), (200, WHOLE // 200)])
-@pytest.mark.parametrize("command", ["events", "lint", "export"])
+@pytest.mark.parametrize("command", COMMANDS)
 def test_two_hundred_thousand_events_fit_in_little_memory(
     tmp_path: Path, command: str, exchanges: int, events: int
 ) -> None:
