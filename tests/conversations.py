@@ -152,13 +152,13 @@ class Conversation:
         with Store(self.database) as store, store.transaction():
             store.add_exchange(exchange)
             head = ResponseHead(http_status, "OK", [("content-type", content_type)])
-            store.append(_events(exchange, asking, frames, outcome if ended else None, head, headers))
+            store.append(recorded_events(exchange, asking, frames, outcome if ended else None, head, headers))
             if ended:
                 store.projector.project(exchange.session_id, exchange.exchange_id)
         return exchange
 
 
-def _events(
+def recorded_events(
     exchange: Exchange,
     body: bytes,
     frames: Frames,

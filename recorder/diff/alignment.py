@@ -5,6 +5,7 @@ rapidfuzz does it bit-parallel in linear memory: 100,000 against 100,000 of whic
 
 from __future__ import annotations
 
+from array import array
 from collections import Counter
 from collections.abc import Hashable, Iterator, Sequence
 from typing import NamedTuple
@@ -49,12 +50,17 @@ def _shared(a: Sequence[Hashable], b: Sequence[Hashable]) -> int:
 
 
 def _aligned(a: Sequence[Hashable], b: Sequence[Hashable], in_a: range, in_b: range) -> Iterator[Stretch]:
-    numbers: dict[Hashable, int] = {}
-    one = [numbers.setdefault(a[n], len(numbers)) for n in in_a]
-    other = [numbers.setdefault(b[n], len(numbers)) for n in in_b]
+    one, other = _numbered(a, b, in_a, in_b)
     for step in Levenshtein.opcodes(one, other, score_hint=_least_distance(one, other)):
         from_a, from_b = range(step.src_start, step.src_end), range(step.dest_start, step.dest_end)
         yield Stretch(step.tag == "equal", _moved(from_a, in_a.start), _moved(from_b, in_b.start))
+
+
+def _numbered(a: Sequence[Hashable], b: Sequence[Hashable], in_a: range, in_b: range) -> tuple[array[int], array[int]]:
+    """Return numbers for elements, equal ones for equal ones."""
+    numbers: dict[Hashable, int] = {}
+    one = array("q", (numbers.setdefault(a[n], len(numbers)) for n in in_a))
+    return one, array("q", (numbers.setdefault(b[n], len(numbers)) for n in in_b))
 
 
 def _least_distance(a: Sequence[int], b: Sequence[int]) -> int | None:

@@ -7,7 +7,8 @@ comment within a run is moved to its end: where in a text a silence was broken i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from array import array
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableSequence, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -44,9 +45,9 @@ class Step(msgspec.Struct, gc=False):
     statement: Statement
     is_delta: bool
     texts: list[str]  # where the value has blanks; of a run, those of all its events
-    positions: list[int]  # of its events in the log
+    positions: MutableSequence[int]  # of its events in the log
     numbers: list[int | None]  # their sequence numbers
-    ordinals: list[int]  # which of the numbered events each is
+    ordinals: MutableSequence[int]  # which of the numbered events each is
 
     @property
     def name(self) -> str:
@@ -159,10 +160,12 @@ def _goes_on(run: Step, step: Step) -> bool:
     """Return whether a step continues the run; then it is added."""
     if run.key != step.key or run.ids != step.ids or not run.statement.goes_with(step.statement):
         return False
+    if len(run.positions) == 1:  # a run may be long: as numbers of a machine, not as objects
+        run.positions, run.ordinals = array("q", run.positions), array("q", run.ordinals)
     run.texts += step.texts
-    run.positions += step.positions
+    run.positions.extend(step.positions)
     run.numbers += step.numbers
-    run.ordinals += step.ordinals
+    run.ordinals.extend(step.ordinals)
     return True
 
 
