@@ -22,12 +22,12 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from sqlalchemy import URL, Engine, NullPool, create_engine, event
+from sqlalchemy import URL, Engine, NullPool, QueuePool, create_engine, event
 from sqlalchemy.exc import DBAPIError
-from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
 from recorder.errors import StoreBusyError, StoreConflictError, StoreError
 from recorder.store.engine import BUSY_TIMEOUT_S
+from recorder.store.thread_pool import ThreadPool
 
 LOCK_POLL_S = 0.002  # a transaction takes about a millisecond
 READERS = 4  # connections of one reader, each with a thread of its own: pages are short, few are wanted at once
@@ -60,12 +60,14 @@ def writer_engine(path: Path, recipe: Recipe, busy_timeout_s: float) -> Engine:
     return engine
 
 
-def reader_engine(path: Path) -> AsyncEngine:
+def reader_pool(path: Path) -> ThreadPool:
     """Return a pool of connections that only read, for an event loop."""
-    url = URL.create("sqlite+aiosqlite", database=file_uri(path), query={"mode": "ro", "uri": "true"})
-    engine = create_async_engine(url, pool_size=READERS, max_overflow=0)
-    _prepare(engine.sync_engine, {**READER, "busy_timeout": round(BUSY_TIMEOUT_S * 1000)}, "BEGIN")
-    return engine
+    url = URL.create("sqlite", database=file_uri(path), query={"mode": "ro", "uri": "true"})
+    engine = create_engine(  # any thread of the pool may use a connection that another opened
+        url, poolclass=QueuePool, pool_size=READERS, max_overflow=0, connect_args={"check_same_thread": False}
+    )
+    _prepare(engine, {**READER, "busy_timeout": round(BUSY_TIMEOUT_S * 1000)}, "BEGIN")
+    return ThreadPool(engine, READERS, sqlite3.Connection.interrupt)
 
 
 @contextmanager
@@ -101,7 +103,7 @@ def _prepare(engine: Engine, recipe: Recipe, begin: str) -> None:
     def connect(connection: Any, _record: object) -> None:
         try:
             connection.isolation_level = None  # else the driver begins transactions, late and only for some statements
-            _driver(connection).text_factory = _text
+            connection.text_factory = _text
             apply(connection, recipe)
         except BaseException:
             connection.close()
@@ -121,10 +123,6 @@ def apply(connection: Any, recipe: Recipe) -> None:
             row = cursor.fetchone()
             if row is None or row[0] != value:
                 raise StoreError(f"This SQLite does not take PRAGMA {pragma} = {value}; it says {row and row[0]!r}.")
-
-
-def _driver(connection: Any) -> Any:
-    return getattr(connection, "driver_connection", connection)
 
 
 _text = partial(str, encoding="utf-8", errors="replace")
