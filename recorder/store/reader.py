@@ -80,7 +80,7 @@ AnySelect = Select[*tuple[Any, ...]]
 PAGE_ROWS = 500
 PAGE_BYTES = 4 * 2**20  # a page passes it by one event at most: what a slow consumer holds
 CANDIDATES = 5
-KINDS = 32  # sets of kinds of which the statement is kept: a command asks for a few
+KINDS = 32  # sets of kinds whose statement is kept: writing one takes longer than reading a short exchange
 
 _SESSION = select(sessions).where(sessions.c.session_id == bindparam("session_id"))
 _NAMED = select(sessions.c.session_id).where(sessions.c.name == bindparam("name"))
@@ -115,7 +115,6 @@ _after = [
     events.c.pos > bindparam("after"),
 ]
 
-
 _EVENT = select(events).where(of_exchange(events), events.c.pos == bindparam("pos"))
 _HASH = select(events.c.hash).where(of_exchange(events), events.c.pos == bindparam("pos"))
 _BODY_BEFORE = select(func.coalesce(func.sum(func.length(events.c.raw)), 0)).where(
@@ -125,10 +124,7 @@ _BODY_BEFORE = select(func.coalesce(func.sum(func.length(events.c.raw)), 0)).whe
 
 @lru_cache(KINDS)
 def _page(kinds: frozenset[str] | None) -> AnySelect:
-    """Select the events after a position that fit in a page: the sizes decide where it ends, then the rows are read.
-
-    To write it takes longer than to read a short exchange by it.
-    """
+    """Select the events after a position that fit in a page: the sizes decide where it ends, then the rows are read."""
     wanted = [*_after, events.c.kind.in_(sorted(kinds))] if kinds is not None else _after
     size = func.length(events.c.raw)
     before = (func.sum(size).over(order_by=events.c.pos) - size).label("before")
