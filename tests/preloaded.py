@@ -23,7 +23,7 @@ for module in pkgutil.walk_packages(commands.__path__, f"{commands.__name__}."):
 for name in (
     "alembic.command",
     "alembic.config",
-    "sqlalchemy.ext.asyncio",
+    "sqlalchemy.dialects.sqlite",
     "psycopg",
     "recorder.exports.otlp.push",
     "rich.progress",

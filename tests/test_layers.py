@@ -100,7 +100,7 @@ def test_the_http_layer_stands_alone(path: Path) -> None:
 
 # What knows an engine: its folder and its driver. `store.engine` finds a folder by its name, and imports none.
 ENGINES = {
-    "store.sqlite": {"sqlite3", "aiosqlite"},
+    "store.sqlite": {"sqlite3"},
     "store.postgres": {"psycopg"},
     "store.ducklake": set[str](),
 }
@@ -136,12 +136,12 @@ def loaded_by(statement: str) -> set[str]:
 
 
 def test_importing_the_package_loads_nothing_heavy() -> None:
-    heavy = {"sqlalchemy", "alembic", "aiosqlite", "httpx", "click", "httptools", "asyncio", "msgspec"}
+    heavy = {"sqlalchemy", "alembic", "httpx", "click", "httptools", "asyncio", "msgspec"}
     assert not heavy & loaded_by("import recorder")
 
 
 def test_the_pytest_plugin_loads_nothing_heavy() -> None:
-    heavy = {"sqlalchemy", "alembic", "aiosqlite", "httpx", "httpx2", "click", "httptools", "msgspec"}
+    heavy = {"sqlalchemy", "alembic", "httpx", "httpx2", "click", "httptools", "msgspec"}
     assert not heavy & loaded_by("import recorder.pytest_plugin")
 
 

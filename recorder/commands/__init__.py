@@ -9,6 +9,7 @@ a finding, 5 replay mismatch, 130 interrupt.
 from __future__ import annotations
 
 import contextlib
+import gc
 import importlib
 import signal
 import sys
@@ -57,6 +58,8 @@ class Verbs(click.Group):
             ctx.fail(f"No such command {args[0]!r}." + (f" Did you mean {near[0]!r}?" if near else ""))
         name, command, rest = super().resolve_command(ctx, args)
         _let_interrupts_end_commands()
+        gc.freeze()  # all that is loaded now stays
+        gc.enable()
         if name is not None and command is not None and not set(ctx.help_option_names) & set(rest):
             with contextlib.suppress(*((RecorderError,) if ctx.resilient_parsing else ())):  # while a shell completes
                 ctx.default_map = {name: defaults(name, command)}

@@ -97,7 +97,7 @@ class ReadConnection(Protocol):
 
 
 class ReadPool(Protocol):
-    """The connections of an engine for reading, as `AsyncEngine` of SQLAlchemy has them."""
+    """The connections of an engine for reading, for an event loop."""
 
     def connect(self) -> AbstractAsyncContextManager[ReadConnection]: ...
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import AsyncIterator, Collection, Sequence
+from functools import lru_cache
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -79,6 +80,7 @@ AnySelect = Select[*tuple[Any, ...]]
 PAGE_ROWS = 500
 PAGE_BYTES = 4 * 2**20  # a page passes it by one event at most: what a slow consumer holds
 CANDIDATES = 5
+KINDS = 32  # sets of kinds whose statement is kept: writing one takes longer than reading a short exchange
 
 _SESSION = select(sessions).where(sessions.c.session_id == bindparam("session_id"))
 _NAMED = select(sessions.c.session_id).where(sessions.c.name == bindparam("name"))
@@ -113,7 +115,6 @@ _after = [
     events.c.pos > bindparam("after"),
 ]
 
-
 _EVENT = select(events).where(of_exchange(events), events.c.pos == bindparam("pos"))
 _HASH = select(events.c.hash).where(of_exchange(events), events.c.pos == bindparam("pos"))
 _BODY_BEFORE = select(func.coalesce(func.sum(func.length(events.c.raw)), 0)).where(
@@ -121,7 +122,8 @@ _BODY_BEFORE = select(func.coalesce(func.sum(func.length(events.c.raw)), 0)).whe
 )
 
 
-def _page(kinds: Collection[str] | None) -> AnySelect:
+@lru_cache(KINDS)
+def _page(kinds: frozenset[str] | None) -> AnySelect:
     """Select the events after a position that fit in a page: the sizes decide where it ends, then the rows are read."""
     wanted = [*_after, events.c.kind.in_(sorted(kinds))] if kinds is not None else _after
     size = func.length(events.c.raw)
@@ -354,7 +356,7 @@ class LogReader:
 
         Ends with the last event that there is now; call it again with the last `pos` to follow an open exchange.
         """
-        page = _page(kinds)
+        page = _page(None if kinds is None else frozenset(kinds))
         while True:
             rows = await self._all(page, session_id=session_id, exchange_id=exchange_id, after=after)
             for row in rows:

@@ -220,6 +220,8 @@ def test_the_list_loads_nothing_that_it_does_not_need(in_file: Conversations) ->
     assert "sqlalchemy" in loaded
     heavy = {
         "sqlalchemy.dialects.postgresql",
+        "sqlalchemy.ext.asyncio",
+        "sqlalchemy.orm",
         "psycopg",
         "httpx",
         "rich.console",

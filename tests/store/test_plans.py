@@ -17,12 +17,12 @@ from typing import Any, get_args
 
 import pytest
 from sqlalchemy import URL, event
-from sqlalchemy.ext.asyncio import AsyncEngine
 
 from recorder.model.events import BODY_KINDS
 from recorder.store.reader import LogReader
 from recorder.store.search import INDEX_NAMES
 from recorder.store.session_list import ListPlace, SessionFilter
+from recorder.store.thread_pool import ThreadPool
 from recorder.store.usage import By, Summed
 from recorder.store.writer import Store
 from tests import behind
@@ -128,9 +128,9 @@ def asked(database: Path | URL, question: str) -> Asked:
 async def _asked(database: Path | URL, question: Callable[[LogReader], Awaitable[Any]]) -> Asked:
     found: Asked = []
     async with await LogReader.open(database) as log:
-        assert isinstance(log._pool, AsyncEngine)
+        assert isinstance(log._pool, ThreadPool)
 
-        @event.listens_for(log._pool.sync_engine, "before_cursor_execute")
+        @event.listens_for(log._pool.engine, "before_cursor_execute")
         def note(_connection: Any, _cursor: Any, statement: str, values: Any, *_: Any) -> None:
             found.append((statement, values))
 

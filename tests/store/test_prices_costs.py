@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 from sqlalchemy import URL, TextClause, event
-from sqlalchemy.ext.asyncio import AsyncEngine
 
 from recorder.store.prices.costs import CostSum, ExchangeCost, exchange_costs, session_costs, sum_of
 from recorder.store.reader import LogReader
+from recorder.store.thread_pool import ThreadPool
 from tests.behind import asked
 from tests.commands.test_terminal import on_terminal
 from tests.conversations import Conversations, asking, message, response
@@ -135,9 +135,9 @@ def test_without_prices_no_cost_is_looked_up_or_shown(database: URL) -> None:
 async def _listed(database: URL) -> tuple[list[str], Sequence[Any]]:
     statements: list[str] = []
     async with await LogReader.open(database) as log:
-        assert isinstance(log._pool, AsyncEngine)
+        assert isinstance(log._pool, ThreadPool)
 
-        @event.listens_for(log._pool.sync_engine, "before_cursor_execute")
+        @event.listens_for(log._pool.engine, "before_cursor_execute")
         def note(_connection: Any, _cursor: Any, statement: str, *_: Any) -> None:
             statements.append(statement)
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from sqlalchemy import text
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import DBAPIError, ResourceClosedError
 
 from recorder.errors import StoreBusyError, StoreConflictError, StoreError
 from recorder.store.migrate import APPLICATION_ID
@@ -24,7 +24,7 @@ from recorder.store.sqlite.connection import (
     apply,
     create_file,
     meaning,
-    reader_engine,
+    reader_pool,
     translated,
     write_lock,
     writer_engine,
@@ -66,11 +66,11 @@ def test_the_writer_has_its_recipe(path: Path) -> None:
 
 
 async def test_the_reader_has_its_recipe(path: Path) -> None:
-    engine = reader_engine(path)
-    async with engine.connect() as connection:
+    pool = reader_pool(path)
+    async with pool.connect() as connection:
         for pragma, value in READER.items():
-            assert (await connection.exec_driver_sql(f"PRAGMA {pragma}")).scalar() == value
-    await engine.dispose()
+            assert (await connection.execute(text(f"PRAGMA {pragma}"))).scalar_one() == value
+    await pool.dispose()
 
 
 def test_an_upgrade_leaves_the_journal_mode_alone(tmp_path: Path) -> None:
@@ -99,19 +99,20 @@ def test_a_pragma_that_is_not_taken_is_an_error() -> None:
     ],
 )
 async def test_a_reader_cannot_write(path: Path, statement: str) -> None:
-    engine = reader_engine(path)
-    async with engine.connect() as connection:
-        await connection.exec_driver_sql("PRAGMA query_only = 0")  # the file itself is open for reading only
+    pool = reader_pool(path)
+    async with pool.connect() as connection:
+        with pytest.raises(ResourceClosedError):  # it has no rows
+            await connection.execute(text("PRAGMA query_only = 0"))  # the file itself is open for reading only
         with pytest.raises(DBAPIError):
-            await connection.exec_driver_sql(statement)
-    await engine.dispose()
+            await connection.execute(text(statement))
+    await pool.dispose()
 
 
 async def test_a_reader_takes_any_bytes_for_text(path: Path) -> None:
-    engine = reader_engine(path)
-    async with engine.connect() as connection:
-        assert (await connection.execute(text("SELECT CAST(x'41ff42' AS TEXT)"))).scalar() == "A\ufffdB"
-    await engine.dispose()
+    pool = reader_pool(path)
+    async with pool.connect() as connection:
+        assert (await connection.execute(text("SELECT CAST(x'41ff42' AS TEXT)"))).scalar_one() == "A\ufffdB"
+    await pool.dispose()
 
 
 def test_a_writing_transaction_begins_with_the_lock(path: Path) -> None:

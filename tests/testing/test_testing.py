@@ -449,7 +449,7 @@ def test_a_recording_with_a_gap_is_no_answer() -> None:
 
 
 def test_importing_it_loads_nothing_heavy() -> None:
-    heavy = {"sqlalchemy", "alembic", "aiosqlite", "httpx", "httpx2", "click", "httptools"}
+    heavy = {"sqlalchemy", "alembic", "httpx", "httpx2", "click", "httptools"}
     assert not heavy & loaded_by("import recorder.testing")
 
 

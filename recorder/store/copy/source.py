@@ -13,7 +13,6 @@ from collections.abc import AsyncIterator, Collection, Mapping
 from typing import Any, NamedTuple
 
 from sqlalchemy import URL, BigInteger, bindparam, func, literal, or_, select, text, tuple_
-from sqlalchemy.ext.asyncio import AsyncEngine
 
 from recorder.errors import StoreError, UsageError
 from recorder.model.events import Event, Exchange, Session
@@ -23,6 +22,7 @@ from recorder.store.purge.tombstone import Tombstone
 from recorder.store.reader import AnySelect, LogReader
 from recorder.store.schema import ID, events, exchanges, ingest_offsets, sessions, tombstones
 from recorder.store.sql import HAS_ENDED, of_same_exchange
+from recorder.store.thread_pool import ThreadPool
 
 EXTENTS = 500  # exchanges of a page
 PAGE_ROWS = 2_000
@@ -98,7 +98,7 @@ class BulkReader(LogReader):
     def __init__(self, url: URL, prices: Prices = ()) -> None:
         """Raise `UsageError` for an engine whose rows cannot be streamed."""
         super().__init__(url, prices)
-        if not isinstance(self._pool, AsyncEngine):
+        if not isinstance(self._pool, ThreadPool):
             raise UsageError(
                 f"{self.name} is an archive, which is not copied: `recorder export` and `recorder import` bring its "
                 "sessions into a log."
@@ -158,14 +158,13 @@ class BulkReader(LogReader):
         size_bytes = 0
         with self.engine.translated(self.url):
             async with self._streaming.connect() as connection:
-                async with connection.stream(_EVENTS, values) as rows:
-                    async for some in rows.partitions(ROWS_AT_ONCE):
-                        for row in some:
-                            event = await self._event(row) if is_shared(row) else Event(*row)
-                            found.append(event)
-                            size_bytes += len(event.raw)
-                            if size_bytes >= PAGE_BYTES:
-                                return
+                async for some in connection.pages(_EVENTS, values, ROWS_AT_ONCE):
+                    for row in some:
+                        event = await self._event(row) if is_shared(row) else Event(*row)
+                        found.append(event)
+                        size_bytes += len(event.raw)
+                        if size_bytes >= PAGE_BYTES:
+                            return
 
     async def server(self) -> tuple[str, ...]:
         """Return what identifies a database on a server, however its URL is written; empty for a file."""

@@ -16,32 +16,16 @@ from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
 from typing import Any, Self
 
-from sqlalchemy import URL, Engine, Row
+from sqlalchemy import URL, Engine
 from sqlalchemy.sql import Executable
 
 from recorder.store.ducklake.dialect import lake_engine
 from recorder.store.ducklake.sessions import ArchiveSessions
-from recorder.store.engine import Prices
+from recorder.store.engine import AnyRow, Prices
+from recorder.store.thread_pool import Rows
 
 COMMAND = "--db ducklake:…"
 """The part of a command that needs the extra, in the sentence for a user who does not have it."""
-
-
-AnyRow = Row[*tuple[Any, ...]]
-
-
-class LakeRows:
-    """A `recorder.store.engine.ReadRows`."""
-
-    def __init__(self, rows: Sequence[AnyRow]) -> None:
-        self._rows = rows
-
-    def all(self) -> Sequence[AnyRow]:
-        return self._rows
-
-    def scalar_one(self) -> Any:
-        [row] = self._rows
-        return row[0]
 
 
 class LakePool:
@@ -64,10 +48,10 @@ class LakePool:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None: ...
 
-    async def execute(self, statement: Executable, values: Mapping[str, Any] | None = None) -> LakeRows:
+    async def execute(self, statement: Executable, values: Mapping[str, Any] | None = None) -> Rows:
         """Return all rows of a statement. Raise the errors of the driver, or of SQLAlchemy."""
         run = asyncio.get_running_loop().run_in_executor
-        return LakeRows(await run(self._thread, self._rows, statement, dict(values or {})))
+        return Rows(await run(self._thread, self._rows, statement, dict(values or {})))
 
     async def dispose(self) -> None:
         """Close everything. A statement that still runs is ended."""

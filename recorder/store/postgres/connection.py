@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Generator, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from decimal import Decimal
 from itertools import count
 from typing import Any
@@ -19,13 +19,13 @@ from weakref import WeakKeyDictionary
 
 from sqlalchemy import URL, Engine, create_engine, event
 from sqlalchemy.exc import DBAPIError
-from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 from sqlalchemy.pool import NullPool
 
 from recorder.errors import RecorderError, StoreBusyError, StoreConflictError, StoreError
 from recorder.store.location import database_name
 from recorder.store.postgres.ddl import SCHEMA
 from recorder.store.sql import Statement, Step
+from recorder.store.thread_pool import ThreadPool
 
 try:
     import psycopg
@@ -125,11 +125,17 @@ def writer_engine(url: URL, busy_timeout_s: float) -> Engine:
     return engine
 
 
-def reader_engine(url: URL) -> AsyncEngine:
+def reader_pool(url: URL) -> ThreadPool:
     """Return a pool of connections that only read, for an event loop."""
-    engine = create_async_engine(url, pool_size=READERS, max_overflow=0, connect_args=_CONNECTION)
-    _prepare(engine.sync_engine, {"default_transaction_read_only": "on"})
-    return engine
+    engine = create_engine(url, pool_size=READERS, max_overflow=0, connect_args=_CONNECTION)
+    _prepare(engine, {"default_transaction_read_only": "on"})
+    return ThreadPool(engine, READERS, _cancel)
+
+
+def _cancel(connection: psycopg.Connection) -> None:
+    """End the statement of a connection; a server that is away ends it as well."""
+    with suppress(psycopg.Error):
+        connection.cancel_safe(timeout=CONNECT_S)
 
 
 @contextmanager
@@ -234,7 +240,7 @@ def _prepare(engine: Engine, settings: Mapping[str, str]) -> None:
     @event.listens_for(engine, "connect", insert=True)  # before SQLAlchemy asks for a version, in text
     def connect(connection: Any, _record: object) -> None:
         with _closed_on_error(connection):
-            adapt(connection.driver_connection if hasattr(connection, "driver_connection") else connection)
+            adapt(connection)
         with connection.cursor() as cursor:
             for name, value in {**_EVERYWHERE, **settings}.items():
                 cursor.execute(f"SET {name} = '{value}'")

@@ -22,13 +22,13 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from sqlalchemy import URL, Engine, NullPool, create_engine, event
+from sqlalchemy import URL, Engine, NullPool, QueuePool, create_engine, event
 from sqlalchemy.exc import DBAPIError
-from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
 from recorder.errors import StoreBusyError, StoreConflictError, StoreError
 from recorder.store.engine import BUSY_TIMEOUT_S
 from recorder.store.sql import Step
+from recorder.store.thread_pool import ThreadPool
 
 ENGINE = "sqlite"
 LOCK_POLL_S = 0.002  # a transaction takes about a millisecond
@@ -62,12 +62,14 @@ def writer_engine(path: Path, recipe: Recipe, busy_timeout_s: float) -> Engine:
     return engine
 
 
-def reader_engine(path: Path) -> AsyncEngine:
+def reader_pool(path: Path) -> ThreadPool:
     """Return a pool of connections that only read, for an event loop."""
-    url = URL.create("sqlite+aiosqlite", database=file_uri(path), query={"mode": "ro", "uri": "true"})
-    engine = create_async_engine(url, pool_size=READERS, max_overflow=0)
-    _prepare(engine.sync_engine, {**READER, "busy_timeout": round(BUSY_TIMEOUT_S * 1000)}, "BEGIN")
-    return engine
+    url = URL.create("sqlite", database=file_uri(path), query={"mode": "ro", "uri": "true"})
+    engine = create_engine(  # any thread of the pool may use a connection that another opened
+        url, poolclass=QueuePool, pool_size=READERS, max_overflow=0, connect_args={"check_same_thread": False}
+    )
+    _prepare(engine, {**READER, "busy_timeout": round(BUSY_TIMEOUT_S * 1000)}, "BEGIN")
+    return ThreadPool(engine, READERS, sqlite3.Connection.interrupt)
 
 
 @contextmanager
@@ -103,7 +105,7 @@ def _prepare(engine: Engine, recipe: Recipe, begin: str) -> None:
     def connect(connection: Any, _record: object) -> None:
         try:
             connection.isolation_level = None  # else the driver begins transactions, late and only for some statements
-            _driver(connection).text_factory = _text
+            connection.text_factory = _text
             apply(connection, recipe)
         except BaseException:
             connection.close()
@@ -134,10 +136,6 @@ def run_all(connection: sqlite3.Connection, steps: Sequence[Step]) -> list[list[
         else:
             found.append(connection.execute(statement.text(ENGINE), values).fetchall())
     return found
-
-
-def _driver(connection: Any) -> Any:
-    return getattr(connection, "driver_connection", connection)
 
 
 _text = partial(str, encoding="utf-8", errors="replace")

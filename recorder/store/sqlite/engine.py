@@ -14,14 +14,13 @@ from recorder.errors import StoreError, UsageError
 from recorder.store.engine import BUSY_TIMEOUT_S, Backup, DuckdbSource, Engine, Fetch, PlacesSql, Prices, Progress
 
 if TYPE_CHECKING:
-    from sqlalchemy.ext.asyncio import AsyncEngine
-
     from recorder.store.health import Check, CheckResult
     from recorder.store.search import SearchIndex
     from recorder.store.sqlite.log_probe import SqliteLogProbe
     from recorder.store.sqlite.query import SqliteQuery
     from recorder.store.sqlite.verify import SqliteVerifyConnection
     from recorder.store.sqlite.writer import SqliteWriter
+    from recorder.store.thread_pool import ThreadPool
 
 _OF_STATEMENT = (sqlite3.SQLITE_ERROR, sqlite3.SQLITE_MISUSE, sqlite3.SQLITE_RANGE)
 
@@ -101,10 +100,10 @@ class SqliteEngine(Engine):
 
         return SqliteWriter(self.path(url), busy_timeout_s)
 
-    def reader(self, url: URL, prices: Prices = ()) -> AsyncEngine:
-        from recorder.store.sqlite.connection import reader_engine
+    def reader(self, url: URL, prices: Prices = ()) -> ThreadPool:
+        from recorder.store.sqlite.connection import reader_pool
 
-        return reader_engine(self.path(url))
+        return reader_pool(self.path(url))
 
     async def revision(self, url: URL, fetch: Fetch) -> str | None:
         from recorder.store.migrate import READ_REVISION

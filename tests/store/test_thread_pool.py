@@ -1,0 +1,82 @@
+"""The connections of a reader: how many, whose, and what becomes of a statement that nobody waits for any more."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from contextlib import AsyncExitStack
+
+import pytest
+from sqlalchemy import URL, text
+
+from recorder.store.engine import ReadPool, engine_of
+from recorder.store.postgres.connection import READERS as POSTGRES_READERS
+from recorder.store.sqlite.connection import READERS
+from recorder.store.writer import Store
+
+ENDLESS = text("WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT 1 - i FROM n) SELECT count(*) FROM n")
+ONE = text("SELECT 1")
+AT_ONCE_S = 30  # far less than the timeout of a test, far more than a busy machine takes
+
+
+def reader(database: URL) -> ReadPool:
+    Store(database).close()
+    return engine_of(database).reader(database)
+
+
+async def answer(pool: ReadPool) -> object:
+    async with pool.connect() as connection:
+        return (await connection.execute(ONE)).scalar_one()
+
+
+async def endless(pool: ReadPool) -> None:
+    async with pool.connect() as connection:
+        await connection.execute(ENDLESS)
+
+
+async def test_a_cancelled_read_ends_its_statement_and_gives_its_connection_back(database: URL) -> None:
+    pool = reader(database)
+    async with asyncio.timeout(AT_ONCE_S):
+        for _ in range(READERS + 1):  # each connection once, and one again
+            with pytest.raises(TimeoutError):
+                await asyncio.wait_for(endless(pool), 0.05)
+        assert await asyncio.gather(*(answer(pool) for _ in range(READERS))) == [1] * READERS
+        await pool.dispose()
+
+
+async def test_who_wants_more_connections_than_there_are_waits_for_one(database: URL) -> None:
+    assert READERS == POSTGRES_READERS
+    pool = reader(database)
+    async with asyncio.timeout(AT_ONCE_S), asyncio.TaskGroup() as tasks:
+        async with AsyncExitStack() as stack:
+            for _ in range(READERS):
+                connection = await stack.enter_async_context(pool.connect())
+                await connection.execute(ONE)
+            waiting = tasks.create_task(answer(pool))
+            await connection.execute(ONE)
+            await connection.execute(ONE)
+            assert not waiting.done()
+        assert await waiting == 1
+    await pool.dispose()
+
+
+async def test_a_statement_that_fails_leaves_a_connection_that_works(database: URL) -> None:
+    pool = reader(database)
+    for _ in range(READERS + 1):
+        with engine_of(database).translated(database), pytest.raises(Exception, match="no_such"):
+            async with pool.connect() as connection:
+                await connection.execute(text("SELECT * FROM no_such"))
+    assert await answer(pool) == 1
+    await pool.dispose()
+
+
+async def test_a_server_that_does_not_answer_a_login_keeps_no_cancelled_task() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = URL.create("postgresql+psycopg", "nobody", host="127.0.0.1", port=silent.getsockname()[1], database="no")
+        pool = engine_of(url).reader(url)
+        asking = asyncio.ensure_future(answer(pool))
+        login, _ = await asyncio.to_thread(silent.accept)
+        asking.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asyncio.wait_for(asking, 5)  # the login itself would wait for ten
+        login.close()
