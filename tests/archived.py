@@ -6,7 +6,7 @@ must not have one file open in one process.
 
 from __future__ import annotations
 
-import subprocess
+import os
 import sys
 from pathlib import Path
 
@@ -19,14 +19,22 @@ from recorder.store.ducklake.connection import lake
 from recorder.store.ducklake.schema import ARCHIVED, COPIED, create, month_of
 from recorder.store.engine import engine_of
 from recorder.store.location import database_url
+from tests import forked
 
 
 def archive(log: Path, catalog: str | URL, data: Path) -> URL:
     """Copy all sessions of a log into an archive, which is made if there is none."""
     url = database_url(catalog)
-    command = [sys.executable, "-m", "tests.archived", str(log), url.render_as_string(hide_password=False), str(data)]
-    subprocess.run(command, check=True, cwd=Path(__file__).parents[1], timeout=120)
+    arguments = [log, url.render_as_string(hide_password=False), data]
+    ended = forked.command(arguments, dict(os.environ), Path("/"), main=_main)
+    assert ended.code == 0, ended.err.decode()
     return url
+
+
+def _main(arguments: list[str]) -> None:
+    log, url, data = arguments
+    _copy(Path(log), make_url(url), Path(data))
+    sys.exit(0)
 
 
 def _copy(log: Path, url: URL, data: Path) -> None:
@@ -58,6 +66,3 @@ def _copy(log: Path, url: URL, data: Path) -> None:
 
 _FIRST = "SELECT * FROM log.events WHERE pos = 0"
 _LAST = "SELECT exchange_id, arg_max(hash, pos) FROM log.events GROUP BY exchange_id"
-
-if __name__ == "__main__":
-    _copy(Path(sys.argv[1]), make_url(sys.argv[2]), Path(sys.argv[3]))

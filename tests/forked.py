@@ -17,9 +17,9 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from multiprocessing.connection import wait
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple, cast
 
-from tests import preloaded
+from tests import preloaded, spares
 
 _PROCESSES = multiprocessing.get_context("forkserver")
 _PROCESSES.set_forkserver_preload([preloaded.__name__])
@@ -128,6 +128,7 @@ def _run(
     umask: int,
 ) -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)  # which the server ignores
+    cast("dict[str, Any]", sys.modules)["pandas"] = None  # DuckDB imports it where it is; the program asks for none
     if leads:
         os.setsid()
     if umask != -1:
@@ -141,4 +142,6 @@ def _run(
         os.close(opened)
     sys.stdout = open(1, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
     sys.stderr = open(2, "w", encoding="utf-8", errors="backslashreplace", closefd=False)  # noqa: SIM115
+    if main is preloaded.main:
+        spares.prepare(arguments)
     main(arguments)

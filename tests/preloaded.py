@@ -1,4 +1,9 @@
-"""What `tests.forked` forks from: every module of the program that a command may import, imported."""
+"""What `tests.forked` forks from: every module of the program that a command may import, imported.
+
+Here, and in each process of tests, DuckDB does not look whether its extensions are signed: they are the files of
+installed wheels, and a digest of 35 MB for each `LOAD` was most of the time of a test of an archive. Processes that
+tests start as users do, and tests/store/test_duckdb.py, look.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +12,11 @@ from importlib import import_module
 
 from recorder import commands
 from recorder.commands import main
+from recorder.store.duckdb import connection
 
-__all__ = ["main"]
+__all__ = ["UNSIGNED", "main"]
+
+UNSIGNED = "allow_unsigned_extensions"
 
 for module in pkgutil.walk_packages(commands.__path__, f"{commands.__name__}."):
     import_module(module.name)
@@ -23,3 +31,6 @@ for name in (
     "yaml",
 ):
     import_module(name)
+
+assert UNSIGNED not in connection.SETTINGS
+connection.SETTINGS[UNSIGNED] = "true"

@@ -14,7 +14,8 @@ import pytest
 from sqlalchemy import URL
 
 from recorder.projections.views import VIEWS, View
-from recorder.store.duckdb.connection import attached
+from recorder.store.duckdb.connection import SETTINGS, attached, connected
+from tests.preloaded import UNSIGNED
 from tests.projected_rows import a_conversation, written
 
 EXTENSION = next(
@@ -65,3 +66,13 @@ def test_duckdb_opens_a_log_of_each_engine(database: URL) -> None:
         assert connection.execute("SELECT count(*) FROM log.sessions").fetchall() == [(0,)]
         with pytest.raises(duckdb.Error, match="read-only"):
             connection.execute("DELETE FROM log.sessions")
+
+
+def test_only_signed_extensions_are_loaded(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delitem(SETTINGS, UNSIGNED)  # of the tests
+    changed = bytearray(Path(str(EXTENSION)).read_bytes())
+    changed[-1] ^= 1
+    (tmp_path / "changed.duckdb_extension").write_bytes(changed)
+    with connected("query", "analytics", ("sqlite-scanner",)) as connection:
+        with pytest.raises(duckdb.IOException, match="signature"):
+            connection.execute(f"LOAD '{tmp_path / 'changed.duckdb_extension'}'")

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 MEMORY = "192MB"  # the process has DuckDB's own code and Python's besides: below 300 MB in all
 LOG = "log"  # the name of a log in a connection
 
-_SETTINGS = {
+SETTINGS = {
     "autoinstall_known_extensions": "false",
     "autoload_known_extensions": "false",
     "memory_limit": MEMORY,
@@ -50,7 +50,7 @@ def connected(command: str, extra: str, extensions: Sequence[str] = ()) -> Itera
     except ImportError as error:
         raise _missing(command, extra) from error
     with tempfile.TemporaryDirectory(prefix="recorder-duckdb-") as folder:
-        connection = duckdb.connect(config={**_SETTINGS, "temp_directory": folder})
+        connection = duckdb.connect(config={**SETTINGS, "temp_directory": folder})
         try:
             for name in extensions:
                 load(connection, name, command, extra)
