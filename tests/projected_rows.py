@@ -39,6 +39,13 @@ LOG: dict[type[msgspec.Struct], str] = {
     PriceRow: "prices",
 }
 TABLES = {**LOG, **{projection.row: projection.table for projection in PROJECTIONS}}
+# A fold puts into the row of usage what sums go by, of other rows.
+_COUNTED = f"""UPDATE {TABLES[UsageRow]} AS u SET (started_ns, model, client, outcome, reported) = (
+    SELECT x.started_ns, coalesce(p.response_model, p.request_model), x.client, p.status,
+        CASE WHEN u.usage_raw IS NULL THEN 0 ELSE 1 END
+    FROM exchanges AS x JOIN {TABLES[ExchangeRow]} AS p ON p.session_id = x.session_id AND p.exchange_id = x.exchange_id
+    WHERE x.session_id = u.session_id AND x.exchange_id = u.exchange_id)
+WHERE u.session_id = ? AND u.exchange_id = ?"""
 ARGUMENTS = '{"command":"roll"}'
 
 
@@ -55,6 +62,8 @@ def put(connection: Any, *rows: msgspec.Struct) -> None:
         values = msgspec.structs.astuple(row)
         rest = " ON CONFLICT DO NOTHING" if type(row) in LOG else ""  # a row that is there is skipped
         execute(connection, f"INSERT INTO {TABLES[type(row)]} VALUES ({', '.join('?' * len(values))}){rest}", *values)
+        if isinstance(row, ExchangeRow | UsageRow):
+            execute(connection, _COUNTED, row.session_id, row.exchange_id)
 
 
 def reindex(connection: Any) -> None:

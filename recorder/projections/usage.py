@@ -7,7 +7,17 @@ from collections.abc import Iterable, Mapping
 import msgspec
 
 from recorder.model.events import Event, Exchange
-from recorder.model.facts import CostReported, Ended, Fact, Finished, Usage, UsageDetails, UsageReported
+from recorder.model.facts import (
+    CostReported,
+    Ended,
+    Fact,
+    Finished,
+    RequestFacts,
+    Started,
+    Usage,
+    UsageDetails,
+    UsageReported,
+)
 from recorder.model.text import storable
 from recorder.projections.projection import Handler, Projection, Witness
 from recorder.wire.dialects import by_name, other
@@ -51,11 +61,20 @@ class UsageRow(msgspec.Struct, frozen=True):
     web_searches: int | None
     reported_cost_usd: str | None
     reported_cost_source: str | None
+    # What sums go by, so that they read no other table. `NULL` only in rows of older recorders, in archives.
+    started_ns: int | None
+    model: str | None  # in the response, else in the request
+    client: str | None
+    outcome: str | None  # the status of the `end` event
+    reported: bool | None  # whether there is a report
 
 
 class _UsageFold:
     def __init__(self, exchange: Exchange, witness: Witness) -> None:
-        self._ids = (exchange.session_id, exchange.exchange_id)
+        self._exchange = exchange
+        self._request_model: str | None = None
+        self._response_model: str | None = None
+        self._outcome: str | None = None
         self._usage = Usage()
         self._details = UsageDetails()
         self._cost_of_head: CostReported | None = None
@@ -66,11 +85,19 @@ class _UsageFold:
 
     def handlers(self) -> Mapping[type[Fact], Handler]:
         return {
+            RequestFacts: self._on_request,
+            Started: self._on_started,
             UsageReported: self._on_usage,
             CostReported: self._on_cost,
             Finished: self._on_finished,
             Ended: self._on_ended,
         }
+
+    def _on_request(self, fact: RequestFacts, event: Event) -> None:
+        self._request_model = fact.model
+
+    def _on_started(self, fact: Started, event: Event) -> None:
+        self._response_model = fact.model or self._response_model
 
     def _on_usage(self, fact: UsageReported, event: Event) -> None:
         odd_details = [] if fact.details is self._details else _odd(fact.details)  # the same: they were seen
@@ -92,6 +119,7 @@ class _UsageFold:
         """Note whether the count is whole: a status of the transport means that it broke; a stream that has ended has a
         reason; a document is whole.
         """
+        self._outcome = fact.status
         is_finished = self._is_finished or (not fact.frames and self._raw is not None)
         self._is_whole = fact.status in _WHOLE and is_finished
 
@@ -100,7 +128,19 @@ class _UsageFold:
         head = self._cost_of_head
         if head is not None and self._details.reported_cost_usd is None:  # of a gateway: what it passes on comes first
             counts |= {"reported_cost_usd": head.usd, "reported_cost_source": head.source}
-        yield UsageRow(*self._ids, **counts, usage_raw=storable(self._raw), partial=not self._is_whole)
+        model = self._request_model if self._response_model is None else self._response_model
+        yield UsageRow(
+            self._exchange.session_id,
+            self._exchange.exchange_id,
+            **counts,
+            usage_raw=storable(self._raw),
+            partial=not self._is_whole,
+            started_ns=self._exchange.started_ns,
+            model=storable(model),
+            client=self._exchange.client,
+            outcome=self._outcome,
+            reported=self._raw is not None,
+        )
 
 
 def _odd(counts: Usage | UsageDetails) -> list[str]:

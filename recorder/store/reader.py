@@ -336,7 +336,7 @@ class LogReader:
 
     async def usage(self, by: Sequence[By], summed: Summed = EVERYTHING) -> list[Tally]:
         """Return the tokens of ended exchanges, summed by some keys."""
-        return tallies(by, await self._all(sums_by(by, summed)))
+        return tallies(by, await self._all(sums_by(by, summed, self.engine.name)))
 
     async def costs(
         self, by: Sequence[By], summed: Summed = EVERYTHING

@@ -40,7 +40,9 @@ from sqlalchemy import (
 )
 from sqlalchemy.types import TypeEngine
 
+from recorder.model.facts import Usage
 from recorder.projections import PROJECTIONS, TABLES, Projection
+from recorder.projections.views.parts import DAY
 from recorder.store.engine import engine_named
 from recorder.store.prices.catalog import KEY, PriceRow
 
@@ -242,6 +244,21 @@ Index(
     exchanges.c.resumes_response_id,
     sqlite_where=text("resumes_response_id IS NOT NULL"),
 )
+# … and those that do are found by their session, so that sums need not look at the others.
+Index(
+    f"{TABLES['exchanges']}_retrieval",
+    tables_of["exchanges"].c.session_id,
+    sqlite_where=text("is_retrieval = 1"),
+)
+# All that sums of tokens read, in the order of their most usual keys: a file has the rows of a table as they came, with
+# the report of the provider in each, and sorts whatever is not in order. A server does without.
+_usage = tables_of["usage"].c
+Index(
+    f"{TABLES['usage']}_sums",
+    text(DAY),
+    *(_usage[name] for name in ("model", "client", "outcome", "session_id", "exchange_id", "started_ns", "reported")),
+    *(_usage[name] for name in Usage.__struct_fields__),
+).ddl_if("sqlite")
 Index(f"{TABLES['exchanges']}_response", tables_of["exchanges"].c.session_id, tables_of["exchanges"].c.response_id)
 # What a request continues, and what continues it. Few requests have such a link.
 _requests = tables_of["requests"]

@@ -11,7 +11,7 @@ import datetime
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from decimal import Context, Decimal
-from functools import reduce
+from functools import cache, reduce
 from itertools import groupby
 from operator import attrgetter
 from typing import Any, Literal
@@ -21,8 +21,10 @@ from sqlalchemy import Select, and_, case, column, func, literal, literal_column
 
 from recorder.model.facts import Usage
 from recorder.projections.usage import SHARES
+from recorder.projections.views.parts import COUNTED, DAILY_KEYS, DAILY_SUMS
 from recorder.projections.views.requests import REQUESTED
-from recorder.store.schema import exchanges, tables_of
+from recorder.projections.views.view import written
+from recorder.store.schema import exchanges, sessions, tables_of
 
 By = Literal["hour", "day", "week", "month", "model", "session", "client", "tool", "outcome", "effort", "tier", "tools"]
 
@@ -146,9 +148,9 @@ def numbers(by: Sequence[By]) -> tuple[str, ...]:
     return (*(_CALLS if "tool" in by else ()), *_COUNTS, *SHARES)
 
 
-_OF_EXCHANGE = ("session_id", "session_name", "exchange_id", "started_ns", "client", "model", "usage_raw")
 _ID = exchanges.c.session_id.type
-_usage = table("usage", column("session_id", _ID), *map(column, (*_OF_EXCHANGE[1:], *_TOKENS)))
+_OF_EXCHANGE = ("exchange_id", "started_ns", "client", "model")
+_OF_USAGE = (*_OF_EXCHANGE, "outcome", "reported", *_TOKENS)
 _calls = table("tool_calls", *map(column, ("session_id", "exchange_id", "name", "type", "output", "failed")))
 
 _ended = tables_of["exchanges"]
@@ -160,7 +162,14 @@ _requested = (
 _BY_REQUEST = frozenset({"effort", "tier", "tools"})
 
 _OF_COST = ("provider", "no_price", "cost_picousd", "partial", "reported_cost_usd")
-_costs = table("costs", column("session_id", _ID), *map(column, (*_OF_EXCHANGE[1:-1], *_OF_COST)))
+_costs = table("costs", column("session_id", _ID), *map(column, (*_OF_EXCHANGE, *_OF_COST)))
+
+
+@cache
+def _usage(engine: str) -> Any:
+    """Return what is summed, as a part of statements for an engine (`Engine.name`)."""
+    rows = text(f"SELECT * FROM {written(COUNTED, engine)}")
+    return rows.columns(column("session_id", _ID), *map(column, _OF_USAGE)).subquery("usage")
 
 
 class Summed(msgspec.Struct, frozen=True):
@@ -182,12 +191,29 @@ class Summed(msgspec.Struct, frozen=True):
 EVERYTHING = Summed()
 
 
-def sums_by(by: Sequence[By], summed: Summed) -> Select[Any]:
-    """Return the statement for the sums by key; times are grouped by hour or day."""
+def sums_by(by: Sequence[By], summed: Summed, engine: str) -> Select[Any]:
+    """Return the statement for the sums by key, for an engine (`Engine.name`); times are grouped by hour or day."""
+    usage = _usage(engine)
+    sums = [func.count(), *_sums(usage.c)]
     if "tool" in by:
-        return _of_tools(by, summed, _usage, [func.count(), *_sums()])
+        return _of_tools(by, summed, usage, sums)
     nothing = [literal(None).label(name) for name in _CALLS]
-    return _grouped(by, summed, _usage, [*nothing, func.count(), *_sums()])
+    if _OF_DAYS.issuperset(by):
+        return _of_days(by, summed, usage, nothing, engine)
+    return _grouped(by, summed, usage, [*nothing, *sums])
+
+
+_OF_DAYS = frozenset[By]({"day", "week", "month", "model", "client", "outcome"})
+
+
+def _of_days(by: Sequence[By], summed: Summed, usage: Any, nothing: Any, engine: str) -> Select[Any]:
+    """Return the statement for sums of the sums of each day, model, client and outcome: an index has those in order."""
+    sums: list[Any] = [literal_column(value).label(name) for name, value in DAILY_SUMS.items()]
+    keys: list[Any] = [literal_column(written(value, engine)).label(name) for name, value in DAILY_KEYS.items()]
+    grouped = select(*keys, *sums).select_from(usage).where(*summed.conditions(usage.c)).group_by(*keys)
+    daily = grouped.subquery("daily").c
+    columns = [daily["days" if name in _DATES else name].label(f"key_{number}") for number, name in enumerate(by)]
+    return select(*columns, *nothing, *(func.sum(daily[name]) for name in DAILY_SUMS)).group_by(*columns)
 
 
 def costs_by(by: Sequence[By], summed: Summed) -> Select[Any]:
@@ -199,8 +225,8 @@ def costs_by(by: Sequence[By], summed: Summed) -> Select[Any]:
     halves = [func.sum(cost.op("/")(billion)), func.sum(cost.op("%")(billion))]  # a sum of the whole may be too large
     partial = func.count(case((and_(cost.is_not(None), _costs.c.partial == 1), 1)))
     sums = [reported, func.count(reported), *halves, func.count(cost), partial]
-    grouped = _of_tools if "tool" in by else _grouped
-    return grouped(by, summed, _costs, sums).group_by(reported)
+    grouped = _of_tools(by, summed, _costs, sums) if "tool" in by else _grouped(by, summed, _costs, sums)
+    return grouped.group_by(reported)
 
 
 def _grouped(by: Sequence[By], summed: Summed, source: Any, sums: Any) -> Select[Any]:
@@ -209,7 +235,7 @@ def _grouped(by: Sequence[By], summed: Summed, source: Any, sums: Any) -> Select
         select(*columns, *sums)
         .select_from(_with_keys(by, source, source))
         .where(*summed.conditions(source.c))
-        .group_by(*columns)
+        .group_by(*_grouping(by, columns))
     )
 
 
@@ -225,20 +251,21 @@ def unpriced(summed: Summed) -> Select[Any]:
 
 def _with_keys(by: Sequence[By], source: Any, rows: Any) -> Any:
     """Return a source joined with the ends and the requests of its rows, if a key is of those."""
-    if "outcome" in by:
+    if "outcome" in by and "outcome" not in rows.c:
         source = source.outerjoin(_ended, _is_of(_ended, rows))
     return source if _BY_REQUEST.isdisjoint(by) else source.outerjoin(_requested, _is_of(_requested, rows))
 
 
 def _columns(by: Sequence[By], source: Any, tool: Any = None) -> list[Any]:
-    """Return the columns to group by, each under a distinct name."""
+    """Return the columns of the key, each under a distinct name."""
     of = source.c
+    name = select(sessions.c.name).where(sessions.c.session_id == of.session_id).scalar_subquery()
     columns: Mapping[By, tuple[Any, ...]] = {
         "model": (of.model,),
-        "session": (of.session_id, of.session_name),
+        "session": (of.session_id, name),
         "client": (of.client,),
         "tool": (tool,),
-        "outcome": (_ended.c.status,),
+        "outcome": (of.outcome if tool is None and "outcome" in of else _ended.c.status,),
         "effort": (_requested.c.effort,),
         "tier": (_requested.c.tier,),
         "tools": (_requested.c.tools,),
@@ -247,6 +274,11 @@ def _columns(by: Sequence[By], source: Any, tool: Any = None) -> list[Any]:
     day = of.started_ns.op("/")(literal_column(str(DAY_NS)))
     found = [column for each in by for column in columns.get(each, (day,))]
     return [column.label(f"key_{number}") for number, column in enumerate(found)]
+
+
+def _grouping(by: Sequence[By], columns: Sequence[Any]) -> list[Any]:
+    """Return the columns to group by: the name of a session is looked up once for each."""
+    return [column for name, column in zip(keys(by), columns, strict=True) if name != "session_name"]
 
 
 def tallies(by: Sequence[By], rows: Iterable[Any]) -> list[Tally]:
@@ -317,10 +349,9 @@ def _share(part: int | None, whole: int | None) -> float | None:
     return None if part is None or not whole else part / whole
 
 
-def _sums() -> list[Any]:
-    columns = _usage.c
+def _sums(columns: Any) -> list[Any]:
     return [
-        func.count(columns.usage_raw),
+        func.count(case((columns.reported == 1, 1))),
         *(func.sum(columns[name]) for name in _TOKENS),
         *(each for part, whole in SHARES.values() for each in _both(columns[part], columns[whole])),
     ]
@@ -350,6 +381,6 @@ def _of_tools(by: Sequence[By], summed: Summed, source: Any, sums: Any) -> Selec
     called = called.where(*summed.conditions(exchanges.c)).group_by(tool, *ids)
     once = called.subquery("called")
     columns = _columns(by, source, once.c.tool)
-    calls = [func.sum(once.c[name]) for name in _CALLS] if source is _usage else []
+    calls = [] if source is _costs else [func.sum(once.c[name]) for name in _CALLS]
     joined = _with_keys(by, once.outerjoin(source, _is_of(source, once)), once)
-    return select(*columns, *calls, *sums).select_from(joined).group_by(*columns)
+    return select(*columns, *calls, *sums).select_from(joined).group_by(*_grouping(by, columns))

@@ -531,7 +531,9 @@ def test_no_row_is_joined_by_a_scan(file: sqlite3.Connection, view: str) -> None
     assert not [step for step in plan(file, f"SELECT * FROM {view}") if re.match("SCAN .* LEFT-JOIN", step)]
 
 
-def test_one_pass_over_the_exchanges_gives_the_usage_by_model(file: sqlite3.Connection) -> None:
-    steps = plan(file, "SELECT * FROM usage_by_model")
-    assert [step for step in steps if step.startswith("SCAN")] == ["SCAN p", "SCAN usage_by_model"]
-    assert any("p_exchanges_v1_response (session_id=? AND response_id=?)" in step for step in steps)
+@pytest.mark.parametrize("view", ["usage_by_model", "usage_by_day"])
+def test_one_pass_over_an_index_gives_the_sums_of_tokens(file: sqlite3.Connection, view: str) -> None:
+    steps = plan(file, f"SELECT * FROM {view}")
+    assert "SCAN u USING COVERING INDEX p_usage_v1_sums" in steps
+    assert any("p_exchanges_v1_retrieval (session_id=?)" in step for step in steps)
+    assert steps[: steps.index("SCAN daily")].count("USE TEMP B-TREE FOR GROUP BY") == 0

@@ -217,7 +217,7 @@ SEEKS = {
     "a page of sessions": "USING INDEX exchanges_exchange_id (exchange_id<?)",
     "a name": "sessions_name (name=?)",
     "exchanges": "sqlite_autoindex_exchanges_1 (session_id=?)",
-    "usage by model": "p_exchanges_v1_response (session_id=? AND response_id=?)",
+    "usage by model": "SCAN u USING COVERING INDEX p_usage_v1_sums",
     "usage by tool": "p_results_v1_call (session_id=? AND call_key=?",
     "what is open": "events_end (session_id=? AND exchange_id=?)",
 }

@@ -22,6 +22,8 @@ from recorder.projections.views.cost import COSTS
 from recorder.projections.views.latency import LATENCY
 from recorder.projections.views.parts import (
     BY_DAY,
+    CALLS,
+    DAILY,
     ENDED,
     FOLDED,
     IS_TURNS,
@@ -30,6 +32,7 @@ from recorder.projections.views.parts import (
     NOT_SUPERSEDED,
     RESULT_DIGEST,
     SESSION,
+    SESSIONS_GROUPED,
     SUPERSEDED_BY,
     TOKENS,
     USAGE_DETAILS,
@@ -38,8 +41,9 @@ from recorder.projections.views.parts import (
     ids,
     listed,
     of,
+    of_session,
     same_exchange,
-    total,
+    tokens_of_session,
 )
 from recorder.projections.views.requests import REASONING_BY_EFFORT, REQUESTS, RETRIES
 from recorder.projections.views.view import Either, View, written
@@ -89,7 +93,8 @@ FROM reasoning ORDER BY took_s DESC LIMIT 10;""",
             **of("i", "began_ns ended_ns"),
         },
         f"""FROM (SELECT i.*, s.name AS session_name, x.started_ns AS started_ns,
-    {RESULT_DIGEST} AS told{ITEMS}WHERE i.kind = 'tool_call' AND {NOT_SUPERSEDED}) AS i
+    {RESULT_DIGEST} AS told
+{CALLS}) AS i
 LEFT JOIN {TABLES["results"]} AS r ON r.session_id = i.session_id AND r.call_key = i.call_key AND r.digest = i.told""",
         Either(
             """SELECT name, json_extract(arguments_json, '$.command') AS command, output, latency_ns / 1e9 AS took_s
@@ -179,27 +184,28 @@ FROM exchange_summary WHERE status NOT IN ('completed', 'incomplete') OR error I
             "title": f"""(SELECT p.user_text {FOLDED} WHERE x.session_id = s.session_id
         AND p.user_text IS NOT NULL ORDER BY CASE WHEN {IS_TURNS} THEN 0 ELSE 1 END, x.started_ns, x.exchange_id
         LIMIT 1)""",
-            "started_ns": "min(x.started_ns)",
-            "ended_ns": ENDED,
-            "duration_ns": f"{ENDED} - min(x.started_ns)",
-            "exchanges": "count(x.exchange_id)",
-            "turns": f"count(DISTINCT CASE WHEN {IS_TURNS} THEN x.turn_id END) + count(CASE WHEN x.turn_id IS NULL "
-            f"AND p.is_turn = 1 AND {IS_TURNS} AND coalesce(x.attempt, 0) = 0 THEN 1 END)",
-            "threads": "count(DISTINCT x.thread_id)",
+            "started_ns": of_session("min(x.started_ns)"),
+            "ended_ns": of_session(ENDED, "timing"),
+            "duration_ns": of_session(f"{ENDED} - min(x.started_ns)", "timing"),
+            "exchanges": of_session("count(x.exchange_id)"),
+            "turns": of_session(
+                f"count(DISTINCT CASE WHEN {IS_TURNS} THEN x.turn_id END) + count(CASE WHEN x.turn_id IS NULL "
+                f"AND p.is_turn = 1 AND {IS_TURNS} AND coalesce(x.attempt, 0) = 0 THEN 1 END)",
+                "exchanges",
+            ),
+            "threads": of_session("count(DISTINCT x.thread_id)"),
             "models": listed(MODEL, FOLDED),
             "tools": listed("i.name", f"FROM {TABLES['items']} AS i JOIN exchanges AS x ON {same_exchange('x', 'i')}"),
             "tool_calls": "(SELECT count(*) FROM tool_calls WHERE tool_calls.session_id = s.session_id)",
             "clients": listed("x.client", "FROM exchanges AS x"),
-            "errors": "count(CASE WHEN (p.status NOT IN ('completed', 'incomplete') OR p.error IS NOT NULL) "
-            f"AND (p.status <> 'client_disconnect' OR p.status IS NULL OR {IS_TURNS}) THEN 1 END)",
-            **{name: total(f"CASE WHEN {NOT_SUPERSEDED} THEN u.{name} END") for name in TOKENS.split()},
+            "errors": of_session(
+                "count(CASE WHEN (p.status NOT IN ('completed', 'incomplete') OR p.error IS NOT NULL) "
+                f"AND (p.status <> 'client_disconnect' OR p.status IS NULL OR {IS_TURNS}) THEN 1 END)",
+                "exchanges",
+            ),
+            **{name: tokens_of_session(name) for name in TOKENS.split()},
         },
-        f"""FROM sessions AS s
-LEFT JOIN exchanges AS x ON x.session_id = s.session_id
-LEFT JOIN {TABLES["exchanges"]} AS p ON {same_exchange("p", "x")}
-LEFT JOIN {TABLES["usage"]} AS u ON {same_exchange("u", "x")}
-LEFT JOIN {TABLES["timing"]} AS t ON {same_exchange("t", "x")}
-GROUP BY s.session_id, s.name, s.created_ns, s.origin, s.source""",
+        Either("FROM sessions AS s", "FROM sessions AS s", SESSIONS_GROUPED),
         """SELECT session_name, title, turns, tools, total_tokens, duration_ns / 1e9 AS took_s
 FROM session_summary ORDER BY total_tokens DESC LIMIT 10;""",
     ),
@@ -209,18 +215,22 @@ FROM session_summary ORDER BY total_tokens DESC LIMIT 10;""",
         {
             "day": Either(
                 "substr(date, 2, 4) || '-' || substr(date, 6, 2) || '-' || substr(date, 8)",
-                "to_char(to_timestamp(started_ns / 1000000000) AT TIME ZONE 'UTC', 'YYYY-MM-DD')",
+                "to_char(to_timestamp(days * 86400) AT TIME ZONE 'UTC', 'YYYY-MM-DD')",
             ),
-            **{name: Either(name, written(each, "postgresql")) for name, each in USAGE_SUMS.items()},
+            **{name: name for name in USAGE_SUMS},
         },
-        Either(f"FROM ({BY_DAY}) AS dates", "FROM usage GROUP BY 1"),
+        Either(f"FROM ({BY_DAY.sqlite}) AS dates", f"FROM {BY_DAY.postgresql}", f"FROM ({BY_DAY.duckdb}) AS dates"),
         "SELECT day, input_tokens, output_tokens, reasoning_share FROM usage_by_day ORDER BY day;",
     ),
     View(
         "usage_by_model",
         "The tokens of a model.",
         {"model": "model", **USAGE_SUMS},
-        "FROM usage GROUP BY model",
+        Either(
+            f"FROM {DAILY.sqlite} GROUP BY model",
+            f"FROM {DAILY.postgresql} GROUP BY model",
+            "FROM usage GROUP BY model",
+        ),
         "SELECT model, exchanges, total_tokens, round(100 * cached_share) AS cached_percent FROM usage_by_model;",
     ),
     REASONING_BY_EFFORT,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from recorder.model.facts import Usage, UsageDetails
 from recorder.projections import TABLES
 from recorder.projections.exchanges import completeness_sql, same_response_sql
@@ -28,7 +30,21 @@ SESSION = "JOIN sessions AS s ON s.session_id = {0}.session_id".format
 _RANKS = [f"({', '.join(completeness_sql(table))})" for table in ("o", "p")]
 BETTER = f"""FROM {TABLES["exchanges"]} AS o WHERE {same_response_sql("o", "p")} AND {_RANKS[0]} > {_RANKS[1]}"""
 NOT_SUPERSEDED = f"NOT EXISTS (SELECT 1 {BETTER})"
+"""True for an exchange that no other supersedes."""
 _BEST_FIRST = ", ".join(f"{each} DESC" for each in completeness_sql("o"))
+
+
+def counts_once(table: str) -> str:
+    """Return the same as `NOT_SUPERSEDED`, for a table whose rows are mostly of sessions that retrieve nothing: those
+    are recognized by an index of a few rows, and no row of an exchange is read for them.
+    """
+    is_retrieved = f"""SELECT 1 FROM {TABLES["exchanges"]} AS r
+        WHERE r.session_id = {table}.session_id AND r.is_retrieval = 1"""
+    is_superseded = f"""SELECT 1 FROM {TABLES["exchanges"]} AS p WHERE {same_exchange("p", table)}
+        AND EXISTS (SELECT 1 {BETTER})"""
+    return f"(NOT EXISTS ({is_retrieved}) OR NOT EXISTS ({is_superseded}))"
+
+
 SUPERSEDED_BY = f"(SELECT o.exchange_id {BETTER} ORDER BY {_BEST_FIRST} LIMIT 1)"
 
 ITEMS = f"""
@@ -50,6 +66,23 @@ def total(value: str) -> Either:
     return Either(f"sum({value})", f"CAST(sum({value}) AS BIGINT)")
 
 
+_COUNTED = ("session_id", "exchange_id", "started_ns", "client", "model", *TOKENS.split())
+
+
+def _counted() -> Either:
+    own = ", ".join(f"u.{name} AS {name}" for name in _COUNTED)
+    rows = f"""(SELECT {own}, u.outcome AS outcome, u.reported AS reported
+    FROM {TABLES["usage"]} AS u WHERE (u.model IS NOT NULL OR u.reported = 1) AND {counts_once("u")}) AS counted"""
+    is_reported = "CASE WHEN u.usage_raw IS NULL THEN 0 ELSE 1 END"
+    older = f"""(SELECT {own}, p.status AS outcome, {is_reported} AS reported
+    FROM usage AS u JOIN {TABLES["exchanges"]} AS p ON {same_exchange("p", "u")}) AS counted"""
+    return Either(rows, rows, older)
+
+
+COUNTED = _counted()
+"""The rows of the view `usage` with what sums take of them, out of one table, which has an index with all of that. The
+rows of an older recorder in an archive lack some columns, so DuckDB asks the view itself.
+"""
 SUMS: dict[str, Expression] = {name: total(name) for name in TOKENS.split()}
 
 
@@ -58,11 +91,22 @@ def share(part: str, whole: str) -> str:
     return f"CAST(sum({part}) {both} AS DOUBLE PRECISION) / nullif(sum({whole}) {both}, 0)"
 
 
+def added(column: str, of_rows: str) -> Either:
+    """Return the sum of a column of `DAILY`; DuckDB has in its place an aggregate of rows of `usage`."""
+    sums = total(column)
+    return Either(sums.sqlite, sums.postgresql, of_rows)
+
+
+def added_share(name: str) -> Either:
+    parts = f"CAST(sum({name}_part) AS DOUBLE PRECISION) / nullif(sum({name}_whole), 0)"
+    return Either(parts, parts, share(*SHARES[name]))
+
+
 USAGE_SUMS: dict[str, Expression] = {
-    "exchanges": "count(*)",
-    "reported": "count(usage_raw)",
-    **SUMS,
-    **{name: share(*columns) for name, columns in SHARES.items()},
+    "exchanges": added("exchanges", "count(*)"),
+    "reported": added("reported", "count(usage_raw)"),
+    **{name: added(name, f"sum({name})") for name in TOKENS.split()},
+    **{name: added_share(name) for name in SHARES},
 }
 
 
@@ -97,11 +141,49 @@ def first_result(of_thread: bool) -> str:
 
 # Of a call that has no output of its own. An agent that begins with the history of another one sends the same call,
 # with the result that it was aborted: what the call's own thread sends stands.
-RESULT_DIGEST = f"CASE WHEN i.output IS NULL THEN coalesce({first_result(True)},\n        {first_result(False)}) END"
+# Most is read only of a call that has a result at all.
+_IS_ANSWERED = f"""EXISTS (SELECT 1 FROM {TABLES["results"]} AS m WHERE m.session_id = i.session_id
+        AND m.call_key = i.call_key)"""
+RESULT_DIGEST = f"""CASE WHEN i.output IS NULL AND {_IS_ANSWERED}
+        THEN (SELECT coalesce({first_result(True)},
+        {first_result(False)}) FROM {TABLES["exchanges"]} AS p WHERE {same_exchange("p", "i")}) END"""
+CALLS = f"""FROM {TABLES["items"]} AS i
+JOIN exchanges AS x ON {same_exchange("x", "i")}
+{SESSION("i")}
+WHERE i.kind = 'tool_call' AND {counts_once("i")}"""
 IS_TURNS = "coalesce(p.purpose, 'turn') = 'turn'"
 """True for an exchange of a person's turn: not of a sub-agent, and none that the client makes on its own."""
 ENDED = "max(x.started_ns + coalesce(t.duration_ns, 0))"
 FOLDED = f"FROM exchanges AS x JOIN {TABLES['exchanges']} AS p ON {same_exchange('p', 'x')}"
+
+
+_BESIDES = {
+    name: f"LEFT JOIN {TABLES[name]} AS {alias} ON {same_exchange(alias, 'x')}"
+    for name, alias in (("exchanges", "p"), ("usage", "u"), ("timing", "t"))
+}
+SESSIONS_GROUPED = f"""FROM sessions AS s
+LEFT JOIN exchanges AS x ON x.session_id = s.session_id
+{chr(10).join(_BESIDES.values())}
+GROUP BY s.session_id, s.name, s.created_ns, s.origin, s.source"""
+
+
+def of_session(value: str, *besides: str) -> Either:
+    """Return an aggregate over the exchanges of a session and what some projections have besides.
+
+    It is a query of its own: of the sessions with the most tokens, only those shown are looked at for the rest. DuckDB
+    reads columns, and has all aggregates from one pass (`SESSIONS_GROUPED`).
+    """
+    joins = "".join(f" {_BESIDES[name]}" for name in besides)
+    own = f"(SELECT {value} FROM exchanges AS x{joins} WHERE x.session_id = s.session_id)"
+    return Either(own, own, value)
+
+
+def tokens_of_session(name: str) -> Either:
+    """Return the sum of a session's tokens."""
+    source = f"FROM {TABLES['usage']} AS u WHERE u.session_id = s.session_id AND {counts_once('u')}"
+    sums = total(f"u.{name}")
+    of_session = [f"(SELECT {each} {source})" for each in (sums.sqlite, sums.postgresql)]
+    return Either(of_session[0], of_session[1], f"sum(CASE WHEN {NOT_SUPERSEDED} THEN u.{name} END)")
 
 
 def whole(value: str, by: int) -> str:
@@ -120,9 +202,12 @@ _IN_YEAR = f"in_era - 365 * year_of_era - {whole('year_of_era', 4)} + {whole('ye
 
 
 def dated(table: str) -> str:
-    """Return a table that has `days`, with `date` besides, as YYYYMMDD."""
-    years = f"SELECT *, {whole(_YEARS, 365)} AS year_of_era\nFROM ({_IN_ERA(table)}) AS a"
-    in_year = f"SELECT *, {_IN_YEAR} AS in_year\nFROM ({years}) AS b"
+    """Return a table that has `days`, with `date` besides, as YYYYMMDD.
+
+    Its rows are distinct. To say so keeps SQLite from putting each expression in place of its name in the next one.
+    """
+    years = f"SELECT DISTINCT *, {whole(_YEARS, 365)} AS year_of_era\nFROM ({_IN_ERA(table)}) AS a"
+    in_year = f"SELECT DISTINCT *, {_IN_YEAR} AS in_year\nFROM ({years}) AS b"
     months = f"SELECT *, {whole('5 * in_year + 2', 153)} AS months\nFROM ({in_year}) AS c"
     year = f"year_of_era + 400 * {whole('(days + 719468)', 146097)} + CASE WHEN months < 10 THEN 0 ELSE 1 END"
     month = "months + CASE WHEN months < 10 THEN 3 ELSE -9 END"
@@ -131,6 +216,43 @@ def dated(table: str) -> str:
     return f"SELECT *, CAST({date} AS TEXT) AS date\nFROM ({months}) AS d"
 
 
-_SUMS_OF_DAYS = ",\n    ".join(f"{written(each, 'sqlite')} AS {name}" for name, each in USAGE_SUMS.items())
-BY_DAY = dated(f"(SELECT {DAY} AS days,\n    {_SUMS_OF_DAYS}\nFROM usage GROUP BY 1) AS u")
-"""The sums of each day, with its date: worked out once for a day, not for every exchange."""
+DAILY_KEYS: Mapping[str, Expression] = {
+    "days": Either(DAY, "started_ns / 86400000000000"),
+    **{name: name for name in ("model", "client", "outcome")},
+}
+"""The columns of `DAILY` besides its sums, in the order of an index, so that a file need not sort."""
+
+
+def _parts(name: str) -> dict[str, str]:
+    """Return the two sums that a share is of, over the rows that have both."""
+    both = " AND ".join(f"{column} IS NOT NULL" for column in SHARES[name])
+    sums = (f"sum(CASE WHEN {both} THEN {column} END)" for column in SHARES[name])
+    return dict(zip((f"{name}_part", f"{name}_whole"), sums, strict=True))
+
+
+DAILY_SUMS = {
+    "exchanges": "count(*)",
+    "reported": "count(CASE WHEN reported = 1 THEN 1 END)",
+    **{name: f"sum({name})" for name in TOKENS.split()},
+    **{column: value for name in SHARES for column, value in _parts(name).items()},
+}
+
+
+def _daily(engine: str) -> str:
+    """Return the sums of the rows of `COUNTED`, of each day, model, client and outcome."""
+    keys = {name: written(key, engine) for name, key in DAILY_KEYS.items()}
+    columns = ",\n    ".join(f"{value} AS {name}" for name, value in {**keys, **DAILY_SUMS}.items())
+    return f"(SELECT {columns}\nFROM {written(COUNTED, engine)}\nGROUP BY {', '.join(keys.values())}) AS daily"
+
+
+DAILY = Either(_daily("sqlite"), _daily("postgresql"))
+_SUMS_OF_DAYS = {
+    engine: ",\n    ".join(f"{written(each, engine)} AS {name}" for name, each in USAGE_SUMS.items())
+    for engine in ("sqlite", "postgresql", "duckdb")
+}
+BY_DAY = Either(
+    dated(f"(SELECT days,\n    {_SUMS_OF_DAYS['sqlite']}\nFROM {DAILY.sqlite} GROUP BY days) AS u"),
+    f"(SELECT days,\n    {_SUMS_OF_DAYS['postgresql']}\nFROM {DAILY.postgresql} GROUP BY days) AS u",
+    dated(f"(SELECT {DAY} AS days,\n    {_SUMS_OF_DAYS['duckdb']}\nFROM usage GROUP BY 1) AS u"),
+)
+"""The sums of each day, of which a file has the date besides: worked out once for a day, not for every exchange."""
