@@ -32,7 +32,7 @@ try:
     from psycopg.adapt import Dumper, Loader
     from psycopg.conninfo import make_conninfo
     from psycopg.postgres import types
-    from psycopg.pq import Format
+    from psycopg.pq import Format, TransactionStatus
     from psycopg.types.numeric import NumericBinaryLoader, NumericLoader
 except ImportError as error:
     raise RecorderError(
@@ -190,9 +190,30 @@ def run(connection: psycopg.Connection, statement: Statement, values: Any) -> No
 
 def rows(connection: psycopg.Connection, statement: Statement, values: Any) -> Generator[Sequence[Any]]:
     """Yield the rows of a statement. A long one is read in pieces: the driver would take all before it gives one."""
-    with _cursor(connection, statement) as cursor:
-        cursor.execute(statement.text(ENGINE).encode(), values or None)
-        yield from cursor
+    with connection.cursor(binary=True) as cursor:
+        if statement.is_long:
+            yield from _in_pieces(connection, cursor, statement.text(ENGINE), values)
+        else:
+            yield from cursor.execute(statement.text(ENGINE).encode(), values or None)
+
+
+def _in_pieces(connection: psycopg.Connection, cursor: psycopg.Cursor, sql: str, values: Any) -> Iterator[Any]:
+    """Yield rows by a cursor of the server, whose first rows are asked for with it: most answers are short."""
+    with _free_name(connection) as name:
+        fetch = f"FETCH FORWARD {PIECE} FROM {name}".encode()
+        with connection.pipeline():
+            cursor.execute(f"DECLARE {name} NO SCROLL CURSOR FOR {sql}".encode(), values or None, prepare=False)
+            cursor.execute(fetch, prepare=False)
+        cursor.nextset()  # behind the answer to DECLARE
+        try:
+            while piece := cursor.fetchall():
+                yield from piece
+                if len(piece) < PIECE:
+                    break
+                cursor.execute(fetch, prepare=False)
+        finally:
+            if connection.info.transaction_status == TransactionStatus.INTRANS:  # else it is gone already
+                cursor.execute(f"CLOSE {name}".encode(), prepare=False)
 
 
 def run_all(connection: psycopg.Connection, steps: Sequence[Step]) -> list[list[Any]]:
@@ -217,21 +238,15 @@ def _send(cursor: psycopg.Cursor, sql: bytes, values: Any) -> None:
 
 
 @contextmanager
-def _cursor(connection: psycopg.Connection, statement: Statement) -> Iterator[Any]:
-    """Open a cursor, for a long answer one of the server. That has the first name that is free in its connection: with
-    a new name each time, `pg_stat_statements` would take each for another statement.
+def _free_name(connection: psycopg.Connection) -> Iterator[str]:
+    """Give a cursor of the server the first name that is free in its connection: with a new name each time,
+    `pg_stat_statements` would take each for another statement.
     """
-    if not statement.is_long:
-        with connection.cursor(binary=True) as cursor:
-            yield cursor
-        return
     names = _CURSORS.setdefault(connection, set())
     name = next(f"ask_{number}" for number in count(1) if f"ask_{number}" not in names)
     names.add(name)
     try:
-        with connection.cursor(name=name, binary=True) as cursor:
-            cursor.itersize = PIECE
-            yield cursor
+        yield name
     finally:
         names.discard(name)
 

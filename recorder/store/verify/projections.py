@@ -61,8 +61,9 @@ class ProjectionVerifier:
             return sorted(self._differences(session_id))
 
     def _differences(self, session_id: str) -> Iterator[ProjectionDifference]:
-        for table, statement in _COMPARED.items():
-            for (exchange_id,) in self.ask(statement, {"session_id": session_id}):
+        found = self.run_all([(statement, {"session_id": session_id}) for statement in _COMPARED.values()])
+        for table, exchanges in zip(_COMPARED, found, strict=True):
+            for (exchange_id,) in exchanges:
                 yield ProjectionDifference(exchange_id, table)
 
     # -- what the projector works on
