@@ -7,11 +7,15 @@ Each engine has one log, which grows from one size to the next. Rows are made as
 (`recorder.ingest.capture`), appended and folded as the ingester does, without a journal; sessions are an hour apart. At
 the end of each size `recorder verify` looks at some sessions. A command is run in this process: what an interpreter
 takes to start is not in its time.
+
+Processor time shows whether appending stays as fast: at each size, after a `VACUUM ANALYZE` of a server, some more
+sessions are appended, by the connection that has appended before, whose plans are of the time before that.
 """
 
 from __future__ import annotations
 
 import itertools
+import math
 import shlex
 import statistics
 import sys
@@ -36,6 +40,7 @@ from recorder.model.ids import uuid7
 from recorder.store.engine import engine_of
 from recorder.store.location import database_path, database_url
 from recorder.store.postgres.ddl import SCHEMA
+from recorder.store.sql import Statement
 from recorder.store.writer import Store
 from recorder.wire.dialects import by_name
 from tests.postgres import conninfo
@@ -49,6 +54,8 @@ HOUR_NS = 3_600_000_000_000
 INGESTED = 500  # frames of each of 100 exchanges, to see how fast an ingester is
 TIMES = 3  # that a command is measured, after once that it is not
 VERIFIED = 5  # sessions
+APPENDED = 20  # sessions, to see what appending costs at a size
+MONTHS = 24  # that have partitions: more than the largest log takes
 
 COMMANDS = (
     "sessions",
@@ -91,22 +98,54 @@ def _exchange(session: Session, number: int, at_ns: int) -> tuple[Exchange, list
     return exchange, events + capture.end(traffic.when(len(frames)), traffic.END)
 
 
+Grown = list[tuple[Session, list[tuple[Exchange, list[Event]]]]]
+
+
 def load(store: Store, numbers: range, began_ns: int) -> int:
     """Put these sessions into a log; returns how many bytes their events have."""
     size_bytes = 0
     for first in itertools.islice(numbers, 0, None, SESSIONS_A_COMMIT):
         told = [grown(each, began_ns) for each in range(first, min(first + SESSIONS_A_COMMIT, numbers.stop))]
-        with store.transaction():
-            for session, exchanges in told:
-                store.add_session(session)
-                for exchange, _ in exchanges:
-                    store.add_exchange(exchange)
-            events = [event for _, exchanges in told for _, each in exchanges for event in each]
-            store.append(events)
-            for exchange in (exchange for _, exchanges in told for exchange, _ in exchanges):
-                store.projector.project(exchange.session_id, exchange.exchange_id)
-        size_bytes += sum(len(event.raw) for event in events)
+        size_bytes += sum(len(event.raw) for event in _append(store, told))
     return size_bytes
+
+
+def _append(store: Store, told: Grown) -> list[Event]:
+    """Put sessions into a log with one commit."""
+    with store.transaction():
+        for session, exchanges in told:
+            store.add_session(session)
+            for exchange, _ in exchanges:
+                store.add_exchange(exchange)
+        events = [event for _, exchanges in told for _, each in exchanges for event in each]
+        store.append(events)
+        for exchange in (exchange for _, exchanges in told for exchange, _ in exchanges):
+            store.projector.project(exchange.session_id, exchange.exchange_id)
+    return events
+
+
+def appended(store: Store, numbers: range, began_ns: int) -> tuple[float, float]:
+    """How many µs of processor time an event takes that is appended and folded: of this process, of the server's."""
+    told = [grown(each, began_ns) for each in numbers]
+    before_s, before_server_s = time.process_time(), _server_s(store)
+    for first in range(0, len(told), SESSIONS_A_COMMIT):
+        _append(store, told[first : first + SESSIONS_A_COMMIT])
+    events = len(told) * EVENTS * EXCHANGES
+    return (
+        (time.process_time() - before_s) / events * 1e6,
+        (_server_s(store) - before_server_s) / events * 1e6,
+    )
+
+
+def _server_s(store: Store) -> float:
+    """Return what the server's process behind a connection has used, 0 for a file; not a number if it is elsewhere."""
+    if engine_of(store.url).is_local:
+        return 0.0
+    if not str(store.url.query.get("host", "")).startswith("/"):
+        return math.nan
+    with store.transaction():
+        [(pid,)] = store.ask(Statement("SELECT pg_backend_pid()"), {})
+    return machine.cpu_s(pid)
 
 
 def on_disk(url: URL) -> int:
@@ -154,33 +193,49 @@ def ingested(url: URL, folder: Path) -> float:
 
 def measured(url: URL, sizes: Sequence[int]) -> Iterator[tuple[int, Figures]]:
     """For each size: how fast it was reached, what it takes, and how long each command takes."""
-    began_ns, sessions, raw_bytes = time.time_ns(), 0, 0
-    empty_bytes = _empty(url)
-    for size in sizes:
-        numbers = range(sessions, size // (EVENTS * EXCHANGES))
-        began_s = time.perf_counter()
-        with Store(url) as store:
+    began_ns, sessions, loaded, raw_bytes = time.time_ns(), 0, 0, 0
+    empty_bytes, first_us = _empty(url), 0.0
+    with Store(url) as store:
+        for size in sizes:
+            numbers = range(sessions, size // (EVENTS * EXCHANGES))
+            began_s = time.perf_counter()
             raw_bytes += load(store, numbers, began_ns)
-        took_s, sessions = time.perf_counter() - began_s, numbers.stop
-        disk_bytes = on_disk(url) - empty_bytes
-        figures = {
-            "loaded, events/s": f"{len(numbers) * EVENTS * EXCHANGES / took_s:,.0f}",
-            "bytes/event as received": f"{raw_bytes / size:,.0f}",
-            "bytes/event on disk": f"{disk_bytes / size:,.0f}",
-            "MB on disk": f"{disk_bytes / 1e6:,.0f}",
-            "bytes of events and their indexes": of_events(url),
-        }
-        for command in COMMANDS:
-            seconds = [run(url, command) for _ in range(1 + TIMES)]
-            figures[command.strip()] = f"{statistics.median(seconds[1:]) * 1e3:,.0f} ms"
-        step = max(1, sessions // VERIFIED)
-        named = " ".join(f"run-{number}" for number in range(0, sessions, step))
-        figures[f"verify, {len(named.split())} sessions"] = f"{run(url, f'verify {named}') * 1e3:,.0f} ms"
-        yield size, figures
+            took_s, loaded = time.perf_counter() - began_s, loaded + len(numbers) * EVENTS * EXCHANGES
+            disk_bytes = on_disk(url) - empty_bytes
+            more = range(numbers.stop, numbers.stop + APPENDED)
+            sessions = more.stop
+            client_us, server_us = appended(store, more, began_ns)
+            first_us = first_us or client_us + server_us
+            figures = {
+                "loaded, events/s": f"{len(numbers) * EVENTS * EXCHANGES / took_s:,.0f}",
+                "appended then, µs of CPU an event": f"{client_us:.1f} + {server_us:.1f}",
+                "rate of it against the first size": f"{first_us / (client_us + server_us):.2f}",
+                "bytes/event as received": f"{raw_bytes / loaded:,.0f}",
+                "bytes/event on disk": f"{disk_bytes / size:,.0f}",
+                "MB on disk": f"{disk_bytes / 1e6:,.0f}",
+                "bytes of events and their indexes": of_events(url),
+                **_commands(url, numbers.stop),
+            }
+            yield size, figures
+
+
+def _commands(url: URL, sessions: int) -> Figures:
+    """How long each command takes on a log of so many sessions."""
+    figures = {}
+    for command in COMMANDS:
+        seconds = [run(url, command) for _ in range(1 + TIMES)]
+        figures[command.strip()] = f"{statistics.median(seconds[1:]) * 1e3:,.0f} ms"
+    step = max(1, sessions // VERIFIED)
+    named = " ".join(f"run-{number}" for number in range(0, sessions, step))
+    return {**figures, f"verify, {len(named.split())} sessions": f"{run(url, f'verify {named}') * 1e3:,.0f} ms"}
 
 
 def _empty(url: URL) -> int:
+    """Make an empty log, with the partitions that one has when it has grown for long. Return its size."""
     Store(url).close()
+    if not engine_of(url).is_local:
+        with closing(_connected(url)) as connection:
+            connection.execute(f"SELECT {SCHEMA}.add_partitions({MONTHS})")
     return on_disk(url)
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 import random
 import shutil
 import sqlite3
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -18,6 +19,7 @@ from sqlalchemy import URL
 from benchmarks import machine, traffic
 from benchmarks.figures import Column, Round, Row
 from benchmarks.settings import Settings
+from recorder.commands.serving.ingester import collect_seldom
 from recorder.ingest.ingester import Ingester
 from recorder.journal.format import Mark
 from recorder.journal.writer import Journal
@@ -70,7 +72,8 @@ def ingest_rounds(settings: Settings) -> list[Round]:
         prepared = prepare_journal(Path(folder) / "prepared", settings.rows // EXCHANGES)
         rows = _ingested(Path(folder), prepared)
         alternatives = {"ingester": _ingesting(prepared, len(rows.events)), "raw": appending(rows, append_raw)}
-        return in_rounds(settings, alternatives)
+        with _garbage_as_in_the_ingester():
+            return in_rounds(settings, alternatives)
 
 
 def interleaved(folder: Path, settings: Settings) -> Rows:
@@ -185,6 +188,18 @@ def commits(events: Sequence[Event]) -> Iterator[Sequence[Event]]:
 
 
 # -- ingest
+
+
+@contextmanager
+def _garbage_as_in_the_ingester() -> Iterator[None]:
+    """Collect garbage as the process of the ingester does, whatever is measured."""
+    before = gc.get_threshold()
+    collect_seldom()
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
+        gc.unfreeze()
 
 
 def _ingesting(prepared: Path, rows: int) -> Measure:

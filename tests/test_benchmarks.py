@@ -109,7 +109,12 @@ def test_a_log_that_is_grown_is_one_that_commands_read_and_verify(
     database: URL, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(growth, "TIMES", 1)
-    (_, first), (size, figures) = growth.measured(database, [1_000, 2_000])
-    assert size == 2_000
-    assert {*map(str.strip, growth.COMMANDS), "verify, 2 sessions", "bytes/event on disk"} <= set(figures)
+    monkeypatch.setattr(growth, "APPENDED", 1)
+    (_, first), (size, figures) = growth.measured(database, [1_000, 3_000])
+    assert size == 3_000
+    assert {*map(str.strip, growth.COMMANDS), "verify, 3 sessions", "bytes/event on disk"} <= set(figures)
     assert set(first) - set(figures) == {"verify, 1 sessions"}
+    assert float(figures["rate of it against the first size"]) > 0
+    client_us, server_us = map(float, figures["appended then, µs of CPU an event"].split(" + "))
+    assert client_us > 0
+    assert (server_us > 0) == (database.get_backend_name() == "postgresql")

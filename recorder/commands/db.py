@@ -54,18 +54,26 @@ def path(db: str | None) -> None:
     is_flag=True,
     help=f"On PostgreSQL, make the roles {WRITER_ROLE} and {READER_ROLE}, and grant them their rights.",
 )
+@click.option(
+    "--partitions",
+    type=click.Choice(["month", "day"]),
+    help="On PostgreSQL, make a partition for each month, or for each day, from now on. A month with rows remains one.",
+)
 @database_option
-def upgrade(roles: bool, db: str | None) -> None:
+def upgrade(roles: bool, partitions: str | None, db: str | None) -> None:
     """Create the log, or upgrade it to the version of this program.
 
     \b
     recorder db upgrade --db recordings.db
     recorder db upgrade --db postgresql://owner@db.example/recordings --roles
+    recorder db upgrade --db postgresql://owner@db.example/recordings --partitions day
     """
     url = chosen_url(db)
     engine = engine_of(url)
     if roles and not engine.grants:
         raise UsageError("Roles are for PostgreSQL: the mode of a file decides who may use it.")
+    if partitions is not None and not engine.partitions:
+        raise UsageError("Partitions are for PostgreSQL: a file has none, and `recorder db purge` deletes from it.")
     if engine.is_archive:
         engine.upgrade(url)
         echo(f"{database_name(url)} is up to date.")
@@ -77,6 +85,8 @@ def upgrade(roles: bool, db: str | None) -> None:
             _rebuild(store)
         if roles:
             store.grant(engine.grants)
+        if partitions is not None:
+            store.grant(engine.partitions[partitions])
         echo(f"{database_name(url)} is up to date.")
 
 

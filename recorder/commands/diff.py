@@ -103,7 +103,9 @@ def command(
         raise UsageError("--json, --stat and --all are three ways to show differences: choose one.")
     if a == b == "-":
         raise UsageError("Only one of the two can be read from stdin.")
-    one, other = asyncio.run(_load(db, a, b))
+    loaded: list[RecordedSession] = []
+    asyncio.run(_load(db, (a, b), loaded))
+    one, other = loaded
     chosen = tuple(level for levels in only for level in levels)
     terms = Terms(exact, tolerance, match_rules())
     with without_collecting():
@@ -130,12 +132,12 @@ def without_collecting() -> Iterator[None]:
             gc.enable()
 
 
-async def _load(db: str | None, a: str, b: str) -> tuple[RecordedSession, RecordedSession]:
-    one, other = await loader(db).find(a), await loader(db).find(b)
-    for each in (one, other):
+async def _load(db: str | None, refs: Iterable[str], into: list[RecordedSession]) -> None:
+    """Load both sides. They are no result: `asyncio.run` makes a text of its own, and a session is folded for that."""
+    into += [await loader(db).find(ref) for ref in refs]
+    for each in into:
         if not each.recordings:
             raise NotFoundError(f"{each.name} has no exchanges.")
-    return one, other
 
 
 def _show(report: Report, only: Sequence[Level], *, shows_all: bool, is_short: bool) -> None:

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from recorder.diff.streamed_texts import StreamedTexts
 from recorder.model.events import Event, Exchange
 from recorder.model.facts import Fact, UsageReported
 from recorder.model.recording import Recording
@@ -34,7 +35,9 @@ class ComparedBlock(NamedTuple):
 
 
 class ComparedRecording:
-    """One side of a comparison."""
+    """One side of a comparison. Its events are read twice: for its items and texts, and for its steps. Between the two
+    nothing of an event is held.
+    """
 
     def __init__(self, recording: Recording, requests: LogicalRequests | None = None) -> None:
         """`requests` are those of its side, if requests are compared with all that they continue."""
@@ -77,47 +80,47 @@ class ComparedRecording:
     @cached_property
     def reports(self) -> Sequence[str]:
         """Return every report of usage, as JSON."""
-        return [fact.raw for block in self.blocks for fact in block.facts if isinstance(fact, UsageReported)]
+        return self._read.reports
 
-    @cached_property
-    def blocks(self) -> Sequence[ComparedBlock]:
-        """Return the body, in order; a gap is a block without facts, a body that is no stream is the last block."""
-        facts = {event.pos: self._reading.facts(event) for event in self.events}  # in order, as a reader needs them
-        found = [
-            ComparedBlock(event, event.raw, ()) if kind == "gap" else ComparedBlock(event, raw, facts[event.pos])
-            for event, kind, raw in blocks(self.events, PAYLOAD_LIMIT)
-        ]
-        return [*found, *self._document(facts)]
+    @property
+    def texts(self) -> StreamedTexts:
+        """Return what the events say of the texts of items."""
+        return self._read.texts
 
-    @cached_property
+    @property
+    def is_stream(self) -> bool:
+        """Return whether no piece of the body is of a document."""
+        return "body" not in self._read.first
+
+    def blocks(self) -> Iterator[ComparedBlock]:
+        """Yield the body, in order; a gap is a block without facts, a body that is no stream is the last block."""
+        passing = _Passing(self.exchange, self.events)
+        for event, kind, raw in blocks(passing.each(), PAYLOAD_LIMIT):
+            yield ComparedBlock(event, event.raw, ()) if kind == "gap" else ComparedBlock(event, raw, passing.facts)
+        yield from passing.document()
+
+    @property
     def body(self) -> bytes:
         return self.recording.body
 
-    def of(self, kind: str) -> Iterator[Event]:
-        """Yield the events of a kind."""
-        return (each for each in self.events if each.kind == kind)
+    def first(self, kind: str) -> Event | None:
+        """Return the first event of a kind."""
+        return self._read.first.get(kind)
 
-    def _document(self, facts: dict[int, Sequence[Fact]]) -> Iterator[ComparedBlock]:
-        """Yield the body that is no stream, if there is one."""
-        pieces, last = Pieces(DOCUMENT_LIMIT), None
-        for event in self.events:
-            if event.kind == "body":
-                pieces.add(event.raw)
-                last = event
-        if last is not None:
-            is_over = self.events[-1].kind == "end"
-            at_the_end = facts[self.events[-1].pos] if is_over else self._reading.close()
-            yield ComparedBlock(last, pieces.take(), at_the_end)
-
-    @cached_property
-    def _reading(self) -> FactReader:
-        return _Remembering(self.exchange)
-
-    @cached_property
+    @property
     def _rows(self) -> Rows:
-        folding = Folding(self.exchange, self._reading)
+        return self._folded[0]
+
+    @property
+    def _read(self) -> _Noting:
+        return self._folded[1]
+
+    @cached_property
+    def _folded(self) -> tuple[Rows, _Noting]:
+        reading = _Noting(self.exchange)
+        folding = Folding(self.exchange, reading)
         folding.tell_all(self.events)
-        return folding.rows()
+        return folding.rows(), reading
 
 
 def compared_sides(
@@ -137,25 +140,61 @@ def compared_sides(
     return found
 
 
-class _Remembering(FactReader):
-    """A reader that reads each event once, however often its facts are needed."""
+class _Passing:
+    """A pass over the events of an exchange, with the facts of the last one. It joins the body that is no stream."""
+
+    def __init__(self, exchange: Exchange, events: Iterable[Event]) -> None:
+        self._reading, self._events = FactReader(exchange), events
+        self._pieces = Pieces(DOCUMENT_LIMIT)
+        self._last: Event | None = None
+        self._last_piece: Event | None = None
+        self.facts: Sequence[Fact] = ()
+
+    def each(self) -> Iterator[Event]:
+        """Yield the events."""
+        facts_of = self._reading.facts
+        for event in self._events:
+            self.facts = facts_of(event)
+            if event.kind == "body":
+                self._pieces.add(event.raw)
+                self._last_piece = event
+            self._last = event
+            yield event
+
+    def document(self) -> Iterator[ComparedBlock]:
+        """Yield the body that is no stream, if there is one, when all events have passed."""
+        if self._last is not None and self._last_piece is not None:
+            at_the_end = self.facts if self._last.kind == "end" else self._reading.close()
+            yield ComparedBlock(self._last_piece, self._pieces.take(), at_the_end)
+
+
+class _Noting(FactReader):
+    """A reader that notes what a comparison needs of the facts, before they are gone."""
 
     def __init__(self, exchange: Exchange) -> None:
         super().__init__(exchange)
-        self._facts: dict[int, Sequence[Fact]] = {}
+        self.texts = StreamedTexts()
+        self.reports: list[str] = []
+        self.first: dict[str, Event] = {}  # event of each kind
 
     def facts(self, event: Event) -> Sequence[Fact]:
-        found = self._facts.get(event.pos)
-        if found is None:
-            found = self._facts[event.pos] = super().facts(event)
+        found = super().facts(event)
+        if event.kind not in self.first:
+            self.first[event.kind] = event
+        self._note(found)
         return found
 
     def close(self) -> Sequence[Fact]:
-        return self._at_the_end
+        found = super().close()
+        self._note(found)
+        return found
 
-    @cached_property
-    def _at_the_end(self) -> Sequence[Fact]:
-        return super().close()
+    def _note(self, facts: Sequence[Fact]) -> None:
+        add = self.texts.add
+        for fact in facts:
+            add(fact)
+            if isinstance(fact, UsageReported):
+                self.reports.append(fact.raw)
 
 
 def json_of(data: bytes | None) -> Any:

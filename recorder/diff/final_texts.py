@@ -6,33 +6,24 @@ them, and so are they numbered here.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Any, NamedTuple
 
 import msgspec
 
 from recorder.diff.compared import ComparedBlock
+from recorder.diff.streamed_texts import NAMES_ITEMS, Parts, StreamedTexts, stated_parts
 from recorder.model.facts import (
-    AnnotationAdded,
-    Fact,
     Field,
-    ItemFinished,
-    ItemKey,
-    ItemStarted,
-    LogprobsAdded,
     Restated,
     Stated,
     TextAdded,
-    TextSettled,
 )
 from recorder.model.text import storable
 from recorder.projections.item import ItemRow
 
-_NAMES_ITEMS = (TextAdded, TextSettled, ItemStarted, ItemFinished, AnnotationAdded, LogprobsAdded)
 _NOTHING: AbstractSet[str] = frozenset()
-
-Parts = dict[int, str]
 
 
 class Statement(NamedTuple):
@@ -51,22 +42,18 @@ NO_STATEMENT = Statement((), (), False)
 
 
 class FinalTexts:
-    """The final texts of one response: read from all its blocks first, then compared block by block."""
+    """The final texts of one response: read from all its events first, then compared block by block."""
 
-    def __init__(self, blocks: Iterable[ComparedBlock], rows: Sequence[ItemRow]) -> None:
+    def __init__(self, texts: StreamedTexts, rows: Sequence[ItemRow]) -> None:
         self._rows = rows
         self._final = [_texts(row) for row in rows]
-        self._numbers: dict[ItemKey, int] = {}
-        self._streamed: dict[tuple[int, Field], dict[int, list[str]]] = {}
-        self._stated: list[tuple[int, Field, Parts]] = []  # statements of texts, part by part
-        for block in blocks:
-            for fact in block.facts:
-                self._add_fact(fact)
-        self._agreeing = {at for at, parts in self._streamed.items() if self._agrees(*at, _joined(parts))}
+        self._numbers = texts.numbers
+        streamed = texts.streamed()
+        self._agreeing = {at for at, parts in streamed.items() if self._agrees(*at, _joined(parts))}
         self._known = [
             {each for each in (*final.values(), row.name) if each} for final, row in zip(self._final, rows, strict=True)
         ]
-        self._add_parts()
+        self._add_parts(streamed, texts)
 
     def statement(self, block: ComparedBlock) -> Statement:
         """Return the texts of a block that other levels show, its items, and its deltas, which are compared beside."""
@@ -83,7 +70,7 @@ class FinalTexts:
         for fact in facts:
             if isinstance(fact, Restated):
                 items += self._places(fact)
-            elif isinstance(fact, _NAMES_ITEMS):
+            elif isinstance(fact, NAMES_ITEMS):
                 number = self._numbers[fact.item]
                 items.append(number)
                 if isinstance(fact, TextAdded):
@@ -99,26 +86,6 @@ class FinalTexts:
     def _known_of(self, number: int) -> AbstractSet[str]:
         return self._known[number] if number < len(self._known) else _NOTHING
 
-    # -- what was stated
-
-    def _add_fact(self, fact: Fact) -> None:
-        if isinstance(fact, TextAdded):  # most of every stream
-            number = self._numbers.setdefault(fact.item, len(self._numbers))
-            self._streamed.setdefault((number, fact.field), {}).setdefault(fact.part, []).append(fact.text)
-        elif isinstance(fact, Restated):
-            for number, stated in zip(self._places(fact), fact.items, strict=True):
-                self._state(number, stated)
-        elif isinstance(fact, _NAMES_ITEMS):
-            number = self._numbers.setdefault(fact.item, len(self._numbers))
-            if isinstance(fact, TextSettled):
-                self._stated.append((number, fact.field, {fact.part: fact.text}))
-            elif isinstance(fact, ItemStarted | ItemFinished):
-                self._state(number, fact.stated)
-
-    def _state(self, number: int, stated: Stated) -> None:
-        for field in dict.fromkeys(field for field, _, _ in stated.texts):
-            self._stated.append((number, field, {part: text for each, part, text in stated.texts if each == field}))
-
     def _places(self, fact: Restated) -> list[int]:
         """Return the rows of the items of the end: by id, else the next of their type; one past them all for none."""
         left = _Left(self._rows)
@@ -129,24 +96,29 @@ class FinalTexts:
     def _agrees(self, number: int, field: Field, text: str) -> bool:
         return number < len(self._final) and storable(text) == self._final[number].get(field)
 
-    def _add_parts(self) -> None:
+    def _add_parts(self, ended: dict[tuple[int, Field], Parts], texts: StreamedTexts) -> None:
         """Add texts in parts: the parts as they ended, if together they are the item's final text."""
-        ended: dict[tuple[int, Field], Parts] = {}
-        for at, streamed in self._streamed.items():
-            ended[at] = {part: "".join(pieces) for part, pieces in streamed.items()}
-        for number, field, texts in self._stated:
-            ended.setdefault((number, field), {}).update({part: text for part, text in texts.items() if text})
-            self._add_if_whole(number, field, texts)
+        for number, field, stated in self._stated(texts):
+            ended.setdefault((number, field), {}).update({part: text for part, text in stated.items() if text})
+            self._add_if_whole(number, field, stated)
         for (number, field), parts in ended.items():
             self._add_if_whole(number, field, parts)
 
+    def _stated(self, texts: StreamedTexts) -> Iterator[tuple[int, Field, Parts]]:
+        for each in texts.stated:
+            if not isinstance(each, Restated):
+                yield each
+                continue
+            for number, stated in zip(self._places(each), each.items, strict=True):
+                yield from stated_parts(number, stated)
+
     def _add_if_whole(self, number: int, field: Field, parts: Mapping[int, str]) -> None:
-        if self._agrees(number, field, "".join(parts[part] for part in sorted(parts))):
+        if self._agrees(number, field, _joined(parts)):
             self._known[number].update(filter(None, parts.values()))
 
 
-def _joined(parts: Mapping[int, Sequence[str]]) -> str:
-    return "".join("".join(parts[part]) for part in sorted(parts))
+def _joined(parts: Mapping[int, str]) -> str:
+    return "".join(parts[part] for part in sorted(parts))
 
 
 class _Left:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from hashlib import sha256
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Any
 
 from recorder.diff.compared import NOT_JSON, ComparedRecording, json_of
@@ -114,11 +114,11 @@ def _times_differ(a: int, b: int, tolerance: float) -> bool:
 
 def are_made_up(side: ComparedRecording) -> bool:
     """Return whether an import made the times up: no real head comes at 0 ns, and no event every 10 ms sharp."""
-    head = next(side.of("response"), None)
-    times = [each.t_ns for each in side.events if each.kind in BODY_KINDS]
-    if head is None or head.t_ns or not times:
+    head = side.first("response")
+    if head is None or head.t_ns or not any(side.first(kind) for kind in BODY_KINDS):
         return False
-    return all(after - before in (0, MADE_UP_NS) for before, after in pairwise([0, *times]))
+    times = (each.t_ns for each in side.events if each.kind in BODY_KINDS)
+    return all(after - before in (0, MADE_UP_NS) for before, after in pairwise(chain([0], times)))
 
 
 # -- bytes: the bodies as they are, nothing taken for noise

@@ -21,6 +21,13 @@ _HIDING = (*(name.encode() for name in (*SECRETS, *REDACTED_BLOCKS)), b"\\u")
 """What stands in the JSON of every payload that has ciphertext; a name may be written with escapes."""
 
 
+def _may_hide(data: bytes) -> bool:
+    for each in _HIDING:  # a loop takes half the time of `any` with a generator
+        if each in data:
+            return True
+    return False
+
+
 class FilteredPayload(NamedTuple):
     """A payload without noise; the ids that it had, and the texts where there are blanks, in order of their names."""
 
@@ -46,7 +53,7 @@ class NoiseFilter:
         """Return the payload without noise. `known` are texts that other levels show, `reports` the usage that the
         event reports, `data` is the payload as it was sent: most of it can be taken as it is if there is no secret in
         it."""
-        self._may_hide = data is None or any(each in data for each in _HIDING)
+        self._may_hide = data is None or _may_hide(data)
         self._known, self._reports, self._ids, self._texts = known, reports, [], []
         return FilteredPayload(self._any(payload, self._tree), self._ids, self._texts)
 

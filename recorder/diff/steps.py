@@ -19,7 +19,7 @@ from recorder.diff.final_texts import NO_STATEMENT, FinalTexts, Statement
 from recorder.diff.noise_filter import FilteredPayload, NoiseFilter
 from recorder.diff.report import Terms
 from recorder.model.events import WHOLE, Event
-from recorder.model.facts import TextAdded, UsageReported
+from recorder.model.facts import Fact, TextAdded, UsageReported
 from recorder.replay.matching.fingerprint import canonical
 from recorder.wire.sse import BOM, parse
 
@@ -79,27 +79,31 @@ class ExchangeSteps(msgspec.Struct):
 
 def steps(side: ComparedRecording, terms: Terms) -> ExchangeSteps:
     """Return the steps of one exchange."""
-    final_texts = FinalTexts(side.blocks, [] if terms.exact else side.items)
+    final_texts = FinalTexts(side.texts, [] if terms.exact else side.items)
     events = _events(side, final_texts, terms)
     body = events if terms.exact else _in_runs(events)
     return ExchangeSteps([*_head(side, terms), *body, *_end(side, terms)], final_texts)
 
 
 def _events(side: ComparedRecording, final_texts: FinalTexts, terms: Terms) -> Iterator[Step]:
-    is_stream = not any(block.event.kind == "body" for block in side.blocks)
-    noise_filter = NoiseFilter(owned(side.exchange.api, terms.rules, is_stream=is_stream), exact=terms.exact)
+    noise_filter = NoiseFilter(owned(side.exchange.api, terms.rules, is_stream=side.is_stream), exact=terms.exact)
     ordinal = 0
-    for block in side.blocks:
+    for block in side.blocks():
         statement = NO_STATEMENT if terms.exact else final_texts.statement(block)
         (value, ids, texts), event = _value(block, noise_filter, statement), block.event
         number = event.sequence_number
         if number is not None and value.__class__ is dict:
             value.pop("sequence_number", None)  # compared beside
-        is_delta = any(isinstance(fact, TextAdded) for fact in block.facts)
+        facts = block.facts
+        is_delta = isinstance(facts[0], TextAdded) if len(facts) == 1 else _has_delta(facts)
         key = b"%s %s " % (event.kind.encode(), (event.type or "").encode()) + canonical(value)
         ordinal += number is not None
         about = event.kind, event.type, event.output_index, key, value, ids, statement, is_delta, texts
         yield Step(*about, [event.pos], [number], [ordinal])
+
+
+def _has_delta(facts: Sequence[Fact]) -> bool:
+    return any(isinstance(fact, TextAdded) for fact in facts)
 
 
 def _value(block: ComparedBlock, noise_filter: NoiseFilter, statement: Statement) -> FilteredPayload:
@@ -170,8 +174,8 @@ def joined(run: Step, rest: Step) -> Step:
 
 def _head(side: ComparedRecording, terms: Terms) -> Iterator[Step]:
     """Yield status and headers, the content type without its parameters; exactly, as they were sent."""
-    head = side.response
-    if head is None:
+    head, event = side.response, side.first("response")
+    if head is None or event is None:
         return
     headers: dict[str, str] = {}
     for name, value in sorted((name.lower(), value) for name, value in head.headers):
@@ -179,15 +183,15 @@ def _head(side: ComparedRecording, terms: Terms) -> Iterator[Step]:
             headers[name] = f"{headers[name]}, {value}" if name in headers else value
         elif name in _HEADERS:
             headers.setdefault(name, _HEADERS[name](value))
-    yield _step(next(side.of("response")), {"status": head.status, **headers})
+    yield _step(event, {"status": head.status, **headers})
 
 
 def _end(side: ComparedRecording, terms: Terms) -> Iterator[Step]:
-    end = side.end
-    if end is not None:
+    end, event = side.end, side.first("end")
+    if end is not None and event is not None:
         outcome = end.outcome if terms.exact or end.outcome not in WHOLE else "eof"
         value = {"status": end.status, "outcome": outcome, "lossless": end.lossless}
-        yield _step(next(side.of("end")), {**value, "error": end.error} if terms.exact else value)
+        yield _step(event, {**value, "error": end.error} if terms.exact else value)
 
 
 def _step(event: Event, value: Any) -> Step:

@@ -92,10 +92,12 @@ class Assembler:
         except Exception as error:
             self._turns.clear()
             events = self._give_up(record, start, error)
-        for row in self._turns:
-            self._add(None, row)
-        self._turns.clear()
-        self.batch.add(events)
+        if self._turns:
+            for row in self._turns:
+                self._add(None, row)
+            self._turns.clear()
+        if events:
+            self.batch.add(events)
         if exchange is not None:
             exchange.last_ns = record.t_ns
             exchange.records += 1

@@ -31,11 +31,12 @@ from recorder.model.payloads import (
 from recorder.wire.conclusion import Conclusion
 from recorder.wire.content_coding import Decoder, UndecodableError
 from recorder.wire.dialects import Dialect, Keys, by_name, framing
-from recorder.wire.sse import BOM, FRAME_LIMIT, Piece, Splitter, begins_stream
+from recorder.wire.sse import BOM, FRAME_LIMIT, Piece, Splitter, UsualFields, begins_stream
 
 KEYS_LIMIT = 16 * 2**20  # the largest block whose keys are read: above any image that a provider sends in one event
 READS_PART = 8192  # reads a `reads` event: about 150 KB of JSON, and a bound on what is held in memory
 
+_READS = 2 * READS_PART  # numbers
 _NO_KEYS = Keys()
 _encode = msgspec.json.Encoder().encode
 
@@ -148,6 +149,10 @@ class Capture:
         events = self._read(len(data))
         self._wire.update(data)
         if self._is_plain and self._splitter is not None:
+            usual = self._splitter.usual(data)
+            if usual is not None:
+                events.append(self._usual_frame(data, usual))
+                return events
             for frame in self._splitter.feed(data):
                 events.append(self._framed(frame))
             return events
@@ -278,6 +283,12 @@ class Capture:
             events += [self._framed(piece) for piece in self._splitter.close()]
         self._parts.clear()
 
+    def _usual_frame(self, raw: bytes, usual: UsualFields) -> Event:
+        keys = self._dialect.keys(raw, usual)
+        self._frames += 1
+        self._conclusion.add("frame", keys.type, keys.output_index, raw)
+        return self._event("frame", self._t_ns, raw, keys)
+
     def _framed(self, piece: Piece) -> Event:
         keys = self._keys(piece)
         if piece.complete and piece.kind != "comment":
@@ -311,9 +322,12 @@ class Capture:
     def _read(self, size_bytes: int) -> list[Event]:
         self._wire_bytes += size_bytes
         events: list[Event] = []
-        if len(self._reads) >= 2 * READS_PART:
+        reads = self._reads
+        if len(reads) >= _READS:
             self._report_reads(events)
-        self._reads.extend((self._t_ns, size_bytes))
+            reads = self._reads
+        reads.append(self._t_ns)
+        reads.append(size_bytes)
         return events
 
     def _report_reads(self, events: list[Event]) -> None:
@@ -323,7 +337,8 @@ class Capture:
             events.append(self._event("reads", reads[-1][0], _encode(reads)))
 
     def _since(self, t_ns: int) -> int:
-        return max(0, t_ns - self._started_ns)
+        since_ns = t_ns - self._started_ns
+        return since_ns if since_ns > 0 else 0
 
     def _event(self, kind: Kind, t_ns: int, raw: bytes, keys: Keys = _NO_KEYS) -> Event:
         if kind in BODY_KINDS:

@@ -16,8 +16,9 @@ from __future__ import annotations
 import logging
 import os
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
+from operator import attrgetter
 from pathlib import Path
 from typing import TypeVar
 
@@ -26,6 +27,7 @@ import msgspec
 from recorder.errors import StoreConflictError, StoreError
 from recorder.ingest.assembler import Assembler
 from recorder.ingest.pending import Batch, no_request
+from recorder.ingest.recent_events import RecentEvents
 from recorder.ingest.recovery import Heartbeat, end_forsaken, end_open, late_counter, rest_of
 from recorder.ingest.rereading import JournalRecordSource
 from recorder.ingest.session_lookup import (
@@ -48,10 +50,12 @@ from recorder.journal.reader import (
     try_lock,
     write_ingested,
 )
-from recorder.journal.scrub import RequestBodyScrubber, without_body
+from recorder.journal.scrub import FROM_CLIENTS, RequestBodyScrubber, without_body
 from recorder.model.events import Event
 from recorder.model.payloads import RequestHead
+from recorder.store.projector import NOTHING
 from recorder.store.purge.delete import late_exchanges, refused_because
+from recorder.store.request_links import Key, key_of
 from recorder.store.retry import Pause, Retry, Stopped, Uncommitted
 from recorder.store.writer import Store
 from recorder.wire.grouping.session import HISTORY, Grouping
@@ -66,6 +70,8 @@ COMMIT_BYTES = 16 * 2**20  # of events: a few compressed records may be a great 
 CARRY_SEGMENTS = 4  # how far behind the place may fall: half of what the journal may hold, a few seconds of work
 
 
+_payload = attrgetter("payload")
+
 T = TypeVar("T")
 
 
@@ -77,6 +83,7 @@ class Ingester:
         self._retry = Retry(store, pause)
         self._recorder_id, self._records = directory.name, JournalRecordSource(directory)
         self._heartbeat = Heartbeat(store, directory.name)
+        self._recent = RecentEvents()
         late, offset = self._in_transaction(
             lambda: (late_exchanges(store, self._recorder_id), store.offset(self._recorder_id))
         )
@@ -96,25 +103,27 @@ class Ingester:
         for record in read_carried(directory, self._records.place):
             self._scrubber.note_carried(record, self._records.place)
             self._assembler.feed(record, self._records.place)
-            self._commit_if_large()
+            if self._assembler.batch.size_bytes > COMMIT_BYTES:
+                self._commit()
 
     def step(self, *, writer_is_dead: bool = False) -> int:
         """Ingest and commit what the journal holds now, up to `BATCH_BYTES`. Returns how many bytes that was."""
         records = self._reader.read(BATCH_BYTES, writer_is_dead=writer_is_dead)
         if self._report_damage() and records:
             self._position = begin(records[0])  # what is committed or carried over from now on has the damage
-        size = 0
+        feed = self._assembler.feed
         for record in records:
-            size += HEADER.size + len(record.payload)
-            self._scrubber.note(record, self._position)
-            self._assembler.feed(record, self._position)
+            if record.mark in FROM_CLIENTS:
+                self._scrubber.note(record, self._position)
+            feed(record, self._position)
             self._position = record.position
-            self._commit_if_large()
+            if self._assembler.batch.size_bytes > COMMIT_BYTES:
+                self._commit()
         if records or self._reader.position.segment > self._position.segment:
             self._position = self._reader.position  # past the end of a segment, too: then it can be deleted
             self._commit()
         self._scrubber.scrub(self._records.place, self._assembler.open)
-        return size
+        return sum(map(len, map(_payload, records)), HEADER.size * len(records))
 
     def _report_damage(self) -> bool:
         is_damaged = bool(self._reader.damaged)
@@ -196,10 +205,6 @@ class Ingester:
         except Exception as error:
             raise Uncommitted(f"{type(error).__name__}: {error}") from error
 
-    def _commit_if_large(self) -> None:
-        if self._assembler.batch.size_bytes > COMMIT_BYTES:
-            self._commit()
-
     def _commit(self) -> None:
         batch, self._assembler.batch = self._assembler.batch, Batch()
         place = min((exchange.start for exchange in self._assembler.open.values()), default=self._position)
@@ -221,16 +226,20 @@ class Ingester:
         self._drop_before(place)
 
     def _write(self, batch: Batch, place: Position | None) -> None:
+        whole = self._recent.add(batch.events)
+
         def write() -> None:
-            for session in batch.sessions:
-                self._store.add_session(session)
-            for exchange in batch.exchanges:
-                self._store.add_exchange(exchange)
-            self._append(batch.events)
+            self._store.add_sessions(batch.sessions)
+            self._store.add_exchanges(batch.exchanges)
+            self._append(batch.events, whole)
             if place is not None:
                 self._store.set_offset(self._recorder_id, *place)
 
-        self._in_transaction(write)
+        try:
+            self._in_transaction(write)
+        except BaseException:
+            self._recent.forget()  # what the log has is not what was added
+            raise
 
     def _write_apart(self, batch: Batch) -> None:
         """Write the exchanges of a batch one by one, and end one that contradicts the log where the log has it, with a
@@ -279,12 +288,13 @@ class Ingester:
         self._append(rest_of(self._store, session_id, exchange_id, reason))
         return reason
 
-    def _append(self, events: Sequence[Event]) -> None:
-        """Append events, and the projections of an exchange in the same transaction as its end."""
+    def _append(self, events: Sequence[Event], whole: Mapping[Key, Sequence[Event]] = NOTHING) -> None:
+        """Append events, and the projections of exchanges in the same transaction as their ends. `whole` has all events
+        of some that end.
+        """
         self._store.append(events)
-        for event in events:
-            if event.kind == "end":
-                self._store.projector.project(event.session_id, event.exchange_id)
+        ended = [key_of(event) for event in events if event.kind == "end"]
+        self._store.projector.project_all(ended, whole)
 
     def _in_transaction(self, work: Callable[[], T]) -> T:
         return self._retry(work)

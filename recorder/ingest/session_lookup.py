@@ -57,12 +57,12 @@ def session_in_store(store: Store, head: RequestHead, grouping: Grouping, batch:
     """Return the id of the session that has an exchange already, that its grouping names, or whose conversation it
     continues. In a transaction; `batch` is what is still to be committed.
     """
-    found = store.session_of_exchange(head.exchange_id)
+    sources = () if grouping.name is None else same_names(grouping.source)
+    found, *named = store.sessions_of(head.exchange_id, grouping.name or "", sources)
     if found is None and grouping.name is not None:
         if grouping.source == "previous_response_id":
             found = store.session_of_response(grouping.name)
-        for source in same_names(grouping.source):
-            found = found or store.session_named(grouping.name, source)
+        found = found or next(filter(None, named), None)
         if grouping.source == PROBE and found and found < uuid7(max(0, head.started_ns - PROBES_NS), bytes(10)):
             found = None
     return found or session_of_history(store, head, grouping, batch)

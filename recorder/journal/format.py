@@ -6,10 +6,10 @@ JSON for heads and ends, and the bytes of the wire for bodies.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from enum import IntEnum
 from struct import Struct
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from zlib import crc32
 
 import msgspec
@@ -19,6 +19,7 @@ READABLE = frozenset({b"rec-jnl\x01", MAGIC})  # version 1 has no `Mark.CLIENT_C
 HEADER = Struct("<IIIBq")  # payload length, CRC-32 of all that follows it, exchange, mark, t_ns
 _CHECKED = Struct("<IBq")
 _pack_header, _pack_checked = HEADER.pack, _CHECKED.pack  # for each chunk that passes
+_UNCHECKED = HEADER.size - _CHECKED.size  # bytes at the beginning of a record: what follows them is one piece
 
 RECORD_LIMIT = 16 * 2**20  # no read from a socket is near it: longer data is cut, a longer length is damage
 
@@ -60,6 +61,7 @@ class Position(NamedTuple):
 
 
 START = Position(0, 0)
+_new_tuple: Callable[..., Any] = tuple.__new__  # half of what the classes take by themselves, for each record
 
 
 class Gap(msgspec.Struct):
@@ -81,17 +83,19 @@ def parse(data: bytes, start: Position) -> Iterator[Record]:
     differs from every other one in five bits or more, so damage does not make one.
     """
     segment, base = start
-    offset, end = 0, len(data)
-    while offset + HEADER.size <= end:
-        length, checksum, exchange, mark, t_ns = HEADER.unpack_from(data, offset)
-        body = offset + HEADER.size
-        if length > RECORD_LIMIT or body + length > end:
+    view, unpack, size = memoryview(data), HEADER.unpack_from, HEADER.size
+    offset, last = 0, len(data) - size
+    while offset <= last:
+        length, checksum, exchange, mark, t_ns = unpack(data, offset)
+        body = offset + size
+        if length > RECORD_LIMIT or body + length > len(data):
             return
-        payload = data[body : body + length]
-        if crc32(payload, crc32(_pack_checked(exchange, mark, t_ns))) != checksum and mark != Mark.BLANK:
+        following = body + length
+        if crc32(view[offset + _UNCHECKED : following]) != checksum and mark != Mark.BLANK:
             return
-        offset = body + length
-        yield Record(exchange, mark, t_ns, payload, Position(segment, base + offset))
+        offset = following
+        place = _new_tuple(Position, (segment, base + offset))
+        yield _new_tuple(Record, (exchange, mark, t_ns, data[body:following], place))
 
 
 def begin(record: Record) -> Position:

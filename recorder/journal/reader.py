@@ -36,6 +36,7 @@ PARTIAL = ".partial"  # of a segment that is being begun
 SEGMENT_BEGINNING = len(MAGIC) + len(segment_record(0))
 WRITER_LOCK, INGESTER_LOCK, INGESTED = "lock", "ingester.lock", "ingested"
 
+_SEGMENT_MARK = int(Mark.SEGMENT)  # compared with each record
 _SEGMENT = re.compile(rf"\d+{re.escape(SUFFIX)}")
 _FILE = re.compile(
     rf"\d+({re.escape(SUFFIX)}|{re.escape(PARTIAL)})|(carried|partial)-[\w.-]+|{WRITER_LOCK}|{INGESTER_LOCK}|{INGESTED}"
@@ -74,7 +75,7 @@ class JournalReader:
             records = list(parse(data, self.position))
             if records:
                 self.position = records[-1].position
-                records = [record for record in records if record.mark != Mark.SEGMENT]
+                records = [record for record in records if record.mark != _SEGMENT_MARK]
                 if records:
                     return records
                 continue

@@ -53,7 +53,7 @@ _ZEROS = bytes(2**20)
 _BLANK = bytes([Mark.BLANK])
 _TO_ITS_END = sys.maxsize
 _BODIES, _SENT = frozenset({Mark.REQUEST_BODY}), frozenset({Mark.CLIENT_CHUNK})
-_FROM_CLIENTS = _BODIES | _SENT
+FROM_CLIENTS = _BODIES | _SENT
 
 Stretch = tuple[int, int, int]
 """A segment's number, and the bytes from where to where."""
@@ -83,7 +83,7 @@ class RequestBodyScrubber:
 
     def note_carried(self, record: Record, place: Position) -> None:
         """Note a record from before `place` that was carried over and is being ingested."""
-        if record.mark in _FROM_CLIENTS:
+        if record.mark in FROM_CLIENTS:
             noted = self._noted if record.mark == Mark.REQUEST_BODY else self._sent
             self._carried.add(record.exchange)
             noted.setdefault(record.exchange, (place, place))
@@ -114,7 +114,7 @@ class RequestBodyScrubber:
         try:
             if before is not None:
                 path = self._directory / segment_name(before.segment)
-                _scrub_payloads(path, 0, before.offset, _FROM_CLIENTS, None)
+                _scrub_payloads(path, 0, before.offset, FROM_CLIENTS, None)
             for marks, spans in ((_BODIES, due), (_SENT, sent)):
                 for number, start, end in _joined(spans.values()):
                     _scrub_payloads(self._directory / segment_name(number), start, end, marks, spans)

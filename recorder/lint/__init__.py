@@ -18,8 +18,7 @@ A further rule is a `Rule` in one tuple `RULES`, and what finds its fault:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from itertools import islice
+from collections.abc import Mapping
 
 import msgspec
 
@@ -69,14 +68,27 @@ def lint(recording: Recording, profile: Profile | None = None) -> list[Finding]:
     profile = profile or profile_of(api)
     if profile is None or api not in PROFILES[profile]:
         return []
-    stream = StreamView(recording)
-    return [finding for rule in RULES if profile in rule.profiles for finding in _findings(rule, stream)]
+    checks = [_Check(rule) for rule in RULES if profile in rule.profiles]
+    for window in StreamView(recording).windows():
+        for each in checks:
+            each.add(window)
+    return [each.finding() for each in checks if each.count]
 
 
-def _findings(rule: Rule, stream: StreamView) -> Iterable[Finding]:
-    hits = iter(rule.check(stream))
-    # They quote recorded text, of which half a surrogate pair is no text that can be written.
-    places = [hit._replace(said=storable(hit.said)) for hit in islice(hits, PLACES_LIMIT)]
-    if places:
-        count = len(places) + sum(1 for _ in hits)
-        yield Finding(rule.id, rule.severity, rule.meaning, rule.why, rule.source, count, places)
+class _Check:
+    """A rule, and the places that break it so far."""
+
+    def __init__(self, rule: Rule) -> None:
+        self._rule, self.count = rule, 0
+        self._places: list[Hit] = []
+
+    def add(self, window: StreamView) -> None:
+        for hit in self._rule.check(window):
+            self.count += 1
+            if self.count <= PLACES_LIMIT:
+                # They quote recorded text, of which half a surrogate pair is no text that can be written.
+                self._places.append(hit._replace(said=storable(hit.said)))
+
+    def finding(self) -> Finding:
+        rule = self._rule
+        return Finding(rule.id, rule.severity, rule.meaning, rule.why, rule.source, self.count, self._places)

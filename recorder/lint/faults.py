@@ -21,7 +21,7 @@ _SHOWN = 60  # characters of a value that is shown
 
 
 class FaultFinder:
-    """The faults of streams, computed once for each stream and grouped by rule."""
+    """The faults of streams, computed once for each window of a stream and grouped by rule."""
 
     def __init__(self, name: str, faults: Callable[[StreamView], Iterable[Fault]]) -> None:
         self._name = name

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from recorder.lint.rule import Hit, Rule, profiles_of
+from recorder.lint.rule import Hit, Rule, at_end, profiles_of
 from recorder.lint.stream import StreamView
 
 _STREAMS = (b"event:", b"data:", b":", b"id:", b"retry:")  # what the body of an event stream begins with
@@ -35,7 +35,7 @@ def _no_stream(stream: StreamView) -> Iterable[Hit]:
 
 
 def _status_of_stream(stream: StreamView) -> Iterable[Hit]:
-    if _status(stream) not in (0, 200) and stream.frames and not stream.is_switched:
+    if _status(stream) not in (0, 200) and stream.moments.has_events and not stream.is_switched:
         yield Hit(None, f"status {_status(stream)}")
 
 
@@ -78,7 +78,7 @@ RULES: tuple[Rule, ...] = (
         "recorder does not see its events. Codex and the SDKs read it anyway.",
         "WHATWG HTML, 9.2.5 Authors: text/event-stream",
         profiles_of("HT001"),
-        _named_otherwise,
+        at_end(_named_otherwise),
     ),
     Rule(
         "HT002",
@@ -87,7 +87,7 @@ RULES: tuple[Rule, ...] = (
         "openai-python yields no event and raises no error; Codex reports “stream closed before response.completed”.",
         "OpenAI API reference, Responses and Chat: stream; openai-python 3.52, _streaming.py; Codex CLI 0.169",
         profiles_of("HT002"),
-        _no_stream,
+        at_end(_no_stream),
     ),
     Rule(
         "HT003",
@@ -96,7 +96,7 @@ RULES: tuple[Rule, ...] = (
         "From 400 on the SDKs read no event: the body becomes the text of an APIStatusError. Errors come as JSON.",
         "openai-python 3.52, _base_client.py; WHATWG HTML, 9.2.3 Processing model",
         profiles_of("HT003"),
-        _status_of_stream,
+        at_end(_status_of_stream),
     ),
     Rule(
         "HT004",
@@ -106,7 +106,7 @@ RULES: tuple[Rule, ...] = (
         " waits for the whole answer.",
         "RFC 9112, 6 Message Body Length",
         profiles_of("HT004"),
-        _length_of_stream,
+        at_end(_length_of_stream),
     ),
     Rule(
         "HT005",
@@ -116,7 +116,7 @@ RULES: tuple[Rule, ...] = (
         "`cache-control: no-cache`. A buffered text arrives in bursts, or all at once.",
         "nginx, proxy_buffering; RFC 9111, 5.2.2",
         frozenset({"codex", "sdk"}),
-        _storing,
+        at_end(_storing),
     ),
     Rule(
         "HT006",
@@ -125,6 +125,6 @@ RULES: tuple[Rule, ...] = (
         "A compressor that does not flush after each event holds events back; all clients can decompress it.",
         "RFC 9110, 8.4 Content-Encoding",
         profiles_of("HT006"),
-        _coding_of_stream,
+        at_end(_coding_of_stream),
     ),
 )

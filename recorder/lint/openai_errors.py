@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from recorder.lint.rule import Hit, Rule
+from recorder.lint.rule import Hit, Rule, at_end
 from recorder.lint.stream import StreamView
 from recorder.wire.dialects import DIALECTS
 from recorder.wire.dialects.openai import PROVIDER
 
 
 def _error_document(stream: StreamView) -> Iterable[Hit]:
-    if stream.response and stream.response.status >= 400 and not stream.frames and not stream.has_gap:
+    if stream.response and stream.response.status >= 400 and not stream.moments.has_events and not stream.has_gap:
         wrong = _wrong_error(stream)
         if wrong:
             yield Hit(None, f"status {stream.response.status}, {wrong}")
@@ -43,6 +43,6 @@ RULES: tuple[Rule, ...] = (
         "retries also where that cannot help.",
         "OpenAI API reference, Errors; openai-python 3.52, _exceptions.py",
         frozenset(profile for each in DIALECTS if each.provider is PROVIDER for profile in each.profiles),
-        _error_document,
+        at_end(_error_document),
     ),
 )

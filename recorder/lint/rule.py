@@ -28,6 +28,20 @@ class Hit(NamedTuple):
     said: str = ""  # what stands there, where the rule's meaning does not say it all; no final point
 
 
+Check = Callable[[StreamView], Iterable[Hit]]
+
+
+def at_end(check: Check, *following: Callable[[StreamView], object]) -> Check:
+    """Return a check of a stream as a whole, made once at its last window; `following` look at each window before."""
+
+    def checked(stream: StreamView) -> Iterable[Hit]:
+        for follow in following:
+            follow(stream)
+        return check(stream) if stream.is_last else ()
+
+    return checked
+
+
 class Rule(NamedTuple):
     """One rule."""
 
@@ -37,4 +51,4 @@ class Rule(NamedTuple):
     why: str  # which client breaks, and how that looks there
     source: str  # where that is written: a specification and section, or a client's source
     profiles: frozenset[Profile]
-    check: Callable[[StreamView], Iterable[Hit]]
+    check: Check  # of one window after the other

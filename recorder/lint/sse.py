@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from itertools import pairwise
 
-from recorder.lint.rule import Hit, Rule, profiles_of
+from recorder.lint.rule import Hit, Rule, at_end, profiles_of
 from recorder.lint.stream import StreamBlock, StreamView
 from recorder.wire.dialects import by_name
 from recorder.wire.sse import BOM, parse
@@ -75,18 +75,24 @@ def _foreign_lines(frame: StreamBlock) -> Iterable[bytes]:
 
 
 def _byte_order_mark(stream: StreamView) -> Iterable[Hit]:
-    return (Hit(each.pos) for each in stream.blocks[:1] if each.raw.startswith(BOM) and each.kind != "message")
+    first = stream.kept("first block", lambda: stream.blocks[0] if stream.blocks else None)
+    if stream.is_last and first is not None and first.raw.startswith(BOM) and first.kind != "message":
+        yield Hit(first.pos)
 
 
 def _carriage_returns(stream: StreamView) -> Iterable[Hit]:
-    blocks = () if stream.is_switched else stream.blocks
-    alone = [each.pos for each in blocks if b"\r" in each.raw and b"\n" not in each.raw]
-    return [Hit(alone[0])] if alone else []
+    """Yield the first block alone."""
+    found: list[int] = stream.kept("carriage returns", list)
+    for each in () if stream.is_switched or found else stream.blocks:
+        if b"\r" in each.raw and b"\n" not in each.raw:
+            found.append(each.pos)
+            yield Hit(each.pos)
+            return
 
 
 def _unterminated(stream: StreamView) -> Iterable[Hit]:
     """Yield a block that is whole but for its blank line. One that is cut off in its middle is no event of any kind."""
-    if stream.was_cut_by_us:
+    if stream.was_cut_by_us or not stream.is_last:
         return []
     return [Hit(each.pos, each.type or "") for each in stream.blocks[-1:] if each.kind == "tail" and each.payload]
 
@@ -95,19 +101,19 @@ def _silence(stream: StreamView) -> Iterable[Hit]:
     """Yield silences; not over WebSocket, where pings keep a connection alive, and are no part of a turn."""
     if stream.is_switched:
         return ()
-    return _silences(stream, stream.blocks, PROXY_SILENCE_NS)
+    return _silences(stream, PROXY_SILENCE_NS, of_events=False)
 
 
 def _silence_for_codex(stream: StreamView) -> Iterable[Hit]:
-    return _silences(stream, stream.frames, CODEX_SILENCE_NS)
+    return _silences(stream, CODEX_SILENCE_NS, of_events=True)
 
 
-def _silences(stream: StreamView, blocks: Iterable[StreamBlock], limit_ns: int) -> Iterable[Hit]:
+def _silences(stream: StreamView, limit_ns: int, *, of_events: bool) -> Iterable[Hit]:
     """Yield silences of the provider between head, blocks and end; not while bytes were lost, because the silence is
     unknown then."""
     ends = ("response",) if stream.was_cut_by_us else ("response", "end")
     moments = [(each.t_ns, each.pos, False) for each in stream.events if each.kind in ends]
-    moments += [(each.t_ns, each.pos, False) for each in (*blocks, *(half for half in stream.blocks if not half.raw))]
+    moments += [(t_ns, pos, False) for t_ns, pos in stream.moments.each(of_events=of_events)]
     moments += [edge for gap in stream.gaps for edge in ((gap.from_ns, gap.pos, False), (gap.to_ns, gap.pos, True))]
     if stream.is_stream:
         for (before, *_), (after, pos, is_in_gap) in pairwise(sorted(moments)):
@@ -183,7 +189,7 @@ RULES: tuple[Rule, ...] = (
         "broken stream; Codex: “stream disconnected before completion”. Send a ping event while the model thinks.",
         "nginx proxy_read_timeout 60s; AWS ALB idle timeout 60 s; openai/codex#3267",
         profiles_of("ST007"),
-        _silence,
+        at_end(_silence),
     ),
     Rule(
         "ST008",
@@ -193,7 +199,7 @@ RULES: tuple[Rule, ...] = (
         "only an event (`event: ping`, `data: {}`) restarts its timer.",
         "openai/codex, model-provider-info: DEFAULT_STREAM_IDLE_TIMEOUT_MS; Codex CLI 0.169",
         frozenset({"codex"}),
-        _silence_for_codex,
+        at_end(_silence_for_codex),
     ),
     Rule(
         "ST009",

@@ -1,11 +1,16 @@
-"""A recording as a linter looks at it: its stream as a client would read it, block by block. Pure; never raises."""
+"""A recording as a linter looks at it: its stream as a client would read it, block by block. Pure; never raises.
+
+A long stream is looked at in windows, of which one is in memory: `blocks`, `frames` and `memo` are of the window alone,
+`kept` is of the whole stream, and a rule on the whole waits for the window that `is_last`.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from array import array
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
@@ -14,6 +19,14 @@ from recorder.model.recording import Gap, Recording
 from recorder.projections.fact_reader import DOCUMENT_LIMIT, PAYLOAD_LIMIT
 from recorder.wire.recording import BodyBlock, blocks
 from recorder.wire.sse import BOM, parse
+
+WINDOW_BLOCKS = 1_000
+"""Blocks of a window: as many that what a window costs does not count, and a few megabytes."""
+
+WINDOW_BYTES = 4 * 2**20
+"""Bytes of a window, passed by one block at most: decoded they take ten times that."""
+
+Kept = TypeVar("Kept")
 
 
 class StreamBlock(NamedTuple):
@@ -34,14 +47,72 @@ class StreamBlock(NamedTuple):
         return found if isinstance(found, str) else None
 
 
+class Moments:
+    """The times of blocks, a few bytes each."""
+
+    def __init__(self) -> None:
+        self._times, self._positions, self._kinds = array("q"), array("q"), bytearray()
+        self.has_events = False
+
+    def add(self, block: StreamBlock) -> None:
+        """Add a block. One whose bytes are not known is a sign of life too, whatever it was."""
+        is_event = block.kind in ("frame", "message") and block.data is not None
+        self.has_events = self.has_events or is_event
+        self._times.append(block.t_ns)
+        self._positions.append(block.pos)
+        self._kinds.append(is_event or not block.raw)
+
+    def each(self, *, of_events: bool) -> Iterator[tuple[int, int]]:
+        """Yield the time and the position of each block, or of those alone that are events."""
+        for t_ns, pos, is_event in zip(self._times, self._positions, self._kinds, strict=True):
+            if is_event or not of_events:
+                yield t_ns, pos
+
+
 class StreamView:
     """A recording with what its rules need more than once: cached here, or in a walk over it."""
 
-    def __init__(self, recording: Recording) -> None:
+    def __init__(self, recording: Recording, window: Sequence[StreamBlock] | None = None) -> None:
+        """Look at the whole stream, or at a window of it."""
         self.recording, self.exchange = recording, recording.exchange
         self.response, self.end = recording.response, recording.end
         self.events: Sequence[Event] = recording.events
         self.memo: dict[str, Any] = {}  # the result of a walk over it, by the walk's name, for all rules that need it
+        self.is_last = True  # no window follows
+        self._kept: dict[str, Any] = {}  # what lasts from one window to the next
+        self._window = window
+
+    def windows(self) -> Iterator[StreamView]:
+        """Yield the stream window by window, at least one."""
+        held: list[StreamBlock] = []
+        size_bytes = 0
+        for block in self._each():
+            if len(held) >= WINDOW_BLOCKS or size_bytes >= WINDOW_BYTES:
+                yield self._view(held, is_last=False)
+                held, size_bytes = [], 0
+            held.append(block)
+            size_bytes += len(block.raw)
+        yield self._view(held, is_last=True)
+
+    def _view(self, window: Sequence[StreamBlock], *, is_last: bool) -> StreamView:
+        made = StreamView(self.recording, window)
+        made.is_last, made._kept = is_last, self._kept
+        made.is_stream, made.gaps = self.is_stream, self.gaps
+        for block in window:
+            self.moments.add(block)
+        return made
+
+    def kept(self, name: str, make: Callable[[], Kept]) -> Kept:
+        """Return what lasts from one window to the next under a name; it is made in the first."""
+        if name not in self._kept:
+            self._kept[name] = make()
+        found: Kept = self._kept[name]
+        return found
+
+    @property
+    def moments(self) -> Moments:
+        """Return the times of all blocks up to the end of this window."""
+        return self.kept("moments", Moments)
 
     @cached_property
     def request_json(self) -> Any:
@@ -98,18 +169,25 @@ class StreamView:
         A block right after lost bytes may be half an event, and so may an unended one before them: of these only the
         times are true.
         """
-        found: list[StreamBlock] = []
-        is_after_gap, tail_at = False, -1  # where the last block is, if it is an unended one
+        return list(self._each()) if self._window is None else self._window
+
+    def _each(self) -> Iterator[StreamBlock]:
+        is_after_gap = False
+        tail: StreamBlock | None = None  # the last block, if it is an unended one
         for block in blocks(self.events, PAYLOAD_LIMIT):
-            if block.kind == "gap":
-                if tail_at >= 0:
-                    found[tail_at] = _half(found[tail_at])
-                is_after_gap, tail_at = True, -1
-                continue
-            made = _stream_block(block)
-            found.append(_half(made) if is_after_gap else made)
-            is_after_gap, tail_at = False, len(found) - 1 if block.kind == "tail" else -1
-        return found
+            is_gap = block.kind == "gap"
+            if tail is not None:
+                yield _half(tail) if is_gap else tail
+                tail = None
+            if not is_gap:
+                made = _half(_stream_block(block)) if is_after_gap else _stream_block(block)
+                if block.kind == "tail":
+                    tail = made
+                else:
+                    yield made
+            is_after_gap = is_gap
+        if tail is not None:
+            yield tail
 
     @cached_property
     def frames(self) -> Sequence[StreamBlock]:

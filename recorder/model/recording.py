@@ -64,8 +64,8 @@ class Recording(msgspec.Struct, frozen=True):
     request_body: bytes
     response: ResponseHead | None
     head_ns: int
-    pieces: tuple[Piece, ...]
-    reads: tuple[tuple[int, int], ...]  # (t_ns, wire bytes) of each read from the upstream
+    pieces: Sequence[Piece]
+    reads: Sequence[tuple[int, int]]  # (t_ns, wire bytes) of each read from the upstream
     end: EndRecord | None
     end_ns: int
     name: str = ""  # as a person finds it: exchange 2 of tests/weather.sse.jsonl

@@ -11,7 +11,7 @@ from pathlib import Path
 from recorder.cassettes import refused
 from recorder.cassettes.sse_jsonl import read_cassette, read_session
 from recorder.errors import NotFoundError, StoreError, UsageError
-from recorder.model.events import LATEST, Event, Session
+from recorder.model.events import LATEST, Session
 from recorder.model.recording import EVENT_BYTES, PIECE_BYTES, MemoryBudget, Recording
 from recorder.model.text import counted, safe_text
 from recorder.recordings.files import is_file, load_file, looks_like_file
@@ -19,7 +19,7 @@ from recorder.recordings.selection import Numbered, Select, select_exchanges
 from recorder.recordings.session import RecordedSession, budget_of, require_whole
 from recorder.store.reader import LogReader
 from recorder.wire.logical_request import links_of
-from recorder.wire.recording import recording_of
+from recorder.wire.recording import RecordingBuilder
 
 OpenLog = Callable[[], Awaitable[LogReader]]
 
@@ -147,12 +147,11 @@ async def load_exchanges(
     overhead_bytes = EVENT_BYTES if keeps_events else PIECE_BYTES
     recordings: list[Recording] = []
     for number, exchange in exchanges:
-        events: list[Event] = []
+        builder = RecordingBuilder(exchange, keeps_events=keeps_events)
         async for event in log.events(exchange.session_id, exchange.exchange_id):
             budget.add(len(event.raw), overhead_bytes)
-            events.append(event)
-        name = f"exchange {number} of session {safe_text(session.name)}"
-        recordings.append(recording_of(exchange, events, name=name, number=number, keeps_events=keeps_events))
+            builder.add(event)
+        recordings.append(builder.recording(f"exchange {number} of session {safe_text(session.name)}", number))
     return recordings
 
 

@@ -37,7 +37,7 @@ def assembled(
     for event in assembler.batch.events:
         events.setdefault(event.exchange_id, []).append(event)
     exchanges = enumerate(assembler.batch.exchanges, 1)
-    return [recording_of(each, events.get(each.exchange_id, []), number=number) for number, each in exchanges]
+    return [recording_of(each, events.pop(each.exchange_id, []), number=number) for number, each in exchanges]
 
 
 class MemoryJournal:

@@ -1,38 +1,48 @@
 """The comparisons between the rows of `prompts` in a session: each row with earlier ones, which may be in a cache.
 
-An exchange may be projected before an earlier one, or be projected again: then the rows that may be compared with it
-are computed anew. Comparisons lead to earlier exchanges only, so that ends. In a rebuild, which goes through a session
-in order, nothing is computed twice.
+New rows are compared before they are written: with rows that are there, and with each other. An exchange may be
+projected before an earlier one, or be projected again: then the rows that may be compared with it are computed anew.
+Comparisons lead to earlier exchanges only, so that ends. In a rebuild, which goes through a session in order, nothing
+is computed twice.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import groupby
+from operator import attrgetter
 from typing import Any
 
 import msgspec
-from sqlalchemy import bindparam, select, update
+from sqlalchemy import bindparam, or_, select, update
 
 from recorder.projections.cache_misses import COMPARISON, WINDOW, compared
 from recorder.projections.prompts import PromptRow
-from recorder.store.request_links import LinkDatabase
+from recorder.projections.requests import RequestRow
+from recorder.store.request_links import Key, LinkDatabase, key_of
 from recorder.store.schema import tables_of
-from recorder.store.sql import Statement, of_exchange
+from recorder.store.sql import Statement, constant, of_exchange
 
 _prompts, _requests = tables_of["prompts"], tables_of["requests"]
 _of_session = _prompts.c.session_id == bindparam("session_id")
-_EARLIER = Statement(
+_earlier = (
     select(_prompts)
     .where(_of_session, _prompts.c.exchange_id < bindparam("exchange_id"))
     .where(_prompts.c.provider == bindparam("provider"), _prompts.c.served_ns <= bindparam("started_ns"))
-    .order_by(_prompts.c.exchange_id.desc()),
-    f"LIMIT {WINDOW}",
+    .order_by(_prompts.c.exchange_id.desc())
 )
+_EARLIER = Statement(_earlier, f"LIMIT {WINDOW}")
+NEAR = WINDOW + 32  # stored rows before several new ones: of some the response began after the first of these began
+_NEAR = Statement(_earlier, f"LIMIT {NEAR}")
+SESSIONS = 8  # whose rows are read together: 4 MB of digests, 60 MB at most
+NEVER_NS = 2**63 - 1
 _ONE = Statement(select(_prompts).where(of_exchange(_prompts)))
 _PREVIOUS = Statement(select(_requests.c.previous_exchange_id).where(of_exchange(_requests)))
+# Those that may be compared with it: they began when its response had begun, or they continue something.
 _LATER = Statement(
     select(_prompts)
     .where(_of_session, _prompts.c.exchange_id > bindparam("exchange_id"))
+    .where(or_(_prompts.c.started_ns >= bindparam("since_ns"), _prompts.c.continues == constant(1)))
     .order_by(_prompts.c.exchange_id),
     "LIMIT 1",
 )
@@ -47,40 +57,113 @@ _UPDATE = Statement(
 )
 
 
-def compare(database: LinkDatabase, rows: Sequence[PromptRow], *, in_order: bool = False) -> None:
-    """Compare new rows with those before them, and those after them anew; not with `in_order`, where they follow."""
-    for row in rows:
-        _compare(database, row)
-        if not in_order:
-            _compare_later(database, row)
+class Comparisons:
+    """The comparisons of new rows, which are to be written with them."""
+
+    def __init__(
+        self, database: LinkDatabase, new: Sequence[PromptRow], requests: Sequence[RequestRow], *, in_order: bool
+    ) -> None:
+        """Compare new rows, of which `requests` are linked. With `in_order` the later ones of their sessions follow."""
+        self._database = database
+        self._previous = {key_of(row): row.previous_exchange_id for row in requests}
+        self._in_order = in_order
+        self._followed: list[PromptRow] = []
+        self._compared: dict[Key, PromptRow] = {}
+        sessions = [list(rows) for _, rows in groupby(sorted(new, key=key_of), attrgetter("session_id"))]
+        for first in range(0, len(sessions), SESSIONS):
+            self._compare([row for rows in sessions[first : first + SESSIONS] for row in rows])
+        self.rows = list(self._compared.values())
+
+    def follow(self) -> None:
+        """Compare the later rows anew: the new ones are written now."""
+        for row in self._followed:
+            _compare_later(self._database, self._compared[key_of(row)])
+
+    def _compare(self, new: Sequence[PromptRow]) -> None:
+        """Compare rows in order, so that each finds those before it compared."""
+        windows = self._windows(new)
+        for row in new:
+            window = windows[row.session_id, row.provider]
+            earlier = window.before(self._database, row)
+            found = compared(row, earlier, self._parent(row, earlier) if row.continues else None)
+            window.rows.append(found)
+            self._compared[key_of(row)] = found
+
+    def _windows(self, new: Sequence[PromptRow]) -> dict[tuple[str, str], _Window]:
+        """Return the stored rows before new ones, by session and provider; note the new ones that have later ones."""
+        groups: dict[tuple[str, str], list[PromptRow]] = {}
+        for row in new:
+            groups.setdefault((row.session_id, row.provider), []).append(row)
+        firsts = [rows[0] for rows in groups.values()]
+        until = [max(row.started_ns for row in rows) for rows in groups.values()]
+        near = [(_NEAR, {**_values(row), "started_ns": last}) for row, last in zip(firsts, until, strict=True)]
+        later = [] if self._in_order else [(_LATER, _since(row, row.served_ns)) for row in new]
+        found = self._database.run_all([*near, *later])
+        self._followed += [row for row, rows in zip(new, found[len(near) :], strict=False) if rows]
+        return {key: _Window(row, _converted(rows)) for key, row, rows in zip(groups, firsts, found, strict=False)}
+
+    def _parent(self, row: PromptRow, earlier: Sequence[PromptRow]) -> PromptRow | None:
+        parent = self._previous.get(key_of(row))
+        if parent is None:
+            return None
+        return self._compared.get((row.session_id, parent)) or _one(self._database, row.session_id, parent, earlier)
 
 
-def _compare(database: LinkDatabase, row: PromptRow) -> Sequence[PromptRow]:
-    """Write the comparison of a row, and return the rows that it was compared with."""
-    values = msgspec.structs.asdict(row)
+class _Window:
+    """The rows of one session and provider before new ones: stored ones, then new ones."""
+
+    def __init__(self, first: PromptRow, near: Sequence[PromptRow]) -> None:
+        """`first` is the first new one; `near` are stored ones, the last first."""
+        self._first, self._is_full = first, len(near) == NEAR
+        self.rows = list(near[::-1])
+
+    def before(self, database: LinkDatabase, row: PromptRow) -> list[PromptRow]:
+        """Return the rows that one is compared with: the last of which a response had begun when it began."""
+        found = [each for each in self.rows if each.served_ns is not None and each.served_ns <= row.started_ns]
+        if self._is_full and len(found) < WINDOW:  # more are stored than are here
+            stored = _rows(database, _EARLIER, {**_values(row), "exchange_id": self._first.exchange_id})
+            found = [*stored[::-1], *(each for each in found if each.exchange_id >= self._first.exchange_id)]
+        return found[-WINDOW:]
+
+
+def _values(row: PromptRow) -> dict[str, Any]:
+    return msgspec.structs.asdict(row)
+
+
+def _since(row: PromptRow, since_ns: int | None) -> dict[str, Any]:
+    return {**_values(row), "since_ns": NEVER_NS if since_ns is None else since_ns}
+
+
+def _one(database: LinkDatabase, session_id: str, exchange_id: str, near: Sequence[PromptRow]) -> PromptRow | None:
+    """Return the stored row of an exchange, which mostly is one of those that were read."""
+    found = next((each for each in near if each.exchange_id == exchange_id), None)
+    return found or next(iter(_rows(database, _ONE, {"session_id": session_id, "exchange_id": exchange_id})), None)
+
+
+def _compare(database: LinkDatabase, row: PromptRow) -> tuple[PromptRow, Sequence[PromptRow]]:
+    """Write the comparison of a stored row. Return it, and the rows that it was compared with."""
+    values = _values(row)
     earlier = _rows(database, _EARLIER, values)[::-1]
     found = compared(row, earlier, _parent(database, row, earlier) if row.continues else None)
     if found != row:
         database.run(_UPDATE, {**values, **{f"new_{name}": getattr(found, name) for name in _COMPUTED}})
-    return earlier
+    return found, earlier
 
 
 def _parent(database: LinkDatabase, row: PromptRow, earlier: Sequence[PromptRow]) -> PromptRow | None:
     ids = {"session_id": row.session_id, "exchange_id": row.exchange_id}
     parent = next((id for (id,) in list(database.ask(_PREVIOUS, ids))), None)
-    if parent is None:
-        return None
-    near = (each for each in earlier if each.exchange_id == str(parent))
-    return next(near, None) or next(iter(_rows(database, _ONE, {**ids, "exchange_id": parent})), None)
+    return None if parent is None else _one(database, row.session_id, str(parent), earlier)
 
 
 def _compare_later(database: LinkDatabase, row: PromptRow) -> None:
     """Compare the later rows anew, as far as one is in the window of them, and those that continue one anew."""
-    computed, after = {row.exchange_id}, row
-    while later := _rows(database, _LATER, msgspec.structs.asdict(after)):
-        after = later[0]
-        earlier = _compare(database, after)
+    computed, after, since_ns = {row.exchange_id}, row, row.served_ns
+    while later := _rows(database, _LATER, _since(after, since_ns)):
+        after, earlier = _compare(database, later[0])
         computed.add(after.exchange_id)
+        if after.served_ns is not None and (after.digests, after.places) != (later[0].digests, later[0].places):
+            since_ns = after.served_ns if since_ns is None else min(since_ns, after.served_ns)
         if len(earlier) == WINDOW and earlier[0].exchange_id > row.exchange_id:
             _compare_continuing(database, row.session_id, computed)
             break
@@ -100,7 +183,11 @@ def _compare_continuing(database: LinkDatabase, session_id: str, computed: set[s
 
 
 def _rows(database: LinkDatabase, statement: Statement, values: Mapping[str, Any]) -> list[PromptRow]:
+    return _converted(list(database.ask(statement, values)))
+
+
+def _converted(rows: Sequence[Sequence[Any]]) -> list[PromptRow]:
     """Return rows as the folds make them: an engine gives 1 for a flag, and a view of bytes."""
     names = PromptRow.__struct_fields__
-    found = [dict(zip(names, row, strict=True)) for row in database.ask(statement, values)]
+    found = [dict(zip(names, row, strict=True)) for row in rows]
     return msgspec.convert(found, list[PromptRow], strict=False)

@@ -122,6 +122,9 @@ class Engine(ABC):
     grants: Sequence[str] = ()
     """The statements that make the roles of writers and readers; none where a file's mode is all there is."""
 
+    partitions: Mapping[str, Sequence[str]] = {}
+    """The statements that have partitions made of a month or a day from now on; none where there are no partitions."""
+
     places: PlacesSql
 
     contains_sql: str

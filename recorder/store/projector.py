@@ -4,14 +4,16 @@ Rules of this file:
 
 * It reads the log and writes projections, bookkeeping of projections included, and nothing else.
 * What it writes for an exchange replaces what was there: twice is the same as once, and a rebuild is the same call.
+* Exchanges that end together are written together: what is asked and what is written goes to a server at once, and the
+  full-text indexes of SQLite are flushed at each savepoint.
 * A fold that fails is a fault of this program, not of the log: the exchange is listed with the reason, and the others
-  continue.
+  continue. Of several exchanges together, each is tried again alone then.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing
 from operator import itemgetter
 from typing import Any, Protocol
@@ -25,13 +27,13 @@ from recorder.model.events import Event, Exchange
 from recorder.model.text import storable
 from recorder.projections.fold import Folding, Rows
 from recorder.store.bodies.rows import whole_events
-from recorder.store.cache_links import compare
+from recorder.store.cache_links import Comparisons
 from recorder.store.engine import engine_named
-from recorder.store.request_links import link
+from recorder.store.request_links import Key, Links, key_of
 from recorder.store.resumed_response import EARLIER_EVENTS, each_number_once, earlier
 from recorder.store.schema import REBUILD_IS_DUE, dead_letters, events, exchanges, rebuilds, sessions, tables_of
 from recorder.store.search import INDEXES, of_each
-from recorder.store.sql import HAS_ENDED, IS_END, Statement, of_exchange
+from recorder.store.sql import HAS_ENDED, IS_END, Statement, Step, of_exchange
 from recorder.wire.grouping.session import HISTORY
 
 log = logging.getLogger(__name__)
@@ -50,11 +52,16 @@ class Database(Protocol):
     def ask(self, statement: Statement, values: Any) -> Generator[Sequence[Any]]:
         """Yield the rows of a statement as they are read. To be closed if they are not read to the end."""
 
+    def run_all(self, steps: Sequence[Step]) -> list[list[Sequence[Any]]]:
+        """Run statements one after another, and return the rows of each: a server gets all of them at once."""
+
     def attempt(self) -> AbstractContextManager[None]:
         """Begin a part of the transaction that is undone alone if it fails."""
 
 
 REASON_LIMIT = 500  # characters
+TOGETHER_BYTES = 8 * 2**20  # of events, whose rows are in memory together: several hundred short exchanges, or one
+TOGETHER = 500  # exchanges
 START = ("00000000-0000-0000-0000-000000000000",) * 2  # before every exchange
 REBUILD = "projections"  # the one rebuild there is: of all of them at once
 
@@ -127,75 +134,109 @@ _INDEX = {index.projection.name: add for index, add in zip(INDEXES, of_each("add
 _UNINDEX = of_each("remove")
 
 
+NOTHING: Mapping[Key, Sequence[Event]] = {}
+
+
 class Projector:
     """The writer of projections, for one database."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def project(self, session_id: str, exchange_id: str, *, in_order: bool = False) -> None:
-        """Fold the events that the log has of an exchange, and replace its rows by the result.
+    def project(self, session_id: str, exchange_id: str) -> None:
+        """Fold the events that the log has of an exchange, and replace its rows by the result."""
+        self.project_all([(session_id, exchange_id)])
 
-        Exchanges that resume its response are folded again: they may have been projected before it. With `in_order`
-        all later ones of its session follow.
+    def project_all(
+        self, keys: Iterable[Key], events: Mapping[Key, Sequence[Event]] = NOTHING, *, in_order: bool = False
+    ) -> None:
+        """Fold the events that the log has of exchanges, and replace their rows by the result.
+
+        Exchanges that resume the response of one are folded again: they may have been projected before it. `events` are
+        those of an exchange, if they are in memory: the same that the log has. With `in_order` all later ones of a
+        session follow.
         """
-        for row in self._project(session_id, exchange_id, in_order=in_order):
-            if row.response_id is not None:
-                values = {"session_id": session_id, "response_id": row.response_id, "exchange_id": exchange_id}
-                for (later,) in self._ask(_RESUMING, values):
-                    self._project(session_id, later, in_order=in_order)
+        wanted = dict.fromkeys(keys)
+        for first in range(0, len(wanted), TOGETHER):
+            some = list(wanted)[first : first + TOGETHER]
+            later = self._project(some, events, in_order=in_order)
+            self._project([key for key in later if key not in wanted], events, in_order=in_order)
 
-    def _project(self, session_id: str, exchange_id: str, *, in_order: bool) -> list[Any]:
-        """Return the row of the exchange itself, if it could be folded."""
-        ids = {"session_id": session_id, "exchange_id": exchange_id}
-        for *row, source in self._ask(_EXCHANGE, ids):
-            try:
-                with self._database.attempt():
-                    rows = self._folded(Exchange(*row), ids, with_history=source == HISTORY)
-                    self._replace(ids, rows)
-                    link(self._database, rows["requests"])
-                    compare(self._database, rows["prompts"], in_order=in_order)
-                    return rows["exchanges"]
-            except (StoreBusyError, StoreLostError):
-                raise
-            except Exception as error:  # neither a bug nor a damaged table of ours may keep the log from growing
-                self._put_aside(ids, error)
-        return []
+    def _project(self, keys: Sequence[Key], events: Mapping[Key, Sequence[Event]], *, in_order: bool) -> list[Key]:
+        """Project some exchanges together, or each alone if that fails. Return those that resume one of them."""
+        if not keys:
+            return []
+        try:
+            with self._database.attempt():
+                return self._projected(keys, events, in_order=in_order)
+        except (StoreBusyError, StoreLostError):
+            raise
+        except Exception as error:  # neither a bug nor a damaged table of ours may keep the log from growing
+            if len(keys) == 1:
+                self._put_aside(_ids(keys[0]), error)
+                return []
+        return [later for key in keys for later in self._project([key], events, in_order=in_order)]
+
+    def _projected(self, keys: Sequence[Key], events: Mapping[Key, Sequence[Event]], *, in_order: bool) -> list[Key]:
+        """Project some exchanges, as many at once as memory allows."""
+        ids, later = list(map(_ids, keys)), list[Key]()
+        found = self._database.run_all([*((_EXCHANGE, each) for each in ids), *((_IS_PROJECTED, each) for each in ids)])
+        exchanges, projected = found[: len(ids)], found[len(ids) :]
+        self._clear([each for each, rows in zip(ids, projected, strict=True) if rows])
+        together = _Together()
+        for rows in exchanges:
+            for *row, source in rows:
+                self._fold(together, Exchange(*row), events, with_history=source == HISTORY)
+            if together.size_bytes > TOGETHER_BYTES:
+                later += self._write(together, in_order=in_order)
+                together = _Together()
+        return later + self._write(together, in_order=in_order)
 
     def _ask(self, statement: Statement, values: Mapping[str, Any]) -> list[Sequence[Any]]:
         """Return all rows at once: a statement that is not read to its end stays open."""
         return list(self._database.ask(statement, values))
 
-    def _folded(self, exchange: Exchange, ids: Mapping[str, str], *, with_history: bool) -> Rows:
+    def _fold(
+        self, together: _Together, exchange: Exchange, events: Mapping[Key, Sequence[Event]], *, with_history: bool
+    ) -> None:
         folding = Folding(exchange, with_history=with_history)
         for event in self._earlier_events(exchange):
             folding.recall(event)
-        with closing(self._database.ask(_EVENTS, ids)) as rows:
-            folding.tell_all(whole_events(rows, self._database.ask))
-        return folding.rows()
+        key = key_of(exchange)
+        if key in events:
+            folding.tell_all(together.counted(events[key]))
+        else:
+            with closing(self._database.ask(_EVENTS, _ids(key))) as rows:
+                folding.tell_all(together.counted(whole_events(rows, self._database.ask)))
+        together.add(folding.rows())
 
     def _earlier_events(self, exchange: Exchange) -> Iterator[Event]:
         values = earlier(exchange)
         return each_number_once(Event(*row) for row in self._ask(_EARLIER, values)) if values else iter(())
 
-    def _replace(self, ids: Mapping[str, str], rows: Rows) -> None:
-        if self._ask(_IS_PROJECTED, ids):
-            self._unindex(ids)
-            self._clear(ids)
-        for name, some in rows.items():
-            if some:
-                self._database.run(_INSERTS[name], sorted(map(msgspec.structs.asdict, some), key=_KEYS[name]))
-        for name, add in _INDEX.items():
-            if rows[name]:
-                self._database.run(add, ids)
+    def _write(self, together: _Together, *, in_order: bool) -> list[Key]:
+        """Write the rows of exchanges of which there are none, and return the exchanges that resume one of them."""
+        rows = together.rows
+        if not rows:
+            return []
+        retrievals = {key_of(row) for row in rows["exchanges"] if row.is_retrieval}
+        links = Links(self._database, rows["requests"], retrievals, in_order=in_order)
+        rows["requests"] = links.rows
+        comparisons = Comparisons(self._database, rows["prompts"], links.rows, in_order=in_order)
+        rows["prompts"] = comparisons.rows
+        asked = [_resumed(row) for row in rows["exchanges"] if row.response_id is not None]
+        resuming = [(_RESUMING, values) for values in asked]
+        found = self._database.run_all([*_inserts(rows), *_additions(rows), *resuming])
+        links.follow()
+        comparisons.follow()
+        later = zip(asked, found[len(found) - len(asked) :], strict=True)
+        return [(values["session_id"], str(id)) for values, ids in later for (id,) in ids]
 
-    def _unindex(self, ids: Mapping[str, str]) -> None:
-        for remove in _UNINDEX:
-            self._database.run(remove, ids)
-
-    def _clear(self, ids: Mapping[str, str]) -> None:
-        for statement in (*_DELETES.values(), _FORGIVE):
-            self._database.run(statement, ids)
+    def _clear(self, ids: Sequence[Mapping[str, str]], *, unindexed: bool = True) -> None:
+        """Delete the rows of exchanges, those of the indexes first if they can be read."""
+        if ids:
+            removed = _UNINDEX if unindexed else []
+            self._database.run_all([(each, list(ids)) for each in (*removed, *_DELETES.values(), _FORGIVE)])
 
     def _put_aside(self, ids: Mapping[str, str], error: Exception) -> None:
         """Note why an exchange has no projections.
@@ -205,9 +246,7 @@ class Projector:
         reason = storable(f"{type(error).__name__}: {error}"[:REASON_LIMIT])
         log.error("exchange %s has no projections: %s", ids["exchange_id"], reason, exc_info=error)
         is_damaged = isinstance(error, StoreError)
-        if not is_damaged:
-            self._unindex(ids)
-        self._clear(ids)
+        self._clear([ids], unindexed=not is_damaged)
         self._database.run(_PUT_ASIDE, {**ids, "reason": reason})
         if is_damaged:
             self.set_place(START)
@@ -249,3 +288,42 @@ class Projector:
     def dead_letters(self) -> list[tuple[str, str, str]]:
         """Return the exchanges that could not be folded: session, exchange, reason."""
         return [(row[0], row[1], row[2]) for row in self._ask(_DEAD, {})]
+
+
+class _Together:
+    """The rows of exchanges that are written together, by the name of the projection."""
+
+    def __init__(self) -> None:
+        self.rows: dict[str, list[Any]] = {}
+        self.size_bytes = 0
+
+    def counted(self, events: Iterable[Event]) -> Iterator[Event]:
+        for event in events:
+            self.size_bytes += len(event.raw)
+            yield event
+
+    def add(self, rows: Rows) -> None:
+        for name in tables_of:
+            self.rows.setdefault(name, []).extend(rows.get(name, ()))
+
+
+def _ids(key: Key) -> dict[str, str]:
+    return {"session_id": key[0], "exchange_id": key[1]}
+
+
+def _resumed(row: Any) -> dict[str, str]:
+    return {**_ids(key_of(row)), "response_id": row.response_id}
+
+
+def _inserts(rows: Mapping[str, list[Any]]) -> Iterator[Step]:
+    for name, some in rows.items():
+        if some:
+            yield _INSERTS[name], sorted(map(msgspec.structs.asdict, some), key=_KEYS[name])
+
+
+def _additions(rows: Mapping[str, list[Any]]) -> Iterator[Step]:
+    """Yield the steps that add to the full-text indexes what they do not have."""
+    for name, add in _INDEX.items():
+        keys = sorted({key_of(row) for row in rows[name]})
+        if keys:
+            yield add, list(map(_ids, keys))

@@ -49,13 +49,13 @@ def rebuild(store: Store, progress: Progress) -> Rebuilt:
 
 def _step(store: Store, place: tuple[str, str]) -> tuple[Place, int]:
     """Do one batch. Return its last exchange, `None` at the end of the log, and its number of exchanges."""
-    projector, count, events = store.projector, 0, 0
-    reached: Place = None
+    projector, keys, events = store.projector, list[tuple[str, str]](), 0
     for session_id, exchange_id, size in projector.ended_after(place, BATCH_EXCHANGES):
-        if count and events + size > BATCH_EVENTS:
+        if keys and events + size > BATCH_EVENTS:
             break
-        projector.project(session_id, exchange_id, in_order=True)
-        reached = session_id, exchange_id
-        count, events = count + 1, events + size
+        keys.append((session_id, exchange_id))
+        events += size
+    projector.project_all(keys, in_order=True)
+    reached: Place = keys[-1] if keys else None
     projector.set_place(reached)
-    return reached, count
+    return reached, len(keys)

@@ -1,12 +1,13 @@
 """The links between the rows of `requests` in a session: each row stands behind the one that it continues.
 
-An exchange may be projected before the one that it continues, or be projected again: then the rows that continue it are
-computed anew, and those that continue them, until nothing changes. Links lead to earlier exchanges only, so that ends.
+New rows are linked before they are written: to rows that are there, and to each other. An exchange may be projected
+before the one that it continues, or be projected again: then the rows that continue it are computed anew, and those
+that continue them, until nothing changes. Links lead to earlier exchanges only, so that ends.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 import msgspec
@@ -14,7 +15,7 @@ from sqlalchemy import and_, bindparam, select, update
 
 from recorder.projections.requests import RequestRow, linked
 from recorder.store.schema import tables_of
-from recorder.store.sql import Statement, constant, of_exchange
+from recorder.store.sql import Statement, Step, constant, of_exchange
 
 _requests, _exchanges = tables_of["requests"], tables_of["exchanges"]
 
@@ -41,8 +42,9 @@ _CONVERSATION = Statement(
 )
 _OUTPUTS = Statement(
     select(_requests.c.output_items)
-    .where(_of_session, _requests.c.response_id == bindparam("response_id"))
-    .where(_requests.c.exchange_id > bindparam("exchange_id"), _is_retrieval == constant(1))
+    .where(_of_session, _requests.c.response_id == bindparam("of_response"))
+    .where(_requests.c.exchange_id > bindparam("after"), _requests.c.exchange_id < bindparam("exchange_id"))
+    .where(_is_retrieval == constant(1))
 )
 _after = and_(_of_session, _requests.c.exchange_id > bindparam("exchange_id"))
 _CONTINUING = Statement(select(_requests).where(_after, _requests.c.previous_response_id == bindparam("response_id")))
@@ -65,6 +67,10 @@ _UPDATE = Statement(
 )
 
 
+Key = tuple[str, str]
+_Link = tuple[str, str, str]
+
+
 class LinkDatabase(Protocol):
     """The part of a projector's database that is used here."""
 
@@ -74,27 +80,97 @@ class LinkDatabase(Protocol):
     def ask(self, statement: Statement, values: Any) -> Iterable[Sequence[Any]]:
         """Return the rows of a statement."""
 
+    def run_all(self, steps: Sequence[Step]) -> list[list[Sequence[Any]]]:
+        """Run statements one after another, and return the rows of each."""
 
-def link(database: LinkDatabase, rows: Sequence[RequestRow]) -> None:
-    """Put new rows behind those that they continue, and behind them those that continue them."""
-    waiting = [(row, True) for row in rows]
-    while waiting:
-        row, is_new = waiting.pop()
-        found = _linked(database, row)
-        if found != row:
-            computed = {f"new_{name}": getattr(found, name) for name in _COMPUTED}
-            database.run(_UPDATE, {**_values(row), **computed})
-        if found != row or is_new:
-            waiting += [(each, False) for each in _continuing(database, found)]
+
+class Links:
+    """The links of new rows, which are to be written with them."""
+
+    def __init__(
+        self, database: LinkDatabase, new: Sequence[RequestRow], retrievals: Collection[Key], *, in_order: bool
+    ) -> None:
+        """Put new rows behind those that they continue. `retrievals` are the exchanges among them that only retrieved a
+        response; with `in_order` those that continue them follow.
+        """
+        self._database, self._retrievals = database, retrievals
+        self.rows = sorted(new, key=key_of)
+        self._retrieved = [row for row in self.rows if key_of(row) in retrievals]
+        self._followed: list[RequestRow] = []
+        self._link(self._stored(in_order=in_order))
+
+    def follow(self) -> None:
+        """Put behind the new rows, which are written now, those that continue them."""
+        waiting = [each for row in self._followed for each in _continuing(self._database, row)]
+        while waiting:
+            row = waiting.pop()
+            found = _linked(self._database, row)
+            if found != row:
+                computed = {f"new_{name}": getattr(found, name) for name in _COMPUTED}
+                self._database.run(_UPDATE, {**_values(row), **computed})
+                waiting += _continuing(self._database, found)
+
+    def _link(self, stored: Mapping[Key, RequestRow]) -> None:
+        """Link the rows in order, so that each is behind one that is linked."""
+        last: dict[_Link, RequestRow] = {}  # that can be continued by that link
+        for number, row in enumerate(self.rows):
+            link = _link_of(row)
+            if link is not None:
+                found = [each for each in (last.get(link), stored.get(key_of(row))) if each is not None]
+                previous = max(found, key=key_of, default=None)
+                row = self.rows[number] = linked(row, previous, self._outputs(row, previous))
+            if row.response_id is not None and key_of(row) not in self._retrievals:
+                last[row.session_id, "previous_response_id", row.response_id] = row
+                if row.conversation_id is not None:
+                    last[row.session_id, "conversation_id", row.conversation_id] = row
+
+    def _stored(self, *, in_order: bool) -> dict[Key, RequestRow]:
+        """Return the stored rows that new ones continue, by the key of these; note those that stored ones continue."""
+        linking = [row for row in self.rows if _link_of(row)]
+        responses = [row for row in self.rows if row.response_id is not None and not in_order]
+        conversing = [row for row in self.rows if row.conversation_id is not None and not in_order]
+        continued = [
+            *((_CONTINUING, _values(row)) for row in responses),
+            *((_CONVERSING, _values(row)) for row in conversing),
+        ]
+        found = self._database.run_all([*map(_previous, linking), *continued])
+        later = zip([*responses, *conversing], found[len(linking) :], strict=True)
+        self._followed = [row for row, rows in later if rows]
+        return {key_of(row): _converted(rows)[0] for row, rows in zip(linking, found, strict=False) if rows}
+
+    def _outputs(self, row: RequestRow, previous: RequestRow | None) -> list[int]:
+        """Return the numbers of items with which the response before a row was retrieved, before that row."""
+        if previous is None:
+            return []
+        begin, end = key_of(previous), key_of(row)
+        new = [each for each in self._retrieved if each.response_id == previous.response_id]
+        return [*_outputs(self._database, row, previous), *(e.output_items for e in new if begin < key_of(e) < end)]
+
+
+def key_of(row: Any) -> Key:
+    """Return the key of a row: that of its exchange."""
+    return row.session_id, row.exchange_id
+
+
+def _link_of(row: RequestRow) -> _Link | None:
+    """Return the session, and the name and the value of the link to the row that another one continues."""
+    if row.previous_response_id is not None:
+        return row.session_id, "previous_response_id", row.previous_response_id
+    return None if row.conversation_id is None else (row.session_id, "conversation_id", row.conversation_id)
+
+
+def _previous(row: RequestRow) -> Step:
+    return _CONVERSATION if row.previous_response_id is None else _RESPONSE, _values(row)
 
 
 def _linked(database: LinkDatabase, row: RequestRow) -> RequestRow:
-    named = _RESPONSE if row.previous_response_id is not None else _CONVERSATION
-    if row.previous_response_id is None and row.conversation_id is None:
-        return linked(row, None)
-    previous = next(iter(_rows(database, named, _values(row))), None)
-    outputs = [] if previous is None else [count for (count,) in database.ask(_OUTPUTS, _values(previous))]
-    return linked(row, previous, outputs)
+    previous = next(iter(_rows(database, *_previous(row))), None) if _link_of(row) else None
+    return linked(row, previous, [] if previous is None else _outputs(database, row, previous))
+
+
+def _outputs(database: LinkDatabase, row: RequestRow, previous: RequestRow) -> list[int]:
+    values = {**_values(row), "after": previous.exchange_id, "of_response": previous.response_id}
+    return [count for (count,) in database.ask(_OUTPUTS, values)]
 
 
 def _continuing(database: LinkDatabase, row: RequestRow) -> list[RequestRow]:
@@ -122,6 +198,10 @@ def _values(row: RequestRow) -> Mapping[str, Any]:
 
 def _rows(database: LinkDatabase, statement: Statement, values: Mapping[str, Any]) -> list[RequestRow]:
     """Return rows as the folds make them: an engine gives 1 for a flag."""
+    return _converted(list(database.ask(statement, values)))
+
+
+def _converted(rows: Sequence[Sequence[Any]]) -> list[RequestRow]:
     names = RequestRow.__struct_fields__
-    found = [dict(zip(names, row, strict=True)) for row in database.ask(statement, values)]
+    found = [dict(zip(names, row, strict=True)) for row in rows]
     return msgspec.convert(found, list[RequestRow], strict=False)

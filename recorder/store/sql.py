@@ -59,6 +59,10 @@ class Statement:
         return f"{compiled} {text(self._more).compile(dialect=dialect(engine))}"
 
 
+Step = tuple[Statement, Any]
+"""A statement and its values by name, or a list of such values: then it is run for each, and gives no rows."""
+
+
 @cache
 def dialect(engine: str, paramstyle: str = "") -> Any:
     """Return SQLAlchemy's dialect; its placeholders take values by name, unless `paramstyle` says otherwise."""

@@ -12,6 +12,7 @@ Rules of this file:
 from __future__ import annotations
 
 import platform
+from collections import defaultdict
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from operator import attrgetter
@@ -32,12 +33,22 @@ from recorder.store.location import database_name, database_path, database_url, 
 from recorder.store.projector import Projector
 from recorder.store.resumed_response import SESSION_OF_LAST_RESPONSE, SESSION_OF_RESPONSE, SESSIONS_OF_LINKS
 from recorder.store.schema import events, exchanges, ingest_offsets, sessions
-from recorder.store.sql import KEEP, SAVE, UNDO, ServerTime, Statement
+from recorder.store.sql import KEEP, SAVE, UNDO, ServerTime, Statement, Step, of_exchange
 
 __all__ = ["Store", "database_path", "database_url", "default_url"]
 
 
-_key = attrgetter("session_id", "exchange_id", "pos")
+_pos = attrgetter("pos")
+
+
+def _in_order(events_: Iterable[Event]) -> list[Event]:
+    """Return events in order of their keys. Those of one exchange mostly are already: to sort all takes five times as
+    long.
+    """
+    of_exchanges = defaultdict[tuple[str, str], list[Event]](list)
+    for event in events_:
+        of_exchanges[event.session_id, event.exchange_id].append(event)
+    return [event for _, each in sorted(of_exchanges.items()) for event in sorted(each, key=_pos)]
 
 
 class Writer(Protocol):
@@ -64,6 +75,9 @@ class Writer(Protocol):
     def ask(self, statement: Statement, values: Any) -> Generator[Sequence[Any]]:
         """Yield the rows of a statement as they are read."""
 
+    def run_all(self, steps: Sequence[Step]) -> list[list[Sequence[Any]]]:
+        """Run statements one after another, and return the rows of each: a server gets all of them at once."""
+
     def checkpoint(self) -> None:
         """Move what was committed to where it stays. For idle moments."""
 
@@ -73,28 +87,29 @@ class Writer(Protocol):
     def close(self) -> None: ...
 
 
-_SESSION_NAMED = (
+_SESSION_NAMED = Statement(
     select(sessions.c.session_id)
     .where(sessions.c.name == bindparam("name"), sessions.c.source == bindparam("source"))
-    .order_by(sessions.c.created_ns.desc(), sessions.c.session_id.desc())
-    .limit(1)
+    .order_by(sessions.c.created_ns.desc(), sessions.c.session_id.desc()),
+    "LIMIT 1",
 )
 
-_SESSION_OF_EXCHANGE = select(exchanges.c.session_id).where(exchanges.c.exchange_id == bindparam("exchange_id"))
-
-_LAST_EVENT = (
-    select(events)
-    .where(events.c.session_id == bindparam("session_id"), events.c.exchange_id == bindparam("exchange_id"))
-    .order_by(events.c.pos.desc())
-    .limit(1)
+_SESSION_OF_EXCHANGE = Statement(
+    select(exchanges.c.session_id).where(exchanges.c.exchange_id == bindparam("exchange_id"))
 )
 
-_SET_OFFSET = insert(ingest_offsets).values(seen_ns=ServerTime())
-_SET_OFFSET = _SET_OFFSET.on_conflict_do_update(
-    index_elements=[ingest_offsets.c.recorder_id],
-    set_={name: _SET_OFFSET.excluded[name] for name in ("segment", "offset", "seen_ns", "host")},
+_LAST_EVENT = Statement(select(events).where(of_exchange(events)).order_by(events.c.pos.desc()), "LIMIT 1")
+
+_new_offset = insert(ingest_offsets).values(
+    **{name: bindparam(name) for name in ("recorder_id", "segment", "offset", "host")}, seen_ns=ServerTime()
 )
-_RENEW = (
+_SET_OFFSET = Statement(
+    _new_offset.on_conflict_do_update(
+        index_elements=[ingest_offsets.c.recorder_id],
+        set_={name: _new_offset.excluded[name] for name in ("segment", "offset", "seen_ns", "host")},
+    )
+)
+_RENEW = Statement(
     update(ingest_offsets).where(ingest_offsets.c.recorder_id == bindparam("recorder")).values(seen_ns=ServerTime())
 )
 _OFFSET = select(ingest_offsets.c.segment, ingest_offsets.c.offset)
@@ -152,15 +167,17 @@ class Store:
             if self._failure is not None:
                 raise self._failure
 
-    def session_named(self, name: str, source: str) -> str | None:
-        """Return the id of the newest session of a name that a grouping rule (`source`) gave, or None."""
-        found: str | None = self._execute(_SESSION_NAMED, name=name, source=source).scalar()
-        return found
-
     def session_of_exchange(self, exchange_id: str) -> str | None:
         """Return the id of the session that an exchange is in, or None if the log does not have it yet."""
-        found: str | None = self._execute(_SESSION_OF_EXCHANGE, exchange_id=exchange_id).scalar()
-        return found
+        return self.sessions_of(exchange_id)[0]
+
+    def sessions_of(self, exchange_id: str, name: str = "", sources: Sequence[str] = ()) -> list[str | None]:
+        """Return the id of the session that an exchange is in, and of the newest session of a name that each of some
+        grouping rules (`sources`) gave; None where there is none.
+        """
+        named = [(_SESSION_NAMED, {"name": name, "source": source}) for source in sources]
+        found = self.run_all([(_SESSION_OF_EXCHANGE, {"exchange_id": exchange_id}), *named])
+        return [str(rows[0][0]) if rows else None for rows in found]
 
     def session_of_response(self, response_id: str) -> str | None:
         """Return the id of the session in which one of the last exchanges had a response id, or None."""
@@ -177,16 +194,24 @@ class Store:
 
     def last_event(self, session_id: str, exchange_id: str) -> Event | None:
         """Return the last event that the log has of an exchange, or None."""
-        row = self._execute(_LAST_EVENT, session_id=session_id, exchange_id=exchange_id).one_or_none()
-        return None if row is None else next(events_as_they_are([tuple(row)], self.ask))
+        rows = list(self.ask(_LAST_EVENT, {"session_id": session_id, "exchange_id": exchange_id}))
+        return next(events_as_they_are(rows, self.ask), None)
 
     def add_session(self, session: Session) -> None:
         """Add a session. Raise `StoreConflictError` if its id has other content."""
-        self._add(sessions, [session])
+        self.add_sessions([session])
+
+    def add_sessions(self, added: Sequence[Session]) -> None:
+        """Add sessions. Raise `StoreConflictError` if the id of one has other content."""
+        self._add(sessions, added)
 
     def add_exchange(self, exchange: Exchange) -> None:
         """Add an exchange. Raise `StoreConflictError` if its id has other content, or its session is not there."""
-        self._add(exchanges, [exchange])
+        self.add_exchanges([exchange])
+
+    def add_exchanges(self, added: Sequence[Exchange]) -> None:
+        """Add exchanges. Raise `StoreConflictError` if the id of one has other content, or its session is not there."""
+        self._add(exchanges, added)
 
     def append(self, events_: Sequence[Event]) -> None:
         """Append events of any number of exchanges, in any order. Rows that are there already are skipped.
@@ -194,15 +219,16 @@ class Store:
         Raise `StoreConflictError` if a position has other content, or would be skipped.
         """
         with self._statement():
-            self._appender.append(sorted(events_, key=_key))
+            self._appender.append(_in_order(events_))
 
     def set_offset(self, recorder_id: str, segment: int, offset: int) -> None:
         """Set how far the journal of a recorder is in the log, from the next commit on."""
-        self._execute(_SET_OFFSET, recorder_id=recorder_id, segment=segment, offset=offset, host=platform.node())
+        place = {"recorder_id": recorder_id, "segment": segment, "offset": offset}
+        self.run(_SET_OFFSET, {**place, "host": platform.node()})
 
     def renew(self, recorder_id: str) -> None:
         """Write a recorder's sign of life to a server, as `set_offset` does too. For idle moments."""
-        self._execute(_RENEW, recorder=recorder_id)
+        self.run(_RENEW, {"recorder": recorder_id})
 
     def offset(self, recorder_id: str) -> tuple[int, int] | None:
         """Return the segment and offset up to which the journal of a recorder is in the log, or None."""
@@ -232,8 +258,9 @@ class Store:
                 )
 
     def grant(self, statements: Iterable[str]) -> None:
-        """Run statements about rights, in a separate transaction."""
+        """Run statements of the schema's owner, about rights or partitions, in a separate transaction."""
         with self.transaction(), self._statement():
+            self.run_all([])
             for statement in statements:
                 self._connection.exec_driver_sql(statement)
 
@@ -247,6 +274,8 @@ class Store:
                 self._writer.add(table, [msgspec.structs.astuple(row) for row in rows])
 
     def _execute(self, statement: Executable, **values: Any) -> CursorResult[Any]:
+        """Run a statement that is not compiled beforehand, after all that was run before."""
+        self.run_all([])
         with self._statement():
             return self._connection.execute(statement, values)
 
@@ -270,7 +299,7 @@ class Store:
         self.run(KEEP, {})
 
     def run(self, statement: Statement, values: Any) -> None:
-        """Run a statement of the projector, at the driver: there are some twenty of them for every exchange."""
+        """Run a statement of the projector, at the driver."""
         with self._statement():
             self._writer.run(statement, values)
 
@@ -278,6 +307,11 @@ class Store:
         """Yield the rows of a statement as they are wanted: of a long exchange only a few are in memory."""
         with self._statement():
             yield from self._writer.ask(statement, values)
+
+    def run_all(self, steps: Sequence[Step]) -> list[list[Sequence[Any]]]:
+        """Run statements one after another, and return the rows of each: a server gets all of them at once."""
+        with self._statement():
+            return self._writer.run_all(steps)
 
     @contextmanager
     def _statement(self) -> Iterator[None]:

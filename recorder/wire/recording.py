@@ -7,11 +7,13 @@ left had all of its response (`recorder.wire.conclusion`).
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from typing import Any, Literal, NamedTuple
 
 import msgspec
 
 from recorder.model.events import BODY_KINDS, SWITCHED, UNDECODED, Event, Exchange
+from recorder.model.packed_events import Derived, PackedEvents
 from recorder.model.payloads import ControlRecord, EndRecord, FrameShape, GapRecord, RequestRecord, ResponseHead
 from recorder.model.recording import Gap, Piece, Recording, SentMessage
 from recorder.wire.conclusion import Conclusion, settled
@@ -28,13 +30,10 @@ def recording_of(
 
     What cannot be read is left out and named in `damage`; such a request has the values of its row instead.
     """
-    builder = _Builder(exchange)
-    events = list(events)
+    builder = RecordingBuilder(exchange, keeps_events=keeps_events)
     for event in events:
         builder.add(event)
-    return msgspec.structs.replace(
-        builder.recording(), name=name, number=number, events=tuple(events) if keeps_events else ()
-    )
+    return builder.recording(name, number)
 
 
 def require_answerable(recording: Recording) -> Recording:
@@ -44,11 +43,15 @@ def require_answerable(recording: Recording) -> Recording:
     return recording
 
 
-class _Builder:
-    """A recording in the making: events in order in."""
+class RecordingBuilder:
+    """A recording in the making: events in order in.
 
-    def __init__(self, exchange: Exchange) -> None:
+    If it keeps the events, they are packed, and its pieces and reads are read from them: they would be as large.
+    """
+
+    def __init__(self, exchange: Exchange, *, keeps_events: bool = True) -> None:
         self._exchange = exchange
+        self._events = PackedEvents() if keeps_events else None
         self._conclusion = Conclusion(by_name(exchange.api))
         self._request: RequestRecord | None = None
         self._response: ResponseHead | None = None
@@ -57,18 +60,21 @@ class _Builder:
         self._body: list[bytes] = []
         self._pieces: list[Piece] = []
         self._reads: Reads = []
+        self._piece_count = self._read_count = 0
         self._gaps: list[Gap] = []
         self._head_ns = self._end_ns = 0
         self._rest = 0  # pieces of no stream behind the last block
-        self._is_switched = False  # to WebSocket
-        self._parts: list[bytes] = []  # of a message of the server
-        self._parts_sent: list[bytes] = []  # of one of the client
+        self._reader = _PieceReader()
+        self._parts_sent: list[bytes] = []  # of a message of the client
         self._sent: list[SentMessage] = []
         self._control: list[tuple[int, ControlRecord]] = []
         self._frames: list[FrameShape] = []
 
     def add(self, event: Event) -> None:
+        """Add the next event."""
         self._end_ns = event.t_ns
+        if self._events is not None:
+            self._events.add(event)
         if event.kind in BODY_KINDS:
             self._conclusion.follow(event)
             self._add_piece(event)
@@ -79,12 +85,9 @@ class _Builder:
             else:
                 self._request = self._decoded(event, RequestRecord)
         elif event.kind == "response":
-            self._response, self._head_ns = self._decoded(event, ResponseHead), event.t_ns
-            if self._response is not None:
-                self._conclusion.head(self._response.headers)
-                self._is_switched = self._response.status == SWITCHED
+            self._add_response(event)
         elif event.kind == "reads":
-            self._reads += (self._decoded(event, Reads) or []) if event.type is None else ()
+            self._add_reads(event)
         elif event.kind in ("sent", "control", "frames"):
             self._add_of_websocket(event)
         elif event.kind == "gap":
@@ -95,15 +98,22 @@ class _Builder:
             self._end = self._decoded(event, EndRecord)
 
     def _add_piece(self, event: Event) -> None:
-        """Add a piece of the body: over WebSocket a message as a whole."""
-        raw = event.raw
-        if self._is_switched and event.kind == "part":
-            self._parts.append(raw)
-            if not ends_message(raw):
-                return
-            raw = b"".join(self._parts)
-            self._parts.clear()
-        self._pieces.append(Piece(event.t_ns, raw, event.sequence_number))
+        piece = self._reader.piece(event)
+        if piece is not None:
+            self._piece_count += 1
+            if self._events is None:
+                self._pieces.append(piece)
+
+    def _add_response(self, event: Event) -> None:
+        self._response, self._head_ns = self._decoded(event, ResponseHead), event.t_ns
+        if self._response is not None:
+            self._conclusion.head(self._response.headers)
+            self._reader.is_switched = self._response.status == SWITCHED
+
+    def _add_reads(self, event: Event) -> None:
+        reads = (self._decoded(event, Reads) or []) if event.type is None else []
+        self._read_count += len(reads)
+        self._reads += reads if self._events is None else ()
 
     def _add_of_websocket(self, event: Event) -> None:
         if event.kind == "frames":
@@ -118,23 +128,36 @@ class _Builder:
                 self._sent.append(SentMessage(event.t_ns, b"".join(self._parts_sent), is_message))
                 self._parts_sent.clear()
 
-    def recording(self) -> Recording:
+    def recording(self, name: str = "", number: int = 1) -> Recording:
+        """Return the recording of the events so far. No event may follow."""
         exchange, end = self._exchange, self._end and settled(self._end, self._conclusion)
         request, damage = self._request, self._damage
         if request is None:
             damage = damage or f"exchange {exchange.exchange_id} has no request"
             request = RequestRecord(exchange.method, exchange.target, exchange.provider, [], 0, "", 0, complete=False)
         # What was left over of a content coding whose end did not come is no part of the body.
-        count = len(self._pieces) - (self._rest if end is not None and end.outcome == "client_done" else 0)
+        count = self._piece_count - (self._rest if end is not None and end.outcome == "client_done" else 0)
         return Recording(
             *(exchange, request, b"".join(self._body), self._response, self._head_ns),
-            *(tuple(self._pieces[:count]), tuple(self._reads), end, self._end_ns),
+            *self._pieces_and_reads(count),
+            end,
+            self._end_ns,
+            name,
+            number,
             gaps=tuple(self._gaps),
             damage=damage,
             sent=tuple(self._sent),
             control=tuple(self._control),
             frames=tuple(self._frames),
+            events=() if self._events is None else self._events,
         )
+
+    def _pieces_and_reads(self, count: int) -> tuple[Sequence[Piece], Sequence[tuple[int, int]]]:
+        events = self._events
+        if events is None:
+            return tuple(self._pieces[:count]), tuple(self._reads)
+        events.pack()
+        return Derived(partial(_pieces, events), count), Derived(partial(_reads, events), self._read_count)
 
     def _decoded(self, event: Event, type: Any) -> Any:
         found = _decoded(event.raw, type)
@@ -142,6 +165,42 @@ class _Builder:
             exchange_id = self._exchange.exchange_id
             self._damage = self._damage or f"event {event.pos} of exchange {exchange_id} cannot be read"
         return found
+
+
+class _PieceReader:
+    """The pieces of a body: over WebSocket, a message as a whole."""
+
+    def __init__(self) -> None:
+        self.is_switched = False  # to WebSocket
+        self._parts: list[bytes] = []  # of a message of the server
+
+    def piece(self, event: Event) -> Piece | None:
+        """Return the piece that an event of the body ends."""
+        raw = event.raw
+        if self.is_switched and event.kind == "part":
+            self._parts.append(raw)
+            if not ends_message(raw):
+                return None
+            raw = b"".join(self._parts)
+            self._parts.clear()
+        return Piece(event.t_ns, raw, event.sequence_number)
+
+
+def _pieces(events: Iterable[Event]) -> Iterator[Piece]:
+    reader = _PieceReader()
+    for event in events:
+        if event.kind in BODY_KINDS:
+            piece = reader.piece(event)
+            if piece is not None:
+                yield piece
+        elif event.kind == "response":
+            reader.is_switched = is_switched(event.raw)
+
+
+def _reads(events: Iterable[Event]) -> Iterator[tuple[int, int]]:
+    for event in events:
+        if event.kind == "reads" and event.type is None:
+            yield from _decoded(event.raw, Reads) or ()
 
 
 def _decoded(raw: bytes, type: Any) -> Any:

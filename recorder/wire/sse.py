@@ -24,7 +24,9 @@ BOM = b"\xef\xbb\xbf"
 _LINE_END = re.compile(rb"(?>\r\n|\n|\r)")
 _BLANK_LINE = re.compile(rb"(?>\r\n|\n|\r)(?>\r\n|\n|\r)")
 _LINE = re.compile(rb"([^\r\n]*)(?>\r\n|\n|\r|\Z)")
-USUAL = re.compile(rb"(?:event: ?([^\r\n]*)(?>\r\n|\n|\r))?data: ?([^\r\n]*)(?>\r\n|\n|\r){2}")
+_TWO_LINES = re.compile(rb"(?:event: ?([^\r\n]*)(?>\r\n|\n|\r))?data: ?([^\r\n]*)(?>\r\n|\n|\r){2}")
+_EVENT, _DATA = b"event: ", b"data: "
+_LF, _CR = b"\n\r"  # as numbers: `in` looks for one seven times as fast as for a text
 _NO_FIELD = re.compile(rb"(?:(?:\xef\xbb\xbf)?(?::[^\r\n]*)?(?>\r\n|\n|\r))*")
 _FIELD_BEGINS = frozenset(bytes((byte,)) for byte in range(256)) - {b"\r", b"\n", b":", b"\xef"}
 _LONGEST_BLANK_LINE = len(b"\r\n\r\n")
@@ -42,6 +44,26 @@ class Piece(NamedTuple):
     complete: bool = True
 
 
+UsualFields = tuple[bytes | None, bytes, int]
+"""The event, the data, and where the data starts, of a block as most are."""
+
+
+def usual_fields(raw: bytes) -> UsualFields | None:
+    """Return the fields of one whole block as most are: `event: …` or not, `data: …`, each with LF, and a blank line.
+
+    Return None for any other, and for more than one. It is six times as fast as a pattern.
+    """
+    event, line = None, 0
+    if raw.startswith(_EVENT):
+        line = raw.find(b"\n") + 1
+        event = raw[len(_EVENT) : line - 1]
+    start = line + len(_DATA)
+    data = raw[start:-2]
+    if raw[line:start] != _DATA or _LF in data or _CR in raw or raw[-2:] != b"\n\n":
+        return None
+    return event, data, start
+
+
 class Splitter:
     """Bytes in any chunking in, `Piece`s out."""
 
@@ -54,11 +76,9 @@ class Splitter:
 
     def feed(self, data: bytes) -> list[Piece]:
         """Add a chunk; returns the pieces that are complete now. A trailing CR is held back: an LF may follow."""
-        if not self._carriage_returns and b"\r" in data:
+        if not self._carriage_returns and _CR in data:
             self._carriage_returns = True
         if not self._held:
-            if self._is_usual(data):
-                return [Piece("frame", data)]
             return self._take(data, 0)
         scan = max(0, len(self._held) - _LONGEST_BLANK_LINE + 1)
         self._held += data
@@ -69,14 +89,13 @@ class Splitter:
         """Return the bytes after the last piece."""
         return bytes(self._held[self._sent :])
 
-    def _is_usual(self, data: bytes) -> bool:
-        """Return whether a chunk is one block as most are: nothing is held, a field begins it, and LF LF ends it."""
-        return (
-            0 <= len(data) - 2 == data.find(b"\n\n")
-            and data[:1] in _FIELD_BEGINS
-            and not (self._carriage_returns or self._in_parts or self._at_start)
-            and len(data) <= FRAME_LIMIT
-        )
+    def usual(self, data: bytes) -> UsualFields | None:
+        """Return the fields of a chunk that is one block as most are, with nothing before it. It is a `frame` then, and
+        `feed` need not see it.
+        """
+        if self._held or self._carriage_returns or self._in_parts or self._at_start or len(data) > FRAME_LIMIT:
+            return None
+        return usual_fields(data)
 
     def close(self) -> list[Piece]:
         """End the stream; returns the rest, as a last block if it was terminated, else as the tail."""
@@ -95,7 +114,8 @@ class Splitter:
                 self._in_parts = False
             else:
                 raw = bytes(data[start:end])
-                pieces.append(Piece("comment" if _NO_FIELD.fullmatch(raw) else "frame", raw))
+                is_frame = raw[:1] in _FIELD_BEGINS or not _NO_FIELD.fullmatch(raw)
+                pieces.append(Piece("frame" if is_frame else "comment", raw))
             start = scan = end
             self._sent = 0
             self._at_start = False
@@ -185,10 +205,14 @@ def parse(raw: bytes) -> Fields:
 
     A byte order mark belongs to the stream, not to a block: cut it off the first block before.
     """
-    usual = USUAL.fullmatch(raw)
+    usual = usual_fields(raw)
     if usual is not None:
-        start, end = usual.span(2)
-        return Fields(usual[1], usual[2], start, end - start)
+        event, data, start = usual
+        return Fields(event, data, start, len(data))
+    match = _TWO_LINES.fullmatch(raw)
+    if match is not None:
+        start, end = match.span(2)
+        return Fields(match[1], match[2], start, end - start)
     found: dict[bytes, bytes] = {}
     lines: list[tuple[int, bytes]] = []
     for match in _LINE.finditer(raw):

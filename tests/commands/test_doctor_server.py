@@ -92,6 +92,16 @@ def test_a_month_without_partitions_is_said(url: URL, postgres_database: URL) ->
     assert (line.state, "the next month" in line.message) == ("warn", True)
 
 
+def test_of_days_today_and_tomorrow_are_looked_for(url: URL, postgres_database: URL) -> None:
+    assert run(postgres_database, "db", "upgrade", "--partitions", "day").code == 0
+    assert said(url, "partitions").message == "Today and tomorrow have their partitions; the default one is empty."
+    tomorrow = "SELECT to_char(now() AT TIME ZONE 'UTC' + interval '1 day', '_YYYY_MM_DD')"
+    [(day,)] = asked(postgres_database, tomorrow)
+    asked(postgres_database, f"DROP TABLE exchanges{day}")
+    line = said(url, "partitions")
+    assert (line.state, "There are no partitions for tomorrow" in line.message) == ("warn", True)
+
+
 def test_sessions_that_keep_a_month_from_its_partition_are_said(url: URL, postgres_database: URL) -> None:
     far = make_session(1, session_id="0fffffff-ffff-7000-8000-000000000000")
     with Store(postgres_database) as store, store.transaction():

@@ -274,15 +274,16 @@ def test_a_list_that_finds_no_session_sums_up_none(file: Path) -> None:
 
 
 def test_what_a_recorder_asks_while_it_writes_reads_no_events_of_others(file: Path) -> None:
-    found: Asked = []
+    found: list[str] = []  # with their values
     with Store(file) as log:
-        event.listen(log._connection, "before_cursor_execute", lambda *given: found.append((given[2], given[3])))
+        driver: Any = log._connection.connection.driver_connection
+        driver.set_trace_callback(found.append)
         with log.transaction():
-            log.session_named("run-1", "prefix")
+            log.sessions_of(EXCHANGE, "run-1", ["prefix"])
             log.session_of_exchange(EXCHANGE)
             log.session_of_response("resp_1")
             log.session_of_links(["call_1", "msg_1"], "history")
             log.last_event(SESSION, EXCHANGE)
-    questions = [each for each in found if each[0].startswith("SELECT")]
-    assert len(questions) == 6
-    assert [whole_in_file(file, *each) for each in questions] == [[]] * 6
+    questions = [each for each in found if each.startswith("SELECT")]
+    assert len(questions) == 7
+    assert [whole_in_file(file, each, ()) for each in questions] == [[]] * 7

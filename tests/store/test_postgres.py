@@ -27,6 +27,7 @@ from recorder.store.location import database_name, database_url, journal_root
 from recorder.store.postgres.connection import writer_engine
 from recorder.store.postgres.ddl import GRANTS, SCHEMA
 from recorder.store.postgres.query import PostgresQuery
+from recorder.store.postgres.writer import sweep
 from recorder.store.reader import LogReader
 from recorder.store.search import INDEX_NAMES
 from recorder.store.sql import Statement
@@ -521,3 +522,86 @@ def test_a_long_answer_has_the_same_name_each_time(store: Store) -> None:
             assert [name for (name,) in store.ask(names, {}) if name.startswith("ask")] == ["ask_1", "ask_2"]
             answer.close()
             other.close()
+
+
+# -- partitions by day
+
+_PARTITIONS = "SELECT inhrelid::regclass::text FROM pg_inherits WHERE inhparent = 'events'::regclass"
+
+
+def partitions_of(url: URL, unit: str) -> set[str]:
+    """The times of which there are partitions, after an upgrade that wants them by month or day."""
+    assert run(url, "db", "upgrade", "--partitions", unit).code == 0
+    return {name.removeprefix("events_") for (name,) in asked(url, _PARTITIONS)} - {"other"}
+
+
+def time(url: URL, ahead: str, format: str) -> str:
+    [(found,)] = asked(url, f"SELECT to_char(now() AT TIME ZONE 'UTC' + interval '{ahead}', '{format}')")
+    return str(found)
+
+
+def days(url: URL, count: int) -> set[str]:
+    return {time(url, f"{number} days", "YYYY_MM_DD") for number in range(count)}
+
+
+def test_a_log_gets_partitions_by_day_a_week_ahead(postgres_database: URL) -> None:
+    url = postgres_database
+    assert partitions_of(url, "day") == days(url, 8) == partitions_of(url, "day")
+    with Store(url) as store:
+        add(store, make_events(begin(store), [WORDS]))
+    [(found,)] = asked(url, "SELECT tableoid::regclass::text FROM events")
+    assert found == f"events_{time(url, '0', 'YYYY_MM_DD')}"
+    assert run(url, "verify").code == 0
+
+
+def test_a_writer_makes_the_days_that_come(granted: URL, postgres_server: Server) -> None:
+    url = database_url(postgres_server.create(granted.database))
+    login(url, "recording", "recorder_writer")
+    partitions_of(url, "day")
+    last = f"events_{max(days(url, 8))}"
+    asked(url, f"DROP TABLE {last}")
+    with Store(url.set(username="recording")) as store, store.transaction():
+        pass
+    made = {name for (name,) in asked(url, _PARTITIONS)}
+    assert (last in made) == (last > f"events_{time(url, '0', 'YYYY_MM')}_99")  # in a month with rows are no days
+    postgres_server.drop(url)
+
+
+def test_a_month_that_has_rows_remains_one_and_days_follow(store: Store) -> None:
+    add(store, make_events(begin(store), [WORDS]))
+    month = time(store.url, "0", "YYYY_MM")
+    found = partitions_of(store.url, "day")
+    assert found == {month, *(day for day in days(store.url, 8) if not day.startswith(month))}
+    assert asked(store.url, "SELECT tableoid::regclass::text FROM events") == [(f"events_{month}",)]
+
+
+def test_days_become_months_again_without_a_gap(postgres_database: URL) -> None:
+    url = postgres_database
+    partitions_of(url, "day")
+    months = {time(url, f"{number} months", "YYYY_MM") for number in range(1, 4)}
+    rest = {day for day in days(url, 32) if day.startswith(time(url, "0", "YYYY_MM"))}
+    assert partitions_of(url, "month") == months | rest == partitions_of(url, "month")
+
+
+def test_a_day_that_is_over_and_has_no_rows_is_dropped_by_a_purge(postgres_database: URL) -> None:
+    url = postgres_database
+    partitions_of(url, "day")
+    session = make_session(2, session_id="019a0000-0000-7000-8000-000000000000")  # 20 October 2025
+    for table in ("sessions", "exchanges", "events"):
+        bounds = "FROM (first_id('2025-10-{0}')) TO (first_id('2025-10-{1}'))"
+        for day in (19, 20):
+            bound = bounds.format(day, day + 1)
+            asked(url, f"CREATE TABLE {table}_2025_10_{day} PARTITION OF {table} FOR VALUES {bound}")
+    with Store(url) as store, store.transaction():
+        store.add_session(session)
+    assert asked(url, "SELECT tableoid::regclass::text FROM sessions") == [("sessions_2025_10_20",)]
+    assert sweep(url, 1)
+    assert {name for (name,) in asked(url, _PARTITIONS)} == {f"events_{day}" for day in days(url, 8)} | {
+        *("events_2025_10_20", "events_other")
+    }
+
+
+def test_a_file_has_no_partitions(tmp_path: Path) -> None:
+    ran = run(tmp_path / "new.db", "db", "upgrade", "--partitions", "day")
+    assert (ran.code, "Partitions are for PostgreSQL" in ran.err) == (2, True)
+    assert not (tmp_path / "new.db").exists()

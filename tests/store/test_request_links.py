@@ -203,7 +203,7 @@ def test_those_that_an_exchange_continues_are_found(database: URL) -> None:
     [
         ("_RESPONSE", "response (session_id=? AND response_id=? AND exchange_id<?)"),
         ("_CONVERSATION", "conversation (session_id=? AND conversation_id=? AND exchange_id<?)"),
-        ("_OUTPUTS", "response (session_id=? AND response_id=? AND exchange_id>?)"),
+        ("_OUTPUTS", "response (session_id=? AND response_id=? AND exchange_id>? AND exchange_id<?)"),
         ("_CONTINUING", "previous_response (session_id=? AND previous_response_id=? AND exchange_id>?)"),
         ("_CONVERSING", "conversation (session_id=? AND conversation_id=? AND exchange_id>?)"),
     ],
@@ -211,7 +211,7 @@ def test_those_that_an_exchange_continues_are_found(database: URL) -> None:
 def test_a_link_is_sought_by_its_index(tmp_path: Path, name: str, index: str) -> None:
     Store(tmp_path / "log.db").close()
     statement: Statement = getattr(request_links, name)
-    values = dict.fromkeys(RequestRow.__struct_fields__)
+    values = dict.fromkeys((*RequestRow.__struct_fields__, "of_response", "after"))
     with connected(tmp_path / "log.db") as connection:
         steps = [step[3] for step in connection.execute(f"EXPLAIN QUERY PLAN {statement.text('sqlite')}", values)]
     assert steps[0] == f"SEARCH p_requests_v1 USING INDEX p_requests_v1_{index}"

@@ -243,7 +243,7 @@ def test_however_much_is_wrong_the_findings_are_few() -> None:
 
 
 def test_verifying_keeps_up_with_the_disk() -> None:
-    """A tenth of what is measured, in processor time: a machine has other things to do."""
+    """A tenth of what is measured. It counts CPU time: a machine may have other things to do."""
     many = captured([SSE] * 10_000)
     began = time.process_time()
     assert found(many) == []

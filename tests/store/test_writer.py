@@ -20,7 +20,7 @@ from recorder.model.events import Event, Exchange, Kind
 from recorder.store.resumed_response import FIRST_EVENTS, RECENT_EXCHANGES
 from recorder.store.sql import Statement
 from recorder.store.writer import Store
-from tests.log_rows import add, begin, make_end, make_events, make_exchange, make_session
+from tests.log_rows import add, begin, make_end, make_events, make_exchange, make_id, make_session
 
 
 @pytest.fixture
@@ -185,10 +185,10 @@ def test_the_newest_session_of_a_name_and_a_source_is_found(store: Store) -> Non
     with store.transaction():
         for number, created_ns, source in ((1, 10, "prefix"), (2, 30, "prefix"), (3, 20, "prefix"), (4, 99, "header")):
             store.add_session(make_session(number, name="run", created_ns=created_ns, source=source))
-        assert store.session_named("run", "prefix") == make_session(2).session_id
-        assert store.session_named("run", "header") == make_session(4).session_id
-        assert store.session_named("run", "codex") is None
-        assert store.session_named("Run", "prefix") is None
+        newest = [make_session(number).session_id for number in (2, 4)]
+        assert store.sessions_of(make_id(9), "run", ["prefix", "header"]) == [None, *newest]
+        assert store.sessions_of(make_id(9), "run", ["codex"]) == [None, None]
+        assert store.sessions_of(make_id(9), "Run", ["prefix"]) == [None, None]
 
 
 def test_the_session_of_an_exchange_is_found(store: Store) -> None:

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from recorder.wire.sse import BOM, FRAME_LIMIT, Fields, Piece, Splitter, ends_block, parse
+from recorder.wire.sse import BOM, FRAME_LIMIT, Fields, Piece, Splitter, ends_block, parse, usual_fields
 from tests.corpus import corpus_files, needs_corpus
 
 LINES = [
@@ -20,6 +20,7 @@ LINES = [
     *(b"", BOM, BOM + b"data: b"),
 ]
 ENDS = [b"\n", b"\r", b"\r\n"]
+USUAL = b"event: e\ndata: x\n\n"
 
 grammar = st.lists(st.tuples(st.sampled_from(LINES), st.sampled_from(ENDS))).map(
     lambda lines: b"".join(itertools.chain.from_iterable(lines))
@@ -36,8 +37,11 @@ def cut_streams(draw: st.DrawFn) -> tuple[bytes, list[bytes]]:
 
 def split(chunks: list[bytes]) -> list[Piece]:
     splitter = Splitter()
-    pieces = [piece for chunk in chunks for piece in splitter.feed(chunk)]
-    return pieces + splitter.close()
+    return [piece for chunk in chunks for piece in fed(splitter, chunk)] + splitter.close()
+
+
+def fed(splitter: Splitter, chunk: bytes) -> list[Piece]:
+    return [Piece("frame", chunk)] if splitter.usual(chunk) else splitter.feed(chunk)
 
 
 def bytewise(data: bytes) -> list[bytes]:
@@ -80,6 +84,9 @@ def test_no_byte_is_lost(stream: tuple[bytes, list[bytes]]) -> None:
 
 
 @given(cut_streams())
+@example((USUAL * 2 + b"\n" + USUAL, [USUAL, USUAL, b"\n" + USUAL]))
+@example((USUAL + b"\r" + USUAL * 2, [USUAL, b"\r" + USUAL, USUAL]))
+@example((USUAL + b"data: y" + USUAL, [USUAL, b"data: y", USUAL]))
 def test_chunking_does_not_matter(stream: tuple[bytes, list[bytes]]) -> None:
     data, chunks = stream
     assert split(chunks) == split([data]) == split(bytewise(data))
@@ -91,7 +98,7 @@ def test_a_block_leaves_with_its_last_byte(stream: tuple[bytes, list[bytes]]) ->
     """And not when more has come: the time that it is given is the one of that byte."""
     data, chunks = stream
     whole, cut = Splitter(), Splitter()
-    assert [piece for chunk in chunks for piece in cut.feed(chunk)] == whole.feed(data)
+    assert [piece for chunk in chunks for piece in fed(cut, chunk)] == whole.feed(data)
 
 
 @given(streams)
@@ -102,6 +109,16 @@ def test_events_are_those_of_the_standard(data: bytes) -> None:
 @given(streams)
 def test_only_the_last_piece_is_a_tail(data: bytes) -> None:
     assert all(piece.kind != "tail" for piece in split([data])[:-1])
+
+
+@given(st.one_of(streams, st.from_regex(rb"(event: ?[\r\n:da x]*\n)?data: ?[\r\n:da x]*\n{1,3}", fullmatch=True)))
+def test_a_usual_block_is_one_frame_with_the_fields_that_the_standard_reads(block: bytes) -> None:
+    usual = usual_fields(block)
+    if usual is not None:
+        event, data, start = usual
+        assert split([block]) == [Piece("frame", block)]
+        assert whatwg(block) == [(event, data)]
+        assert block[start : start + len(data)] == data
 
 
 @given(st.binary())

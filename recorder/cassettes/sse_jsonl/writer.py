@@ -6,6 +6,7 @@ its lines. Columns that the dialect computes from the bytes are left out; a line
 
 from __future__ import annotations
 
+import itertools
 import os
 import stat
 import tempfile
@@ -50,13 +51,14 @@ def exchange_lines(
     numbers[exchange.exchange_id] = number
     if not events or events[0].kind != "request":
         raise RecorderError(f"Exchange {exchange.exchange_id} has no request: it cannot stand in a cassette.")
-    sent = 1 + sum(event.kind == "request" for event in events[1:])
-    yield _request_line(number, exchange, events[:sent], numbers)
+    sent = sum(event.kind == "request" for event in events)
+    request = events[:sent]
+    yield _request_line(number, exchange, request, numbers)
     frames = (event.raw for event in events if event.kind == "frame")
     writer = _ExchangeWriter(number, exchange, framing_of(frames, form_of(events)))
-    for event in events[:sent]:
+    for event in request:
         writer.sums.add(event)
-    for event in events[sent:]:
+    for event in itertools.islice(events, sent, None):  # no slice: it would hold them all
         yield writer.line(event)
 
 

@@ -52,11 +52,16 @@ class Pause:
         return self._stop_requested or self._recorder_ended
 
 
+def collect_seldom() -> None:
+    """Set the garbage collector for rows, after all is imported that is needed."""
+    gc.freeze()
+    gc.set_threshold(GARBAGE)
+
+
 def main(url: str, directory: Path) -> None:
     """Follow one journal to its end."""
     log_to_stderr()
-    gc.freeze()
-    gc.set_threshold(GARBAGE)
+    collect_seldom()
     pause = Pause()
     try:
         secrets = redactor()

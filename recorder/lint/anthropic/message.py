@@ -52,14 +52,15 @@ _JUDGED = re.compile(
 
 
 def faults(stream: StreamView) -> Iterable[Fault]:
-    """Yield the faults of a stream, in order, then those of its end."""
-    message = MessageCheck()
+    """Yield the faults of a window, in order, then those of the end of the stream."""
+    message = stream.kept("messages", MessageCheck)
     for frame in frames_before_gap(stream):
         if frame.data:
             yield from message.feed(frame)
         elif frame.name and frame.name != "ping":
             yield "AN028", Hit(frame.pos, f"event: {frame.name[:60]}")
-    yield from message.end(is_seen_whole(stream))
+    if stream.is_last:
+        yield from message.end(is_seen_whole(stream))
 
 
 class ContentBlock:

@@ -42,12 +42,13 @@ _RULE_OF = {"args": "GE014", "thoughtSignature": "GE016"}
 
 
 def faults(stream: StreamView) -> Iterable[Fault]:
-    """Yield the faults of a stream, in order, then those of its end."""
-    chunks = Chunks(is_cut=stream.was_cut_by_us)
+    """Yield the faults of a window, in order, then those of the end of the stream."""
+    chunks = stream.kept("gemini", lambda: Chunks(is_cut=stream.was_cut_by_us))
     for frame in frames_before_gap(stream):
         yield from _line_faults(frame)
         yield from chunks.feed(frame)
-    yield from chunks.end(is_seen_whole(stream))
+    if stream.is_last:
+        yield from chunks.end(is_seen_whole(stream))
 
 
 class CandidateFaults:

@@ -36,11 +36,11 @@ _JUDGED = re.compile(
 
 
 def faults(stream: StreamView) -> Iterable[Fault]:
-    """Yield the faults of a stream, in order, then those of its end."""
-    chunks = Chunks(stream)
+    """Yield the faults of a window, in order, then those of the end of the stream."""
+    chunks = stream.kept("chat", lambda: Chunks(stream))
     for frame in frames_before_gap(stream):
         yield from chunks.feed(frame)
-    if is_seen_whole(stream):
+    if stream.is_last and is_seen_whole(stream):
         yield from chunks.end()
 
 

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from recorder.lint.faults import shown
-from recorder.lint.openai_responses.events import stream_events
-from recorder.lint.rule import Hit, Rule
+from recorder.lint.openai_responses.events import course, stream_events
+from recorder.lint.rule import Hit, Rule, at_end
 from recorder.lint.stream import StreamView
 
 _REFERENCE = "OpenAI API reference, Responses: Streaming events"
@@ -42,9 +42,9 @@ def _mute_failure(stream: StreamView) -> Iterable[Hit]:
 
 
 def _lonely_error(stream: StreamView) -> Iterable[Hit]:
-    events = () if stream.is_switched else stream_events(stream)  # over WebSocket, Codex reads it
-    if not any(each.type == "response.failed" for each in events):
-        yield from (Hit(each.pos) for each in events if each.type == "error")
+    found = course(stream)
+    if not stream.is_switched and "response.failed" not in found.types:  # over WebSocket, Codex reads it
+        yield from map(Hit, found.errors)
 
 
 def _no_reason(stream: StreamView) -> Iterable[Hit]:
@@ -86,7 +86,7 @@ RULES: tuple[Rule, ...] = (
         "retries.",
         f"{_CODEX}, which has no case for it",
         frozenset({"codex"}),
-        _lonely_error,
+        at_end(_lonely_error, course),
     ),
     Rule(
         "RS063",

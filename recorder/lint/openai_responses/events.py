@@ -31,30 +31,63 @@ class StreamEvent(NamedTuple):
 
 
 def stream_events(stream: StreamView) -> Sequence[StreamEvent]:
-    """Return all events that can be read, the unterminated last one included."""
+    """Return all events of a window that can be read, the unterminated last one included."""
     found: Sequence[StreamEvent] | None = stream.memo.get("events")
     if found is None:
         found = stream.memo["events"] = [each for frame in stream.blocks if (each := _stream_event(frame)) is not None]
     return found
 
 
+class Course:
+    """The course of a stream up to the end of a window: its first and last event, its ends, and if all was read."""
+
+    def __init__(self) -> None:
+        self.first: StreamEvent | None = None
+        self.last: StreamEvent | None = None
+        self.completed: StreamEvent | None = None  # the first that says so
+        self.types: set[str] = set()  # of endings
+        self.errors: list[int] = []  # their positions
+        self.is_read = True
+
+    def add(self, stream: StreamView) -> None:
+        """Add a window."""
+        self.is_read = self.is_read and all(is_done_mark(each) or _stream_event(each) for each in stream.frames)
+        for each in stream_events(stream):
+            self.first = self.first or each
+            self.last = each
+            if each.type in ENDINGS:
+                self._end(each)
+
+    def _end(self, event: StreamEvent) -> None:
+        self.types.add(event.type)
+        if event.type == "response.completed":
+            self.completed = self.completed or event
+        elif event.type == "error":
+            self.errors.append(event.pos)
+
+
+def course(stream: StreamView) -> Course:
+    """Return the course of a stream so far."""
+    found = stream.kept("course", Course)
+    if "course" not in stream.memo:
+        stream.memo["course"] = found
+        found.add(stream)
+    return found
+
+
 def is_readable(stream: StreamView) -> bool:
-    """Return whether all events are there and have a type: if not, something that seems missing was perhaps sent.
+    """Return whether all events so far are there and have a type: if not, something that seems missing was perhaps
+    sent.
 
     A stream that is resumed has only a part of what its items are.
     """
-    found: bool | None = stream.memo.get("is_readable")
-    if found is None:
-        all_read = all(is_done_mark(each) or _stream_event(each) is not None for each in stream.frames)
-        found = all_read and not stream.has_gap and stream.exchange.resumes_after is None
-        stream.memo["is_readable"] = found
-    return found
+    return course(stream).is_read and not stream.has_gap and stream.exchange.resumes_after is None
 
 
 def is_complete(stream: StreamView) -> bool:
     """Return whether a stream can be read and reports that the model is done: then every item, part and text must be
     closed."""
-    return is_readable(stream) and any(each.type == "response.completed" for each in stream_events(stream))
+    return is_readable(stream) and course(stream).completed is not None
 
 
 def _stream_event(frame: StreamBlock) -> StreamEvent | None:

@@ -35,11 +35,17 @@ _JUDGED = {"response": {"id", "error", "incomplete_details"}}
 """The fields that have rules of their own."""
 
 
-def lacks_fields(stream: StreamView) -> list[Hit]:
-    """Yield events that lack a field whose content is missing elsewhere too."""
+def lacks_fields(stream: StreamView) -> bool:
+    """Return whether an event, up to the end of this window, lacks a field whose content is missing elsewhere too."""
+    return bool(_without_fields(stream) or stream.kept("without fields", list))
+
+
+def _without_fields(stream: StreamView) -> list[Hit]:
+    """Return the events of this window that lack a field."""
     found: list[Hit] | None = stream.memo.get("fields")
     if found is None:
         found = stream.memo["fields"] = list(_lacking(stream_events(stream)))
+        stream.kept("without fields", list[Hit]).extend(found[:1])
     return found
 
 
@@ -69,16 +75,9 @@ def _no_logprobs(stream: StreamView) -> Iterable[Hit]:
             yield Hit(each.pos, each.type)
 
 
-def unfit_items(stream: StreamView) -> list[Hit]:
+def _unfit_items(stream: StreamView) -> Iterable[Hit]:
     """Yield items that lack something."""
-    found: list[Hit] | None = stream.memo.get("items of types")
-    if found is None:
-        found = stream.memo["items of types"] = list(_unfit_items(stream_events(stream)))
-    return found
-
-
-def _unfit_items(events: Iterable[StreamEvent]) -> Iterable[Hit]:
-    for each in events:
+    for each in stream_events(stream):
         item = each.payload.get("item")
         if each.type not in _ITEM_EVENTS or not isinstance(item, dict):
             continue
@@ -135,7 +134,7 @@ RULES: tuple[Rule, ...] = (
         "event as unknown and drops it.",
         f"{_REFERENCE}; openai-python 3.52, types/responses; @ai-sdk/openai, openai-responses-api.ts",
         frozenset({"openai", "sdk"}),
-        lacks_fields,
+        _without_fields,
     ),
     Rule(
         "RS021",
@@ -168,7 +167,7 @@ RULES: tuple[Rule, ...] = (
         "`content`.",
         "openai/codex, codex-rs/protocol: ResponseItem; Codex CLI 0.169; openai-python 3.52",
         frozenset({"openai", "codex", "sdk"}),
-        unfit_items,
+        _unfit_items,
     ),
     Rule(
         "RS026",

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from recorder.lint.openai_responses.events import is_complete
 from recorder.lint.openai_responses.walk import walk
-from recorder.lint.rule import Hit, Profile, Rule, Severity
+from recorder.lint.rule import Hit, Profile, Rule, Severity, at_end
 from recorder.lint.stream import StreamView
 
 _REFERENCE = "OpenAI API reference, Responses: Streaming events"
@@ -20,7 +20,7 @@ _SDKS = frozenset[Profile]({"openai", "sdk"})
 
 
 def _walked(rule: str) -> Callable[[StreamView], Iterable[Hit]]:
-    return lambda stream: walk(stream).found(rule)
+    return at_end(lambda stream: walk(stream).found(rule), walk)
 
 
 def _open_items(stream: StreamView) -> Iterable[Hit]:
@@ -196,7 +196,7 @@ RULES: tuple[Rule, ...] = (
         "response has it.",
         f"{_REFERENCE}; {_CODEX}; {_SDK}",
         _ALL,
-        _open_items,
+        at_end(_open_items, walk),
     ),
     Rule(
         "RS036",
@@ -206,7 +206,7 @@ RULES: tuple[Rule, ...] = (
         "Clients that show a part when it is done do not show it. Codex and the SDKs work without it.",
         _REFERENCE,
         _OPENAI,
-        _open_parts,
+        at_end(_open_parts, walk),
     ),
     Rule(
         "RS037",
@@ -216,6 +216,6 @@ RULES: tuple[Rule, ...] = (
         "sends no `response.output_text.done` with the parsed text.",
         f"{_REFERENCE}; {_SDK}",
         _OPENAI,
-        _open_texts,
+        at_end(_open_texts, walk),
     ),
 )

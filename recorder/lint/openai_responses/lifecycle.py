@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from recorder.lint.openai_responses.events import BEGINNING, EARLY, ENDINGS, StreamEvent, stream_events
-from recorder.lint.rule import Hit, Rule
+from recorder.lint.openai_responses.events import BEGINNING, EARLY, ENDINGS, StreamEvent, course, stream_events
+from recorder.lint.rule import Hit, Rule, at_end
 from recorder.lint.sse import is_done_mark
 from recorder.lint.stream import StreamView
 
@@ -30,20 +30,21 @@ def _carriers(stream: StreamView) -> Iterable[StreamEvent]:
 def _begins_otherwise(stream: StreamView) -> Iterable[Hit]:
     if stream.exchange.resumes_after is not None or stream.has_gap:
         return
-    first = next(iter(stream_events(stream)), None)
-    is_first = first is not None and (not stream.frames or first.pos <= stream.frames[0].pos)
+    first, frame = course(stream).first, next(iter(stream.moments.each(of_events=True)), None)
+    is_first = first is not None and (frame is None or first.pos <= frame[1])
     if first is not None and is_first and first.type not in (BEGINNING, "error"):
         yield Hit(first.pos, first.type)
 
 
 def _no_end(stream: StreamView) -> Iterable[Hit]:
-    events = stream_events(stream)
+    found = course(stream)
     if not stream.is_stream or stream.was_cut_by_us or stream.has_gap or (stream.response and _is_refused(stream)):
         return
-    if not any(each.type in ENDINGS for each in events):
+    if not found.types:
         outcome = stream.end.outcome if stream.end else ""
         how = "" if outcome == "eof" else f"; the connection ended with {outcome}"
-        yield Hit(events[-1].pos if events else None, f"last is {events[-1].type if events else 'nothing'}{how}")
+        last = found.last
+        yield Hit(last.pos if last else None, f"last is {last.type if last else 'nothing'}{how}")
 
 
 def _is_refused(stream: StreamView) -> bool:
@@ -52,20 +53,20 @@ def _is_refused(stream: StreamView) -> bool:
 
 def _ends_twice(stream: StreamView) -> Iterable[Hit]:
     """Yield a second ending. An `error` is one ending together with the `response.failed` that repeats it."""
-    ended: str | None = None
+    ended: list[str] = stream.kept("ended", list)
     for each in stream_events(stream):
         if each.type in ENDINGS:
-            if ended is not None and not (ended == "error" and each.type == "response.failed"):
-                yield Hit(each.pos, f"{each.type} after {ended}")
-            ended = each.type
+            if ended and not (ended[0] == "error" and each.type == "response.failed"):
+                yield Hit(each.pos, f"{each.type} after {ended[0]}")
+            ended[:] = [each.type]
 
 
 def _goes_on(stream: StreamView) -> Iterable[Hit]:
-    has_ended = False
+    endings: set[str] = stream.kept("endings", set)
     for each in stream_events(stream):
         if each.type in ENDINGS:
-            has_ended = True
-        elif has_ended:
+            endings.add(each.type)
+        elif endings:
             yield Hit(each.pos, each.type)
 
 
@@ -86,12 +87,11 @@ def _other_model(stream: StreamView) -> Iterable[Hit]:
 
 
 def _changes(stream: StreamView, field: str) -> Iterable[Hit]:
-    first: str | None = None
+    first: dict[str, str] = stream.kept("first of the response", dict)
     for each in _carriers(stream):
         value = _text(each.response.get(field))
-        first = first or value
-        if value is not None and value != first:
-            yield Hit(each.pos, f"{value}, first {first}")
+        if value is not None and value != first.setdefault(field, value):
+            yield Hit(each.pos, f"{value}, first {first[field]}")
 
 
 def _other_status(stream: StreamView) -> Iterable[Hit]:
@@ -114,7 +114,7 @@ RULES: tuple[Rule, ...] = (
         "Codex works without it.",
         f"{_REFERENCE}; {_SDK}",
         frozenset({"openai", "sdk"}),
-        _begins_otherwise,
+        at_end(_begins_otherwise, course),
     ),
     Rule(
         "RS002",
@@ -124,7 +124,7 @@ RULES: tuple[Rule, ...] = (
         "openai-python, `get_final_response`: RuntimeError “Didn't receive a `response.completed` event.”",
         f"{_REFERENCE}; {_CODEX}; {_SDK}",
         frozenset({"openai", "codex", "sdk"}),
-        _no_end,
+        at_end(_no_end, course),
     ),
     Rule(
         "RS003",

@@ -18,6 +18,14 @@ def _number(frame: StreamBlock) -> int | None:
     return number if type(number) is int else None
 
 
+class _Count:
+    """The last number, and the events since then that have none."""
+
+    def __init__(self) -> None:
+        self.last: int | None = None
+        self.uncounted = 0
+
+
 def _no_number(stream: StreamView) -> Iterable[Hit]:
     """Yield events without a number. Over WebSocket an error is of the connection as well, and has none."""
     for each in stream_events(stream):
@@ -29,26 +37,31 @@ def _no_number(stream: StreamView) -> Iterable[Hit]:
 
 def _first_number(stream: StreamView) -> Iterable[Hit]:
     after = stream.exchange.resumes_after
-    first = stream.frames[0] if stream.frames else None
-    number = None if first is None else _number(first)
-    wanted = 0 if after is None else after + 1
-    if first is not None and any(gap.pos < first.pos for gap in stream.gaps):
+    frames: list[StreamBlock] = stream.kept("first frame", list)
+    if frames or not stream.frames:
         return
-    if first is not None and number is not None and number != wanted:
+    first = stream.frames[0]
+    frames.append(first)
+    number = _number(first)
+    wanted = 0 if after is None else after + 1
+    if any(gap.pos < first.pos for gap in stream.gaps):
+        return
+    if number is not None and number != wanted:
         yield Hit(first.pos, f"{number} instead of {wanted}")
 
 
 def _next_numbers(stream: StreamView) -> Iterable[Hit]:
     """Yield numbers out of sequence. Events without a number, pings for example, may or may not have been counted."""
-    last, uncounted = None, 0
+    count = stream.kept("numbers", _Count)
     for each in () if stream.has_gap else stream.frames:
         number = _number(each)
         if number is None:
-            uncounted += not is_done_mark(each)
+            count.uncounted += not is_done_mark(each)
             continue
-        if last is not None and not last < number <= last + 1 + uncounted:
+        last = count.last
+        if last is not None and not last < number <= last + 1 + count.uncounted:
             yield Hit(each.pos, f"{number} after {last}")
-        last, uncounted = number, 0
+        count.last, count.uncounted = number, 0
 
 
 def _no_type(stream: StreamView) -> Iterable[Hit]:

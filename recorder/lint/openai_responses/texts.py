@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from recorder.lint.openai_responses.events import Json, StreamEvent, is_complete, stream_events
+from recorder.lint.openai_responses.events import Json, StreamEvent, course, is_complete
 from recorder.lint.openai_responses.fields import lacks_fields
 from recorder.lint.openai_responses.walk import ItemText, OutputItem, changes, walk
-from recorder.lint.rule import Hit, Rule
+from recorder.lint.rule import Hit, Rule, at_end
 from recorder.lint.stream import StreamView
 from recorder.model.text import counted
 
@@ -56,7 +56,7 @@ def _differ(before: str, after: str) -> str:
 
 def _final(stream: StreamView) -> tuple[StreamEvent, list[Json]] | None:
     """Return the event that ends a complete response, and the items in it."""
-    last = next((each for each in stream_events(stream) if each.type == "response.completed"), None)
+    last = course(stream).completed
     if last is None or not is_complete(stream):
         return None
     output = last.response.get("output")
@@ -148,7 +148,7 @@ RULES: tuple[Rule, ...] = (
         "Clients that show deltas and store `.done` (openai-python offers both) show one text and store another.",
         f"{_REFERENCE}; {_SDK}",
         frozenset({"openai", "sdk"}),
-        _sums,
+        at_end(_sums, walk, lacks_fields),
     ),
     Rule(
         "RS041",
@@ -158,7 +158,7 @@ RULES: tuple[Rule, ...] = (
         "shown.",
         f"{_REFERENCE}; {_SDK}",
         frozenset({"openai", "sdk"}),
-        _items,
+        at_end(_items, walk, lacks_fields),
     ),
     Rule(
         "RS042",
@@ -168,7 +168,7 @@ RULES: tuple[Rule, ...] = (
         "was streamed. Codex does not read it.",
         f"{_REFERENCE}: response.completed; {_SDK}",
         frozenset({"openai", "sdk"}),
-        _output,
+        at_end(_output, walk, lacks_fields),
     ),
     Rule(
         "RS043",
@@ -178,7 +178,7 @@ RULES: tuple[Rule, ...] = (
         "`response.output_item.done`, and the backend of ChatGPT always sends the final response without items.",
         f"{_REFERENCE}: response.completed; {_SDK}; {_CODEX}",
         frozenset({"openai", "sdk"}),
-        _empty_output,
+        at_end(_empty_output, walk, lacks_fields),
     ),
     Rule(
         "RS044",
@@ -188,7 +188,7 @@ RULES: tuple[Rule, ...] = (
         "is unknown which of the two ids the provider accepts in the next request.",
         f"{_REFERENCE}; {_SDK}",
         frozenset({"openai", "sdk"}),
-        _output_ids,
+        at_end(_output_ids, walk, lacks_fields),
     ),
     Rule(
         "RS045",
@@ -197,7 +197,7 @@ RULES: tuple[Rule, ...] = (
         "Codex shows the deltas, but stores the item and sends it in the next request: the user never read that text.",
         _CODEX,
         frozenset({"codex"}),
-        _item_text,
+        at_end(_item_text, walk, lacks_fields),
     ),
     Rule(
         "RS046",
@@ -207,7 +207,7 @@ RULES: tuple[Rule, ...] = (
         "its result back under another `call_id`, than clients that read the events.",
         f"{_REFERENCE}: response.completed; {_SDK}",
         frozenset({"openai", "sdk"}),
-        _calls,
+        at_end(_calls, walk, lacks_fields),
     ),
     Rule(
         "RS047",
@@ -217,6 +217,6 @@ RULES: tuple[Rule, ...] = (
         "or send it back in an order that the provider refuses (reasoning must precede its call).",
         f"{_REFERENCE}: response.completed; {_SDK}",
         frozenset({"openai", "sdk"}),
-        _other_items,
+        at_end(_other_items, walk, lacks_fields),
     ),
 )

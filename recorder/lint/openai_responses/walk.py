@@ -93,11 +93,17 @@ class OutputItem:
 class ItemWalk:
     """The items of one response, and what is wrong with them by rule."""
 
-    def __init__(self, stream: StreamView) -> None:
+    def __init__(self) -> None:
         self.items: dict[int, OutputItem] = {}
         self.hits: dict[str, list[Hit]] = {}
         self._open = 0
-        for each in stream_events(stream) if is_readable(stream) else ():
+
+    def add(self, stream: StreamView) -> None:
+        """Add a window. Where one cannot be read, there are no items at all."""
+        if not is_readable(stream):
+            self.items, self.hits = {}, {}
+            return
+        for each in stream_events(stream):
             step = _STEPS.get(each.type)
             if step is not None:
                 step(self, each)
@@ -252,9 +258,11 @@ _STEPS: Mapping[str, Step] = {
 
 
 def walk(stream: StreamView) -> ItemWalk:
-    found: ItemWalk | None = stream.memo.get("responses walk")
-    if found is None:
-        found = stream.memo["responses walk"] = ItemWalk(stream)
+    """Return the walk up to the end of a window."""
+    found = stream.kept("responses walk", ItemWalk)
+    if "responses walk" not in stream.memo:
+        stream.memo["responses walk"] = found
+        found.add(stream)
     return found
 
 

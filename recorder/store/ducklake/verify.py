@@ -17,7 +17,7 @@ from recorder.errors import StoreError
 from recorder.store.ducklake.connection import LAKE, translated
 from recorder.store.ducklake.schema import COPIED, require_revision
 from recorder.store.ducklake.sessions import ArchiveSessions
-from recorder.store.sql import Statement
+from recorder.store.sql import Statement, Step
 from recorder.store.verify.connection import VerifyConnection, opened, scratch
 
 COMMAND = "verify"
@@ -72,6 +72,9 @@ class LakeVerifyConnection:
     def run(self, statement: Statement, values: Any) -> None:
         raise NotImplementedError("an archive is only read")
 
+    def run_all(self, steps: Sequence[Step]) -> list[list[Sequence[Any]]]:
+        return [list(self.ask(statement, values)) for statement, values in steps]
+
     def damage(self) -> list[str]:
         """Return the tables of which a file is missing, or has a key that cannot be read. A count would read none."""
         found = []
@@ -109,6 +112,9 @@ class LakeScratchConnection:
 
     def run(self, statement: Statement, values: Any) -> None:
         self._of(values).run(statement, values)
+
+    def run_all(self, steps: Sequence[Step]) -> list[list[Sequence[Any]]]:
+        return self._of(steps[0][1]).run_all(steps) if steps else []
 
     def damage(self) -> list[str]:
         return []

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Generator, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from decimal import Decimal
 from itertools import count
 from typing import Any
@@ -25,7 +25,7 @@ from sqlalchemy.pool import NullPool
 from recorder.errors import RecorderError, StoreBusyError, StoreConflictError, StoreError
 from recorder.store.location import database_name
 from recorder.store.postgres.ddl import SCHEMA
-from recorder.store.sql import Statement
+from recorder.store.sql import Statement, Step
 
 try:
     import psycopg
@@ -179,10 +179,7 @@ def _closed_on_error(connection: Any) -> Iterator[None]:
 def run(connection: psycopg.Connection, statement: Statement, values: Any) -> None:
     """Run a statement with values by name, or for each of a list of them."""
     with connection.cursor() as cursor:
-        if isinstance(values, list):
-            cursor.executemany(statement.text(ENGINE).encode(), values)
-        else:
-            cursor.execute(statement.text(ENGINE).encode(), values or None)
+        _send(cursor, statement.text(ENGINE).encode(), values)
 
 
 def rows(connection: psycopg.Connection, statement: Statement, values: Any) -> Generator[Sequence[Any]]:
@@ -190,6 +187,27 @@ def rows(connection: psycopg.Connection, statement: Statement, values: Any) -> G
     with _cursor(connection, statement) as cursor:
         cursor.execute(statement.text(ENGINE).encode(), values or None)
         yield from cursor
+
+
+def run_all(connection: psycopg.Connection, steps: Sequence[Step]) -> list[list[Any]]:
+    """Run statements one after another, and return the rows of each. They go to the server at once, so each must be
+    right whatever the one before gave.
+    """
+    if not steps:
+        return []
+    with ExitStack() as opened:
+        cursors = [opened.enter_context(connection.cursor(binary=True)) for _ in steps]
+        with connection.pipeline():
+            for cursor, (statement, values) in zip(cursors, steps, strict=True):
+                _send(cursor, statement.text(ENGINE).encode(), values)
+        return [cursor.fetchall() if cursor.description else [] for cursor in cursors]
+
+
+def _send(cursor: psycopg.Cursor, sql: bytes, values: Any) -> None:
+    if isinstance(values, list):
+        cursor.executemany(sql, values)
+    else:
+        cursor.execute(sql, values or None)
 
 
 @contextmanager

@@ -25,6 +25,7 @@ from recorder.store.postgres.ddl import (
     SCHEMA,
     STATEMENTS,
 )
+from recorder.store.postgres.partitions import STATEMENTS as PARTITIONS
 
 if TYPE_CHECKING:
     from sqlalchemy.ext.asyncio import AsyncEngine
@@ -49,6 +50,7 @@ class PostgresEngine(Engine):
     is_local = False
     identity_sql = "SELECT CAST(pg_postmaster_start_time() AS text), current_database()"
     grants = GRANTS
+    partitions = PARTITIONS
     places = PlacesSql(
         "json_to_recordset(CAST(:places AS json)) AS k (x uuid, pos bigint)",
         "CAST(:session_id AS uuid)",

@@ -16,7 +16,8 @@ from recorder.model.text import span_text
 from recorder.store.health import CHECKS, LIMIT_S, Ask, Check, CheckResult, of_schema, run_checks
 from recorder.store.location import database_name
 from recorder.store.migrate import READ_REVISION, VERSION_TABLE
-from recorder.store.postgres.ddl import APPENDED, MAY_ADD, PARTITIONED, READ_TABLES, WRITER
+from recorder.store.postgres.ddl import APPENDED, MAY_ADD, READ_TABLES, WRITER
+from recorder.store.postgres.partitions import DAY, MONTH, UNIT, missing
 
 FEW = 5  # connections: a recorder takes one, with an admin port two, a command up to four
 CANCELED = "57014"
@@ -27,10 +28,9 @@ _MAY_CHANGE = f"SELECT bool_or(has_table_privilege(name, '{_CHANGES}')) FROM (VA
 _FREE = """SELECT CAST(current_setting('max_connections') AS int)
     - CAST(current_setting('superuser_reserved_connections') AS int) - count(*)
     FROM pg_stat_activity WHERE backend_type = 'client backend'"""
-_MONTHS = f"""SELECT count(*) FROM (VALUES {", ".join(f"('{name}')" for name in PARTITIONED)}) AS t (name) WHERE
-    to_regclass(name || to_char(now() AT TIME ZONE 'UTC' + make_interval(months => {{ahead}}), '_YYYY_MM')) IS NULL"""
 _ASTRAY = """SELECT count(*) FROM (SELECT FROM sessions_other
-    WHERE session_id >= first_id(date_trunc('month', now() AT TIME ZONE 'UTC')) LIMIT 1000) AS s"""
+    WHERE session_id >= first_id(date_trunc('{unit}', now() AT TIME ZONE 'UTC')) LIMIT 1000) AS s"""
+_TIMES = {MONTH: ("this month", "the next month"), DAY: ("today", "tomorrow")}
 
 
 def log(url: URL, more: Mapping[str, Check]) -> Iterator[CheckResult]:
@@ -88,19 +88,19 @@ def _rights(ask: Ask) -> Iterator[CheckResult]:
 
 
 def _partitions(ask: Ask) -> Iterator[CheckResult]:
-    astray = ask(_ASTRAY)
-    missing = [
-        month for ahead, month in enumerate(("this month", "the next month")) if ask(_MONTHS.format(ahead=ahead))
-    ]
+    unit = str(ask(UNIT))
+    astray = ask(_ASTRAY.format(unit=unit))
+    late = [name for ahead, name in enumerate(_TIMES[unit]) if ask(missing(unit, ahead))]
     if astray:
-        message = f"{astray:,} sessions from this month on are in the default partition: no month gets its own before "
-        yield CheckResult("warn", "partitions", f"{message}they are moved out of it, and all works without.")
-    elif missing:
-        message = f"There are no partitions for {' and '.join(missing)}: a recorder that runs makes them."
+        message = f"{astray:,} sessions from {_TIMES[unit][0]} on are in the default partition: no {unit} gets its own"
+        yield CheckResult("warn", "partitions", f"{message} before they are moved out of it, and all works without.")
+    elif late:
+        message = f"There are no partitions for {' and '.join(late)}: a recorder that runs makes them."
         yield CheckResult("warn", "partitions", message)
     else:
-        rows = "has sessions of other months" if ask("SELECT EXISTS (SELECT FROM sessions_other)") else "is empty"
-        yield CheckResult("ok", "partitions", f"This month and the next have their partitions; the default one {rows}.")
+        rows = f"has sessions of other {unit}s" if ask("SELECT EXISTS (SELECT FROM sessions_other)") else "is empty"
+        times = " and ".join(_TIMES[unit]).capitalize()
+        yield CheckResult("ok", "partitions", f"{times} have their partitions; the default one {rows}.")
 
 
 def _settings(ask: Ask) -> Iterator[CheckResult]:

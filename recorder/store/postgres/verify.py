@@ -15,11 +15,11 @@ from sqlalchemy import URL, Table
 
 from recorder.errors import RecorderError
 from recorder.store.location import database_name
-from recorder.store.postgres.connection import ENGINE, open_reader, rows, run, translated
+from recorder.store.postgres.connection import ENGINE, open_reader, rows, run, run_all, translated
 from recorder.store.postgres.ddl import SCHEMA
 from recorder.store.postgres.migrate import open_log
 from recorder.store.search import INDEX_NAMES
-from recorder.store.sql import Statement
+from recorder.store.sql import Statement, Step
 
 _BEGIN = b"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"  # temporary tables may be written all the same
 
@@ -88,6 +88,10 @@ class PostgresVerifyConnection:
     def run(self, statement: Statement, values: Any) -> None:
         with translated(self._url):
             run(self._connection, statement, values)
+
+    def run_all(self, steps: Sequence[Step]) -> list[list[Sequence[Any]]]:
+        with translated(self._url):
+            return run_all(self._connection, steps)
 
     def damage(self) -> list[str]:
         """Return nothing: whether its pages are whole is the server's own affair."""

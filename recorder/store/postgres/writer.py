@@ -5,6 +5,7 @@ Rules of this file:
 * What triggers do in a file is done here, before rows are sent: those that are there already are left out, those that
   contradict the log are refused. Two who look at the same moment meet at the primary key, and the second looks again.
 * New rows go by COPY, a few by INSERT.
+* The server is as far away as it may be: what needs no answer goes with what is asked next.
 * Any number write at once, but none during a purge: a writer that checked before it would write after it. All hold one
   lock for a transaction, a purge holds it alone; and as nothing is looked at before, what it took away is not seen.
 * A connection that broke is made anew by the next transaction. Whether the last one was committed is not known: if it
@@ -16,7 +17,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Generator, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from itertools import groupby
 from operator import itemgetter
 from typing import Any
@@ -30,15 +31,16 @@ from sqlalchemy.exc import DBAPIError
 from recorder.errors import StoreBusyError, StoreConflictError, StoreError
 from recorder.store.bodies.rows import is_same
 from recorder.store.location import database_name
-from recorder.store.postgres.connection import ENGINE, open_reader, rows, run, translated, writer_engine
+from recorder.store.postgres.connection import ENGINE, open_reader, rows, run_all, translated, writer_engine
 from recorder.store.postgres.ddl import MONTHS_AHEAD, PARTITIONED
+from recorder.store.postgres.partitions import OVER
 from recorder.store.schema import LOG, dead_letters, events, exchanges, export_cursors, sessions, tables_of
 from recorder.store.search import INDEX_NAMES
-from recorder.store.sql import Statement, dialect, has_ended
+from recorder.store.sql import KEEP, SAVE, Statement, Step, dialect, has_ended
 
 log = logging.getLogger(__name__)
 
-FEW = 8  # rows for which COPY is not worth its own round trips
+FEW = 32  # rows for which COPY is not worth its own round trips
 WRITING = 0x53534557  # the lock of whoever writes: a number that no other program on the server is likely to lock
 MONTHS_S = 3600.0  # between two looks at whether a new month needs a partition
 ARCHIVING = 0x53534158  # the lock of whoever writes to an archive with its catalog in a database
@@ -60,7 +62,17 @@ def _copy(table: Table) -> tuple[str, list[str]]:
     return f"COPY {table.name} ({names}) FROM STDIN (FORMAT BINARY)", types
 
 
+def _insert_all(table: Table) -> str:
+    """Return the insert of any number of rows, given by column, that returns the keys of those that were not there."""
+    arrays = ", ".join(
+        f"CAST(%s AS {_TYPES[column.type.compile(dialect=dialect(ENGINE))]}[])" for column in table.columns
+    )
+    key = ", ".join(column.name for column in table.primary_key)
+    return f"INSERT INTO {table.name} SELECT * FROM unnest({arrays}) ON CONFLICT ({key}) DO NOTHING RETURNING {key}"
+
+
 _INSERTS = {table.name: _insert(table) for table in LOG}
+_INSERTS_ALL = {table.name: _insert_all(table) for table in LOG}
 _COPIES = {table.name: _copy(table) for table in LOG}
 
 # Of each exchange: where its events end, whether it is over, whether it is known, whether its session was purged.
@@ -82,13 +94,10 @@ AND (backend_xmin IS NOT NULL OR backend_xid IS NOT NULL)"""
 _SWEPT = (*tables_of.values(), dead_letters, export_cursors, events, exchanges, sessions)
 _VACUUM = f"VACUUM {', '.join((*INDEX_NAMES, *(table.name for table in _SWEPT)))}"
 
-_OLD_MONTHS = """SELECT DISTINCT right(c.relname, 8) FROM pg_inherits AS i JOIN pg_class AS c ON c.oid = i.inhrelid
-WHERE i.inhparent = CAST('sessions' AS regclass) AND c.relname ~ '_[0-9]{4}_[0-9]{2}$'
-AND right(c.relname, 7) < to_char(now() AT TIME ZONE 'UTC', 'YYYY_MM')"""
 _CATALOG_TABLES = """SELECT quote_ident(schemaname) || '.' || quote_ident(tablename) FROM pg_tables
 WHERE tablename ~ '^ducklake_'"""
 
-_AMONG_OTHERS, _ALONE = (f"SELECT pg_advisory_xact_lock{kind}({WRITING})" for kind in ("_shared", ""))
+_AMONG_OTHERS, _ALONE = (Statement(f"SELECT pg_advisory_xact_lock{kind}({WRITING})") for kind in ("_shared", ""))
 
 _exchange = itemgetter(0, 1)
 _POS, _KIND = 2, 3
@@ -103,6 +112,7 @@ class PostgresWriter:
         self._url = url
         self._engine = writer_engine(url, busy_timeout_s)
         self._looked_s = float("-inf")
+        self._unsent: list[Step] = []  # of the transaction: its lock, and savepoints, which the next statement brings
         with self.translated():
             self.connection: Connection = self._engine.connect()
 
@@ -129,11 +139,13 @@ class PostgresWriter:
                 self._connect_again()
             self._look_at_months()
             with self.connection.begin():
-                self.connection.exec_driver_sql(_ALONE if alone else _AMONG_OTHERS)
+                self._unsent = [(_ALONE if alone else _AMONG_OTHERS, {})]
                 yield
 
     def add(self, table: Table, rows: Sequence[Row]) -> int:
-        new = self._new_events(rows) if table is events else self._new_rows(table, rows)
+        if table is not events:
+            return self._add_all(table, rows)
+        new = self._new_events(rows)
         if len(new) > FEW:
             sql, types = _COPIES[table.name]
             ids = [number for number, type in enumerate(types) if type == "uuid"]
@@ -151,10 +163,21 @@ class PostgresWriter:
         return len(new)
 
     def run(self, statement: Statement, values: Any) -> None:
-        run(self._driver, statement, values)
+        if statement in (SAVE, KEEP):
+            self._unsent.append((statement, {}))
+        else:
+            self.run_all([(statement, values)])
 
     def ask(self, statement: Statement, values: Any) -> Generator[Sequence[Any]]:
-        yield from rows(self._driver, statement, values)
+        if statement.is_long:
+            self.run_all([])
+            yield from rows(self._driver, statement, values)
+        else:
+            yield from self.run_all([(statement, values)])[0]
+
+    def run_all(self, steps: Sequence[Step]) -> list[list[Sequence[Any]]]:
+        unsent, self._unsent = self._unsent, []
+        return run_all(self._driver, [*unsent, *steps])[len(unsent) :]
 
     def checkpoint(self) -> None:
         """Do nothing: checkpoints are the server's own affair."""
@@ -217,28 +240,38 @@ class PostgresWriter:
             raise _refused("the exchange has ended: only a note may follow")
         return new
 
-    def _new_rows(self, table: Table, rows: Sequence[Row]) -> list[Row]:
-        """Return the new ones of a few rows: sessions, exchanges, tombstones."""
-        if table.name != "tombstones" and self._rows(_PURGED, ([row[0] for row in rows],)):
+    def _add_all(self, table: Table, rows: Sequence[Row]) -> int:
+        """Add sessions, exchanges or tombstones. Those that somebody else adds at this moment are waited for."""
+        ids = [row[0] for row in rows] if table.name != "tombstones" else []
+        insert = (_INSERTS_ALL[table.name], list(zip(*rows, strict=True)))
+        purged, new = self._ask_all([(_PURGED, (ids,)), insert])
+        if purged:
             raise _refused("the session was purged: nothing of it is taken any more")
         width = len(table.primary_key)
         names = [column.name for column in table.primary_key]
         sql = f"SELECT * FROM {table.name} WHERE {' AND '.join(f'{name} = %s' for name in names)}"
-        new = []
+        added = set(new)
         for row in rows:
-            stored = self._rows(sql, row[:width])
-            if not stored:
-                new.append(row)
-            elif stored[0] != row:
+            if row[:width] not in added and self._rows(sql, row[:width]) != [row]:
                 raise _refused("the log is append-only: other content stands at that key")
-        return new
+        return len(new)
 
     def _rows(self, sql: str, values: Sequence[Any]) -> list[Row]:
-        with self._driver.cursor(binary=True) as cursor:
-            given = [list(value) if isinstance(value, tuple) else value for value in values]
-            # A plan that is cached while the next month's partition is empty would scan it when it is not.
-            found: list[Row] = cursor.execute(sql, given, prepare=False if sql is _STATE else None).fetchall()
-            return found
+        return self._ask_all([(sql, values)])[0]
+
+    def _ask_all(self, questions: Sequence[tuple[str, Sequence[Any]]]) -> list[list[Row]]:
+        """Ask all at once, with what is not sent yet."""
+        unsent, self._unsent = self._unsent, []
+        with ExitStack() as opened:
+            cursors = [opened.enter_context(self._driver.cursor(binary=True)) for _ in questions]
+            with self._driver.pipeline():
+                for statement, _ in unsent:
+                    self._driver.execute(statement.text(ENGINE))
+                for cursor, (sql, values) in zip(cursors, questions, strict=True):
+                    given = [list(value) if isinstance(value, tuple) else value for value in values]
+                    # A plan that is cached while the next month's partition is empty would scan it when it is not.
+                    cursor.execute(sql, given, prepare=False if sql is _STATE else None)
+            return [cursor.fetchall() for cursor in cursors]
 
 
 def _refused(reason: str) -> StoreConflictError:
@@ -252,7 +285,7 @@ def _origin(error: BaseException) -> BaseException | None:
 
 def sweep(url: URL, busy_timeout_s: float) -> bool:
     """Vacuum the tables when all transactions of this moment have ended, or after `busy_timeout_s`. The partitions of
-    months that are over and have no row any more are dropped.
+    months and days that are over and have no row any more are dropped.
 
     Return whether all had.
     """
@@ -265,28 +298,29 @@ def sweep(url: URL, busy_timeout_s: float) -> bool:
         before = reading()
         while (left := before & reading()) and time.monotonic() < until_s:
             time.sleep(POLL_S)
-        for (month,) in connection.execute(_OLD_MONTHS.encode()).fetchall():
-            _drop_if_empty(connection, month)
+        for (of,) in connection.execute(OVER.encode()).fetchall():
+            _drop_if_empty(connection, of)
         connection.execute(_VACUUM.encode())
     return not left
 
 
-def _drop_if_empty(connection: psycopg.Connection, month: str) -> None:
-    """Drop the partitions of a month, `_YYYY_MM`, unless one has a row or is in use just now: then the next sweep does.
+def _drop_if_empty(connection: psycopg.Connection, of: str) -> None:
+    """Drop the partitions of a month or a day, `_YYYY_MM_DD`, unless one has a row or is in use just now: then the next
+    sweep does.
 
-    A session of that month that is imported later goes to the default partitions.
+    A session of that time that is imported later goes to the default partitions.
     """
     try:
         with connection.transaction():
             connection.execute(b"SET LOCAL lock_timeout = '50ms'")  # whoever comes later waits behind this lock
             for parent in reversed(PARTITIONED):  # rows refer to those of the tables before
-                child = parent + month
+                child = parent + of
                 connection.execute(f"ALTER TABLE {parent} DETACH PARTITION {child}".encode())
                 if connection.execute(f"SELECT 1 FROM {child} LIMIT 1".encode()).fetchone():
                     raise psycopg.Rollback
                 connection.execute(f"DROP TABLE {child}".encode())
     except (psycopg.errors.LockNotAvailable, psycopg.errors.UndefinedTable) as error:
-        log.debug("the partitions of %s stay: %s", month, error)
+        log.debug("the partitions of %s stay: %s", of, error)
 
 
 @contextmanager

@@ -15,7 +15,7 @@ import fcntl
 import os
 import sqlite3
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from functools import partial
 from pathlib import Path
@@ -28,7 +28,9 @@ from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
 from recorder.errors import StoreBusyError, StoreConflictError, StoreError
 from recorder.store.engine import BUSY_TIMEOUT_S
+from recorder.store.sql import Step
 
+ENGINE = "sqlite"
 LOCK_POLL_S = 0.002  # a transaction takes about a millisecond
 READERS = 4  # connections of one reader, each with a thread of its own: pages are short, few are wanted at once
 
@@ -121,6 +123,17 @@ def apply(connection: Any, recipe: Recipe) -> None:
             row = cursor.fetchone()
             if row is None or row[0] != value:
                 raise StoreError(f"This SQLite does not take PRAGMA {pragma} = {value}; it says {row and row[0]!r}.")
+
+
+def run_all(connection: sqlite3.Connection, steps: Sequence[Step]) -> list[list[Any]]:
+    """Run statements one after another, and return the rows of each."""
+    found: list[list[Any]] = []
+    for statement, values in steps:
+        if isinstance(values, list):
+            found.append(connection.executemany(statement.text(ENGINE), values).fetchall())
+        else:
+            found.append(connection.execute(statement.text(ENGINE), values).fetchall())
+    return found
 
 
 def _driver(connection: Any) -> Any:

@@ -18,8 +18,8 @@ from sqlalchemy.schema import CreateTable
 from recorder.errors import StoreError
 from recorder.store.engine import BUSY_TIMEOUT_S
 from recorder.store.search import INDEXES, Indexed
-from recorder.store.sql import Statement
-from recorder.store.sqlite.connection import Recipe, apply, file_uri, translated
+from recorder.store.sql import Statement, Step
+from recorder.store.sqlite.connection import Recipe, apply, file_uri, run_all, translated
 from recorder.store.sqlite.migrate import open_log
 
 SCRATCH: Recipe = {"trusted_schema": 0, "cell_size_check": 1}
@@ -85,6 +85,10 @@ class SqliteVerifyConnection:
     def ask(self, statement: Statement, values: Any) -> Generator[Sequence[Any]]:
         with translated(self._path), closing(self._connection.execute(statement.text(self.engine), values)) as rows:
             yield from rows
+
+    def run_all(self, steps: Sequence[Step]) -> list[list[Sequence[Any]]]:
+        with translated(self._path):
+            return run_all(self._connection, steps)
 
     def run(self, statement: Statement, values: Any) -> None:
         with translated(self._path):

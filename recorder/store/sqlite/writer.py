@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import time
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -22,12 +22,11 @@ from sqlalchemy.dialects.postgresql import insert
 
 from recorder.errors import StoreError, StoreLostError
 from recorder.store.engine import BUSY_TIMEOUT_S
-from recorder.store.schema import LOG
+from recorder.store.schema import LOG, events
 from recorder.store.search import INDEX_NAMES, INDEXES, Indexed
-from recorder.store.sql import Statement, dialect
-from recorder.store.sqlite.connection import WRITER, apply, translated, write_lock, writer_engine
+from recorder.store.sql import Statement, Step, dialect
+from recorder.store.sqlite.connection import ENGINE, WRITER, apply, run_all, translated, write_lock, writer_engine
 
-ENGINE = "sqlite"
 WAL_BYTES = 16 * 2**20  # over this, a commit is followed by a checkpoint: readers search the WAL, and restarts read it
 CHECKPOINT_AGAIN_S = 30.0  # between two attempts where a reader is in the way and nothing is written
 
@@ -38,6 +37,20 @@ def _insert(table: Table) -> str:
 
 
 _INSERTS = {table.name: _insert(table) for table in LOG}
+
+
+_EMPTY = bytearray()
+
+
+def _bound(rows: Iterable[tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:
+    """Yield rows of `events` for the driver, which binds a `bytearray` at once: for `bytes` it looks for an adapter
+    first, which takes as long as a tenth of the row.
+    """
+    for session_id, exchange_id, pos, kind, t_ns, type, number, item_id, index, raw, start, length, hash in rows:
+        yield (
+            *(session_id, exchange_id, pos, kind, t_ns, type, number, item_id, index, _EMPTY + raw, start, length),
+            _EMPTY + hash,
+        )
 
 
 class SqliteWriter:
@@ -70,7 +83,8 @@ class SqliteWriter:
                     self._checkpoint()
 
     def add(self, table: Table, rows: Sequence[tuple[Any, ...]]) -> int:
-        return self.connection.exec_driver_sql(_INSERTS[table.name], list(rows)).rowcount
+        given = _bound(rows) if table is events else rows
+        return int(self._driver.executemany(_INSERTS[table.name], given).rowcount)
 
     def run(self, statement: Statement, values: Any) -> None:
         sql = statement.text(ENGINE)
@@ -82,6 +96,9 @@ class SqliteWriter:
     def ask(self, statement: Statement, values: Any) -> Generator[Sequence[Any]]:
         with closing(self._driver.execute(statement.text(ENGINE), values)) as cursor:
             yield from cursor
+
+    def run_all(self, steps: Sequence[Step]) -> list[list[Sequence[Any]]]:
+        return run_all(self._driver, steps)
 
     def checkpoint(self) -> None:
         """Move the WAL into the database file and empty it, as far as no reader needs it."""

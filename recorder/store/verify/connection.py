@@ -16,7 +16,7 @@ from typing import Any, Protocol
 from sqlalchemy import URL, Table
 
 from recorder.store.engine import engine_of
-from recorder.store.sql import Statement
+from recorder.store.sql import Statement, Step
 
 
 class VerifyConnection(Protocol):
@@ -32,6 +32,9 @@ class VerifyConnection(Protocol):
 
     def run(self, statement: Statement, values: Any) -> None:
         """Write to the tables of a scratch connection."""
+
+    def run_all(self, steps: Sequence[Step]) -> list[list[Sequence[Any]]]:
+        """Run statements one after another, those too that write to tables of a scratch connection; return the rows."""
 
     def damage(self) -> list[str]:
         """Return the damage that the engine itself finds, a sentence each."""

@@ -18,7 +18,7 @@ import msgspec
 from sqlalchemy import URL
 
 from recorder.errors import StoreBusyError, StoreError
-from recorder.model.events import Event, Exchange
+from recorder.model.events import Event
 from recorder.store.bodies.rows import events_as_they_are
 from recorder.store.location import database_name
 from recorder.store.schema import events
@@ -39,16 +39,25 @@ from recorder.store.verify.session_rows import (
 
 PAGE_ROWS = 2_000
 PAGE_BYTES = 4 * 2**20
-FIRST_POS, LAST_POS = -(2**63), 2**63 - 1  # nothing is before 0, and if something is, it is read
+FIRST_POS = -(2**63)  # nothing is before 0, and if something is, it is read
 
 Writer = Literal["alive", "left", "gone"]
 """The state of a recorder: it runs; it was killed and left a journal; nothing is left of it."""
 
-_PAGE = Statement(
-    f"{all_of(events)} AND exchange_id = :exchange_id AND pos >= :pos "
-    f"ORDER BY session_id, exchange_id, pos LIMIT {PAGE_ROWS}",
-    is_long=True,
-)
+
+def _page(comparison: str) -> Statement:
+    """Return the select of the next events of a session, which may be of several exchanges."""
+    order = "ORDER BY session_id, exchange_id, pos"
+    page = f"{all_of(events)} AND (exchange_id, pos) {comparison} (:exchange_id, :pos) {order} LIMIT {PAGE_ROWS}"
+    names = ", ".join(column.name for column in events.c)
+    window = f"sum(length(raw)) OVER ({order} ROWS UNBOUNDED PRECEDING) - length(raw) AS bytes_before"
+    measured = page.replace("SELECT ", f"SELECT {window}, ", 1)
+    bounded = f"SELECT {names} FROM ({measured}) AS page WHERE bytes_before < {PAGE_BYTES} {order}"
+    return Statement(lambda engine: page if engine.is_local else bounded)
+
+
+# A file gives one row after the other. A server gives all rows at once, so it counts their bytes.
+_FIRST_PAGE, _NEXT_PAGE = _page(">="), _page(">")
 _IS_DUE = Statement("SELECT EXISTS (SELECT 1 FROM rebuilds)")
 _COUNT = Statement("SELECT count(*) FROM events")
 
@@ -173,43 +182,59 @@ class LogVerifier:
 
     def _check_exchanges(self, found: SessionRows, verified: SessionReport, advance: Callable[[int], None]) -> None:
         roots = verified.roots = Roots(found.session) if found.session is not None else None
-        for exchange_id in sorted(found.exchanges.keys() | found.counts.keys()):
-            exchange = found.exchanges.get(exchange_id)
-            is_open = exchange is not None and exchange_id not in found.ended
-            writer = self._writer(exchange.recorder_id) if exchange and is_open else "gone"  # before it is read
-            read = self._read(verified.session_id, exchange_id, exchange, advance)
+        writers = {  # before their events are read
+            id: self._writer(each.recorder_id) for id, each in found.exchanges.items() if id not in found.ended
+        }
+        for exchange_id, read in self._read(verified.session_id, found, advance):
             _note(verified, exchange_id, read)
             if read.events < found.counts.get(exchange_id, 0):
                 verified.find(exchange_id, "position", "some of its events cannot be reached: the index is damaged")
             if read.end_pos is None:
                 roots = None  # what a manifest is over ends here
-                self._check_open(verified, exchange_id, writer, exchange_id in found.ended)
+                self._check_open(verified, exchange_id, writers.get(exchange_id, "gone"), exchange_id in found.ended)
                 continue
             verified.heads[exchange_id] = read.head
-            if roots is not None and exchange is not None:
-                roots.add(exchange, read.end_pos + 1, read.head)
+            if roots is not None and exchange_id in found.exchanges:
+                roots.add(found.exchanges[exchange_id], read.end_pos + 1, read.head)
 
     def _read(
-        self, session_id: str, exchange_id: str, exchange: Exchange | None, advance: Callable[[int], None]
-    ) -> ChainVerifier:
-        verifier = ChainVerifier(session_id, exchange_id, exchange)
-        start = FIRST_POS
-        while page := self._page(session_id, exchange_id, start):
-            for event in page:
-                verifier.feed(event)
-            advance(len(page))
-            if page[-1].pos == LAST_POS:
-                break
-            start = page[-1].pos + 1
-        verifier.close()
-        return verifier
+        self, session_id: str, found: SessionRows, advance: Callable[[int], None]
+    ) -> Iterator[tuple[str, ChainVerifier]]:
+        """Yield each exchange with its verifier, which has read it. An exchange that began since is left out."""
+        exchange_ids = sorted(found.exchanges.keys() | found.counts.keys())
+        reading = self._events(session_id, exchange_ids[0], advance) if exchange_ids else iter(())
+        event = next(reading, None)
+        for exchange_id in exchange_ids:
+            verifier = ChainVerifier(session_id, exchange_id, found.exchanges.get(exchange_id))
+            while event is not None and event.exchange_id <= exchange_id:
+                if event.exchange_id == exchange_id:
+                    verifier.feed(event)
+                event = next(reading, None)
+            verifier.close()
+            yield exchange_id, verifier
 
-    def _page(self, session_id: str, exchange_id: str, start: int) -> list[Event]:
+    def _events(self, session_id: str, exchange_id: str, advance: Callable[[int], None]) -> Iterator[Event]:
+        """Yield the events of a session from an exchange on, in order of their exchanges."""
+        place = exchange_id, FIRST_POS
+        statement = _FIRST_PAGE
+        while page := self._page(statement, session_id, place):
+            for event in page:
+                if event.exchange_id < exchange_id:
+                    raise StoreError("the events are not in order, so the index is damaged")
+                exchange_id = event.exchange_id
+                yield event
+            advance(len(page))
+            last = page[-1].exchange_id, page[-1].pos
+            if statement is _NEXT_PAGE and last <= place:
+                raise StoreError("the events are not in order, so the index is damaged")
+            place, statement = last, _NEXT_PAGE
+
+    def _page(self, statement: Statement, session_id: str, place: tuple[str, int]) -> list[Event]:
         """Return the next events, read at once so that no transaction stays open; one may be longer than a page."""
-        values = {"id": session_id, "exchange_id": exchange_id, "pos": start}
+        values = {"id": session_id, "exchange_id": place[0], "pos": place[1]}
         page: list[Event] = []
         size_bytes = 0
-        with self._reader.transaction(), closing(self._reader.ask(_PAGE, values)) as rows:
+        with self._reader.transaction(), closing(self._reader.ask(statement, values)) as rows:
             for event in events_as_they_are(rows, self._reader.ask):
                 page.append(event)
                 size_bytes += len(event.raw)

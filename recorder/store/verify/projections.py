@@ -17,7 +17,7 @@ from sqlalchemy import Table
 from recorder.store.engine import Engine
 from recorder.store.projector import Projector
 from recorder.store.schema import dead_letters, rebuilds, tables_of
-from recorder.store.sql import ENDED_EXCHANGES, KEEP, SAVE, UNDO, Statement
+from recorder.store.sql import ENDED_EXCHANGES, KEEP, SAVE, UNDO, Statement, Step
 from recorder.store.verify.connection import VerifyConnection
 
 COMPARED = (*tables_of.values(), dead_letters)
@@ -56,8 +56,8 @@ class ProjectionVerifier:
     def differences(self, session_id: str) -> list[ProjectionDifference]:
         """Return the differences of one session at this moment, in one transaction as long as its fold."""
         with self._scratch.transaction():
-            for (exchange_id,) in list(self.ask(ENDED_EXCHANGES, {"session_id": session_id})):
-                self._projector.project(session_id, exchange_id, in_order=True)
+            ended = list(self.ask(ENDED_EXCHANGES, {"session_id": session_id}))
+            self._projector.project_all([(session_id, str(exchange_id)) for (exchange_id,) in ended], in_order=True)
             return sorted(self._differences(session_id))
 
     def _differences(self, session_id: str) -> Iterator[ProjectionDifference]:
@@ -72,6 +72,9 @@ class ProjectionVerifier:
 
     def ask(self, statement: Statement, values: Any) -> Generator[Sequence[Any]]:
         return self._scratch.ask(statement, values)
+
+    def run_all(self, steps: Sequence[Step]) -> list[list[Sequence[Any]]]:
+        return self._scratch.run_all(steps)
 
     @contextmanager
     def attempt(self) -> Iterator[None]:

@@ -15,7 +15,7 @@ import msgspec
 
 from recorder.model.facts import Fact, RequestFacts
 from recorder.wire.dialects.conversation import ConversationTurn
-from recorder.wire.dialects.keys import Keys
+from recorder.wire.dialects.keys import Keys, KeysOfFrame
 from recorder.wire.dialects.prompt import CachePolicy, PromptFormat
 
 Ending = Literal["completed", "incomplete", "failed"]
@@ -148,7 +148,7 @@ class Dialect(msgspec.Struct, frozen=True):
 
     name: str  # in the log and on the command line
     routes: re.Pattern[str]  # searched in "METHOD /path", the path without its query
-    keys: Callable[[bytes], Keys]  # of a frame, a complete block or not; never raises
+    keys: KeysOfFrame
     message_keys: Callable[[bytes], Keys]  # of a WebSocket message; never raises
     decoder: Callable[[], FactDecoder]  # one for each response
     request_facts: Callable[[str, bytes], RequestFacts]  # of a path without its query and a decoded body; never raises

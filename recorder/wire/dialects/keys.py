@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from typing import Annotated, Any, Generic, NoReturn, TypeVar
+from typing import Annotated, Any, Generic, NoReturn, Protocol, TypeVar
 
 import msgspec
 from msgspec import Meta
 
-from recorder.wire.dialects.json_values import too_deep
-from recorder.wire.sse import USUAL, parse
+from recorder.wire.dialects.json_values import SHALLOW, too_deep
+from recorder.wire.sse import UsualFields, parse, usual_fields
 
 TEXT_LIMIT = 512
 """Characters of a text kept as a column. The longest id of 462 recorded streams has 83, the longest type 52."""
@@ -26,6 +26,8 @@ Whole = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
 
 Named = tuple[str | None, int | None, str | None, int | None]
 """type, sequence_number, item_id, output_index."""
+
+_BACKSLASH = ord("\\")  # a number is found sooner than a text
 
 DONE = "[DONE]"
 ERROR = "error"
@@ -44,6 +46,13 @@ class Keys(msgspec.Struct, frozen=True, gc=False):
     output_index: int | None = None
     data_start: int | None = None
     data_length: int | None = None
+
+
+class KeysOfFrame(Protocol):
+    """A function that reads the keys of a frame, and never raises."""
+
+    def __call__(self, raw: bytes, usual: UsualFields | None = None) -> Keys:
+        """Return the keys of a block, complete or not. `usual` is what `usual_fields` gives, if it was asked before."""
 
 
 class Payload(msgspec.Struct):
@@ -68,17 +77,21 @@ class KeyExtractor(Generic[Shape]):
         self._decode = msgspec.json.Decoder(shape).decode
         self._event_line_first = event_line_first
 
-    def keys(self, raw: bytes) -> Keys:
-        """Return the keys of a block, with or without its terminator."""
-        usual = USUAL.fullmatch(raw)
+    def keys(self, raw: bytes, usual: UsualFields | None = None) -> Keys:
+        """Return the keys of a block, with or without its terminator. `usual` is what `usual_fields` gives, if it was
+        asked before.
+        """
+        start: int | None
+        length: int | None
+        usual = usual or usual_fields(raw)
         if usual is not None:
-            event, data = usual.groups()
-            start: int | None = usual.start(2)
-            length: int | None = len(data)
+            event, data, start = usual
+            length = len(data)
         else:
-            event, data, start, length, _, _ = parse(raw)
-        if data is None:
-            return self._keys_without_data(raw, event)
+            event, given, start, length, _, _ = parse(raw)
+            if given is None:
+                return self._keys_without_data(raw, event)
+            data = given
         named = self._named(data)
         if named is None:
             named = DONE if data.strip() == b"[DONE]" else None, None, None, None
@@ -103,11 +116,11 @@ class KeyExtractor(Generic[Shape]):
 
     def _named(self, data: bytes) -> Named | None:
         """Return the values of `data`; `None` if it is no JSON, or too deep."""
-        if too_deep(data):
+        if len(data) > SHALLOW and too_deep(data):
             return None
         try:
             named = self._name(self._decode(data))
-            if b"\\u0000" not in data and (data.isascii() or data.decode() is not None):
+            if (_BACKSLASH not in data or b"\\u0000" not in data) and (data.isascii() or data.decode() is not None):
                 return named
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             pass

@@ -1,0 +1,67 @@
+"""The events of open exchanges that were written, in memory: one that ends is folded without a look at the log.
+
+Rules of this file:
+
+* It has all events of an exchange from its first one on, or none: of the others the log is read.
+* What it has was written as it is here. If it is not certain that it was, all is forgotten.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import msgspec
+
+from recorder.model.events import Event
+from recorder.store.request_links import Key
+
+LIMIT_BYTES = 32 * 2**20
+"""Some 50,000 small events, a thousand answers at once. To read an event back takes a fifth of what it takes to fold
+it: for a few long streams that is not worth more memory."""
+
+EVENT_BYTES = 450  # of an event besides its `raw`
+
+
+class _OpenExchange(msgspec.Struct):
+    events: list[Event] = msgspec.field(default_factory=list)
+    size_bytes: int = 0
+
+
+class RecentEvents:
+    """The events of exchanges that have not ended, as far as there is room."""
+
+    def __init__(self) -> None:
+        self._open: dict[Key, _OpenExchange] = {}
+        self._size_bytes = 0
+
+    def add(self, events: Iterable[Event]) -> Mapping[Key, list[Event]]:
+        """Add events that are written now. Return all events of each exchange that ends with them, if all are here."""
+        ended: dict[Key, list[Event]] = {}
+        for event in events:
+            key = event.session_id, event.exchange_id
+            exchange = self._open.get(key)
+            if exchange is None:
+                if event.pos:
+                    continue
+                exchange = self._open[key] = _OpenExchange()
+            elif event.pos != len(exchange.events):
+                self._drop(key)
+                continue
+            exchange.events.append(event)
+            size_bytes = EVENT_BYTES + len(event.raw)
+            exchange.size_bytes += size_bytes
+            self._size_bytes += size_bytes
+            if event.kind == "end":
+                ended[key] = exchange.events
+                self._drop(key)
+        while self._size_bytes > LIMIT_BYTES:
+            self._drop(next(iter(self._open)))  # the longest open, most likely the longest
+        return ended
+
+    def forget(self) -> None:
+        """Forget all."""
+        self._open.clear()
+        self._size_bytes = 0
+
+    def _drop(self, key: Key) -> None:
+        self._size_bytes -= self._open.pop(key).size_bytes
