@@ -32,8 +32,9 @@ demo: $(VENV)/.runtime  ## record, show, count and replay a session: no key, no 
 	$(BIN)/recorder demo
 
 # A test waits for half of its time, for sockets and other processes: so there are more of its processes than processors.
+# The tests of a file stay in one process: what they share, such as an archive or an export, is made once.
 test: $(VENV)/.dev  ## the tests, a few minutes (PYTHON=python3.14 for another Python)
-	$(BIN)/python -m pytest -m 'not slow and not timed' -n 4 --dist worksteal
+	$(BIN)/python -m pytest -m 'not slow and not timed' -n 4 --dist loadfile --no-loadscope-reorder
 	$(BIN)/python -m pytest -q -m 'timed and not slow' $$(grep -rl --include='test_*.py' 'mark\.timed' tests)
 
 test-slow: $(VENV)/.slow  ## crash loops, mutants, the whole corpus, many minutes

@@ -170,11 +170,17 @@ def sqlite_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+@pytest.fixture
+def empty_log(sqlite_template: Path, tmp_path: Path) -> Path:
+    """An empty log in a file, for one test."""
+    return Path(shutil.copy(sqlite_template, tmp_path / "log.db"))
+
+
 @pytest.fixture(params=["sqlite", "postgresql"])
-def database(request: pytest.FixtureRequest, tmp_path: Path) -> URL:
+def database(request: pytest.FixtureRequest) -> URL:
     """An empty log of each engine."""
     if request.param == "sqlite":
-        return database_url(Path(shutil.copy(request.getfixturevalue("sqlite_template"), tmp_path / "log.db")))
+        return database_url(request.getfixturevalue("empty_log"))
     url: URL = request.getfixturevalue("postgres_database")
     return url
 

@@ -23,6 +23,7 @@ MISSING = (
     f"There is no PostgreSQL to test with: install one (Debian: postgresql), or set {VARIABLE} to the URL of a server."
 )
 _FOLDERS = ("/usr/lib/postgresql/*/bin", "/usr/local/pgsql/bin", "/opt/homebrew/opt/postgresql*/bin")
+STARTED_S = 240  # to start, on a machine that has other things to do
 _NUMBERS = itertools.count(1)
 # What a test loses in a power cut it makes again.
 _SETTINGS = {"fsync": "off", "full_page_writes": "off", "max_connections": "60", "listen_addresses": ""}
@@ -106,7 +107,8 @@ class Cluster:
 
     def start(self) -> None:
         options = " ".join(f"-c {name}={value or chr(39) * 2}" for name, value in self._settings.items())
-        self._run("pg_ctl", "-D", self._data, "-l", self.directory / "log", "-w", "-o", options, "start")
+        waiting = ("-w", "-t", STARTED_S)
+        self._run("pg_ctl", "-D", self._data, "-l", self.directory / "log", *waiting, "-o", options, "start")
 
     def stop(self, mode: str = "immediate") -> None:
         """`immediate` is a crash: what was not committed is gone."""

@@ -39,9 +39,9 @@ def store(database: URL) -> Iterator[Store]:
 
 
 @pytest.fixture
-def file(tmp_path: Path) -> Iterator[Store]:
+def file(empty_log: Path) -> Iterator[Store]:
     """A store of SQLite, where the claim is about its full-text index."""
-    with Store(tmp_path / "log.db") as opened:
+    with Store(empty_log) as opened:
         yield opened
 
 

@@ -20,8 +20,8 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    with Store(tmp_path / "log.db") as store:
+def store(empty_log: Path) -> Iterator[Store]:
+    with Store(empty_log) as store:
         yield store
 
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
@@ -21,17 +22,24 @@ from tests.log_rows import add, begin, make_end, make_events, make_exchange, mak
 LOG = ("sessions", "exchanges", "events", "tombstones")
 
 
-@pytest.fixture
-def db(tmp_path: Path) -> Iterator[sqlite3.Connection]:
-    """An unguarded connection, as any program would open it, to a log with one ended exchange in it."""
-    with Store(tmp_path / "log.db") as store:
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A log with one ended exchange in it. It is not to be written."""
+    path = tmp_path_factory.mktemp("recorded") / "log.db"
+    with Store(path) as store:
         exchange = begin(store)
         add(
             store,
             make_events(exchange, [b"{}", b"a", b"b", make_end("completed")], ["request", "frame", "frame", "end"]),
         )
         add_open_exchange(store)
-    with closing(sqlite3.connect(tmp_path / "log.db", isolation_level=None)) as connection:
+    return path
+
+
+@pytest.fixture
+def db(recorded: Path, tmp_path: Path) -> Iterator[sqlite3.Connection]:
+    """An unguarded connection, as any program would open it, to a copy of that log."""
+    with closing(sqlite3.connect(shutil.copy(recorded, tmp_path / "log.db"), isolation_level=None)) as connection:
         connection.execute("INSERT INTO tombstones VALUES ('gone', 1, 'asked for', '{}', x'00')")
         yield connection
 

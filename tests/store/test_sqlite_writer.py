@@ -19,8 +19,8 @@ from tests.log_rows import add, begin, make_events, make_session
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    with Store(tmp_path / "log.db", busy_timeout_s=0.05) as store:
+def store(empty_log: Path) -> Iterator[Store]:
+    with Store(empty_log, busy_timeout_s=0.05) as store:
         yield store
 
 
