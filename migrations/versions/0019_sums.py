@@ -1,5 +1,7 @@
 """What sums of tokens go by in one table, with an index that has all of it; few rows that the views read besides.
 
+All projections are computed anew: `logical_items` counts a retrieved response only for requests after it.
+
 Revision ID: 0019
 Revises: 0018
 
@@ -992,14 +994,18 @@ SELECT model,
 FROM usage GROUP BY model""",
 }
 
+DUE = "INSERT INTO rebuilds SELECT 'projections', '{0}', '{0}' WHERE EXISTS (SELECT 1 FROM exchanges)"
+START = {"sqlite": "", "postgresql": "00000000-0000-0000-0000-000000000000"}
+
 
 def upgrade() -> None:
-    """Fill the columns from the tables that have them: no event is read again."""
+    """Fill the columns from the tables that have them: the views give the same before the rebuild."""
     is_server = op.get_bind().dialect.name == "postgresql"
     for name, kind in COLUMNS.items():
         run(f"ALTER TABLE p_usage_v1 ADD COLUMN {name} {kind.replace('INTEGER', 'BIGINT') if is_server else kind}")
     run(FILL, RETRIEVAL, *([] if is_server else [SUMS]))
     replace(IN_SERVER if is_server else IN_FILE, is_server)
+    rebuild()
 
 
 def downgrade() -> None:
@@ -1008,6 +1014,12 @@ def downgrade() -> None:
     replace(IN_SERVER_BEFORE if is_server else IN_FILE_BEFORE, is_server)
     run(*([] if is_server else ["DROP INDEX p_usage_v1_sums"]), "DROP INDEX p_exchanges_v1_retrieval")
     run(*(f"ALTER TABLE p_usage_v1 DROP COLUMN {name}" for name in reversed(COLUMNS)))
+    rebuild()
+
+
+def rebuild() -> None:
+    """Have all projections computed from the beginning; one that is under way begins anew."""
+    run("DELETE FROM rebuilds", DUE.format(START[op.get_bind().dialect.name]))
 
 
 def replace(views: dict[str, str], is_server: bool) -> None:
