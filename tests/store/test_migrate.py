@@ -46,7 +46,7 @@ MIGRATIONS = {
     "0016": "3df599b9b094fc62",
     "0017": "ccd61b85d7a52e60",
     "0018": "259d41353b1692b8",
-    "0019": "c84002b58d8a7300",
+    "0019": "0ccefe55374dc8a2",
 }
 
 
@@ -254,8 +254,9 @@ INSERT INTO events VALUES ('s', 'x', 0, 'frame', 1, NULL, NULL, NULL, NULL, x'64
 
 
 def but_for_rebuilds(rows: list[str]) -> list[str]:
-    """Projections are computed anew by each version that computes them otherwise."""
-    return sorted(row for row in rows if not row.startswith('INSERT INTO "rebuilds"'))
+    """Projections are computed anew by each version that computes them otherwise. Of a view the lines do not count."""
+    kept = [row for row in rows if not row.startswith('INSERT INTO "rebuilds"')]
+    return sorted(re.sub(r"\s+", "", row) if row.startswith("CREATE VIEW") else row for row in kept)
 
 
 def test_a_log_without_projections_keeps_its_rows_and_gets_a_rebuild(tmp_path: Path) -> None:
