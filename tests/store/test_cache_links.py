@@ -106,6 +106,23 @@ def test_a_stored_request_between_new_ones_is_compared_with(database: URL) -> No
     assert str(asked(database, "SELECT max(CAST(previous_exchange_id AS text)) FROM p_prompts_v1")[0][0]) == keys[1][1]
 
 
+def test_stored_requests_before_the_first_of_several_new_ones_are_compared_with(
+    database: URL, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cache_links, "NEAR", 1)
+    monkeypatch.setattr(cache_links, "_NEAR", Statement(cache_links._earlier, "LIMIT 1"))
+    session = Conversations(database).session("run")
+    exchanges = [turn(session, [user("why? " * 200)], at_s, 3000, 2944) for at_s in (0, 5, 10, 15)]
+    wanted = asked(database, "SELECT * FROM p_prompts_v1 ORDER BY exchange_id")
+    asked(database, "DELETE FROM p_prompts_v1")
+    keys = [(each.session_id, each.exchange_id) for each in exchanges]
+    with Store(database) as store, store.transaction():
+        store.projector.project_all([keys[0], keys[2]])
+    with Store(database) as store, store.transaction():
+        store.projector.project_all([keys[1], keys[3]])
+    assert asked(database, "SELECT * FROM p_prompts_v1 ORDER BY exchange_id") == wanted
+
+
 def test_a_rebuild_and_a_verification_give_the_same(database: URL) -> None:
     agent(Conversations(database).session("run"))
     wanted = asked(database, "SELECT * FROM p_prompts_v1 ORDER BY exchange_id")
