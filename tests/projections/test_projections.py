@@ -32,7 +32,7 @@ from recorder.projections.timing import STALL_NS
 from tests.folds import EXCHANGE, MS, Told, event, fold
 
 COMPLETED = Ended("completed", "eof", None, 200, True)
-NO_COUNTS = ("session_id", "exchange_id", "partial")
+NO_COUNTS = ("session_id", "exchange_id", "partial", "started_ns", "model", "client", "outcome", "reported")
 REPORT = UsageReported(Usage(input_tokens=10, output_tokens=5), '{"in": 10}')
 
 

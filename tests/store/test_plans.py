@@ -254,8 +254,8 @@ def test_a_list_of_sessions_sums_up_those_that_it_shows_and_no_others(file: Path
     with behind.connected(file) as connection:
         steps = [step[3] for step in connection.execute(f"EXPLAIN QUERY PLAN {statement}", values)]
     of_summary = [step for step in steps if step.split()[1] == "s"]
-    assert "SEARCH s USING INDEX sqlite_autoindex_sessions_1 (session_id=?)" in of_summary
-    assert [step for step in of_summary if step.startswith("SCAN")] == []
+    assert of_summary
+    assert [step for step in of_summary if not step.endswith("sqlite_autoindex_sessions_1 (session_id=?)")] == []
 
 
 @pytest.mark.parametrize("question", ["sessions", "a page of sessions", "latest"])

@@ -30,6 +30,7 @@ from recorder.store.purge.vacuum import sweep
 from recorder.store.reader import LogReader
 from recorder.store.retention import RetentionPolicy, SessionSize, expired
 from recorder.store.search import INDEX_NAMES
+from recorder.store.sql import Statement
 from recorder.store.writer import Store
 from tests import behind
 from tests.ingest.test_ingester import Exchange, body, never, query
@@ -569,7 +570,7 @@ def test_a_purge_waits_for_who_has_begun_and_takes_what_they_wrote(postgres_data
 
 def test_without_the_lock_it_would_stay(postgres_database: URL, monkeypatch: pytest.MonkeyPatch) -> None:
     """Broken on purpose: it is the lock, and not luck."""
-    monkeypatch.setattr(postgres_writer, "_ALONE", "SELECT 1")
+    monkeypatch.setattr(postgres_writer, "_ALONE", Statement("SELECT 1"))
     with Store(postgres_database) as store, Store(postgres_database) as other:
         exchange = begin(store)
         with store.transaction():

@@ -77,7 +77,10 @@ def test_a_projections_table_is_its_row(projection: Projection) -> None:
         assert column.type.python_type in types | {python, int if bool in types else str}
 
 
-BY_CONTENT = {"p_history_v1_digest"}  # which session it is is what is asked: no key, and it may have a thing twice
+BY_CONTENT = {
+    "p_history_v1_digest",  # which session it is is what is asked: no key, and it may have a thing twice
+    "p_usage_v1_sums",  # sums of a file by day, over all sessions; a server has none
+}
 
 
 def test_every_key_of_a_projection_begins_with_the_session() -> None:

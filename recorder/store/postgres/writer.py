@@ -34,7 +34,16 @@ from recorder.store.location import database_name
 from recorder.store.postgres.connection import ENGINE, open_reader, rows, run_all, translated, writer_engine
 from recorder.store.postgres.ddl import MONTHS_AHEAD, PARTITIONED
 from recorder.store.postgres.partitions import OVER
-from recorder.store.schema import LOG, dead_letters, events, exchanges, export_cursors, sessions, tables_of
+from recorder.store.schema import (
+    LOG,
+    dead_letters,
+    events,
+    exchanges,
+    export_cursors,
+    sessions,
+    tables_of,
+    tombstones,
+)
 from recorder.store.search import INDEX_NAMES
 from recorder.store.sql import KEEP, SAVE, Statement, Step, dialect, has_ended
 
@@ -63,12 +72,20 @@ def _copy(table: Table) -> tuple[str, list[str]]:
 
 
 def _insert_all(table: Table) -> str:
-    """Return the insert of any number of rows, given by column, that returns the keys of those that were not there."""
+    """Return the insert of any number of rows, given by column, that returns the keys of those that were not there. It
+    leaves out what is of a purged session: that is told by another question, not by the foreign key.
+    """
     arrays = ", ".join(
         f"CAST(%s AS {_TYPES[column.type.compile(dialect=dialect(ENGINE))]}[])" for column in table.columns
     )
+    names = ", ".join(column.name for column in table.columns)
     key = ", ".join(column.name for column in table.primary_key)
-    return f"INSERT INTO {table.name} SELECT * FROM unnest({arrays}) ON CONFLICT ({key}) DO NOTHING RETURNING {key}"
+    is_purged = "EXISTS (SELECT FROM tombstones AS t WHERE t.session_id = given.session_id)"
+    wanted = "" if table is tombstones else f"WHERE NOT {is_purged}"
+    return (
+        f"INSERT INTO {table.name} SELECT * FROM unnest({arrays}) AS given ({names}) {wanted} "
+        f"ON CONFLICT ({key}) DO NOTHING RETURNING {key}"
+    )
 
 
 _INSERTS = {table.name: _insert(table) for table in LOG}

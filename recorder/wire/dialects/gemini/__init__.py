@@ -81,7 +81,7 @@ _decode_chunk = msgspec.json.Decoder(_UsualChunk).decode
 _COUNT = "TokenCount"
 
 
-class _Counts(msgspec.Struct, gc=False, frozen=True):
+class _TokenCounts(msgspec.Struct, gc=False, frozen=True):
     """The counts of a snapshot that have a column."""
 
     prompt: Whole | None = msgspec.field(name=f"prompt{_COUNT}", default=None)
@@ -171,9 +171,9 @@ class GeminiDecoder(JsonDecoder):
     def _used(self, snapshot: Object) -> Sequence[Fact]:
         """Return the usage of a snapshot. A count that it leaves out is not that of the one before; some have none."""
         try:
-            counts = _convert(snapshot, _Counts)
+            counts = _convert(snapshot, _TokenCounts)
         except msgspec.ValidationError:  # a count that is none: the others count all the same
-            counts = _convert({name: whole(value) for name, value in snapshot.items()}, _Counts)
+            counts = _convert({name: whole(value) for name, value in snapshot.items()}, _TokenCounts)
         if counts.total is None and not _has_count(snapshot):
             return ()
         usage = Usage(
