@@ -1,7 +1,6 @@
 """What the events of one response say of the texts of its items, joined as they come: no delta is held.
 
-An item is found by its place among the rows of `items`: the fold makes them in the order in which facts first name
-them, and so are they numbered here.
+Items are numbered in the order in which facts first name them, as the fold makes the rows of `items`.
 """
 
 from __future__ import annotations
