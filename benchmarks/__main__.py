@@ -11,7 +11,21 @@ from typing import NamedTuple
 import click
 import msgspec
 
-from benchmarks import followed, log, machine, mocks, parquet, postgres, projections, replay, requests, streams, viewer
+from benchmarks import (
+    exchange,
+    followed,
+    log,
+    machine,
+    mocks,
+    parquet,
+    postgres,
+    projections,
+    replay,
+    requests,
+    start,
+    streams,
+    viewer,
+)
 from benchmarks.figures import Column, Round, Table, lines, table
 from benchmarks.settings import QUICK, Settings
 
@@ -41,10 +55,12 @@ BENCHMARKS = {
     "append_pg": Benchmark("the same on two engines", postgres.APPEND_COLUMNS, postgres.append_rounds),
     "read_pg": Benchmark("the same rows, read back", postgres.READ_COLUMNS, postgres.read_rounds),
     "ingest": Benchmark("journal → log, 100 exchanges", log.INGEST_COLUMNS, log.ingest_rounds),
+    "exchange": Benchmark("journal → log, exchanges of twenty events", exchange.COLUMNS, exchange.rounds),
     "requests": Benchmark("an agent's 50 requests, each with all before it", requests.COLUMNS, requests.rounds),
     "fold": Benchmark("events → rows of projections", projections.FOLD_COLUMNS, projections.fold_rounds),
     "rebuild": Benchmark("log → projections", projections.REBUILD_COLUMNS, projections.rebuild_rounds),
     "ask": Benchmark("sums over a log of many exchanges", projections.ASK_COLUMNS, projections.ask_rounds),
+    "start": Benchmark("a command, from its start to its first output", start.COLUMNS, start.rounds),
     "parquet": Benchmark("sums over a log of 1,000,000 events, and over its export", parquet.COLUMNS, parquet.rounds),
     "replay": Benchmark("one stream at its original speed", replay.COLUMNS, replay.rounds),
     "mock1": Benchmark("`recorder mock`, one client", mocks.COLUMNS, functools.partial(mocks.rounds, 1)),

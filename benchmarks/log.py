@@ -70,15 +70,15 @@ def ingest_rounds(settings: Settings) -> list[Round]:
     """`Ingester.drain` of a prepared journal, against raw `executemany` of the rows that come of it."""
     with tempfile.TemporaryDirectory(prefix="recorder-bench-") as folder:
         prepared = prepare_journal(Path(folder) / "prepared", settings.rows // EXCHANGES)
-        rows = _ingested(Path(folder), prepared)
+        rows = ingested(Path(folder), prepared)
         alternatives = {"ingester": _ingesting(prepared, len(rows.events)), "raw": appending(rows, append_raw)}
-        with _garbage_as_in_the_ingester():
+        with garbage_as_in_the_ingester():
             return in_rounds(settings, alternatives)
 
 
 def interleaved(folder: Path, settings: Settings) -> Rows:
     """Those of 100 exchanges at once, one event of each in turn."""
-    rows = _ingested(folder, prepare_journal(folder / "prepared", settings.rows // EXCHANGES))
+    rows = ingested(folder, prepare_journal(folder / "prepared", settings.rows // EXCHANGES))
     streams = [[event for event in rows.events if event.exchange_id == each.exchange_id] for each in rows.exchanges]
     return rows._replace(events=list(traffic.interleaved(streams)))
 
@@ -191,7 +191,7 @@ def commits(events: Sequence[Event]) -> Iterator[Sequence[Event]]:
 
 
 @contextmanager
-def _garbage_as_in_the_ingester() -> Iterator[None]:
+def garbage_as_in_the_ingester() -> Iterator[None]:
     """Collect garbage as the process of the ingester does, whatever is measured."""
     before = gc.get_threshold()
     collect_seldom()
@@ -211,7 +211,7 @@ def _ingesting(prepared: Path, rows: int) -> Measure:
     return measure
 
 
-def _ingested(folder: Path, prepared: Path) -> Rows:
+def ingested(folder: Path, prepared: Path) -> Rows:
     """What the log has of a journal."""
     path = folder / "ingested.db"
     _ingest(path, _copy(prepared, path))

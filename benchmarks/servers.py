@@ -5,6 +5,7 @@ It writes through to the disk, which the one of the tests does not.
 
 from __future__ import annotations
 
+import math
 import os
 import tempfile
 from collections.abc import Iterator
@@ -13,7 +14,11 @@ from pathlib import Path
 
 from sqlalchemy import URL
 
+from benchmarks import machine
+from recorder.store.engine import engine_of
 from recorder.store.location import database_url
+from recorder.store.sql import Statement
+from recorder.store.writer import Store
 from tests import postgres
 
 DURABLE = {"fsync": "on", "full_page_writes": "on"}
@@ -43,3 +48,14 @@ def database(on: postgres.Server, template: str | None = None) -> Iterator[URL]:
         yield url
     finally:
         on.drop(url)
+
+
+def backend_cpu_s(store: Store) -> float:
+    """What the server's process behind a connection has used, 0 for a file; not a number if it is elsewhere."""
+    if engine_of(store.url).is_local:
+        return 0.0
+    if not str(store.url.query.get("host", "")).startswith("/"):
+        return math.nan
+    with store.transaction():
+        [(pid,)] = store.ask(Statement("SELECT pg_backend_pid()"), {})
+    return machine.cpu_s(pid)

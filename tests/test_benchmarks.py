@@ -11,7 +11,7 @@ import msgspec
 import pytest
 from sqlalchemy import URL
 
-from benchmarks import followed, growth, mocks, parquet, postgres, viewer
+from benchmarks import exchange, followed, growth, mocks, parquet, postgres, start, viewer
 from benchmarks.__main__ import Report
 from benchmarks.chart import drawn
 from benchmarks.figures import Column, lines, table
@@ -56,6 +56,19 @@ def test_files_and_log_are_asked_the_same() -> None:
     (measured,) = parquet.rounds(msgspec.structs.replace(QUICK, rounds=1, exported_events=2_000))
     assert list(measured) == list(parquet.QUESTIONS)
     assert all(row["sqlite_ms"] > 0 and row["parquet_ms"] > 0 for row in measured.values())
+
+
+def test_short_exchanges_are_ingested_together_and_one_by_one() -> None:
+    (measured,) = exchange.rounds(msgspec.structs.replace(QUICK, rounds=1, short_exchanges=2))
+    assert {exchange.RAW, "SQLite, 2 a commit", "SQLite, one a commit"} <= set(measured)
+    assert all(row["all_ms"] > 0 and row["wall_ms"] > 0 for row in measured.values())
+
+
+@pytest.mark.slow
+def test_every_command_has_a_first_output() -> None:
+    (measured,) = start.rounds(msgspec.structs.replace(QUICK, rounds=1))
+    assert list(measured) == [start.PYTHON, *start.COMMANDS]
+    assert all(row["first_ms"] > 0 for row in measured.values())
 
 
 @pytest.mark.slow
