@@ -15,7 +15,7 @@ from recorder.ingest import ingester as ingest
 from recorder.ingest.ingester import Ingester
 from recorder.journal import scrub
 from recorder.journal.format import MAGIC, START, Mark, Position, parse
-from recorder.journal.reader import JournalReader, segment_name
+from recorder.journal.reader import JournalReader, segment_name, to_disk
 from recorder.journal.scrub import RequestBodyScrubber
 from recorder.journal.writer import ExchangeWriter, Journal
 from recorder.model.payloads import ExchangeEnd, RequestEnd, RequestHead, RequestRecord
@@ -254,7 +254,6 @@ def test_all_bodies_of_a_segment_take_one_sync_which_comes_before_the_first_zero
     for _ in range(3):
         Exchange(journal, SECRET).chunk(b"data: 1\n\n")
     standing_at_syncs: list[int] = []
-    to_disk = scrub.to_disk
 
     def noted(fd: int) -> None:
         standing_at_syncs.append(standing(journal))
