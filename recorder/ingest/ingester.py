@@ -53,7 +53,7 @@ from recorder.journal.reader import (
 from recorder.journal.scrub import FROM_CLIENTS, RequestBodyScrubber, without_body
 from recorder.model.events import Event
 from recorder.model.payloads import RequestHead
-from recorder.store.projector import NOTHING
+from recorder.store.projector import NOTHING, Whole
 from recorder.store.purge.delete import late_exchanges, refused_because
 from recorder.store.request_links import Key, key_of
 from recorder.store.retry import Pause, Retry, Stopped, Uncommitted
@@ -226,7 +226,7 @@ class Ingester:
         self._drop_before(place)
 
     def _write(self, batch: Batch, place: Position | None) -> None:
-        whole = self._recent.add(batch.events)
+        whole = self._recent.add(batch.exchanges, batch.events)
 
         def write() -> None:
             self._store.add_sessions(batch.sessions)
@@ -288,13 +288,13 @@ class Ingester:
         self._append(rest_of(self._store, session_id, exchange_id, reason))
         return reason
 
-    def _append(self, events: Sequence[Event], whole: Mapping[Key, Sequence[Event]] = NOTHING) -> None:
+    def _append(self, events: Sequence[Event], whole: Mapping[Key, Whole] = NOTHING) -> None:
         """Append events, and the projections of exchanges in the same transaction as their ends. `whole` has all events
         of some that end.
         """
-        self._store.append(events)
+        is_new = self._store.append(events)
         ended = [key_of(event) for event in events if event.kind == "end"]
-        self._store.projector.project_all(ended, whole)
+        self._store.projector.project_all(ended, whole, is_new=is_new)
 
     def _in_transaction(self, work: Callable[[], T]) -> T:
         return self._retry(work)

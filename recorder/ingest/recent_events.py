@@ -12,8 +12,9 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from recorder.model.events import Event
-from recorder.store.request_links import Key
+from recorder.model.events import Event, Exchange
+from recorder.store.projector import Whole
+from recorder.store.request_links import Key, key_of
 
 LIMIT_BYTES = 32 * 2**20
 """Some 50,000 small events, a thousand answers at once. To read an event back takes a fifth of what it takes to fold
@@ -23,6 +24,7 @@ EVENT_BYTES = 450  # of an event besides its `raw`
 
 
 class _OpenExchange(msgspec.Struct):
+    exchange: Exchange
     events: list[Event] = msgspec.field(default_factory=list)
     size_bytes: int = 0
 
@@ -34,16 +36,19 @@ class RecentEvents:
         self._open: dict[Key, _OpenExchange] = {}
         self._size_bytes = 0
 
-    def add(self, events: Iterable[Event]) -> Mapping[Key, list[Event]]:
-        """Add events that are written now. Return all events of each exchange that ends with them, if all are here."""
-        ended: dict[Key, list[Event]] = {}
+    def add(self, begun: Iterable[Exchange], events: Iterable[Event]) -> Mapping[Key, Whole]:
+        """Add exchanges and events that are written now. Return all of each exchange that ends with them, if all is
+        here.
+        """
+        ended: dict[Key, Whole] = {}
+        exchanges = {key_of(each): each for each in begun}
         for event in events:
             key = event.session_id, event.exchange_id
             exchange = self._open.get(key)
             if exchange is None:
-                if event.pos:
+                if event.pos or key not in exchanges:
                     continue
-                exchange = self._open[key] = _OpenExchange()
+                exchange = self._open[key] = _OpenExchange(exchanges[key])
             elif event.pos != len(exchange.events):
                 self._drop(key)
                 continue
@@ -52,7 +57,7 @@ class RecentEvents:
             exchange.size_bytes += size_bytes
             self._size_bytes += size_bytes
             if event.kind == "end":
-                ended[key] = exchange.events
+                ended[key] = Whole(exchange.exchange, exchange.events)
                 self._drop(key)
         while self._size_bytes > LIMIT_BYTES:
             self._drop(next(iter(self._open)))  # the longest open, most likely the longest

@@ -24,7 +24,8 @@ import sys
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import suppress
-from itertools import chain
+from itertools import chain, groupby
+from operator import itemgetter
 from pathlib import Path
 
 import msgspec
@@ -114,12 +115,13 @@ class RequestBodyScrubber:
         try:
             if before is not None:
                 path = self._directory / segment_name(before.segment)
-                _scrub_payloads(path, 0, before.offset, FROM_CLIENTS, None)
+                _scrub_payloads(path, [(0, before.offset)], FROM_CLIENTS, None)
             for marks, spans in ((_BODIES, due), (_SENT, sent)):
-                for number, start, end in _joined(spans.values()):
-                    _scrub_payloads(self._directory / segment_name(number), start, end, marks, spans)
+                for number, stretches in groupby(_joined(spans.values()), itemgetter(0)):
+                    parts = [(start, end) for _, start, end in stretches]
+                    _scrub_payloads(self._directory / segment_name(number), parts, marks, spans)
                 if not self._carried.isdisjoint(spans):
-                    _scrub_payloads(carried_path(self._directory, place), 0, _TO_ITS_END, marks, spans)
+                    _scrub_payloads(carried_path(self._directory, place), [(0, _TO_ITS_END)], marks, spans)
                     self._carried.difference_update(spans)
         except OSError as error:
             log.warning("request bodies in the journal are not overwritten, and go with it: %s", error.strerror)
@@ -150,15 +152,18 @@ def without_body(record: Record) -> Record:
 
 
 def _scrub_payloads(
-    path: Path, start: int, end: int, marks: Collection[int], exchanges: Collection[int] | None
+    path: Path, parts: Iterable[tuple[int, int]], marks: Collection[int], exchanges: Collection[int] | None
 ) -> None:
-    """Overwrite the records of these marks and exchanges, or of all, in a stretch of a file, if it exists."""
+    """Overwrite the records of these marks and exchanges, or of all, in parts of a file, if it exists: one sync brings
+    all their marks onto the disk.
+    """
     try:
         fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
     except FileNotFoundError:
         return
     try:
-        payloads = list(_payloads(fd, max(start, len(MAGIC)), end, marks, exchanges))
+        found = (_payloads(fd, max(start, len(MAGIC)), end, marks, exchanges) for start, end in parts)
+        payloads = list(chain.from_iterable(found))
         if not payloads:
             return
         for offset, _ in payloads:

@@ -18,8 +18,7 @@ from sqlalchemy import bindparam, or_, select, update
 
 from recorder.projections.cache_misses import COMPARISON, WINDOW, compared
 from recorder.projections.prompts import PromptRow
-from recorder.projections.requests import RequestRow
-from recorder.store.request_links import Key, LinkDatabase, key_of
+from recorder.store.request_links import Asking, Key, LinkDatabase, Links, key_of
 from recorder.store.schema import tables_of
 from recorder.store.sql import Statement, constant, of_exchange
 
@@ -60,37 +59,32 @@ _UPDATE = Statement(
 class Comparisons:
     """The comparisons of new rows, which are to be written with them."""
 
-    def __init__(
-        self, database: LinkDatabase, new: Sequence[PromptRow], requests: Sequence[RequestRow], *, in_order: bool
-    ) -> None:
-        """Compare new rows, of which `requests` are linked. With `in_order` the later ones of their sessions follow."""
-        self._database = database
-        self._previous = {key_of(row): row.previous_exchange_id for row in requests}
+    def __init__(self, database: LinkDatabase, new: Sequence[PromptRow], links: Links, *, in_order: bool) -> None:
+        """`links` are those of the requests; with `in_order` the later rows of the sessions follow."""
+        self._database, self._new, self._links = database, new, links
         self._in_order = in_order
+        self._previous: dict[Key, str | None] = {}
         self._followed: list[PromptRow] = []
         self._compared: dict[Key, PromptRow] = {}
-        sessions = [list(rows) for _, rows in groupby(sorted(new, key=key_of), attrgetter("session_id"))]
+
+    @property
+    def rows(self) -> list[PromptRow]:
+        """Return the new rows, compared."""
+        return list(self._compared.values())
+
+    def compare(self) -> Asking:
+        """Compare the new rows, whose requests are linked when the first answer comes."""
+        sessions = [list(rows) for _, rows in groupby(sorted(self._new, key=key_of), attrgetter("session_id"))]
         for first in range(0, len(sessions), SESSIONS):
-            self._compare([row for rows in sessions[first : first + SESSIONS] for row in rows])
-        self.rows = list(self._compared.values())
+            yield from self._compare([row for rows in sessions[first : first + SESSIONS] for row in rows])
 
     def follow(self) -> None:
         """Compare the later rows anew: the new ones are written now."""
         for row in self._followed:
             _compare_later(self._database, self._compared[key_of(row)])
 
-    def _compare(self, new: Sequence[PromptRow]) -> None:
+    def _compare(self, new: Sequence[PromptRow]) -> Asking:
         """Compare rows in order, so that each finds those before it compared."""
-        windows = self._windows(new)
-        for row in new:
-            window = windows[row.session_id, row.provider]
-            earlier = window.before(self._database, row)
-            found = compared(row, earlier, self._parent(row, earlier) if row.continues else None)
-            window.rows.append(found)
-            self._compared[key_of(row)] = found
-
-    def _windows(self, new: Sequence[PromptRow]) -> dict[tuple[str, str], _Window]:
-        """Return the stored rows before new ones, by session and provider; note the new ones that have later ones."""
         groups: dict[tuple[str, str], list[PromptRow]] = {}
         for row in new:
             groups.setdefault((row.session_id, row.provider), []).append(row)
@@ -98,9 +92,16 @@ class Comparisons:
         until = [max(row.started_ns for row in rows) for rows in groups.values()]
         near = [(_NEAR, {**_values(row), "started_ns": last}) for row, last in zip(lasts, until, strict=True)]
         later = [] if self._in_order else [(_LATER, _since(row, row.served_ns)) for row in new]
-        found = self._database.run_all([*near, *later])
+        found = yield [*near, *later]
         self._followed += [row for row, rows in zip(new, found[len(near) :], strict=False) if rows]
-        return {key: _Window(_converted(rows)) for key, rows in zip(groups, found, strict=False)}
+        self._previous = self._previous or {key_of(row): row.previous_exchange_id for row in self._links.rows}
+        windows = {key: _Window(_converted(rows)) for key, rows in zip(groups, found, strict=False)}
+        for row in new:
+            window = windows[row.session_id, row.provider]
+            earlier = window.before(self._database, row)
+            compared_row = compared(row, earlier, self._parent(row, earlier) if row.continues else None)
+            window.rows.append(compared_row)
+            self._compared[key_of(row)] = compared_row
 
     def _parent(self, row: PromptRow, earlier: Sequence[PromptRow]) -> PromptRow | None:
         parent = self._previous.get(key_of(row))

@@ -16,7 +16,7 @@ import logging
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing
 from operator import itemgetter
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import msgspec
 from sqlalchemy import Table, bindparam, delete, func, select, tuple_
@@ -29,7 +29,7 @@ from recorder.projections.fold import Folding, Rows
 from recorder.store.bodies.rows import whole_events
 from recorder.store.cache_links import Comparisons
 from recorder.store.engine import engine_named
-from recorder.store.request_links import Key, Links, key_of
+from recorder.store.request_links import Asking, Key, Links, ask_together, key_of
 from recorder.store.resumed_response import EARLIER_EVENTS, each_number_once, earlier
 from recorder.store.schema import REBUILD_IS_DUE, dead_letters, events, exchanges, rebuilds, sessions, tables_of
 from recorder.store.search import INDEXES, of_each
@@ -62,6 +62,7 @@ class Database(Protocol):
 REASON_LIMIT = 500  # characters
 TOGETHER_BYTES = 8 * 2**20  # of events, whose rows are in memory together: several hundred short exchanges, or one
 TOGETHER = 500  # exchanges
+SOURCES = 10_000  # sessions whose source is kept: a megabyte or two
 START = ("00000000-0000-0000-0000-000000000000",) * 2  # before every exchange
 REBUILD = "projections"  # the one rebuild there is: of all of them at once
 
@@ -89,8 +90,8 @@ def _insert(table: Table) -> Statement:
     )
 
 
-_source = select(sessions.c.source).where(sessions.c.session_id == exchanges.c.session_id).scalar_subquery()
-_EXCHANGE = Statement(select(exchanges, _source).where(of_exchange(exchanges)))
+_EXCHANGE = Statement(select(exchanges).where(of_exchange(exchanges)))
+_SOURCE = Statement(select(sessions.c.source).where(sessions.c.session_id == bindparam("session_id")))
 _EVENTS = Statement(select(events).where(of_exchange(events)).order_by(events.c.pos), is_long=True)
 _EARLIER = Statement(EARLIER_EVENTS)
 
@@ -134,7 +135,22 @@ _INDEX = {index.projection.name: add for index, add in zip(INDEXES, of_each("add
 _UNINDEX = of_each("remove")
 
 
-NOTHING: Mapping[Key, Sequence[Event]] = {}
+class Whole(NamedTuple):
+    """An exchange with all its events, in memory."""
+
+    exchange: Exchange
+    events: Sequence[Event]
+
+
+NOTHING: Mapping[Key, Whole] = {}
+
+
+class _Known(NamedTuple):
+    """What is known of exchanges without a look at the database: see `Projector.project_all`."""
+
+    whole: Mapping[Key, Whole]
+    in_order: bool
+    is_new: bool
 
 
 class Projector:
@@ -142,69 +158,83 @@ class Projector:
 
     def __init__(self, database: Database) -> None:
         self._database = database
+        self._sources: dict[str, str] = {}  # of sessions: they never change
 
     def project(self, session_id: str, exchange_id: str) -> None:
         """Fold the events that the log has of an exchange, and replace its rows by the result."""
         self.project_all([(session_id, exchange_id)])
 
     def project_all(
-        self, keys: Iterable[Key], events: Mapping[Key, Sequence[Event]] = NOTHING, *, in_order: bool = False
+        self, keys: Iterable[Key], whole: Mapping[Key, Whole] = NOTHING, *, in_order: bool = False, is_new: bool = False
     ) -> None:
         """Fold the events that the log has of exchanges, and replace their rows by the result.
 
-        Exchanges that resume the response of one are folded again: they may have been projected before it. `events` are
-        those of an exchange, if they are in memory: the same that the log has. With `in_order` all later ones of a
-        session follow.
+        Exchanges that resume the response of one are folded again: they may have been projected before it. `whole` has
+        those that are in memory: the same that the log has. With `in_order` all later ones of a session follow; if they
+        are `is_new`, none of them had ended before this transaction, and so none has rows.
         """
         wanted = dict.fromkeys(keys)
         for first in range(0, len(wanted), TOGETHER):
             some = list(wanted)[first : first + TOGETHER]
-            later = self._project(some, events, in_order=in_order)
-            self._project([key for key in later if key not in wanted], events, in_order=in_order)
+            later = self._project(some, _Known(whole, in_order=in_order, is_new=is_new))
+            self._project([key for key in later if key not in wanted], _Known(whole, in_order=in_order, is_new=False))
 
-    def _project(self, keys: Sequence[Key], events: Mapping[Key, Sequence[Event]], *, in_order: bool) -> list[Key]:
+    def _project(self, keys: Sequence[Key], known: _Known) -> list[Key]:
         """Project some exchanges together, or each alone if that fails. Return those that resume one of them."""
         if not keys:
             return []
         try:
             with self._database.attempt():
-                return self._projected(keys, events, in_order=in_order)
+                return self._projected(keys, known)
         except (StoreBusyError, StoreLostError):
             raise
         except Exception as error:  # neither a bug nor a damaged table of ours may keep the log from growing
             if len(keys) == 1:
                 self._put_aside(_ids(keys[0]), error)
                 return []
-        return [later for key in keys for later in self._project([key], events, in_order=in_order)]
+        return [later for key in keys for later in self._project([key], known)]
 
-    def _projected(self, keys: Sequence[Key], events: Mapping[Key, Sequence[Event]], *, in_order: bool) -> list[Key]:
+    def _projected(self, keys: Sequence[Key], known: _Known) -> list[Key]:
         """Project some exchanges, as many at once as memory allows."""
-        ids, later = list(map(_ids, keys)), list[Key]()
-        found = self._database.run_all([*((_EXCHANGE, each) for each in ids), *((_IS_PROJECTED, each) for each in ids)])
-        exchanges, projected = found[: len(ids)], found[len(ids) :]
-        self._clear([each for each, rows in zip(ids, projected, strict=True) if rows])
+        exchanges, later = self._exchanges(keys, known), list[Key]()
         together = _Together()
-        for rows in exchanges:
-            for *row, source in rows:
-                self._fold(together, Exchange(*row), events, with_history=source == HISTORY)
+        for exchange in exchanges:
+            self._fold(together, exchange, known)
             if together.size_bytes > TOGETHER_BYTES:
-                later += self._write(together, in_order=in_order)
+                later += self._write(together, in_order=known.in_order)
                 together = _Together()
-        return later + self._write(together, in_order=in_order)
+        return later + self._write(together, in_order=known.in_order)
+
+    def _exchanges(self, keys: Sequence[Key], known: _Known) -> list[Exchange]:
+        """Return the exchanges that the log has, with the sources of their sessions in memory and without rows."""
+        asked = () if known.is_new else keys
+        stored = [key for key in keys if key not in known.whole]
+        strange = sorted({session_id for session_id, _ in keys} - self._sources.keys())
+        steps = [
+            *((_IS_PROJECTED, _ids(key)) for key in asked),
+            *((_EXCHANGE, _ids(key)) for key in stored),
+            *((_SOURCE, {"session_id": session_id}) for session_id in strange),
+        ]
+        found = iter(self._database.run_all(steps) if steps else [])
+        self._clear([_ids(key) for key in asked if next(found)])
+        read = {key: Exchange(*row) for key in stored for row in next(found)}
+        if len(self._sources) > SOURCES:
+            self._sources.clear()
+        self._sources.update({session_id: source for session_id in strange for (source,) in next(found)})
+        both = {**read, **{key: each.exchange for key, each in known.whole.items()}}
+        return [both[key] for key in keys if key in both]
 
     def _ask(self, statement: Statement, values: Mapping[str, Any]) -> list[Sequence[Any]]:
         """Return all rows at once: a statement that is not read to its end stays open."""
         return list(self._database.ask(statement, values))
 
-    def _fold(
-        self, together: _Together, exchange: Exchange, events: Mapping[Key, Sequence[Event]], *, with_history: bool
-    ) -> None:
-        folding = Folding(exchange, with_history=with_history)
+    def _fold(self, together: _Together, exchange: Exchange, known: _Known) -> None:
+        folding = Folding(exchange, with_history=self._sources.get(exchange.session_id) == HISTORY)
         for event in self._earlier_events(exchange):
             folding.recall(event)
         key = key_of(exchange)
-        if key in events:
-            folding.tell_all(together.counted(events[key]))
+        if key in known.whole:
+            folding.tell_all(together.counted(known.whole[key].events))
         else:
             with closing(self._database.ask(_EVENTS, _ids(key))) as rows:
                 folding.tell_all(together.counted(whole_events(rows, self._database.ask)))
@@ -221,16 +251,14 @@ class Projector:
             return []
         retrievals = {key_of(row) for row in rows["exchanges"] if row.is_retrieval}
         links = Links(self._database, rows["requests"], retrievals, in_order=in_order)
-        rows["requests"] = links.rows
-        comparisons = Comparisons(self._database, rows["prompts"], links.rows, in_order=in_order)
-        rows["prompts"] = comparisons.rows
-        asked = [_resumed(row) for row in rows["exchanges"] if row.response_id is not None]
-        resuming = [(_RESUMING, values) for values in asked]
-        found = self._database.run_all([*_inserts(rows), *_additions(rows), *resuming])
+        comparisons = Comparisons(self._database, rows["prompts"], links, in_order=in_order)
+        later: list[Key] = []
+        ask_together(self._database, [links.link(), comparisons.compare(), _resuming(rows["exchanges"], later)])
+        rows["requests"], rows["prompts"] = links.rows, comparisons.rows
+        self._database.run_all([*_inserts(rows), *_additions(rows)])
         links.follow()
         comparisons.follow()
-        later = zip(asked, found[len(found) - len(asked) :], strict=True)
-        return [(values["session_id"], str(id)) for values, ids in later for (id,) in ids]
+        return later
 
     def _clear(self, ids: Sequence[Mapping[str, str]], *, unindexed: bool = True) -> None:
         """Delete the rows of exchanges, those of the indexes first if they can be read."""
@@ -311,8 +339,11 @@ def _ids(key: Key) -> dict[str, str]:
     return {"session_id": key[0], "exchange_id": key[1]}
 
 
-def _resumed(row: Any) -> dict[str, str]:
-    return {**_ids(key_of(row)), "response_id": row.response_id}
+def _resuming(rows: Iterable[Any], later: list[Key]) -> Asking:
+    """Look for the exchanges that resume the responses of some, and add them to `later`."""
+    asked = [{**_ids(key_of(row)), "response_id": row.response_id} for row in rows if row.response_id is not None]
+    found = yield [(_RESUMING, values) for values in asked]
+    later += [(values["session_id"], str(id)) for values, ids in zip(asked, found, strict=True) for (id,) in ids]
 
 
 def _inserts(rows: Mapping[str, list[Any]]) -> Iterator[Step]:

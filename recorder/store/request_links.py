@@ -7,7 +7,8 @@ that continue them, until nothing changes. Links lead to earlier exchanges only,
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any, Protocol
 
 import msgspec
@@ -84,20 +85,54 @@ class LinkDatabase(Protocol):
         """Run statements one after another, and return the rows of each."""
 
 
+Asking = Generator[Sequence[Step], Sequence[Sequence[Sequence[Any]]], None]
+"""Work that yields the steps that it needs, and gets their rows."""
+
+
+def ask_together(database: LinkDatabase, works: Iterable[Asking]) -> None:
+    """Do several works side by side, each a step behind those before it: what they ask then is asked at once."""
+    asked = [(work, steps) for work in works if (steps := next(work, None)) is not None]
+    while asked:
+        all_steps = [step for _, steps in asked for step in steps]
+        found = iter(database.run_all(all_steps) if all_steps else [])
+        resumed = [(work, _resume(work, list(islice(found, len(steps))))) for work, steps in asked]
+        asked = [(work, steps) for work, steps in resumed if steps is not None]
+
+
+def _resume(work: Asking, found: Sequence[Sequence[Sequence[Any]]]) -> Sequence[Step] | None:
+    try:
+        return work.send(found)
+    except StopIteration:
+        return None
+
+
 class Links:
     """The links of new rows, which are to be written with them."""
 
     def __init__(
         self, database: LinkDatabase, new: Sequence[RequestRow], retrievals: Collection[Key], *, in_order: bool
     ) -> None:
-        """Put new rows behind those that they continue. `retrievals` are the exchanges among them that only retrieved a
-        response; with `in_order` those that continue them follow.
+        """`retrievals` are the exchanges among the new rows that only retrieved a response; with `in_order` those that
+        continue them follow.
         """
-        self._database, self._retrievals = database, retrievals
+        self._database, self._retrievals, self._in_order = database, retrievals, in_order
         self.rows = sorted(new, key=key_of)
         self._retrieved = [row for row in self.rows if key_of(row) in retrievals]
         self._followed: list[RequestRow] = []
-        self._link(self._stored(in_order=in_order))
+
+    def link(self) -> Asking:
+        """Put the new rows behind those that they continue."""
+        linking = [row for row in self.rows if _link_of(row)]
+        responses = [row for row in self.rows if row.response_id is not None and not self._in_order]
+        conversing = [row for row in self.rows if row.conversation_id is not None and not self._in_order]
+        continued = [
+            *((_CONTINUING, _values(row)) for row in responses),
+            *((_CONVERSING, _values(row)) for row in conversing),
+        ]
+        found = yield [*map(_previous, linking), *continued]
+        later = zip([*responses, *conversing], found[len(linking) :], strict=True)
+        self._followed = [row for row, rows in later if rows]
+        self._link({key_of(row): _converted(rows)[0] for row, rows in zip(linking, found, strict=False) if rows})
 
     def follow(self) -> None:
         """Put behind the new rows, which are written now, those that continue them."""
@@ -111,7 +146,9 @@ class Links:
                 waiting += _continuing(self._database, found)
 
     def _link(self, stored: Mapping[Key, RequestRow]) -> None:
-        """Link the rows in order, so that each is behind one that is linked."""
+        """Link the rows in order, so that each is behind one that is linked. `stored` are the stored rows that new ones
+        continue, by the key of these.
+        """
         last: dict[_Link, RequestRow] = {}  # that can be continued by that link
         for number, row in enumerate(self.rows):
             link = _link_of(row)
@@ -123,20 +160,6 @@ class Links:
                 last[row.session_id, "previous_response_id", row.response_id] = row
                 if row.conversation_id is not None:
                     last[row.session_id, "conversation_id", row.conversation_id] = row
-
-    def _stored(self, *, in_order: bool) -> dict[Key, RequestRow]:
-        """Return the stored rows that new ones continue, by the key of these; note those that stored ones continue."""
-        linking = [row for row in self.rows if _link_of(row)]
-        responses = [row for row in self.rows if row.response_id is not None and not in_order]
-        conversing = [row for row in self.rows if row.conversation_id is not None and not in_order]
-        continued = [
-            *((_CONTINUING, _values(row)) for row in responses),
-            *((_CONVERSING, _values(row)) for row in conversing),
-        ]
-        found = self._database.run_all([*map(_previous, linking), *continued])
-        later = zip([*responses, *conversing], found[len(linking) :], strict=True)
-        self._followed = [row for row, rows in later if rows]
-        return {key_of(row): _converted(rows)[0] for row, rows in zip(linking, found, strict=False) if rows}
 
     def _outputs(self, row: RequestRow, previous: RequestRow | None) -> list[int]:
         """Return the numbers of items with which the response before a row was retrieved, before that row."""

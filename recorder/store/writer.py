@@ -213,13 +213,14 @@ class Store:
         """Add exchanges. Raise `StoreConflictError` if the id of one has other content, or its session is not there."""
         self._add(exchanges, added)
 
-    def append(self, events_: Sequence[Event]) -> None:
-        """Append events of any number of exchanges, in any order. Rows that are there already are skipped.
+    def append(self, events_: Sequence[Event]) -> bool:
+        """Append events of any number of exchanges, in any order. Rows that are there already are skipped. Return
+        whether none was there.
 
         Raise `StoreConflictError` if a position has other content, or would be skipped.
         """
         with self._statement():
-            self._appender.append(_in_order(events_))
+            return self._appender.append(_in_order(events_))
 
     def set_offset(self, recorder_id: str, segment: int, offset: int) -> None:
         """Set how far the journal of a recorder is in the log, from the next commit on."""

@@ -8,7 +8,7 @@ import pytest
 
 from recorder.ingest import recent_events
 from recorder.ingest.recent_events import EVENT_BYTES, RecentEvents
-from recorder.model.events import Event, Kind
+from recorder.model.events import Event, Exchange, Kind
 from tests.log_rows import make_end, make_events, make_exchange, make_session
 
 
@@ -18,8 +18,14 @@ def stream(number: int, raws: Sequence[bytes] = (b"a", b"b", b"c")) -> list[Even
     return make_events(make_exchange(make_session(1), number), [*raws, make_end("completed")], kinds)
 
 
+def begun(events: Sequence[Event]) -> list[Exchange]:
+    """The exchanges whose first event is among these."""
+    numbers = [number for number in (1, 2) for event in events if event.pos == 0 and event in stream(number)]
+    return [make_exchange(make_session(1), number) for number in numbers]
+
+
 def ended(recent: RecentEvents, *commits: Sequence[Event]) -> list[list[Event]]:
-    return [events for commit in commits for events in recent.add(commit).values()]
+    return [list(whole.events) for commit in commits for whole in recent.add(begun(commit), commit).values()]
 
 
 def test_an_exchange_that_ends_is_whole_however_commits_divide_it() -> None:
@@ -42,7 +48,7 @@ def test_with_a_hole_or_a_repetition_nothing_is_given(pos: int) -> None:
 
 def test_what_was_forgotten_is_not_given() -> None:
     events, recent = stream(1), RecentEvents()
-    recent.add(events[:2])
+    recent.add(begun(events[:2]), events[:2])
     recent.forget()
     assert ended(recent, events[2:]) == []
 

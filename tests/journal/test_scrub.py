@@ -15,7 +15,7 @@ from recorder.ingest import ingester as ingest
 from recorder.ingest.ingester import Ingester
 from recorder.journal import scrub
 from recorder.journal.format import MAGIC, START, Mark, Position, parse
-from recorder.journal.reader import JournalReader, segment_name
+from recorder.journal.reader import JournalReader, segment_name, to_disk
 from recorder.journal.scrub import RequestBodyScrubber
 from recorder.journal.writer import ExchangeWriter, Journal
 from recorder.model.payloads import ExchangeEnd, RequestEnd, RequestHead, RequestRecord
@@ -170,7 +170,7 @@ def test_only_the_stretch_is_read(journal: Journal) -> None:
         Exchange(journal, SECRET)
     file = journal.directory / segment_name(1)
     records = list(parse(file.read_bytes()[len(MAGIC) :], Position(1, len(MAGIC))))
-    scrub._scrub_payloads(file, 0, records[1].position.offset, {Mark.REQUEST_BODY}, None)
+    scrub._scrub_payloads(file, [(0, records[1].position.offset)], {Mark.REQUEST_BODY}, None)
     assert standing(journal) == 2
 
 
@@ -220,7 +220,7 @@ def test_a_journal_is_readable_however_far_the_overwriting_came(
     written = os.pwrite
     with monkeypatch.context() as patched:
         patched.setattr(os, "pwrite", noted)
-        scrub._scrub_payloads(file, 0, 2**40, {Mark.REQUEST_BODY}, {1, 3})
+        scrub._scrub_payloads(file, [(0, 2**40)], {Mark.REQUEST_BODY}, {1, 3})
     assert len(steps) > len(SECRET)
     for each in (*steps, file.read_bytes()):
         file.write_bytes(each)
@@ -246,6 +246,22 @@ def test_what_cannot_be_overwritten_is_said_and_goes_with_its_segment(
     exchange.end()
     ingester.drain()
     assert ending(store.path, exchange.id).lossless
+
+
+def test_all_bodies_of_a_segment_take_one_sync_which_comes_before_the_first_zero(
+    store: Store, journal: Journal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for _ in range(3):
+        Exchange(journal, SECRET).chunk(b"data: 1\n\n")
+    standing_at_syncs: list[int] = []
+
+    def noted(fd: int) -> None:
+        standing_at_syncs.append(standing(journal))
+        to_disk(fd)
+
+    monkeypatch.setattr(scrub, "to_disk", noted)
+    Ingester(store, journal.directory, never).drain()
+    assert (standing_at_syncs, standing(journal)) == ([3], 0)
 
 
 def test_a_log_that_never_had_the_body_says_that_it_is_missing(store: Store, journal: Journal, tmp_path: Path) -> None:

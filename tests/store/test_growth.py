@@ -419,8 +419,8 @@ def test_the_log_is_only_added_to_and_read() -> None:
         ADDS.fullmatch(sql)
         for sql in (
             *postgres_writer._INSERTS.values(),
-            *postgres_writer._INSERTS_ALL.values(),
-            *(copy for copy, _ in postgres_writer._COPIES.values()),
+            postgres_writer._INSERT_EVENTS.decode(),
+            postgres_writer._COPY_EVENTS,
         )
     )
 

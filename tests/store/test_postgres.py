@@ -6,13 +6,14 @@ import asyncio
 import os
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import product
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import Thread
 from typing import Any
 
+import msgspec
 import psycopg
 import pytest
 from sqlalchemy import URL, Engine
@@ -28,7 +29,8 @@ from recorder.store.location import database_name, database_url, journal_root
 from recorder.store.postgres.connection import writer_engine
 from recorder.store.postgres.ddl import GRANTS, SCHEMA
 from recorder.store.postgres.query import PostgresQuery
-from recorder.store.postgres.writer import sweep
+from recorder.store.postgres.writer import FEW, sweep
+from recorder.store.projector import Whole
 from recorder.store.reader import LogReader
 from recorder.store.search import INDEX_NAMES
 from recorder.store.sql import Statement
@@ -336,13 +338,31 @@ def test_a_transaction_whose_connection_ends_leaves_nothing(store: Store) -> Non
     add(store, events)
 
 
-def test_two_who_write_the_same_at_once_write_it_once(store: Store) -> None:
-    events = make_events(begin(store), [WORDS] * 40)
+@pytest.mark.parametrize("count", [40, FEW + 40])
+def test_two_who_write_the_same_at_once_write_it_once(store: Store, count: int) -> None:
+    events = make_events(begin(store), [WORDS] * count)
     with Store(store.url, busy_timeout_s=0.5) as other, other.transaction():
         other.append(events)
+        other.run_all([])  # the server has them now
         with pytest.raises(StoreBusyError):
             add(store, events)  # waits for the other, and not for long
     add(store, events)
+    assert asked(store.url, "SELECT count(*) FROM events") == [(count,)]
+
+
+def test_who_sends_what_somebody_else_just_wrote_looks_again(store: Store) -> None:
+    events = make_events(begin(store), [WORDS] * 40)
+
+    def write(between: Callable[[], None]) -> None:
+        with store.transaction():
+            store.append(events)
+            between()
+            store.set_offset("recorder-1", 1, 100)
+
+    with Store(store.url) as other, pytest.raises(StoreBusyError, match="wrote the same"):
+        write(lambda: add(other, events))
+    assert asked(store.url, "SELECT count(*) FROM ingest_offsets") == [(0,)]
+    write(lambda: None)
     assert asked(store.url, "SELECT count(*) FROM events") == [(40,)]
 
 
@@ -540,14 +560,31 @@ def test_a_commit_with_exchanges_that_end_asks_the_server_a_few_times(store: Sto
         with store.transaction():
             store.add_sessions([session])
             store.add_exchanges(exchanges)
-            store.append([event for events in told for event in events])
+            is_new = store.append([event for events in told for event in events])
             keys = [(each.session_id, each.exchange_id) for each in exchanges]
-            store.projector.project_all(keys, dict(zip(keys, told, strict=True)))
+            whole = {key: Whole(*each) for key, each in zip(keys, zip(exchanges, told, strict=True), strict=True)}
+            store.projector.project_all(keys, whole, is_new=is_new)
             store.set_offset("recorder-1", 1, 100)
         driver.pgconn.untrace()
         trace.seek(0)
         answers = [line for line in trace if "ReadyForQuery" in line or "CopyInResponse" in line]
-    assert len(answers) <= 10
+    assert len(answers) <= 6  # two of them because the session is new
+
+
+def test_events_that_the_server_refuses_are_no_fault_of_a_fold(store: Store) -> None:
+    """They are sent with the first question of the projector."""
+    exchange = begin(store)
+    events = [msgspec.structs.replace(each, type="\0") for each in captured(BODY, exchange=exchange)[1]]
+    key = exchange.session_id, exchange.exchange_id
+
+    def write() -> None:
+        with store.transaction():
+            store.append(events)
+            store.projector.project_all([key], {key: Whole(exchange, events)})
+
+    with pytest.raises(ValueError, match="0x00"):
+        write()
+    assert asked(store.url, "SELECT (SELECT count(*) FROM events), (SELECT count(*) FROM dead_letters)") == [(0, 0)]
 
 
 # -- partitions by day

@@ -20,6 +20,7 @@ from recorder.model.events import Event, Exchange
 from recorder.projections import PROJECTIONS
 from recorder.projections.fold import Folding
 from recorder.store import projector
+from recorder.store.projector import Whole
 from recorder.store.rebuild import rebuild
 from recorder.store.request_links import key_of
 from recorder.store.schema import REBUILD_IS_DUE
@@ -346,7 +347,7 @@ def test_events_in_memory_are_folded_and_the_log_is_not_read(file: Store) -> Non
     driver: Any = file._connection.connection.driver_connection
     driver.set_trace_callback(found.append)
     with file.transaction():
-        file.projector.project_all([key_of(exchange)], {key_of(exchange): events})
+        file.projector.project_all([key_of(exchange)], {key_of(exchange): Whole(exchange, events)})
     assert [each for each in found if "events.raw" in each] == []
     assert projections(file.url) == as_it_came
 

@@ -292,7 +292,7 @@ def test_a_tombstone_permits_to_delete_its_session_and_no_other(file: Store, pat
 def test_nothing_of_a_purged_session_is_taken_any_more(store: Store) -> None:
     exchange = begin(store)
     purge(store, exchange.session_id, "", 0)
-    late: list[Callable[[], None]] = [
+    late: list[Callable[[], object]] = [
         lambda: store.add_session(make_session()),
         lambda: store.add_exchange(make_exchange(make_session())),
         lambda: store.append(make_events(exchange, [b"x"])),

@@ -150,22 +150,23 @@ class EventAppender:
                 self._sharing.forget()
             raise
 
-    def append(self, new: Sequence[Event]) -> None:
-        """Add events, in order of their keys."""
-        if not new:
-            return
+    def append(self, new: Sequence[Event]) -> bool:
+        """Add events, in order of their keys. Return whether none was there already."""
         rows = [msgspec.structs.astuple(event) for event in new]
         written = [self._written(event, row) for event, row in zip(new, rows, strict=True)]
         if written == rows:
-            if self._writer.add(events, rows) < len(rows):
+            is_new = not rows or self._writer.add(events, rows) == len(rows)
+            if not is_new:
                 self._sharing.forget()
-            return
+            return is_new
         self._writer.run(SAVE, {})
-        if self._writer.add(events, written) < len(rows):  # some stood there: others may refer to what they are not
+        is_new = self._writer.add(events, written) == len(rows)
+        if not is_new:  # others may refer to what they are not
             self._sharing.forget()
             self._writer.run(UNDO, {})
             self._writer.add(events, rows)
         self._writer.run(KEEP, {})
+        return is_new
 
     def _written(self, event: Event, row: tuple[Any, ...]) -> tuple[Any, ...]:
         if event.kind != "request" or event.type is None:

@@ -10,11 +10,11 @@ Rules of this file:
 from __future__ import annotations
 
 import re
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from decimal import Decimal
 from itertools import count
-from typing import Any
+from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 from sqlalchemy import URL, Engine, create_engine, event
@@ -185,7 +185,7 @@ def _closed_on_error(connection: Any) -> Iterator[None]:
 def run(connection: psycopg.Connection, statement: Statement, values: Any) -> None:
     """Run a statement with values by name, or for each of a list of them."""
     with connection.cursor() as cursor:
-        _send(cursor, statement.text(ENGINE).encode(), values)
+        _send(cursor, sending(statement, values))
 
 
 def rows(connection: psycopg.Connection, statement: Statement, values: Any) -> Generator[Sequence[Any]]:
@@ -216,25 +216,54 @@ def _in_pieces(connection: psycopg.Connection, cursor: psycopg.Cursor, sql: str,
                 cursor.execute(f"CLOSE {name}".encode(), prepare=False)
 
 
-def run_all(connection: psycopg.Connection, steps: Sequence[Step]) -> list[list[Any]]:
-    """Run statements one after another, and return the rows of each. They go to the server at once, so each must be
-    right whatever the one before gave.
+class Sending(NamedTuple):
+    """A statement for the server, and its values; a list of such values runs it for each. Each is right whatever the
+    one before gave: they are sent at once.
     """
-    if not steps:
+
+    sql: bytes
+    values: Any = None
+    prepare: bool | None = None  # None: when it comes often
+    adds: int | None = None  # rows, none of which may be there
+
+
+def sending(statement: Statement, values: Any) -> Sending:
+    """Return a statement with values by name."""
+    return Sending(statement.text(ENGINE).encode(), values or None)
+
+
+def run_all(connection: psycopg.Connection, steps: Sequence[Step]) -> list[list[Any]]:
+    """Run statements one after another, and return the rows of each."""
+    return send_all(connection, [sending(*step) for step in steps])
+
+
+def send_all(
+    connection: psycopg.Connection, all_: Sequence[Sending], answered: Callable[[int], None] = lambda count: None
+) -> list[list[Any]]:
+    """Run statements in one round trip, and return the rows of each. If one fails, `answered` gets the number of those
+    before it.
+    """
+    if not all_:
         return []
     with ExitStack() as opened:
-        cursors = [opened.enter_context(connection.cursor(binary=True)) for _ in steps]
-        with connection.pipeline():
-            for cursor, (statement, values) in zip(cursors, steps, strict=True):
-                _send(cursor, statement.text(ENGINE).encode(), values)
+        cursors = [opened.enter_context(connection.cursor(binary=True)) for _ in all_]
+        try:
+            with connection.pipeline():
+                for cursor, each in zip(cursors, all_, strict=True):
+                    _send(cursor, each)
+        except BaseException:
+            answered(next((number for number, cursor in enumerate(cursors) if cursor.pgresult is None), len(all_)))
+            raise
+        if any(each.adds not in (None, cursor.rowcount) for cursor, each in zip(cursors, all_, strict=True)):
+            raise psycopg.errors.UniqueViolation("a row was there already")
         return [cursor.fetchall() if cursor.description else [] for cursor in cursors]
 
 
-def _send(cursor: psycopg.Cursor, sql: bytes, values: Any) -> None:
-    if isinstance(values, list):
-        cursor.executemany(sql, values)
+def _send(cursor: psycopg.Cursor, each: Sending) -> None:
+    if isinstance(each.values, list):
+        cursor.executemany(each.sql, each.values)
     else:
-        cursor.execute(sql, values or None)
+        cursor.execute(each.sql, each.values, prepare=each.prepare)
 
 
 @contextmanager

@@ -5,7 +5,9 @@ Rules of this file:
 * What triggers do in a file is done here, before rows are sent: those that are there already are left out, those that
   contradict the log are refused. Two who look at the same moment meet at the primary key, and the second looks again.
 * New rows go by COPY, a few by INSERT.
-* The server is as far away as it may be: what needs no answer goes with what is asked next.
+* The server is as far away as it may be: what needs no answer goes with what is asked next, the begin of a transaction
+  with its first question, its end with the last that was written. Such a statement fails later, and the transaction
+  with it.
 * Any number write at once, but none during a purge: a writer that checked before it would write after it. All hold one
   lock for a transaction, a purge holds it alone; and as nothing is looked at before, what it took away is not seen.
 * A connection that broke is made anew by the next transaction. Whether the last one was committed is not known: if it
@@ -17,7 +19,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Generator, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from itertools import groupby
 from operator import itemgetter
 from typing import Any
@@ -25,13 +27,21 @@ from uuid import UUID
 
 import psycopg
 from sqlalchemy import URL, Connection, Table
-from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.exc import DBAPIError
 
 from recorder.errors import StoreBusyError, StoreConflictError, StoreError
 from recorder.store.bodies.rows import is_same
 from recorder.store.location import database_name
-from recorder.store.postgres.connection import ENGINE, open_reader, rows, run_all, translated, writer_engine
+from recorder.store.postgres.connection import (
+    ENGINE,
+    Sending,
+    open_reader,
+    rows,
+    send_all,
+    sending,
+    translated,
+    writer_engine,
+)
 from recorder.store.postgres.ddl import MONTHS_AHEAD, PARTITIONED
 from recorder.store.postgres.partitions import OVER
 from recorder.store.schema import (
@@ -45,11 +55,11 @@ from recorder.store.schema import (
     tombstones,
 )
 from recorder.store.search import INDEX_NAMES
-from recorder.store.sql import KEEP, SAVE, Statement, Step, dialect, has_ended
+from recorder.store.sql import KEEP, SAVE, UNDO, Statement, Step, dialect
 
 log = logging.getLogger(__name__)
 
-FEW = 32  # rows for which COPY is not worth its own round trips
+FEW = 256  # rows for which COPY is not worth its own round trips
 WRITING = 0x53534557  # the lock of whoever writes: a number that no other program on the server is likely to lock
 MONTHS_S = 3600.0  # between two looks at whether a new month needs a partition
 ARCHIVING = 0x53534158  # the lock of whoever writes to an archive with its catalog in a database
@@ -58,11 +68,16 @@ POLL_S = 0.05  # between two looks at whether readers are done
 _TYPES = {"UUID": "uuid", "TEXT": "text", "BIGINT": "int8", "BYTEA": "bytea"}
 
 Row = tuple[Any, ...]
+Key = tuple[Any, ...]
 
 
-def _insert(table: Table) -> str:
-    statement = insert(table).on_conflict_do_nothing(index_elements=list(table.primary_key))
-    return str(statement.compile(dialect=dialect(ENGINE, "format")))
+def _arrays(table: Table) -> str:
+    """Return the placeholders of all columns, each with the values of all rows: in the text format, with which the
+    driver sends lists otherwise, bytes take five times as long.
+    """
+    return ", ".join(
+        f"CAST(%b AS {_TYPES[column.type.compile(dialect=dialect(ENGINE))]}[])" for column in table.columns
+    )
 
 
 def _copy(table: Table) -> tuple[str, list[str]]:
@@ -75,34 +90,39 @@ def _insert_all(table: Table) -> str:
     """Return the insert of any number of rows, given by column, that returns the keys of those that were not there. It
     leaves out what is of a purged session: that is told by another question, not by the foreign key.
     """
-    arrays = ", ".join(
-        f"CAST(%s AS {_TYPES[column.type.compile(dialect=dialect(ENGINE))]}[])" for column in table.columns
-    )
     names = ", ".join(column.name for column in table.columns)
     key = ", ".join(column.name for column in table.primary_key)
     is_purged = "EXISTS (SELECT FROM tombstones AS t WHERE t.session_id = given.session_id)"
     wanted = "" if table is tombstones else f"WHERE NOT {is_purged}"
     return (
-        f"INSERT INTO {table.name} SELECT * FROM unnest({arrays}) AS given ({names}) {wanted} "
+        f"INSERT INTO {table.name} SELECT * FROM unnest({_arrays(table)}) AS given ({names}) {wanted} "
         f"ON CONFLICT ({key}) DO NOTHING RETURNING {key}"
     )
 
 
-_INSERTS = {table.name: _insert(table) for table in LOG}
-_INSERTS_ALL = {table.name: _insert_all(table) for table in LOG}
-_COPIES = {table.name: _copy(table) for table in LOG}
+_INSERTS = {table.name: _insert_all(table) for table in LOG if table is not events}
+_key = ", ".join(column.name for column in events.primary_key)
+_INSERT_EVENTS = f"INSERT INTO events SELECT * FROM unnest({_arrays(events)}) ON CONFLICT ({_key}) DO NOTHING".encode()
+_COPY_EVENTS, _EVENT_TYPES = _copy(events)
 
-# Of each exchange: where its events end, whether it is over, whether it is known, whether its session was purged.
+_WITHIN = "{}.session_id BETWEEN %(first)s::uuid AND %(last)s::uuid"
+
+# Of each exchange: where its events end, whether it is over, whether it is known, whether its session was purged. The
+# bounds say nothing new: by them the planner leaves out the partitions of other months, which take it most of its time.
+# A plan that is cached while the next month's partition is empty would scan it when it is not.
 _STATE = f"""
 SELECT CAST(a.session_id AS text), CAST(a.exchange_id AS text),
-    (SELECT max(pos) FROM events AS e WHERE e.session_id = a.session_id AND e.exchange_id = a.exchange_id),
-    {has_ended("a")},
-    EXISTS (SELECT 1 FROM exchanges AS x WHERE x.session_id = a.session_id AND x.exchange_id = a.exchange_id),
+    (SELECT max(pos) FROM events AS e
+        WHERE e.session_id = a.session_id AND e.exchange_id = a.exchange_id AND {_WITHIN.format("e")}),
+    EXISTS (SELECT 1 FROM events AS ended WHERE ended.session_id = a.session_id AND ended.exchange_id = a.exchange_id
+        AND ended.kind = 'end' AND {_WITHIN.format("ended")}),
+    EXISTS (SELECT 1 FROM exchanges AS x
+        WHERE x.session_id = a.session_id AND x.exchange_id = a.exchange_id AND {_WITHIN.format("x")}),
     EXISTS (SELECT 1 FROM tombstones AS t WHERE t.session_id = a.session_id)
-FROM unnest(CAST(%s AS uuid[]), CAST(%s AS uuid[])) AS a (session_id, exchange_id)
-"""
-_STORED = "SELECT * FROM events WHERE session_id = %s AND exchange_id = %s AND pos BETWEEN %s AND %s ORDER BY pos"
-_PURGED = "SELECT 1 FROM tombstones WHERE session_id = ANY(CAST(%s AS uuid[])) LIMIT 1"
+FROM unnest(%(sessions)s::uuid[], %(exchanges)s::uuid[]) AS a (session_id, exchange_id)
+""".encode()
+_STORED = b"SELECT * FROM events WHERE session_id = %s AND exchange_id = %s AND pos BETWEEN %s AND %s ORDER BY pos"
+_PURGED = b"SELECT 1 FROM tombstones WHERE session_id = ANY(CAST(%s AS uuid[])) LIMIT 1"
 
 # Of other users one sees none without `pg_read_all_stats`.
 _READING = """SELECT pid, xact_start FROM pg_stat_activity
@@ -114,6 +134,8 @@ _VACUUM = f"VACUUM {', '.join((*INDEX_NAMES, *(table.name for table in _SWEPT)))
 _CATALOG_TABLES = """SELECT quote_ident(schemaname) || '.' || quote_ident(tablename) FROM pg_tables
 WHERE tablename ~ '^ducklake_'"""
 
+_SAVE = sending(SAVE, {})
+_BEGIN, _COMMIT = Sending(b"BEGIN", prepare=False), Sending(b"COMMIT", prepare=False)
 _AMONG_OTHERS, _ALONE = (Statement(f"SELECT pg_advisory_xact_lock{kind}({WRITING})") for kind in ("_shared", ""))
 
 _exchange = itemgetter(0, 1)
@@ -127,9 +149,14 @@ class PostgresWriter:
 
     def __init__(self, url: URL, busy_timeout_s: float) -> None:
         self._url = url
-        self._engine = writer_engine(url, busy_timeout_s)
+        # The driver would send the begin of a transaction alone, and wait.
+        self._engine = writer_engine(url, busy_timeout_s).execution_options(isolation_level="AUTOCOMMIT")
         self._looked_s = float("-inf")
-        self._unsent: list[Step] = []  # of the transaction: its lock, and savepoints, which the next statement brings
+        self._unsent: list[Sending] = []
+        self._begin: list[Sending] = []  # what is unsent when nothing was written or asked
+        self._attempts = 0  # that are open
+        self._lost: BaseException | None = None  # a failure in this transaction that no attempt undoes
+        self._added: set[Key] = set()  # exchanges of this transaction, as long as they have no events
         with self.translated():
             self.connection: Connection = self._engine.connect()
 
@@ -156,45 +183,67 @@ class PostgresWriter:
                 self._connect_again()
             self._look_at_months()
             with self.connection.begin():
-                self._unsent = [(_ALONE if alone else _AMONG_OTHERS, {})]
+                self._begin = [_BEGIN, sending(_ALONE if alone else _AMONG_OTHERS, {})]
+                self._unsent, self._attempts, self._lost = [*self._begin], 0, None
+                self._added.clear()
                 yield
+                if any(each.adds for each in self._unsent):
+                    self._send()  # whether they were there shows in the answer
+                if self._unsent != self._begin:
+                    self._send([_COMMIT])
 
     def add(self, table: Table, rows: Sequence[Row]) -> int:
         if table is not events:
             return self._add_all(table, rows)
         new = self._new_events(rows)
         if len(new) > FEW:
-            sql, types = _COPIES[table.name]
-            ids = [number for number, type in enumerate(types) if type == "uuid"]
-            with self._driver.cursor() as cursor, cursor.copy(sql) as copy:
-                copy.set_types(types)
-                for row in new:
-                    values = list(row)
-                    for number in ids:
-                        values[number] = UUID(values[number])
-                    copy.write_row(values)
+            self._copy(new)
         elif new:
-            with self._driver.cursor() as cursor:
-                cursor.executemany(_INSERTS[table.name], new)
-                return int(cursor.rowcount)
+            self._unsent.append(Sending(_INSERT_EVENTS, _by_column(new), adds=len(new)))
         return len(new)
 
+    def _copy(self, rows: Sequence[Row]) -> None:
+        self._send()
+        ids = [number for number, type in enumerate(_EVENT_TYPES) if type == "uuid"]
+        with self._driver.cursor() as cursor, cursor.copy(_COPY_EVENTS) as copy:
+            copy.set_types(_EVENT_TYPES)
+            for row in rows:
+                values = list(row)
+                for number in ids:
+                    values[number] = UUID(values[number])
+                copy.write_row(values)
+
     def run(self, statement: Statement, values: Any) -> None:
-        if statement in (SAVE, KEEP):
-            self._unsent.append((statement, {}))
-        else:
-            self.run_all([(statement, values)])
+        self._attempts += (statement is SAVE) - (statement is KEEP)
+        if statement is UNDO:
+            self._added.clear()
+        self._unsent.append(sending(statement, values))
+        if self._attempts and statement is not SAVE:  # it has to fail within the attempt that it is part of
+            self._send()
 
     def ask(self, statement: Statement, values: Any) -> Generator[Sequence[Any]]:
         if statement.is_long:
-            self.run_all([])
+            self._send()
             yield from rows(self._driver, statement, values)
         else:
             yield from self.run_all([(statement, values)])[0]
 
     def run_all(self, steps: Sequence[Step]) -> list[list[Sequence[Any]]]:
+        return self._send([sending(*step) for step in steps])
+
+    def _send(self, questions: Sequence[Sending] = ()) -> list[list[Any]]:
+        """Ask all at once, with what is not sent yet."""
+        if self._lost is not None:
+            raise self._lost
         unsent, self._unsent = self._unsent, []
-        return run_all(self._driver, [*unsent, *steps])[len(unsent) :]
+        saved = max((number for number, each in enumerate(unsent) if each == _SAVE), default=-1)
+        answered: list[int] = []
+        try:
+            return send_all(self._driver, [*unsent, *questions], answered.append)[len(unsent) :]
+        except BaseException as error:
+            if not self._attempts or max(answered, default=0) <= saved:
+                self._lost = error
+            raise
 
     def checkpoint(self) -> None:
         """Do nothing: checkpoints are the server's own affair."""
@@ -233,20 +282,27 @@ class PostgresWriter:
     def _new_events(self, rows: Sequence[Row]) -> list[Row]:
         """Return the rows that are not there. Raise `StoreConflictError` as the triggers of a file do."""
         groups = {key: list(group) for key, group in groupby(rows, _exchange)}
-        new: list[Row] = []
-        for *key, last, is_over, is_known, is_purged in self._rows(_STATE, list(zip(*groups, strict=True))):
-            if is_purged:
-                raise _refused("the session was purged: nothing of it is taken any more")
-            if not is_known:
-                raise _refused("its exchange is not there")
-            new += self._after(groups[tuple(key)], -1 if last is None else last, is_over)
-        return new
+        known = [key for key in groups if key not in self._added]
+        states = {key: (None, False) for key in groups if key in self._added}
+        if known:
+            sessions_, ids = map(list, zip(*known, strict=True))
+            values = {"sessions": sessions_, "exchanges": ids, "first": min(sessions_), "last": max(sessions_)}
+            [found] = self._send([Sending(_STATE, values, prepare=False)])
+            for *key, last, is_over, is_known, is_purged in found:
+                if is_purged:
+                    raise _refused("the session was purged: nothing of it is taken any more")
+                if not is_known:
+                    raise _refused("its exchange is not there")
+                states[tuple(key)] = last, is_over
+        self._added.difference_update(groups)
+        return [row for key, group in groups.items() for row in self._after(group, *states[key])]
 
-    def _after(self, group: list[Row], last: int, is_over: bool) -> list[Row]:
+    def _after(self, group: list[Row], last: int | None, is_over: bool) -> list[Row]:
+        last = -1 if last is None else last
         repeated = [row for row in group if row[_POS] <= last]
         if repeated:
             key = (*repeated[0][:2], repeated[0][_POS], repeated[-1][_POS])
-            stored = {row[_POS]: row for row in self._rows(_STORED, key)}
+            stored = {row[_POS]: row for row in self._send([Sending(_STORED, key)])[0]}
             if any(not is_same(stored.get(row[_POS]), row) for row in repeated):
                 raise _refused("the log is append-only: other content stands at that key")
         new = group[len(repeated) :]
@@ -260,35 +316,24 @@ class PostgresWriter:
     def _add_all(self, table: Table, rows: Sequence[Row]) -> int:
         """Add sessions, exchanges or tombstones. Those that somebody else adds at this moment are waited for."""
         ids = [row[0] for row in rows] if table.name != "tombstones" else []
-        insert = (_INSERTS_ALL[table.name], list(zip(*rows, strict=True)))
-        purged, new = self._ask_all([(_PURGED, (ids,)), insert])
+        insert = Sending(_INSERTS[table.name].encode(), _by_column(rows))
+        purged, new = self._send([Sending(_PURGED, (ids,)), insert])
         if purged:
             raise _refused("the session was purged: nothing of it is taken any more")
         width = len(table.primary_key)
         names = [column.name for column in table.primary_key]
-        sql = f"SELECT * FROM {table.name} WHERE {' AND '.join(f'{name} = %s' for name in names)}"
+        sql = f"SELECT * FROM {table.name} WHERE {' AND '.join(f'{name} = %s' for name in names)}".encode()
         added = set(new)
         for row in rows:
-            if row[:width] not in added and self._rows(sql, row[:width]) != [row]:
+            if row[:width] not in added and self._send([Sending(sql, row[:width])])[0] != [row]:
                 raise _refused("the log is append-only: other content stands at that key")
+        if table is exchanges:
+            self._added |= added
         return len(new)
 
-    def _rows(self, sql: str, values: Sequence[Any]) -> list[Row]:
-        return self._ask_all([(sql, values)])[0]
 
-    def _ask_all(self, questions: Sequence[tuple[str, Sequence[Any]]]) -> list[list[Row]]:
-        """Ask all at once, with what is not sent yet."""
-        unsent, self._unsent = self._unsent, []
-        with ExitStack() as opened:
-            cursors = [opened.enter_context(self._driver.cursor(binary=True)) for _ in questions]
-            with self._driver.pipeline():
-                for statement, _ in unsent:
-                    self._driver.execute(statement.text(ENGINE))
-                for cursor, (sql, values) in zip(cursors, questions, strict=True):
-                    given = [list(value) if isinstance(value, tuple) else value for value in values]
-                    # A plan that is cached while the next month's partition is empty would scan it when it is not.
-                    cursor.execute(sql, given, prepare=False if sql is _STATE else None)
-            return [cursor.fetchall() for cursor in cursors]
+def _by_column(rows: Sequence[Row]) -> tuple[list[Any], ...]:
+    return tuple(map(list, zip(*rows, strict=True)))
 
 
 def _refused(reason: str) -> StoreConflictError:
