@@ -1,7 +1,8 @@
 """Logs of growing size: what they take on disk, and how long commands take on them.
 
     python -m benchmarks.growth --events 100000 --events 1000000
-    python -m benchmarks.growth --engine sqlite --events 10000000
+    python -m benchmarks.growth --engine sqlite --events 10000000 --folder /var/tmp/grown --keep
+    python -m benchmarks.growth --log /var/tmp/grown/sqlite.db  # how long commands take on it now
 
 Each engine has one log, which grows from one size to the next. Rows are made as the recorder makes them
 (`recorder.ingest.capture`), appended and folded as the ingester does, without a journal; sessions are an hour apart. At
@@ -239,33 +240,53 @@ def _empty(url: URL) -> int:
     return on_disk(url)
 
 
-def report(engine: str, rate: float, found: Sequence[tuple[int, Figures]]) -> None:
-    print(f"\n{engine}: an ingester {rate:,.0f} events/s")
+def print_table(found: Sequence[tuple[str, Figures]]) -> None:
     names = list(dict.fromkeys(name for _, figures in found for name in figures))
-    cells = [["", *(f"{size:,}" for size, _ in found)]]
+    cells = [["", *(title for title, _ in found)]]
     cells += [[name, *(figures.get(name, "–") for _, figures in found)] for name in names]
     for line in cells:
         print("| " + " | ".join(line) + " |")
     print(flush=True)
 
 
+def _sessions(url: URL) -> int:
+    """How many sessions a log has."""
+    with Store(url) as store, store.transaction():
+        [(sessions,)] = store.ask(Statement("SELECT count(*) FROM sessions"), {})
+    return int(sessions)
+
+
 @click.command()
 @click.option("--events", "sizes", type=click.IntRange(min=EVENTS * EXCHANGES), multiple=True, default=[100_000])
 @click.option("--engine", "engines", type=click.Choice(["sqlite", "postgresql"]), multiple=True)
 @click.option("--folder", type=click.Path(file_okay=False, path_type=Path), help="Where files are.  [default: /tmp]")
-def main(sizes: tuple[int, ...], engines: tuple[str, ...], folder: Path | None) -> None:
+@click.option("--keep", is_flag=True, help="Leave the log: a file in --folder, a database of the server that is given.")
+@click.option("--log", "kept", help="Only run the commands, on a log that was kept.")
+def main(sizes: tuple[int, ...], engines: tuple[str, ...], folder: Path | None, keep: bool, kept: str | None) -> None:
     """Grow a log, and measure it at each size."""
     print(*(f"{name}: {value}" for name, value in machine.description().items()), sep="\n", flush=True)
-    for engine in engines or ("sqlite", "postgresql"):
+    if kept:
+        print_table([(kept, _commands(database_url(kept), _sessions(database_url(kept))))])
+    for engine in () if kept else engines or ("sqlite", "postgresql"):
         with ExitStack() as stack, tempfile.TemporaryDirectory(prefix="recorder-growth-", dir=folder) as directory:
             make = _maker(engine, Path(directory), stack)
             if make is not None:
-                rate = ingested(make(), Path(directory) / "journal")
-                found = []
-                for size, figures in measured(make(), sorted(sizes)):
-                    found.append((size, figures))
+                rate, url, found = ingested(make(), Path(directory) / "journal"), make(), []
+                for size, figures in measured(url, sorted(sizes)):
+                    found.append((f"{size:,}", figures))
                     print(f"{engine} {size:,}: {figures}", file=sys.stderr, flush=True)
-                report(engine, rate, found)
+                print(f"\n{engine}: an ingester {rate:,.0f} events/s")
+                print_table(found)
+                if keep:
+                    print(f"kept: {_kept(url, folder, stack)}")
+
+
+def _kept(url: URL, folder: Path | None, stack: ExitStack) -> str:
+    """Leave a log where the end of the block does not find it. Return where."""
+    if engine_of(url).is_local:
+        return str(database_path(url).rename((folder or Path(tempfile.gettempdir())) / "sqlite.db"))
+    stack.pop_all()
+    return url.render_as_string(hide_password=False)
 
 
 def _maker(engine: str, directory: Path, stack: ExitStack) -> Callable[[], URL] | None:

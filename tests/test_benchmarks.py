@@ -9,6 +9,7 @@ from xml.etree import ElementTree
 
 import msgspec
 import pytest
+from click.testing import CliRunner
 from sqlalchemy import URL
 
 from benchmarks import followed, growth, mocks, parquet, postgres, viewer
@@ -118,3 +119,15 @@ def test_a_log_that_is_grown_is_one_that_commands_read_and_verify(
     client_us, server_us = map(float, figures["appended then, µs of CPU an event"].split(" + "))
     assert client_us > 0
     assert (server_us > 0) == (database.get_backend_name() == "postgresql")
+
+
+@pytest.mark.slow
+def test_commands_are_measured_again_on_a_log_that_was_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(growth, "TIMES", 1)
+    monkeypatch.setattr(growth, "APPENDED", 1)
+    options = ["--engine", "sqlite", "--events", "1000", "--folder", str(tmp_path), "--keep"]
+    grown = CliRunner().invoke(growth.main, options, catch_exceptions=False)
+    assert f"kept: {tmp_path / 'sqlite.db'}" in grown.stdout
+    again = CliRunner().invoke(growth.main, ["--log", str(tmp_path / "sqlite.db")], catch_exceptions=False)
+    assert "| usage --by tool |" in again.stdout
+    assert "| verify, 2 sessions |" in again.stdout

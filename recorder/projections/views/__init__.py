@@ -38,6 +38,7 @@ from recorder.projections.views.parts import (
     USAGE_DETAILS,
     USAGE_SUMS,
     count_of,
+    counts_once,
     ids,
     listed,
     of,
@@ -196,7 +197,8 @@ FROM exchange_summary WHERE status NOT IN ('completed', 'incomplete') OR error I
             "threads": of_session("count(DISTINCT x.thread_id)"),
             "models": listed(MODEL, FOLDED),
             "tools": listed("i.name", f"FROM {TABLES['items']} AS i JOIN exchanges AS x ON {same_exchange('x', 'i')}"),
-            "tool_calls": "(SELECT count(*) FROM tool_calls WHERE tool_calls.session_id = s.session_id)",
+            "tool_calls": f"""(SELECT count(*) FROM {TABLES["items"]} AS i WHERE i.session_id = s.session_id
+        AND i.kind = 'tool_call' AND {counts_once("i")})""",
             "clients": listed("x.client", "FROM exchanges AS x"),
             "errors": of_session(
                 "count(CASE WHEN (p.status NOT IN ('completed', 'incomplete') OR p.error IS NOT NULL) "
