@@ -1,8 +1,8 @@
 """Logs of growing size: what they take on disk, and how long commands take on them.
 
     python -m benchmarks.growth --events 100000 --events 1000000
-    python -m benchmarks.growth --engine sqlite --events 10000000 --folder /var/tmp/grown --keep
-    python -m benchmarks.growth --log /var/tmp/grown/sqlite.db  # how long commands take on it now
+    python -m benchmarks.growth --events 10000000 --grow grown.db  # and leave it
+    python -m benchmarks.growth --read grown.db  # how long commands take on it now
 
 Each engine has one log, which grows from one size to the next. Rows are made as the recorder makes them
 (`recorder.ingest.capture`), appended and folded as the ingester does, without a journal; sessions are an hour apart. At
@@ -260,33 +260,32 @@ def _sessions(url: URL) -> int:
 @click.option("--events", "sizes", type=click.IntRange(min=EVENTS * EXCHANGES), multiple=True, default=[100_000])
 @click.option("--engine", "engines", type=click.Choice(["sqlite", "postgresql"]), multiple=True)
 @click.option("--folder", type=click.Path(file_okay=False, path_type=Path), help="Where files are.  [default: /tmp]")
-@click.option("--keep", is_flag=True, help="Leave the log: a file in --folder, a database of the server that is given.")
-@click.option("--log", "kept", help="Only run the commands, on a log that was kept.")
-def main(sizes: tuple[int, ...], engines: tuple[str, ...], folder: Path | None, keep: bool, kept: str | None) -> None:
+@click.option("--grow", help="Grow this empty log and leave it: a file that is not there, or a database of a server.")
+@click.option("--read", help="Only run the commands, on a log that was left.")
+def main(
+    sizes: tuple[int, ...], engines: tuple[str, ...], folder: Path | None, grow: str | None, read: str | None
+) -> None:
     """Grow a log, and measure it at each size."""
     print(*(f"{name}: {value}" for name, value in machine.description().items()), sep="\n", flush=True)
-    if kept:
-        print_table([(kept, _commands(database_url(kept), _sessions(database_url(kept))))])
-    for engine in () if kept else engines or ("sqlite", "postgresql"):
+    if read:
+        print_table([(read, _commands(database_url(read), _sessions(database_url(read))))])
+    elif grow:
+        print_table(_grown(database_url(grow), sizes))
+    for engine in () if grow or read else engines or ("sqlite", "postgresql"):
         with ExitStack() as stack, tempfile.TemporaryDirectory(prefix="recorder-growth-", dir=folder) as directory:
             make = _maker(engine, Path(directory), stack)
             if make is not None:
-                rate, url, found = ingested(make(), Path(directory) / "journal"), make(), []
-                for size, figures in measured(url, sorted(sizes)):
-                    found.append((f"{size:,}", figures))
-                    print(f"{engine} {size:,}: {figures}", file=sys.stderr, flush=True)
+                rate, found = ingested(make(), Path(directory) / "journal"), _grown(make(), sizes)
                 print(f"\n{engine}: an ingester {rate:,.0f} events/s")
                 print_table(found)
-                if keep:
-                    print(f"kept: {_kept(url, folder, stack)}")
 
 
-def _kept(url: URL, folder: Path | None, stack: ExitStack) -> str:
-    """Leave a log where the end of the block does not find it. Return where."""
-    if engine_of(url).is_local:
-        return str(database_path(url).rename((folder or Path(tempfile.gettempdir())) / "sqlite.db"))
-    stack.pop_all()
-    return url.render_as_string(hide_password=False)
+def _grown(url: URL, sizes: Sequence[int]) -> list[tuple[str, Figures]]:
+    found = []
+    for size, figures in measured(url, sorted(sizes)):
+        print(f"{url.get_backend_name()} {size:,}: {figures}", file=sys.stderr, flush=True)
+        found.append((f"{size:,}", figures))
+    return found
 
 
 def _maker(engine: str, directory: Path, stack: ExitStack) -> Callable[[], URL] | None:

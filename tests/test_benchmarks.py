@@ -122,12 +122,12 @@ def test_a_log_that_is_grown_is_one_that_commands_read_and_verify(
 
 
 @pytest.mark.slow
-def test_commands_are_measured_again_on_a_log_that_was_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_commands_are_measured_again_on_a_log_that_was_left(database: URL, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(growth, "TIMES", 1)
     monkeypatch.setattr(growth, "APPENDED", 1)
-    options = ["--engine", "sqlite", "--events", "1000", "--folder", str(tmp_path), "--keep"]
-    grown = CliRunner().invoke(growth.main, options, catch_exceptions=False)
-    assert f"kept: {tmp_path / 'sqlite.db'}" in grown.stdout
-    again = CliRunner().invoke(growth.main, ["--log", str(tmp_path / "sqlite.db")], catch_exceptions=False)
+    name = database.render_as_string(hide_password=False)
+    grown = CliRunner().invoke(growth.main, ["--events", "1000", "--grow", name], catch_exceptions=False)
+    assert "| MB on disk |" in grown.stdout
+    again = CliRunner().invoke(growth.main, ["--read", name], catch_exceptions=False)
     assert "| usage --by tool |" in again.stdout
     assert "| verify, 2 sessions |" in again.stdout

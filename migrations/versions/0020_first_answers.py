@@ -1,4 +1,4 @@
-"""Sums over all sessions list what is superseded once; `session_summary` counts calls without their results.
+"""Sums over all sessions list what is superseded once; calls are counted without their results, and without exchanges.
 
 A file has an index of its sessions, newest first, with all that `session_summary` takes of one. A server knows how many
 days there are.
@@ -20,6 +20,61 @@ NEWEST = "CREATE INDEX sessions_newest ON sessions (session_id DESC, name, creat
 DAYS = "CREATE STATISTICS p_usage_v1_days ON (started_ns / 86400000000000) FROM p_usage_v1"
 
 IN_FILE = {
+    "tool_calls": r"""CREATE VIEW tool_calls AS
+SELECT i.session_id AS session_id,
+    i.session_name AS session_name,
+    i.exchange_id AS exchange_id,
+    i.item AS item,
+    i.output_index AS output_index,
+    i.item_id AS item_id,
+    i.type AS type,
+    i.name AS name,
+    i.call_id AS call_id,
+    i.arguments AS arguments,
+    i.arguments_json AS arguments_json,
+    i.status AS status,
+    coalesce(i.output, r.output) AS output,
+    coalesce(i.failed, r.failed) AS failed,
+    r.exchange_id AS output_exchange_id,
+    CASE WHEN i.output IS NOT NULL THEN i.ended_ns - i.began_ns
+        WHEN r.started_ns IS NULL THEN NULL
+        WHEN r.started_ns >= (SELECT x.started_ns FROM exchanges AS x WHERE x.session_id = i.session_id AND
+    x.exchange_id = i.exchange_id) + i.ended_ns THEN r.started_ns - ((SELECT x.started_ns FROM exchanges AS x
+    WHERE x.session_id = i.session_id AND x.exchange_id = i.exchange_id) + i.ended_ns) END AS latency_ns,
+    i.began_ns AS began_ns,
+    i.ended_ns AS ended_ns
+FROM (SELECT i.*, s.name AS session_name,
+    CASE WHEN i.output IS NULL AND EXISTS (SELECT 1 FROM p_results_v1 AS m WHERE m.session_id = i.session_id
+        AND m.call_key = i.call_key)
+        THEN (SELECT coalesce((SELECT n.digest FROM p_results_v1 AS n JOIN exchanges AS y ON y.session_id =
+    n.session_id AND y.exchange_id = n.exchange_id WHERE n.session_id = i.session_id
+        AND n.call_key = i.call_key AND n.started_ns > coalesce((SELECT min(f.started_ns) FROM exchanges AS f
+    JOIN p_exchanges_v1 AS q
+        ON q.session_id = f.session_id AND q.exchange_id = f.exchange_id WHERE q.session_id = p.session_id AND
+    q.response_id = p.response_id
+        AND p.is_retrieval = 1), x.started_ns)
+        AND coalesce(y.thread_id, '') = coalesce(x.thread_id, '')
+        ORDER BY n.started_ns, n.digest LIMIT 1),
+        (SELECT n.digest FROM p_results_v1 AS n WHERE n.session_id = i.session_id
+        AND n.call_key = i.call_key AND n.started_ns > coalesce((SELECT min(f.started_ns) FROM exchanges AS f
+    JOIN p_exchanges_v1 AS q
+        ON q.session_id = f.session_id AND q.exchange_id = f.exchange_id WHERE q.session_id = p.session_id AND
+    q.response_id = p.response_id
+        AND p.is_retrieval = 1), x.started_ns)
+        ORDER BY n.started_ns, n.digest LIMIT 1)) FROM exchanges AS x JOIN p_exchanges_v1 AS p ON p.session_id
+    = x.session_id AND p.exchange_id = x.exchange_id
+        WHERE x.session_id = i.session_id AND x.exchange_id = i.exchange_id) END AS told
+FROM p_items_v1 AS i
+JOIN sessions AS s ON s.session_id = i.session_id
+WHERE i.kind = 'tool_call' AND (NOT EXISTS (SELECT 1 FROM p_exchanges_v1 AS r
+        WHERE r.session_id = i.session_id AND r.is_retrieval = 1) OR NOT EXISTS (SELECT 1 FROM p_exchanges_v1
+    AS p WHERE p.session_id = i.session_id AND p.exchange_id = i.exchange_id
+        AND EXISTS (SELECT 1 FROM p_exchanges_v1 AS o WHERE o.session_id = p.session_id AND o.response_id =
+    p.response_id
+        AND (o.is_retrieval = 1 OR p.is_retrieval = 1) AND ((o.finish_reason IS NOT NULL AND o.finish_reason <>
+    'cancelled'), coalesce(o.last_number, -1), o.exchange_id) > ((p.finish_reason IS NOT NULL AND
+    p.finish_reason <> 'cancelled'), coalesce(p.last_number, -1), p.exchange_id))))) AS i
+LEFT JOIN p_results_v1 AS r ON r.session_id = i.session_id AND r.call_key = i.call_key AND r.digest = i.told""",
     "session_summary": r"""CREATE VIEW session_summary AS
 SELECT s.session_id AS session_id,
     s.name AS session_name,
@@ -249,6 +304,59 @@ GROUP BY CAST((started_ns - (started_ns) % 86400000000000) / 86400000000000 AS B
 }
 
 IN_FILE_BEFORE = {
+    "tool_calls": r"""CREATE VIEW tool_calls AS
+SELECT i.session_id AS session_id,
+    i.session_name AS session_name,
+    i.exchange_id AS exchange_id,
+    i.item AS item,
+    i.output_index AS output_index,
+    i.item_id AS item_id,
+    i.type AS type,
+    i.name AS name,
+    i.call_id AS call_id,
+    i.arguments AS arguments,
+    i.arguments_json AS arguments_json,
+    i.status AS status,
+    coalesce(i.output, r.output) AS output,
+    coalesce(i.failed, r.failed) AS failed,
+    r.exchange_id AS output_exchange_id,
+    CASE WHEN i.output IS NOT NULL THEN i.ended_ns - i.began_ns
+        WHEN r.started_ns >= i.started_ns + i.ended_ns THEN r.started_ns - (i.started_ns + i.ended_ns) END AS
+    latency_ns,
+    i.began_ns AS began_ns,
+    i.ended_ns AS ended_ns
+FROM (SELECT i.*, s.name AS session_name, x.started_ns AS started_ns,
+    CASE WHEN i.output IS NULL AND EXISTS (SELECT 1 FROM p_results_v1 AS m WHERE m.session_id = i.session_id
+        AND m.call_key = i.call_key)
+        THEN (SELECT coalesce((SELECT n.digest FROM p_results_v1 AS n JOIN exchanges AS y ON y.session_id =
+    n.session_id AND y.exchange_id = n.exchange_id WHERE n.session_id = i.session_id
+        AND n.call_key = i.call_key AND n.started_ns > coalesce((SELECT min(f.started_ns) FROM exchanges AS f
+    JOIN p_exchanges_v1 AS q
+        ON q.session_id = f.session_id AND q.exchange_id = f.exchange_id WHERE q.session_id = p.session_id AND
+    q.response_id = p.response_id
+        AND p.is_retrieval = 1), x.started_ns)
+        AND coalesce(y.thread_id, '') = coalesce(x.thread_id, '')
+        ORDER BY n.started_ns, n.digest LIMIT 1),
+        (SELECT n.digest FROM p_results_v1 AS n WHERE n.session_id = i.session_id
+        AND n.call_key = i.call_key AND n.started_ns > coalesce((SELECT min(f.started_ns) FROM exchanges AS f
+    JOIN p_exchanges_v1 AS q
+        ON q.session_id = f.session_id AND q.exchange_id = f.exchange_id WHERE q.session_id = p.session_id AND
+    q.response_id = p.response_id
+        AND p.is_retrieval = 1), x.started_ns)
+        ORDER BY n.started_ns, n.digest LIMIT 1)) FROM p_exchanges_v1 AS p WHERE p.session_id = i.session_id
+    AND p.exchange_id = i.exchange_id) END AS told
+FROM p_items_v1 AS i
+JOIN exchanges AS x ON x.session_id = i.session_id AND x.exchange_id = i.exchange_id
+JOIN sessions AS s ON s.session_id = i.session_id
+WHERE i.kind = 'tool_call' AND (NOT EXISTS (SELECT 1 FROM p_exchanges_v1 AS r
+        WHERE r.session_id = i.session_id AND r.is_retrieval = 1) OR NOT EXISTS (SELECT 1 FROM p_exchanges_v1
+    AS p WHERE p.session_id = i.session_id AND p.exchange_id = i.exchange_id
+        AND EXISTS (SELECT 1 FROM p_exchanges_v1 AS o WHERE o.session_id = p.session_id AND o.response_id =
+    p.response_id
+        AND (o.is_retrieval = 1 OR p.is_retrieval = 1) AND ((o.finish_reason IS NOT NULL AND o.finish_reason <>
+    'cancelled'), coalesce(o.last_number, -1), o.exchange_id) > ((p.finish_reason IS NOT NULL AND
+    p.finish_reason <> 'cancelled'), coalesce(p.last_number, -1), p.exchange_id))))) AS i
+LEFT JOIN p_results_v1 AS r ON r.session_id = i.session_id AND r.call_key = i.call_key AND r.digest = i.told""",
     "session_summary": r"""CREATE VIEW session_summary AS
 SELECT s.session_id AS session_id,
     s.name AS session_name,
@@ -470,6 +578,61 @@ GROUP BY CAST((started_ns - (started_ns) % 86400000000000) / 86400000000000 AS B
 }
 
 IN_SERVER = {
+    "tool_calls": r"""CREATE VIEW tool_calls AS
+SELECT i.session_id AS session_id,
+    i.session_name AS session_name,
+    i.exchange_id AS exchange_id,
+    i.item AS item,
+    i.output_index AS output_index,
+    i.item_id AS item_id,
+    i.type AS type,
+    i.name AS name,
+    i.call_id AS call_id,
+    i.arguments AS arguments,
+    i.arguments_json AS arguments_json,
+    i.status AS status,
+    coalesce(i.output, r.output) AS output,
+    coalesce(i.failed, r.failed) AS failed,
+    r.exchange_id AS output_exchange_id,
+    CASE WHEN i.output IS NOT NULL THEN i.ended_ns - i.began_ns
+        WHEN r.started_ns IS NULL THEN NULL
+        WHEN r.started_ns >= (SELECT x.started_ns FROM exchanges AS x WHERE x.session_id = i.session_id AND
+    x.exchange_id = i.exchange_id) + i.ended_ns THEN r.started_ns - ((SELECT x.started_ns FROM exchanges AS x
+    WHERE x.session_id = i.session_id AND x.exchange_id = i.exchange_id) + i.ended_ns) END AS latency_ns,
+    i.began_ns AS began_ns,
+    i.ended_ns AS ended_ns
+FROM (SELECT i.*, s.name AS session_name,
+    CASE WHEN i.output IS NULL AND EXISTS (SELECT 1 FROM p_results_v1 AS m WHERE m.session_id = i.session_id
+        AND m.call_key = i.call_key)
+        THEN (SELECT coalesce((SELECT n.digest FROM p_results_v1 AS n JOIN exchanges AS y ON y.session_id =
+    n.session_id AND y.exchange_id = n.exchange_id WHERE n.session_id = i.session_id
+        AND n.call_key = i.call_key AND n.started_ns > coalesce((SELECT min(f.started_ns) FROM exchanges AS f
+    JOIN p_exchanges_v1 AS q
+        ON q.session_id = f.session_id AND q.exchange_id = f.exchange_id WHERE q.session_id = p.session_id AND
+    q.response_id = p.response_id
+        AND p.is_retrieval = 1), x.started_ns)
+        AND coalesce(y.thread_id, '') = coalesce(x.thread_id, '')
+        ORDER BY n.started_ns, n.digest LIMIT 1),
+        (SELECT n.digest FROM p_results_v1 AS n WHERE n.session_id = i.session_id
+        AND n.call_key = i.call_key AND n.started_ns > coalesce((SELECT min(f.started_ns) FROM exchanges AS f
+    JOIN p_exchanges_v1 AS q
+        ON q.session_id = f.session_id AND q.exchange_id = f.exchange_id WHERE q.session_id = p.session_id AND
+    q.response_id = p.response_id
+        AND p.is_retrieval = 1), x.started_ns)
+        ORDER BY n.started_ns, n.digest LIMIT 1)) FROM exchanges AS x JOIN p_exchanges_v1 AS p ON p.session_id
+    = x.session_id AND p.exchange_id = x.exchange_id
+        WHERE x.session_id = i.session_id AND x.exchange_id = i.exchange_id) END AS told
+FROM p_items_v1 AS i
+JOIN sessions AS s ON s.session_id = i.session_id
+WHERE i.kind = 'tool_call' AND (NOT EXISTS (SELECT 1 FROM p_exchanges_v1 AS r
+        WHERE r.session_id = i.session_id AND r.is_retrieval = 1) OR NOT EXISTS (SELECT 1 FROM p_exchanges_v1
+    AS p WHERE p.session_id = i.session_id AND p.exchange_id = i.exchange_id
+        AND EXISTS (SELECT 1 FROM p_exchanges_v1 AS o WHERE o.session_id = p.session_id AND o.response_id =
+    p.response_id
+        AND (o.is_retrieval = 1 OR p.is_retrieval = 1) AND ((o.finish_reason IS NOT NULL AND o.finish_reason <>
+    'cancelled'), coalesce(o.last_number, -1), o.exchange_id) > ((p.finish_reason IS NOT NULL AND
+    p.finish_reason <> 'cancelled'), coalesce(p.last_number, -1), p.exchange_id))))) AS i
+LEFT JOIN p_results_v1 AS r ON r.session_id = i.session_id AND r.call_key = i.call_key AND r.digest = i.told""",
     "session_summary": r"""CREATE VIEW session_summary AS
 SELECT s.session_id AS session_id,
     s.name AS session_name,
@@ -685,6 +848,59 @@ GROUP BY started_ns / 86400000000000, model, client, outcome) AS daily GROUP BY 
 }
 
 IN_SERVER_BEFORE = {
+    "tool_calls": r"""CREATE VIEW tool_calls AS
+SELECT i.session_id AS session_id,
+    i.session_name AS session_name,
+    i.exchange_id AS exchange_id,
+    i.item AS item,
+    i.output_index AS output_index,
+    i.item_id AS item_id,
+    i.type AS type,
+    i.name AS name,
+    i.call_id AS call_id,
+    i.arguments AS arguments,
+    i.arguments_json AS arguments_json,
+    i.status AS status,
+    coalesce(i.output, r.output) AS output,
+    coalesce(i.failed, r.failed) AS failed,
+    r.exchange_id AS output_exchange_id,
+    CASE WHEN i.output IS NOT NULL THEN i.ended_ns - i.began_ns
+        WHEN r.started_ns >= i.started_ns + i.ended_ns THEN r.started_ns - (i.started_ns + i.ended_ns) END AS
+    latency_ns,
+    i.began_ns AS began_ns,
+    i.ended_ns AS ended_ns
+FROM (SELECT i.*, s.name AS session_name, x.started_ns AS started_ns,
+    CASE WHEN i.output IS NULL AND EXISTS (SELECT 1 FROM p_results_v1 AS m WHERE m.session_id = i.session_id
+        AND m.call_key = i.call_key)
+        THEN (SELECT coalesce((SELECT n.digest FROM p_results_v1 AS n JOIN exchanges AS y ON y.session_id =
+    n.session_id AND y.exchange_id = n.exchange_id WHERE n.session_id = i.session_id
+        AND n.call_key = i.call_key AND n.started_ns > coalesce((SELECT min(f.started_ns) FROM exchanges AS f
+    JOIN p_exchanges_v1 AS q
+        ON q.session_id = f.session_id AND q.exchange_id = f.exchange_id WHERE q.session_id = p.session_id AND
+    q.response_id = p.response_id
+        AND p.is_retrieval = 1), x.started_ns)
+        AND coalesce(y.thread_id, '') = coalesce(x.thread_id, '')
+        ORDER BY n.started_ns, n.digest LIMIT 1),
+        (SELECT n.digest FROM p_results_v1 AS n WHERE n.session_id = i.session_id
+        AND n.call_key = i.call_key AND n.started_ns > coalesce((SELECT min(f.started_ns) FROM exchanges AS f
+    JOIN p_exchanges_v1 AS q
+        ON q.session_id = f.session_id AND q.exchange_id = f.exchange_id WHERE q.session_id = p.session_id AND
+    q.response_id = p.response_id
+        AND p.is_retrieval = 1), x.started_ns)
+        ORDER BY n.started_ns, n.digest LIMIT 1)) FROM p_exchanges_v1 AS p WHERE p.session_id = i.session_id
+    AND p.exchange_id = i.exchange_id) END AS told
+FROM p_items_v1 AS i
+JOIN exchanges AS x ON x.session_id = i.session_id AND x.exchange_id = i.exchange_id
+JOIN sessions AS s ON s.session_id = i.session_id
+WHERE i.kind = 'tool_call' AND (NOT EXISTS (SELECT 1 FROM p_exchanges_v1 AS r
+        WHERE r.session_id = i.session_id AND r.is_retrieval = 1) OR NOT EXISTS (SELECT 1 FROM p_exchanges_v1
+    AS p WHERE p.session_id = i.session_id AND p.exchange_id = i.exchange_id
+        AND EXISTS (SELECT 1 FROM p_exchanges_v1 AS o WHERE o.session_id = p.session_id AND o.response_id =
+    p.response_id
+        AND (o.is_retrieval = 1 OR p.is_retrieval = 1) AND ((o.finish_reason IS NOT NULL AND o.finish_reason <>
+    'cancelled'), coalesce(o.last_number, -1), o.exchange_id) > ((p.finish_reason IS NOT NULL AND
+    p.finish_reason <> 'cancelled'), coalesce(p.last_number, -1), p.exchange_id))))) AS i
+LEFT JOIN p_results_v1 AS r ON r.session_id = i.session_id AND r.call_key = i.call_key AND r.digest = i.told""",
     "session_summary": r"""CREATE VIEW session_summary AS
 SELECT s.session_id AS session_id,
     s.name AS session_name,

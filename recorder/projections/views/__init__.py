@@ -22,6 +22,7 @@ from recorder.projections.views.cost import COSTS
 from recorder.projections.views.latency import LATENCY
 from recorder.projections.views.parts import (
     BY_DAY,
+    CALL_STARTED,
     CALLS,
     DAILY,
     ENDED,
@@ -89,11 +90,12 @@ FROM reasoning ORDER BY took_s DESC LIMIT 10;""",
             "output": "coalesce(i.output, r.output)",
             "failed": "coalesce(i.failed, r.failed)",
             "output_exchange_id": "r.exchange_id",
-            "latency_ns": """CASE WHEN i.output IS NOT NULL THEN i.ended_ns - i.began_ns
-        WHEN r.started_ns >= i.started_ns + i.ended_ns THEN r.started_ns - (i.started_ns + i.ended_ns) END""",
+            "latency_ns": f"""CASE WHEN i.output IS NOT NULL THEN i.ended_ns - i.began_ns
+        WHEN r.started_ns IS NULL THEN NULL
+        WHEN r.started_ns >= {CALL_STARTED} + i.ended_ns THEN r.started_ns - ({CALL_STARTED} + i.ended_ns) END""",
             **of("i", "began_ns ended_ns"),
         },
-        f"""FROM (SELECT i.*, s.name AS session_name, x.started_ns AS started_ns,
+        f"""FROM (SELECT i.*, s.name AS session_name,
     {RESULT_DIGEST} AS told
 {CALLS}) AS i
 LEFT JOIN {TABLES["results"]} AS r ON r.session_id = i.session_id AND r.call_key = i.call_key AND r.digest = i.told""",

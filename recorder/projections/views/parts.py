@@ -154,9 +154,12 @@ _IS_ANSWERED = f"""EXISTS (SELECT 1 FROM {TABLES["results"]} AS m WHERE m.sessio
         AND m.call_key = i.call_key)"""
 RESULT_DIGEST = f"""CASE WHEN i.output IS NULL AND {_IS_ANSWERED}
         THEN (SELECT coalesce({first_result(True)},
-        {first_result(False)}) FROM {TABLES["exchanges"]} AS p WHERE {same_exchange("p", "i")}) END"""
+        {first_result(False)}) FROM exchanges AS x JOIN {TABLES["exchanges"]} AS p ON {same_exchange("p", "x")}
+        WHERE {same_exchange("x", "i")}) END"""
+# The exchange of a call is looked up where it matters, and not joined: a server takes a join by two columns for a few
+# rows, and would go through all sessions for each of them.
+CALL_STARTED = f"(SELECT x.started_ns FROM exchanges AS x WHERE {same_exchange('x', 'i')})"
 CALLS = f"""FROM {TABLES["items"]} AS i
-JOIN exchanges AS x ON {same_exchange("x", "i")}
 {SESSION("i")}
 WHERE i.kind = 'tool_call' AND {counts_once("i")}"""
 IS_TURNS = "coalesce(p.purpose, 'turn') = 'turn'"
