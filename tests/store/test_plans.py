@@ -309,7 +309,8 @@ def test_a_server_expects_the_calls_that_there_are(server: URL) -> None:
     behind.asked(
         server,
         "INSERT INTO p_items_v1 (session_id, exchange_id, item, kind, type, name, began_ns) "
-        "SELECT session_id, session_id, 0, 'tool_call', 'function_call', 'bash', 0 FROM sessions WHERE created_ns <= 3000",
+        "SELECT session_id, session_id, 0, 'tool_call', 'function_call', 'bash', 0 FROM sessions "
+        "WHERE created_ns <= 3000",
     )
     behind.asked(server, "ANALYZE p_items_v1")
     with behind.connected(server) as connection:
