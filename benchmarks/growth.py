@@ -1,7 +1,8 @@
 """Logs of growing size: what they take on disk, and how long commands take on them.
 
     python -m benchmarks.growth --events 100000 --events 1000000
-    python -m benchmarks.growth --engine sqlite --events 10000000
+    python -m benchmarks.growth --events 10000000 --grow grown.db  # and leave it
+    python -m benchmarks.growth --read grown.db  # how long commands take on it now
 
 Each engine has one log, which grows from one size to the next. Rows are made as the recorder makes them
 (`recorder.ingest.capture`), appended and folded as the ingester does, without a journal; sessions are an hour apart. At
@@ -239,33 +240,52 @@ def _empty(url: URL) -> int:
     return on_disk(url)
 
 
-def report(engine: str, rate: float, found: Sequence[tuple[int, Figures]]) -> None:
-    print(f"\n{engine}: an ingester {rate:,.0f} events/s")
+def print_table(found: Sequence[tuple[str, Figures]]) -> None:
     names = list(dict.fromkeys(name for _, figures in found for name in figures))
-    cells = [["", *(f"{size:,}" for size, _ in found)]]
+    cells = [["", *(title for title, _ in found)]]
     cells += [[name, *(figures.get(name, "–") for _, figures in found)] for name in names]
     for line in cells:
         print("| " + " | ".join(line) + " |")
     print(flush=True)
 
 
+def _sessions(url: URL) -> int:
+    """How many sessions a log has."""
+    with Store(url) as store, store.transaction():
+        [(sessions,)] = store.ask(Statement("SELECT count(*) FROM sessions"), {})
+    return int(sessions)
+
+
 @click.command()
 @click.option("--events", "sizes", type=click.IntRange(min=EVENTS * EXCHANGES), multiple=True, default=[100_000])
 @click.option("--engine", "engines", type=click.Choice(["sqlite", "postgresql"]), multiple=True)
 @click.option("--folder", type=click.Path(file_okay=False, path_type=Path), help="Where files are.  [default: /tmp]")
-def main(sizes: tuple[int, ...], engines: tuple[str, ...], folder: Path | None) -> None:
+@click.option("--grow", help="Grow this empty log and leave it: a file that is not there, or a database of a server.")
+@click.option("--read", help="Only run the commands, on a log that was left.")
+def main(
+    sizes: tuple[int, ...], engines: tuple[str, ...], folder: Path | None, grow: str | None, read: str | None
+) -> None:
     """Grow a log, and measure it at each size."""
     print(*(f"{name}: {value}" for name, value in machine.description().items()), sep="\n", flush=True)
-    for engine in engines or ("sqlite", "postgresql"):
+    if read:
+        print_table([(read, _commands(database_url(read), _sessions(database_url(read))))])
+    elif grow:
+        print_table(_grown(database_url(grow), sizes))
+    for engine in () if grow or read else engines or ("sqlite", "postgresql"):
         with ExitStack() as stack, tempfile.TemporaryDirectory(prefix="recorder-growth-", dir=folder) as directory:
             make = _maker(engine, Path(directory), stack)
             if make is not None:
-                rate = ingested(make(), Path(directory) / "journal")
-                found = []
-                for size, figures in measured(make(), sorted(sizes)):
-                    found.append((size, figures))
-                    print(f"{engine} {size:,}: {figures}", file=sys.stderr, flush=True)
-                report(engine, rate, found)
+                rate, found = ingested(make(), Path(directory) / "journal"), _grown(make(), sizes)
+                print(f"\n{engine}: an ingester {rate:,.0f} events/s")
+                print_table(found)
+
+
+def _grown(url: URL, sizes: Sequence[int]) -> list[tuple[str, Figures]]:
+    found = []
+    for size, figures in measured(url, sorted(sizes)):
+        print(f"{url.get_backend_name()} {size:,}: {figures}", file=sys.stderr, flush=True)
+        found.append((f"{size:,}", figures))
+    return found
 
 
 def _maker(engine: str, directory: Path, stack: ExitStack) -> Callable[[], URL] | None:

@@ -9,6 +9,7 @@ from xml.etree import ElementTree
 
 import msgspec
 import pytest
+from click.testing import CliRunner
 from sqlalchemy import URL
 
 from benchmarks import exchange, followed, growth, mocks, parquet, postgres, start, viewer
@@ -131,3 +132,15 @@ def test_a_log_that_is_grown_is_one_that_commands_read_and_verify(
     client_us, server_us = map(float, figures["appended then, µs of CPU an event"].split(" + "))
     assert client_us > 0
     assert (server_us > 0) == (database.get_backend_name() == "postgresql")
+
+
+@pytest.mark.slow
+def test_commands_are_measured_again_on_a_log_that_was_left(database: URL, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(growth, "TIMES", 1)
+    monkeypatch.setattr(growth, "APPENDED", 1)
+    name = database.render_as_string(hide_password=False)
+    grown = CliRunner().invoke(growth.main, ["--events", "1000", "--grow", name], catch_exceptions=False)
+    assert "| MB on disk |" in grown.stdout
+    again = CliRunner().invoke(growth.main, ["--read", name], catch_exceptions=False)
+    assert "| usage --by tool |" in again.stdout
+    assert "| verify, 2 sessions |" in again.stdout

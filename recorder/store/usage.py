@@ -377,8 +377,9 @@ def _of_tools(by: Sequence[By], summed: Summed, source: Any, sums: Any) -> Selec
         count.label(name)
         for name, count in zip(_CALLS, (func.count(), func.count(_calls.c.output), failed), strict=True)
     ]
-    called = select(tool, *ids, *counts).join_from(_calls, exchanges, _is_of(exchanges, _calls))
-    called = called.where(*summed.conditions(exchanges.c)).group_by(tool, *ids)
+    called = select(tool, *ids, *counts).select_from(_calls).group_by(*ids, tool)
+    if conditions := summed.conditions(exchanges.c):
+        called = called.join(exchanges, _is_of(exchanges, _calls)).where(*conditions)
     once = called.subquery("called")
     columns = _columns(by, source, once.c.tool)
     calls = [] if source is _costs else [func.sum(once.c[name]) for name in _CALLS]

@@ -287,3 +287,34 @@ def test_what_a_recorder_asks_while_it_writes_reads_no_events_of_others(file: Pa
     questions = [each for each in found if each.startswith("SELECT")]
     assert len(questions) == 7
     assert [whole_in_file(file, each, ()) for each in questions] == [[]] * 7
+
+
+@pytest.mark.parametrize("view", ["usage_by_day", "usage_by_model"])
+def test_a_server_sorts_no_row_for_a_sum_of_days(server: URL, view: str) -> None:
+    behind.asked(
+        server,
+        "INSERT INTO p_usage_v1 (session_id, exchange_id, input_tokens, partial, started_ns, model, client, outcome, "
+        "reported) SELECT session_id, session_id, 1, 0, created_ns * 1000000000000, 'm', 'c', 'completed', 1 "
+        "FROM sessions WHERE created_ns <= 3000",
+    )
+    behind.asked(server, "ANALYZE p_usage_v1")
+    with behind.connected(server) as connection:
+        [(explained,)] = connection.execute(f"EXPLAIN (FORMAT JSON) SELECT * FROM {view}").fetchall()
+    of_rows = [node for node in _nodes(explained[0]["Plan"]) if node["Node Type"] == "Aggregate"][-1]
+    assert (of_rows["Strategy"], of_rows["Plan Rows"] < 300) == ("Hashed", True)
+
+
+def test_a_server_expects_the_calls_that_there_are(server: URL) -> None:
+    """It took them for one, and went through all sessions for each: at 100,000 calls half a minute."""
+    behind.asked(
+        server,
+        "INSERT INTO p_items_v1 (session_id, exchange_id, item, kind, type, name, began_ns) "
+        "SELECT session_id, session_id, 0, 'tool_call', 'function_call', 'bash', 0 FROM sessions "
+        "WHERE created_ns <= 3000",
+    )
+    behind.asked(server, "ANALYZE p_items_v1")
+    with behind.connected(server) as connection:
+        [(explained,)] = connection.execute("EXPLAIN (FORMAT JSON) SELECT * FROM tool_stats").fetchall()
+    joins = [node["Plan Rows"] for node in _nodes(explained[0]["Plan"]) if node["Node Type"].endswith(("Join", "Loop"))]
+    assert joins
+    assert min(joins[:2]) > 1_000

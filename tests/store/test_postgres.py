@@ -68,6 +68,8 @@ UNION ALL SELECT 'view', viewname, definition FROM pg_views WHERE schemaname = '
 UNION ALL SELECT 'constraint', conrelid::regclass || '.' || conname, pg_get_constraintdef(oid) FROM pg_constraint
     WHERE connamespace = '{SCHEMA}'::regnamespace
 UNION ALL SELECT 'function', proname, pg_get_functiondef(oid) FROM pg_proc WHERE pronamespace = '{SCHEMA}'::regnamespace
+UNION ALL SELECT 'statistics', stxname, pg_get_statisticsobjdef(oid) FROM pg_statistic_ext
+    WHERE stxnamespace = '{SCHEMA}'::regnamespace
 UNION ALL SELECT 'partition', inhrelid::regclass::text, inhparent::regclass::text FROM pg_inherits
 """
 
@@ -84,7 +86,8 @@ def test_the_migrated_schema_is_the_declared_one(postgres_server: Server, postgr
     migrated = set(asked(postgres_database, _CATALOG))
     made_later = {row for row in migrated if "_20" in row[1] or "recorder_version" in row[1]}
     assert migrated - made_later == set(asked(other, _CATALOG))
-    assert {row[0] for row in migrated} == {"column", "index", "view", "constraint", "function", "partition"}
+    kinds = {"column", "index", "view", "constraint", "function", "statistics", "partition"}
+    assert {row[0] for row in migrated} == kinds
     postgres_server.drop(other)
 
 

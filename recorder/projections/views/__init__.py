@@ -22,6 +22,7 @@ from recorder.projections.views.cost import COSTS
 from recorder.projections.views.latency import LATENCY
 from recorder.projections.views.parts import (
     BY_DAY,
+    CALL_STARTED,
     CALLS,
     DAILY,
     ENDED,
@@ -38,6 +39,7 @@ from recorder.projections.views.parts import (
     USAGE_DETAILS,
     USAGE_SUMS,
     count_of,
+    counts_once,
     ids,
     listed,
     of,
@@ -88,11 +90,12 @@ FROM reasoning ORDER BY took_s DESC LIMIT 10;""",
             "output": "coalesce(i.output, r.output)",
             "failed": "coalesce(i.failed, r.failed)",
             "output_exchange_id": "r.exchange_id",
-            "latency_ns": """CASE WHEN i.output IS NOT NULL THEN i.ended_ns - i.began_ns
-        WHEN r.started_ns >= i.started_ns + i.ended_ns THEN r.started_ns - (i.started_ns + i.ended_ns) END""",
+            "latency_ns": f"""CASE WHEN i.output IS NOT NULL THEN i.ended_ns - i.began_ns
+        WHEN r.started_ns IS NULL THEN NULL
+        WHEN r.started_ns >= {CALL_STARTED} + i.ended_ns THEN r.started_ns - ({CALL_STARTED} + i.ended_ns) END""",
             **of("i", "began_ns ended_ns"),
         },
-        f"""FROM (SELECT i.*, s.name AS session_name, x.started_ns AS started_ns,
+        f"""FROM (SELECT i.*, s.name AS session_name,
     {RESULT_DIGEST} AS told
 {CALLS}) AS i
 LEFT JOIN {TABLES["results"]} AS r ON r.session_id = i.session_id AND r.call_key = i.call_key AND r.digest = i.told""",
@@ -196,7 +199,8 @@ FROM exchange_summary WHERE status NOT IN ('completed', 'incomplete') OR error I
             "threads": of_session("count(DISTINCT x.thread_id)"),
             "models": listed(MODEL, FOLDED),
             "tools": listed("i.name", f"FROM {TABLES['items']} AS i JOIN exchanges AS x ON {same_exchange('x', 'i')}"),
-            "tool_calls": "(SELECT count(*) FROM tool_calls WHERE tool_calls.session_id = s.session_id)",
+            "tool_calls": f"""(SELECT count(*) FROM {TABLES["items"]} AS i WHERE i.session_id = s.session_id
+        AND i.kind = 'tool_call' AND {counts_once("i")})""",
             "clients": listed("x.client", "FROM exchanges AS x"),
             "errors": of_session(
                 "count(CASE WHEN (p.status NOT IN ('completed', 'incomplete') OR p.error IS NOT NULL) "

@@ -45,6 +45,13 @@ def counts_once(table: str) -> str:
     return f"(NOT EXISTS ({is_retrieved}) OR NOT EXISTS ({is_superseded}))"
 
 
+SUPERSEDED = f"""SELECT p.session_id, p.exchange_id
+    FROM {TABLES["exchanges"]} AS r CROSS JOIN {TABLES["exchanges"]} AS p
+    WHERE r.is_retrieval = 1 AND p.session_id = r.session_id AND p.response_id = r.response_id
+        AND EXISTS (SELECT 1 {BETTER})"""
+"""The exchanges of all sessions that are superseded: of few rows, listed once for all that a sum goes through. (A file
+joins them in the order in which they are written.)
+"""
 SUPERSEDED_BY = f"(SELECT o.exchange_id {BETTER} ORDER BY {_BEST_FIRST} LIMIT 1)"
 
 ITEMS = f"""
@@ -72,7 +79,8 @@ _COUNTED = ("session_id", "exchange_id", "started_ns", "client", "model", *TOKEN
 def _counted() -> Either:
     own = ", ".join(f"u.{name} AS {name}" for name in _COUNTED)
     rows = f"""(SELECT {own}, u.outcome AS outcome, u.reported AS reported
-    FROM {TABLES["usage"]} AS u WHERE (u.model IS NOT NULL OR u.reported = 1) AND {counts_once("u")}) AS counted"""
+    FROM {TABLES["usage"]} AS u WHERE (u.model IS NOT NULL OR u.reported = 1)
+    AND (u.session_id, u.exchange_id) NOT IN ({SUPERSEDED})) AS counted"""
     is_reported = "CASE WHEN u.usage_raw IS NULL THEN 0 ELSE 1 END"
     older = f"""(SELECT {own}, p.status AS outcome, {is_reported} AS reported
     FROM usage AS u JOIN {TABLES["exchanges"]} AS p ON {same_exchange("p", "u")}) AS counted"""
@@ -146,9 +154,12 @@ _IS_ANSWERED = f"""EXISTS (SELECT 1 FROM {TABLES["results"]} AS m WHERE m.sessio
         AND m.call_key = i.call_key)"""
 RESULT_DIGEST = f"""CASE WHEN i.output IS NULL AND {_IS_ANSWERED}
         THEN (SELECT coalesce({first_result(True)},
-        {first_result(False)}) FROM {TABLES["exchanges"]} AS p WHERE {same_exchange("p", "i")}) END"""
+        {first_result(False)}) FROM exchanges AS x JOIN {TABLES["exchanges"]} AS p ON {same_exchange("p", "x")}
+        WHERE {same_exchange("x", "i")}) END"""
+# The exchange of a call is looked up where it matters, and not joined: a server takes a join by two columns for a few
+# rows, and would go through all sessions for each of them.
+CALL_STARTED = f"(SELECT x.started_ns FROM exchanges AS x WHERE {same_exchange('x', 'i')})"
 CALLS = f"""FROM {TABLES["items"]} AS i
-JOIN exchanges AS x ON {same_exchange("x", "i")}
 {SESSION("i")}
 WHERE i.kind = 'tool_call' AND {counts_once("i")}"""
 IS_TURNS = "coalesce(p.purpose, 'turn') = 'turn'"
