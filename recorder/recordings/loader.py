@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from recorder.cassettes import refused
 from recorder.errors import NotFoundError, StoreError, UsageError
@@ -17,11 +18,13 @@ from recorder.model.text import counted, safe_text
 from recorder.recordings.names import is_file, looks_like_file
 from recorder.recordings.selection import Numbered, Select, select_exchanges
 from recorder.recordings.session import RecordedSession, budget_of, require_whole
-from recorder.store.reader import LogReader
 from recorder.wire.logical_request import links_of
 from recorder.wire.recording import RecordingBuilder
 
-OpenLog = Callable[[], Awaitable[LogReader]]
+if TYPE_CHECKING:  # a name or a file is chosen without a database
+    from recorder.store.reader import LogReader
+
+OpenLog = Callable[[], Awaitable["LogReader"]]
 
 
 class Loader:
