@@ -132,7 +132,7 @@ def test_the_core_is_pure(path: Path) -> None:
 def loaded_by(statement: str) -> set[str]:
     script = f"import sys; {statement}; print('\\n'.join(sys.modules))"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    return {name.split(".")[0] for name in done.stdout.split()}
+    return set(done.stdout.split())
 
 
 def test_importing_the_package_loads_nothing_heavy() -> None:
@@ -148,6 +148,34 @@ def test_the_pytest_plugin_loads_nothing_heavy() -> None:
 def test_the_command_line_loads_a_verb_when_it_is_called() -> None:
     loaded = loaded_by("import recorder.commands")
     assert not {"sqlalchemy", "alembic", "httpx", "httptools"} & loaded
+
+
+# What a verb starts without, and who needs it instead: each takes a twentieth of the start or more.
+FILES = {"yaml", "recorder.recordings.files", "recorder.ingest.assembler"}  # who is given a file, not a session
+TERMINAL = {"rich.console", "rich.progress"}  # who writes to a terminal
+DIFFERENCES = {"rapidfuzz"}  # a diff of what differs
+RARE = {"alembic", "httpx", "sqlalchemy.orm", "sqlalchemy.ext.asyncio", "psycopg", "duckdb"}
+VIEWER = {"recorder.ui.app", "recorder.lint", "recorder.diff", "rapidfuzz"}  # the process of `--ui-port`
+WITHOUT = {
+    "show": FILES | TERMINAL | RARE,
+    "diff": FILES | TERMINAL | DIFFERENCES | RARE,
+    "lint": FILES | TERMINAL | RARE,
+    "export": FILES | TERMINAL | RARE,
+    "verify": FILES | TERMINAL | RARE,
+    "cache": FILES | TERMINAL | RARE,
+    "events": FILES | TERMINAL | RARE,
+    "replay": FILES | TERMINAL | RARE | {"recorder.proxy"},
+    "usage": FILES | TERMINAL | RARE,
+    "query": FILES | TERMINAL | RARE,
+    "tail": FILES | TERMINAL | RARE,
+    "serve": VIEWER | {"alembic", "duckdb"},
+    "env": {"sqlalchemy", "recorder.store.reader"},  # it opens no log
+}
+
+
+@pytest.mark.parametrize("verb", WITHOUT)
+def test_a_verb_starts_without_what_it_rarely_needs(verb: str) -> None:
+    assert not WITHOUT[verb] & loaded_by(f"import recorder.commands.{verb}")
 
 
 LONGEST = 450  # lines: a module holds one concept, whole, which 150 to 400 lines do; more wants a reason, here

@@ -29,7 +29,7 @@ from recorder.recordings.cache import (
     prompt_in,
     turns_of,
 )
-from recorder.recordings.files import is_file, load_file
+from recorder.recordings.names import is_file
 from recorder.recordings.selection import Numbered
 from recorder.store.reader import LogReader
 from recorder.store.schema import tables_of
@@ -84,6 +84,8 @@ def command(db: str | None, session: str, json: bool) -> None:
 
 async def _turns(db: str | None, ref: str) -> tuple[str, str | None, list[CacheTurn]]:
     if is_file(ref):
+        from recorder.recordings.files import load_file
+
         found = load_file(Path(ref))
         return found.name, None, await cache_of_recordings(found)
     async with await LogReader.open(current_url(db)) as log:

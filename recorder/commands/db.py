@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import click
-from rich.console import Console
-from rich.progress import Progress
 
 from recorder.commands.ops.archive import archive_command
 from recorder.commands.ops.attach import archives_command, attach_command, detach_command
@@ -13,7 +11,8 @@ from recorder.commands.ops.copy import command as copy_command
 from recorder.commands.ops.purge import purge_command
 from recorder.commands.ops.recover import recover_command
 from recorder.commands.terminal.database import database_option
-from recorder.commands.terminal.output import can_redraw, echo, write_line
+from recorder.commands.terminal.output import echo, write_line
+from recorder.commands.terminal.progress import progress_bar
 from recorder.errors import UsageError
 from recorder.model.text import counted
 from recorder.store.engine import READER_ROLE, WRITER_ROLE, engine_of
@@ -107,9 +106,8 @@ def rebuild_command(db: str | None) -> None:
 
 
 def _rebuild(store: Store) -> None:
-    with Progress(console=Console(stderr=True), disable=not can_redraw(), transient=True) as progress:
-        task = progress.add_task("Rebuilding")
-        rebuilt = rebuild(store, lambda done, total: progress.update(task, completed=done, total=total))
+    with progress_bar("Rebuilding") as update:
+        rebuilt = rebuild(store, lambda done, total: update(completed=done, total=total))
     echo(f"{counted(rebuilt.exchanges, 'exchange')} rebuilt.")
     for session_id, exchange_id, reason in rebuilt.put_aside:
         echo(f"Exchange {exchange_id} of session {session_id} has no projections, please report it: {reason}")

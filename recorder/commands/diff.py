@@ -9,15 +9,13 @@ import os
 import shutil
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from io import StringIO
 from typing import Any
 
 import click
-from rich.console import Console
 from rich.text import Text
 
 from recorder.commands.terminal.catch_up import wait_option
-from recorder.commands.terminal.conversation import as_written
+from recorder.commands.terminal.conversation import as_written, wrapped
 from recorder.commands.terminal.database import database_option
 from recorder.commands.terminal.output import echo, is_plain, write_document, write_line
 from recorder.commands.terminal.recordings import loader
@@ -30,8 +28,6 @@ from recorder.model.text import safe_text
 from recorder.recordings.session import RecordedSession
 
 DIFFERENT = 4  # exit code
-
-_WRAPPING = Console(file=StringIO())
 
 
 class Levels(click.ParamType[tuple[Level, ...]]):
@@ -177,5 +173,5 @@ def _fitted(lines: Iterable[Line], width: int | None) -> Iterable[Text]:
 def _wrapped(text: Text, width: int) -> Iterable[Text]:
     """Yield a text in several lines, those after the first indented by two more."""
     indent = len(text.plain) - len(text.plain.lstrip(" "))
-    for number, line in enumerate(text[indent:].wrap(_WRAPPING, max(width - indent - 2, 20))):
+    for number, line in enumerate(wrapped(text[indent:], max(width - indent - 2, 20))):
         yield Text(" " * (indent + (2 if number else 0))) + line

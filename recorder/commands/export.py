@@ -9,8 +9,6 @@ from pathlib import Path
 
 import click
 from click.core import ParameterSource
-from rich.console import Console
-from rich.progress import Progress
 
 from recorder.cassettes.har.writer import har_lines, losses
 from recorder.cassettes.plain import payload_lines
@@ -23,7 +21,8 @@ from recorder.commands.terminal.catch_up import current_url, wait_option
 from recorder.commands.terminal.completion import session_names
 from recorder.commands.terminal.database import database_option
 from recorder.commands.terminal.otlp import otlp_options, write_otlp
-from recorder.commands.terminal.output import can_redraw, echo, write_bytes
+from recorder.commands.terminal.output import echo, write_bytes
+from recorder.commands.terminal.progress import progress_bar
 from recorder.commands.terminal.selection import EXCHANGE_HELP, say_if_stale, select
 from recorder.commands.terminal.times import Instant
 from recorder.errors import NotFoundError, RecorderError, UsageError
@@ -221,9 +220,8 @@ def _write_parquet(db: str | None, folder: Path, since: int | None, only: str | 
     from recorder.exports.parquet.export import Selection, export
 
     selection = Selection(asyncio.run(_session_id(db, only)), since, with_events)
-    with Progress(console=Console(stderr=True), disable=not can_redraw(), transient=True) as progress:
-        task = progress.add_task("Exporting", total=len(selection.datasets()))
-        done = export(current_url(db), folder, selection, time.time_ns(), lambda part: progress.advance(task, part))
+    with progress_bar("Exporting", len(selection.datasets())) as update:
+        done = export(current_url(db), folder, selection, time.time_ns(), lambda part: update(advance=part))
     echo(f"{counted(done.rows, 'row')} of {counted(done.days, 'day')} in {done.datasets} datasets: {folder}")
     if done.open:
         echo(f"{counted(done.open, 'exchange')} had not ended: export the day again later.")

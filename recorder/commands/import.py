@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, get_args
 
 import click
-from rich.console import Console
-from rich.progress import track
 from sqlalchemy import URL
 
 from recorder.cassettes import Cassette
@@ -17,7 +15,8 @@ from recorder.cassettes.plain import PlainRequest, read_request
 from recorder.commands.serving.intake import Intake
 from recorder.commands.terminal.database import database_option
 from recorder.commands.terminal.files import SkippedFiles
-from recorder.commands.terminal.output import can_redraw, echo, with_json, write_json
+from recorder.commands.terminal.output import echo, with_json, write_json
+from recorder.commands.terminal.progress import progress_bar
 from recorder.commands.terminal.selection import NEVER_FOUND, new_name
 from recorder.errors import UsageError
 from recorder.model.events import LATEST, Session
@@ -170,8 +169,12 @@ class _Sessions:
         return session
 
 
-def _with_progress(files: Sequence[Path]) -> Iterable[Path]:
+def _with_progress(files: Sequence[Path]) -> Iterator[Path]:
     """Yield the files, with a progress bar on a terminal if there are several."""
-    if len(files) == 1 or not can_redraw():
-        return files
-    return track(files, "Importing", console=Console(stderr=True), transient=True)
+    if len(files) == 1:
+        yield files[0]
+        return
+    with progress_bar("Importing", len(files)) as update:
+        for path in files:
+            yield path
+            update(advance=1)

@@ -40,7 +40,7 @@ from recorder.proxy.http.network import Network
 from recorder.proxy.http.server_capacity import raise_limit
 from recorder.proxy.recording import RecordingTransport, new_id
 from recorder.proxy.routing import Upstream, parse_upstream, recorded_upstreams
-from recorder.recordings.files import is_file
+from recorder.recordings.names import is_file
 from recorder.replay.egress_guard import Refused, RefusingProxy
 from recorder.store.location import chosen_url
 from recorder.wire.grouping.rules import cleaned

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from itertools import chain
 from operator import attrgetter
 from pathlib import Path
@@ -13,8 +12,6 @@ from typing import Any
 
 import click
 import msgspec
-from rich.console import Console
-from rich.progress import Progress
 from sqlalchemy import URL
 
 from recorder.cassettes import refused
@@ -23,7 +20,8 @@ from recorder.commands.ops.writers import writer_at
 from recorder.commands.terminal.catch_up import current_url, nothing_yet, other_killed, wait_option
 from recorder.commands.terminal.completion import session_names
 from recorder.commands.terminal.database import database_option
-from recorder.commands.terminal.output import can_redraw, echo, with_json, write_json, write_line
+from recorder.commands.terminal.output import echo, with_json, write_json, write_line
+from recorder.commands.terminal.progress import progress_bar
 from recorder.errors import NotFoundError, RecorderError, StoreBusyError, StoreError, UsageError
 from recorder.exports.parquet.manifest import ExportedFolder
 from recorder.model.ids import ID_LENGTH, ids_beginning
@@ -172,9 +170,9 @@ class _VerifyRun:
         is_due = checkup.rebuild_is_due()
         if is_due:
             self.damage.append(STALE)
-        with _progress(None if self._refs else checkup.count()) as advance:
+        with progress_bar("Verifying", None if self._refs else checkup.count()) as update:
             for session_id in dict.fromkeys(wanted):
-                verified = checkup.verify(session_id, advance, projections=not is_due)
+                verified = checkup.verify(session_id, lambda count: update(advance=count), projections=not is_due)
                 if session_id in marks and not verified.purged:
                     _compare(verified, marks[session_id], session_id in there)
                 yield verified
@@ -220,13 +218,6 @@ def _read_manifest(path: Path) -> Mapping[str, Mark]:
         raise refused(path, error) from error
     except ValueError as error:  # what is no text is no manifest either
         raise UsageError(f"{path} is not a manifest of `recorder verify --manifest`: {error}.") from error
-
-
-@contextmanager
-def _progress(total: int | None) -> Iterator[Any]:
-    with Progress(console=Console(stderr=True), disable=not can_redraw(), transient=True) as progress:
-        task = progress.add_task("Verifying", total=total)
-        yield lambda count: progress.advance(task, count)
 
 
 # -- what it says

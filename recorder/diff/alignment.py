@@ -10,8 +10,6 @@ from collections import Counter
 from collections.abc import Hashable, Iterator, Sequence
 from typing import NamedTuple
 
-from rapidfuzz.distance import Levenshtein
-
 PRODUCT_LIMIT = 20_000_000_000
 """Length of one by that of the other, what is equal at the ends not counted: five seconds of work."""
 
@@ -50,6 +48,10 @@ def _shared(a: Sequence[Hashable], b: Sequence[Hashable]) -> int:
 
 
 def _aligned(a: Sequence[Hashable], b: Sequence[Hashable], in_a: range, in_b: range) -> Iterator[Stretch]:
+    if not in_a and not in_b:
+        return
+    from rapidfuzz.distance import Levenshtein  # of no use to equal sequences, and it takes long to load
+
     one, other = _numbered(a, b, in_a, in_b)
     for step in Levenshtein.opcodes(one, other, score_hint=_least_distance(one, other)):
         from_a, from_b = range(step.src_start, step.src_end), range(step.dest_start, step.dest_end)

@@ -28,10 +28,10 @@ from recorder.cassettes.vcr.reader import Vcr
 from recorder.errors import RecorderError
 from recorder.model.ids import uuid7
 from recorder.recordings.memory import assembled
+from recorder.recordings.names import STDIN
 from recorder.recordings.session import RecordedSession, budget_of
 from recorder.wire.grouping.rules import cleaned
 
-STDIN = Path("-")
 BLOCK_BYTES = 2**20  # of a pipe, read at a time
 _IN_A_MILLISECOND = 2**12  # ids: what has room before the random part of a UUIDv7
 
@@ -149,13 +149,3 @@ def load_file(path: Path) -> RecordedSession:
 def load_cassette(path: Path) -> RecordedSession:
     """Return the session in a cassette, its ids as they are there. Raises `RecorderError` with file and line."""
     return RecordedSession(*read_session(path))
-
-
-def is_file(name: str) -> bool:
-    """Return True for a file. One in this directory that has the name of a session, and no ending, is called ./NAME."""
-    return name == str(STDIN) or (looks_like_file(name) and Path(name).is_file())
-
-
-def looks_like_file(name: str) -> bool:
-    """Return True for a name that a file in this directory has only if it is given as a path, or with its ending."""
-    return "/" in name or "." in name

@@ -1,27 +1,30 @@
 """The loader of recordings: a session of a log, or a file of any format, each exchange with all its events.
 
-A file becomes what a session is, without a database: it passes through the assembler of imports.
+A file becomes what a session is, without a database: it passes through the assembler of imports. The readers of files
+are imported where one is read: with the assembler, YAML and the codings they take as long to load as a short session.
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from recorder.cassettes import refused
-from recorder.cassettes.sse_jsonl import read_cassette, read_session
 from recorder.errors import NotFoundError, StoreError, UsageError
 from recorder.model.events import LATEST, Session
 from recorder.model.recording import EVENT_BYTES, PIECE_BYTES, MemoryBudget, Recording
 from recorder.model.text import counted, safe_text
-from recorder.recordings.files import is_file, load_file, looks_like_file
+from recorder.recordings.names import is_file, looks_like_file
 from recorder.recordings.selection import Numbered, Select, select_exchanges
 from recorder.recordings.session import RecordedSession, budget_of, require_whole
-from recorder.store.reader import LogReader
 from recorder.wire.logical_request import links_of
 from recorder.wire.recording import RecordingBuilder
 
-OpenLog = Callable[[], Awaitable[LogReader]]
+if TYPE_CHECKING:  # a name or a file is chosen without a database
+    from recorder.store.reader import LogReader
+
+OpenLog = Callable[[], Awaitable["LogReader"]]
 
 
 class Loader:
@@ -37,6 +40,8 @@ class Loader:
         """
         for name, part in _readings(ref):
             if is_file(name):
+                from recorder.recordings.files import load_file
+
                 return _only(load_file(Path(name)), part)
         try:
             async with await self._open_log() as log:
@@ -78,10 +83,7 @@ class Loader:
                         loaded.add(session.session_id)
                         found += await load_exchanges(log, session, chosen, budget, keeps_events=False)
         for path in dict.fromkeys(cassettes):
-            for each in read_cassette(path):
-                for piece in (each.request_body, *(piece.raw for piece in each.pieces)):
-                    budget.add(len(piece), PIECE_BYTES)
-                found.append(each)
+            found += _of_cassette(path, budget)
         if not found:
             raise NotFoundError("There is nothing to answer with: no exchange was recorded there.")
         return require_whole(found, "--allow-gaps takes the rest", allow_gaps=allow_gaps)
@@ -92,6 +94,8 @@ class Loader:
         Raises `UsageError` if it has fewer, else like `answers`.
         """
         if is_cassette:
+            from recorder.cassettes.sse_jsonl import read_session
+
             session, found = read_session(Path(source), keeps_events=False)
             _require(until, len(found), safe_text(source))
             return RecordedSession(session, require_whole(found[:until]))
@@ -101,6 +105,16 @@ class Loader:
             budget = MemoryBudget("These recordings take", "replay fewer of them with a smaller --until")
             found = await load_exchanges(log, session, chosen[:until], budget, keeps_events=False)
         return RecordedSession(session, require_whole(found))
+
+
+def _of_cassette(path: Path, budget: MemoryBudget) -> list[Recording]:
+    from recorder.cassettes.sse_jsonl import read_cassette
+
+    found = read_cassette(path)
+    for each in found:
+        for piece in (each.request_body, *(piece.raw for piece in each.pieces)):
+            budget.add(len(piece), PIECE_BYTES)
+    return found
 
 
 def _require(wanted: int, count: int, name: str) -> None:

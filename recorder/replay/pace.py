@@ -14,11 +14,13 @@ import asyncio
 import time
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from recorder.errors import UpstreamError
 from recorder.model.events import Event
-from recorder.proxy.http.messages import Request
+
+if TYPE_CHECKING:
+    from recorder.proxy.http.messages import Request
 
 T = TypeVar("T")
 

@@ -8,15 +8,14 @@ from typing import Any
 
 import click
 import msgspec
-from rich.console import Console
-from rich.progress import Progress
 from sqlalchemy import URL
 
 from recorder.commands.ops.journals import journals
 from recorder.commands.ops.recover import recover_left
 from recorder.commands.ops.writers import writer_at
 from recorder.commands.terminal.database import database_option
-from recorder.commands.terminal.output import can_redraw, echo, with_json, write_json, write_line
+from recorder.commands.terminal.output import echo, with_json, write_json, write_line
+from recorder.commands.terminal.progress import progress_bar
 from recorder.commands.terminal.table import Column, write_table
 from recorder.commands.terminal.times import Instant
 from recorder.errors import RecorderError, UsageError
@@ -127,11 +126,10 @@ def _expected(month: str, held: Sequence[SessionSize]) -> MonthReport:
 
 def _archive(url: URL, archive: URL, data: str | None, months: dict[str, list[SessionSize]]) -> list[MonthReport]:
     recorders = Recorders(writer_at(url), lambda: {directory.name for directory in journals(journal_root(url))})
-    with Progress(console=Console(stderr=True), disable=not can_redraw(), transient=True) as progress:
-        task = progress.add_task("Archiving", total=sum(map(len, months.values())))
+    with progress_bar("Archiving", sum(map(len, months.values()))) as update:
 
         def advance(step: Step, sessions: int) -> None:
-            progress.update(task, description=_DOING[step], advance=sessions if step == "deleted" else 0)
+            update(description=_DOING[step], advance=sessions if step == "deleted" else 0)
 
         with Archiver.open(url, archive, recorders, data, advance) as archiver:
             return archiver.archive(months)

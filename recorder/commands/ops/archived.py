@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 
-from rich.console import Console
-from rich.progress import Progress
 from sqlalchemy import URL
 
-from recorder.commands.terminal.output import can_redraw, echo
+from recorder.commands.terminal.output import echo
+from recorder.commands.terminal.progress import progress_bar
 from recorder.errors import RecorderError
 from recorder.model.text import counted, safe_text
 from recorder.store.archive.purge import purge_archive, sessions_there
@@ -21,7 +19,7 @@ from recorder.store.purge.tombstone import Tombstone
 
 def purge_in(archive: URL, session_ids: Sequence[str], reason: str) -> None:
     """Purge sessions in an archive, and what is left of them there, and print what was done."""
-    with _progress():
+    with progress_bar("Rewriting the archive"):
         done = purge_archive(archive, session_ids, reason, time.time_ns())
     name = safe_text(database_name(archive))
     if done:
@@ -77,10 +75,3 @@ def say_not_among(log: URL) -> None:
     for archive in archives_of(log):
         name = safe_text(database_name(archive))
         echo(f"Sessions that are in {name} are not among these: choose them with --db {name}.")
-
-
-@contextmanager
-def _progress() -> Iterator[None]:
-    with Progress(console=Console(stderr=True), disable=not can_redraw(), transient=True) as progress:
-        progress.add_task("Rewriting the archive", total=None)
-        yield

@@ -6,13 +6,12 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import click
-from rich.console import Console
-from rich.progress import Progress
 from sqlalchemy import URL
 
 from recorder.commands.ops.journals import journals
 from recorder.commands.terminal.database import database_option
-from recorder.commands.terminal.output import can_redraw, echo
+from recorder.commands.terminal.output import echo
+from recorder.commands.terminal.progress import progress_bar
 from recorder.journal.format import MAGIC
 from recorder.journal.reader import segment_name, segment_numbers, size_bytes
 from recorder.model.text import counted, safe_text
@@ -34,11 +33,10 @@ def backup(db: str | None, file: Path, force: bool) -> None:
     """
     url = chosen_url(db)
     file = file.expanduser().absolute()
-    with Progress(console=Console(stderr=True), disable=not can_redraw(), transient=True) as progress:
-        task = progress.add_task("Copying")
+    with progress_bar("Copying") as update:
 
         def advance(done: int, total: int) -> None:
-            progress.update(task, completed=done, total=total)
+            update(completed=done, total=total)
 
         made = engine_of(url).back_up(url, file, advance, force=force)
     ended = f"{counted(made.exchanges, 'exchange')} that {'has' if made.exchanges == 1 else 'have'} ended"

@@ -8,12 +8,11 @@ from typing import Any, NamedTuple
 
 import click
 import msgspec
-from rich.console import Console
-from rich.progress import Progress
 from sqlalchemy import URL
 
 from recorder.commands.ops.backup import say_waiting
-from recorder.commands.terminal.output import can_redraw, echo, with_json, write_json, write_line
+from recorder.commands.terminal.output import echo, with_json, write_json, write_line
+from recorder.commands.terminal.progress import progress_bar
 from recorder.commands.terminal.selection import say_if_stale
 from recorder.errors import RecorderError, StoreBusyError
 from recorder.model.text import counted, safe_text
@@ -86,21 +85,16 @@ async def _copy(source: URL, target: URL, refs: Sequence[str]) -> _Outcome:
     async with await BulkReader.open_alone(source) as here:
         ids = [(await here.session(ref)).session_id for ref in refs] if refs else None
         offsets = await here.offsets()  # before its events
-        with Store(target) as store, Progress(**_bar()) as progress:
-            task = progress.add_task("Copying", total=None)
+        with Store(target) as store:
             async with await BulkReader.open_alone(target) as there:
+                with progress_bar("Copying") as update:
 
-                def advance(done: int, total: int) -> None:
-                    progress.update(task, completed=done, total=max(done, total))
+                    def advance(done: int, total: int) -> None:
+                        update(completed=done, total=max(done, total))
 
-                copied = await copy(here, there, store, advance, ids)
-                progress.stop()
+                    copied = await copy(here, there, store, advance, ids)
                 await say_if_stale(there)
     return _Outcome(copied, offsets)
-
-
-def _bar() -> dict[str, Any]:
-    return {"console": Console(stderr=True), "disable": not can_redraw(), "transient": True}
 
 
 def _lines(copied: CopyReport) -> Iterator[str]:

@@ -13,8 +13,6 @@ from typing import Any, NamedTuple
 
 import click
 import msgspec
-from rich.console import Console
-from rich.progress import Progress
 from sqlalchemy import URL
 
 from recorder.commands.ops.archived import purge_archived, purge_copies, purge_in, say_not_among
@@ -22,7 +20,8 @@ from recorder.commands.ops.journals import journals
 from recorder.commands.ops.recover import recover_left
 from recorder.commands.ops.writers import writer_at
 from recorder.commands.terminal.database import database_option
-from recorder.commands.terminal.output import can_redraw, echo, write_json
+from recorder.commands.terminal.output import echo, write_json
+from recorder.commands.terminal.progress import Update, progress_bar
 from recorder.commands.terminal.selection import select
 from recorder.commands.terminal.table import Column, short_ids, write_table
 from recorder.commands.terminal.times import Instant
@@ -247,14 +246,14 @@ def _purge(url: URL, found: Chosen, reason: str, vacuum: bool) -> None:
     again = (found.purged or found.holdings)[0].session_id
     for tombstone in found.purged:
         late.add(tombstone.late)
-    with Progress(console=Console(stderr=True), disable=not can_redraw(), transient=True) as progress:
-        with Store(url) as store:
-            done = _delete(store, found.holdings, reason, progress, late)
-            is_blank = late.blank(store, root)
-        unknown = _forget(
-            root, [*(each.session_id for each in found.purged), *(each.session_id for each in found.holdings)]
-        )
-        progress.add_task("Sweeping up", total=None)
+    with Store(url) as store:
+        with progress_bar("Purging", len(found.holdings)) as update:
+            done = _delete(store, found.holdings, reason, update, late)
+        is_blank = late.blank(store, root)
+    unknown = _forget(
+        root, [*(each.session_id for each in found.purged), *(each.session_id for each in found.holdings)]
+    )
+    with progress_bar("Sweeping up"):
         try:
             is_swept = sweep(url, vacuum=vacuum)
         except StoreError as error:
@@ -290,17 +289,16 @@ def _forget(root: Path, session_ids: Collection[str]) -> int:
         raise RecorderError(message) from error
 
 
-def _delete(
-    store: Store, held: Sequence[SessionSize], reason: str, progress: Progress, late: LateJournals
-) -> list[Counts]:
+def _delete(store: Store, held: Sequence[SessionSize], reason: str, update: Update, late: LateJournals) -> list[Counts]:
     writer, there = writer_at(store.url), {directory.name for directory in journals(journal_root(store.url))}
     done: list[Counts] = []
     try:
-        for each in progress.track(held, description="Purging"):
+        for each in held:
             counts = purge(store, each.session_id, reason, time.time_ns(), there, lambda name: writer(name) == "alive")
             if counts is not None:
                 done.append(counts)
                 late.add(counts.late)
+            update(advance=1)
     except BaseException:
         if done:
             echo(f"{counted(len(done), 'session')} purged so far: the next purge removes what is left of them.")

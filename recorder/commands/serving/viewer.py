@@ -5,6 +5,7 @@ Rules of this file:
 * The database is the one that the environment of the process names (`recorder.store.location.VARIABLE`).
 * The process writes one line on its standard output: the URL to open, or why there is none.
 * Its standard input is a pipe from the recorder: when that closes, the recorder has ended, and so does the viewer.
+* The recorder loads nothing of it: the viewer, with lint and diff, takes as long to load as the proxy.
 * The recorder does not need it. If it dies, that is said once, and recording goes on.
 """
 
@@ -19,6 +20,7 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator
 from threading import Event, Thread
+from typing import TYPE_CHECKING
 
 import click
 import msgspec
@@ -29,10 +31,10 @@ from recorder.commands.terminal.settings import match_rules
 from recorder.errors import NotFoundError, RecorderError, StoreError
 from recorder.proxy.http import server
 from recorder.store.location import VARIABLE, database_url
-from recorder.store.reader import LogReader
 from recorder.store.retry import RETRY_S
-from recorder.ui.app import Viewer
-from recorder.ui.security import Guard
+
+if TYPE_CHECKING:
+    from recorder.ui.app import Viewer
 
 HOST = "127.0.0.1"  # wherever the proxy listens: who has its token need not see what passed
 NICENESS = 5  # a person waits for it, but the proxy comes first
@@ -102,6 +104,9 @@ def _watch(process: subprocess.Popen[bytes], stopping: Event) -> None:
 
 
 async def _serve(url: URL, port: int) -> None:
+    from recorder.ui.app import Viewer
+    from recorder.ui.security import Guard
+
     viewer = Viewer(Guard())
     front = server.Server(viewer, HOST, port, on_drain=viewer.shut_down)
     try:
@@ -124,6 +129,8 @@ async def _serve(url: URL, port: int) -> None:
 
 async def _open(viewer: Viewer, url: URL, stack: contextlib.AsyncExitStack) -> None:
     """Give the viewer the log as soon as there is one: a recorder creates it, maybe when another lets go of it."""
+    from recorder.store.reader import LogReader
+
     while True:
         try:
             viewer.show(await stack.enter_async_context(await LogReader.open(url)), url, match_rules())

@@ -14,12 +14,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from io import StringIO
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from rich.cells import cell_len, set_cell_size
-from rich.console import Console
 from rich.text import Text
 
 from recorder.commands.terminal.output import dollars, is_dumb, seconds
@@ -34,6 +34,9 @@ from recorder.projections.item import ItemRow
 from recorder.store.session_list import OPEN, last_status
 from recorder.store.session_state import CallResult, ExchangeState, Snapshot, UnfoldableExchange
 from recorder.wire.dialects import by_name
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 LEAST_WIDTH = 20  # of what is said, however narrow the terminal
 
@@ -67,11 +70,25 @@ def as_written(lines: Iterable[Text], width: int | None) -> Iterator[str]:
     if width is None or is_dumb():
         yield from (line.plain for line in lines)
         return
+    from rich.console import Console
+
     console = Console(file=StringIO(), force_terminal=True, width=width)
     for line in lines:
         with console.capture() as capture:
             console.print(line, end="", highlight=False, no_wrap=True, overflow="ignore", crop=False)
         yield capture.get()
+
+
+def wrapped(text: Text, width: int) -> Iterable[Text]:
+    """Return a text in lines of a terminal. In a pipe none is wrapped, and nothing of the terminal is loaded."""
+    return text.wrap(_console(), width)
+
+
+@cache
+def _console() -> Console:
+    from rich.console import Console
+
+    return Console(file=StringIO())
 
 
 class _Lines:
@@ -199,7 +216,7 @@ class _Lines:
         if self._width is None:
             yield from [line] if line else []
         else:
-            yield from line.wrap(_WRAPPING, max(LEAST_WIDTH, self._width))
+            yield from wrapped(line, max(LEAST_WIDTH, self._width))
 
     def _one_line(self, mark: str, text: str, after: str, style: str) -> Iterator[Text]:
         """Yield a text: on a terminal cut to one line, in a pipe complete."""
@@ -223,7 +240,7 @@ class _Lines:
                 yield line
                 continue
             width = max(LEAST_WIDTH, self._width - indent)
-            yield from (part.plain for part in Text(line.expandtabs(4)).wrap(_WRAPPING, width))
+            yield from (part.plain for part in wrapped(Text(line.expandtabs(4)), width))
 
     @staticmethod
     def _cut(text: str, width: int | None) -> str:
@@ -264,8 +281,6 @@ class _Threads:
     def _is_below(taken: ExchangeState) -> bool:
         return taken.row.purpose == "subagent" or taken.row.parent_thread_id is not None
 
-
-_WRAPPING = Console(file=StringIO())
 
 _ITEMS: Mapping[str, Any] = {
     "message": _Lines._message,

@@ -10,13 +10,12 @@ Rules of this file:
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from io import StringIO
 from typing import Any
 
 from rich.cells import cell_len, set_cell_size
-from rich.console import Console
 from rich.text import Text
 
+from recorder.commands.terminal.conversation import wrapped
 from recorder.commands.terminal.table import LEAST_ID
 from recorder.model.events import Session
 from recorder.model.recording import Recording
@@ -29,7 +28,6 @@ LEAST_WIDTH = 20  # of a text, however narrow the terminal
 
 _INDENT = "  "
 _PLAIN = frozenset({"type", "role", "content", "id", "status", "phase"})  # of an item that is shown by its texts alone
-_WRAPPING = Console(file=StringIO())
 
 
 def request_lines(session: Session, shown: Shown, width: int | None) -> Iterator[Text]:
@@ -114,7 +112,7 @@ def _wrapped(said: str, width: int | None) -> Iterator[str]:
             yield line
         else:
             room = max(LEAST_WIDTH, width - 2 * len(_INDENT))
-            yield from (part.plain for part in Text(line.expandtabs(4)).wrap(_WRAPPING, room))
+            yield from (part.plain for part in wrapped(Text(line.expandtabs(4)), room))
 
 
 def _flat(said: str) -> str:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
 
 from recorder.commands.terminal.output import echo
 from recorder.errors import UsageError
 from recorder.model.events import LATEST, Session
 from recorder.model.text import safe_text
 from recorder.recordings.selection import Numbered, select_exchanges
-from recorder.store.reader import LogReader
-from recorder.store.schema import STALE
 from recorder.wire.grouping.rules import cleaned
+
+if TYPE_CHECKING:  # a name or a file is chosen without a database
+    from recorder.store.reader import LogReader
 
 _ID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 
@@ -44,4 +46,6 @@ async def select(log: LogReader, session: str, exchange: str | None) -> tuple[Se
 async def say_if_stale(log: LogReader) -> None:
     """Write a remark on stderr if the projections lack exchanges that the log has."""
     if await log.rebuild_is_due():
+        from recorder.store.schema import STALE
+
         echo(STALE)
