@@ -85,6 +85,8 @@ APIS = st.sampled_from(["openai-responses", "openai-chat", "anthropic", "gemini"
 
 @given(st.lists(FRAMES, max_size=12), APIS, st.sampled_from([None, "gzip"]), st.sampled_from([SSE, "text/plain"]))
 @example([CREATED] * 3, "openai-responses", None, SSE)
+@example([CREATED, COMPLETED], "openai-responses", None, SSE)
+@example([CREATED, *[b"event: a\ndata: {}\n\n"] * 3], "openai-responses", None, SSE)
 def test_a_usual_frame_is_the_event_that_any_other_way_gives(
     chunks: list[bytes], api: str, coding: str | None, content_type: str
 ) -> None:
