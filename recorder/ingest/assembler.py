@@ -47,6 +47,8 @@ from recorder.wire.request_body import REQUEST_LIMIT, LoggedRequest, grouped, ov
 
 log = logging.getLogger(__name__)
 
+_CHUNK = int(Mark.CHUNK)  # compared with each record
+
 REASON_LIMIT = 300  # characters of what an exception says: it may quote what it stumbled over
 
 
@@ -82,11 +84,19 @@ class Assembler:
         is counted, and no other. One of an exchange that began before the first record is skipped: the log has that
         whole.
         """
-        exchange = self.open.get(record.exchange)
-        if record.exchange in self._rejected or (exchange is None and record.mark != Mark.REQUEST):
+        number, mark, t_ns, payload, _ = record
+        exchange = self.open.get(number)
+        if exchange is None and (mark != Mark.REQUEST or number in self._rejected):
             return
         try:
-            events = _MEANING[record.mark](self, record, start)  # which may make the owner take the batch
+            if exchange is not None and mark == _CHUNK and isinstance(exchange.capture, Capture):
+                event = exchange.capture.usual(t_ns, payload)
+                if event is not None:
+                    self.batch.add_one(event)
+                    exchange.last_ns = t_ns
+                    exchange.records += 1
+                    return
+            events = _MEANING[mark](self, record, start)  # which may make the owner take the batch
         except self._journal.refusals:
             raise
         except Exception as error:
@@ -99,7 +109,7 @@ class Assembler:
         if events:
             self.batch.add(events)
         if exchange is not None:
-            exchange.last_ns = record.t_ns
+            exchange.last_ns = t_ns
             exchange.records += 1
 
     def has_request(self, number: int) -> bool | None:

@@ -31,7 +31,7 @@ from recorder.model.payloads import (
 from recorder.wire.conclusion import Conclusion
 from recorder.wire.content_coding import Decoder, UndecodableError
 from recorder.wire.dialects import Dialect, Keys, by_name, framing
-from recorder.wire.sse import BOM, FRAME_LIMIT, Piece, Splitter, UsualFields, begins_stream
+from recorder.wire.sse import BOM, FRAME_LIMIT, Piece, Splitter, begins_stream
 
 KEYS_LIMIT = 16 * 2**20  # the largest block whose keys are read: above any image that a provider sends in one event
 READS_PART = 8192  # reads a `reads` event: about 150 KB of JSON, and a bound on what is held in memory
@@ -149,10 +149,6 @@ class Capture:
         events = self._read(len(data))
         self._wire.update(data)
         if self._is_plain and self._splitter is not None:
-            usual = self._splitter.usual(data)
-            if usual is not None:
-                events.append(self._usual_frame(data, usual))
-                return events
             for frame in self._splitter.feed(data):
                 events.append(self._framed(frame))
             return events
@@ -167,6 +163,36 @@ class Capture:
                 return events
         self._keep(data, events)
         return events
+
+    def usual(self, t_ns: int, data: bytes) -> Event | None:
+        """Return the event of a read that is one frame as most are: what `chunk` does, in half of the time. Return None
+        for any other read, which is left to `chunk`.
+        """
+        splitter, reads = self._splitter, self._reads
+        fields = splitter.usual(data) if self._is_plain and splitter is not None and len(reads) < _READS else None
+        if fields is None:
+            return None
+        keys = self._dialect.keys(data, fields)
+        type, number, item_id = keys.type, keys.sequence_number, keys.item_id
+        index, start, length = keys.output_index, keys.data_start, keys.data_length
+        t_ns -= self._started_ns
+        if t_ns < 0:
+            t_ns = 0
+        size_bytes = len(data)
+        reads.append(t_ns)
+        reads.append(size_bytes)
+        self._t_ns = t_ns
+        self._wire_bytes += size_bytes
+        self._body_bytes += size_bytes
+        self._frames += 1
+        self._wire.update(data)
+        self._conclusion.add("frame", type, index, data)
+        pos = self._pos
+        self._pos = pos + 1
+        hash = link(self._hash, pos, "frame", t_ns, type, number, item_id, index, data, start, length)
+        self._hash = hash
+        ids = self._ids
+        return Event(ids[0], ids[1], pos, "frame", t_ns, type, number, item_id, index, data, start, length, hash)
 
     def gap(self, gap: GapRecord) -> list[Event]:
         """Return the events of a gap: bytes that were received and not kept. What follows is framed anew, and not
@@ -282,12 +308,6 @@ class Capture:
         if self._splitter is not None:
             events += [self._framed(piece) for piece in self._splitter.close()]
         self._parts.clear()
-
-    def _usual_frame(self, raw: bytes, usual: UsualFields) -> Event:
-        keys = self._dialect.keys(raw, usual)
-        self._frames += 1
-        self._conclusion.add("frame", keys.type, keys.output_index, raw)
-        return self._event("frame", self._t_ns, raw, keys)
 
     def _framed(self, piece: Piece) -> Event:
         keys = self._keys(piece)

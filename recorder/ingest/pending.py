@@ -101,6 +101,10 @@ class Batch(msgspec.Struct):
         for event in events:
             self.size_bytes += len(event.raw)
 
+    def add_one(self, event: Event) -> None:
+        self.events.append(event)
+        self.size_bytes += len(event.raw)
+
     def of(self, exchange_id: str) -> Batch:
         """Return the rows of one exchange, its session included."""
         exchanges = [exchange for exchange in self.exchanges if exchange.exchange_id == exchange_id]

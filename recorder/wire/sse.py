@@ -71,6 +71,8 @@ class Splitter:
         self._held = bytearray()  # of the current block; in front, `_sent` bytes that already left in a part
         self._sent = 0
         self._in_parts = False
+        self._prefix = _DATA  # of the last usual block, and its event: most begin as the one before
+        self._event: bytes | None = None
         self._carriage_returns = False  # none seen so far: LF LF is the only blank line there can be
         self._at_start = True
 
@@ -95,7 +97,15 @@ class Splitter:
         """
         if self._held or self._carriage_returns or self._in_parts or self._at_start or len(data) > FRAME_LIMIT:
             return None
-        return usual_fields(data)
+        start = len(self._prefix)
+        payload = data[start:-2]
+        if data[:start] == self._prefix and data[-2:] == b"\n\n" and _LF not in payload and _CR not in payload:
+            return self._event, payload, start
+        fields = usual_fields(data)
+        if fields is not None:
+            self._event, _, start = fields
+            self._prefix = data[:start]
+        return fields
 
     def close(self) -> list[Piece]:
         """End the stream; returns the rest, as a last block if it was terminated, else as the tail."""

@@ -42,14 +42,16 @@ def capture(
     status: int = 200,
     outcome: Outcome = "eof",
     request: bytes = b"{}",
+    quick: bool = False,
 ) -> list[Event]:
-    """An exchange whose chunks arrive a millisecond apart."""
+    """An exchange whose chunks arrive a millisecond apart; with `quick` each is tried as a usual frame first."""
     one = Capture(*IDS, by_name(api), 1_000)
     headers = [("Content-Type", content_type)] + ([("content-encoding", coding)] if coding else [])
     events = one.request(HEAD, request, wire=request)
     events += one.response(2_000, ResponseHead(status, "OK", headers))
     for number, chunk in enumerate(chunks, 1):
-        events += one.chunk(1_000 + number * 1_000_000, chunk)
+        usual = one.usual(1_000 + number * 1_000_000, chunk) if quick else None
+        events += [usual] if usual else one.chunk(1_000 + number * 1_000_000, chunk)
     return events + one.end(1_000 + (len(chunks) + 1) * 1_000_000, ExchangeEnd(outcome))
 
 
@@ -68,6 +70,47 @@ def reads(events: list[Event]) -> list[list[int]]:
 def without_reads(events: list[Event]) -> list[tuple[Any, ...]]:
     """What must not depend on the chunking: everything but times, reads, and what is chained to them."""
     return [(e.kind, e.type, e.sequence_number, e.raw) for e in events if e.kind not in ("reads", "end")]
+
+
+FRAMES = st.sampled_from(
+    [
+        *(CREATED, COMPLETED, b": ping\n\n", b'data: {"type":"x"}\n\n', b"data: [DONE]\n\n", b"data: {\n\n"),
+        *(b'event: a\r\ndata: {"type":"x"}\r\n\r\n', b"event: a\ndata: 1\ndata: 2\n\n", b"event: a\ndata: 1"),
+        *(b'event: a\ndata: {"type":"x"}\n\n' * 2, b"\n\n", b"\n", b"", b'event: error\ndata: {"error":1}\n\n'),
+        *(b'event: response.created\ndata: {"type":"y"}\r\n\n', b"event: response.created\ndata: x\ndata: y\n\n"),
+    ]
+)
+APIS = st.sampled_from(["openai-responses", "openai-chat", "anthropic", "gemini", "other"])
+
+
+@given(st.lists(FRAMES, max_size=12), APIS, st.sampled_from([None, "gzip"]), st.sampled_from([SSE, "text/plain"]))
+@example([CREATED] * 3, "openai-responses", None, SSE)
+@example([CREATED, COMPLETED], "openai-responses", None, SSE)
+@example([CREATED, *[b"event: a\ndata: {}\n\n"] * 3], "openai-responses", None, SSE)
+def test_a_usual_frame_is_the_event_that_any_other_way_gives(
+    chunks: list[bytes], api: str, coding: str | None, content_type: str
+) -> None:
+    plain, quick = (
+        capture(chunks, api=api, coding=coding, content_type=content_type, quick=quick, outcome="client_disconnect")
+        for quick in (False, True)
+    )
+    assert quick == plain
+
+
+def test_a_usual_frame_is_reported_among_the_reads() -> None:
+    chunks = [CREATED] * (2 * READS_PART + 5)
+    assert capture(chunks, quick=True) == capture(chunks)
+
+
+@pytest.mark.parametrize("t_ns", [-5, 0, 7])
+def test_a_usual_frame_has_the_time_of_any_other(t_ns: int) -> None:
+    quick, plain = (Capture(*IDS, by_name("openai-responses"), 1_000) for _ in range(2))
+    for each in (quick, plain):
+        each.response(1_000, ResponseHead(200, "OK", [("content-type", SSE)]))
+        each.chunk(1_000, CREATED)
+    event = quick.usual(1_000 + t_ns, COMPLETED)
+    assert event is not None
+    assert [event] == plain.chunk(1_000 + t_ns, COMPLETED)
 
 
 @given(cut_streams())

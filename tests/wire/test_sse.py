@@ -41,7 +41,9 @@ def split(chunks: list[bytes]) -> list[Piece]:
 
 
 def fed(splitter: Splitter, chunk: bytes) -> list[Piece]:
-    return [Piece("frame", chunk)] if splitter.usual(chunk) else splitter.feed(chunk)
+    fields = splitter.usual(chunk)
+    assert fields in (None, usual_fields(chunk))
+    return [Piece("frame", chunk)] if fields else splitter.feed(chunk)
 
 
 def bytewise(data: bytes) -> list[bytes]:

@@ -152,8 +152,11 @@ class EventAppender:
 
     def append(self, new: Sequence[Event]) -> bool:
         """Add events, in order of their keys. Return whether none was there already."""
-        rows = [msgspec.structs.astuple(event) for event in new]
-        written = [self._written(event, row) for event, row in zip(new, rows, strict=True)]
+        rows = [*map(msgspec.structs.astuple, new)]
+        written = rows.copy()
+        for number, event in enumerate(new):
+            if event.kind == "request":
+                written[number] = self._written(event, rows[number])
         if written == rows:
             is_new = not rows or self._writer.add(events, rows) == len(rows)
             if not is_new:
@@ -169,8 +172,7 @@ class EventAppender:
         return is_new
 
     def _written(self, event: Event, row: tuple[Any, ...]) -> tuple[Any, ...]:
-        if event.kind != "request" or event.type is None:
-            return row
+        """Return the row of a request's event as it is written: a body may be a recipe."""
         if event.type == SHARED:
             raise StoreConflictError(f"The database refused a row: no event has the type {SHARED!r}.")
         if event.type != "body":

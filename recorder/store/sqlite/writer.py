@@ -46,11 +46,8 @@ def _bound(rows: Iterable[tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:
     """Yield rows of `events` for the driver, which binds a `bytearray` at once: for `bytes` it looks for an adapter
     first, which takes as long as a tenth of the row.
     """
-    for session_id, exchange_id, pos, kind, t_ns, type, number, item_id, index, raw, start, length, hash in rows:
-        yield (
-            *(session_id, exchange_id, pos, kind, t_ns, type, number, item_id, index, _EMPTY + raw, start, length),
-            _EMPTY + hash,
-        )
+    for session, exchange, pos, kind, t_ns, type, number, item, index, raw, start, length, hash in rows:
+        yield session, exchange, pos, kind, t_ns, type, number, item, index, _EMPTY + raw, start, length, _EMPTY + hash
 
 
 class SqliteWriter:
