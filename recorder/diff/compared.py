@@ -13,7 +13,7 @@ import msgspec
 
 from recorder.diff.streamed_texts import StreamedTexts
 from recorder.model.events import Event, Exchange
-from recorder.model.facts import Fact, TextAdded, UsageReported
+from recorder.model.facts import Fact, UsageReported
 from recorder.model.recording import Recording
 from recorder.projections.fact_reader import DOCUMENT_LIMIT, PAYLOAD_LIMIT, FactReader, Pieces
 from recorder.projections.fold import Folding, Rows
@@ -177,14 +177,12 @@ class _Noting(FactReader):
         self.reports: list[str] = []
         self.first: dict[str, Event] = {}  # event of each kind
 
-    def delta(self, event: Event) -> TextAdded | None:
-        found = super().delta(event)
-        if found is not None:
-            self._note_event(event, (found,))
-        return found
+    def delta(self, event: Event) -> None:
+        """Leave every event to `others`: of reports of usage all are compared, not only the last of many deltas."""
 
     def others(self, event: Event) -> Sequence[Fact]:
-        found = super().others(event)
+        delta = super().delta(event)
+        found = super().others(event) if delta is None else (delta, *self.latest_usage())
         self._note_event(event, found)
         return found
 

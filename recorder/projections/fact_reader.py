@@ -119,6 +119,7 @@ class FactReader:
         self._head = b""
         decoder = self._dialect.decoder()
         self._quick, self._tell, self._document = decoder.quick(), decoder.general, decoder.document
+        self.latest_usage = decoder.latest_usage
         self._request = Pieces(DOCUMENT_LIMIT)
         self._body = Pieces(DOCUMENT_LIMIT)
         self._parts = Pieces(PAYLOAD_LIMIT)
@@ -139,10 +140,14 @@ class FactReader:
     def facts(self, event: Event) -> Sequence[Fact]:
         """Return the facts of an event."""
         delta = self.delta(event)
-        return self.others(event) if delta is None else (delta,)
+        return self.others(event) if delta is None else (delta, *self.latest_usage())
 
     def others(self, event: Event) -> Sequence[Fact]:
-        """Return the facts of an event for which `delta` has none."""
+        """Return the facts of an event for which `delta` has none, behind the usage that deltas before it had."""
+        usage = self.latest_usage()
+        return [*usage, *self._own(event)] if usage else self._own(event)
+
+    def _own(self, event: Event) -> Sequence[Fact]:
         start, length = event.data_start, event.data_length
         if start is not None and length is not None and event.kind == "frame":
             return self._tell(event.type, event.raw[start : start + length])

@@ -98,6 +98,8 @@ class Folding:
                 anomalies.event(event)
             for fact in others_of(event):
                 handlers[fact.__class__](fact, event)
+        if event is not None:
+            self._apply(handlers, self._reading.latest_usage(), event)
         self._last = event
 
     @property

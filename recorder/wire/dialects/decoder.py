@@ -33,7 +33,11 @@ class JsonDecoder(ABC):
         """Decode an event of a stream."""
         read = self.quick().get(type)
         delta = None if read is None else quickly(read, data)
-        return self.general(type, data) if delta is None else (delta,)
+        return self.general(type, data) if delta is None else (delta, *self.latest_usage())
+
+    def latest_usage(self) -> Sequence[Fact]:
+        """Return the usage that quick readers have not read, if they have come across any."""
+        return ()
 
     def general(self, type: str | None, data: bytes) -> Sequence[Fact]:
         """Decode an event without the quick readers."""
