@@ -5,7 +5,7 @@ Pure; never raises on what was recorded. Each part is computed once, when it is 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -22,6 +22,7 @@ from recorder.projections.timing import TimingRow
 from recorder.projections.usage import UsageRow
 from recorder.replay.matching import MatchRequest
 from recorder.replay.matching.fingerprint import NO_JSON, json_value, request_of
+from recorder.wire.dialects.decoder import QuickReader
 from recorder.wire.logical_request import LogicalRequests, links_of
 from recorder.wire.recording import blocks
 
@@ -177,12 +178,12 @@ class _Noting(FactReader):
         self.reports: list[str] = []
         self.first: dict[str, Event] = {}  # event of each kind
 
-    def delta(self, event: Event) -> None:
-        """Leave every event to `others`: of reports of usage all are compared, not only the last of many deltas."""
+    def quick_readers(self) -> Mapping[str | None, QuickReader]:
+        """Leave every event to `facts`, which notes it."""
+        return {}
 
-    def others(self, event: Event) -> Sequence[Fact]:
-        delta = super().delta(event)
-        found = super().others(event) if delta is None else (delta, *self.latest_usage())
+    def facts(self, event: Event) -> Sequence[Fact]:
+        found = super().facts(event)
         self._note_event(event, found)
         return found
 

@@ -166,6 +166,32 @@ def test_every_api_with_quick_readers_is_compared() -> None:
     assert set(APIS) | {"other"} == set(PATHS)
 
 
+def test_nothing_that_is_read_quickly_ends_a_stream() -> None:
+    for api in APIS:
+        dialect = by_name(api)
+        quick = dialect.decoder().quick()
+        assert quick
+        assert quick.keys().isdisjoint(dialect.terminal)
+
+
+@pytest.mark.parametrize("numbers", [(0, 1, 3, 4), (0, 1, 1, 2), (0, None, 1, None), (None, 0, 1), (2, 1, 0)])
+def test_numbers_of_deltas_are_checked_together_as_they_are_one_by_one(numbers: Sequence[int | None]) -> None:
+    type = "response.output_text.delta"
+    payloads = [{"type": type, "output_index": 0, "delta": str(at)} for at in range(len(numbers))]
+    numbered = zip(payloads, numbers, strict=True)
+    payloads = [each if number is None else {**each, "sequence_number": number} for each, number in numbered]
+    assert same_rows(*captured("".join(f"data: {json.dumps(each)}\n\n" for each in payloads).encode(), APIS[0]))
+
+
+def test_deltas_after_the_end_are_noted() -> None:
+    delta = {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "a"}}
+    payloads = [{"type": "message_stop"}, delta, delta]
+    exchange, events = captured("".join(f"data: {json.dumps(each)}\n\n" for each in payloads).encode(), "anthropic")
+    [after] = [row for row in folded(Folding(exchange), events)["anomalies"] if row.kind == "after_terminal"]
+    assert after.count == 2
+    assert same_rows(exchange, events)
+
+
 def gemini_chunk(total: int, **usage: Any) -> str:
     part = {"candidates": [{"content": {"parts": [{"text": "a"}], "role": "model"}}]}
     return f"data: {json.dumps({**part, 'usageMetadata': {'totalTokenCount': total, **usage}})}\n\n"

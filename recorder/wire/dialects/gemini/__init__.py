@@ -9,7 +9,7 @@ over many lines, without `data:`, between events.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Annotated, Any
 
 import msgspec
@@ -148,17 +148,20 @@ class GeminiDecoder(JsonDecoder):
     def quick(self) -> Mapping[str | None, QuickReader]:
         return {RESPONSE: self._quick}
 
-    def _quick(self, data: bytes) -> TextAdded | None:
-        chunk, before = _decode_chunk(data), self._started
-        id, model = chunk.response_id, chunk.model_version
-        if (id != before.response_id and id) or (model != before.model and model):
-            return None
-        piece = chunk.candidates[0]
-        candidate, part = self._candidates.get(piece.index), piece.content.parts[0]
-        delta = candidate.added(part.text, part.thought) if candidate is not None and part.text else None
-        if delta is not None and chunk.usage_metadata is not None:
-            self._reporting = data
-        return delta
+    def _quick(self, payloads: Iterable[bytes]) -> Iterator[TextAdded]:
+        for data in payloads:
+            chunk, before = _decode_chunk(data), self._started
+            id, model = chunk.response_id, chunk.model_version
+            if (id != before.response_id and id) or (model != before.model and model):
+                return
+            piece = chunk.candidates[0]
+            candidate, part = self._candidates.get(piece.index), piece.content.parts[0]
+            delta = candidate.added(part.text, part.thought) if candidate is not None and part.text else None
+            if delta is None:
+                return
+            if chunk.usage_metadata is not None:
+                self._reporting = data
+            yield delta
 
     def latest_usage(self) -> Sequence[Fact]:
         """Return the usage of the last chunk that was read quickly, and had one: each chunk repeats it."""
