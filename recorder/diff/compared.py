@@ -5,7 +5,7 @@ Pure; never raises on what was recorded. Each part is computed once, when it is 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -13,7 +13,7 @@ import msgspec
 
 from recorder.diff.streamed_texts import StreamedTexts
 from recorder.model.events import Event, Exchange
-from recorder.model.facts import Fact, TextAdded, UsageReported
+from recorder.model.facts import Fact, UsageReported
 from recorder.model.recording import Recording
 from recorder.projections.fact_reader import DOCUMENT_LIMIT, PAYLOAD_LIMIT, FactReader, Pieces
 from recorder.projections.fold import Folding, Rows
@@ -22,6 +22,7 @@ from recorder.projections.timing import TimingRow
 from recorder.projections.usage import UsageRow
 from recorder.replay.matching import MatchRequest
 from recorder.replay.matching.fingerprint import NO_JSON, json_value, request_of
+from recorder.wire.dialects.decoder import QuickReader
 from recorder.wire.logical_request import LogicalRequests, links_of
 from recorder.wire.recording import blocks
 
@@ -177,14 +178,12 @@ class _Noting(FactReader):
         self.reports: list[str] = []
         self.first: dict[str, Event] = {}  # event of each kind
 
-    def delta(self, event: Event) -> TextAdded | None:
-        found = super().delta(event)
-        if found is not None:
-            self._note_event(event, (found,))
-        return found
+    def quick_readers(self) -> Mapping[str | None, QuickReader]:
+        """Leave every event to `facts`, which notes it."""
+        return {}
 
-    def others(self, event: Event) -> Sequence[Fact]:
-        found = super().others(event)
+    def facts(self, event: Event) -> Sequence[Fact]:
+        found = super().facts(event)
         self._note_event(event, found)
         return found
 

@@ -6,7 +6,7 @@ one thing are one row, with the event where the first one shows and their number
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
@@ -51,7 +51,7 @@ class Anomalies:
     def __init__(self, exchange: Exchange) -> None:
         dialect = by_name(exchange.api)
         self._ids = (exchange.session_id, exchange.exchange_id)
-        self.terminal, self._needs_terminal = dialect.terminal, dialect.needs_terminal
+        self._terminal, self._needs_terminal = dialect.terminal, dialect.needs_terminal
         self._says_its_end = dialect is not by_name("other")
         self._seen: dict[tuple[Anomaly, str], list[int]] = {}  # position and count
         self.noted = 0  # times that something was reported: as long as it is the same, so are the rows
@@ -99,8 +99,20 @@ class Anomalies:
             self.next_number = number + 1
         elif number is not None:
             self.out_of_sequence(number, event)
-        if event.type in self.terminal or self.endings:
-            self.at_the_end(event)
+        if event.type in self._terminal or self.endings:
+            self._at_the_end(event)
+
+    def are_next(self, events: Sequence[Event]) -> bool:
+        """Return whether there is nothing to note of events that are no end, and if so, count their numbers."""
+        numbers = [event.sequence_number for event in events]
+        if self.endings:
+            return False
+        if numbers[0] is None:
+            return numbers.count(None) == len(numbers)
+        if numbers != [*range(self.next_number, self.next_number + len(numbers))]:
+            return False
+        self.next_number += len(numbers)
+        return True
 
     def _on_responded(self, fact: Responded, event: Event) -> None:
         self._is_connection = fact.http_status == SWITCHED and not self._is_turn
@@ -116,14 +128,14 @@ class Anomalies:
             self.note("sequence_repeat", "", event)
         self.next_number = max(number + 1, expected)
 
-    def at_the_end(self, event: Event) -> None:
+    def _at_the_end(self, event: Event) -> None:
         """Check an event at the end: an error may be followed by the end that it caused, and comments may follow
         anything.
         """
         type = event.type
         if type is None or self._is_connection:
             return
-        if type not in self.terminal:
+        if type not in self._terminal:
             if type != DONE:  # several gateways send it after any stream
                 self.note("after_terminal", type, event)
             return

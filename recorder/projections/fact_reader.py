@@ -22,13 +22,12 @@ from recorder.model.facts import (
     Malformed,
     Requested,
     Responded,
-    TextAdded,
     TooLarge,
     Unterminated,
 )
 from recorder.model.payloads import Header
 from recorder.wire.dialects import by_name
-from recorder.wire.dialects.json_values import SHALLOW, UNUSUAL, too_deep
+from recorder.wire.dialects.decoder import QuickReader, usual_delta
 from recorder.wire.dialects.keys import Whole
 from recorder.wire.dialects.usage_report import usd
 from recorder.wire.grouping.purpose import placed
@@ -119,30 +118,28 @@ class FactReader:
         self._head = b""
         decoder = self._dialect.decoder()
         self._quick, self._tell, self._document = decoder.quick(), decoder.general, decoder.document
+        self.latest_usage = decoder.latest_usage
         self._request = Pieces(DOCUMENT_LIMIT)
         self._body = Pieces(DOCUMENT_LIMIT)
         self._parts = Pieces(PAYLOAD_LIMIT)
         self._is_asking = True  # the request is not over yet
         self._is_switched = False  # to WebSocket: a frame is a message, and no block
 
-    def delta(self, event: Event) -> TextAdded | None:
-        """Return the only fact of an event that is a usual delta, as most of a stream are; None of any other."""
-        read, start, length = self._quick.get(event.type), event.data_start, event.data_length
-        if read is None or start is None or length is None or event.kind != "frame":
-            return None
-        data = event.raw[start : start + length]
-        try:
-            return read(data) if length <= SHALLOW or not too_deep(data) else None
-        except UNUSUAL:
-            return None
+    def quick_readers(self) -> Mapping[str | None, QuickReader]:
+        """Return the readers of usual deltas, by type of event: frames that they read need not be read by `facts`."""
+        return self._quick
 
     def facts(self, event: Event) -> Sequence[Fact]:
         """Return the facts of an event."""
-        delta = self.delta(event)
-        return self.others(event) if delta is None else (delta,)
+        start, length = event.data_start, event.data_length
+        if event.kind == "frame" and start is not None and length is not None:
+            delta = usual_delta(self._quick.get(event.type), event.raw[start : start + length])
+            if delta is not None:
+                return (delta, *self.latest_usage())
+        return self.others(event)
 
     def others(self, event: Event) -> Sequence[Fact]:
-        """Return the facts of an event for which `delta` has none."""
+        """Return the facts of an event that is no usual delta."""
         start, length = event.data_start, event.data_length
         if start is not None and length is not None and event.kind == "frame":
             return self._tell(event.type, event.raw[start : start + length])

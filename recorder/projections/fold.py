@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from copy import copy, deepcopy
+from itertools import groupby, islice
+from operator import attrgetter
 from typing import Any, Self
 
 import msgspec
 
 from recorder.model.events import BODY_KINDS, Event, Exchange
-from recorder.model.facts import Fact, TextAdded
+from recorder.model.facts import Fact
 from recorder.projections import PROJECTIONS, history
 from recorder.projections.anomalies import Anomalies
 from recorder.projections.fact_reader import FactReader
+from recorder.projections.items import Items
 from recorder.projections.projection import Fold, Handler, Witness
 from recorder.projections.timing import Timing
+from recorder.wire.dialects.decoder import QuickReader, usual_deltas
+from recorder.wire.dialects.json_values import SHALLOW
+
+BATCH = 256  # events that are held at once
 
 Rows = Mapping[str, list[Any]]
 """By the name of the projection."""
@@ -54,6 +61,8 @@ class Folding:
             if with_history or each is not history.PROJECTION
         }
         self._observers = () if observer is None else (observer,)
+        self._items: Items = self.fold("items")
+        self._readers = {} if observer else self._reading.quick_readers()
         self._handlers = Handlers((*self._folds.values(), *self._observers))
         self._recall_handlers: Handlers | None = None  # few exchanges go on with another
         self._last: Event | None = None
@@ -67,38 +76,37 @@ class Folding:
 
     def tell(self, event: Event) -> None:
         """Apply the next event of the exchange."""
-        self.tell_all((event,))
+        if event.kind in BODY_KINDS:
+            self._timing.event(event)
+            self._anomalies.event(event)
+        self._apply(self._handlers, self._reading.facts(event), event)
+        self._last = event
 
     def tell_all(self, events: Iterable[Event]) -> None:
-        """Apply the next events of the exchange, in order. This loop is the cost of a fold.
+        """Apply the next events of the exchange, in order: deltas of one type that follow one another together."""
+        one_by_one = iter(events)
+        while batch := list(islice(one_by_one, BATCH)):
+            for type, same in groupby(batch, _type_of):
+                read, run = self._readers.get(type), list(same)
+                payloads = [] if read is None else _payloads(run)
+                if read is not None and len(payloads) == len(run) and self._anomalies.are_next(run):
+                    self._tell_run(read, run, payloads)
+                else:
+                    for event in run:
+                        self.tell(event)
 
-        `Timing.event` and `Anomalies.event` of a frame are repeated in it: two calls less for each delta.
-        """
-        delta_of, others_of, handlers = self._reading.delta, self._reading.others, self._handlers
-        on_text = handlers[TextAdded]
-        timing, anomalies = self._timing, self._anomalies
-        arrived, terminal = timing.arrived, anomalies.terminal
-        event = self._last
-        for event in events:
-            if event.kind == "frame":
-                arrived(event.t_ns)
-                timing.size_bytes += len(event.raw)
-                if event.sequence_number == anomalies.next_number:
-                    anomalies.next_number += 1
-                elif event.sequence_number is not None:
-                    anomalies.out_of_sequence(event.sequence_number, event)
-                if event.type in terminal or anomalies.endings:
-                    anomalies.at_the_end(event)
-                delta = delta_of(event)
-                if delta is not None:
-                    on_text(delta, event)
-                    continue
-            elif event.kind in BODY_KINDS:
-                timing.event(event)
-                anomalies.event(event)
-            for fact in others_of(event):
-                handlers[fact.__class__](fact, event)
-        self._last = event
+    def _tell_run(self, read: QuickReader, run: Sequence[Event], payloads: Sequence[bytes]) -> None:
+        """Apply frames of one type: their usual deltas together, each other one by itself."""
+        self._timing.frames(run)
+        while run:
+            self._last = run[-1]
+            deltas = usual_deltas(read, payloads)
+            self._items.add_texts(deltas, run)
+            self._apply(self._handlers, self._reading.latest_usage(), self._last)
+            count = len(deltas)
+            for other in run[count : count + 1]:
+                self._apply(self._handlers, self._reading.others(other), other)
+            run, payloads = run[count + 1 :], payloads[count + 1 :]
 
     @property
     def holds_back(self) -> bool:
@@ -132,6 +140,21 @@ class Folding:
     def _apply(handlers: Handlers, facts: Iterable[Fact], event: Event) -> None:
         for fact in facts:
             handlers[fact.__class__](fact, event)
+
+
+def _payloads(events: Sequence[Event]) -> Sequence[bytes]:
+    """Return the payloads of frames, of those that cannot nest too deep."""
+    return [
+        event.raw[start : start + length]
+        for event in events
+        if (start := event.data_start) is not None
+        and (length := event.data_length) is not None
+        and length <= SHALLOW
+        and event.kind == "frame"
+    ]
+
+
+_type_of = attrgetter("type")
 
 
 class Handlers(dict[type[Fact], Handler]):

@@ -27,24 +27,13 @@ class Text:
         self.last = 0  # the highest number so far
         self.is_stated = False
 
-    def add(self, piece: str, number: int | None) -> None:
-        """Add a delta, with its number in the stream."""
-        if number is None:
-            number = self.last
-        elif number < self.last:
-            self._insert(piece, number)
-            return
-        else:
-            self.last = number
-        self.pieces.append(piece)
-        self.numbers.append(number)
-
     def state(self, text: str, number: int | None) -> None:
         """Replace the text by a statement of all of it."""
         self.last = max(self.last, number or 0)
         self.pieces, self.numbers, self.is_stated = [text], [self.last], True
 
-    def _insert(self, piece: str, number: int) -> None:
+    def insert(self, piece: str, number: int) -> None:
+        """Add a delta that comes after later ones. The fold adds the others itself: they are most of every stream."""
         place = bisect_right(self.numbers, number)
         if place or not self.is_stated:
             self.pieces.insert(place, piece)

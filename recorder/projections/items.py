@@ -7,7 +7,7 @@ differ, the later one counts and the difference is an anomaly. An empty statemen
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
@@ -89,13 +89,26 @@ class Items:
     # -- an item, piece by piece
 
     def _on_text(self, fact: TextAdded, event: Event) -> None:
+        self.add_texts((fact,), (event,))
+
+    def add_texts(self, deltas: Sequence[TextAdded], events: Sequence[Event]) -> None:
+        """Add deltas, each with its event; of further events nothing."""
         growing = self.growing
-        if fact.item != growing.key or fact.field != growing.field or fact.part != growing.part:
-            growing = self.growing = self._grown(fact, event)
-        growing.text.add(fact.text, event.sequence_number)
-        item_id = event.item_id
-        if item_id is not None and item_id != growing.item.item_id:
-            self._rotated(growing.item, event)
+        for delta, event in zip(deltas, events, strict=False):
+            if delta.item != growing.key or delta.field != growing.field or delta.part != growing.part:
+                growing = self.growing = self._grown(delta, event)
+            text, number = growing.text, event.sequence_number
+            if number is None:
+                number = text.last
+            if number >= text.last:
+                text.last = number
+                text.pieces.append(delta.text)
+                text.numbers.append(number)
+            else:
+                text.insert(delta.text, number)
+            item_id = event.item_id
+            if item_id is not None and item_id != growing.item.item_id:
+                self._rotated(growing.item, event)
 
     def _grown(self, fact: TextAdded, event: Event) -> _Growing:
         item = self._items.get(fact.item) or self._undeclared_item(fact.item, _KIND[fact.field], event)

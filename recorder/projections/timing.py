@@ -110,7 +110,6 @@ class Timing:
         self._duration_ns: int | None = None
         self._first: dict[Field, int] = {}
         self._times = array("q")  # of events: eight bytes each, while their texts are held too
-        self.arrived = self._times.append
         self._document: tuple[int, ...] = ()  # when its first and its last piece came
         self.size_bytes = 0
 
@@ -124,10 +123,15 @@ class Timing:
     def event(self, event: Event) -> None:
         """Note a piece of the body. A long event in parts counts with its last part; a document is no event."""
         if event.kind == "frame" or event.type is not None:
-            self.arrived(event.t_ns)
+            self._times.append(event.t_ns)
         elif event.kind == "body":
             self._document = (self._document or (event.t_ns,))[0], event.t_ns
         self.size_bytes += len(event.raw)
+
+    def frames(self, events: Iterable[Event]) -> None:
+        """Note frames, as `event` does each."""
+        self._times.fromlist([event.t_ns for event in events])
+        self.size_bytes += sum([len(event.raw) for event in events])
 
     def _on_responded(self, fact: Responded, event: Event) -> None:
         self._head_ns = event.t_ns

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import random
 from collections.abc import Iterable, Sequence
@@ -165,13 +166,67 @@ def test_every_api_with_quick_readers_is_compared() -> None:
     assert set(APIS) | {"other"} == set(PATHS)
 
 
-def test_counts_by_modality_are_those_of_the_last_chunk() -> None:
-    def chunk(count: int) -> str:
-        part = {"candidates": [{"content": {"parts": [{"text": "a"}], "role": "model"}}]}
-        usage = {"totalTokenCount": 9, "promptTokensDetails": [{"modality": "AUDIO", "tokenCount": count}]}
-        return f"data: {json.dumps({**part, 'usageMetadata': usage})}\n\n"
+def test_nothing_that_is_read_quickly_ends_a_stream() -> None:
+    for api in APIS:
+        dialect = by_name(api)
+        quick = dialect.decoder().quick()
+        assert quick
+        assert quick.keys().isdisjoint(dialect.terminal)
 
-    exchange, events = captured((chunk(1) + chunk(1) + chunk(2)).encode(), "gemini")
+
+@pytest.mark.parametrize("numbers", [(0, 1, 3, 4), (0, 1, 1, 2), (0, None, 1, None), (None, 0, 1), (2, 1, 0)])
+def test_numbers_of_deltas_are_checked_together_as_they_are_one_by_one(numbers: Sequence[int | None]) -> None:
+    type = "response.output_text.delta"
+    payloads = [{"type": type, "output_index": 0, "delta": str(at)} for at in range(len(numbers))]
+    numbered = zip(payloads, numbers, strict=True)
+    payloads = [each if number is None else {**each, "sequence_number": number} for each, number in numbered]
+    assert same_rows(*captured("".join(f"data: {json.dumps(each)}\n\n" for each in payloads).encode(), APIS[0]))
+
+
+def test_deltas_after_the_end_are_noted() -> None:
+    delta = {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "a"}}
+    payloads = [{"type": "message_stop"}, delta, delta]
+    exchange, events = captured("".join(f"data: {json.dumps(each)}\n\n" for each in payloads).encode(), "anthropic")
+    [after] = [row for row in folded(Folding(exchange), events)["anomalies"] if row.kind == "after_terminal"]
+    assert after.count == 2
+    assert same_rows(exchange, events)
+
+
+def gemini_chunk(total: int, **usage: Any) -> str:
+    part = {"candidates": [{"content": {"parts": [{"text": "a"}], "role": "model"}}]}
+    return f"data: {json.dumps({**part, 'usageMetadata': {'totalTokenCount': total, **usage}})}\n\n"
+
+
+def of_audio(count: int) -> dict[str, Any]:
+    return {"promptTokensDetails": [{"modality": "AUDIO", "tokenCount": count}]}
+
+
+def test_counts_by_modality_are_those_of_the_last_chunk() -> None:
+    body = "".join(gemini_chunk(9, **of_audio(count)) for count in (1, 1, 2))
+    exchange, events = captured(body.encode(), "gemini")
     [row] = folded(Folding(exchange), events)["usage"]
     assert row.input_audio_tokens == 2
     assert same_rows(exchange, events)
+
+
+def test_usage_of_usual_chunks_is_known_after_each_of_them() -> None:
+    exchange, events = captured("".join(map(gemini_chunk, (1, 2, 3))).encode(), "gemini")
+    folding, totals = Folding(exchange), []
+    for event in events:
+        folding.tell(event)
+        [row] = folding.fold("usage").rows()
+        totals.append(row.total_tokens)
+    assert [total for total, _ in itertools.groupby(totals)] == [None, 1, 2, 3]
+    assert all(same_rows(exchange, events[:count]) for count in range(len(events)))
+
+
+@pytest.mark.parametrize("count", [-1, 2**32, 2**40, 2**63])
+def test_odd_counts_of_a_chunk_are_an_anomaly_each_time(count: int) -> None:
+    body = "".join((gemini_chunk(1), *[gemini_chunk(count)] * 2, *[gemini_chunk(1, **of_audio(count))] * 2))
+    assert same_rows(*captured(body.encode(), "gemini"))
+
+
+def test_each_fact_of_a_chunk_is_told_with_it() -> None:
+    exchange, events = captured("".join(map(gemini_chunk, (1, 2, 3))).encode(), "gemini")
+    quick, plain = FactReader(exchange), PlainReader(exchange)
+    assert [list(quick.facts(event)) for event in events] == [list(plain.facts(event)) for event in events]

@@ -8,16 +8,18 @@ may be missing or of any type. Nothing in here raises, on any bytes, but a quick
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from recorder.model.facts import Fact, Failed, Malformed, RequestFacts, TextAdded, Unknown
-from recorder.wire.dialects.json_values import SHALLOW, UNUSUAL, Object, decoded, object_, text, too_deep
+from recorder.wire.dialects.json_values import UNUSUAL, Object, decoded, object_, text, too_deep
 from recorder.wire.dialects.keys import ERROR
 
-QuickReader = Callable[[bytes], TextAdded | None]
-"""The reader of the usual delta of one type of event, of a payload that does not nest too deep. Of any other it returns
-None, or raises what is `UNUSUAL`. It changes nothing that a general reading of the same payload does not change."""
+QuickReader = Callable[[Iterable[bytes]], Iterable[TextAdded]]
+"""The reader of the usual deltas of one type of event, of payloads that do not nest too deep: a fact for each of them.
+At any other payload it ends, or raises what is `UNUSUAL`. It changes nothing that a general reading of the same ones
+does not change."""
 
 
 class JsonDecoder(ABC):
@@ -31,9 +33,12 @@ class JsonDecoder(ABC):
 
     def event(self, type: str | None, data: bytes) -> Sequence[Fact]:
         """Decode an event of a stream."""
-        read = self.quick().get(type)
-        delta = None if read is None else quickly(read, data)
-        return self.general(type, data) if delta is None else (delta,)
+        delta = usual_delta(self.quick().get(type), data)
+        return self.general(type, data) if delta is None else (delta, *self.latest_usage())
+
+    def latest_usage(self) -> Sequence[Fact]:
+        """Return the usage that quick readers have not read, if they have come across any."""
+        return ()
 
     def general(self, type: str | None, data: bytes) -> Sequence[Fact]:
         """Decode an event without the quick readers."""
@@ -63,12 +68,19 @@ class JsonDecoder(ABC):
             self._data = b""
 
 
-def quickly(read: QuickReader, data: bytes) -> TextAdded | None:
+def usual_deltas(read: QuickReader, payloads: Iterable[bytes]) -> list[TextAdded]:
+    """Return the deltas that payloads are, up to the first that is none, or is not as usual."""
+    found: list[TextAdded] = []
+    with suppress(*UNUSUAL):
+        found.extend(read(payloads))  # what was read before an exception stays there
+    return found
+
+
+def usual_delta(read: QuickReader | None, data: bytes) -> TextAdded | None:
     """Return the delta that a payload is, if it is as usual."""
-    try:
-        return read(data) if len(data) <= SHALLOW or not too_deep(data) else None
-    except UNUSUAL:
+    if read is None or too_deep(data):
         return None
+    return next(iter(usual_deltas(read, (data,))), None)
 
 
 def failed(payload: Object) -> Failed:

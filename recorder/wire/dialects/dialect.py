@@ -35,6 +35,9 @@ class FactDecoder(Protocol):
     def quick(self) -> Mapping[str | None, QuickReader]:
         """Return the quick readers of usual deltas, by type of event: `event` tries them first."""
 
+    def latest_usage(self) -> Sequence[Fact]:
+        """Return, once, the last report of usage that quick readers have left unread: only the last one counts."""
+
     def general(self, type: str | None, data: bytes) -> Sequence[Fact]:
         """Decode an event without them, with the same facts."""
 

@@ -11,7 +11,7 @@ response (a `fallback` block names it), the response is that model's, as the SDK
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 import msgspec
@@ -108,13 +108,14 @@ class MessagesDecoder(JsonDecoder):
     def quick(self) -> Mapping[str | None, QuickReader]:
         return {DELTA: self._quick}
 
-    def _quick(self, data: bytes) -> TextAdded | None:
-        event = _decode_delta(data)
-        delta, block = event.delta, self._blocks.get(event.index)
-        if block is None or not delta.text:
-            return None
-        block.streamed = True
-        return TextAdded(block.key, _FIELDS[delta.__class__], 0, delta.text)
+    def _quick(self, payloads: Iterable[bytes]) -> Iterator[TextAdded]:
+        block_of = self._blocks.get
+        for event in map(_decode_delta, payloads):
+            delta, block = event.delta, block_of(event.index)
+            if block is None or not delta.text:
+                return
+            block.streamed = True
+            yield TextAdded(block.key, _FIELDS[delta.__class__], 0, delta.text)
 
     def payload(self, type: str | None, payload: Any) -> Sequence[Fact]:
         if not isinstance(payload, dict):

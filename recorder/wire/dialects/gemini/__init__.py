@@ -9,26 +9,33 @@ over many lines, without `data:`, between events.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Annotated, Any
 
 import msgspec
 
-from recorder.model.facts import Fact, Finished, Malformed, Started, TierReported, Usage, UsageDetails, UsageReported
-from recorder.wire.dialects.decoder import JsonDecoder, failed, unknown
+from recorder.model.facts import (
+    Fact,
+    Finished,
+    Malformed,
+    Started,
+    TextAdded,
+    TierReported,
+    Usage,
+    UsageDetails,
+    UsageReported,
+)
+from recorder.wire.dialects.decoder import JsonDecoder, QuickReader, failed, unknown
 from recorder.wire.dialects.dialect import Dialect
 from recorder.wire.dialects.gemini.candidate import STEPS, Candidate
 from recorder.wire.dialects.gemini.provider import FIELDS, PROVIDER, REQUEST_NOISE, speaks, target
 from recorder.wire.dialects.gemini.request import CACHE, PROMPT, request_facts, turns
 from recorder.wire.dialects.json_values import (
-    SHALLOW,
-    UNUSUAL,
     Object,
     as_json,
     object_,
     objects,
     text,
-    too_deep,
     whole,
 )
 from recorder.wire.dialects.keys import ERROR, KeyExtractor, Named, Payload, Whole
@@ -68,9 +75,34 @@ class _UsualCandidate(_Usual, gc=False, forbid_unknown_fields=True):
     index: Whole = 0
 
 
+_UsualCount = Annotated[int, msgspec.Meta(ge=0, lt=2**32)]
+
+
+class _ModalityCount(msgspec.Struct, gc=False, rename="camel"):
+    token_count: _UsualCount = 0
+
+
+_UsualList = Annotated[list[_ModalityCount], msgspec.Meta(max_length=64)] | None
+
+
+class _UsualUsage(msgspec.Struct, gc=False, rename="camel"):
+    """A report of usage whose counts are surely numbers of tokens: their sums too."""
+
+    total_token_count: _UsualCount
+    prompt_token_count: _UsualCount | None = None
+    tool_use_prompt_token_count: _UsualCount | None = None
+    cached_content_token_count: _UsualCount | None = None
+    candidates_token_count: _UsualCount | None = None
+    thoughts_token_count: _UsualCount | None = None
+    prompt_tokens_details: _UsualList = None
+    tool_use_prompt_tokens_details: _UsualList = None
+    cache_tokens_details: _UsualList = None
+    candidates_tokens_details: _UsualList = None
+
+
 class _UsualChunk(_Usual, gc=False, forbid_unknown_fields=True, rename="camel"):
     candidates: tuple[_UsualCandidate]
-    usage_metadata: dict[str, Any] = {}
+    usage_metadata: _UsualUsage | None = None
     model_version: str | None = None
     response_id: str | None = None
     create_time: str | None = None
@@ -111,25 +143,32 @@ class GeminiDecoder(JsonDecoder):
         self._started = Started()
         self._tier: str | None = None
         self._lists, self._details = "", _NO_DETAILS  # of the usage so far, by modality
+        self._reporting = b""  # the last chunk whose usage is not read yet
 
-    def general(self, type: str | None, data: bytes) -> Sequence[Fact]:
-        """Decode an event. The usual chunks are read here: whose text it is depends on those before."""
-        if type == RESPONSE and (len(data) <= SHALLOW or not too_deep(data)):
-            try:
-                chunk = _decode_chunk(data)
-            except UNUSUAL:
-                return super().general(type, data)
-            return self._usual(chunk)
-        return super().general(type, data)
+    def quick(self) -> Mapping[str | None, QuickReader]:
+        return {RESPONSE: self._quick}
 
-    def _usual(self, chunk: _UsualChunk) -> Sequence[Fact]:
-        candidate, before = chunk.candidates[0], self._started
-        part = candidate.content.parts[0]
-        facts: list[Fact] = []
-        if chunk.response_id != before.response_id or chunk.model_version != before.model:
-            facts += self._begun(chunk.response_id, chunk.model_version)
-        spoken = self._candidates.get(candidate.index) or self._candidate(candidate.index)
-        return [*facts, *spoken.add_text(part.text, part.thought), *self._used(chunk.usage_metadata)]
+    def _quick(self, payloads: Iterable[bytes]) -> Iterator[TextAdded]:
+        for data in payloads:
+            chunk, before = _decode_chunk(data), self._started
+            id, model = chunk.response_id, chunk.model_version
+            if (id != before.response_id and id) or (model != before.model and model):
+                return
+            piece = chunk.candidates[0]
+            candidate, part = self._candidates.get(piece.index), piece.content.parts[0]
+            delta = candidate.added(part.text, part.thought) if candidate is not None and part.text else None
+            if delta is None:
+                return
+            if chunk.usage_metadata is not None:
+                self._reporting = data
+            yield delta
+
+    def latest_usage(self) -> Sequence[Fact]:
+        """Return the usage of the last chunk that was read quickly, and had one: each chunk repeats it."""
+        if not self._reporting:
+            return ()
+        data, self._reporting = self._reporting, b""
+        return self._read(data, lambda chunk: self._used(chunk["usageMetadata"]))
 
     def payload(self, type: str | None, payload: Any) -> Sequence[Fact]:
         if isinstance(payload, list):

@@ -91,12 +91,13 @@ class Candidate:
         if _signed(part):
             self._sign()
 
-    def add_text(self, added: str, thought: bool) -> list[Fact]:
-        """Return the facts of a chunk that is one text and nothing else: nearly all chunks are."""
-        self._facts = []
-        if added:
-            self._go_on(_THOUGHT if thought else _MESSAGE, added)
-        return self._facts
+    def added(self, text: str, thought: bool) -> TextAdded | None:
+        """Return the fact of a chunk that is one text and nothing else, if it goes on with the item that is open."""
+        item = self._open
+        if item is None or item.stated.type != (_THOUGHT if thought else _MESSAGE).type:
+            return None
+        item.ended = None
+        return TextAdded(item.key, "summary" if thought else "text", 0, text)
 
     def _text(self, value: Any, part: Object) -> None:
         if not isinstance(value, str):

@@ -12,7 +12,7 @@ ignored, except those that the modules of this folder name.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import NoneType
 from typing import Any
 
@@ -72,13 +72,17 @@ class ChatDecoder(JsonDecoder):
     def quick(self) -> Mapping[str | None, QuickReader]:
         return {CHUNK: self._quick}
 
-    def _quick(self, data: bytes) -> TextAdded | None:
-        chunk = decode(data)
-        if (chunk.id != self._id and chunk.id) or (chunk.model != self._model and chunk.model):
-            return None
-        piece = chunk.choices[0]
-        choice = self._choices.get(piece.index)
-        return None if choice is None else added(piece.delta, choice)
+    def _quick(self, payloads: Iterable[bytes]) -> Iterator[TextAdded]:
+        id, model, choice_of = self._id, self._model, self._choices.get
+        for chunk in map(decode, payloads):
+            if (chunk.id != id and chunk.id) or (chunk.model != model and chunk.model):
+                return
+            piece = chunk.choices[0]
+            choice = choice_of(piece.index)
+            delta = None if choice is None else added(piece.delta, choice)
+            if delta is None:
+                return
+            yield delta
 
     def payload(self, type: str | None, payload: Any) -> Sequence[Fact]:
         facts = self._decoded(type, payload, self._chunk)

@@ -6,6 +6,7 @@ The deltas are most of every stream: each has a struct of just the fields it nee
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -57,9 +58,7 @@ def _quick(field: Field, index: str) -> QuickReader:
         gc=False,
         eq=False,
     )
-    decoder: Any = msgspec.json.Decoder(shape)
-    decode: QuickReader = decoder.decode
-    return decode
+    return partial(map, msgspec.json.Decoder(shape).decode)
 
 
 QUICK: Mapping[str | None, QuickReader] = {type: _quick(*text) for type, text in _DELTAS.items()}
