@@ -3,6 +3,8 @@
 A file has an index of its sessions, newest first, with all that `session_summary` takes of one. A server knows how many
 days there are.
 
+All is computed anew: the first chunks of Gemini have the service tier of the response, also of one that was broken off.
+
 Revision ID: 0020
 Revises: 0019
 
@@ -1108,11 +1110,16 @@ GROUP BY started_ns / 86400000000000, model, client, outcome) AS daily GROUP BY 
 }
 
 
+DUE = "INSERT INTO rebuilds SELECT 'projections', '{0}', '{0}' WHERE EXISTS (SELECT 1 FROM exchanges)"
+START = {"sqlite": "", "postgresql": "00000000-0000-0000-0000-000000000000"}
+
+
 def upgrade() -> None:
-    """Replace views: rows stay what they are."""
+    """Replace views. Rows are the same until the rebuild."""
     is_server = op.get_bind().dialect.name == "postgresql"
     run(DAYS if is_server else NEWEST)
     replace(IN_SERVER if is_server else IN_FILE, is_server)
+    rebuild()
 
 
 def downgrade() -> None:
@@ -1120,6 +1127,12 @@ def downgrade() -> None:
     is_server = op.get_bind().dialect.name == "postgresql"
     replace(IN_SERVER_BEFORE if is_server else IN_FILE_BEFORE, is_server)
     run("DROP STATISTICS p_usage_v1_days" if is_server else "DROP INDEX sessions_newest")
+    rebuild()
+
+
+def rebuild() -> None:
+    """Have all projections computed from the beginning; one that is under way begins anew."""
+    run("DELETE FROM rebuilds", DUE.format(START[op.get_bind().dialect.name]))
 
 
 def replace(views: dict[str, str], is_server: bool) -> None:

@@ -56,11 +56,8 @@ class PlainFolding(Folding):
 
 
 def folded(folding: Folding, events: Sequence[Event]) -> Rows:
-    """Rows of events, without the service tier: Gemini has it in every chunk, and the quick way reads the last one."""
     folding.tell_all(events)
-    rows = folding.rows()
-    parameters = [msgspec.structs.replace(row, response_service_tier=None) for row in rows["parameters"]]
-    return {**rows, "parameters": parameters}
+    return folding.rows()
 
 
 def same_rows(exchange: Exchange, events: Sequence[Event]) -> bool:
@@ -148,6 +145,7 @@ DELTAS: dict[str, st.SearchStrategy[dict[str, Any]]] = {
             ),
             promptTokensDetails=st.lists(objects(modality=st.sampled_from(["AUDIO", "IMAGE"]), tokenCount=NUMBERS)),
             trafficType=TEXTS,
+            serviceTier=TEXTS,
         ),
     ),
 }
@@ -160,6 +158,13 @@ def test_rows_of_any_deltas_are_those_of_the_plain_way(api: str, data: st.DataOb
     payloads = data.draw(st.lists(DELTAS[api], max_size=12))
     body = "".join(f"data: {json.dumps(each)}\n\n" for each in payloads).encode()
     assert same_rows(*captured(body, api))
+
+
+@pytest.mark.parametrize("number", [-1, 2**63 - 1, 2**63])
+def test_a_place_that_no_column_can_hold_is_read_the_plain_way(number: int) -> None:
+    delta = {"type": "response.output_text.delta", "delta": "a"}
+    payloads = [{**delta, "output_index": number}, delta, {**delta, "output_index": 0, "content_index": number}]
+    assert same_rows(*captured("".join(f"data: {json.dumps(each)}\n\n" for each in payloads).encode(), APIS[0]))
 
 
 def test_every_api_with_quick_readers_is_compared() -> None:
@@ -218,6 +223,14 @@ def test_usage_of_usual_chunks_is_known_after_each_of_them() -> None:
         totals.append(row.total_tokens)
     assert [total for total, _ in itertools.groupby(totals)] == [None, 1, 2, 3]
     assert all(same_rows(exchange, events[:count]) for count in range(len(events)))
+
+
+def test_a_tier_that_changes_is_that_of_the_chunk_which_changed_it() -> None:
+    body = gemini_chunk(1) + gemini_chunk(2, serviceTier="FLEX") + gemini_chunk(3) + gemini_chunk(4)
+    exchange, events = captured(body.encode(), "gemini")
+    [row] = folded(Folding(exchange), events)["parameters"]
+    assert row.response_service_tier == "flex"
+    assert same_rows(exchange, events)
 
 
 @pytest.mark.parametrize("count", [-1, 2**32, 2**40, 2**63])

@@ -98,6 +98,7 @@ class _UsualUsage(msgspec.Struct, gc=False, rename="camel"):
     tool_use_prompt_tokens_details: _UsualList = None
     cache_tokens_details: _UsualList = None
     candidates_tokens_details: _UsualList = None
+    service_tier: str | None = None
 
 
 class _UsualChunk(_Usual, gc=False, forbid_unknown_fields=True, rename="camel"):
@@ -159,7 +160,10 @@ class GeminiDecoder(JsonDecoder):
             delta = candidate.added(part.text, part.thought) if candidate is not None and part.text else None
             if delta is None:
                 return
-            if chunk.usage_metadata is not None:
+            usage = chunk.usage_metadata
+            if usage is not None:
+                if usage.service_tier and usage.service_tier != self._tier:
+                    return
                 self._reporting = data
             yield delta
 
@@ -202,7 +206,7 @@ class GeminiDecoder(JsonDecoder):
         return () if self._started == before else (self._started,)
 
     def _served(self, snapshot: Object) -> Sequence[Fact]:
-        """Return the service tier. The chunks that are read first do not have it: the last chunk does."""
+        """Return the service tier of a snapshot, where it is not that of the one before."""
         before, tier = self._tier, text(snapshot.get("serviceTier"))
         self._tier = tier or before
         return (TierReported(tier.lower()),) if tier and tier != before else ()

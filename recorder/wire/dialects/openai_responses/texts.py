@@ -14,6 +14,7 @@ import msgspec
 from recorder.model.facts import AnnotationAdded, Fact, Field, ItemKey, LogprobsAdded, Malformed, TextAdded, TextSettled
 from recorder.wire.dialects.decoder import QuickReader, unknown
 from recorder.wire.dialects.json_values import Object, array, as_json, object_, objects, text, whole
+from recorder.wire.dialects.keys import Whole
 from recorder.wire.dialects.openai_responses.items import part_text
 
 _NO_NAME = "-"  # that no field has
@@ -50,7 +51,7 @@ def _quick(field: Field, index: str) -> QuickReader:
     nothing = Annotated[list[Any], msgspec.Meta(max_length=0)] | None
     shape = msgspec.defstruct(
         "Delta",
-        [("item", int), ("text", str), ("part", int, 0), ("field", Literal[field], field), ("logprobs", nothing, None)],
+        [("item", Whole), ("text", str), ("part", Whole, 0), ("field", Literal[field], field), ("logprobs", nothing, None)],
         bases=(TextAdded,),
         kw_only=True,
         rename={"item": "output_index", "text": "delta", "part": index, "field": _NO_NAME},
