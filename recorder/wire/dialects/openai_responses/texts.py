@@ -51,7 +51,13 @@ def _quick(field: Field, index: str) -> QuickReader:
     nothing = Annotated[list[Any], msgspec.Meta(max_length=0)] | None
     shape = msgspec.defstruct(
         "Delta",
-        [("item", Whole), ("text", str), ("part", Whole, 0), ("field", Literal[field], field), ("logprobs", nothing, None)],
+        [
+            ("item", Whole),
+            ("text", str),
+            ("part", Whole, 0),
+            ("field", Literal[field], field),
+            ("logprobs", nothing, None),
+        ],
         bases=(TextAdded,),
         kw_only=True,
         rename={"item": "output_index", "text": "delta", "part": index, "field": _NO_NAME},
