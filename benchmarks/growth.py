@@ -16,7 +16,6 @@ sessions are appended, by the connection that has appended before, whose plans a
 from __future__ import annotations
 
 import itertools
-import math
 import shlex
 import statistics
 import sys
@@ -128,25 +127,14 @@ def _append(store: Store, told: Grown) -> list[Event]:
 def appended(store: Store, numbers: range, began_ns: int) -> tuple[float, float]:
     """How many µs of processor time an event takes that is appended and folded: of this process, of the server's."""
     told = [grown(each, began_ns) for each in numbers]
-    before_s, before_server_s = time.process_time(), _server_s(store)
+    before_s, before_server_s = time.process_time(), servers.backend_cpu_s(store)
     for first in range(0, len(told), SESSIONS_A_COMMIT):
         _append(store, told[first : first + SESSIONS_A_COMMIT])
     events = len(told) * EVENTS * EXCHANGES
     return (
         (time.process_time() - before_s) / events * 1e6,
-        (_server_s(store) - before_server_s) / events * 1e6,
+        (servers.backend_cpu_s(store) - before_server_s) / events * 1e6,
     )
-
-
-def _server_s(store: Store) -> float:
-    """Return what the server's process behind a connection has used, 0 for a file; not a number if it is elsewhere."""
-    if engine_of(store.url).is_local:
-        return 0.0
-    if not str(store.url.query.get("host", "")).startswith("/"):
-        return math.nan
-    with store.transaction():
-        [(pid,)] = store.ask(Statement("SELECT pg_backend_pid()"), {})
-    return machine.cpu_s(pid)
 
 
 def on_disk(url: URL) -> int:
