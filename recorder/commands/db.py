@@ -106,8 +106,8 @@ def rebuild_command(db: str | None) -> None:
 
 
 def _rebuild(store: Store) -> None:
-    with progress_bar("Rebuilding") as update:
-        rebuilt = rebuild(store, lambda done, total: update(completed=done, total=total))
+    with progress_bar("Rebuilding") as move:
+        rebuilt = rebuild(store, lambda done, total: move(completed=done, total=total))
     echo(f"{counted(rebuilt.exchanges, 'exchange')} rebuilt.")
     for session_id, exchange_id, reason in rebuilt.put_aside:
         echo(f"Exchange {exchange_id} of session {session_id} has no projections, please report it: {reason}")

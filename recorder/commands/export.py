@@ -220,8 +220,8 @@ def _write_parquet(db: str | None, folder: Path, since: int | None, only: str | 
     from recorder.exports.parquet.export import Selection, export
 
     selection = Selection(asyncio.run(_session_id(db, only)), since, with_events)
-    with progress_bar("Exporting", len(selection.datasets())) as update:
-        done = export(current_url(db), folder, selection, time.time_ns(), lambda part: update(advance=part))
+    with progress_bar("Exporting", len(selection.datasets())) as move:
+        done = export(current_url(db), folder, selection, time.time_ns(), lambda part: move(advance=part))
     echo(f"{counted(done.rows, 'row')} of {counted(done.days, 'day')} in {done.datasets} datasets: {folder}")
     if done.open:
         echo(f"{counted(done.open, 'exchange')} had not ended: export the day again later.")

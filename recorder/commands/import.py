@@ -174,7 +174,7 @@ def _with_progress(files: Sequence[Path]) -> Iterator[Path]:
     if len(files) == 1:
         yield files[0]
         return
-    with progress_bar("Importing", len(files)) as update:
+    with progress_bar("Importing", len(files)) as move:
         for path in files:
             yield path
-            update(advance=1)
+            move(advance=1)

@@ -170,9 +170,9 @@ class _VerifyRun:
         is_due = checkup.rebuild_is_due()
         if is_due:
             self.damage.append(STALE)
-        with progress_bar("Verifying", None if self._refs else checkup.count()) as update:
+        with progress_bar("Verifying", None if self._refs else checkup.count()) as move:
             for session_id in dict.fromkeys(wanted):
-                verified = checkup.verify(session_id, lambda count: update(advance=count), projections=not is_due)
+                verified = checkup.verify(session_id, lambda count: move(advance=count), projections=not is_due)
                 if session_id in marks and not verified.purged:
                     _compare(verified, marks[session_id], session_id in there)
                 yield verified

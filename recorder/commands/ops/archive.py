@@ -126,10 +126,10 @@ def _expected(month: str, held: Sequence[SessionSize]) -> MonthReport:
 
 def _archive(url: URL, archive: URL, data: str | None, months: dict[str, list[SessionSize]]) -> list[MonthReport]:
     recorders = Recorders(writer_at(url), lambda: {directory.name for directory in journals(journal_root(url))})
-    with progress_bar("Archiving", sum(map(len, months.values()))) as update:
+    with progress_bar("Archiving", sum(map(len, months.values()))) as move:
 
         def advance(step: Step, sessions: int) -> None:
-            update(description=_DOING[step], advance=sessions if step == "deleted" else 0)
+            move(description=_DOING[step], advance=sessions if step == "deleted" else 0)
 
         with Archiver.open(url, archive, recorders, data, advance) as archiver:
             return archiver.archive(months)

@@ -33,10 +33,10 @@ def backup(db: str | None, file: Path, force: bool) -> None:
     """
     url = chosen_url(db)
     file = file.expanduser().absolute()
-    with progress_bar("Copying") as update:
+    with progress_bar("Copying") as move:
 
         def advance(done: int, total: int) -> None:
-            update(completed=done, total=total)
+            move(completed=done, total=total)
 
         made = engine_of(url).back_up(url, file, advance, force=force)
     ended = f"{counted(made.exchanges, 'exchange')} that {'has' if made.exchanges == 1 else 'have'} ended"

@@ -87,10 +87,10 @@ async def _copy(source: URL, target: URL, refs: Sequence[str]) -> _Outcome:
         offsets = await here.offsets()  # before its events
         with Store(target) as store:
             async with await BulkReader.open_alone(target) as there:
-                with progress_bar("Copying") as update:
+                with progress_bar("Copying") as move:
 
                     def advance(done: int, total: int) -> None:
-                        update(completed=done, total=max(done, total))
+                        move(completed=done, total=max(done, total))
 
                     copied = await copy(here, there, store, advance, ids)
                 await say_if_stale(there)

@@ -247,8 +247,8 @@ def _purge(url: URL, found: Chosen, reason: str, vacuum: bool) -> None:
     for tombstone in found.purged:
         late.add(tombstone.late)
     with Store(url) as store:
-        with progress_bar("Purging", len(found.holdings)) as update:
-            done = _delete(store, found.holdings, reason, update, late)
+        with progress_bar("Purging", len(found.holdings)) as move:
+            done = _delete(store, found.holdings, reason, move, late)
         is_blank = late.blank(store, root)
     unknown = _forget(
         root, [*(each.session_id for each in found.purged), *(each.session_id for each in found.holdings)]
@@ -289,7 +289,7 @@ def _forget(root: Path, session_ids: Collection[str]) -> int:
         raise RecorderError(message) from error
 
 
-def _delete(store: Store, held: Sequence[SessionSize], reason: str, update: Update, late: LateJournals) -> list[Counts]:
+def _delete(store: Store, held: Sequence[SessionSize], reason: str, move: Update, late: LateJournals) -> list[Counts]:
     writer, there = writer_at(store.url), {directory.name for directory in journals(journal_root(store.url))}
     done: list[Counts] = []
     try:
@@ -298,7 +298,7 @@ def _delete(store: Store, held: Sequence[SessionSize], reason: str, update: Upda
             if counts is not None:
                 done.append(counts)
                 late.add(counts.late)
-            update(advance=1)
+            move(advance=1)
     except BaseException:
         if done:
             echo(f"{counted(len(done), 'session')} purged so far: the next purge removes what is left of them.")
