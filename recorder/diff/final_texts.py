@@ -33,10 +33,6 @@ class Statement(NamedTuple):
     items: tuple[int, ...]  # by their rows
     is_open: bool  # whether a delta of it is of a text that did not end as its deltas say
 
-    def goes_with(self, other: Statement) -> bool:
-        """Return whether two statements are about the same items."""
-        return self.items == other.items and self.is_open == other.is_open
-
 
 NO_STATEMENT = Statement((), (), False)
 

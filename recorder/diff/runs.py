@@ -7,13 +7,15 @@ past another event, and the number and the boundaries of deltas.
 
 from __future__ import annotations
 
+from array import array
 from bisect import bisect_left
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import zip_longest
 from typing import NamedTuple
 
-from recorder.diff.alignment import Aligned, Stretch, stretches
+from recorder.diff.alignment import Aligned, Numbers, Stretch, numbered, stretches
 from recorder.diff.final_texts import FinalTexts
+from recorder.diff.packed_steps import PackedSteps
 from recorder.diff.report import Difference, cut
 from recorder.diff.steps import Step, joined
 from recorder.diff.words import changes
@@ -50,10 +52,10 @@ class Texts:
             return TextsReport([*_repeated(a, b), *(() if a.key != b.key else self._parts(a, b))])
         if a.texts == b.texts and a.count == b.count:
             return TextsReport()
-        one, other = "".join(a.texts), "".join(b.texts)
+        one, other = a.text, b.text
         if one == other:
             return TextsReport(list(_cuts(a, b)))
-        is_seen = not (a.statement.is_open or b.statement.is_open or self._end_alike(a, b))  # at the level of the text
+        is_seen = not (a.is_open or b.is_open or self._end_alike(a, b))  # at the level of the text
         if not is_seen:
             self._reported.add((one, other))
         found = _named(a, b)
@@ -70,7 +72,7 @@ class Texts:
 
     def _end_alike(self, a: Step, b: Step) -> bool:
         """Return whether the items of two steps have the same final content."""
-        at = a.statement.items, b.statement.items
+        at = a.items, b.items
         if at not in self._same_ends:
             self._same_ends[at] = [*map(self._a.end, at[0])] == [*map(self._b.end, at[1])]
         return self._same_ends[at]
@@ -93,7 +95,8 @@ def _cuts(a: Step, b: Step) -> Iterator[Difference]:
 
 def _named(a: Step, b: Step) -> TextsReport | None:
     """Return the differences delta by delta; `None` if they are more than a few, or unclear."""
-    found = stretches(a.texts, b.texts) if max(len(a.texts), len(b.texts)) <= PIECES_LIMIT else None
+    is_short = max(len(a.texts), len(b.texts)) <= PIECES_LIMIT
+    found = stretches(*numbered(a.texts, b.texts)) if is_short else None
     parting = [each for each in found or () if not each.is_same]
     if found is None or sum(max(len(each.a), len(each.b)) for each in parting) > NAMED:
         return None
@@ -139,31 +142,30 @@ def _counted(step: Step) -> str:
 # -- runs that another event breaks
 
 
-def mended(places: Aligned, a: list[Step], b: list[Step]) -> Aligned:
+def mended(places: Aligned, a: PackedSteps[Step], b: PackedSteps[Step]) -> Aligned:
     """Join runs of one side that are in pieces on the other: what broke them is reported alone.
 
     Changes the steps: the first piece becomes the whole.
     """
-    of_a, of_b = dict(places.pairs), {m: n for n, m in places.pairs}
-    only_b = _joined(places.only_b, of_b, b)
-    only_a = _joined(places.only_a, of_a, a)
-    return Aligned(places.pairs, only_a, only_b)
+    return places._replace(
+        only_a=_joined(places.only_a, places.a, a),
+        only_b=_joined(places.only_b, places.b, b),
+    )
 
 
-def _joined(alone: Sequence[int], partners: Collection[int], steps: list[Step]) -> list[int]:
-    ordered = sorted(partners)
-    whole = {n: _neighbour(n, ordered, steps) for n in sorted(alone)}
-    for n, at in whole.items():
-        if at is not None and at < n:
-            steps[at] = joined(steps[at], steps[n])
-    for n, at in reversed(whole.items()):
-        if at is not None and at > n:
-            steps[at] = joined(steps[n], steps[at])
-    return [n for n, at in whole.items() if at is None]
+def _joined(alone: Numbers, partners: Numbers, steps: PackedSteps[Step]) -> Numbers:
+    whole = array("q", (_neighbour(n, partners, steps) for n in alone))
+    for n, at in zip(alone, whole, strict=True):
+        if 0 <= at < n:
+            steps.replace(at, joined(steps.at(at), steps.at(n)))
+    for n, at in zip(reversed(alone), reversed(whole), strict=True):
+        if at > n:
+            steps.replace(at, joined(steps.at(n), steps.at(at)))
+    return array("q", (n for n, at in zip(alone, whole, strict=True) if at < 0))
 
 
-def _neighbour(n: int, partners: Sequence[int], steps: Sequence[Step]) -> int | None:
-    """Return the nearest step with a partner, before or after, if it is of the same run."""
-    at = bisect_left(partners, n)
-    near = [partners[place] for place in (at - 1, at) if 0 <= place < len(partners)]
-    return next((m for m in near if steps[n].is_delta and steps[n].run == steps[m].run), None)
+def _neighbour(n: int, partners: Numbers, steps: PackedSteps[Step]) -> int:
+    """Return the nearest step with a partner, before or after, if it is of the same run; else -1."""
+    step, at = steps.at(n), bisect_left(partners, n)
+    near = [partners[place] for place in (at - 1, at) if 0 <= place < len(partners)] if step.is_delta else ()
+    return next((m for m in near if step.run == steps.at(m).run), -1)

@@ -7,7 +7,8 @@ events that are missing or added, as they are when a stream is numbered anew.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Iterator, Mapping
+from heapq import merge
 from typing import NamedTuple
 
 import msgspec
@@ -20,13 +21,6 @@ from recorder.diff.runs import Texts, TextsReport, mended
 from recorder.diff.steps import ExchangeSteps, Step, steps
 from recorder.model.text import storable
 from recorder.wire.dialects.json_values import as_json
-
-_KEYS: Sequence[Callable[[Step], Hashable]] = (
-    lambda step: step.key,
-    lambda step: (step.name, step.output_index),
-    lambda step: step.name,
-)
-"""By which events are partners: all they say, else the same type and item, else the same type."""
 
 _REPEATED = "response."
 
@@ -44,7 +38,7 @@ _KINDS = {
 def events(a: ComparedRecording, b: ComparedRecording, terms: Terms) -> LevelReport:
     """Compare the two sequences of events."""
     one, other = steps(a, terms), steps(b, terms)
-    places = aligned(*(([key(step) for step in one.steps], [key(step) for step in other.steps]) for key in _KEYS))
+    places = aligned(*zip(one.steps.numbers, other.steps.numbers, strict=True))
     if places is None:
         of_a, of_b = (f"{len(each.steps):,} events" for each in (one, other))
         return found("events", [Difference("too long and too different to be aligned", "changed", of_a, of_b)])
@@ -64,42 +58,40 @@ class _Comparison:
     def differences(self, places: Aligned) -> Iterator[Difference]:
         """Yield the differences in order of B; what is missing, before what comes after it."""
         moved = self._moved(places)
-        gone = {n for n, _ in moved}
-        come = {n: m for m, n in moved}
-        ordered = sorted(
-            [
-                *((b, 1, a) for a, b in places.pairs),
-                *((b, 1, -1) for b in places.only_b),
-                *((self._after(places, a), 0, a) for a in places.only_a if a not in gone),
-            ]
+        gone = {one.n for one in moved.values()}
+        ordered = merge(
+            ((b, 1, a) for a, b in places.pairs),
+            ((b, 1, -1) for b in places.only_b),
+            ((self._after(places, a), 0, a) for a in places.only_a if a not in gone),
         )
         for b, is_there, a in ordered:
             if not is_there:
-                yield self._alone(self._a[a], "missing")
+                yield self._alone(self._a.at(a), "missing")
             elif a >= 0:
-                yield from self._pair(self._a[a], self._b[b])
-            elif b in come:
-                one, other = self._a[come[b]], self._b[b]
-                yield Difference(_named(other), "moved", None, None, one.pos, other.pos)
+                yield from self._pair(self._a.at(a), self._b.at(b))
+            elif b in moved:
+                other = self._b.at(b)
+                yield Difference(_named(other), "moved", None, None, moved[b].pos, other.pos)
             else:
-                yield self._alone(self._b[b], "added")
+                yield self._alone(self._b.at(b), "added")
 
-    def _moved(self, places: Aligned) -> list[tuple[int, int]]:
-        """Return the steps that are missing in one place and present in another."""
-        waiting: dict[bytes, list[int]] = {}
-        for n in reversed(places.only_a):
-            waiting.setdefault(self._a[n].key, []).append(n)
-        return [(line.pop(), n) for n in places.only_b if (line := waiting.get(self._b[n].key))]
+    def _moved(self, places: Aligned) -> Mapping[int, _Place]:
+        """Return, of the steps that are missing in one place and present in another, the first by the second."""
+        waiting: dict[bytes, list[_Place]] = {}
+        for n in reversed(places.only_a) if places.only_b else ():
+            step = self._a.at(n)
+            waiting.setdefault(step.key, []).append(_Place(n, step.pos))
+        return {n: line.pop() for n in places.only_b if (line := waiting.get(self._b.at(n).key))}
 
     @staticmethod
     def _after(places: Aligned, a: int) -> int:
         """Return the place in B of something that only A has."""
-        at = bisect_left(places.pairs, (a, -1))
-        return places.pairs[at][1] if at < len(places.pairs) else 2**62
+        at = bisect_left(places.a, a)
+        return places.b[at] if at < len(places.b) else 2**62
 
     @staticmethod
     def _alone(step: Step, change: str) -> Difference:
-        texts = "".join(step.texts) if step.is_delta else ""
+        texts = step.text if step.is_delta else ""
         shown = cut(as_json(texts or step.value), SHOWN)
         if change == "missing":
             return Difference(_named(step), "missing", shown, None, step.pos, None)
@@ -141,7 +133,7 @@ class _Comparison:
     def _numbers(self, a: Step, b: Step, of_texts: TextsReport) -> _Deviation | None:
         """Return the first number that differs; within runs, that does not follow the one before."""
         n, m = of_texts.first
-        one, other = a.numbers[n], b.numbers[m]
+        one, other = a.number(n), b.number(m)
         if (one is None) != (other is None):
             shift: object = "one side"
         elif (
@@ -163,6 +155,11 @@ class _Comparison:
         return a == b and not self._terms.exact
 
 
+class _Place(NamedTuple):
+    n: int  # of a step
+    pos: int  # of its event in the log
+
+
 class _Deviation(NamedTuple):
     what: str
     a: str
@@ -178,7 +175,7 @@ def _jumps(a: Step, b: Step) -> _Deviation | None:
         n = next((n for n, pair in enumerate(zip(of_a, of_b, strict=True)) if pair[0] != pair[1]), None)
         if n is None:
             return None
-        return _Deviation("sequence_number", str(a.numbers[n]), str(b.numbers[n]), a.positions[n], b.positions[n])
+        return _Deviation("sequence_number", str(a.number(n)), str(b.number(n)), a.positions[n], b.positions[n])
     jump = (of_b[-1] or 0) - (of_a[-1] or 0)
     if jump in (0, a.count - b.count):
         return None
@@ -187,9 +184,9 @@ def _jumps(a: Step, b: Step) -> _Deviation | None:
 
 def _ahead(step: Step) -> list[int | None]:
     """Return how far each number is ahead of counting, from the first on."""
-    base = (step.numbers[0] or 0) - step.ordinals[0]
+    base = step.numbers[0] - step.ordinals[0]
     return [
-        None if number is None else number - ordinal - base
+        number - ordinal - base if ordinal else None
         for number, ordinal in zip(step.numbers, step.ordinals, strict=True)
     ]
 

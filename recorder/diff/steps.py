@@ -7,9 +7,9 @@ comment within a run is moved to its end: where in a text a silence was broken i
 
 from __future__ import annotations
 
-from array import array
-from collections.abc import Callable, Iterable, Iterator, Mapping, MutableSequence, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
+from itertools import chain
 from typing import Any
 
 import msgspec
@@ -18,11 +18,12 @@ from recorder.diff.compared import NOT_JSON, ComparedBlock, ComparedRecording, j
 from recorder.diff.field_owners import owned
 from recorder.diff.final_texts import NO_STATEMENT, FinalTexts, Statement
 from recorder.diff.noise_filter import FilteredPayload, NoiseFilter
+from recorder.diff.packed_steps import CutText, PackedSteps, Rows
 from recorder.diff.report import Terms
 from recorder.model.events import WHOLE, Event
 from recorder.model.facts import Fact, TextAdded, UsageReported
 from recorder.replay.matching.fingerprint import canonical
-from recorder.wire.sse import BOM, parse
+from recorder.wire.sse import BOM, Fields, parse
 
 _KEEP_ALIVE = frozenset({"ping", "keepalive"})
 
@@ -42,12 +43,13 @@ class Step(msgspec.Struct, gc=False):
     key: bytes
     value: Any
     ids: Sequence[str]
-    statement: Statement
+    items: tuple[int, ...]  # that it is about, by their rows
+    is_open: bool  # whether a delta of it is of a text that did not end as its deltas say
     is_delta: bool
-    texts: list[str]  # where the value has blanks; of a run, those of all its events
-    positions: MutableSequence[int]  # of its events in the log
-    numbers: list[int | None]  # their sequence numbers
-    ordinals: MutableSequence[int]  # which of the numbered events each is
+    texts: list[str] | CutText  # where the value has blanks; of a run, those of all its events
+    positions: list[int] | Rows  # of its events in the log
+    numbers: list[int] | Rows  # their sequence numbers; 0 where there is none
+    ordinals: list[int] | Rows  # which of the numbered events each is, from 1 on; 0 of an event without a number
 
     @property
     def name(self) -> str:
@@ -64,17 +66,41 @@ class Step(msgspec.Struct, gc=False):
     @property
     def run(self) -> tuple[Any, ...]:
         """The same of all events that are one run."""
-        return self.key, self.ids, self.statement.items, self.statement.is_open
+        return self.key, self.ids, self.items, self.is_open
+
+    @property
+    def text(self) -> str:
+        """The texts as one."""
+        return str(self.texts) if isinstance(self.texts, CutText) else "".join(self.texts)
+
+    @property
+    def size_bytes(self) -> int:
+        """About what it takes: its value is as long as its key, where it is long."""
+        texts = self.texts.size_bytes if isinstance(self.texts, CutText) else sum(map(len, self.texts))
+        return 2 * len(self.key) + texts + 4 * self.count
+
+    def number(self, n: int) -> int | None:
+        """Return the sequence number of an event of it."""
+        return self.numbers[n] if self.ordinals[n] else None
 
     @property
     def is_keep_alive(self) -> bool:
         return self.kind == "comment" or self.type in _KEEP_ALIVE
 
 
+KEYS: Sequence[Callable[[Step], Hashable]] = (
+    lambda step: step.key,
+    lambda step: (step.name, step.output_index),
+    lambda step: step.name,
+)
+"""By which steps are partners: all they say, else the same type and item, else the same type. Of their hashes,
+since of two steps that only seem to be partners every difference is reported."""
+
+
 class ExchangeSteps(msgspec.Struct):
     """The steps of one exchange, and the final texts of its items."""
 
-    steps: list[Step]
+    steps: PackedSteps[Step]
     final_texts: FinalTexts
 
 
@@ -83,7 +109,7 @@ def steps(side: ComparedRecording, terms: Terms) -> ExchangeSteps:
     final_texts = FinalTexts(side.texts, [] if terms.exact else side.items)
     events = _events(side, final_texts, terms)
     body = events if terms.exact else _in_runs(events)
-    return ExchangeSteps([*_head(side, terms), *body, *_end(side, terms)], final_texts)
+    return ExchangeSteps(PackedSteps(chain(_head(side, terms), body, _end(side, terms)), KEYS), final_texts)
 
 
 def _events(side: ComparedRecording, final_texts: FinalTexts, terms: Terms) -> Iterator[Step]:
@@ -99,8 +125,9 @@ def _events(side: ComparedRecording, final_texts: FinalTexts, terms: Terms) -> I
         is_delta = isinstance(facts[0], TextAdded) if len(facts) == 1 else _has_delta(facts)
         key = b"%s %s " % (event.kind.encode(), (event.type or "").encode()) + canonical(value)
         ordinal += number is not None
-        about = event.kind, event.type, event.output_index, key, value, ids, statement, is_delta, texts
-        yield Step(*about, [event.pos], [number], [ordinal])
+        about = event.kind, event.type, event.output_index, key, value, ids
+        said = statement.items, statement.is_open, is_delta, texts
+        yield Step(*about, *said, [event.pos], [number or 0], [0 if number is None else ordinal])
 
 
 def _has_delta(facts: Sequence[Fact]) -> bool:
@@ -125,14 +152,17 @@ def _read(event: Event, raw: bytes) -> tuple[bytes, Mapping[str, str]]:
     """Return the data of a block, and its other lines: mostly those of the event before."""
     start, length = event.data_start, event.data_length
     if event.kind == "frame" and start is not None and length is not None:
-        return raw[start : start + length], _around(raw[:start] + raw[start + length :])
-    data = parse(raw.removeprefix(BOM)).data
-    return raw if data is None else data, _around(raw)
+        return raw[start : start + length], _usual(raw[:start] + raw[start + length :])
+    fields = parse(raw.removeprefix(BOM))
+    return raw if fields.data is None else fields.data, _around(fields)
 
 
 @lru_cache(64)
-def _around(raw: bytes) -> Mapping[str, str]:
-    fields = parse(raw.removeprefix(BOM))
+def _usual(raw: bytes) -> Mapping[str, str]:
+    return _around(parse(raw.removeprefix(BOM)))
+
+
+def _around(fields: Fields) -> Mapping[str, str]:
     found = {"(event line)": fields.event, "(id line)": fields.id, "(retry line)": fields.retry}
     return {name: each.decode("utf-8", "backslashreplace") for name, each in found.items() if each is not None}
 
@@ -142,37 +172,52 @@ def _payload(data: bytes) -> Any:
     return data.decode("utf-8", "backslashreplace") if value is NOT_JSON else value
 
 
-def _in_runs(steps: Iterable[Step]) -> list[Step]:
-    made: list[Step] = []
+def _in_runs(steps: Iterable[Step]) -> Iterator[Step]:
+    run: Step | None = None
     held: list[Step] = []  # keep-alives that came after the last step
     for step in steps:
         if step.is_keep_alive:
             if not (held and _goes_on(held[-1], step)):
                 held.append(step)
-        elif not (made and step.is_delta and _goes_on(made[-1], step)):
-            made += held
-            held = []
-            made.append(step)
-    return [*made, *held]
+        elif not (run is not None and step.is_delta and _goes_on(run, step)):
+            if run is not None:
+                yield run
+            yield from held
+            held, run = [], step
+    if run is not None:
+        yield run
+    yield from held
 
 
 def _goes_on(run: Step, step: Step) -> bool:
     """Return whether a step continues the run; then it is added."""
-    if run.key != step.key or run.ids != step.ids or not run.statement.goes_with(step.statement):
+    if run.key != step.key or run.ids != step.ids or run.items != step.items or run.is_open != step.is_open:
         return False
-    if len(run.positions) == 1:  # a run may be long: as numbers of a machine, not as objects
-        run.positions, run.ordinals = array("q", run.positions), array("q", run.ordinals)
-    run.texts += step.texts
-    run.positions.extend(step.positions)
-    run.numbers += step.numbers
-    run.ordinals.extend(step.ordinals)
+    if len(run.positions) == 1:
+        _make_long(run)
+    _extend(run, step)
     return True
+
+
+def _make_long(run: Step) -> None:
+    """Hold what a run has of each event as one text and as rows of numbers: there may be very many."""
+    run.texts = CutText(run.texts)
+    run.positions, run.numbers, run.ordinals = Rows(run.positions), Rows(run.numbers), Rows(run.ordinals)
+
+
+def _extend(run: Step, rest: Step) -> None:
+    run.texts.extend(rest.texts)
+    run.positions.extend(rest.positions)
+    run.numbers.extend(rest.numbers)
+    run.ordinals.extend(rest.ordinals)
 
 
 def joined(run: Step, rest: Step) -> Step:
     """Join two equal runs."""
-    lists = ("texts", "positions", "numbers", "ordinals")
-    return msgspec.structs.replace(run, **{name: [*getattr(run, name), *getattr(rest, name)] for name in lists})
+    whole = msgspec.structs.replace(run)
+    _make_long(whole)
+    _extend(whole, rest)
+    return whole
 
 
 def _head(side: ComparedRecording, terms: Terms) -> Iterator[Step]:
@@ -199,4 +244,4 @@ def _end(side: ComparedRecording, terms: Terms) -> Iterator[Step]:
 
 def _step(event: Event, value: Any) -> Step:
     key = event.kind.encode() + canonical(value)
-    return Step(event.kind, None, None, key, value, (), NO_STATEMENT, False, [], [event.pos], [None], [0])
+    return Step(event.kind, None, None, key, value, (), (), False, False, [], [event.pos], [0], [0])

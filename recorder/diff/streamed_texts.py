@@ -5,8 +5,6 @@ Items are numbered in the order in which facts first name them, as the fold make
 
 from __future__ import annotations
 
-from io import StringIO
-
 from recorder.model.facts import (
     AnnotationAdded,
     Fact,
@@ -25,6 +23,9 @@ NAMES_ITEMS = (TextAdded, TextSettled, ItemStarted, ItemFinished, AnnotationAdde
 
 Parts = dict[int, str]
 
+PIECES_HELD = 1_000
+"""Pieces of a text that are held before they are joined: 60 KB, where a text may have 200,000 of them."""
+
 
 class StreamedTexts:
     """The texts of one response: its facts in order in."""
@@ -32,7 +33,7 @@ class StreamedTexts:
     def __init__(self) -> None:
         self.numbers: dict[ItemKey, int] = {}
         self.stated: list[tuple[int, Field, Parts] | Restated] = []  # statements of texts, part by part
-        self._streamed: dict[tuple[int, Field], dict[int, StringIO]] = {}
+        self._streamed: dict[tuple[int, Field], dict[int, _Growing]] = {}
 
     def add(self, fact: Fact) -> None:
         """Add the next fact."""
@@ -40,8 +41,8 @@ class StreamedTexts:
             number = self.numbers.setdefault(fact.item, len(self.numbers))
             parts = self._streamed.setdefault((number, fact.field), {})
             if fact.part not in parts:
-                parts[fact.part] = StringIO()
-            parts[fact.part].write(fact.text)
+                parts[fact.part] = _Growing()
+            parts[fact.part].add(fact.text)
         elif isinstance(fact, Restated):
             self.stated.append(fact)
         elif isinstance(fact, NAMES_ITEMS):
@@ -53,7 +54,24 @@ class StreamedTexts:
 
     def streamed(self) -> dict[tuple[int, Field], Parts]:
         """Return what deltas added, by item, field and part."""
-        return {at: {part: text.getvalue() for part, text in parts.items()} for at, parts in self._streamed.items()}
+        return {at: {part: text.whole() for part, text in parts.items()} for at, parts in self._streamed.items()}
+
+
+class _Growing:
+    """A text to which pieces are added. They are joined now and then: a piece as an object takes ten times its text."""
+
+    def __init__(self) -> None:
+        self._joined: list[str] = []
+        self._pieces: list[str] = []
+
+    def add(self, piece: str) -> None:
+        self._pieces.append(piece)
+        if len(self._pieces) >= PIECES_HELD:
+            self._joined.append("".join(self._pieces))
+            self._pieces.clear()
+
+    def whole(self) -> str:
+        return "".join([*self._joined, *self._pieces])
 
 
 def stated_parts(number: int, stated: Stated) -> list[tuple[int, Field, Parts]]:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+from array import array
 from collections.abc import Iterator, Sequence
-from itertools import groupby
+from itertools import chain, groupby
 
-from recorder.diff.alignment import Stretch, stretches
+from recorder.diff.alignment import Stretch, numbered, stretches
 from recorder.diff.report import Word
 
 AROUND = 40
@@ -23,11 +24,11 @@ _BLANKS = re.compile(r"\s*")
 
 def changes(a: str, b: str) -> Iterator[list[Word]]:
     """Yield the places in which two texts differ. Changes that are close together are one place."""
-    of_a, of_b = _WORD.findall(a), _WORD.findall(b)
-    found = stretches(of_a, of_b)
+    found = stretches(*numbered(_words(a), _words(b)))
     if found is None:
         yield [Word("-", _cut(a)), Word("+", _cut(b))]
         return
+    of_a, of_b = _Words(a), _Words(b)
     place: list[Word] = []
     before = ""  # what stands before the next change
     for each in found:
@@ -35,13 +36,29 @@ def changes(a: str, b: str) -> Iterator[list[Word]]:
             place = [*place, *_unchanged(before), *_changed(each, of_a, of_b)]
             before = ""
             continue
-        text = "".join(of_a[each.a.start : each.a.stop])
+        text = of_a.text(each.a)
         if place and len(text) > 2 * AROUND:
             yield _joined([*place, *_unchanged(f"{text[:AROUND]}…")])
             place = []
         before = text if len(text) <= 2 * AROUND or not text else f"…{text[-AROUND:]}"
     if place:
         yield _joined([*place, *_unchanged(before)])
+
+
+def _words(text: str) -> Iterator[str]:
+    return (found[0] for found in _WORD.finditer(text))
+
+
+class _Words:
+    """The words of a text, held as the places where they end: there may be very many."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._ends = array("q", chain([0], (found.end() for found in _WORD.finditer(text))))
+
+    def text(self, span: range) -> str:
+        """Return some words that stand one after the other."""
+        return self._text[self._ends[span.start] : self._ends[span.stop]]
 
 
 def _joined(place: Sequence[Word]) -> list[Word]:
@@ -53,10 +70,9 @@ def _unchanged(text: str) -> list[Word]:
     return [Word("=", text)] if text else []
 
 
-def _changed(stretch: Stretch, of_a: Sequence[str], of_b: Sequence[str]) -> list[Word]:
+def _changed(stretch: Stretch, of_a: _Words, of_b: _Words) -> list[Word]:
     """Return the words of a change. Blanks before a word are not changed with it."""
-    gone = "".join(of_a[stretch.a.start : stretch.a.stop])
-    come = "".join(of_b[stretch.b.start : stretch.b.stop])
+    gone, come = of_a.text(stretch.a), of_b.text(stretch.b)
     blanks = _blanks(gone) if gone and come and _blanks(gone) == _blanks(come) else ""
     changed = Word("-", _cut(gone.removeprefix(blanks))), Word("+", _cut(come.removeprefix(blanks)))
     return [*_unchanged(blanks), *(each for each in changed if each.text)]

@@ -1,4 +1,4 @@
-"""The events of a recording, held in compressed pages, and sequences that are computed from them.
+"""The events of a recording, held in compressed pages, and other sequences that are packed or computed from them.
 
 An event as an object takes a kilobyte, in a page a few dozen bytes: what makes most of it repeats from one event to the
 next. A page is unpacked when it is read, so a reader holds one. Nothing changes after it was added.
@@ -70,53 +70,70 @@ class Derived(ReadAnew[Element]):
         return islice(self._make(), self._length)
 
 
-class PackedEvents(ReadAnew[Event]):
-    """Events of one exchange, to which others are added at the end."""
+class Packed(ReadAnew[Element]):
+    """A sequence in compressed pages, to which elements are added at the end."""
 
     def __init__(self) -> None:
-        self._pages: list[tuple[int, bytes]] = []  # each with the number of its first event
-        self._open: list[Event] = []  # the last page, which is not packed yet
+        self._pages: list[tuple[int, bytes]] = []  # each with the number of its first element
+        self._open: list[Element] = []  # the last page, which is not packed yet
         self._length = self._open_bytes = 0
 
-    def add(self, event: Event) -> None:
-        """Add the next event."""
-        self._open.append(event)
-        self._length += 1
-        self._open_bytes += len(event.raw)
-        if len(self._open) >= PAGE_EVENTS or self._open_bytes >= PAGE_BYTES:
-            self.pack()
+    @abstractmethod
+    def _encode(self, elements: Sequence[Element]) -> bytes: ...
+
+    @abstractmethod
+    def _decode(self, page: bytes) -> list[Element]: ...
 
     def pack(self) -> None:
         """Pack the last page, although more would fit in."""
         if self._open:
-            rows = msgspec.msgpack.encode([msgspec.structs.astuple(event) for event in self._open])
-            self._pages.append((self._length - len(self._open), zlib.compress(rows, _LEVEL)))
+            self._pages.append((self._length - len(self._open), zlib.compress(self._encode(self._open), _LEVEL)))
             self._open, self._open_bytes = [], 0
 
     def __len__(self) -> int:
         return self._length
 
-    def __iter__(self) -> Iterator[Event]:
+    def __iter__(self) -> Iterator[Element]:
         return self._between(0, self._length)
 
-    def _between(self, start: int, stop: int) -> Iterator[Event]:
+    def _add(self, element: Element, size_bytes: int) -> None:
+        self._open.append(element)
+        self._length += 1
+        self._open_bytes += size_bytes
+        if len(self._open) >= PAGE_EVENTS or self._open_bytes >= PAGE_BYTES:
+            self.pack()
+
+    def _between(self, start: int, stop: int) -> Iterator[Element]:
         for first, page in self._pages[max(0, self._page_of(start)) :]:
             if first >= stop:
                 return
-            yield from _unpacked(page)[max(0, start - first) : stop - first]
+            yield from self._unpacked(page)[max(0, start - first) : stop - first]
         first = self._length - len(self._open)
         yield from self._open[max(0, start - first) : max(0, stop - first)]
 
     def _page_of(self, number: int) -> int:
         return bisect_right(self._pages, number, key=_first) - 1
 
+    def _unpacked(self, page: bytes) -> list[Element]:
+        return self._decode(zlib.decompress(page))
+
 
 def _first(page: tuple[int, bytes]) -> int:
     return page[0]
 
 
-def _unpacked(page: bytes) -> list[Event]:
-    return [Event(*row) for row in _decode(zlib.decompress(page))]
+class PackedEvents(Packed[Event]):
+    """Events of one exchange."""
+
+    def add(self, event: Event) -> None:
+        """Add the next event."""
+        self._add(event, len(event.raw))
+
+    def _encode(self, elements: Sequence[Event]) -> bytes:
+        return msgspec.msgpack.encode([msgspec.structs.astuple(event) for event in elements])
+
+    def _decode(self, page: bytes) -> list[Event]:
+        return [Event(*row) for row in _decode(page)]
 
 
 _decode = msgspec.msgpack.Decoder(list[list[Any]]).decode

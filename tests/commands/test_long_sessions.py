@@ -30,12 +30,18 @@ BYTES = {"events": 500, "lint": 900, "export": 800, "diff": 1_500}
 two sides). Held as objects, events added 2,350 to `lint`, 1,490 to `export` and 3,620 to `diff`."""
 
 
+BYTES_DISTINCT = 1_800
+"""Bytes that an event may add to `diff` if it differs from all others: it adds 960, as objects it added 5,980."""
+
+
 def _session(store: Store, name: str, changed: int, exchanges: int, events: int) -> None:
     number = len(name) * 100 + changed
     session = Session(make_id(number, START_NS), START_NS, f"{name}-{'ab'[changed]}", "path", "{}", "live")
     words = random.Random(1).choices(WORDS, k=events - 12)
     words[::1_000] = [f"side{changed} "] * len(words[::1_000])
     frames = response(*message(*words))
+    if name.startswith("distinct"):
+        frames = [_with_probability(frame, n) for n, frame in enumerate(frames)]
     store.add_session(session)
     for place in range(exchanges):
         ids = (session.session_id, make_id(number * 1_000 + place, START_NS + place))
@@ -45,6 +51,11 @@ def _session(store: Store, name: str, changed: int, exchanges: int, events: int)
         body = b'{"model":"gpt-5","stream":true,"input":"Question %d"}' % place
         head = ResponseHead(200, "OK", [("content-type", "text/event-stream")])
         store.append(recorded_events(exchange, body, frames, "eof", head))
+
+
+def _with_probability(frame: bytes, n: int) -> bytes:
+    token = b', "logprobs": [{"token": "t", "logprob": -0.%d, "top_logprobs": []}]}\n\n' % (n * 7_919)
+    return frame.replace(b"}\n\n", token) if b"output_text.delta" in frame else frame
 
 
 def _log(path: Path, **shapes: tuple[int, int]) -> Path:
@@ -58,7 +69,8 @@ def _log(path: Path, **shapes: tuple[int, int]) -> Path:
 
 @pytest.fixture(scope="module")
 def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return _log(tmp_path_factory.mktemp("long") / "log.db", few=(1, FEW), many=(1, MANY))
+    shapes = {f"{kind}{name}": (1, size) for kind in ("", "distinct-") for name, size in (("few", FEW), ("many", MANY))}
+    return _log(tmp_path_factory.mktemp("long") / "log.db", **shapes)
 
 
 def _peak_kb(log: Path, command: str, name: str) -> int:
@@ -71,6 +83,11 @@ def _peak_kb(log: Path, command: str, name: str) -> int:
 def test_an_event_more_takes_little_memory_more(log: Path, command: str) -> None:
     of_few, of_many = (_peak_kb(log, command, name) for name in ("few", "many"))
     assert (of_many - of_few) * 1_024 < (MANY - FEW) * BYTES[command]
+
+
+def test_an_event_that_is_like_no_other_takes_little_memory_too(log: Path) -> None:
+    of_few, of_many = (_peak_kb(log, "diff", name) for name in ("distinct-few", "distinct-many"))
+    assert (of_many - of_few) * 1_024 < (MANY - FEW) * BYTES_DISTINCT
 
 
 @pytest.mark.slow

@@ -6,7 +6,6 @@ import random
 
 import pytest
 
-from recorder.model import packed_events
 from recorder.model.events import Event
 from recorder.model.packed_events import PAGE_BYTES, PAGE_EVENTS, Derived, PackedEvents
 from tests.log_rows import make_events, make_exchange, make_session
@@ -67,13 +66,13 @@ def test_events_may_follow_what_was_read_and_packed() -> None:
 
 
 def test_a_page_of_large_events_is_no_larger(monkeypatch: pytest.MonkeyPatch) -> None:
-    sizes, unpacked = [], packed_events._unpacked
+    sizes, unpacked = [], PackedEvents._unpacked
 
-    def noted(page: bytes) -> list[Event]:
-        sizes.append(sum(len(event.raw) for event in unpacked(page)))
-        return unpacked(page)
+    def noted(self: PackedEvents, page: bytes) -> list[Event]:
+        sizes.append(sum(len(event.raw) for event in unpacked(self, page)))
+        return unpacked(self, page)
 
-    monkeypatch.setattr(packed_events, "_unpacked", noted)
+    monkeypatch.setattr(PackedEvents, "_unpacked", noted)
     large = told([bytes([number]) * (PAGE_BYTES // 4) for number in range(20)])
     assert list(packed(large)) == large
     assert max(sizes) <= PAGE_BYTES + PAGE_BYTES // 4

@@ -1,0 +1,56 @@
+"""Steps in little memory are what was put in."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from recorder.diff.packed_steps import CutText, PackedSteps, Rows
+from recorder.model.packed_events import PAGE_BYTES, PAGE_EVENTS
+
+WHOLE = st.integers(-(2**63), 2**63 - 1)
+ROWS = st.lists(
+    st.builds(
+        lambda first, step, count: [first + step * n for n in range(count)],
+        *(st.integers(-3, 9), st.integers(0, 2), st.integers(1, 4)),
+    )
+).map(lambda rows: [number for row in rows for number in row])
+
+
+class Sized(NamedTuple):
+    value: object
+    size_bytes: int = 0
+
+
+@given(ROWS | st.lists(WHOLE), ROWS | st.lists(WHOLE))
+def test_rows_have_each_number_that_was_added(first: list[int], then: list[int]) -> None:
+    rows = Rows(first)
+    rows.extend(then)
+    assert [*rows] == [rows[n] for n in range(len(rows))] == [*first, *then]
+    assert rows[-1:] == (*first, *then)[-1:]
+
+
+@given(st.lists(st.text(st.characters())), st.lists(st.text(st.characters())))
+def test_a_cut_text_has_each_piece_that_was_added(first: list[str], then: list[str]) -> None:
+    text = CutText(first)
+    text.extend(then)
+    assert [*text] == [text[n] for n in range(len(text))] == [*first, *then]
+    assert str(text) == "".join([*first, *then])
+
+
+@pytest.mark.parametrize("places", [range(3 * PAGE_EVENTS), range(3 * PAGE_EVENTS - 1, -1, -1)], ids=["up", "down"])
+def test_a_step_is_found_by_its_number(places: Sequence[int]) -> None:
+    values = [Sized({"half an emoji": "\ud83d", "large": 10**100 + n}, PAGE_BYTES // 100) for n in places]
+    steps = PackedSteps(values)
+    assert [*steps] == values == [steps.at(n) for n in range(len(values))]
+    assert [steps.at(n) for n in places] == [values[n] for n in places]
+
+
+def test_a_step_is_replaced() -> None:
+    steps = PackedSteps(map(Sized, range(3)))
+    steps.replace(1, Sized("another"))
+    assert [steps.at(n).value for n in range(3)] == [0, "another", 2]
