@@ -145,12 +145,17 @@ async def _converse(client: httpx.AsyncClient, connect: Connect) -> list[bytes]:
         DemoRequest("/v1beta/models/gemini-demo:streamGenerateContent?alt=sse", GEMINI),
     )
     async with asyncio.TaskGroup() as tasks:
-        started = [tasks.create_task(_ask(client, call)) for call in others]
-        over_websocket = tasks.create_task(_converse_over_websocket(connect))
+        # All at once, but each begins in its turn: the upstream's chance goes by the number of a request.
+        is_warm, go_on = asyncio.Event(), asyncio.Event()
+        started = [await _begun(tasks, client, others[0])]
+        over_websocket = tasks.create_task(_converse_over_websocket(connect, is_warm, go_on))
+        await is_warm.wait()
+        started += [await _begun(tasks, client, call) for call in others[1:]]
+        go_on.set()
     return [first, second, *(task.result() for task in started), *over_websocket.result()]
 
 
-async def _converse_over_websocket(connect: Connect) -> list[bytes]:
+async def _converse_over_websocket(connect: Connect, is_warm: asyncio.Event, go_on: asyncio.Event) -> list[bytes]:
     """Prewarm a connection, ask, and send the results of the tools: each request has only what is new."""
     request: dict[str, Any] = {"model": "gpt-demo", "tools": TOOLS}
     steps: list[bytes] = []
@@ -165,12 +170,24 @@ async def _converse_over_websocket(connect: Connect) -> list[bytes]:
             response = msgspec.json.decode(messages[-1])["response"]
             request["previous_response_id"] = response["id"]
             new = _results(response) or [{"role": "user", "content": QUESTION}]
+            is_warm.set()
+            await go_on.wait()
     return steps
 
 
-async def _ask(client: httpx.AsyncClient, call: DemoRequest) -> bytes:
+async def _begun(tasks: asyncio.TaskGroup, client: httpx.AsyncClient, call: DemoRequest) -> asyncio.Task[bytes]:
+    """Send a request, and return when its response begins."""
+    has_begun = asyncio.Event()
+    task = tasks.create_task(_ask(client, call, has_begun))
+    await has_begun.wait()
+    return task
+
+
+async def _ask(client: httpx.AsyncClient, call: DemoRequest, has_begun: asyncio.Event | None = None) -> bytes:
     began = time.monotonic()
     async with client.stream("POST", call.path, json=call.body) as response:
+        if has_begun is not None:
+            has_begun.set()
         body = b"".join([chunk async for chunk in response.aiter_raw()])
     echo(f"  POST {call.path}  {response.status_code}  {len(body):,} bytes in {time.monotonic() - began:.1f} s")
     return body
