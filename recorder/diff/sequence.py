@@ -75,12 +75,12 @@ class _Comparison:
             else:
                 yield self._alone(self._b.at(b), "added")
 
-    def _moved(self, places: Aligned) -> Mapping[int, _Place]:
+    def _moved(self, places: Aligned) -> Mapping[int, _MissingStep]:
         """Return, of the steps that are missing in one place and present in another, the first by the second."""
-        waiting: dict[bytes, list[_Place]] = {}
+        waiting: dict[bytes, list[_MissingStep]] = {}
         for n in reversed(places.only_a) if places.only_b else ():
             step = self._a.at(n)
-            waiting.setdefault(step.key, []).append(_Place(n, step.pos))
+            waiting.setdefault(step.key, []).append(_MissingStep(n, step.pos))
         return {n: line.pop() for n in places.only_b if (line := waiting.get(self._b.at(n).key))}
 
     @staticmethod
@@ -155,7 +155,7 @@ class _Comparison:
         return a == b and not self._terms.exact
 
 
-class _Place(NamedTuple):
+class _MissingStep(NamedTuple):
     n: int  # of a step
     pos: int  # of its event in the log
 

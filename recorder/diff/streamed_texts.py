@@ -33,7 +33,7 @@ class StreamedTexts:
     def __init__(self) -> None:
         self.numbers: dict[ItemKey, int] = {}
         self.stated: list[tuple[int, Field, Parts] | Restated] = []  # statements of texts, part by part
-        self._streamed: dict[tuple[int, Field], dict[int, _Growing]] = {}
+        self._streamed: dict[tuple[int, Field], dict[int, _GatheredText]] = {}
 
     def add(self, fact: Fact) -> None:
         """Add the next fact."""
@@ -41,7 +41,7 @@ class StreamedTexts:
             number = self.numbers.setdefault(fact.item, len(self.numbers))
             parts = self._streamed.setdefault((number, fact.field), {})
             if fact.part not in parts:
-                parts[fact.part] = _Growing()
+                parts[fact.part] = _GatheredText()
             parts[fact.part].add(fact.text)
         elif isinstance(fact, Restated):
             self.stated.append(fact)
@@ -57,7 +57,7 @@ class StreamedTexts:
         return {at: {part: text.whole() for part, text in parts.items()} for at, parts in self._streamed.items()}
 
 
-class _Growing:
+class _GatheredText:
     """A text to which pieces are added. They are joined now and then: a piece as an object takes ten times its text."""
 
     def __init__(self) -> None:
