@@ -111,6 +111,14 @@ def wait_until(condition: Callable[[], object], within_s: float = STARTED_S) -> 
         time.sleep(POLL_S)
 
 
+def halt(pid: int) -> None:
+    """Stop a process until SIGCONT. On a busy machine its threads run on until one of them takes the signal."""
+    os.kill(pid, signal.SIGSTOP)
+    tasks = Path(f"/proc/{pid}/task")
+    if tasks.exists():
+        wait_until(lambda: all(") T " in each.read_text() for each in tasks.glob("*/stat")), 60)
+
+
 class Serving:
     """A running recorder."""
 

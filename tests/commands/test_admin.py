@@ -28,7 +28,7 @@ from tests.commands.test_metrics import WELL, parsed
 from tests.loops import on_uvloop
 from tests.postgres import MISSING, Cluster, conninfo, programs
 from tests.proxied import get
-from tests.serving import Serving, everywhere, serving
+from tests.serving import Serving, everywhere, halt, serving
 from tests.sockets import LAST_CHUNK, STREAM_HEAD, Action, RawClient, RawResponse, ScriptedUpstream, Send, Wait, chunked
 
 CHUNK = b"data: 1\n\n"
@@ -263,7 +263,7 @@ async def test_a_stopped_ingester_is_named(tmp_path: Path) -> None:
         with recorder_at(tmp_path, upstream.base) as (serve, admin):
             await admin.until_health(200)
             ingester = serve.ingesters()[0]
-            os.kill(ingester, signal.SIGSTOP)
+            halt(ingester)
             await ask(serve.port, get("/v1/responses"))
             told = await admin.until_health(503, within_s=2 * LAG_S + 5)
             os.kill(ingester, signal.SIGCONT)

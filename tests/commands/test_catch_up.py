@@ -32,7 +32,7 @@ from tests.ingest.test_ingester import COMPLETED, Exchange, never
 from tests.postgres import conninfo
 from tests.scripted import Action, Chunk, End, ReadAll, Upstream, body_of
 from tests.scripted import ask as ask_for
-from tests.serving import PROGRAM, Serving, environment, everywhere, run, run_apart, serving, wait_until
+from tests.serving import PROGRAM, Serving, environment, everywhere, halt, run, run_apart, serving, wait_until
 
 READING = ("sessions", "show", "events", "query", "replay", "mock", "diff", "lint", "usage", "export", "verify")
 SCRIPT: list[Action] = [Chunk(COMPLETED), End()]
@@ -61,7 +61,7 @@ async def recorded_behind(serve: Serving, id: str) -> int:
     journals = journal_root(database_url(serve.db))
     wait_until(lambda: any(ingester_pid(each) for each in journals.iterdir()), 60)
     [ingester] = serve.ingesters()
-    os.kill(ingester, signal.SIGSTOP)
+    halt(ingester)
     received = await ask_for(serve.port, id, ReadAll(), prefix=f"/s/{id}")
     assert received.size_bytes == len(body_of(SCRIPT))
     return ingester
