@@ -207,6 +207,8 @@ class Projector:
 
     def _exchanges(self, keys: Sequence[Key], known: _Known) -> list[Exchange]:
         """Return the exchanges that the log has, with the sources of their sessions in memory and without rows."""
+        if len(self._sources) > SOURCES:
+            self._sources.clear()
         asked = () if known.is_new else keys
         stored = [key for key in keys if key not in known.whole]
         strange = sorted({session_id for session_id, _ in keys} - self._sources.keys())
@@ -218,8 +220,6 @@ class Projector:
         found = iter(self._database.run_all(steps) if steps else [])
         self._clear([_ids(key) for key in asked if next(found)])
         read = {key: Exchange(*row) for key in stored for row in next(found)}
-        if len(self._sources) > SOURCES:
-            self._sources.clear()
         self._sources.update({session_id: source for session_id in strange for (source,) in next(found)})
         both = {**read, **{key: each.exchange for key, each in known.whole.items()}}
         return [both[key] for key in keys if key in both]

@@ -26,6 +26,7 @@ from recorder.store.request_links import key_of
 from recorder.store.schema import REBUILD_IS_DUE
 from recorder.store.search import INDEX_NAMES
 from recorder.store.writer import Store
+from recorder.wire.grouping.session import HISTORY
 from recorder.wire.sse import FRAME_LIMIT
 from tests import behind
 from tests.folds import captured
@@ -350,6 +351,20 @@ def test_events_in_memory_are_folded_and_the_log_is_not_read(file: Store) -> Non
         file.projector.project_all([key_of(exchange)], {key_of(exchange): Whole(exchange, events)})
     assert [each for each in found if "events.raw" in each] == []
     assert projections(file.url) == as_it_came
+
+
+def test_the_source_of_a_session_is_known_after_any_number_of_sessions(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(projector, "SOURCES", 0)
+    session = msgspec.structs.replace(make_session(1), source=HISTORY)
+    exchanges = [make_exchange(session, number) for number in (1, 2, 3)]
+    with store.transaction():
+        store.add_session(session)
+        store.add_exchanges(exchanges)
+    for exchange in exchanges:
+        write(store, *captured(BODY, exchange=exchange, request=prompted("Look for Waldo")))
+    assert ask(store, "SELECT count(DISTINCT exchange_id) FROM p_history_v1") == [(3,)]
 
 
 def test_a_rebuild_gives_the_same_bytes(store: Store) -> None:
