@@ -21,7 +21,7 @@ from recorder.projections.timing import Timing
 from recorder.wire.dialects.decoder import QuickReader, usual_deltas
 from recorder.wire.dialects.json_values import SHALLOW
 
-BATCH = 256  # events that are held at once
+RUN = 256  # deltas that are held at once: more are not told any faster
 
 Rows = Mapping[str, list[Any]]
 """By the name of the projection."""
@@ -84,12 +84,15 @@ class Folding:
 
     def tell_all(self, events: Iterable[Event]) -> None:
         """Apply the next events of the exchange, in order: deltas of one type that follow one another together."""
-        one_by_one = iter(events)
-        while batch := list(islice(one_by_one, BATCH)):
-            for type, same in groupby(batch, _type_of):
-                read, run = self._readers.get(type), list(same)
-                payloads = [] if read is None else _payloads(run)
-                if read is not None and len(payloads) == len(run) and self._anomalies.are_next(run):
+        for type, same in groupby(events, _type_of):
+            read = self._readers.get(type)
+            if read is None:
+                for event in same:
+                    self.tell(event)
+                continue
+            while run := list(islice(same, RUN)):
+                payloads = _payloads(run)
+                if len(payloads) == len(run) and self._anomalies.are_next(run):
                     self._tell_run(read, run, payloads)
                 else:
                     for event in run:
