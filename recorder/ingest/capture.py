@@ -165,7 +165,7 @@ class Capture:
         return events
 
     def usual(self, t_ns: int, data: bytes) -> Event | None:
-        """Return the event of a read that is one frame as most are: what `chunk` does, in half of the time. Return None
+        """Return the event of a read that is one frame as most are: what `chunk` does, with fewer calls. Return None
         for any other read, which is left to `chunk`.
         """
         splitter, reads = self._splitter, self._reads
