@@ -161,17 +161,18 @@ _type_of = attrgetter("type")
 
 
 class Handlers(dict[type[Fact], Handler]):
-    """The handlers of all folds joined, by the class of a fact."""
+    """The handlers of all folds joined, by the class of a fact: each when the first such fact comes, as few do."""
 
     def __init__(self, folds: Iterable[Fold]) -> None:
-        wanted = [fold.handlers() for fold in folds]
-        for kind in {kind for handlers in wanted for kind in handlers}:
-            self[kind] = _together([handlers[kind] for handlers in wanted if kind in handlers])
+        self._wanted = [fold.handlers() for fold in folds]
 
     def __missing__(self, kind: type[Fact]) -> Handler:
-        """Return the handler of a fact that no fold handles, or of a subclass of one."""
-        base = next((each for each in kind.__mro__[1:] if each in self), None)
-        return self.setdefault(kind, self[base] if base else _together([]))
+        """Return the handler of a fact: a subclass that no fold handles is handled as its base."""
+        for each in kind.__mro__:
+            found = [handlers[each] for handlers in self._wanted if each in handlers]
+            if found:
+                break
+        return self.setdefault(kind, _together(found))
 
 
 def _together(handlers: list[Handler]) -> Handler:

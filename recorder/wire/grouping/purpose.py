@@ -128,7 +128,7 @@ def _purpose(api: str, method: str, path: str, claims: Claims, request: RequestF
 
 
 def _claimed(table: tuple[Claim, ...], claims: Claims) -> Purpose | None:
-    return next((claim.purpose for claim in table if first((claim.rule,), claims)[0]), None)
+    return next((claim.purpose for claim in table if claims.value(claim.rule)), None)
 
 
 def _opened(table: tuple[Opening, ...], text: str) -> Purpose | None:

@@ -10,7 +10,7 @@ import json
 import re
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cached_property
+from functools import cache, cached_property
 
 import msgspec
 
@@ -52,7 +52,7 @@ def headers(rules: Iterable[ValueRule]) -> frozenset[str]:
 def first(rules: Iterable[ValueRule], request: Claims) -> tuple[ValueRule | None, str | None]:
     """Return the first rule that finds a value, and the value."""
     for rule in rules:
-        if request.is_from(rule) and (value := cleaned(request.find(rule))):
+        if value := request.value(rule):
             return rule, value
     return None, None
 
@@ -77,23 +77,33 @@ class Claims:
         anyone = not rule.agents and rule.marker is None
         return anyone or rule.marker in self.headers or self._agent.startswith(rule.agents)
 
-    def find(self, rule: ValueRule) -> str | None:
-        """Return the value that the rule looks for."""
-        origin, field, *rest = rule.value.split(".")
-        if origin == "body":
-            found = _inside(self._body.get(field, b""), rest)
+    def value(self, rule: ValueRule) -> str | None:
+        """Return the value that the rule finds, if it is for this client."""
+        origin, field, path = _place(rule.value)
+        given = (self._body if origin == "body" else self.headers).get(field)
+        if given is None or not self.is_from(rule):
+            return None
+        if isinstance(given, bytes):
+            found = _inside(given, path)
         else:
-            header = _utf8(self.headers.get(field, ""))
-            found = _inside(header.encode(), rest) if rest else header
-        if found is None or rule.pattern is None:
-            return found
-        match = re.fullmatch(rule.pattern, found) if len(found) <= MATCH_LIMIT else None
-        return match[1] if match else None
+            header = _utf8(given)
+            found = _inside(header.encode(), path) if path else header
+        if found is not None and rule.pattern is not None:
+            match = re.fullmatch(rule.pattern, found) if len(found) <= MATCH_LIMIT else None
+            found = match[1] if match else None
+        return cleaned(found)
 
     @cached_property
     def _body(self) -> Mapping[str, bytes]:
         body = self._raw_body
         return _members(body) if body and len(body) <= BODY_LIMIT else {}
+
+
+@cache
+def _place(value: str) -> tuple[str, str, Sequence[str]]:
+    """Return where a rule finds its value: `header` or `body`, the name there, and the path on into JSON."""
+    origin, field, *path = value.split(".")
+    return origin, field, path
 
 
 _decode_members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
@@ -143,10 +153,10 @@ def _utf8(header: str) -> str:
 
 def cleaned(name: str | None) -> str | None:
     """Return `name` as a column and a terminal can hold it, or `None` if nothing is left of it."""
-    visible = (
-        character for character in (name or "")[: 4 * NAME_LIMIT] if unicodedata.category(character) not in _UNSEEN
-    )
-    return "".join(visible).strip()[:NAME_LIMIT] or None
+    text = (name or "")[: 4 * NAME_LIMIT]
+    if not (text.isascii() and text.isprintable()):
+        text = "".join(character for character in text if unicodedata.category(character) not in _UNSEEN)
+    return text.strip()[:NAME_LIMIT] or None
 
 
 _UNSEEN = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})  # control, format (bidi), surrogate, line and paragraph separator
