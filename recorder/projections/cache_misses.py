@@ -15,6 +15,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from functools import cached_property
+from itertools import accumulate
 from typing import Any, NamedTuple
 
 import msgspec
@@ -42,14 +44,18 @@ _S = 1_000_000_000
 _PERSONS = (None, "turn")
 
 
-class _EarlierPrompt(NamedTuple):
+class _EarlierPrompt:
     """An earlier request, and the segments with which both begin."""
 
-    row: PromptRow
-    common: int
-    common_bytes: int
-    is_whole: bool  # the new request begins with all of the earlier one, as far as it is known
-    is_related: bool  # both are of one conversation
+    def __init__(self, row: PromptRow, common: int, common_bytes: int, new: PromptRow, *, is_whole: bool) -> None:
+        """`is_whole`: the new request begins with all of the earlier one, as far as it is known."""
+        self.row, self.common, self.common_bytes, self.is_whole = row, common, common_bytes, is_whole
+        self._new = new
+
+    @cached_property
+    def is_related(self) -> bool:
+        """Return whether both are of one conversation. It takes the longest to find out, and is asked of few."""
+        return self._new.continues or _is_related(self._new, self.row)
 
 
 class _Verdict(NamedTuple):
@@ -73,7 +79,8 @@ def compared(row: PromptRow, earlier: Sequence[PromptRow], parent: PromptRow | N
             return _with(row, cache_class="not_recorded")
         pairs = [_continued(row, parent)]
         return _judged(row, _extended(row, pairs[0]) if pairs[0].is_whole else _changed(row, pairs[0]), pairs)
-    pairs = [_pair(row, each) for each in earlier if each.digests and _is_served(each, row)]
+    sizes = [0, *accumulate(size for _, size in sized(row.digests))]
+    pairs = [_pair(row, each, sizes) for each in earlier if each.digests and _is_served(each, row)]
     verdict = _found(row, [each for each in pairs if each.row.model == row.model])
     if verdict is None or not (verdict.pair.is_whole or verdict.pair.is_related):
         verdict = _other_model(row, [each for each in pairs if each.row.model != row.model]) or verdict
@@ -95,11 +102,11 @@ def _inherited(row: PromptRow, parent: PromptRow | None) -> PromptRow:
 # -- pairs
 
 
-def _pair(row: PromptRow, earlier: PromptRow) -> _EarlierPrompt:
+def _pair(row: PromptRow, earlier: PromptRow, sizes: Sequence[int]) -> _EarlierPrompt:
+    """Return a pair; `sizes` are those of so many segments at the beginning of the row."""
     common = _common(row.digests, earlier.digests)
     is_whole = common * DIGEST_BYTES == len(earlier.digests)
-    common_bytes = _size(row.digests[: common * DIGEST_BYTES])
-    return _EarlierPrompt(earlier, common, common_bytes, is_whole, _is_related(row, earlier))
+    return _EarlierPrompt(earlier, common, sizes[common], row, is_whole=is_whole)
 
 
 def _continued(row: PromptRow, parent: PromptRow) -> _EarlierPrompt:
@@ -108,11 +115,13 @@ def _continued(row: PromptRow, parent: PromptRow) -> _EarlierPrompt:
     common = _common(head, before)
     is_whole = head == before and row.model == parent.model
     common_bytes = parent.prompt_bytes if is_whole else _size(head[: common * DIGEST_BYTES])
-    return _EarlierPrompt(parent, common, common_bytes, is_whole, is_related=True)
+    return _EarlierPrompt(parent, common, common_bytes, row, is_whole=is_whole)
 
 
 def _common(one: bytes, other: bytes) -> int:
     """Return the number of digests with which both begin, by halves: to compare bytes is quick."""
+    if one.startswith(other):  # as where a conversation goes on
+        return len(other) // DIGEST_BYTES
     low, high = 0, min(len(one), len(other)) // DIGEST_BYTES
     while low < high:
         middle = (low + high + 1) // 2
@@ -155,21 +164,28 @@ def _repeated(one: bytes, other: bytes) -> int:
 
 def _found(row: PromptRow, pairs: Sequence[_EarlierPrompt]) -> _Verdict | None:
     """Return the verdict over the earlier requests to the same model; None if nothing of them is repeated."""
-    best = max(pairs, key=_rank, default=None)
+    best = _best(pairs)
     if best is not None and best.is_whole:
         return _extended(row, best)
-    related = max((each for each in pairs if each.is_related), key=_rank, default=None)
+    related = next((each for each in sorted(pairs, key=_rank, reverse=True) if each.is_related), None)
     if related is not None:
         return _changed(row, related)
     return _Verdict(best, _tokens(row, best, best.common_bytes)) if best is not None and best.common else None
 
 
-def _rank(pair: _EarlierPrompt) -> tuple[int, bool, str]:
-    return pair.common_bytes, pair.is_related, pair.row.exchange_id
+def _rank(pair: _EarlierPrompt) -> tuple[int, str]:
+    return pair.common_bytes, pair.row.exchange_id
+
+
+def _best(pairs: Sequence[_EarlierPrompt]) -> _EarlierPrompt | None:
+    """Return the pair with the longest beginning; of equal ones one of a conversation, of these the latest."""
+    most = max((each.common_bytes for each in pairs), default=0)
+    longest = sorted((each for each in pairs if each.common_bytes == most), key=_rank, reverse=True)
+    return next((each for each in longest if each.is_related), longest[0] if longest else None)
 
 
 def _other_model(row: PromptRow, pairs: Sequence[_EarlierPrompt]) -> _Verdict | None:
-    pair = max((each for each in pairs if each.is_whole or each.is_related), key=_rank, default=None)
+    pair = _best([each for each in pairs if each.is_whole or each.is_related])
     return None if pair is None else _of_other_model(row, pair)
 
 

@@ -201,6 +201,15 @@ def test_a_sub_agent_with_other_tools_changed_nothing(tmp_path: Path) -> None:
     assert last(tmp_path, "openai-responses", *sent) == ("first", None)
 
 
+def test_of_equal_beginnings_that_of_the_own_thread_counts_and_else_the_latest(tmp_path: Path) -> None:
+    own, another = {"thread_id": "t"}, {"thread_id": "u"}
+    asked_again = [Sent(responses(1), at_s=0, fields=own), Sent(responses(1), at_s=10, fields=another)]
+    going_on = [Sent(responses(2), 3600, 2944, 20, fields) for fields in (own, {"thread_id": "v"})]
+    for sent, number in zip(going_on, (1, 2), strict=True):
+        found = turns(tmp_path / str(number), "openai-responses", *asked_again, sent)
+        assert found[-1].previous_number == number
+
+
 @pytest.mark.parametrize(
     ("api", "fields", "path"),
     [
