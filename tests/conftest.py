@@ -40,14 +40,17 @@ MEMORY_FREE = 4 * 2**30  # a run of the quick tests needs less than half of it
 def pytest_configure(config: pytest.Config) -> None:
     """Put temporary files where a new database needs an eighth of the time: in memory, if TMPDIR names no other place.
 
-    And let HTTP clients trust one authority, if SSL_CERT_FILE names no others: each client of an SDK reads all that it
-    trusts when it is made, which takes 20 ms for the usual 150. No test connects to a host that they vouch for.
+    And let HTTP clients trust one authority, even where SSL_CERT_FILE names the usual 150: each client of an SDK reads
+    all that it trusts when it is made, which takes 20 ms for those. No test connects to a host that they vouch for, but
+    a slow one by pip, which goes on trusting them.
 
     The processes of xdist inherit this. The tests of power cuts and of syncing see each sync that a program requests.
     """
     if "TMPDIR" not in os.environ and MEMORY.is_dir() and shutil.disk_usage(MEMORY).free >= MEMORY_FREE:
         tempfile.tempdir = os.environ["TMPDIR"] = str(MEMORY)
-    if TRUSTED not in os.environ:
+    if not hasattr(config, "workerinput"):
+        if TRUSTED in os.environ:
+            os.environ.setdefault("PIP_CERT", os.environ[TRUSTED])
         authority, end, _ = certifi.contents().partition("-----END CERTIFICATE-----\n")
         descriptor, path = tempfile.mkstemp(suffix=".pem")
         config.add_cleanup(lambda: os.unlink(path))
