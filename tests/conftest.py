@@ -23,6 +23,7 @@ from recorder.store.location import database_url
 from recorder.store.writer import Store
 from tests import postgres
 from tests.corpus import is_of_the_big_corpus
+from tests.empty_logs import empty
 from tests.serving import run
 
 # How long an example takes says something of the machine, and of what else runs on it. What fails is printed with what
@@ -157,7 +158,7 @@ def postgres_database(postgres_server: postgres.Server, postgres_template: str) 
 def shared_database(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[URL]:
     """An empty log of each engine, for all tests of a module."""
     if request.param == "sqlite":
-        yield database_url(tmp_path_factory.mktemp("shared") / "log.db")
+        yield database_url(empty(tmp_path_factory.mktemp("shared") / "log.db"))
         return
     server: postgres.Server = request.getfixturevalue("postgres_server")
     url = database_url(server.create(request.getfixturevalue("postgres_template")))
@@ -165,25 +166,11 @@ def shared_database(request: pytest.FixtureRequest, tmp_path_factory: pytest.Tem
     server.drop(url)
 
 
-@pytest.fixture(scope="session")
-def sqlite_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An empty log in a file, to be copied: faster than making each anew."""
-    path = tmp_path_factory.mktemp("template") / "log.db"
-    Store(database_url(path)).close()
-    return path
-
-
-@pytest.fixture
-def empty_log(sqlite_template: Path, tmp_path: Path) -> Path:
-    """An empty log in a file, for one test."""
-    return Path(shutil.copy(sqlite_template, tmp_path / "log.db"))
-
-
 @pytest.fixture(params=["sqlite", "postgresql"])
-def database(request: pytest.FixtureRequest) -> URL:
+def database(request: pytest.FixtureRequest, tmp_path: Path) -> URL:
     """An empty log of each engine."""
     if request.param == "sqlite":
-        return database_url(request.getfixturevalue("empty_log"))
+        return database_url(empty(tmp_path / "log.db"))
     url: URL = request.getfixturevalue("postgres_database")
     return url
 
