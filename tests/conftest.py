@@ -23,6 +23,7 @@ from recorder.store.location import database_url
 from recorder.store.writer import Store
 from tests import postgres
 from tests.corpus import is_of_the_big_corpus
+from tests.empty_logs import empty
 from tests.serving import run
 
 # How long an example takes says something of the machine, and of what else runs on it. What fails is printed with what
@@ -40,14 +41,17 @@ MEMORY_FREE = 4 * 2**30  # a run of the quick tests needs less than half of it
 def pytest_configure(config: pytest.Config) -> None:
     """Put temporary files where a new database needs an eighth of the time: in memory, if TMPDIR names no other place.
 
-    And let HTTP clients trust one authority, if SSL_CERT_FILE names no others: each client of an SDK reads all that it
-    trusts when it is made, which takes 20 ms for the usual 150. No test connects to a host that they vouch for.
+    And let HTTP clients trust one authority, even where SSL_CERT_FILE names the usual 150: each client of an SDK reads
+    all that it trusts when it is made, which takes 20 ms for those. No test connects to a host that they vouch for, but
+    a slow one by pip, which goes on trusting them.
 
     The processes of xdist inherit this. The tests of power cuts and of syncing see each sync that a program requests.
     """
     if "TMPDIR" not in os.environ and MEMORY.is_dir() and shutil.disk_usage(MEMORY).free >= MEMORY_FREE:
         tempfile.tempdir = os.environ["TMPDIR"] = str(MEMORY)
-    if TRUSTED not in os.environ:
+    if not hasattr(config, "workerinput"):
+        if TRUSTED in os.environ:
+            os.environ.setdefault("PIP_CERT", os.environ[TRUSTED])
         authority, end, _ = certifi.contents().partition("-----END CERTIFICATE-----\n")
         descriptor, path = tempfile.mkstemp(suffix=".pem")
         config.add_cleanup(lambda: os.unlink(path))
@@ -154,7 +158,7 @@ def postgres_database(postgres_server: postgres.Server, postgres_template: str) 
 def shared_database(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[URL]:
     """An empty log of each engine, for all tests of a module."""
     if request.param == "sqlite":
-        yield database_url(tmp_path_factory.mktemp("shared") / "log.db")
+        yield database_url(empty(tmp_path_factory.mktemp("shared") / "log.db"))
         return
     server: postgres.Server = request.getfixturevalue("postgres_server")
     url = database_url(server.create(request.getfixturevalue("postgres_template")))
@@ -162,25 +166,11 @@ def shared_database(request: pytest.FixtureRequest, tmp_path_factory: pytest.Tem
     server.drop(url)
 
 
-@pytest.fixture(scope="session")
-def sqlite_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An empty log in a file, to be copied: faster than making each anew."""
-    path = tmp_path_factory.mktemp("template") / "log.db"
-    Store(database_url(path)).close()
-    return path
-
-
-@pytest.fixture
-def empty_log(sqlite_template: Path, tmp_path: Path) -> Path:
-    """An empty log in a file, for one test."""
-    return Path(shutil.copy(sqlite_template, tmp_path / "log.db"))
-
-
 @pytest.fixture(params=["sqlite", "postgresql"])
-def database(request: pytest.FixtureRequest) -> URL:
+def database(request: pytest.FixtureRequest, tmp_path: Path) -> URL:
     """An empty log of each engine."""
     if request.param == "sqlite":
-        return database_url(request.getfixturevalue("empty_log"))
+        return database_url(empty(tmp_path / "log.db"))
     url: URL = request.getfixturevalue("postgres_database")
     return url
 

@@ -12,9 +12,11 @@ from sqlalchemy import URL
 from recorder.ingest.capture import Capture
 from recorder.model.events import Event, Exchange, Outcome, Session
 from recorder.model.payloads import ExchangeEnd, Header, RequestHead, ResponseHead
+from recorder.store.engine import engine_of
 from recorder.store.location import database_path, database_url
 from recorder.store.writer import Store
 from recorder.wire.dialects import by_name
+from tests.empty_logs import empty
 from tests.log_rows import START_NS, make_id
 
 MS = 1_000_000
@@ -112,6 +114,8 @@ class Conversations:
         self._number += 1
         at_ns = START_NS + round(at_s * S)
         session = Session(make_id(self._number, at_ns), at_ns, name, "path", "{}", origin)
+        if engine_of(self.database).is_local and not self.path.exists():
+            empty(self.path)
         with Store(self.database) as store, store.transaction():
             store.add_session(session)
         return Conversation(self.database, session, self._number * 1000)

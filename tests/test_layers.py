@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -55,7 +56,8 @@ def folder(name: str) -> str:
     return inner if inner in ROW else first
 
 
-def imports(path: Path) -> set[str]:
+@cache
+def imports(path: Path) -> frozenset[str]:
     found: set[str] = set()
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
@@ -64,9 +66,10 @@ def imports(path: Path) -> set[str]:
             assert node.level == 0, f"{path}: imports are absolute"
             found.add(node.module or "")
             found |= {f"{node.module}.{alias.name}" for alias in node.names if node.module and _is_folder(node.module)}
-    return found
+    return frozenset(found)
 
 
+@cache
 def _is_folder(module: str) -> bool:
     """Whether a name that is imported from there may be a module."""
     return (ROOT / module.replace(".", "/")).is_dir()

@@ -29,6 +29,7 @@ from recorder.journal.writer import Journal
 from recorder.store.health import CheckResult
 from recorder.store.sqlite.health import WAL_BYTES, has_wal_fix, wal
 from recorder.store.writer import Store
+from tests.empty_logs import empty
 from tests.ingest.test_ingester import COMPLETED, Exchange, never
 
 
@@ -44,7 +45,7 @@ def path(tmp_path: Path) -> Path:
     """A database with one exchange, closed."""
     made = tmp_path / "data" / "recorder.db"
     journal = Journal(tmp_path / "elsewhere", "recorder-1")
-    with Store(made) as store:
+    with Store(empty(made)) as store:
         Exchange(journal).chunk(COMPLETED).end()
         Ingester(store, journal.directory, never).drain()
     journal.close()

@@ -29,6 +29,7 @@ from recorder.model.payloads import ExchangeEnd, RequestEnd, RequestHead, Respon
 from recorder.store.engine import engine_of
 from recorder.store.writer import Store
 from tests.corpus import ROOT
+from tests.empty_logs import empty
 from tests.store.test_postgres import end_connections
 
 WELL = HealthSnapshot(ingester_pid=7, free_bytes=10 * MARK_BYTES)
@@ -178,7 +179,7 @@ class Exchanges:
 
     def __init__(self, folder: Path, limit_bytes: int = 2**20, database: URL | None = None) -> None:
         self.path = folder / "log.db"
-        self.store = Store(database or self.path)
+        self.store = Store(database or empty(self.path))
         self.journal = Journal(folder / "journal", "recorder", limit_bytes=limit_bytes)
         self.meter = Meter(self.store.url)
         beside = SimpleNamespace(pid=1, restarts=0, refusals=0, last_end=None)

@@ -18,6 +18,7 @@ from recorder.commands.tail import BURST, LATE_S, Following, TailedEvent
 from recorder.model.events import Event, Exchange, Kind
 from recorder.store.reader import LogReader
 from recorder.store.writer import Store
+from tests.empty_logs import empty
 from tests.log_rows import START_NS, add, begin, make_end, make_events, make_exchange, make_session
 from tests.serving import PROGRAM, environment, run
 
@@ -26,7 +27,7 @@ FRAME = b'data: {"type":"response.output_text.delta","delta":"Hi"}\n\n'
 
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[Store]:
-    with Store(tmp_path / "recorder.db") as store:
+    with Store(empty(tmp_path / "recorder.db")) as store:
         yield store
 
 

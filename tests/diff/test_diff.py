@@ -242,8 +242,9 @@ def test_a_changed_request_is_found_in_the_request_alone() -> None:
 
 
 @needs_corpus
-def test_no_recording_differs_from_itself() -> None:
-    for path in corpus_files(core=False):
+@pytest.mark.parametrize("core", [True, pytest.param(False, marks=pytest.mark.slow)], ids=["the core", "all"])
+def test_no_recording_differs_from_itself(core: bool) -> None:
+    for path in corpus_files(core=core):
         recordings = load_file(path).recordings
         assert recordings, path
         assert diff(recordings, recordings, ALL).is_equal, path

@@ -31,6 +31,7 @@ from recorder.model.payloads import EndRecord, ExchangeEnd, RequestEnd, RequestH
 from recorder.store.location import VARIABLE
 from recorder.store.retry import Stopped
 from recorder.store.writer import Store
+from tests.empty_logs import empty
 
 SSE = [("Content-Type", "text/event-stream")]
 COMPLETED = b'event: response.completed\ndata: {"type":"response.completed"}\n\n'
@@ -102,7 +103,7 @@ def root(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def store(path: Path) -> Iterator[Store]:
-    with Store(path, busy_timeout_s=0.05) as store:
+    with Store(empty(path), busy_timeout_s=0.05) as store:
         yield store
 
 
@@ -162,7 +163,7 @@ def test_an_exchange_can_be_read_while_it_streams(store: Store, journal: Journal
 def test_an_ingester_that_died_anywhere_is_resumed_with_the_same_result(tmp_path: Path, seed: int) -> None:
     """Every step is taken by a new ingester, as after a crash; a journal told once is the measure."""
     noise = random.Random(seed)
-    stores = [Store(tmp_path / name) for name in ("once.db", "often.db")]
+    stores = [Store(empty(tmp_path / name)) for name in ("once.db", "often.db")]
     journal = Journal(tmp_path / "journal", "r", segment_bytes=1500)
     left = [(Exchange(journal), stream(seed * 10 + n)) for n in range(3)]
     watched = []

@@ -12,6 +12,7 @@ from recorder.journal.reader import segment_name, segment_numbers
 from recorder.journal.writer import Journal
 from recorder.store.writer import Store
 from tests.acceptance.logbook import Entry, assert_chained, entries
+from tests.empty_logs import empty
 from tests.ingest.test_ingester import Exchange, never, stream
 
 
@@ -19,7 +20,7 @@ def recorded(folder: Path, *, ingested: int) -> list[Exchange]:
     """Two exchanges, still open, and so many steps of an ingester; then the recorder is gone."""
     journal = Journal(folder / "journal", "recorder-1", segment_bytes=1_000)
     told = [Exchange(journal), Exchange(journal)]
-    with Store(folder / "recorder.db") as store:
+    with Store(empty(folder / "recorder.db")) as store:
         ingester = Ingester(store, journal.directory, never)
         for number, chunks in enumerate(zip(stream(1), stream(2), strict=True)):
             for exchange, chunk in zip(told, chunks, strict=True):

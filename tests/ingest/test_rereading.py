@@ -31,6 +31,7 @@ from recorder.store.writer import Store
 from recorder.wire import request_body
 from recorder.wire.dialects import Keys
 from recorder.wire.sse import Piece
+from tests.empty_logs import empty
 from tests.ingest.test_ingester import Exchange, body, ending, never, query
 from tests.journal.test_scrub import Upload
 from tests.serving import run
@@ -168,7 +169,7 @@ def test_whatever_dies_and_wherever_the_log_is_the_same(
     roots = [tmp_path / name / "recorder.db.journal" for name in ("once", "often")]
     journals = [Journal(root, "r", segment_bytes=size) for root in roots]
     paths = [root.parent / "recorder.db" for root in roots]
-    stores = [Store(path) for path in paths]
+    stores = [Store(empty(path)) for path in paths]
     told: list[Exchange] = []
     left: list[tuple[list[Exchange], list[bytes]]] = []
     coming = scripts(noise)

@@ -25,6 +25,7 @@ from recorder.store.writer import Store
 from recorder.wire.dialects.conversation import ModelAnswer
 from recorder.wire.grouping.history import LINKS, LOOK_BACK_ANSWERS, Chain, chain
 from tests.behind import asked
+from tests.empty_logs import empty
 from tests.ingest.test_ingester import Exchange, never
 from tests.sdks import TOOL, anthropic_client, gemini_client, openai_client
 from tests.serving import everywhere, serving
@@ -279,7 +280,7 @@ class Recorded:
 
 @pytest.fixture
 def recorded(tmp_path: Path) -> Iterator[Recorded]:
-    with closing(Recorded(database_url(tmp_path / "log.db"), tmp_path / "journal")) as made:
+    with closing(Recorded(database_url(empty(tmp_path / "log.db")), tmp_path / "journal")) as made:
         yield made
 
 

@@ -26,6 +26,7 @@ from recorder.store.writer import Store
 from recorder.wire.redaction.bodies import Redactor
 from recorder.wire.websocket import Message, MessageParser, encode_frame
 from tests.behind import asked, dumped, matching
+from tests.empty_logs import empty
 from tests.ingest.test_ingester import never
 from tests.serving import address, run
 from tests.switched import MASK, Connection, Step, create, needs_transcripts, response, transcript, write
@@ -83,7 +84,7 @@ def content(url: URL) -> dict[str, list[Any]]:
 
 @pytest.fixture
 def measure(tmp_path: Path) -> URL:
-    return ingested(database_url(tmp_path / "measure.db"), tmp_path / "measure.journal", closed())
+    return ingested(database_url(empty(tmp_path / "measure.db")), tmp_path / "measure.journal", closed())
 
 
 def test_a_restart_after_each_record_gives_the_same_rows(measure: URL, database: URL, tmp_path: Path) -> None:
@@ -106,7 +107,10 @@ def _bare(row: Iterable[Any]) -> list[Any]:
 def test_any_batches_give_the_same_rows(measure: URL, tmp_path: Path, size: int) -> None:
     steps = closed()
     url = fed(
-        database_url(tmp_path / "log.db"), tmp_path / "journal", steps, [*range(size, len(steps), size), len(steps)]
+        database_url(empty(tmp_path / "log.db")),
+        tmp_path / "journal",
+        steps,
+        [*range(size, len(steps), size), len(steps)],
     )
     assert content(url) == content(measure)
 
@@ -116,14 +120,14 @@ def test_an_open_connection_is_carried_over_with_its_turns(
 ) -> None:
     monkeypatch.setattr(ingest, "CARRY_SEGMENTS", 0)
     steps = closed()
-    url = fed(database_url(tmp_path / "log.db"), tmp_path / "journal", steps, range(3, len(steps) + 3, 3))
+    url = fed(database_url(empty(tmp_path / "log.db")), tmp_path / "journal", steps, range(3, len(steps) + 3, 3))
     assert content(url) == content(measure)
 
 
 def test_what_was_recorded_stays_when_other_values_become_secrets(tmp_path: Path) -> None:
     steps = closed()
     both = [Redactor(), Redactor(["response.processed", "second question"])]
-    url = fed(database_url(tmp_path / "log.db"), tmp_path / "journal", steps, range(1, len(steps) + 1), both)
+    url = fed(database_url(empty(tmp_path / "log.db")), tmp_path / "journal", steps, range(1, len(steps) + 1), both)
     assert run(url, "verify").code == 0
     assert asked(url, "SELECT status, count(*) FROM p_exchanges_v1 GROUP BY 1 ORDER BY 1") == [
         ("client_disconnect", 1),
@@ -138,7 +142,7 @@ def test_a_connection_that_is_over_stays_as_it_was_recorded_while_an_older_one_i
     made.client(raw=encode_frame("ping", b"my dear recorder", mask=MASK)).close(1000, "bye, my dear recorder")
     steps = [*older.steps, *made.steps, *older.client({"type": "later"}).end("eof").steps[3:]]
     stops, both = range(len(steps) - 4, len(steps) + 1), [Redactor(), Redactor(["my dear recorder"])]
-    url = fed(database_url(tmp_path / "log.db"), tmp_path / "journal", steps, stops, both)
+    url = fed(database_url(empty(tmp_path / "log.db")), tmp_path / "journal", steps, stops, both)
     assert run(url, "verify").code == 0
     ends = asked(url, "SELECT raw FROM events WHERE kind = 'end' ORDER BY length(raw)")
     assert [json.loads(raw)["outcome"] for (raw,) in ends] == ["eof", "eof"]
@@ -341,7 +345,7 @@ def test_a_fault_of_ours_is_counted_whenever_it_is_fed_again(
 
     monkeypatch.setattr(WebSocketCapture, "_take", faulty)
     steps = closed()
-    once = ingested(database_url(tmp_path / "once.db"), tmp_path / "once.journal", steps)
+    once = ingested(database_url(empty(tmp_path / "once.db")), tmp_path / "once.journal", steps)
     again = fed(database_url(tmp_path / "again.db"), tmp_path / "again.journal", steps, range(1, len(steps) + 1))
     assert content(again) == content(once)
     assert run(again, "verify").code == 0

@@ -21,6 +21,7 @@ from recorder.journal.writer import ExchangeWriter, Journal
 from recorder.model.payloads import ExchangeEnd, RequestEnd, RequestHead, RequestRecord
 from recorder.store.writer import Store
 from recorder.wire.request_body import overwritten
+from tests.empty_logs import empty
 from tests.ingest.test_ingester import COMPLETED, Exchange, body, ending, keep_segments, never, query, rows, stream
 from tests.switched import Connection
 
@@ -39,7 +40,7 @@ def path(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def store(path: Path) -> Iterator[Store]:
-    with Store(path) as store:
+    with Store(empty(path)) as store:
         yield store
 
 
@@ -108,7 +109,7 @@ def test_an_ingester_that_dies_anywhere_behind_it_makes_the_same_of_the_rest(
     """The measure is a journal that is told once, before anything of it is overwritten."""
     noise = random.Random(seed)
     journals = [Journal(tmp_path / name, "r", segment_bytes=1500) for name in ("once", "often")]
-    stores = [Store(tmp_path / f"{name}.db") for name in ("once", "often")]
+    stores = [Store(empty(tmp_path / f"{name}.db")) for name in ("once", "often")]
     monkeypatch.setattr("tests.ingest.test_ingester.time.monotonic_ns", lambda: 7)
     left = []
     for number in range(3):

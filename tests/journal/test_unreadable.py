@@ -24,6 +24,7 @@ from recorder.model.payloads import GapRecord
 from recorder.store.writer import Store
 from recorder.wire.dialects import Keys
 from recorder.wire.sse import Piece
+from tests.empty_logs import empty
 from tests.ingest.test_ingester import COMPLETED, SSE, Exchange, body, ending, never, query, stream
 from tests.serving import run
 
@@ -42,7 +43,7 @@ def root(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def store(path: Path) -> Iterator[Store]:
-    with Store(path) as store:
+    with Store(empty(path)) as store:
         yield store
 
 
@@ -120,7 +121,7 @@ def test_a_fault_of_ours_loses_nothing_uncounted(tmp_path: Path, seed: int, inge
     data = b"".join(told[:at]).rpartition(b"\n\n")[0] + b"\n\n" + POISON + b"\n\n" + b"".join(told[at:])
     cuts = sorted(noise.randrange(len(data)) for _ in told)
     chunks = [data[a:b] for a, b in zip([0, *cuts], [*cuts, len(data)], strict=True)]
-    with Store(path) as store:
+    with Store(empty(path)) as store:
         ingester = Ingester(store, journal.directory, never)
         for number, (one, other) in enumerate(zip(told, chunks, strict=False)):
             good.chunk(one)

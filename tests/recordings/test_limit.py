@@ -23,6 +23,7 @@ from recorder.store.location import database_url
 from recorder.store.reader import LogReader
 from recorder.store.writer import Store
 from recorder.testing import recorded_in
+from tests.empty_logs import empty
 from tests.folds import captured
 from tests.log_rows import add, make_exchange, make_session
 from tests.projects import stream
@@ -34,7 +35,7 @@ LARGE = stream(*(["word"] * 50))
 @pytest.fixture
 def db(tmp_path: Path) -> Path:
     """A log with a session of one exchange, over the limit."""
-    path = tmp_path / "recorder.db"
+    path = empty(tmp_path / "recorder.db")
     session = make_session(name="demo")
     exchange, events = captured(LARGE, exchange=make_exchange(session))
     with Store(database_url(path)) as store:

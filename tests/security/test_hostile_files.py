@@ -22,6 +22,7 @@ from recorder.cassettes.content import HEAD_BYTES
 from recorder.commands import main
 from recorder.recordings import files
 from tests.commands.test_commands import FRAMES, Recorded
+from tests.empty_logs import empty
 from tests.peak import peak
 from tests.serving import environment, run_here
 
@@ -73,7 +74,7 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]) -> Iterator[Do]:
     """Run a command in a folder of its own: its exit code, and what it said. It leaves nothing there but the log."""
     home = tmp_path / "work" / "home"
-    home.mkdir(parents=True)
+    empty(home / "recorder.db")
     monkeypatch.chdir(home)
     monkeypatch.setenv("RECORDER_DB", str(home / "recorder.db"))
 

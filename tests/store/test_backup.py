@@ -19,6 +19,7 @@ from recorder.store.reader import LogReader
 from recorder.store.sqlite.backup import back_up, check, contents_of
 from recorder.store.writer import Store
 from tests.behind import SEARCH
+from tests.empty_logs import empty
 from tests.ingest.test_ingester import Exchange, never
 from tests.log_rows import add, begin, make_end, make_events
 from tests.store.test_purge import record
@@ -29,7 +30,7 @@ def quiet(done: int, total: int) -> None:
 
 
 def make_log(path: Path) -> Path:
-    with Store(path) as store:
+    with Store(empty(path)) as store:
         add(
             store, make_events(begin(store), [b"{}", b"a" * 10_000, make_end("completed")], ["request", "frame", "end"])
         )

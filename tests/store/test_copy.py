@@ -35,6 +35,7 @@ from recorder.store.sql import Statement
 from recorder.store.sqlite.connection import write_lock
 from recorder.store.writer import Store
 from tests.conftest import Demo
+from tests.empty_logs import empty
 from tests.ingest.test_ingester import Exchange, never
 from tests.log_rows import START_NS, add, begin, make_end, make_events, make_exchange, make_session
 from tests.postgres import Server, conninfo
@@ -73,7 +74,7 @@ def way(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[URL, U
 
 @pytest.fixture
 def source(tmp_path: Path) -> URL:
-    return database_url(tmp_path / "source.db")
+    return database_url(empty(tmp_path / "source.db"))
 
 
 @pytest.fixture

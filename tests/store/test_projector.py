@@ -29,6 +29,7 @@ from recorder.store.writer import Store
 from recorder.wire.grouping.session import HISTORY
 from recorder.wire.sse import FRAME_LIMIT
 from tests import behind
+from tests.empty_logs import empty
 from tests.folds import captured
 from tests.log_rows import PROJECTED, START_NS, make_exchange, make_id, make_session, projections
 from tests.projections.test_fold import BODY
@@ -41,9 +42,9 @@ def store(database: URL) -> Iterator[Store]:
 
 
 @pytest.fixture
-def file(empty_log: Path) -> Iterator[Store]:
+def file(tmp_path: Path) -> Iterator[Store]:
     """A store of SQLite, where the claim is about its full-text index."""
-    with Store(empty_log) as opened:
+    with Store(empty(tmp_path / "log.db")) as opened:
         yield opened
 
 

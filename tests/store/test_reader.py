@@ -14,14 +14,15 @@ from recorder.model.events import Event, Exchange
 from recorder.store.reader import PAGE_BYTES, PAGE_ROWS, EventPlace, LogReader
 from recorder.store.session_list import ListPlace
 from recorder.store.writer import Store
+from tests.empty_logs import empty
 from tests.log_rows import add, begin, make_end, make_events, make_exchange, make_id, make_session
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture
-def store(empty_log: Path) -> Iterator[Store]:
-    with Store(empty_log) as store:
+def store(tmp_path: Path) -> Iterator[Store]:
+    with Store(empty(tmp_path / "log.db")) as store:
         yield store
 
 

@@ -15,12 +15,13 @@ from recorder.model.events import Event, Exchange
 from recorder.store.sqlite.connection import WRITER, write_lock
 from recorder.store.sqlite.writer import WAL_BYTES
 from recorder.store.writer import Store
+from tests.empty_logs import empty
 from tests.log_rows import add, begin, make_events, make_session
 
 
 @pytest.fixture
-def store(empty_log: Path) -> Iterator[Store]:
-    with Store(empty_log, busy_timeout_s=0.05) as store:
+def store(tmp_path: Path) -> Iterator[Store]:
+    with Store(empty(tmp_path / "log.db"), busy_timeout_s=0.05) as store:
         yield store
 
 

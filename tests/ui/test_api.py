@@ -17,6 +17,7 @@ from recorder.store.reader import LogReader
 from recorder.store.writer import Store
 from recorder.ui import api, sql
 from tests.corpus import ROOT
+from tests.empty_logs import empty
 from tests.log_rows import add, begin, make_events, make_exchange, make_id, make_session
 from tests.projects import stream
 from tests.serving import run_apart
@@ -29,7 +30,7 @@ ENDLESS = "WITH RECURSIVE t(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM t) SELEC
 
 @pytest.fixture
 def db(tmp_path: Path) -> Path:
-    fill(tmp_path / "log.db")
+    fill(empty(tmp_path / "log.db"))
     return tmp_path / "log.db"
 
 

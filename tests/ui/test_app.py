@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from recorder.ui import app
+from tests.empty_logs import empty
 from tests.sockets import RawClient
 from tests.viewed import Viewing, fill, request, viewing
 
@@ -17,7 +18,7 @@ STATIC = app.HERE / "static"
 
 @pytest.fixture
 def db(tmp_path: Path) -> Path:
-    fill(tmp_path / "log.db")
+    fill(empty(tmp_path / "log.db"))
     return tmp_path / "log.db"
 
 

@@ -4,7 +4,6 @@ dark. Their pictures are for people to look at, where `tests.browser.SCREENSHOTS
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 from typing import NamedTuple
 
@@ -13,6 +12,7 @@ from playwright.async_api import Browser, expect
 
 from tests.browser import IN_A_BROWSER, NARROW, THEMES, WIDE, Tab, Theme, opened
 from tests.conversations import Conversations, message, response
+from tests.empty_logs import empty
 from tests.priced import put_prices
 from tests.viewing import viewing
 
@@ -98,9 +98,8 @@ async def test_the_list_of_sessions_has_costs_if_there_are_prices(chromium: Brow
             assert await tab.violations() == []
 
 
-async def test_an_empty_database_says_how_to_record(chromium: Browser, sqlite_template: Path, tmp_path: Path) -> None:
-    path = Path(shutil.copy(sqlite_template, tmp_path / "empty.db"))
-    with viewing(path) as viewer:
+async def test_an_empty_database_says_how_to_record(chromium: Browser, tmp_path: Path) -> None:
+    with viewing(empty(tmp_path / "empty.db")) as viewer:
         async with opened(chromium, viewer.url) as tab:
             for route in ("#/", "#/sessions"):
                 await tab.open(route)

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from recorder.ui.security import BODY_LIMIT_BYTES, HEADERS
+from tests.empty_logs import empty
 from tests.sockets import RawClient
 from tests.viewed import Viewing, fill, request, viewing
 
@@ -17,7 +18,7 @@ JSON = b"Content-Type: application/json"
 
 @pytest.fixture
 def db(tmp_path: Path) -> Path:
-    fill(tmp_path / "log.db")
+    fill(empty(tmp_path / "log.db"))
     return tmp_path / "log.db"
 
 

@@ -32,6 +32,7 @@ from recorder.store.writer import Store
 from tests import forked
 from tests.behind import connected
 from tests.conversations import MS, Conversation, Conversations, answering, asking, call, message, response
+from tests.empty_logs import empty
 from tests.otlp_receiver import Answer, Receiver, Reset, receiving
 from tests.pushed import BATCH, push_in_small_batches
 from tests.serving import address, environment, run, wait_until
@@ -89,11 +90,9 @@ def log(database: URL) -> Log:
 
 
 @pytest.fixture
-def file(sqlite_template: Path, tmp_path: Path) -> Log:
+def file(tmp_path: Path) -> Log:
     """A log in a file, where the engine makes no difference."""
-    path = tmp_path / "log.db"
-    path.write_bytes(sqlite_template.read_bytes())
-    return Log(Conversations(path).database)
+    return Log(Conversations(empty(tmp_path / "log.db")).database)
 
 
 def once(receiver: Receiver, log: Log, tools: int) -> bool:
