@@ -13,6 +13,7 @@ import re
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from decimal import Decimal
+from functools import lru_cache
 from itertools import count
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
@@ -48,6 +49,7 @@ _NO_UTF8 = (
 CONNECT_S = 10  # a server that does not answer is away: the journal keeps what passes
 READERS = 4  # connections of one event loop, as for SQLite
 TASKS = 0x53534574  # the class of the locks of tasks: a number that no other program on the server is likely to lock
+IDS = 4096  # that are kept as text, half a megabyte: rows of a session have its id, and neighbours are read again
 PIECE = 64  # rows of a long answer that are read at once: of 256 KiB each, 16 MiB
 _CURSORS: WeakKeyDictionary[psycopg.Connection, set[str]] = WeakKeyDictionary()  # the names of those that are open
 _EVERYWHERE = {"search_path": SCHEMA, "jit": "off", "timezone": "UTC"}  # compiling takes longer than what we ask
@@ -85,8 +87,13 @@ class _IdBinaryLoader(Loader):
     format = Format.BINARY
 
     def load(self, data: Any) -> str:
-        digits = bytes(data).hex()
-        return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
+        return _id(bytes(data))
+
+
+@lru_cache(IDS)
+def _id(data: bytes) -> str:
+    digits = data.hex()
+    return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
 
 
 class _NumberLoader(NumericLoader):

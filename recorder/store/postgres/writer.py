@@ -20,6 +20,7 @@ import logging
 import time
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import cache
 from itertools import groupby
 from operator import itemgetter
 from typing import Any
@@ -205,12 +206,13 @@ class PostgresWriter:
     def _copy(self, rows: Sequence[Row]) -> None:
         self._send()
         ids = [number for number, type in enumerate(_EVENT_TYPES) if type == "uuid"]
+        as_id = cache(UUID)  # many rows have the same
         with self._driver.cursor() as cursor, cursor.copy(_COPY_EVENTS) as copy:
             copy.set_types(_EVENT_TYPES)
             for row in rows:
                 values = list(row)
                 for number in ids:
-                    values[number] = UUID(values[number])
+                    values[number] = as_id(values[number])
                 copy.write_row(values)
 
     def run(self, statement: Statement, values: Any) -> None:
