@@ -185,13 +185,13 @@ class Ingester:
         for session in batch.sessions:
             if session.name == grouping.name and session.source in same_names(grouping.source):
                 return session.session_id
-        found = self._in_transaction(lambda: session_in_store(self._store, head, grouping, batch))
+        found = self._retry(lambda: session_in_store(self._store, head, grouping, batch), only_reads=True)
         found = found or session_of_open(self._assembler.open.values(), before)
         links = grouping.history.links if grouping.history else ()
         if found is None and links:
             if batch.awaited:
                 self._commit_before()
-            found = self._in_transaction(lambda: self._store.session_of_links(links, HISTORY))
+            found = self._retry(lambda: self._store.session_of_links(links, HISTORY), only_reads=True)
         return found
 
     # -- the store, which may refuse

@@ -55,7 +55,7 @@ _SENT = Statement(
 
 def session_in_store(store: Store, head: RequestHead, grouping: Grouping, batch: Batch) -> str | None:
     """Return the id of the session that has an exchange already, that its grouping names, or whose conversation it
-    continues. In a transaction; `batch` is what is still to be committed.
+    continues. Inside `store.looking()`; `batch` is what is still to be committed.
     """
     sources = () if grouping.name is None else same_names(grouping.source)
     found, *named = store.sessions_of(head.exchange_id, grouping.name or "", sources)
@@ -140,7 +140,7 @@ def session_of_history(store: Store, head: RequestHead, grouping: Grouping, batc
     several with equally many the one that no request has continued. So two conversations with an equal beginning stay
     two.
 
-    `batch` is what is still to be committed. In a transaction.
+    `batch` is what is still to be committed. Inside `store.looking()`.
     """
     history = grouping.history
     places = _places(history, is_retry=bool(grouping.attempt)) if history else {}

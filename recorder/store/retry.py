@@ -37,7 +37,7 @@ class Retry:
         self._store, self._pause = store, pause
         self._is_final = engine_of(store.url).is_final
 
-    def __call__(self, work: Callable[[], T]) -> T:
+    def __call__(self, work: Callable[[], T], *, only_reads: bool = False) -> T:
         """Do some work in a transaction, again and again until it is committed. Returns what it returned.
 
         Raises `Stopped` when the pause returns True, and a final `StoreError`: the next ingester begins anew then.
@@ -45,7 +45,7 @@ class Retry:
         complained_s = float("-inf")
         while True:
             try:
-                with self._store.transaction():
+                with self._store.looking() if only_reads else self._store.transaction():
                     return work()
             except StoreError as error:
                 if self._is_final(error):

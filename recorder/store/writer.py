@@ -63,6 +63,9 @@ class Writer(Protocol):
     def transaction(self, alone: bool) -> AbstractContextManager[None]:
         """Commit what is written inside at its end, or nothing. `alone`: nobody else writes meanwhile."""
 
+    def looking(self) -> AbstractContextManager[None]:
+        """Only ask inside, for no long answer: a server need not be told where a transaction begins and ends."""
+
     def add(self, table: Table, rows: Sequence[tuple[Any, ...]]) -> int:
         """Add rows of the log, events in order of their keys, and return the number of new ones.
 
@@ -166,6 +169,13 @@ class Store:
             yield
             if self._failure is not None:
                 raise self._failure
+
+    @contextmanager
+    def looking(self) -> Iterator[None]:
+        """Only read inside what was committed. Raises as `transaction` does."""
+        self._failure = None
+        with self._writer.looking():
+            yield
 
     def session_of_exchange(self, exchange_id: str) -> str | None:
         """Return the id of the session that an exchange is in, or None if the log does not have it yet."""

@@ -9,7 +9,8 @@ Rules of this file:
   with its first question, its end with the last that was written. Such a statement fails later, and the transaction
   with it.
 * Any number write at once, but none during a purge: a writer that checked before it would write after it. All hold one
-  lock for a transaction, a purge holds it alone; and as nothing is looked at before, what it took away is not seen.
+  lock for a transaction, a purge holds it alone; and as nothing is looked at before, what it took away is not seen. Who
+  only looks (`looking`) holds none: a purge may come right behind it anyway, and what is written then is looked at.
 * A connection that broke is made anew by the next transaction. Whether the last one was committed is not known: if it
   was, its repetition finds its rows there.
 """
@@ -180,8 +181,7 @@ class PostgresWriter:
     @contextmanager
     def transaction(self, alone: bool) -> Iterator[None]:
         with self.translated():
-            if self.connection.closed or self._driver.broken or self._driver.closed:
-                self._connect_again()
+            self._connect_if_lost()
             self._look_at_months()
             with self.connection.begin():
                 self._begin = [_BEGIN, sending(_ALONE if alone else _AMONG_OTHERS, {})]
@@ -192,6 +192,14 @@ class PostgresWriter:
                     self._send()  # whether they were there shows in the answer
                 if self._unsent != self._begin:
                     self._send([_COMMIT])
+
+    @contextmanager
+    def looking(self) -> Iterator[None]:
+        with self.translated():
+            self._connect_if_lost()
+            with self.connection.begin():  # which sends nothing
+                self._begin, self._unsent, self._attempts, self._lost = [], [], 0, None
+                yield
 
     def add(self, table: Table, rows: Sequence[Row]) -> int:
         if table is not events:
@@ -261,7 +269,9 @@ class PostgresWriter:
     def _driver(self) -> Any:
         return self.connection.connection.driver_connection
 
-    def _connect_again(self) -> None:
+    def _connect_if_lost(self) -> None:
+        if not (self.connection.closed or self._driver.broken or self._driver.closed):
+            return
         with suppress(StoreError), self.translated():
             self.connection.invalidate()
         with suppress(StoreError), self.translated():

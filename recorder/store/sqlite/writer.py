@@ -13,7 +13,7 @@ import os
 import sqlite3
 import time
 from collections.abc import Generator, Iterable, Iterator, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -78,6 +78,9 @@ class SqliteWriter:
             if self._wal_bytes() > self._checkpoint_at:
                 with suppress(StoreError):  # what was committed stays so, whatever hinders the checkpoint
                     self._checkpoint()
+
+    def looking(self) -> AbstractContextManager[None]:
+        return self.transaction(alone=False)
 
     def add(self, table: Table, rows: Sequence[tuple[Any, ...]]) -> int:
         given = _bound(rows) if table is events else rows
