@@ -30,10 +30,10 @@ from recorder.store.bodies.rows import whole_events
 from recorder.store.cache_links import Comparisons
 from recorder.store.engine import engine_named
 from recorder.store.request_links import Asking, Key, Links, ask_together, key_of
-from recorder.store.resumed_response import EARLIER_EVENTS, each_number_once, earlier
+from recorder.store.resumed_response import EARLIER_EVENTS, MAY_RESUME, RESUMING, each_number_once, earlier
 from recorder.store.schema import REBUILD_IS_DUE, dead_letters, events, exchanges, rebuilds, sessions, tables_of
 from recorder.store.search import INDEXES, of_each
-from recorder.store.sql import HAS_ENDED, IS_END, Statement, Step, of_exchange
+from recorder.store.sql import IS_END, Statement, Step, of_exchange
 from recorder.wire.grouping.session import HISTORY
 
 log = logging.getLogger(__name__)
@@ -95,12 +95,7 @@ _SOURCE = Statement(select(sessions.c.source).where(sessions.c.session_id == bin
 _EVENTS = Statement(select(events).where(of_exchange(events)).order_by(events.c.pos), is_long=True)
 _EARLIER = Statement(EARLIER_EVENTS)
 
-_RESUMING = Statement(
-    select(exchanges.c.exchange_id)
-    .where(exchanges.c.session_id == bindparam("session_id"), exchanges.c.exchange_id != bindparam("exchange_id"))
-    .where(exchanges.c.resumes_response_id == bindparam("response_id"), exchanges.c.resumes_after.is_not(None))
-    .where(HAS_ENDED)
-)
+_MAY_RESUME, _RESUMING = Statement(MAY_RESUME, "LIMIT 1"), Statement(RESUMING)
 
 _DELETES = {name: Statement(delete(table).where(of_exchange(table))) for name, table in tables_of.items()}
 # In order of their keys: two who write the same results wait for each other in one direction only.
@@ -342,6 +337,10 @@ def _ids(key: Key) -> dict[str, str]:
 def _resuming(rows: Iterable[Any], later: list[Key]) -> Asking:
     """Look for the exchanges that resume the responses of some, and add them to `later`."""
     asked = [{**_ids(key_of(row)), "response_id": row.response_id} for row in rows if row.response_id is not None]
+    sessions_ = sorted({values["session_id"] for values in asked})
+    found = yield [(_MAY_RESUME, {"session_id": session_id}) for session_id in sessions_]
+    may = {session_id for session_id, ids in zip(sessions_, found, strict=True) if ids}
+    asked = [values for values in asked if values["session_id"] in may]
     found = yield [(_RESUMING, values) for values in asked]
     later += [(values["session_id"], str(id)) for values, ids in zip(asked, found, strict=True) for (id,) in ids]
 

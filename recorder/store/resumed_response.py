@@ -13,8 +13,8 @@ import msgspec
 from sqlalchemy import ColumnElement, LargeBinary, and_, bindparam, func, or_, select
 
 from recorder.model.events import BODY_KINDS, Event, Exchange
-from recorder.store.schema import events, exchanges, sessions, tables_of
-from recorder.store.sql import Contains, constant
+from recorder.store.schema import dead_letters, events, exchanges, sessions, tables_of
+from recorder.store.sql import HAS_ENDED, Contains, constant
 
 FIRST_EVENTS = 8  # a response says its id in one of the first events after its head
 
@@ -91,6 +91,21 @@ def each_number_once(found: Iterable[Event]) -> Iterator[Event]:
             seen.add(number)
             parts = []
 
+
+# What an exchange resumes stands in the log, whose partitions take a server longer to plan for than to look into. So it
+# is asked first whether a session has an exchange that may resume something; one that could not be folded may.
+_retrieved, _failed = (
+    select(table.c.exchange_id).where(table.c.session_id == bindparam("session_id"))
+    for table in (tables_of["exchanges"], dead_letters)
+)
+MAY_RESUME = _retrieved.where(tables_of["exchanges"].c.is_retrieval == constant(1)).union_all(_failed)
+RESUMING = (
+    select(exchanges.c.exchange_id)
+    .where(exchanges.c.session_id == bindparam("session_id"), exchanges.c.exchange_id != bindparam("exchange_id"))
+    .where(exchanges.c.resumes_response_id == bindparam("response_id"), exchanges.c.resumes_after.is_not(None))
+    .where(HAS_ENDED)
+)
+"""The exchanges that resume a response, and so may have been folded before it."""
 
 RECENT_EXCHANGES = 1_000  # how far back a response id is looked for: a bound instead of an index
 

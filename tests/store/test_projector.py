@@ -315,6 +315,30 @@ def test_an_exchange_that_cannot_be_folded_is_put_aside_and_the_log_goes_on(
     assert ask(store, "SELECT count(*) FROM p_usage_v1") == [(2,)]
 
 
+def test_a_resumption_is_folded_again_when_its_response_comes_later(store: Store) -> None:
+    cut, (_, first) = begun(store, 1), captured(BODY, exchange=begun(store, 1), outcome="client_disconnect")
+    rest = b"".join(frame + b"\n\n" for frame in BODY.split(b"\n\n")[7:-1])
+    resumed = recorded(store, 2, body=rest, method="GET", resumes_response_id="resp_1", resumes_after=6)
+    assert parts_of(store, resumed) != parts_of(store, recorded(store, 3))
+    write(store, cut, first)
+    assert parts_of(store, resumed) == parts_of(store, recorded(store, 4))
+
+
+def test_a_resumption_that_was_put_aside_is_folded_again_when_its_response_comes(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cut, (_, first) = begun(store, 1), captured(BODY, exchange=begun(store, 1), outcome="client_disconnect")
+    write(store, cut, first[:-1])
+    rest = b"".join(frame + b"\n\n" for frame in BODY.split(b"\n\n")[7:-1])
+    with monkeypatch.context() as patch:
+        patch.setattr(projector, "Folding", _Faulty)
+        asked = {"method": "GET", "resumes_response_id": "resp_1", "resumes_after": 6}
+        resumed = recorded(store, 2, b'{"model": "poison"}', rest, **asked)
+    assert ask(store, "SELECT exchange_id FROM dead_letters") == [(resumed.exchange_id,)]
+    write(store, cut, first)
+    assert ask(store, "SELECT exchange_id FROM dead_letters") == []
+
+
 def test_of_exchanges_together_one_that_cannot_be_folded_is_put_aside_alone(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
