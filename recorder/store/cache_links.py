@@ -55,6 +55,9 @@ _UPDATE = Statement(
     update(_prompts).where(of_exchange(_prompts)).values({name: bindparam(f"new_{name}") for name in _COMPUTED})
 )
 
+# Fields of a row that come otherwise from an engine: by their places, since to go by names takes ten times as long.
+_OTHERWISE = [(n, each.type) for n, each in enumerate(msgspec.structs.fields(PromptRow)) if each.type in (bool, bytes)]
+
 
 class Comparisons:
     """The comparisons of new rows, which are to be written with them."""
@@ -194,6 +197,10 @@ def _rows(database: LinkDatabase, statement: Statement, values: Mapping[str, Any
 
 def _converted(rows: Sequence[Sequence[Any]]) -> list[PromptRow]:
     """Return rows as the folds make them: an engine gives 1 for a flag, and a view of bytes."""
-    names = PromptRow.__struct_fields__
-    found = [dict(zip(names, row, strict=True)) for row in rows]
-    return msgspec.convert(found, list[PromptRow], strict=False)
+    found: list[PromptRow] = []
+    for row in rows:
+        values = list(row)
+        for place, type in _OTHERWISE:
+            values[place] = type(values[place])
+        found.append(PromptRow(*values))
+    return found
