@@ -16,7 +16,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from functools import cached_property
-from itertools import accumulate
 from typing import Any, NamedTuple
 
 import msgspec
@@ -28,7 +27,8 @@ from recorder.projections.prompts import (
     SegmentPlace,
     head_of,
     inherited,
-    sized,
+    size_of,
+    sizes_until,
 )
 from recorder.wire.dialects.prompt import segment_path
 
@@ -47,14 +47,14 @@ _PERSONS = (None, "turn")
 class _EarlierPrompt:
     """An earlier request, and the segments with which both begin."""
 
-    def __init__(self, row: PromptRow, common: int, common_bytes: int, new: PromptRow, *, is_whole: bool) -> None:
+    def __init__(self, new: PromptRow, row: PromptRow, common: int, common_bytes: int, *, is_whole: bool) -> None:
         """`is_whole`: the new request begins with all of the earlier one, as far as it is known."""
-        self.row, self.common, self.common_bytes, self.is_whole = row, common, common_bytes, is_whole
-        self._new = new
+        self._new, self.row = new, row
+        self.common, self.common_bytes, self.is_whole = common, common_bytes, is_whole
 
     @cached_property
     def is_related(self) -> bool:
-        """Return whether both are of one conversation. It takes the longest to find out, and is asked of few."""
+        """Whether both are of one conversation: that takes longest, and mostly decides between few of them only."""
         return self._new.continues or _is_related(self._new, self.row)
 
 
@@ -79,8 +79,9 @@ def compared(row: PromptRow, earlier: Sequence[PromptRow], parent: PromptRow | N
             return _with(row, cache_class="not_recorded")
         pairs = [_continued(row, parent)]
         return _judged(row, _extended(row, pairs[0]) if pairs[0].is_whole else _changed(row, pairs[0]), pairs)
-    sizes = [0, *accumulate(size for _, size in sized(row.digests))]
-    pairs = [_pair(row, each, sizes) for each in earlier if each.digests and _is_served(each, row)]
+    until = sizes_until(row.digests)
+    pairs = [_pair(row, each, until) for each in earlier if each.digests and _is_served(each, row)]
+    pairs.sort(key=lambda each: (each.common_bytes, each.row.exchange_id), reverse=True)
     verdict = _found(row, [each for each in pairs if each.row.model == row.model])
     if verdict is None or not (verdict.pair.is_whole or verdict.pair.is_related):
         verdict = _other_model(row, [each for each in pairs if each.row.model != row.model]) or verdict
@@ -102,11 +103,11 @@ def _inherited(row: PromptRow, parent: PromptRow | None) -> PromptRow:
 # -- pairs
 
 
-def _pair(row: PromptRow, earlier: PromptRow, sizes: Sequence[int]) -> _EarlierPrompt:
-    """Return a pair; `sizes` are those of so many segments at the beginning of the row."""
+def _pair(row: PromptRow, earlier: PromptRow, until: Sequence[int]) -> _EarlierPrompt:
+    """Return the pair of two requests; `until` has the size of so many segments of the new one."""
     common = _common(row.digests, earlier.digests)
     is_whole = common * DIGEST_BYTES == len(earlier.digests)
-    return _EarlierPrompt(earlier, common, sizes[common], row, is_whole=is_whole)
+    return _EarlierPrompt(row, earlier, common, until[common], is_whole=is_whole)
 
 
 def _continued(row: PromptRow, parent: PromptRow) -> _EarlierPrompt:
@@ -114,14 +115,12 @@ def _continued(row: PromptRow, parent: PromptRow) -> _EarlierPrompt:
     head, before = head_of(row), head_of(parent)
     common = _common(head, before)
     is_whole = head == before and row.model == parent.model
-    common_bytes = parent.prompt_bytes if is_whole else _size(head[: common * DIGEST_BYTES])
-    return _EarlierPrompt(parent, common, common_bytes, row, is_whole=is_whole)
+    common_bytes = parent.prompt_bytes if is_whole else size_of(head[: common * DIGEST_BYTES])
+    return _EarlierPrompt(row, parent, common, common_bytes, is_whole=is_whole)
 
 
 def _common(one: bytes, other: bytes) -> int:
     """Return the number of digests with which both begin, by halves: to compare bytes is quick."""
-    if one.startswith(other):  # as where a conversation goes on
-        return len(other) // DIGEST_BYTES
     low, high = 0, min(len(one), len(other)) // DIGEST_BYTES
     while low < high:
         middle = (low + high + 1) // 2
@@ -139,8 +138,8 @@ def _is_related(row: PromptRow, earlier: PromptRow) -> bool:
     if row.thread_id is not None and row.purpose in _PERSONS:
         return True
     one, other = (each.digests[each.system_segments * DIGEST_BYTES :] for each in (row, earlier))
-    least = min(_size(one), _size(other))
-    if least and 2 * _size(one[: _common(one, other) * DIGEST_BYTES]) >= least:
+    least = min(size_of(one), size_of(other))
+    if least and 2 * size_of(one[: _common(one, other) * DIGEST_BYTES]) >= least:
         return True  # as in most pairs of a session: to count the segments takes ten times as long
     return 2 * _repeated(one, other) >= least > 0
 
@@ -149,39 +148,32 @@ def _segments(digests: bytes) -> list[bytes]:
     return [digests[at : at + DIGEST_BYTES] for at in range(0, len(digests), DIGEST_BYTES)]
 
 
-def _size(digests: bytes) -> int:
-    return sum(size for _, size in sized(digests))
-
-
 def _repeated(one: bytes, other: bytes) -> int:
     """Return the bytes of the segments that both have, wherever they stand."""
     shared = Counter(_segments(one)) & Counter(_segments(other))
-    return _size(b"".join(shared.elements()))
+    return size_of(b"".join(shared.elements()))
 
 
 # -- what a pair means
 
 
 def _found(row: PromptRow, pairs: Sequence[_EarlierPrompt]) -> _Verdict | None:
-    """Return the verdict over the earlier requests to the same model; None if nothing of them is repeated."""
+    """Return the verdict over the earlier requests to the same model, the longest beginnings first; None if nothing of
+    them is repeated.
+    """
     best = _best(pairs)
     if best is not None and best.is_whole:
         return _extended(row, best)
-    related = next((each for each in sorted(pairs, key=_rank, reverse=True) if each.is_related), None)
+    related = next((each for each in pairs if each.is_related), None)
     if related is not None:
         return _changed(row, related)
     return _Verdict(best, _tokens(row, best, best.common_bytes)) if best is not None and best.common else None
 
 
-def _rank(pair: _EarlierPrompt) -> tuple[int, str]:
-    return pair.common_bytes, pair.row.exchange_id
-
-
 def _best(pairs: Sequence[_EarlierPrompt]) -> _EarlierPrompt | None:
-    """Return the pair with the longest beginning; of equal ones one of a conversation, of these the latest."""
-    most = max((each.common_bytes for each in pairs), default=0)
-    longest = sorted((each for each in pairs if each.common_bytes == most), key=_rank, reverse=True)
-    return next((each for each in longest if each.is_related), longest[0] if longest else None)
+    """Return the first of those with the longest beginning that is of the conversation, or the first of all."""
+    longest = (each for each in pairs if each.common_bytes == pairs[0].common_bytes)
+    return next((each for each in longest if each.is_related), pairs[0] if pairs else None)
 
 
 def _other_model(row: PromptRow, pairs: Sequence[_EarlierPrompt]) -> _Verdict | None:
@@ -202,7 +194,7 @@ def _extended(row: PromptRow, pair: _EarlierPrompt) -> _Verdict:
     if not marks:
         return whole._replace(broken="not_marked")
     last = marks[-1][0]
-    size_bytes = pair.common_bytes if row.continues else _size(row.digests[: (last + 1) * DIGEST_BYTES])
+    size_bytes = pair.common_bytes if row.continues else size_of(row.digests[: (last + 1) * DIGEST_BYTES])
     marked = _Verdict(pair, _tokens(row, pair, size_bytes))
     if row.continues or any(last <= at < last + (row.policy.reach or 1) for at, _ in row.marks()):
         return marked
@@ -238,7 +230,7 @@ def _kept_bytes(row: PromptRow, pair: _EarlierPrompt) -> int:
     kept = pair.common_bytes + _repeated(row.digests[after:], pair.row.digests[after:])
     heads = (each.digests[: each.system_segments * DIGEST_BYTES] for each in (row, pair.row))
     one, other = (Counter(_segments(each)) for each in heads)
-    return kept + min(_size(b"".join((one - other).elements())), _size(b"".join((other - one).elements())))
+    return kept + min(size_of(b"".join((one - other).elements())), size_of(b"".join((other - one).elements())))
 
 
 def _first_difference(row: PromptRow, pair: _EarlierPrompt) -> SegmentPlace:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from hashlib import sha256
+from itertools import accumulate, chain
 from struct import Struct
 from typing import Literal, NamedTuple
 
@@ -44,7 +45,7 @@ CacheClass = Literal[
 AVOIDABLE: tuple[CacheClass, ...] = ("prefix_changed", "other_parameters", "not_marked")
 """The classes that a client can avoid without another model, another pace or a longer history."""
 
-_DIGEST = Struct("<8sI")
+_DIGEST, _SIZE = Struct("<8sI"), Struct("<8xI")
 _PLACE = Struct("<Bhh")
 _MARKS = Struct("<H")
 _MARK = Struct("<HI")
@@ -116,9 +117,14 @@ class PromptRow(msgspec.Struct, frozen=True):
         return _marks(self.places)
 
 
-def sized(digests: bytes) -> Iterable[tuple[bytes, int]]:
-    """Return the digest and the size of each segment."""
-    return _DIGEST.iter_unpack(digests)
+def size_of(digests: bytes) -> int:
+    """Return the size of some segments together."""
+    return sum(chain.from_iterable(_SIZE.iter_unpack(digests)))
+
+
+def sizes_until(digests: bytes) -> list[int]:
+    """Return the size of so many segments from the first on."""
+    return [0, *accumulate(chain.from_iterable(_SIZE.iter_unpack(digests)))]
 
 
 def head_of(row: PromptRow) -> bytes:
