@@ -29,7 +29,7 @@ from recorder.store.location import database_name, database_url, journal_root
 from recorder.store.postgres.connection import writer_engine
 from recorder.store.postgres.ddl import GRANTS, SCHEMA
 from recorder.store.postgres.query import PostgresQuery
-from recorder.store.postgres.writer import FEW, sweep
+from recorder.store.postgres.writer import FEW, WRITING, sweep
 from recorder.store.projector import Whole
 from recorder.store.reader import LogReader
 from recorder.store.search import INDEX_NAMES
@@ -533,6 +533,17 @@ def test_the_state_of_exchanges_is_planned_anew_each_time(store: Store) -> None:
         prepared = [sql for (sql,) in store.ask(Statement("SELECT statement FROM pg_prepared_statements"), {})]
     assert prepared
     assert not [sql for sql in prepared if "tombstones AS t" in sql]
+
+
+def test_a_purge_need_not_wait_for_who_only_looks(store: Store) -> None:
+    alone = f"SELECT pg_try_advisory_xact_lock({WRITING})".encode()
+    with psycopg.connect(conninfo(store.url), autocommit=True) as other:
+        with store.looking():
+            assert store.sessions_of(make_exchange(make_session()).exchange_id) == [None]
+            assert other.execute(alone).fetchall() == [(True,)]
+        with store.transaction():
+            assert store.sessions_of(make_exchange(make_session()).exchange_id) == [None]
+            assert other.execute(alone).fetchall() == [(False,)]
 
 
 def test_a_long_answer_has_the_same_name_each_time(store: Store) -> None:
