@@ -168,7 +168,8 @@ WITHOUT = {
     "usage": FILES | TERMINAL | RARE,
     "query": FILES | TERMINAL | RARE,
     "tail": FILES | TERMINAL | RARE,
-    "serve": VIEWER | {"alembic", "duckdb"},
+    "serve": VIEWER | TERMINAL | {"alembic", "duckdb", "httpx"},
+    "mock": VIEWER | TERMINAL | {"alembic", "duckdb", "httpx"},
     "env": {"sqlalchemy", "recorder.store.reader"},  # it opens no log
 }
 
