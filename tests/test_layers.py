@@ -171,6 +171,8 @@ WITHOUT = {
     "serve": VIEWER | TERMINAL | {"alembic", "duckdb", "httpx"},
     "mock": VIEWER | TERMINAL | {"alembic", "duckdb", "httpx"},
     "env": {"sqlalchemy", "recorder.store.reader"},  # it opens no log
+    "ops.path": {"recorder.store.reader", "recorder.store.schema"},  # nor does `recorder db path`
+    "db": {"sqlalchemy"},  # each of its commands is loaded when it is called
 }
 
 
