@@ -160,7 +160,7 @@ WITHOUT = {
     "show": FILES | TERMINAL | RARE,
     "diff": FILES | TERMINAL | DIFFERENCES | RARE,
     "lint": FILES | TERMINAL | RARE,
-    "export": FILES | TERMINAL | RARE,
+    "export": FILES | TERMINAL | RARE | {"recorder.cassettes"},
     "verify": FILES | TERMINAL | RARE,
     "cache": FILES | TERMINAL | RARE,
     "events": FILES | TERMINAL | RARE,
