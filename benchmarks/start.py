@@ -46,6 +46,7 @@ def rounds(settings: Settings) -> list[Round]:
     """Each command once a round, and an interpreter that prints a line."""
     with tempfile.TemporaryDirectory(prefix="recorder-bench-") as folder, machine.on_core(machine.MEASURED_CORE):
         environment = {**os.environ, VARIABLE: str(Path(folder) / "recorder.db")}
+        environment.pop("PYTHONDONTWRITEBYTECODE", None)  # else each start compiles what an installer compiles once
         subprocess.run([*_RECORDER, "demo"], env=environment, check=True, capture_output=True)
         programs = {PYTHON: [sys.executable, "-c", "print()"]}
         programs |= {command: [*_RECORDER, *shlex.split(command)] for command in COMMANDS}

@@ -55,11 +55,18 @@ def help_of(name: str, command: click.Command, summary: str) -> CommandHelp:
     with click.Context(command, info_name=name) as ctx:
         usage = " ".join([name, *command.collect_usage_pieces(ctx)])
         records = [each.get_help_record(ctx) for each in command.params if isinstance(each, click.Option)]
-        below = command.commands if isinstance(command, click.Group) and command is not recorder else {}
-        commands = [help_of(f"{name} {each}", sub, sub.get_short_help_str(limit=1_000)) for each, sub in below.items()]
+        below = list(_below(command, ctx)) if isinstance(command, click.Group) and command is not recorder else []
+        commands = [help_of(f"{name} {each}", sub, sub.get_short_help_str(limit=1_000)) for each, sub in below]
     return CommandHelp(
         name, summary, usage, list(paragraphs(command.help)), [each for each in records if each], commands
     )
+
+
+def _below(group: click.Group, ctx: click.Context) -> Iterator[tuple[str, click.Command]]:
+    for name in group.list_commands(ctx):
+        command = group.get_command(ctx, name)
+        assert command is not None
+        yield name, command
 
 
 def paragraphs(text: str | None) -> Iterator[Paragraph]:

@@ -159,11 +159,12 @@ TERMINAL = {"rich.console", "rich.progress"}  # who writes to a terminal
 DIFFERENCES = {"rapidfuzz"}  # a diff of what differs
 RARE = {"alembic", "httpx", "sqlalchemy.orm", "sqlalchemy.ext.asyncio", "psycopg", "duckdb"}
 VIEWER = {"recorder.ui.app", "recorder.lint", "recorder.diff", "rapidfuzz"}  # the process of `--ui-port`
+WRITERS = {f"recorder.cassettes.{name}" for name in ("har", "plain", "sse_jsonl", "vcr")}  # a format of `export`
 WITHOUT = {
     "show": FILES | TERMINAL | RARE,
     "diff": FILES | TERMINAL | DIFFERENCES | RARE,
     "lint": FILES | TERMINAL | RARE,
-    "export": FILES | TERMINAL | RARE,
+    "export": FILES | TERMINAL | RARE | WRITERS,
     "verify": FILES | TERMINAL | RARE,
     "cache": FILES | TERMINAL | RARE,
     "events": FILES | TERMINAL | RARE,
@@ -171,8 +172,11 @@ WITHOUT = {
     "usage": FILES | TERMINAL | RARE,
     "query": FILES | TERMINAL | RARE,
     "tail": FILES | TERMINAL | RARE,
-    "serve": VIEWER | {"alembic", "duckdb"},
+    "serve": VIEWER | TERMINAL | WRITERS | {"alembic", "duckdb", "httpx"},
+    "mock": VIEWER | TERMINAL | {"alembic", "duckdb", "httpx"},
     "env": {"sqlalchemy", "recorder.store.reader"},  # it opens no log
+    "ops.path": {"recorder.store.reader", "recorder.store.schema"},  # nor does `recorder db path`
+    "db": {"sqlalchemy"},  # each of its commands is loaded when it is called
 }
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import gc
-import importlib
 import signal
 import sys
 import threading
@@ -20,6 +19,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from recorder import __version__
+from recorder.commands.terminal.group import LoadingGroup
 from recorder.commands.terminal.output import open_closed_stdout, stdout_refusal
 from recorder.commands.terminal.settings import defaults
 from recorder.commands.verbs import VERBS
@@ -27,20 +27,8 @@ from recorder.errors import RecorderError
 from recorder.model.text import safe_text
 
 
-class Verbs(click.Group):
-    """The group of all verbs.
-
-    Each is loaded when it is called, so that `recorder sessions` does not import the proxy.
-    """
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(VERBS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in VERBS:
-            return None
-        command: click.Command = importlib.import_module(f"recorder.commands.{cmd_name}").command
-        return command
+class Verbs(LoadingGroup):
+    """The group of all verbs."""
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """Complete the verbs with their help texts, without loading any of them."""
@@ -70,7 +58,11 @@ class Verbs(click.Group):
             formatter.write_dl(list(VERBS.items()))
 
 
-@click.group(cls=Verbs, context_settings={"help_option_names": ["-h", "--help"], "auto_envvar_prefix": "RECORDER"})
+@click.group(
+    cls=Verbs,
+    places={verb: (f"recorder.commands.{verb}", "command") for verb in VERBS},
+    context_settings={"help_option_names": ["-h", "--help"], "auto_envvar_prefix": "RECORDER"},
+)
 @click.version_option(__version__, prog_name="recorder", allow_from_autoenv=False)
 def recorder() -> None:
     """Record stream sessions byte for byte, and replay them at their original timing.

@@ -10,11 +10,6 @@ from pathlib import Path
 import click
 from click.core import ParameterSource
 
-from recorder.cassettes.har.writer import har_lines, losses
-from recorder.cassettes.plain import payload_lines
-from recorder.cassettes.sse_jsonl.header import header_line
-from recorder.cassettes.sse_jsonl.writer import exchange_lines
-from recorder.cassettes.vcr import writer as vcr
 from recorder.commands import replay
 from recorder.commands.terminal import settings
 from recorder.commands.terminal.catch_up import current_url, wait_option
@@ -131,6 +126,9 @@ async def _write_jsonl(db: str | None, session: str, exchange: str | None) -> No
 
 
 async def _write_cassette(db: str | None, session: str, exchange: str | None) -> None:
+    from recorder.cassettes.sse_jsonl.header import header_line
+    from recorder.cassettes.sse_jsonl.writer import exchange_lines
+
     async with await LogReader.open(current_url(db)) as log:
         found, chosen = await select(log, session, exchange)
         write_bytes(header_line(found))
@@ -142,6 +140,8 @@ async def _write_cassette(db: str | None, session: str, exchange: str | None) ->
 
 
 async def _write_har(db: str | None, session: str, exchange: str | None) -> None:
+    from recorder.cassettes.har.writer import har_lines, losses
+
     async with await LogReader.open(current_url(db)) as log:
         found, chosen = await select(log, session, exchange)
         budget = MemoryBudget("As HAR this takes", f"name one exchange with --exchange, or {_BY_ROWS}")
@@ -154,6 +154,8 @@ async def _write_har(db: str | None, session: str, exchange: str | None) -> None
 
 
 async def _write_vcr(db: str | None, session: str, exchange: str | None) -> None:
+    from recorder.cassettes.vcr import writer as vcr
+
     async with await LogReader.open(current_url(db)) as log:
         found, chosen = await select(log, session, exchange)
         opening = vcr.OPENING
@@ -169,6 +171,8 @@ async def _write_vcr(db: str | None, session: str, exchange: str | None) -> None
 
 
 async def _write_payloads(db: str | None, session: str, exchange: str | None) -> None:
+    from recorder.cassettes.plain import payload_lines
+
     async with await LogReader.open(current_url(db)) as log:
         found, chosen = await select(log, session, exchange)
         written = 0

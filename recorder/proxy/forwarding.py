@@ -5,16 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection
 from functools import lru_cache
 from typing import NamedTuple
-from urllib.parse import unquote_to_bytes
+from urllib.parse import unquote_to_bytes, urlsplit
 
-import httpx
-
-from recorder.proxy.http.messages import Request, RequestExtensions, Upload, Url
-from recorder.proxy.http.network import UNIX, socket_path
+from recorder.proxy.http.messages import Request, RequestExtensions, Upload
+from recorder.proxy.http.network import PORTS, UNIX, socket_path
 from recorder.proxy.http.server_exchange import Headers, ServerExchange
 from recorder.proxy.routing import SESSION_HEADER, Origin, Route
-
-URL_LENGTH = 300  # what is longer is parsed each time, and not kept
 
 HOP_BY_HOP = frozenset(
     {
@@ -25,35 +21,48 @@ HOP_BY_HOP = frozenset(
 _NOT_FORWARDED = HOP_BY_HOP | {b"expect", b"host", SESSION_HEADER}
 
 
-class _UnixUrl(NamedTuple):
-    """The URL of an upstream on a Unix socket, as a transport reads it: its host is the path of the socket."""
+class Address(NamedTuple):
+    """The part of a URL before its path. On a Unix socket, the host is the path of the socket."""
 
     scheme: str
     host: str
+    port: int | None  # None is that of the scheme
+    netloc: bytes  # as it is sent in Host
+
+
+class _Url(NamedTuple):
+    """The URL of a request, as a transport reads it."""
+
+    scheme: str
+    host: str
+    port: int | None
+    netloc: bytes
     raw_path: bytes
-    netloc: bytes = b"localhost"  # as other clients send in Host, for a path would be none
-    port: int | None = None
 
 
-def _url(text: str) -> Url:
-    if not text.startswith(f"{UNIX}://"):
-        return httpx.URL(text)
-    netloc, slash, rest = text.removeprefix(f"{UNIX}://").partition("/")
-    return _UnixUrl(UNIX, socket_path(netloc) or "/", f"{slash}{rest}".encode())
-
-
-_usual_url = lru_cache(maxsize=256)(_url)  # a client asks for the same few, again and again
+@lru_cache(maxsize=256)  # a client asks the same few, again and again
+def address(text: str) -> Address:
+    """Return the address of an absolute URL of http, https or http+unix; what is behind it does not matter."""
+    parts = urlsplit(text)
+    if parts.scheme == UNIX:  # other clients send localhost, for a path would be none
+        return Address(UNIX, socket_path(parts.netloc) or "/", None, b"localhost")
+    host, port = parts.hostname or "", parts.port
+    if port == PORTS.get(parts.scheme):
+        port = None
+    shown = f"[{host}]" if ":" in host else host
+    return Address(parts.scheme, host, port, f"{shown}:{port}".encode() if port is not None else shown.encode())
 
 
 def onward(incoming: ServerExchange, route: Route, body: Upload) -> Request:
     """Return the request as it goes to the upstream."""
     came = incoming.headers
-    url = (_usual_url if len(route.url) <= URL_LENGTH else _url)(route.url)
+    target = route.url_target
+    url = _Url(*address(route.url.removesuffix(target)), target.encode("ascii"))
     headers = [(b"host", url.netloc), *end_to_end(came, _NOT_FORWARDED)]
     if any(name == b"transfer-encoding" for name, _ in came):
         headers.append((b"transfer-encoding", b"chunked"))
     origin = Origin(route.upstream.name, route.target, came, route.session, route.session_source)
-    extensions: RequestExtensions = {"recorder": origin, "target": route.url_target.encode("ascii")}
+    extensions: RequestExtensions = {"recorder": origin, "target": url.raw_path}
     if incoming.upgrade is not None:
         extensions["upgrade"] = incoming.upgrade
     return Request(incoming.method, url, headers, body, extensions)

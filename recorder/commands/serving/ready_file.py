@@ -8,7 +8,6 @@ from pathlib import Path
 
 import click
 
-from recorder.cassettes.sse_jsonl.writer import save
 from recorder.errors import RecorderError
 
 ready_file_option = click.option(
@@ -33,6 +32,8 @@ def write(path: Path | None, url: str) -> None:
     """Raises `RecorderError`."""
     if path is None:
         return
+    from recorder.cassettes.sse_jsonl.writer import save
+
     try:
         save(path, [f"{url}\n".encode()])  # private: the URL may have the token in it
     except OSError as error:

@@ -35,10 +35,10 @@ def defaults(verb: str, command: click.Command) -> dict[str, Any]:
 
     `db = "…"` outside of any table is for all commands that have that option.
     """
-    options = _options(command)
+    files = [(path, given) for path in _files() if (given := _read(path))]
+    options = _options(command) if files else {}  # those of a group load all its commands
     found: dict[str, Any] = {}
-    for path in _files():
-        given = _read(path)
+    for path, given in files:
         shared = {"db": given["db"]} if "db" in given and "db" in options else {}
         own = given.get(verb, {}) if verb != "db" else {}  # the name is taken by the setting
         for name, value in {**shared, **own}.items():
@@ -46,7 +46,7 @@ def defaults(verb: str, command: click.Command) -> dict[str, Any]:
             if option is None or option.name is None:
                 raise UsageError(f"{path}: `recorder {verb}` has no option --{name}.")
             found[option.name] = _value(path, name, option, value)
-    return dict.fromkeys(command.commands, found) if isinstance(command, click.Group) else found
+    return dict.fromkeys(_names(command), found) if isinstance(command, click.Group) else found
 
 
 def match_rules() -> Rules:
@@ -80,8 +80,13 @@ def redactor() -> Redactor:
 
 def _options(command: click.Command) -> dict[str, click.Option]:
     if isinstance(command, click.Group):
-        return {name: option for sub in command.commands.values() for name, option in _options(sub).items()}
+        below = [command.get_command(click.Context(command), name) for name in _names(command)]
+        return {name: option for sub in below if sub for name, option in _options(sub).items()}
     return {option.name: option for option in command.params if isinstance(option, click.Option) and option.name}
+
+
+def _names(group: click.Group) -> list[str]:
+    return group.list_commands(click.Context(group))
 
 
 def _files() -> tuple[Path, Path]:

@@ -1,0 +1,20 @@
+"""`recorder db path`: prints where the database is."""
+
+from __future__ import annotations
+
+import click
+
+from recorder.commands.terminal.database import database_option
+from recorder.commands.terminal.output import write_line
+from recorder.store.location import chosen_url, database_name
+
+
+@click.command()
+@database_option
+def path(db: str | None) -> None:
+    """Print the path of the database, or its URL on a server, without a password.
+
+    \b
+    sqlite3 -readonly "$(recorder db path)" "select name from sessions"
+    """
+    write_line(database_name(chosen_url(db)))

@@ -1,0 +1,81 @@
+"""`recorder db upgrade` and `recorder db rebuild`: bring schema and projections to the version of this program."""
+
+from __future__ import annotations
+
+import click
+
+from recorder.commands.terminal.database import database_option
+from recorder.commands.terminal.output import echo
+from recorder.commands.terminal.progress import progress_bar
+from recorder.errors import UsageError
+from recorder.model.text import counted
+from recorder.store.engine import READER_ROLE, WRITER_ROLE, engine_of
+from recorder.store.location import chosen_url, database_name
+from recorder.store.rebuild import rebuild
+from recorder.store.writer import Store
+
+
+@click.command()
+@click.option(
+    "--roles",
+    is_flag=True,
+    help=f"On PostgreSQL, make the roles {WRITER_ROLE} and {READER_ROLE}, and grant them their rights.",
+)
+@click.option(
+    "--partitions",
+    type=click.Choice(["month", "day"]),
+    help="On PostgreSQL, make a partition for each month, or for each day, from now on. A month with rows remains one.",
+)
+@database_option
+def upgrade(roles: bool, partitions: str | None, db: str | None) -> None:
+    """Create the log, or upgrade it to the version of this program.
+
+    \b
+    recorder db upgrade --db recordings.db
+    recorder db upgrade --db postgresql://owner@db.example/recordings --roles
+    recorder db upgrade --db postgresql://owner@db.example/recordings --partitions day
+    """
+    url = chosen_url(db)
+    engine = engine_of(url)
+    if roles and not engine.grants:
+        raise UsageError("Roles are for PostgreSQL: the mode of a file decides who may use it.")
+    if partitions is not None and not engine.partitions:
+        raise UsageError("Partitions are for PostgreSQL: a file has none, and `recorder db purge` deletes from it.")
+    if engine.is_archive:
+        engine.upgrade(url)
+        echo(f"{database_name(url)} is up to date.")
+        return
+    with Store(url) as store:
+        with store.transaction():
+            is_due = store.projector.is_due()
+        if is_due:
+            _rebuild(store)
+        if roles:
+            store.grant(engine.grants)
+        if partitions is not None:
+            store.grant(engine.partitions[partitions])
+        echo(f"{database_name(url)} is up to date.")
+
+
+@click.command("rebuild")
+@database_option
+def rebuild_command(db: str | None) -> None:
+    """Compute messages, tool calls, usage and all other projections again from the log.
+
+    Recorders and readers can continue. An interrupted rebuild continues where it was when it is called again.
+
+    \b
+    recorder db rebuild
+    """
+    url = chosen_url(db)
+    engine_of(url).require(url)
+    with Store(url) as store:
+        _rebuild(store)
+
+
+def _rebuild(store: Store) -> None:
+    with progress_bar("Rebuilding") as move:
+        rebuilt = rebuild(store, lambda done, total: move(completed=done, total=total))
+    echo(f"{counted(rebuilt.exchanges, 'exchange')} rebuilt.")
+    for session_id, exchange_id, reason in rebuilt.put_aside:
+        echo(f"Exchange {exchange_id} of session {session_id} has no projections, please report it: {reason}")

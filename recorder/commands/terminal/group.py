@@ -1,0 +1,30 @@
+"""Groups of commands that are loaded when they are called."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+from typing import Any
+
+import click
+
+
+class LoadingGroup(click.Group):
+    """A group that loads a command when it is called: `recorder sessions` imports no proxy.
+
+    `places` has the module of each command, and its name there. Only help loads all of them, where it shows theirs.
+    """
+
+    def __init__(self, *, places: Mapping[str, tuple[str, str]], **options: Any) -> None:
+        super().__init__(**options)
+        self._places = places
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(self._places)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in self._places:
+            return None
+        module, name = self._places[cmd_name]
+        command: click.Command = getattr(importlib.import_module(module), name)
+        return command
