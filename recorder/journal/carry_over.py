@@ -65,7 +65,6 @@ def read_carried(directory: Path, place: Position) -> Iterator[Record]:
 
 def drop_carried(directory: Path, *, but: Position) -> None:
     """Delete what is left over from other places, and what a full disk left half-written."""
-    kept = carried_path(directory, but).name
-    for name in os.listdir(directory):
-        if name != kept and name.startswith((PREFIX, PARTIAL + PREFIX)):
-            (directory / name).unlink(missing_ok=True)
+    for path in (*directory.glob(f"{PREFIX}*"), *directory.glob(f"{PARTIAL}{PREFIX}*")):
+        if path != carried_path(directory, but):
+            path.unlink(missing_ok=True)
