@@ -15,7 +15,7 @@ import click
 
 from recorder.commands import recorder
 from recorder.commands.verbs import VERBS
-from tests.acceptance.test_help import verb
+from tests.acceptance.test_help import commands_of, verb
 from tests.corpus import ROOT
 
 PAGE = ROOT / "docs" / "cli.md"
@@ -55,18 +55,11 @@ def help_of(name: str, command: click.Command, summary: str) -> CommandHelp:
     with click.Context(command, info_name=name) as ctx:
         usage = " ".join([name, *command.collect_usage_pieces(ctx)])
         records = [each.get_help_record(ctx) for each in command.params if isinstance(each, click.Option)]
-        below = list(_below(command, ctx)) if isinstance(command, click.Group) and command is not recorder else []
+        below = list(commands_of(command, ctx)) if isinstance(command, click.Group) and command is not recorder else []
         commands = [help_of(f"{name} {each}", sub, sub.get_short_help_str(limit=1_000)) for each, sub in below]
     return CommandHelp(
         name, summary, usage, list(paragraphs(command.help)), [each for each in records if each], commands
     )
-
-
-def _below(group: click.Group, ctx: click.Context) -> Iterator[tuple[str, click.Command]]:
-    for name in group.list_commands(ctx):
-        command = group.get_command(ctx, name)
-        assert command is not None
-        yield name, command
 
 
 def paragraphs(text: str | None) -> Iterator[Paragraph]:

@@ -20,9 +20,17 @@ _EXAMPLE = re.compile(r"(?:^|[\s(])recorder ((?:[^|>&)#;\n]|\\\n)+)")
 
 def commands(name: str, command: click.Command) -> Iterator[tuple[str, click.Command]]:
     if isinstance(command, click.Group):
-        for each, sub in command.commands.items():
+        for each, sub in commands_of(command, click.Context(command)):
             yield from commands(f"{name} {each}", sub)
     else:
+        yield name, command
+
+
+def commands_of(group: click.Group, ctx: click.Context) -> Iterator[tuple[str, click.Command]]:
+    """The commands of a group with their names, whenever it loads them."""
+    for name in group.list_commands(ctx):
+        command = group.get_command(ctx, name)
+        assert command is not None
         yield name, command
 
 
