@@ -54,7 +54,7 @@ class _EarlierPrompt:
 
     @cached_property
     def is_related(self) -> bool:
-        """Whether both are of one conversation: that takes longest, and mostly decides between few of them only."""
+        """Return whether both are of one conversation: that takes longest, and mostly decides between few of them."""
         return self._new.continues or _is_related(self._new, self.row)
 
 
