@@ -26,10 +26,10 @@ from tests.pages import blocks as of_page
 from tests.serving import STOPPED_S, environment, run, wait_until
 
 # What asks an agent, its client, the network, a server or somebody at a terminal, or takes many seconds: the quick
-# start, the demo, Codex, `mcp`, collectors and PostgreSQL have tests of their own.
+# start, the demo, Codex, `mcp`, collectors, PostgreSQL and attached archives have tests of their own.
 ELSEWHERE = re.compile(
     r"recorder (?:mcp|demo|otlp push|probe (?!.*--dry-run)|db purge (?!.*--(?:yes|dry-run)))|curl |-- codex|env codex|"
-    r"codex mcp|claude |make |pip |pytest |postgresql://|--gone-after"
+    r"codex mcp|claude |make |pip |pytest |postgresql://|--gone-after|recorder db (?:at|de)tach ducklake:archive\.db"
 )
 # What does not end by itself, and what it prints when it has begun.
 LASTING = re.compile(r"recorder (?:serve|ui|mock|tail|events .*--follow)\b")
