@@ -24,7 +24,7 @@ from recorder.store.engine import BUSY_TIMEOUT_S, engine_of
 if TYPE_CHECKING:
     from alembic.config import Config
 
-HEAD = "0020"  # the newest revision in `migrations/versions`
+HEAD = "0021"  # the newest revision in `migrations/versions`
 VERSION_TABLE = "recorder_version"
 APPLICATION_ID = 0x53534572  # "SSEr"; a migration sets it
 
