@@ -35,6 +35,9 @@ if TYPE_CHECKING:
     from recorder.store.writer import Writer
 
 BUSY_TIMEOUT_S = 5.0  # for another writer, or a lock
+NEW_LOG_TIMEOUT_S = (
+    60.0  # for the process that makes the tables of a new log: 0.2 s, but many times that on a busy machine
+)
 WRITER_ROLE, READER_ROLE = "recorder_writer", "recorder_reader"  # the roles that `Engine.grants` makes
 
 _MODULES = {

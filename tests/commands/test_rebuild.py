@@ -15,6 +15,8 @@ from tests.serving import Ran, run
 from tests.store.test_migrate import alembic
 from tests.store.test_projector import recorded
 
+LOG = ("sessions", "exchanges", "events")
+
 
 def a_log(path: Path | URL, count: int = 3) -> dict[str, list[tuple[object, ...]]]:
     """A log of so many exchanges; returns its projections."""
@@ -40,7 +42,16 @@ def test_a_rebuild_says_how_many_exchanges_it_was(database: URL, tmp_path: Path)
 def test_an_upgrade_of_a_log_without_projections_makes_them(tmp_path: Path) -> None:
     path = tmp_path / "log.db"
     as_it_came = a_log(path)
-    assert alembic(path, "downgrade", "0001") == ""
+    with behind.connected(path) as connection:
+        log = {
+            table: connection.execute(f"SELECT * FROM {table}").fetchall()
+            for table in ("sessions", "exchanges", "events")
+        }
+    path.unlink()
+    assert alembic(path, "upgrade", "0001") == ""
+    with behind.connected(path) as connection:
+        for name, rows in log.items():
+            connection.executemany(f"INSERT INTO {name} VALUES ({', '.join('?' * len(rows[0]))})", rows)
     ran = run(path, "usage")
     assert (ran.code, "run `recorder db upgrade`" in ran.err) == (1, True)
     ran = run(path, "db", "upgrade")

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import json
-import sqlite3
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import msgspec
-import psycopg
-import pytest
 from genai_prices.data import providers
 from sqlalchemy import URL
 
@@ -24,7 +21,7 @@ from recorder.store.prices.own_file import OwnPrices
 from recorder.store.prices.table import update
 from recorder.store.usage import COSTS as USAGE_COSTS
 from recorder.store.writer import Store
-from tests.behind import alembic, asked
+from tests.behind import asked
 from tests.corpus import CORPUS, needs_corpus
 from tests.folds import captured, folded
 from tests.projected_rows import an_exchange, price_rows, put, row, written
@@ -195,21 +192,3 @@ def test_a_price_begins_and_ends_at_its_nanosecond(database: URL) -> None:
             used(connection, 5, "m-1", {**one, "input_tokens": 0}, started_ns=AT_NS): (0, None),
         }
     assert {id: each[:2] for id, each in costs(database).items()} == expected
-
-
-def test_a_log_of_the_schema_before_gets_the_cost_of_attempts_and_a_rebuild(database: URL) -> None:
-    attempts = "SELECT attempt, wasted_cost_picousd, wasted_cost_usd FROM retries"
-    with written(database) as connection:
-        put(connection, *price_rows("gpt-5", input="2", output="10"))
-        for number, status in enumerate(("rate_limited", "completed")):
-            exchange = an_exchange(connection, number, started_ns=AT_NS + number, attempt=number)
-            put(connection, row(ExchangeRow, exchange, request_model="gpt-5", status=status))
-            put(connection, row(UsageRow, exchange, usage_raw="{}", input_tokens=3, output_tokens=0))
-    assert asked(database, attempts) == [(1, 6_000_000, 6e-06)]
-    alembic(database, "downgrade", "0015")
-    with pytest.raises((sqlite3.Error, psycopg.Error), match="wasted_cost_picousd"):
-        asked(database, attempts)
-    asked(database, "DELETE FROM rebuilds")
-    Store(database).close()
-    assert asked(database, attempts) == [(1, 6_000_000, 6e-06)]
-    assert asked(database, "SELECT count(*) FROM rebuilds") == [(1,)]

@@ -6,9 +6,7 @@ from typing import Any
 
 from sqlalchemy import URL
 
-from recorder.store.rebuild import rebuild
-from recorder.store.writer import Store
-from tests.behind import alembic, asked, dumped, engine
+from tests.behind import asked, engine
 from tests.conversations import Conversations, message, response, thought
 from tests.serving import run
 
@@ -60,24 +58,6 @@ def test_parameters_that_a_fold_would_not_make_are_found(database: URL) -> None:
     asked(database, "UPDATE p_parameters_v1 SET temperature = 0.25 WHERE temperature = 0.5")
     ran = run(database, "verify")
     assert (ran.code, b"p_parameters_v1" in ran.out) == (4, True)
-
-
-def test_a_log_from_before_has_the_same_rows_after_a_rebuild(database: URL) -> None:
-    filled(database)
-    before = dumped(database)
-    alembic(database, "downgrade", "0010")
-    assert "p_parameters_v1" not in dumped(database)
-    for view in ("requests", "usage"):
-        asked(database, f"CREATE VIEW {view}_of_mine AS SELECT exchange_id, model FROM {view}")
-    Store(database).close()
-    assert asked(database, "SELECT count(*) FROM requests") == [(4,)]
-    assert asked(database, "SELECT count(*) FROM rebuilds") == [(1,)]
-    with Store(database) as store:
-        assert rebuild(store, lambda done, total: None).put_aside == []
-    assert dumped(database) == before
-    assert len(before["p_parameters_v1"]) == 4
-    for view in ("requests", "usage"):
-        assert len(asked(database, f"SELECT * FROM {view}_of_mine")) == 4
 
 
 def test_one_exchange_is_found_without_a_look_at_the_others(database: URL) -> None:

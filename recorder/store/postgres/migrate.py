@@ -10,7 +10,7 @@ import psycopg
 from sqlalchemy import URL, Connection
 
 from recorder.errors import StoreError
-from recorder.store.engine import nothing_in
+from recorder.store.engine import NEW_LOG_TIMEOUT_S, nothing_in
 from recorder.store.location import database_name
 from recorder.store.migrate import APPLICATION_ID, HEAD, READ_REVISION, VERSION_TABLE, require_head, require_known, run
 from recorder.store.postgres.connection import open_reader, translated, writer_engine
@@ -23,9 +23,10 @@ def upgrade(url: URL, busy_timeout_s: float) -> None:
     If there is nothing to do, no process waits for another: recorders start again all at once with their server.
     """
     with translated(url), writer_engine(url, busy_timeout_s).connect() as connection:
-        if _revision(connection) == HEAD:
-            return
-    with migration(url, busy_timeout_s) as connection:
+        found = _revision(connection)
+    if found == HEAD:
+        return
+    with migration(url, max(busy_timeout_s, NEW_LOG_TIMEOUT_S) if found is None else busy_timeout_s) as connection:
         revision = _revision(connection)
         require_known(database_name(url), revision)
         if revision != HEAD:

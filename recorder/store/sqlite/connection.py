@@ -95,6 +95,11 @@ def file_uri(path: Path) -> str:
     return f"file:{quote(str(path))}"
 
 
+def journal_path(path: Path) -> Path:
+    """Return the file in which SQLite has what an unfinished commit replaced, while a file is not in WAL mode."""
+    return Path(f"{path}-journal")
+
+
 def lock_path(path: Path) -> Path:
     """Return the file whose lock the writer of the database holds."""
     return Path(f"{path}.lock")
@@ -217,7 +222,7 @@ def application_id(path: Path) -> int:
 
 def roll_back(path: Path) -> None:
     """Undo what a process left that died in the middle of a commit, before the file was in WAL mode."""
-    if Path(f"{path}-journal").exists():
+    if journal_path(path).exists():
         with translated(path), closing(sqlite3.connect(f"{file_uri(path)}?mode=rw", uri=True)) as connection:
             connection.execute("SELECT count(*) FROM sqlite_master").fetchone()  # only now is the file read at all
 

@@ -16,14 +16,15 @@ from pathlib import Path
 
 from sqlalchemy import Connection
 
-from recorder.errors import StoreError
-from recorder.store.engine import BUSY_TIMEOUT_S
+from recorder.errors import StoreBusyError, StoreError
+from recorder.store.engine import BUSY_TIMEOUT_S, NEW_LOG_TIMEOUT_S
 from recorder.store.migrate import APPLICATION_ID, HEAD, READ_REVISION, require_head, require_known, run
 from recorder.store.sqlite.connection import (
     MIGRATION,
     application_id,
     create_file,
     file_uri,
+    journal_path,
     lock_path,
     open_reader,
     roll_back,
@@ -36,7 +37,8 @@ from recorder.store.sqlite.connection import (
 def upgrade(path: Path, busy_timeout_s: float) -> None:
     """Bring the file to the newest schema; create it if there is none."""
     _claim(path)
-    with write_lock(path, busy_timeout_s):
+    is_new = path.stat().st_size == 0 or journal_path(path).exists()  # as SQLite leaves it until the first commit
+    with write_lock(path, max(busy_timeout_s, NEW_LOG_TIMEOUT_S) if is_new else busy_timeout_s):
         revision = current(path, busy_timeout_s)
         if revision == HEAD:
             return
@@ -90,8 +92,14 @@ def open_log(path: Path) -> Iterator[sqlite3.Connection]:
 def _claim(path: Path) -> None:
     """Make sure that there is a file to write to, and that it is not of another program."""
     create_file(path)
-    if not lock_path(path).exists():
+    if lock_path(path).exists():
+        return
+    try:
         is_empty(path)
+    except StoreBusyError:
+        # Another recorder began with this file in this moment: whoever waits for its lock has it when that is done.
+        if not lock_path(path).exists():
+            raise
 
 
 @contextmanager
