@@ -16,7 +16,35 @@ down_revision = "0020"
 branch_labels = None
 depends_on = None
 
-COLUMNS: dict[str, str] = {}  # of a table: what `ALTER TABLE … ADD COLUMN` takes, with types of a file
+# Of a table: what `ALTER TABLE … ADD COLUMN` takes, with the types of a file.
+COLUMNS = {"p_usage_v1": "inference_geo TEXT, billed_input_tokens INTEGER, billed_output_tokens INTEGER"}
+
+ITERATIONS = """
+CREATE TABLE p_iterations_v1 (
+    session_id TEXT NOT NULL,
+    exchange_id TEXT NOT NULL,
+    iteration INTEGER NOT NULL,
+    type TEXT NOT NULL,
+    model TEXT,
+    input_tokens INTEGER,
+    cache_read_input_tokens INTEGER,
+    cache_write_input_tokens INTEGER,
+    cache_write_1h_input_tokens INTEGER,
+    output_tokens INTEGER,
+    PRIMARY KEY (session_id, exchange_id, iteration)
+)
+"""
+# Roles that have rights here already have them on what is new too.
+RIGHTS = """
+DO $$ BEGIN
+    IF EXISTS (SELECT 1 FROM pg_roles WHERE rolname = 'recorder_writer') THEN
+        IF has_table_privilege('recorder_writer', 'p_items_v1', 'INSERT') THEN
+            GRANT SELECT ON p_iterations_v1 TO recorder_writer, recorder_reader;
+            GRANT INSERT, UPDATE, DELETE ON p_iterations_v1 TO recorder_writer;
+        END IF;
+    END IF;
+END $$
+"""
 
 DUE = "INSERT INTO rebuilds SELECT 'projections', '{0}', '{0}' WHERE EXISTS (SELECT 1 FROM exchanges)"
 START = {"sqlite": "", "postgresql": "00000000-0000-0000-0000-000000000000"}
@@ -25,6 +53,10 @@ START = {"sqlite": "", "postgresql": "00000000-0000-0000-0000-000000000000"}
 def upgrade() -> None:
     """Add columns, replace all views, and have all projections computed from the beginning."""
     dialect = op.get_bind().dialect.name
+    if dialect == "postgresql":
+        run(ITERATIONS.replace("_id TEXT", "_id UUID").replace("INTEGER", "BIGINT"), RIGHTS)
+    else:
+        run(ITERATIONS.rstrip() + " STRICT\n")
     for table, columns in COLUMNS.items():
         for column in columns.split(", "):
             add_column(table, column, dialect)

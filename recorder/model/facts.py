@@ -190,6 +190,16 @@ class UsageDetails(msgspec.Struct, frozen=True):
     web_searches: int | None = None
     reported_cost_usd: str | None = None  # decimal text, exact
     reported_cost_source: str | None = None  # where it was: `usage.cost`, `usage.cost_in_usd_ticks`, a header's name
+    inference_geo: str | None = None  # the region in which the model ran, in the provider's word
+
+
+class Iteration(msgspec.Struct, frozen=True):
+    """A run of a model within a response whose tokens its `Usage` leaves out: a compaction, an advisor."""
+
+    type: str  # in the provider's word
+    model: str | None  # None: that of the response
+    usage: Usage
+    cache_write_1h_input_tokens: int | None = None
 
 
 class UsageReported(Fact, frozen=True, gc=False):
@@ -198,6 +208,7 @@ class UsageReported(Fact, frozen=True, gc=False):
     usage: Usage
     raw: str
     details: UsageDetails = UsageDetails()
+    iterations: tuple[Iteration, ...] = ()
 
 
 class CostReported(Fact, frozen=True, gc=False):

@@ -17,6 +17,7 @@ from recorder.projections import (
     exchanges,
     history,
     items,
+    iterations,
     parameters,
     phases,
     prompts,
@@ -43,6 +44,7 @@ PROJECTIONS: tuple[Projection, ...] = (
     user_texts.PROJECTION,
     parameters.PROJECTION,
     prompts.PROJECTION,
+    iterations.PROJECTION,
 )
 
 TABLES: Mapping[str, str] = {each.name: each.table for each in PROJECTIONS}

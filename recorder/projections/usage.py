@@ -12,6 +12,7 @@ from recorder.model.facts import (
     Ended,
     Fact,
     Finished,
+    Iteration,
     RequestFacts,
     Started,
     Usage,
@@ -19,6 +20,7 @@ from recorder.model.facts import (
     UsageReported,
 )
 from recorder.model.text import storable
+from recorder.projections.iterations import ITERATIONS_LIMIT
 from recorder.projections.projection import Handler, Projection, Witness
 from recorder.wire.dialects import by_name, other
 
@@ -67,6 +69,10 @@ class UsageRow(msgspec.Struct, frozen=True):
     client: str | None
     outcome: str | None  # the status of the `end` event
     reported: bool | None  # whether there is a report
+    inference_geo: str | None
+    # Together with the runs of models that the counts above leave out (`recorder.projections.iterations`).
+    billed_input_tokens: int | None
+    billed_output_tokens: int | None
 
 
 class _UsageFold:
@@ -77,6 +83,7 @@ class _UsageFold:
         self._outcome: str | None = None
         self._usage = Usage()
         self._details = UsageDetails()
+        self._iterations: tuple[Iteration, ...] = ()
         self._cost_of_head: CostReported | None = None
         self._raw: str | None = None
         self._is_finished = by_name(exchange.api) is other.DIALECT  # of those nobody here knows what ends a stream
@@ -102,6 +109,7 @@ class _UsageFold:
     def _on_usage(self, fact: UsageReported, event: Event) -> None:
         odd_details = [] if fact.details is self._details else _odd(fact.details)  # the same: they were seen
         self._usage, self._details, self._raw = fact.usage, fact.details, fact.raw
+        self._iterations = fact.iterations
         if odd := _odd(fact.usage):
             self._usage = msgspec.structs.replace(fact.usage, **dict.fromkeys(odd))
         if odd_details:
@@ -140,7 +148,21 @@ class _UsageFold:
             client=self._exchange.client,
             outcome=self._outcome,
             reported=self._raw is not None,
+            billed_input_tokens=self._billed("input_tokens"),
+            billed_output_tokens=self._billed("output_tokens"),
         )
+
+    def _billed(self, name: str) -> int | None:
+        """Return a count with that of the runs beside the response; None unless all are kept, and are counts."""
+        if len(self._iterations) > ITERATIONS_LIMIT:
+            return None
+        billed = 0
+        for usage in (self._usage, *(each.usage for each in self._iterations)):
+            count: int | None = getattr(usage, name)
+            if count is None or not 0 <= count < TOKENS_LIMIT:
+                return None
+            billed += count
+        return billed
 
 
 def _odd(counts: Usage | UsageDetails) -> list[str]:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import pytest
 from genai_prices.data import providers
 from sqlalchemy import URL
 
@@ -192,3 +193,58 @@ def test_a_price_begins_and_ends_at_its_nanosecond(database: URL) -> None:
             used(connection, 5, "m-1", {**one, "input_tokens": 0}, started_ns=AT_NS): (0, None),
         }
     assert {id: each[:2] for id, each in costs(database).items()} == expected
+
+
+def iteration(type: str, input: int, output: int, **fields: Any) -> dict[str, Any]:
+    return {"type": type, "input_tokens": input, "output_tokens": output, **fields}
+
+
+MESSAGE = iteration("message", 1000, 100)
+COMPACTION = iteration("compaction", 50, 8, cache_read_input_tokens=4000)
+ADVISOR = iteration("advisor_message", 2000, 10, model="n-1")
+MESSAGE_COSTS = 1000 * 1_000_000 + 100 * 5_000_000
+
+
+@pytest.mark.parametrize(
+    ("usage", "costs_picousd", "billed"),
+    [
+        ({}, MESSAGE_COSTS, (1000, 100)),
+        ({"iterations": [MESSAGE]}, MESSAGE_COSTS, (1000, 100)),
+        (
+            {"iterations": [COMPACTION, MESSAGE]},
+            MESSAGE_COSTS + 50 * 1_000_000 + 4000 * 100_000 + 8 * 5_000_000,
+            (5050, 108),
+        ),
+        ({"iterations": [MESSAGE, ADVISOR]}, MESSAGE_COSTS + 2000 * 3_000_000 + 10 * 20_000_000, (3000, 110)),
+        ({"iterations": [MESSAGE, {**ADVISOR, "model": "unheard of"}]}, "model", (3000, 110)),
+        ({"iterations": [MESSAGE, {**ADVISOR, "output_tokens": "many"}]}, "usage", (3000, None)),
+        ({"iterations": [MESSAGE, {**ADVISOR, "input_tokens": 10**8}]}, "counts", (10**8 + 1000, 110)),
+        ({"iterations": [COMPACTION] * 1001}, "counts", (None, None)),
+        ({"inference_geo": "us"}, MESSAGE_COSTS * 11 // 10, (1000, 100)),
+        ({"inference_geo": "global"}, MESSAGE_COSTS, (1000, 100)),
+    ],
+)
+def test_what_a_response_takes_beside_its_message_costs_too(
+    database: URL, usage: dict[str, Any], costs_picousd: int | str, billed: tuple[int | None, int | None]
+) -> None:
+    report = {"input_tokens": 1000, "output_tokens": 100, **usage}
+    message = {"type": "message", "id": "msg_1", "model": "m-1", "content": [], "usage": report}
+    with written(database) as connection:
+        put(connection, *price_rows("m-%", "anthropic", input="1", cache_read="0.1", output="5"))
+        put(connection, *price_rows("n-%", "anthropic", 1, input="3", output="20"))
+        exchange = an_exchange(connection, 1, started_ns=AT_NS, provider="anthropic", api="anthropic")
+        body = json.dumps(message).encode()
+        rows = folded(*captured(body, "anthropic", content_type="application/json", exchange=exchange))
+        put(connection, *rows["exchanges"], *rows["usage"], *rows["iterations"])
+    [(cost, reason, *_)] = costs(database).values()
+    assert (reason or cost) == costs_picousd
+    assert asked(database, "SELECT input_tokens FROM usage") == [(1000,)], "the size of the context"
+    assert asked(database, "SELECT billed_input_tokens, billed_output_tokens FROM usage") == [billed]
+
+
+def test_a_price_of_ones_own_counts_as_it_stands_wherever_the_model_ran(database: URL) -> None:
+    tokens = {"input_tokens": 1000, "output_tokens": 0, "inference_geo": "us"}
+    with written(database) as connection:
+        id = used(connection, 1, "m-1", tokens)
+    prices_toml(database, AT_NS, input="2", output="10")
+    assert costs(database)[id][0] == 1000 * 2_000_000

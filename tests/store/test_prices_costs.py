@@ -117,9 +117,13 @@ async def _costs(database: URL, name: str) -> dict[str, ExchangeCost]:
 @pytest.mark.parametrize("statement", [session_costs, exchange_costs])
 @pytest.mark.parametrize("engine", ["sqlite", "postgresql"])
 def test_usage_is_read_only_of_the_sessions_named(engine: str, statement: Callable[[str], TextClause]) -> None:
-    named, rest = statement(engine).text.split(") ", 1)
-    assert named == "WITH named_usage AS (SELECT * FROM usage WHERE session_id IN :session_ids"
-    assert re.findall(r"(?<!')\b\w*usage\b", rest) == ["named_usage"] * rest.count("named_usage") != []
+    named, rest = statement(engine).text.split(") SELECT ", 1)
+    assert named == (
+        "WITH named_usage AS (SELECT * FROM usage WHERE session_id IN :session_ids), "
+        "named_iterations AS (SELECT * FROM p_iterations_v1 WHERE session_id IN :session_ids"
+    )
+    read = re.findall(r"\b(?:FROM|JOIN) (\w+)", rest)
+    assert {name for name in read if "usage" in name or "iterations" in name} == {"named_usage", "named_iterations"}
 
 
 def test_without_prices_no_cost_is_looked_up_or_shown(database: URL) -> None:

@@ -141,6 +141,7 @@ FROM tool_phases WHERE ended_ns IS NOT NULL GROUP BY type, phase;""",
             **of("p", "request_model response_model"),
             "model": MODEL,
             **of("u", f"{TOKENS} usage_raw partial {USAGE_DETAILS}"),
+            **of("u", "billed_input_tokens billed_output_tokens"),
         },
         f"""{FOLDED}
 JOIN {TABLES["usage"]} AS u ON {same_exchange("u", "x")}

@@ -150,6 +150,10 @@ MEANINGS: Mapping[str, str] = {
     "reported_cost_usd": "the cost that the provider or a gateway reports itself, as decimal text; see `docs/cost.md`",
     "reported_cost_source": "where that was: `usage.cost`, `usage.cost_in_usd_ticks`, `usage.cost.total_cost`, "
     "`x-litellm-response-cost`",
+    "inference_geo": "the region in which the model ran, in the provider's word",
+    "billed_input_tokens": "`input_tokens`, the size of the context, together with the input of compactions and "
+    "advisors",
+    "billed_output_tokens": "`output_tokens` together with those of compactions and advisors",
     "day": "date in UTC, `YYYY-MM-DD`",
     "reported": "number of exchanges that reported any tokens",
     "reasoning_share": "`reasoning_output_tokens` / `output_tokens`, of the exchanges that report both: 0.0 to 1.0",

@@ -7,6 +7,8 @@ Rules of this file:
 * An exchange has the price of one card (`recorder.store.prices.catalog`): of the cards of its upstream whose pattern
   matches its model, that are valid at its time, for its tier of service and the size of its input, the first one. So
   patterns are compared once for each distinct model, not for each exchange.
+* A response may have taken runs of a model that its usage leaves out (`recorder.projections.iterations`). They are
+  priced in the same way, each by its own model, and added to the cost of the exchange.
 """
 
 from __future__ import annotations
@@ -59,12 +61,23 @@ _PIVOT = ",\n        ".join(
 )
 # Of a response that names no tier, the one that was requested. Unknown tiers have the standard price.
 _TIER = "lower(coalesce(q.response_service_tier, q.service_tier, ''))"
-_WITH_TIER = f"""FROM usage AS u
-    LEFT JOIN {TABLES["parameters"]} AS q ON {same_exchange("q", "u")}"""
+_TIERS = f"LEFT JOIN {TABLES['parameters']} AS q ON {same_exchange('q', 'u')}"
+_IN_ITERATIONS = (
+    *("input_tokens", "cache_read_input_tokens", "cache_write_input_tokens", "cache_write_1h_input_tokens"),
+    "output_tokens",
+)
+_COUNTS_OF_ITERATIONS = ", ".join(f"i.{name}" if name in _IN_ITERATIONS else f"0 AS {name}" for name in COUNTS.values())
+# In this order in a file, too: there are few of them.
+_ITERATIONS = f"""(SELECT u.session_id, u.exchange_id, u.started_ns, u.provider, coalesce(i.model, u.model) AS model,
+        u.usage_raw, u.billed_input_tokens, u.billed_output_tokens,
+        {_COUNTS_OF_ITERATIONS}
+    FROM {TABLES["iterations"]} AS i CROSS JOIN usage AS u WHERE {same_exchange("u", "i")})"""
 _KEY = "provider, model, tier"
 _CARDS = f"""used AS (
     SELECT DISTINCT u.provider, u.model, lower(u.model) AS name, {_TIER} AS tier
-    {_WITH_TIER} WHERE u.model IS NOT NULL
+    FROM usage AS u {_TIERS} WHERE u.model IS NOT NULL
+    UNION SELECT u.provider, u.model, lower(u.model) AS name, {_TIER} AS tier
+    FROM {_ITERATIONS} AS u {_TIERS} WHERE u.model IS NOT NULL
 ), patterns AS (
     SELECT DISTINCT provider, rank, model AS pattern FROM prices
 ), matched AS (
@@ -96,7 +109,7 @@ _CARDS = f"""used AS (
 )"""
 # A driver of PostgreSQL takes a `%` for a place of a value.
 _TIME_OF_DAY = Either("u.started_ns % 86400000000000", "mod(u.started_ns, 86400000000000)")
-_CHOSEN = f"""{_WITH_TIER}
+_CHOSEN = f"""{_TIERS}
     LEFT JOIN (SELECT DISTINCT provider AS listed FROM prices) AS l ON l.listed = u.provider
     LEFT JOIN (SELECT * FROM valid WHERE place = 1) AS c ON c.provider = u.provider AND c.model = u.model
         AND c.tier = {_TIER} AND c.at_ns <= u.started_ns AND (c.until_ns IS NULL OR c.until_ns > u.started_ns)
@@ -130,15 +143,21 @@ _COLUMNS = ",\n        ".join(
         *(f"{price} AS e_{unit}" for unit, price in _PRICES.items()),
     ]
 )
-_PRICED = f"""SELECT u.*, l.listed, c.pattern, c.source, c.service_tier AS priced_tier, c.p_input, c.p_output,
+
+
+def _disjoint(rows: str) -> str:
+    """Return the query for the counts of rows, disjoint, with their prices."""
+    priced = f"""SELECT u.*, l.listed, c.pattern, c.source, c.service_tier AS priced_tier, c.p_input, c.p_output,
         {_COLUMNS}
-    {_CHOSEN}"""
-_DISJOINT = f"""SELECT v.*, n_cache_read - n_cache_read_audio AS d_cache_read, n_cache_write - n_cache_write_1h AS
+    FROM {rows} AS u {_CHOSEN}"""
+    return f"""SELECT v.*, n_cache_read - n_cache_read_audio AS d_cache_read, n_cache_write - n_cache_write_1h AS
         d_cache_write, CASE WHEN n_input_audio = 0 THEN 0 ELSE n_input_audio - n_cache_read_audio END AS d_input_audio,
         n_input - n_cache_read - n_cache_write - n_input_image - n_input_video - CASE WHEN n_input_audio = 0 THEN 0
             ELSE n_input_audio - n_cache_read_audio END AS d_input,
         n_output - n_reasoning - n_output_audio - n_output_image - n_output_video - n_citation AS d_output
-    FROM ({_PRICED}) AS v"""
+    FROM ({priced}) AS v"""
+
+
 _SUBSCRIPTIONS = ", ".join(f"'{name}'" for provider in PROVIDERS for name in provider.subscriptions)
 _NO_PRICE = f"""CASE WHEN usage_raw IS NULL THEN 'usage'
         WHEN provider IN ({_SUBSCRIPTIONS}) AND pattern IS NULL THEN 'subscription'
@@ -157,14 +176,51 @@ _SUMS = {
     "reasoning": "n_reasoning * e_reasoning",
     "other": "n_web_search * e_web_search + e_request",
 }
-_KINDS = ",\n        ".join(
-    f"CASE WHEN no_price IS NULL THEN {sum} END AS {kind}_picousd" for kind, sum in _SUMS.items()
-)
-_TOTAL = f"CASE WHEN no_price IS NULL THEN {' + '.join(_SUMS.values())} END AS cost_picousd"
+_TOKEN_SUMS = {kind: sum for kind, sum in _SUMS.items() if kind != "other"}
 
+# The runs of a model beside the response. Together with the response they have as many tokens as one may have: so the
+# sums fit, too.
+_BESIDE_NO_PRICE = f"""coalesce({_NO_PRICE}, CASE WHEN billed_input_tokens <= {TOKENS_LIMIT}
+            AND billed_output_tokens <= {TOKENS_LIMIT} THEN NULL ELSE 'counts' END)"""
+_BESIDE_SUMS = ",\n        ".join(
+    f"CAST(sum(CASE WHEN no_price IS NULL THEN {sum} END) AS BIGINT) AS {kind}_beside"
+    for kind, sum in _TOKEN_SUMS.items()
+)
+_BESIDE = f"""SELECT session_id, exchange_id, max(no_price) AS no_price_beside,
+        {_BESIDE_SUMS}
+    FROM (SELECT d.*, {_BESIDE_NO_PRICE} AS no_price FROM ({_disjoint(_ITERATIONS)}) AS d) AS e
+    GROUP BY session_id, exchange_id"""
+
+# Tokens of a model that ran in a region of the customer's choice cost a tenth more. Source: Anthropic's page "Pricing",
+# data residency, November 2026. A price of one's own counts as it stands.
+_DEARER = "inference_geo = 'us' AND source <> 'prices.toml'"
+_TENTH = Either("/ 10", "/ 10", "// 10")  # a whole number
+
+
+def _kind(kind: str) -> str:
+    if kind == "other":
+        return f"CASE WHEN no_price IS NULL THEN {_SUMS[kind]} END AS other_picousd"
+    cost = f"({_SUMS[kind]} + coalesce({kind}_beside, 0))"
+    dearer = f"CASE WHEN {_DEARER} THEN {cost} {_TENTH.sqlite} ELSE 0 END"
+    return f"CASE WHEN no_price IS NULL THEN {cost} + {dearer} END AS {kind}_picousd"
+
+
+_KINDS = ",\n        ".join(_kind(kind) for kind in _SUMS)
+_TOTAL = f"{' + '.join(f'{kind}_picousd' for kind in _SUMS)} AS cost_picousd"
+
+_OF_BESIDE = ", ".join(f"b.{kind}_beside" for kind in _TOKEN_SUMS)
+_KNOWN = f"""SELECT w.*, {_OF_BESIDE}, coalesce({_NO_PRICE}, no_price_beside) AS no_price
+    FROM ({_disjoint("usage")}) AS w LEFT JOIN ({_BESIDE}) AS b ON {same_exchange("b", "w")}"""
 _SOURCE = f"""FROM (WITH {_CARDS}
-SELECT y.*, {_KINDS}, {_TOTAL} FROM (
-    SELECT w.*, {_NO_PRICE} AS no_price FROM ({_DISJOINT}) AS w) AS y) AS c"""
+SELECT z.*, {_TOTAL} FROM (
+    SELECT y.*, {_KINDS} FROM ({_KNOWN}) AS y) AS z) AS c"""
+
+
+def _source() -> Either:
+    """Return the source as each engine writes the time of day, and a whole tenth."""
+    postgresql = _SOURCE.replace(_TIME_OF_DAY.sqlite, _TIME_OF_DAY.postgresql)
+    return Either(_SOURCE, postgresql, _SOURCE.replace(_TENTH.sqlite, str(_TENTH.duckdb)))
+
 
 COSTS = View(
     "costs",
@@ -181,7 +237,7 @@ COSTS = View(
         "cost_usd": "CAST(c.cost_picousd AS DOUBLE PRECISION) / 1000000000000",
         **of("c", "partial no_price reported_cost_usd reported_cost_source"),
     },
-    Either(_SOURCE, _SOURCE.replace(_TIME_OF_DAY.sqlite, _TIME_OF_DAY.postgresql)),
+    _source(),
     """SELECT model, count(*) AS exchanges, sum(cost_picousd) / 1e12 AS usd, sum(partial) AS partial
 FROM costs GROUP BY model ORDER BY usd DESC;""",
 )

@@ -1,20 +1,22 @@
 """Any other stream of server-sent events: Assistants, Gemini Interactions, Cohere, images, audio, what comes next.
 
-Recorded raw like the rest. The event line is the type, as it is to the standard: a `type` in the payload may be that of
-the object (Assistants: a step of type `tool_calls`). Of the fields only those are read that bear a name of ours.
+Recorded raw like the rest; only errors and reports of tokens are understood. The event line is the type, as it is to
+the standard: a `type` in the payload may be that of the object (Assistants: a step of type `tool_calls`). Of the fields
+only those are read that bear a name of ours.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from recorder.model.facts import Fact
+from recorder.model.facts import Fact, Started, Usage, UsageDetails, UsageReported
 from recorder.wire.dialects.decoder import JsonDecoder, failed, no_request
 from recorder.wire.dialects.dialect import Dialect, NoiseField, ResponseFields
-from recorder.wire.dialects.json_values import object_
+from recorder.wire.dialects.json_values import Object, as_json, object_, text, whole
 from recorder.wire.dialects.keys import ERROR, KeyExtractor, Named, Payload, Text, Whole
+from recorder.wire.dialects.usage_report import Path, first_count
 
 
 class _TypedEvent(Payload):
@@ -29,15 +31,56 @@ def _name(event: _TypedEvent) -> Named:
     return type, event.sequence_number, event.item_id, event.output_index
 
 
-class ErrorDecoder(JsonDecoder):
-    """The decoder of unknown streams, of which only errors are understood."""
+# Where a report of tokens is: of OpenAI's transcriptions, images, embeddings and Assistants; of Gemini Interactions; of
+# Cohere.
+_HOLDERS = ("interaction", "delta")
+_INPUT_DETAILS = ("input_token_details", "input_tokens_details", "prompt_token_details", "prompt_tokens_details")
+_OUTPUT_DETAILS = ("output_tokens_details", "completion_tokens_details")
+_COUNTS: Mapping[str, Sequence[Path]] = {
+    "input_tokens": (("input_tokens",), ("prompt_tokens",), ("total_input_tokens",), ("tokens", "input_tokens")),
+    "cache_read_input_tokens": (*((name, "cached_tokens") for name in _INPUT_DETAILS), ("total_cached_tokens",)),
+    "output_tokens": (
+        ("output_tokens",),
+        ("completion_tokens",),
+        ("total_output_tokens",),
+        ("tokens", "output_tokens"),
+    ),
+    "reasoning_output_tokens": (
+        *((name, "reasoning_tokens") for name in _OUTPUT_DETAILS),
+        ("total_thought_tokens",),
+    ),
+    "total_tokens": (("total_tokens",),),
+}
+_DETAILS: Mapping[str, Sequence[Path]] = {
+    "input_audio_tokens": tuple((name, "audio_tokens") for name in _INPUT_DETAILS),
+    "input_image_tokens": tuple((name, "image_tokens") for name in _INPUT_DETAILS),
+    "output_image_tokens": tuple((name, "image_tokens") for name in _OUTPUT_DETAILS),
+}
+
+
+class OtherDecoder(JsonDecoder):
+    """The decoder of streams and documents of which nobody here knows the items."""
 
     def payload(self, type: str | None, payload: Any) -> Sequence[Fact]:
         body = object_(payload)
-        return (failed(body),) if type == ERROR or body.get("error") else ()
+        if type == ERROR or body.get("error"):
+            return (failed(body),)
+        for holder in (body, *(object_(body.get(name)) for name in _HOLDERS)):
+            if usage := object_(holder.get("usage")):
+                return Started(None, text(holder.get("model"))), _report(usage)
+        return ()
 
     def whole(self, payload: Any) -> Sequence[Fact]:
         return self.payload(None, payload)
+
+
+def _report(usage: Object) -> UsageReported:
+    counts = {name: first_count(usage, paths) for name, paths in _COUNTS.items()}
+    thoughts = whole(usage.get("total_thought_tokens"))
+    if thoughts and counts["output_tokens"] is not None:  # which Gemini counts apart
+        counts["output_tokens"] += thoughts
+    details: dict[str, Any] = {name: first_count(usage, paths) for name, paths in _DETAILS.items()}
+    return UsageReported(Usage(**counts), as_json(usage), UsageDetails(**details))
 
 
 _KEYS = KeyExtractor(_TypedEvent, _name, event_line_first=True)
@@ -49,7 +92,7 @@ DIALECT = Dialect(
     routes=re.compile(""),
     keys=_KEYS.keys,
     message_keys=_KEYS.message_keys,
-    decoder=ErrorDecoder,
+    decoder=OtherDecoder,
     request_facts=no_request,
     terminal={ERROR: "failed"},
     needs_terminal=False,

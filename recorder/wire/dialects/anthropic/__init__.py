@@ -24,6 +24,7 @@ from recorder.model.facts import (
     ItemFinished,
     ItemKey,
     ItemStarted,
+    Iteration,
     Malformed,
     Restated,
     Started,
@@ -179,8 +180,15 @@ class MessagesDecoder(JsonDecoder):
         self._usage |= {name: value for name, value in usage.items() if value is not None or name not in self._usage}
         cost = reported_cost(usage, self._data, (*place, "usage"))
         self._cost = cost if cost.usd is not None else self._cost
-        used = UsageReported(normalised(self._usage), as_json(self._usage), _details(self._usage, self._cost))
-        return *self._served_by(fallback(usage)), *self._served_at(text(usage.get("service_tier"))), used
+        iterations = objects(usage.get("iterations"))
+        details, beside = _details(self._usage, self._cost), _beside(objects(self._usage.get("iterations")))
+        used = UsageReported(normalised(self._usage), as_json(self._usage), details, beside)
+        return (
+            *self._served_by(fallback(iterations)),
+            *self._served_at(text(usage.get("service_tier"))),
+            *_odd_iterations(iterations),
+            used,
+        )
 
     def _served_at(self, tier: str | None) -> Sequence[Fact]:
         before, self._tier = self._tier, tier or self._tier
@@ -316,18 +324,42 @@ def normalised(usage: Object) -> Usage:
     )
 
 
+_WRITTEN_1H = (("cache_creation", "ephemeral_1h_input_tokens"),)
+
+
 def _details(usage: Object, cost: ReportedCost) -> UsageDetails:
     return UsageDetails(
-        cache_write_1h_input_tokens=first_count(usage, (("cache_creation", "ephemeral_1h_input_tokens"),)),
+        cache_write_1h_input_tokens=first_count(usage, _WRITTEN_1H),
         web_searches=first_count(usage, (("server_tool_use", "web_search_requests"),)),
         reported_cost_usd=cost.usd,
         reported_cost_source=cost.source,
+        inference_geo=text(usage.get("inference_geo")),
     )
 
 
-def fallback(usage: Object) -> str | None:
+# The types of the entries of `usage.iterations`. Source: anthropic-sdk-python, `BetaUsage.iterations`: "A `compaction`
+# entry's tokens are not included in the top-level `usage` fields." Nor are an advisor's; real streams add up so.
+_COUNTED = frozenset({"message", "fallback_message"})
+_NOT_COUNTED = frozenset({"compaction", "advisor_message"})
+
+
+def _beside(iterations: Sequence[Object]) -> tuple[Iteration, ...]:
+    """Return the runs whose tokens are not among those of the response."""
+    return tuple(_iteration(each) for each in iterations if text(each.get("type")) in _NOT_COUNTED)
+
+
+def _iteration(entry: Object) -> Iteration:
+    return Iteration(entry["type"], text(entry.get("model")), normalised(entry), first_count(entry, _WRITTEN_1H))
+
+
+def _odd_iterations(iterations: Sequence[Object]) -> Sequence[Fact]:
+    types = {text(each.get("type")) for each in iterations}
+    return [unknown(type) for type in sorted(types - _COUNTED - _NOT_COUNTED, key=str)]
+
+
+def fallback(iterations: Sequence[Object]) -> str | None:
     """Return the model that served the response instead of another, from the entry of the usage for it."""
-    served = [each for each in objects(usage.get("iterations")) if each.get("type") == "fallback_message"]
+    served = [each for each in iterations if each.get("type") == "fallback_message"]
     return text(served[-1].get("model")) if served else None
 
 

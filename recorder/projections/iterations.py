@@ -1,0 +1,62 @@
+"""The runs of a model within a response that its usage leaves out, and that are charged: compactions, advisors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import msgspec
+
+from recorder.model.events import Event, Exchange
+from recorder.model.facts import Fact, Iteration, UsageReported
+from recorder.model.text import storable
+from recorder.projections.projection import Handler, Projection, Witness
+
+ITERATIONS_LIMIT = 1_000  # of one response, which has a few: what comes after is counted as an anomaly only
+
+
+class IterationRow(msgspec.Struct, frozen=True):
+    """A run of a model. Counts are those of `recorder.model.facts.Usage`, `NULL` where not reported."""
+
+    session_id: str
+    exchange_id: str
+    iteration: int  # 0, 1, 2 … in order
+    type: str  # in the provider's word
+    model: str | None  # `NULL`: that of the response
+    input_tokens: int | None
+    cache_read_input_tokens: int | None
+    cache_write_input_tokens: int | None
+    cache_write_1h_input_tokens: int | None
+    output_tokens: int | None
+
+
+class _Iterations:
+    def __init__(self, exchange: Exchange, witness: Witness) -> None:
+        self._ids = (exchange.session_id, exchange.exchange_id)
+        self._note = witness.note
+        self._latest: tuple[Iteration, ...] = ()
+
+    def handlers(self) -> Mapping[type[Fact], Handler]:
+        return {UsageReported: self._on_usage}
+
+    def _on_usage(self, fact: UsageReported, event: Event) -> None:
+        if len(fact.iterations) > ITERATIONS_LIMIT:
+            self._note("cut", f"iterations after the first {ITERATIONS_LIMIT:,}", event)
+        self._latest = fact.iterations[:ITERATIONS_LIMIT]
+
+    def rows(self) -> Iterable[IterationRow]:
+        for number, each in enumerate(self._latest):
+            usage = each.usage
+            yield IterationRow(
+                *self._ids,
+                iteration=number,
+                type=storable(each.type),
+                model=storable(each.model),
+                input_tokens=usage.input_tokens,
+                cache_read_input_tokens=usage.cache_read_input_tokens,
+                cache_write_input_tokens=usage.cache_write_input_tokens,
+                cache_write_1h_input_tokens=each.cache_write_1h_input_tokens,
+                output_tokens=usage.output_tokens,
+            )
+
+
+PROJECTION = Projection("iterations", 1, IterationRow, ("session_id", "exchange_id", "iteration"), _Iterations)
