@@ -11,7 +11,8 @@ from recorder.diff.pairing import directories_of
 from recorder.diff.report import DIFFERENCES_LIMIT, Change, Difference, LevelReport, Terms, found, unknown
 from recorder.replay.matching.differences import RequestDifference as Place
 from recorder.replay.matching.differences import differences
-from recorder.replay.matching.fingerprint import NO_JSON, Fingerprint, canonical, json_value, place
+from recorder.replay.matching.fingerprint import NO_JSON, Fingerprint, canonical, json_value, parameters, place
+from recorder.wire.redaction.headers import REDACTED
 
 
 def request(a: ComparedRecording, b: ComparedRecording, terms: Terms) -> LevelReport:
@@ -46,10 +47,27 @@ def _heads(a: ComparedRecording, b: ComparedRecording, terms: Terms) -> Iterator
     else:
         if one.path != other.path:
             yield from compared("path", _path(a), _path(b))
-        yield from compared("query", dict(one.query), dict(other.query))
+        yield from compared("query", *_queries(a, b, terms))
     one_by_name, other_by_name = (_headers(side, terms) for side in (a, b))
     for name in sorted({*one_by_name, *other_by_name}):
         yield from compared(f"header {name}", one_by_name.get(name), other_by_name.get(name))
+
+
+def _queries(a: ComparedRecording, b: ComparedRecording, terms: Terms) -> tuple[dict[str, str], dict[str, str]]:
+    """Return the parameters of both. Of one whose value is not kept, only whether it is there is known."""
+    one, other = (_parameters(side, terms) for side in (a, b))
+    for name in one.keys() & other.keys():
+        if REDACTED in one[name] or REDACTED in other[name]:
+            one[name] = other[name] = REDACTED
+    return one, other
+
+
+def _parameters(side: ComparedRecording, terms: Terms) -> dict[str, str]:
+    query = side.request.target.partition("#")[0].partition("?")[2]
+    found: dict[str, str] = {}
+    for name, value in parameters(query, terms.rules):
+        found[name] = f"{found[name]}, {value}" if name in found else value
+    return found
 
 
 def _path(side: ComparedRecording) -> str:

@@ -63,3 +63,23 @@ def test_bodies_that_are_no_json_are_still_compared() -> None:
     form = msgspec.structs.replace(one, request_body=b"--x"), msgspec.structs.replace(other, request_body=b"--y")
     report = requests([*by_delta(), form[0]], [*by_delta(), form[1]])
     assert [each.where for each in report.pairs[3].levels[0].differences] == ["(the body)"]
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "differences"),
+    [
+        ("", "?trace=REDACTED", [("query · trace", None, '"REDACTED"')]),
+        ("?trace=REDACTED", "", [("query · trace", '"REDACTED"', None)]),
+        ("?trace=REDACTED", "?trace=2", []),  # nobody knows
+        ("?alt=sse&alt=json", "?alt=sse", [("query · alt", '"sse, json"', '"sse"')]),
+        ("", "?key=REDACTED", []),  # the same key may be in a header
+    ],
+)
+def test_a_parameter_is_a_difference_even_where_its_value_is_not_kept(a: str, b: str, differences: object) -> None:
+    one = made(1, asks("Hello"), answer("resp_1", said("Hi.")))
+    sides = []
+    for query in (a, b):
+        head = msgspec.structs.replace(one.request, target=f"/v1/responses{query}")
+        sides.append([msgspec.structs.replace(one, request=head)])
+    found = requests(*sides).pairs[0].levels[0].differences
+    assert [(each.where, each.a, each.b) for each in found] == differences

@@ -96,9 +96,16 @@ def place(request: MatchRequest, rules: Rules) -> Place:
 
 def _query(query: str, rules: Rules) -> tuple[tuple[str, str], ...]:
     """Return the parameters that are compared: not those whose value is not kept in a recording."""
-    given = (parameter.partition("=") for parameter in query.split("&"))
-    known = ((unquote(name), unquote(value.replace("+", " "))) for name, _, value in given)
-    return tuple(sorted((n, v) for n, v in known if n and REDACTED not in (n, v) and not rules.is_parameter(n)))
+    return tuple(sorted((name, value) for name, value in parameters(query, rules) if value != REDACTED))
+
+
+def parameters(query: str, rules: Rules) -> Iterator[tuple[str, str]]:
+    """Yield the parameters of a query that are not noise. The value of one that is not kept is `REDACTED`."""
+    for parameter in query.split("&"):
+        name, _, value = parameter.partition("=")
+        name, value = unquote(name), unquote(value.replace("+", " "))
+        if name and name != REDACTED and not rules.is_parameter(name):
+            yield name, value
 
 
 class Fingerprint:
