@@ -58,13 +58,22 @@ def _is_base64(value: Any) -> bool:
 
 def _is_numeric(value: Any) -> bool:
     """Return whether a value is a number, or the text of one: Google's JSON writes numbers larger than a double so."""
+    return _as_number(value) is not None
+
+
+def _is_integer(value: Any) -> bool:
+    """Return whether a value is a whole number, or the text of one, as pydantic reads it."""
+    number = _as_number(value)
+    return number is not None and _is_whole(number)
+
+
+def _as_number(value: Any) -> float | None:
     if not isinstance(value, str):
-        return _is_number(value)
+        return value if _is_number(value) else None
     try:
-        float(value)
+        return float(value)
     except ValueError:
-        return False
-    return True
+        return None
 
 
 PLAIN: Mapping[str, Callable[[Any], bool]] = {
@@ -72,6 +81,7 @@ PLAIN: Mapping[str, Callable[[Any], bool]] = {
     "whole": _is_whole,
     "number": _is_number,
     "numeric": _is_numeric,
+    "integer": _is_integer,
     "truth": lambda value: isinstance(value, bool),
     "object": lambda value: isinstance(value, dict),
     "base64": _is_base64,
@@ -83,6 +93,7 @@ _CALLED = {
     "whole": "a whole number",
     "number": "a number",
     "numeric": "a number",
+    "integer": "a whole number",
     "truth": "true or false",
     "base64": "base64",
 }

@@ -91,10 +91,20 @@ def _carriage_returns(stream: StreamView) -> Iterable[Hit]:
 
 
 def _unterminated(stream: StreamView) -> Iterable[Hit]:
-    """Yield a block that is whole but for its blank line. One that is cut off in its middle is no event of any kind."""
+    """Yield the last block if it is whole but for its blank line, or is half an event after the end of the response.
+
+    Half an event before that end is not reported: what is missing then is the end.
+    """
+    has_ended = stream.kept("has ended", list)
+    terminal = by_name(stream.exchange.api).terminal
+    has_ended += [each.pos for each in stream.frames if each.type in terminal]
     if stream.was_cut_by_us or not stream.is_last:
-        return []
-    return [Hit(each.pos, each.type or "") for each in stream.blocks[-1:] if each.kind == "tail" and each.payload]
+        return
+    for each in stream.blocks[-1:]:
+        if each.kind == "tail" and each.payload:
+            yield Hit(each.pos, each.type or "")
+        elif each.kind == "tail" and each.data and has_ended:
+            yield Hit(each.pos, "it is half an event")
 
 
 def _silence(stream: StreamView) -> Iterable[Hit]:
@@ -174,7 +184,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "ST006",
         "error",
-        "The last event has no blank line after it.",
+        "The last event has no blank line after it, or is only half there.",
         "By the standard it is no event: the SDKs drop it, and openai-python raises RuntimeError “Didn't receive a "
         "`response.completed` event.”; Codex reports “stream closed before response.completed”.",
         f"{_STANDARD}; {_SDK}; anthropic 2.11, _streaming.py; Codex CLI 0.169",

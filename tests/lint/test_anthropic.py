@@ -142,6 +142,12 @@ MUTATIONS = [
     Mutation("AN016", "no name", in_block(CALL, lambda block: block.update(name=""))),
     Mutation("AN017", "no delta", GOOD.edited(WORD, lambda event: event.pop("delta"))),
     Mutation("AN017", "no type", in_delta(WORD, lambda delta: delta.pop("type"))),
+    Mutation("AN015", "a block of an empty type", in_block(TEXT, lambda block: block.update(type=""))),
+    Mutation("AN017", "an empty type", in_delta(WORD, lambda delta: delta.update(type=""))),
+    Mutation("AN031", "a block", GOOD.put(DELTA, block(3, "hologram"), delta(3, "text_delta", text="x"), stop(3))),
+    Mutation("AN031", "a delta", GOOD.put(WORD, delta(1, "hologram_delta", hologram=1))),
+    Mutation("AN032", "a call, and the turn ends", told(DELTA, changes("end_turn"))),
+    Mutation("AN032", "no call", GOOD.without(*range(CALL, DELTA))),
     Mutation("AN017", "no text", in_delta(WORD, lambda delta: delta.pop("text"))),
     Mutation("AN018", "text in a tool", GOOD.put(INPUT, delta(2, "text_delta", text="x"))),
     Mutation("AN018", "input in a text", GOOD.put(WORD, delta(1, "input_json_delta", partial_json="{}"))),
@@ -194,10 +200,8 @@ GOODS = {
     .without(DELTA)
     .put(DELTA, changes("max_tokens")),
     "a signature from the beginning": in_block(THINKING, lambda block: block.update(signature="c2ln")).without(SIGNED),
-    "blocks of a type unknown": GOOD.put(DELTA, block(3, "hologram"), delta(3, "text_delta", text="x"), stop(3)),
-    "deltas of a type unknown": GOOD.put(WORD, delta(1, "hologram_delta", hologram=1)),
     "events of a type unknown": GOOD.put(WORD, {"type": "something_new"}),
-    "a message that says nothing": GOOD.without(*range(THINKING, DELTA)),
+    "a message that says nothing": GOOD.without(*range(THINKING, DELTA + 1)).put(THINKING, changes("end_turn")),
     "all of it in message_start": GOOD.without(*range(THINKING, STOP)).edited(
         START, lambda event: event["message"].update(content=WHOLE, stop_reason="tool_use")
     ),

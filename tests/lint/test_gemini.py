@@ -27,7 +27,7 @@ def chunk(*parts: Json, reason: str | None = None, index: int = 0, **said: Any) 
     return {"candidates": [candidate], "modelVersion": "gemini-3.1-pro", "responseId": "r1", **said}
 
 
-def usage(prompt: Any = 12, written: int = 6, thoughts: int = 3, total: int = 21, **more: int) -> Json:
+def usage(prompt: Any = 12, written: int = 6, thoughts: int = 3, total: int | None = 21, **more: Any) -> Json:
     counts = {"promptTokenCount": prompt, "candidatesTokenCount": written, "thoughtsTokenCount": thoughts}
     return {**counts, "totalTokenCount": total, **more}
 
@@ -137,6 +137,10 @@ MUTATIONS = [
     Mutation("GE011", "details as an object", last(promptTokensDetails={})),
     Mutation("GE017", "fewer than none", last(written=-6, total=9)),
     Mutation("GE023", "the last chunk twice", GOOD.put(END, GOOD.events[LAST])),
+    Mutation("GE022", "half a chunk after the end", GOOD.put(END, b'data: {"candidates":[{"te')),
+    Mutation("GE011", "half a token", last(promptTokensDetails=[{"modality": "TEXT", "tokenCount": 1.5}])),
+    Mutation("GE011", "code without code", GOOD.put(TEXT, chunk({"executableCode": {"language": "PYTHON"}}))),
+    Mutation("GE017", "no total", last(total=None)),
     Mutation("GE022", "no blank line", told(LAST, crlf(chunk(reason="STOP", usageMetadata=usage()))[:-2])),
 ]
 

@@ -74,6 +74,7 @@ MUTATIONS = [
     ),
     Mutation("ST005", "carriage returns", GOOD._replace(events=tuple(b.replace(b"\n", b"\r") for b in GOOD.blocks()))),
     Mutation("ST006", "no blank line at the end", raw(GOOD, 21, b"\n\n", b"\n")),
+    Mutation("ST006", "half an event after the end", GOOD.put(22, b'event: ping\ndata: {"ty')),
     Mutation("ST007", "a minute of silence", slow(61)),
     Mutation("ST007", "silence before the first event", GOOD._replace(pauses={0: 61.0})),
     Mutation("ST008", "comments for five minutes", WITH_COMMENTS),

@@ -65,6 +65,10 @@ ERROR = {"error": {"message": "The engine is overloaded.", "type": "server_error
 FAILED = GOOD.put(CALL, ERROR).without(*range(CALL + 1, END + 1))
 
 
+NOTED = chunk({"annotations": [{"type": "url_citation"}]})
+FILTERED = {"choices": [], "created": 0, "id": "", "model": "", "object": "", "prompt_filter_results": []}
+
+
 def with_choice(change: Callable[[Json], object]) -> Callable[[Json], object]:
     return lambda event: change(event["choices"][0])
 
@@ -136,6 +140,13 @@ MUTATIONS = [
     Mutation("CH027", "the role again", GOOD.edited(TEXT, with_choice(lambda c: c["delta"].update(role="assistant")))),
     Mutation("CH028", "parts", told(TEXT, chunk({"content": [{"type": "text", "text": "x"}]}))),
     Mutation("CH029", "text after the end", GOOD.put(USAGE, chunk({"content": "late"}))),
+    Mutation("CH035", "a reason without its call", GOOD.without(CALL, ARGUMENTS)),
+    Mutation("CH035", "a call, and the turn ends", told(FINISH, chunk(reason="stop"))),
+    Mutation(
+        "CH036", "a reason of another API", GOOD.without(CALL, ARGUMENTS, FINISH).put(CALL, chunk(reason="end_turn"))
+    ),
+    Mutation("CH037", "notes without an index", GOOD.put(CALL, NOTED, NOTED)),
+    Mutation("CH006", "a filter result without a list", GOOD.put(ROLE, {**FILTERED, "choices": "x"})),
     Mutation("CH030", "two reasons", GOOD.put(USAGE, chunk(reason="stop"))),
     Mutation(
         "CH031",

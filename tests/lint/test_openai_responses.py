@@ -236,6 +236,7 @@ MUTATIONS = [
     ),
     Mutation("RS033", "done twice", GOOD.put(16, GOOD.events[15]).numbered()),
     Mutation("RS034", "an index left out", each_event(_reindexed)),
+    Mutation("RS056", "a message is done after its call", GOOD.moved(15, 20).numbered()),
     Mutation("RS035", "no content_part events", GOOD.without(10, 14).numbered()),
     Mutation("RS036", "no content_part.done", GOOD.without(14).numbered()),
     Mutation("RS037", "no output_text.done", GOOD.without(13).numbered()),
@@ -305,6 +306,11 @@ def test_every_rule_has_a_mutation() -> None:
 )
 def test_what_openai_sends_breaks_no_rule(reply: Reply) -> None:
     assert_clean(reply)
+
+
+def test_a_part_that_an_item_has_when_it_is_added_is_a_part() -> None:
+    part = {"type": "output_text", "text": "", **PARTS}
+    assert_clean(but(9, said("item", "content", [part])).without(10, 14).numbered())
 
 
 def test_codex_does_not_read_the_whole_of_a_text_but_in_its_item() -> None:

@@ -87,8 +87,12 @@ OF_OTHERS = {
 }
 """What other rules judge, and what the SDK itself adds."""
 
-STRICTER = {"Response.status"}
-"""In every response that OpenAI sends, though the SDK may do without."""
+STRICTER = {
+    "Response.status",
+    *("ExecutableCode.code", "ExecutableCode.language", "CodeExecutionResult.outcome"),
+    *("Blob.data", "Blob.mimeType", "FileData.fileUri"),
+}
+"""What the vendor's reference calls required, or sends in every response, though the SDK may do without."""
 
 LOOSER = {
     *("ResponseFunctionWebSearch.action", "ActionSearchSource.url"),
@@ -188,7 +192,7 @@ def _is_kind(kind: str, declared: Any) -> bool:
 
 _KINDS: dict[Any, tuple[str, ...]] = {
     str: ("text",),
-    int: ("whole", "numeric"),
+    int: ("whole", "integer"),
     float: ("number", "numeric"),
     bool: ("truth",),
     bytes: ("base64",),

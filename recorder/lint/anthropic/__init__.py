@@ -198,4 +198,15 @@ RULES: tuple[Rule, ...] = (
         "Costs and the remaining context are computed wrongly: the SDKs return any number unchecked.",
         f"{_REFERENCE}: usage",
     ),
+    _rule(
+        *("AN031", "note", "A block or a delta is of a type that the API does not declare."),
+        "Both SDKs return the block as it is and ignore the delta: its content is missing in the message.",
+        *(_REFERENCE, _PYTHON),
+    ),
+    _rule(
+        *("AN032", "warning", "The `stop_reason` does not fit what the message has: a call of a tool, or none."),
+        "An agent that runs tools at `tool_use` finds no call, or ends its turn at `end_turn` and runs none of them: "
+        "the API refuses the next request, in which the result of the call is missing.",
+        "Anthropic API, Handling stop reasons",
+    ),
 )

@@ -10,7 +10,7 @@ from recorder.lint.anthropic.shapes import SHAPES
 from recorder.lint.faults import Fault, frames_before_gap, is_json, is_seen_whole, is_whole_number, misfit, shown
 from recorder.lint.rule import Hit
 from recorder.lint.stream import StreamBlock, StreamView
-from recorder.wire.dialects.json_values import Object, array, decoded, object_, text
+from recorder.wire.dialects.json_values import Object, array, decoded, object_, objects, text
 
 _CUT = ("max_tokens", "model_context_window_exceeded", "refusal", "pause_turn")
 """The stop reasons with which a block may be incomplete."""
@@ -43,6 +43,16 @@ _OF: Mapping[str, frozenset[str]] = {
     "compaction_delta": frozenset({"compaction"}),
 }
 _KNOWN = frozenset({*(kind for kinds in _OF.values() for kind in kinds), "redacted_thinking", "web_search_tool_result"})
+
+# The types that anthropic 2.11 declares (`BetaContentBlock`, `BetaRawContentBlockDelta`).
+_BLOCK_TYPES = frozenset(
+    {
+        *("text", "thinking", "redacted_thinking", "tool_use", "server_tool_use", "mcp_tool_use", "mcp_tool_listing"),
+        *("mcp_tool_result", "web_search_tool_result", "web_fetch_tool_result", "code_execution_tool_result"),
+        *("bash_code_execution_tool_result", "text_editor_code_execution_tool_result", "tool_search_tool_result"),
+        *("advisor_tool_result", "container_upload", "compaction", "fallback"),
+    }
+)
 
 _JUDGED = re.compile(
     r"message(\.(id|model|content|usage(\.(in|out)put_tokens)?))?|index|usage(\.output_tokens)?"
@@ -77,16 +87,20 @@ class ContentBlock:
 
     def begin(self) -> Iterable[Fault]:
         field = _TEXTS.get(self._type or "")
-        if self._type is None or (field and not isinstance(self._start.get(field), str)):
+        if not self._type or (field and not isinstance(self._start.get(field), str)):
             yield "AN015", Hit(self.pos, shown(self._start))
+        elif self._type not in _BLOCK_TYPES:
+            yield "AN031", Hit(self.pos, f"a block of type {shown(self._type)}")
         elif self._type in CALLS and not (text(self._start.get("id")) and text(self._start.get("name"))):
             yield "AN016", Hit(self.pos, shown(self._start))
 
     def add(self, pos: int, delta: object) -> Iterable[Fault]:
         type = text(delta.get("type")) if isinstance(delta, dict) else None
-        if not isinstance(delta, dict) or type is None:
+        if not isinstance(delta, dict) or not type:
             yield "AN017", Hit(pos, f"delta is {shown(delta)}")
             return
+        if type not in _OF:
+            yield "AN031", Hit(pos, f"a delta of type {shown(type)}")
         field = _PIECES.get(type)
         piece = delta.get(field) if field else ""
         if not isinstance(piece, str):
@@ -106,6 +120,11 @@ class ContentBlock:
         if self._type == "thinking" and not self._is_signed:
             yield "AN020", Hit(self.pos)
 
+    @property
+    def is_call(self) -> bool:
+        """Return True if it is a call that the client has to answer."""
+        return self._type == "tool_use"
+
     def _takes(self, delta: str) -> bool:
         fitting = _OF.get(delta)
         return fitting is None or self._type not in _KNOWN or self._type in fitting
@@ -115,7 +134,7 @@ class MessageCheck:
     """Follows the events of one message."""
 
     def __init__(self) -> None:
-        self._has_begun = self._has_start = self._failed = self._stopped = False
+        self._has_begun = self._has_start = self._failed = self._stopped = self._is_calling = False
         self._blocks: list[ContentBlock] = []
         self._open: dict[int, ContentBlock] = {}  # in the order in which they began
         self._next = 0  # the index of the next block
@@ -156,6 +175,9 @@ class MessageCheck:
         if self._reason not in _CUT:
             for block in self._blocks:
                 yield from block.end()
+        is_calling = any(block.is_call for block in self._blocks) or self._is_calling
+        if self._reason in ("tool_use", "end_turn") and is_calling != (self._reason == "tool_use"):
+            yield "AN032", Hit(pos or None, f"{shown(self._reason)} {'after' if is_calling else 'without'} a call")
 
     def _named(self, frame: StreamBlock, type: str) -> Iterable[Fault]:
         if frame.name is None:
@@ -190,6 +212,8 @@ class MessageCheck:
         message = object_(event.get("message"))
         usage = object_(message.get("usage"))
         self._tokens, self._reason = usage.get("output_tokens"), text(message.get("stop_reason"))
+        content = objects(message.get("content"))
+        self._is_calling = any(each.get("type") == "tool_use" for each in content)
         self._next = len(array(message.get("content")))  # what it says already, no event says again
         lacking = [name for name in ("id", "model") if not text(message.get(name))]
         lacking += [] if isinstance(message.get("content"), list) else ["content"]

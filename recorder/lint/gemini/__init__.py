@@ -90,9 +90,10 @@ RULES: tuple[Rule, ...] = (
         f"{_PYTHON}: request_streamed",
     ),
     _rule(
-        *("GE011", "error", "A field of a chunk has another type than the API declares."),
-        "google-genai for Python raises `ValidationError: 1 validation error for GenerateContentResponse`, or ignores"
-        " candidates that are not an array.",
+        *("GE011", "error", "A field of a chunk is missing, or has another type than the API declares."),
+        "google-genai for Python raises `ValidationError: 1 validation error for GenerateContentResponse` at another "
+        "type, or ignores candidates that are not an array. A client that reads a missing field of a part gets none, "
+        "and the API refuses the part when it is sent back.",
         *(_REFERENCE, _TYPES),
     ),
     _rule(
@@ -124,7 +125,7 @@ RULES: tuple[Rule, ...] = (
         *(_REFERENCE, _TYPES),
     ),
     _rule(
-        *("GE017", "warning", "The token counts of the last `usageMetadata` contradict each other."),
+        *("GE017", "warning", "The token counts of the last `usageMetadata` lack the total, or contradict each other."),
         "Costs are wrong in a way that depends on which of the counts a client uses: the total is prompt, candidates, "
         "thoughts and tool use, and cached tokens are part of the prompt.",
         f"{_REFERENCE}: UsageMetadata",
@@ -152,9 +153,9 @@ RULES: tuple[Rule, ...] = (
         _REFERENCE,
     ),
     _rule(
-        *("GE022", "error", "The last event has no blank line after it."),
+        *("GE022", "error", "The last event has no blank line after it, or is only half there."),
         "The SDK for JavaScript, and with it Gemini CLI, fails with `Incomplete JSON segment at the end`. The SDK for"
-        " Python reads it.",
+        " Python reads a whole one, and raises `UnknownApiResponseError` at half of one.",
         f"{_JAVASCRIPT}: processStreamResponse",
     ),
     _rule(

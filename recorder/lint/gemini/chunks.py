@@ -107,6 +107,8 @@ class Chunks:
             return
         payload = _bare(frame) if frame.data is None else frame.payload
         if payload is None and not is_json(frame):
+            if frame.kind == "tail" and frame.data and self._is_finished:
+                yield "GE022", Hit(frame.pos, "it is half an event")
             return
         if not isinstance(payload, dict):
             yield "GE006", Hit(frame.pos, shown(payload))
@@ -120,6 +122,12 @@ class Chunks:
         else:
             yield from self._ending(frame)
             yield from self._chunk(frame.pos, payload)
+
+    @property
+    def _is_finished(self) -> bool:
+        """Return True if a cut would not show: all candidates have their reason, and the cut is not ours."""
+        candidates = self._candidates.values()
+        return bool(candidates) and all(each.is_finished for each in candidates) and not self._is_cut
 
     def end(self, is_seen_whole: bool) -> Iterable[Fault]:
         """Yield what is missing, and faults in the sum of the last usage."""
@@ -188,7 +196,7 @@ class Chunks:
         wrong = usage is not None and _miscounted(usage)
         if wrong:
             yield "GE012", Hit(pos, wrong)
-        elif isinstance(usage, dict) and "totalTokenCount" in usage:
+        elif isinstance(usage, dict) and any(name in usage for name in _COUNTS):
             self._usage = (pos, usage)
 
 
@@ -241,12 +249,14 @@ def _negative(usage: Object) -> str:
 
 
 def _sum(pos: int, usage: Object) -> Iterable[Fault]:
-    total, parts = usage["totalTokenCount"], [usage.get(name) or 0 for name in _SUMMED]
+    total, parts = usage.get("totalTokenCount"), [usage.get(name) or 0 for name in _SUMMED]
     cached = usage.get("cachedContentTokenCount") or 0
     negative = _negative(usage)
     if negative:
         yield "GE017", Hit(pos, negative)
-    elif total is not None and total != sum(parts):
+    elif total is None:
+        yield "GE017", Hit(pos, "totalTokenCount is missing")
+    elif total != sum(parts):
         yield "GE017", Hit(pos, f"{' + '.join(map(str, parts))} is not {total}")
     elif cached > parts[0]:
         yield "GE017", Hit(pos, f"{cached} tokens are cached, of {parts[0]}")

@@ -222,4 +222,22 @@ RULES: tuple[Rule, ...] = (
         "openai-python raises an AssertionError without a message in `.stream()`.",
         f"{_PYTHON}: _build_events",
     ),
+    _rule(
+        *("CH035", "warning", "The `finish_reason` does not fit what the choice has: a call, or none."),
+        "An agent that runs tools at `tool_calls` finds no call, or ends its turn at `stop` and runs none of them. "
+        "OpenAI itself ends with `stop` where the request names the tool (`tool_choice`).",
+        f"{_REFERENCE}: finish_reason",
+    ),
+    _rule(
+        *("CH036", "warning", "The `finish_reason` is a word that the API does not declare."),
+        "An agent that waits for `stop`, `length` or `tool_calls` does not know what to do next; clients that check "
+        "the word fail.",
+        f"{_REFERENCE}: finish_reason",
+    ),
+    _rule(
+        *("CH037", "error", "An entry of a list in a later delta has no `index` that is a number."),
+        "`.stream()` of openai-python raises “RuntimeError: Expected list delta entry to have an `index` key”: it adds "
+        "the entries of lists by it.",
+        f"{_PYTHON_DELTAS}: accumulate_delta",
+    ),
 )

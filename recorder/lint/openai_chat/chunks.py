@@ -25,8 +25,12 @@ _PARTS = (
 )
 
 _CONTENT_FIELDS = ("content", "refusal", "tool_calls", "function_call", "audio")
-_WHOLE = ("stop", "tool_calls", "function_call")
+_CALLING = ("tool_calls", "function_call")
+_WHOLE = ("stop", *_CALLING)
 """The reasons for which a choice ends when all of it was said."""
+
+_REASONS = (*_WHOLE, "length", "content_filter")
+"""All that the API declares."""
 
 _JUDGED = re.compile(
     r"id|created|model|object|usage\.\w+_tokens|choices(\[\d+\](\.index|\.delta(\.content|\.tool_calls\[\d+\]"
@@ -99,7 +103,10 @@ class Choice:
         self._pos: int | None = None  # of the last that was said of it
         self._has_role = False
         self._reason: object = None
+        self._has_another = False  # a second reason: which of them is the right one is not known
         self._calls: dict[int, ToolCall] = {}
+        self._has_call = False
+        self._lists: set[str] = set()  # the names of lists of objects that a delta had already
 
     def feed(self, pos: int, choice: Object, delta: Object) -> Iterable[Fault]:
         self._pos = pos
@@ -108,20 +115,31 @@ class Choice:
             yield "CH028", Hit(pos, shown(delta["content"]))
         if self._reason and any(delta.get(name) for name in _CONTENT_FIELDS):
             yield "CH029", Hit(pos, shown(delta))
+        self._has_call = self._has_call or bool(delta.get("tool_calls") or delta.get("function_call"))
         for call in array(delta.get("tool_calls")):
             yield from self._call(pos, object_(call))
+        yield from self._list_entries(pos, delta)
         yield from self._finish(choice.get("finish_reason"))
 
     def unfinished(self) -> Iterable[Fault]:
         if not self._reason:
             yield "CH011", Hit(self._pos, f"choice {self._index} has none")
 
-    def end(self) -> Iterable[Fault]:
+    def end(self, may_stop_at_call: bool) -> Iterable[Fault]:
+        """Yield what is missing. `may_stop_at_call`: the request names the tool, which OpenAI answers with `stop`."""
         if self._reason and not self._has_role:
             yield "CH010", Hit(None, f"choice {self._index} has none")
+        if not self._has_another:
+            yield from self._fitting(may_stop_at_call)
         if self._reason in _WHOLE:
             for call in self._calls.values():
                 yield from call.end()
+
+    def _fitting(self, may_stop_at_call: bool) -> Iterable[Fault]:
+        if self._reason in _CALLING and not self._has_call:
+            yield "CH035", Hit(self._pos, f"{shown(self._reason)} without a call")
+        elif self._reason == "stop" and self._has_call and not may_stop_at_call:
+            yield "CH035", Hit(self._pos, '"stop" after a call')
 
     def _role(self, delta: Object) -> Iterable[Fault]:
         if not delta.get("role"):
@@ -130,9 +148,22 @@ class Choice:
             yield "CH027", Hit(self._pos, f"choice {self._index}")
         self._has_role = True
 
+    def _list_entries(self, pos: int, delta: Object) -> Iterable[Fault]:
+        """Yield the entries of lists that an SDK cannot add to those of an earlier delta. Calls have a rule."""
+        for name, value in delta.items():
+            entries = objects(value)
+            if not entries or name == "tool_calls":
+                continue
+            if name in self._lists and any(not is_whole_number(each.get("index")) for each in entries):
+                yield "CH037", Hit(pos, name)
+            self._lists.add(name)
+
     def _finish(self, reason: object) -> Iterable[Fault]:
+        if reason and reason not in _REASONS:
+            yield "CH036", Hit(self._pos, shown(reason))
         if reason:
             if self._reason:
+                self._has_another = True
                 yield "CH030", Hit(self._pos, f"{shown(reason)} after {shown(self._reason)}")
             self._reason = reason
 
@@ -188,8 +219,9 @@ class Chunks:
             yield from self._end_of_whole()
 
     def _end_of_whole(self) -> Iterable[Fault]:
+        tool_choice = object_(self._stream.request_json).get("tool_choice")
         for choice in self._choices.values():
-            yield from choice.end()
+            yield from choice.end(isinstance(tool_choice, dict) or tool_choice == "required")
         if not self._done:
             yield "CH001", Hit(None)
         if self._is_chat and (self._done or _outcome(self._stream) == "eof"):
@@ -201,7 +233,9 @@ class Chunks:
         elif payload.get("error") or frame.name == "error":
             self._failed = True
             yield from _error(frame, payload)
-        elif self._is_chat and not _is_filter_result(payload):
+        elif self._is_chat and _is_filter_result(payload):
+            yield from _filter_result(frame, payload)
+        elif self._is_chat:
             if frame.name:
                 yield "CH026", Hit(frame.pos, f"event: {frame.name[:60]}")
             yield from self._chunk(frame, payload)
@@ -292,6 +326,13 @@ def _error(frame: StreamBlock, payload: Object) -> Iterable[Fault]:
 def _is_filter_result(chunk: Object) -> bool:
     """Return whether a chunk is a result of Azure's content filter: openai-python ignores its empty `object`."""
     return chunk.get("object") == "" and not any(object_(each.get("delta")) for each in objects(chunk.get("choices")))
+
+
+def _filter_result(frame: StreamBlock, chunk: Object) -> Iterable[Fault]:
+    """Yield the fault of a result of a content filter: whoever loops over its choices reads their fields."""
+    choices = chunk.get("choices")
+    if not isinstance(choices, list) or not all(isinstance(each, dict) for each in choices):
+        yield "CH006", Hit(frame.pos, f"choices is {shown(choices)}")
 
 
 def _outcome(stream: StreamView) -> str | None:

@@ -174,6 +174,15 @@ _WALKED = (
         _SDKS,
     ),
     _Of(
+        "RS056",
+        "warning",
+        "Items are done in another order than that of their `output_index`.",
+        "A client that appends an item when it is done, as Codex does, has another order than the final response: it "
+        "sends them back so, and a call may come before the message that explains it.",
+        f"{_REFERENCE}: output_index; {_CODEX}",
+        frozenset({"openai", "codex"}),
+    ),
+    _Of(
         "RS054",
         "error",
         "A summary or a refusal has no part: `response.reasoning_summary_part.added` or `response.content_part.added` "

@@ -97,6 +97,7 @@ class ItemWalk:
         self.items: dict[int, OutputItem] = {}
         self.hits: dict[str, list[Hit]] = {}
         self._open = 0
+        self._last_done = -1  # the highest output_index that is done
 
     def add(self, stream: StreamView) -> None:
         """Add a window. Where one cannot be read, there are no items at all."""
@@ -129,6 +130,9 @@ class ItemWalk:
             self._hit("RS033", each.pos, f"{each.type} again, output_index {item.index}")
             return
         item.done, item.done_pos = json, each.pos
+        if item.index < self._last_done:
+            self._hit("RS056", each.pos, f"output_index {item.index} after {self._last_done}")
+        self._last_done = max(self._last_done, item.index)
         if item.is_announced:
             self._identity(each.pos, item, json)
         if _text(json.get("status")) in _UNFINISHED:
@@ -205,7 +209,7 @@ class ItemWalk:
         part = item.parts.get((family.of, number))
         if part is None:
             item.parts[family.of, number] = ItemPart(each.pos, is_announced=False)
-            if item.is_announced and item.done is None:
+            if item.is_announced and item.done is None and not _states_part(item.added, family.of, number):
                 rule = "RS035" if family.part == "output_text" else "RS054"
                 self._hit(rule, each.pos, f"{each.type}, {family.number} {number} of {item.type} {item.index}")
         elif part.is_closed and item.done is None:
@@ -272,6 +276,12 @@ def changes(before: Json, after: Json) -> Iterable[tuple[str, str, str]]:
         was, now = _text(before.get(field)), _text(after.get(field))
         if was is not None and now is not None and was != now:
             yield field, was, now
+
+
+def _states_part(added: Json, of: str, number: int) -> bool:
+    """Return whether an item had a part already when it was added: clients keep it, and find it by its number."""
+    parts = added.get(of)
+    return isinstance(parts, list) and 0 <= number < len(parts)
 
 
 def _object(value: Any) -> Json:
