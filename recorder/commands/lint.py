@@ -11,14 +11,16 @@ import click
 
 from recorder.commands.terminal.catch_up import wait_option
 from recorder.commands.terminal.database import database_option
+from recorder.commands.terminal.lenience import lenience_options
 from recorder.commands.terminal.output import echo, is_plain, with_json, write_json, write_line
 from recorder.commands.terminal.recordings import loader
 from recorder.commands.terminal.table import Column, write_table
 from recorder.errors import NotFoundError, UsageError
 from recorder.lint import PROFILES, RULES, Profile
-from recorder.lint.report import WIDTH, Judged, is_faulty, judged, lines, rows, rule_row, summary, unjudged
+from recorder.lint.report import WIDTH, Judged, Lenience, is_faulty, judged, lines, rows, rule_row, summary, unjudged
 from recorder.model.events import WEBSOCKET
 from recorder.model.text import safe_text
+from recorder.wire.grouping.probes import is_probe
 
 FOUND = 4  # exit code: an error or a warning
 
@@ -41,23 +43,31 @@ _COLUMNS = (Column("rule"), Column("severity"), Column("profiles", goes=1), Colu
     "and places (each with pos and said). With --list, of rules.",
     "The same as --json, one object a line.",
 )
+@lenience_options
 @wait_option
 @database_option
 def command(
-    db: str | None, subjects: Sequence[str], profile: Profile | None, list: bool, json: bool, jsonl: bool
+    db: str | None,
+    subjects: Sequence[str],
+    profile: Profile | None,
+    lenience: Lenience,
+    list: bool,
+    json: bool,
+    jsonl: bool,
 ) -> None:
     """Judge recorded streams by the rules of their protocol: what is wrong, where, and which client it breaks.
 
     A SUBJECT is a session (its id, the beginning of one, its name, or `latest`), or a file: a cassette, or whatever
     `recorder import` reads. With `:N` at its end, only the exchange of that number or id.
 
-    The exit code is 4 if there is an error or a warning, 0 if there are only notes, 3 if there was nothing to judge.
-    docs/lint.md has all rules.
+    The exit code is 4 if there is an error or a warning (or what --fail-on names), 0 if there is none, 3 if there was
+    nothing to judge. docs/lint.md has all rules.
 
     \b
     recorder lint latest
     recorder lint latest:2 --profile codex
     recorder lint body.sse run.sse.jsonl --json
+    recorder lint latest --ignore CH005 --fail-on error
     recorder lint --list --profile sdk
     """
     if list == bool(subjects):
@@ -65,7 +75,7 @@ def command(
     if list:
         _list_rules(profile, json, jsonl)
         return
-    found = [each for ref in subjects for each in asyncio.run(_judge(db, ref, profile))]
+    found = [each for ref in subjects for each in asyncio.run(_judge(db, ref, profile, lenience))]
     with_profile = [each for each in found if each.profile is not None]
     _name_skipped(found, profile)
     if not with_profile:
@@ -74,21 +84,26 @@ def command(
         write_json((row for each in with_profile for row in rows(each)), lines=jsonl)
     else:
         _write(with_profile)
-    sys.exit(FOUND if is_faulty(with_profile) else 0)
+    sys.exit(FOUND if is_faulty(with_profile, lenience) else 0)
 
 
-async def _judge(db: str | None, ref: str, profile: Profile | None) -> list[Judged]:
+async def _judge(db: str | None, ref: str, profile: Profile | None, lenience: Lenience) -> list[Judged]:
     found = await loader(db).find(ref)
-    return [judged(found.name, recording, profile) for recording in found.recordings]
+    return [judged(found.name, recording, profile, lenience) for recording in found.recordings]
 
 
 def _name_skipped(found: Iterable[Judged], profile: Profile | None) -> None:
-    """Name on stderr what was not judged, by session and API; not a WebSocket connection, whose turns were."""
+    """Name on stderr what was not judged, by session and API.
+
+    Not a WebSocket connection, whose turns were; not a probe, which only asks what a server offers.
+    """
     found = list(found)
     has_turns = any(each.exchange.method == WEBSOCKET for each in found)
     skipped: dict[tuple[str, str], list[str]] = {}
     for each in found:
-        if each.profile is None and not (has_turns and each.exchange.method == "GET" and each.exchange.api == "other"):
+        exchange = each.exchange
+        is_connection = has_turns and exchange.method == "GET" and exchange.api == "other"
+        if each.profile is None and not is_connection and not is_probe(exchange.method, exchange.target):
             skipped.setdefault((each.name, each.exchange.api), []).append(str(each.number))
     for (name, api), numbers in skipped.items():
         is_one = len(numbers) == 1

@@ -19,14 +19,16 @@ from sqlalchemy import URL
 from recorder.commands.serving.network import network_options
 from recorder.commands.serving.recording import Ending, recording
 from recorder.commands.terminal.database import database_option
+from recorder.commands.terminal.lenience import lenience_options
 from recorder.commands.terminal.output import dollars, echo, log_to_stderr, with_json, write_json, write_line
 from recorder.errors import RecorderError, UsageError
+from recorder.lint.report import Lenience
 from recorder.model.recording import Recording
 from recorder.model.text import counted, safe_text
 from recorder.probe import APIS
 from recorder.probe.cases import Bound, Case, Mode, ProbeApi, bound
 from recorder.probe.judge import CaseVerdict, Reader, judge
-from recorder.probe.report import WIDTH, is_faulty, lines, rows
+from recorder.probe.report import WIDTH, is_faulty, junit_of_none, lines, rows
 from recorder.probe.report import junit as junit_text
 from recorder.probe.runner import SILENCE_S, ProbeSettings, Sent, send_all
 from recorder.probe.sdks import reader_for
@@ -83,6 +85,7 @@ class Plan(NamedTuple):
     type=click.Path(path_type=Path, dir_okay=False),
     help="Also write the result as JUnit's XML, for a CI.",
 )
+@lenience_options
 @click.option("--dry-run", is_flag=True, help="Only print what would be sent, and what it may cost.")
 @with_json(
     "An array of cases: session, case, title, mode, state (passed, faulty, unsupported), exchanges, seconds, remark "
@@ -101,6 +104,7 @@ def command(
     only: Sequence[str],
     timeout: float,
     junit: Path | None,
+    lenience: Lenience,
     dry_run: bool,
     json: bool,
     jsonl: bool,
@@ -110,7 +114,8 @@ def command(
     URL is the base URL of the gateway, as clients are given it. Each answer is judged by the rules of `recorder lint`
     and by what was requested. All of it is in the log, as a session of its own.
 
-    The exit code is 4 if there is an error or a warning, 0 if there is none, 1 if the gateway cannot be reached.
+    The exit code is 4 if there is an error or a warning (or what --fail-on names), 0 if there is none, 1 if the gateway
+    cannot be reached.
 
     \b
     recorder probe http://127.0.0.1:8900 --api openai-responses
@@ -125,9 +130,14 @@ def command(
         return
     name = f"probe-{time.strftime('%Y%m%d-%H%M%S')}-{new_id()[-4:]}"
     database = chosen_url(db)
-    sent = server.run(_send(database, name, plan, network))
-    recordings = server.run(_recorded(database, name, len(sent)))
-    verdicts = judge(sent, recordings, _reader(plan.api.name))
+    try:
+        sent = server.run(_send(database, name, plan, network))
+        recordings = server.run(_recorded(database, name, len(sent)))
+    except RecorderError as error:
+        if junit is not None:
+            _save(junit, junit_of_none(plan.api.name, name, str(error)))
+        raise
+    verdicts = judge(sent, recordings, _reader(plan.api.name), lenience)
     if junit is not None:
         _save(junit, junit_text(plan.api.name, name, verdicts))
     if json or jsonl:

@@ -23,6 +23,24 @@ _INDENT = " " * 18  # as far as the meaning of a rule
 _SEVERITIES: tuple[Severity, ...] = get_args(Severity)
 
 
+class Lenience(NamedTuple):
+    """What of the findings somebody minds."""
+
+    ignored: frozenset[str] = frozenset()  # ids of rules
+    fail_on: Severity = "warning"  # the least severity that is a fault
+
+    def minded(self, findings: Iterable[Finding]) -> list[Finding]:
+        """Return the findings without those of ignored rules."""
+        return [each for each in findings if each.rule not in self.ignored]
+
+    def is_fault(self, finding: Finding) -> bool:
+        """Return whether a finding is severe enough to fail."""
+        return _SEVERITIES.index(finding.severity) <= _SEVERITIES.index(self.fail_on)
+
+
+STRICT = Lenience()
+
+
 class Judged(NamedTuple):
     """One exchange, and what was found in it; nothing was looked for if no profile is about it."""
 
@@ -33,13 +51,13 @@ class Judged(NamedTuple):
     findings: Sequence[Finding]
 
 
-def judged(name: str, recording: Recording, profile: Profile | None) -> Judged:
+def judged(name: str, recording: Recording, profile: Profile | None, lenience: Lenience = STRICT) -> Judged:
     """Judge an exchange by the rules of a profile, else of its API's own."""
     number, exchange = recording.number, recording.exchange
     chosen = profile or profile_of(exchange.api)
     if chosen is None or exchange.api not in PROFILES[chosen]:
         return Judged(name, number, exchange, None, ())
-    return Judged(name, number, exchange, chosen, lint(recording, chosen))
+    return Judged(name, number, exchange, chosen, lenience.minded(lint(recording, chosen)))
 
 
 def unjudged(api: str, profile: Profile | None) -> str:
@@ -94,9 +112,9 @@ def summary(found: Iterable[Judged]) -> str:
     return f"{', '.join(parts) or 'No finding'} in {counted(len(exchanges), 'exchange')}"
 
 
-def is_faulty(found: Iterable[Judged]) -> bool:
-    """Return whether there is an error or a warning: notes are no faults."""
-    return any(finding.severity != "note" for each in found for finding in each.findings)
+def is_faulty(found: Iterable[Judged], lenience: Lenience = STRICT) -> bool:
+    """Return whether there is a finding that is a fault: without lenience an error or a warning."""
+    return any(lenience.is_fault(finding) for each in found for finding in each.findings)
 
 
 def rows(found: Judged) -> Iterable[dict[str, Any]]:

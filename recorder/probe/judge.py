@@ -11,6 +11,7 @@ from typing import Literal, NamedTuple
 
 from recorder.lint import Finding, lint
 from recorder.lint.faults import Fault
+from recorder.lint.report import STRICT, Lenience
 from recorder.lint.rule import Hit
 from recorder.model.recording import Recording
 from recorder.model.text import storable
@@ -42,19 +43,21 @@ Reader = Callable[[ProbeAnswer], Iterable[Fault]]
 """A further judge of an answer, such as an SDK that reads it."""
 
 
-def judge(sent: Sequence[Sent], recordings: Sequence[Recording], reader: Reader) -> list[CaseVerdict]:
+def judge(
+    sent: Sequence[Sent], recordings: Sequence[Recording], reader: Reader, lenience: Lenience = STRICT
+) -> list[CaseVerdict]:
     """Return the verdicts, in order. `recordings` are those of the session, the n-th that of the n-th request."""
     numbered = list(enumerate(zip(sent, recordings, strict=True), 1))
     groups = groupby(numbered, lambda each: (each[1][0].case.name, each[1][0].mode))
     twins: _Twins = {}
-    return [_verdict(list(group), twins, reader) for _, group in groups]
+    return [_verdict(list(group), twins, reader, lenience) for _, group in groups]
 
 
 _Group = Sequence[tuple[int, tuple[Sent, Recording]]]
 _Twins = dict[tuple[str, int], ProbeAnswer]  # the streamed answers so far, by case and step
 
 
-def _verdict(group: _Group, twins: _Twins, reader: Reader) -> CaseVerdict:
+def _verdict(group: _Group, twins: _Twins, reader: Reader, lenience: Lenience) -> CaseVerdict:
     before: list[ProbeAnswer] = []
     findings: list[tuple[int, Finding]] = []
     remark = ""
@@ -68,10 +71,10 @@ def _verdict(group: _Group, twins: _Twins, reader: Reader) -> CaseVerdict:
         if sent.case.is_optional and _is_refusal(sent, answer):
             remark = f"status {answer.status}: {answer.exchange.error}"
             break
-        findings += ((number, finding) for finding in _findings(sent, answer, reader))
+        findings += ((number, finding) for finding in lenience.minded(_findings(sent, answer, reader)))
     first = group[0][1][0]
     seconds = sum(each.seconds for _, (each, _) in group)
-    is_faulty = any(finding.severity != "note" for _, finding in findings)
+    is_faulty = any(lenience.is_fault(finding) for _, finding in findings)
     state: State = "faulty" if is_faulty else "unsupported" if remark else "passed"
     numbers = [number for number, _ in group]
     return CaseVerdict(first.case.name, first.case.title, first.mode, state, numbers, seconds, findings, remark)

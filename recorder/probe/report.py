@@ -58,17 +58,8 @@ def rows(session: str, verdicts: Iterable[CaseVerdict]) -> Iterable[dict[str, An
 
 def junit(api: str, session: str, verdicts: Sequence[CaseVerdict]) -> bytes:
     """Return the report as JUnit's XML: a test for each case and mode, skipped where the gateway does not have it."""
-    states = Counter(each.state for each in verdicts)
-    suite = Element(
-        "testsuite",
-        name=f"recorder probe {api}",
-        tests=str(len(verdicts)),
-        failures=str(states["faulty"]),
-        skipped=str(states["unsupported"]),
-        errors="0",
-        time=f"{sum(each.seconds for each in verdicts):.3f}",
-    )
-    SubElement(SubElement(suite, "properties"), "property", name="session", value=safe_text(session))
+    states = Counter[str](each.state for each in verdicts)
+    suite = _suite(api, session, len(verdicts), states, sum(each.seconds for each in verdicts))
     for each in verdicts:
         test = SubElement(suite, "testcase", classname=f"{api}.{each.case}", name=each.mode, time=f"{each.seconds:.3f}")
         if each.state == "unsupported":
@@ -76,6 +67,32 @@ def junit(api: str, session: str, verdicts: Sequence[CaseVerdict]) -> bytes:
         elif each.state == "faulty":
             text = "\n".join(line for finding in each.findings for line in _failure_lines(*finding))
             SubElement(test, "failure", message=_cell(each), type="finding").text = safe_text(text)
+    return _xml(suite)
+
+
+def junit_of_none(api: str, session: str, message: str) -> bytes:
+    """Return the report of a probe that came to no verdict: one test, with the error."""
+    suite = _suite(api, session, 1, Counter(error=1), 0)
+    test = SubElement(suite, "testcase", classname=api, name="gateway")
+    SubElement(test, "error", message=safe_text(message))
+    return _xml(suite)
+
+
+def _suite(api: str, session: str, tests: int, states: Counter[str], seconds: float) -> Element:
+    suite = Element(
+        "testsuite",
+        name=f"recorder probe {api}",
+        tests=str(tests),
+        failures=str(states["faulty"]),
+        skipped=str(states["unsupported"]),
+        errors=str(states["error"]),
+        time=f"{seconds:.3f}",
+    )
+    SubElement(SubElement(suite, "properties"), "property", name="session", value=safe_text(session))
+    return suite
+
+
+def _xml(suite: Element) -> bytes:
     written: bytes = tostring(suite, encoding="utf-8", xml_declaration=True)
     return written + b"\n"
 

@@ -10,7 +10,7 @@ from recorder.diff import ALL, EXACT, TOLERANCE, USUAL, Level, Report, Terms, di
 from recorder.diff.rendering import Rendering, stat_lines
 from recorder.errors import UsageError
 from recorder.lint import PROFILES, RULES, Profile
-from recorder.lint.report import Judged, is_faulty, judged, lines, summary, unjudged
+from recorder.lint.report import Lenience, is_faulty, judged, lines, summary, unjudged
 from recorder.model.text import safe_text
 from recorder.projections.prompts import AVOIDABLE
 from recorder.recordings.cache import cache_of_recordings, cache_summary, difference_lines
@@ -31,8 +31,9 @@ def assert_lints(subject: Subject, profile: Profile | None = None, *, ignore: Co
     _check_rules(ignore)
     session = session_of(subject)
     name = name_of(subject, session)
-    found = [judged(name, each, profile) for each in session.recordings]
-    with_profile = [_without(each, ignore) for each in found if each.profile is not None]
+    lenience = Lenience(frozenset(ignore))
+    found = [judged(name, each, profile, lenience) for each in session.recordings]
+    with_profile = [each for each in found if each.profile is not None]
     if not with_profile:
         why = unjudged(found[0].exchange.api, profile) if found else "it has no exchange"
         raise UsageError(f"There is nothing to judge in {name}: {why}.")
@@ -110,7 +111,3 @@ def _check_rules(ids: Collection[str]) -> None:
     unknown = sorted(set(ids).difference(rule.id for rule in RULES))
     if unknown:
         raise UsageError(f"There is no rule {' nor '.join(unknown)} to be ignored: docs/lint.md names them.")
-
-
-def _without(found: Judged, ignore: Collection[str]) -> Judged:
-    return found._replace(findings=[each for each in found.findings if each.rule not in ignore])

@@ -28,6 +28,7 @@ from tests.linted import Reply, recorded
 BODY = b"".join(GOOD.blocks())
 NO_ITEM_ID = but(DELTA, less("item_id"))
 NOTED = GOOD.put(5, {"type": "ping"})
+WARNED = GOOD.without(14).numbered()
 
 
 @pytest.fixture
@@ -74,6 +75,27 @@ def test_a_fault_is_shown_with_place_and_reason_and_ends_with_4(tmp_path: Path) 
 def test_notes_alone_end_with_0(tmp_path: Path) -> None:
     ran = lint(written(tmp_path / "noted.sse", NOTED))
     assert (ran.exit_code, ran.stdout.splitlines()[-1]) == (0, "1 note in 1 exchange")
+
+
+def test_a_rule_that_is_ignored_is_neither_shown_nor_a_fault(tmp_path: Path) -> None:
+    ran = lint(written(tmp_path / "bad.sse", NO_ITEM_ID), "--ignore", "RS021")
+    assert (ran.exit_code, ran.stdout.splitlines()[-1]) == (0, "No finding in 1 exchange")
+
+
+@pytest.mark.parametrize(
+    ("reply", "severity", "code"),
+    [(NO_ITEM_ID, "error", 4), (WARNED, "warning", 4), (WARNED, "error", 0), (NOTED, "warning", 0), (NOTED, "note", 4)],
+)
+def test_what_fails_is_as_severe_as_is_asked_for(tmp_path: Path, reply: Reply, severity: str, code: int) -> None:
+    assert lint(written(tmp_path / "judged.sse", reply), "--fail-on", severity).exit_code == code
+
+
+def test_a_probe_that_no_rule_is_about_is_not_named(tmp_path: Path) -> None:
+    session = Conversations(tmp_path / "recorder.db").session("run")
+    session.exchange([], api="other", method="HEAD", target="/api/hello")
+    session.exchange(GOOD.blocks(), at_s=1)
+    ran = lint("run", "--db", tmp_path / "recorder.db")
+    assert (ran.exit_code, ran.stderr) == (0, "")
 
 
 def test_a_profile_judges_by_its_own_rules(tmp_path: Path) -> None:
@@ -133,6 +155,10 @@ def test_a_session_of_the_database_is_judged(tmp_path: Path) -> None:
         (
             ["latest", "--list"],
             "--list names rules and judges nothing: leave 'latest' away. --profile NAME gives those of one profile.",
+        ),
+        (
+            ["latest", "--ignore", "XX001"],
+            "There is no rule XX001: `recorder lint --list` and docs/probe.md name them.",
         ),
         (["latest", "--json", "--jsonl"], "--json and --jsonl are different formats: choose one."),
     ],

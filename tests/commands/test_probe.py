@@ -90,6 +90,8 @@ def test_a_fault_is_named_with_the_client_that_it_breaks(base: str, tmp_path: Pa
     failure = ElementTree.parse(junit).getroot().find("testcase/failure")
     assert failure is not None
     assert "PR090" in (failure.text or "")
+    ran = _probe(tmp_path / "recorder.db", f"{base}/open", "--api", "anthropic", *options, "--ignore", "PR090")
+    assert (ran.code, b"PR090" in ran.out) == (0, False)
 
 
 def test_what_is_optional_may_be_refused_but_not_fail(base: str, tmp_path: Path) -> None:
@@ -109,8 +111,12 @@ def test_no_terminal_obeys_what_a_gateway_says(base: str, tmp_path: Path) -> Non
 
 
 def test_a_gateway_that_is_not_there_is_one_sentence(tmp_path: Path) -> None:
-    ran = _probe(tmp_path / "recorder.db", MISSING, "--api", "gemini", "--only", "text")
+    junit = tmp_path / "probe.xml"
+    ran = _probe(tmp_path / "recorder.db", MISSING, "--api", "gemini", "--only", "text", "--junit", junit)
     assert (ran.code, ran.out) == (1, b"")
+    error = ElementTree.parse(junit).getroot().find("testcase/error")
+    assert error is not None
+    assert "could not be reached" in error.attrib["message"]
     assert ran.err.splitlines()[-1] == (
         "Error: recorder: upstream 'gemini' (http://127.0.0.1:1) could not be reached: Connection refused."
     )
