@@ -43,7 +43,7 @@ class FinalTexts:
     def __init__(self, texts: StreamedTexts, rows: Sequence[ItemRow]) -> None:
         self._rows = rows
         self._final = [_texts(row) for row in rows]
-        self._numbers = texts.numbers
+        self._number = texts.number
         streamed = texts.streamed()
         self._agreeing = {at for at, parts in streamed.items() if self._agrees(*at, _joined(parts))}
         self._known = [
@@ -56,7 +56,7 @@ class FinalTexts:
         facts = block.facts
         if len(facts) == 1 and isinstance(facts[0], TextAdded):  # most of every stream
             delta = facts[0]
-            number = self._numbers[delta.item]
+            number = self._number(delta)
             return Statement(
                 (self._known_of(number), {delta.text}), (number,), (number, delta.field) not in self._agreeing
             )
@@ -67,7 +67,7 @@ class FinalTexts:
             if isinstance(fact, Restated):
                 items += self._places(fact)
             elif isinstance(fact, NAMES_ITEMS):
-                number = self._numbers[fact.item]
+                number = self._number(fact)
                 items.append(number)
                 if isinstance(fact, TextAdded):
                     texts.append({fact.text})

@@ -10,7 +10,6 @@ from recorder.model.facts import (
     Fact,
     Field,
     ItemFinished,
-    ItemKey,
     ItemStarted,
     LogprobsAdded,
     Restated,
@@ -18,6 +17,7 @@ from recorder.model.facts import (
     TextAdded,
     TextSettled,
 )
+from recorder.projections.item import ItemFact, Slot, slot_of
 
 NAMES_ITEMS = (TextAdded, TextSettled, ItemStarted, ItemFinished, AnnotationAdded, LogprobsAdded)
 
@@ -31,14 +31,14 @@ class StreamedTexts:
     """The texts of one response: its facts in order in."""
 
     def __init__(self) -> None:
-        self.numbers: dict[ItemKey, int] = {}
+        self.numbers: dict[Slot, int] = {}
         self.stated: list[tuple[int, Field, Parts] | Restated] = []  # statements of texts, part by part
         self._streamed: dict[tuple[int, Field], dict[int, _GatheredText]] = {}
 
     def add(self, fact: Fact) -> None:
         """Add the next fact."""
         if isinstance(fact, TextAdded):  # most of every stream
-            number = self.numbers.setdefault(fact.item, len(self.numbers))
+            number = self._number(fact)
             parts = self._streamed.setdefault((number, fact.field), {})
             if fact.part not in parts:
                 parts[fact.part] = _GatheredText()
@@ -46,11 +46,18 @@ class StreamedTexts:
         elif isinstance(fact, Restated):
             self.stated.append(fact)
         elif isinstance(fact, NAMES_ITEMS):
-            number = self.numbers.setdefault(fact.item, len(self.numbers))
+            number = self._number(fact)
             if isinstance(fact, TextSettled):
                 self.stated.append((number, fact.field, {fact.part: fact.text}))
             elif isinstance(fact, ItemStarted | ItemFinished):
                 self.stated += stated_parts(number, fact.stated)
+
+    def number(self, fact: ItemFact) -> int:
+        """Return the number of the item that a fact is about."""
+        return self.numbers[slot_of(fact, self.numbers)]
+
+    def _number(self, fact: ItemFact) -> int:
+        return self.numbers.setdefault(slot_of(fact, self.numbers), len(self.numbers))
 
     def streamed(self) -> dict[tuple[int, Field], Parts]:
         """Return what deltas added, by item, field and part."""

@@ -249,6 +249,14 @@ class Malformed(Fact, frozen=True, gc=False):
     """A payload that is no JSON, or not of the shape that its type has."""
 
     reason: str
+    characters: int = 0  # of it, if nothing of it is read
+
+
+class Unread(Fact, frozen=True, gc=False):
+    """Text in a place of a payload where the dialect knows none: no other fact has it."""
+
+    place: str  # names with dots between, without the numbers of elements
+    characters: int
 
 
 class RequestParameters(msgspec.Struct, frozen=True):
@@ -344,6 +352,8 @@ class TooLarge(Fact, frozen=True, gc=False):
 
 class Unterminated(Fact, frozen=True, gc=False):
     """The end of a stream within an event."""
+
+    characters: int = 0  # of the event, if nothing of it is read
 
 
 class Ended(Fact, frozen=True, gc=False):

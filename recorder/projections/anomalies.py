@@ -21,16 +21,19 @@ from recorder.model.facts import (
     Started,
     TooLarge,
     Unknown,
+    Unread,
     Unterminated,
 )
-from recorder.model.text import storable
+from recorder.model.text import counted, storable
 from recorder.projections.projection import Anomaly, Handler, Projection
 from recorder.wire.dialects import by_name
 from recorder.wire.dialects.keys import DONE
 
-ANOMALIES_LIMIT = 1_000  # rows of one exchange: further ones only count in a last one
+ANOMALIES_LIMIT = 1_000  # rows of one exchange: the last of them counts all further ones
 DETAIL_LIMIT = 500  # characters
 ANY = -1  # no number that is sent: the next one may be any
+
+_FURTHER: tuple[Anomaly, str] = ("cut", f"anomalies after the first {ANOMALIES_LIMIT - 1:,}")
 
 
 class AnomalyRow(msgspec.Struct, frozen=True):
@@ -45,6 +48,21 @@ class AnomalyRow(msgspec.Struct, frozen=True):
     detail: str
 
 
+class _Seen(msgspec.Struct):
+    """The events that show an anomaly so far."""
+
+    pos: int  # of the first
+    count: int = 0
+    characters: int = 0  # of content that is in no view because of it
+
+    def told(self, about: str) -> str:
+        """Return what it is about, with the size of what is missing."""
+        if not self.characters:
+            return about
+        size = counted(self.characters, "character")
+        return f"{about} ({size})" if about else size
+
+
 class Anomalies:
     """The fold; the others report to `note`."""
 
@@ -53,7 +71,7 @@ class Anomalies:
         self._ids = (exchange.session_id, exchange.exchange_id)
         self._terminal, self._needs_terminal = dialect.terminal, dialect.needs_terminal
         self._says_its_end = dialect is not by_name("other")
-        self._seen: dict[tuple[Anomaly, str], list[int]] = {}  # position and count
+        self._seen: dict[tuple[Anomaly, str], _Seen] = {}
         self.noted = 0  # times that something was reported: as long as it is the same, so are the rows
         self._is_turn = exchange.method == WEBSOCKET
         resumes_after = exchange.resumes_after
@@ -64,15 +82,15 @@ class Anomalies:
         self._is_finished = False
         self._is_connection = False  # over WebSocket: what it has belongs to no one response
 
-    def note(self, kind: Anomaly, detail: str, event: Event) -> None:
+    def note(self, kind: Anomaly, detail: str, event: Event, characters: int = 0) -> None:
         """Count an anomaly."""
         self.noted += 1
         key = (kind, detail[:DETAIL_LIMIT])
-        known = self._seen.get(key)
-        if known is not None:
-            known[1] += 1
-        elif len(self._seen) < ANOMALIES_LIMIT:
-            self._seen[key] = [event.pos, 1]
+        if key not in self._seen and len(self._seen) >= ANOMALIES_LIMIT - 1:
+            key = _FURTHER
+        seen = self._seen.setdefault(key, _Seen(event.pos))
+        seen.count += 1
+        seen.characters += characters
 
     def last_number(self) -> int | None:
         """Return the highest sequence number so far."""
@@ -85,8 +103,9 @@ class Anomalies:
             Started: self._on_started,
             Finished: self._on_finished,
             Unknown: lambda fact, event: self.note("unknown_type", fact.type, event),
-            Malformed: lambda fact, event: self.note("malformed", fact.reason, event),
-            Unterminated: lambda fact, event: self.note("unterminated", "", event),
+            Malformed: lambda fact, event: self.note("malformed", fact.reason, event, fact.characters),
+            Unread: lambda fact, event: self.note("unread", fact.place, event, fact.characters),
+            Unterminated: lambda fact, event: self.note("unterminated", "", event, fact.characters),
             TooLarge: lambda fact, event: self.note("too_large", f"{fact.size_bytes} bytes", event),
             Lost: self._on_lost,
             Ended: self._on_ended,
@@ -167,8 +186,8 @@ class Anomalies:
             self.note("missing_terminal", "", event)
 
     def rows(self) -> Iterable[AnomalyRow]:
-        for number, ((kind, detail), (pos, count)) in enumerate(self._seen.items()):
-            yield AnomalyRow(*self._ids, number, kind, pos, count, storable(detail))
+        for number, ((kind, about), seen) in enumerate(self._seen.items()):
+            yield AnomalyRow(*self._ids, number, kind, seen.pos, seen.count, storable(seen.told(about)))
 
 
 PROJECTION = Projection("anomalies", 1, AnomalyRow, ("session_id", "exchange_id", "anomaly"))

@@ -196,9 +196,12 @@ class FactReader:
     def _on_tail(self, event: Event) -> Sequence[Fact]:
         """Read an event without its blank line: several providers end so. Half an event has no facts."""
         self._parts.add(event.raw)
-        facts = [fact for fact in self._parts_block(event) if not isinstance(fact, Malformed)]
+        given = self._parts_block(event)
+        facts = [fact for fact in given if not isinstance(fact, Malformed)]
         is_document = event.raw.lstrip().startswith((b"{", b"["))  # an error, in a body that says it is a stream
-        return facts if facts and is_document else [*facts, Unterminated()]
+        if facts and is_document:
+            return facts
+        return [*facts, Unterminated(sum(fact.characters for fact in given if isinstance(fact, Malformed)))]
 
     def _parts_block(self, event: Event) -> Sequence[Fact]:
         size_bytes, block = self._parts.size_bytes, self._parts.take()

@@ -3,13 +3,63 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
+from typing import get_args
 
 import msgspec
 
-from recorder.model.facts import Field, ItemKind, Stated
+from recorder.model.facts import (
+    AnnotationAdded,
+    Field,
+    ItemFinished,
+    ItemKey,
+    ItemKind,
+    ItemStarted,
+    LogprobsAdded,
+    Stated,
+    TextAdded,
+    TextSettled,
+)
 from recorder.model.text import STORABLE_LIMIT, storable, storable_json
 from recorder.wire.dialects.json_values import as_json, decoded
+
+Slot = tuple[ItemKey, ItemKind]
+"""The identity of an item: what a dialect calls it, and its kind. A view has one kind of items, and the columns for
+their texts: reasoning that a stream adds to a message is another item, beside it."""
+
+KINDS: tuple[ItemKind, ...] = get_args(ItemKind)
+
+KIND_OF: Mapping[Field, ItemKind] = {
+    "text": "message",
+    "refusal": "message",
+    "reasoning": "reasoning",
+    "summary": "reasoning",
+    "arguments": "tool_call",
+    "output": "tool_call",
+}
+
+_OF_OTHERS: frozenset[Field] = frozenset({"text", "arguments", "output"})
+
+ItemFact = TextAdded | TextSettled | ItemStarted | ItemFinished | AnnotationAdded | LogprobsAdded
+
+
+def has_place(kind: ItemKind, field: Field) -> bool:
+    """Return whether the view of a kind of items has a column for a text."""
+    return field in _OF_OTHERS if kind == "other" else KIND_OF[field] == kind
+
+
+def slot_of(fact: ItemFact, known: Container[Slot]) -> Slot:
+    """Return the item that a fact is about; `known` are those that facts before it were about."""
+    if isinstance(fact, ItemStarted | ItemFinished):
+        return fact.item, fact.stated.kind
+    if isinstance(fact, TextAdded | TextSettled):
+        slot: Slot = (fact.item, KIND_OF[fact.field])
+        other: Slot = (fact.item, "other")
+        is_others = slot not in known and other in known and has_place("other", fact.field)
+        return other if is_others else slot
+    thought: Slot = (fact.item, "reasoning")
+    is_thought = isinstance(fact, LogprobsAdded) and thought in known and (fact.item, "message") not in known
+    return thought if is_thought else (fact.item, "message")
 
 
 class Text:
@@ -32,12 +82,17 @@ class Text:
         self.last = max(self.last, number or 0)
         self.pieces, self.numbers, self.is_stated = [text], [self.last], True
 
-    def insert(self, piece: str, number: int) -> None:
-        """Add a delta that comes after later ones. The fold adds the others itself: they are most of every stream."""
+    def insert(self, piece: str, number: int) -> bool:
+        """Add a delta that comes after later ones. The fold adds the others itself: they are most of every stream.
+
+        Returns whether the text has it now: one before a statement of the whole only repeats a piece of that.
+        """
         place = bisect_right(self.numbers, number)
-        if place or not self.is_stated:
-            self.pieces.insert(place, piece)
-            self.numbers.insert(place, number)
+        if self.is_stated and not place:
+            return piece in self.pieces[0]
+        self.pieces.insert(place, piece)
+        self.numbers.insert(place, number)
+        return True
 
     def __str__(self) -> str:
         return "".join(self.pieces)
@@ -80,7 +135,7 @@ class Item:
 
     def take(self, stated: Stated) -> None:
         """Take all that is stated but its id and texts."""
-        self.kind, self.type = stated.kind, stated.type
+        self.type = stated.type
         self.role = stated.role or self.role
         self.phase = stated.phase or self.phase
         self.status = stated.status or self.status
@@ -126,10 +181,13 @@ class Item:
         parts = self.parts(field)
         return "".join(parts) if parts else None
 
-    def is_long(self) -> bool:
-        """Return whether it has more than a projection keeps."""
-        extras = (sum(map(len, self.annotations)), sum(map(len, self.logprobs)), len(self.output or ""))
-        return max(*map(len, self.texts.values()), *extras) > STORABLE_LIMIT
+    def cut(self) -> int:
+        """Return the number of characters that are more than a projection keeps: of JSON, half is nothing."""
+        fields = {field for field, _ in self.texts} | {field for field, _, _ in self.opening}
+        sizes = [len(self.output or ""), *(len(self.text(field) or "") for field in fields)]
+        jsons = [sum(map(len, self.annotations)), sum(map(len, self.logprobs))]
+        cut = sum(max(0, size - STORABLE_LIMIT) for size in sizes)
+        return cut + sum(size for size in jsons if size > STORABLE_LIMIT)
 
     def annotations_json(self) -> str | None:
         return f"[{','.join(self.annotations)}]" if self.annotations else None
@@ -147,16 +205,18 @@ class Streamed:
         self._left = {id(item): item for item in items}
         self._by_id = {item.item_id: item for item in items if item.item_id is not None}
         self._by_place = {(item.output_index, item.type): item for item in items}
-        self._by_type: dict[str, list[Item]] = {}
+        self._by_type: dict[tuple[ItemKind, str], list[Item]] = {}
         for item in items:
-            self._by_type.setdefault(item.type, []).append(item)
+            self._by_type.setdefault((item.kind, item.type), []).append(item)
 
     def take(self, index: int, stated: Stated) -> Item | None:
         """Return the streamed item that a final one is: by its id, by its place and type, else the next of its type."""
         for item in (self._by_id.get(stated.item_id or ""), self._by_place.get((index, stated.type))):
-            if item is not None and self._left.pop(id(item), None) is not None:
+            if item is None or item.kind != stated.kind:
+                continue
+            if self._left.pop(id(item), None) is not None:
                 return item
-        others = self._by_type.get(stated.type, [])
+        others = self._by_type.get((stated.kind, stated.type), [])
         while others:
             if self._left.pop(id(item := others.pop(0)), None) is not None:
                 return item

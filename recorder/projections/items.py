@@ -2,6 +2,8 @@
 
 A text is the sum of its deltas until its end states it, and then until the end of the item does. Where two of them
 differ, the later one counts and the difference is an anomaly. An empty statement removes nothing.
+
+Nothing is dropped in silence: whoever leaves a text out reports its size to `Witness.note`, in the same place.
 """
 
 from __future__ import annotations
@@ -20,7 +22,6 @@ from recorder.model.facts import (
     Finished,
     ItemFinished,
     ItemKey,
-    ItemKind,
     ItemStarted,
     LogprobsAdded,
     Restated,
@@ -29,21 +30,12 @@ from recorder.model.facts import (
     TextAdded,
     TextSettled,
 )
-from recorder.projections.item import Item, ItemRow, Streamed, Text, row_of
+from recorder.projections.item import KINDS, Item, ItemFact, ItemRow, Slot, Streamed, Text, has_place, row_of, slot_of
 from recorder.projections.projection import Anomaly, Handler, Projection, Witness
 from recorder.projections.results import call_key
 
 ITEMS_LIMIT = 10_000  # of one response: what comes after is counted as anomalies only
-
-
-_KIND: Mapping[Field, ItemKind] = {
-    "text": "message",
-    "refusal": "message",
-    "reasoning": "reasoning",
-    "summary": "reasoning",
-    "arguments": "tool_call",
-    "output": "tool_call",
-}
+_TOO_MANY = f"items after the first {ITEMS_LIMIT:,}"
 
 
 class _Growing:
@@ -64,11 +56,11 @@ class Items:
     def __init__(self, exchange: Exchange, witness: Witness) -> None:
         self._ids = (exchange.session_id, exchange.exchange_id)
         self._note, self._began = witness.note, witness.began
-        self._items: dict[ItemKey, Item] = {}
+        self._items: dict[Slot, Item] = {}
         self._order: list[Item] = []
-        self._numbers: dict[ItemKey, int] = {}  # of items in that order
+        self._numbers: dict[Slot, int] = {}  # of items in that order
         self._calls: dict[str, Item] = {}  # by call id
-        self._undeclared: set[ItemKey] = set()
+        self._undeclared: set[Slot] = set()
         self._is_finished = False
         self.growing = NOTHING
 
@@ -104,14 +96,15 @@ class Items:
                 text.last = number
                 text.pieces.append(delta.text)
                 text.numbers.append(number)
-            else:
-                text.insert(delta.text, number)
+            elif not text.insert(delta.text, number):
+                about = f"{delta.field} of {growing.item.about()}"
+                self._note("delta_mismatch", about, event, len(delta.text))
             item_id = event.item_id
             if item_id is not None and item_id != growing.item.item_id:
                 self._rotated(growing.item, event)
 
     def _grown(self, fact: TextAdded, event: Event) -> _Growing:
-        item = self._items.get(fact.item) or self._undeclared_item(fact.item, _KIND[fact.field], event)
+        item = self._item_of(fact, event)
         text = item.texts.get((fact.field, fact.part))
         if text is None:
             text = item.text_of(fact.field, fact.part)
@@ -119,7 +112,7 @@ class Items:
         return _Growing(fact.item, fact.field, fact.part, item, text)
 
     def _on_settled(self, fact: TextSettled, event: Event) -> None:
-        item = self._items.get(fact.item) or self._undeclared_item(fact.item, _KIND[fact.field], event)
+        item = self._item_of(fact, event)
         self._settle(item, fact.field, fact.part, fact.text, "delta_mismatch", event)
         if fact.name is not None:
             self._name(item, fact.name, event)
@@ -127,32 +120,30 @@ class Items:
             self._rotated(item, event)
 
     def _on_annotation(self, fact: AnnotationAdded, event: Event) -> None:
-        item = self._items.get(fact.item) or self._undeclared_item(fact.item, "message", event)
-        item.annotations.append(fact.annotation)
+        self._item_of(fact, event).annotations.append(fact.annotation)
 
     def _on_logprobs(self, fact: LogprobsAdded, event: Event) -> None:
-        item = self._items.get(fact.item) or self._undeclared_item(fact.item, "message", event)
-        item.logprobs.append(fact.logprobs)
+        self._item_of(fact, event).logprobs.append(fact.logprobs)
 
     # -- an item as a whole
 
     def _on_started(self, fact: ItemStarted, event: Event) -> None:
-        item = self._items.get(fact.item)
+        slot = slot_of(fact, self._items)
+        item = self._items.get(slot)
+        before = self._declared(fact.item)
+        if before is not None:
+            self._note("item_repeated", before.about(), event)
         if item is None:
-            item = self._add(fact.item, fact.stated.kind, fact.stated.type, event)
-        elif fact.item not in self._undeclared:
-            self._note("item_repeated", item.about(), event)
-        self._undeclared.discard(fact.item)
+            item = self._add(slot, fact.stated.type, event)
+        self._undeclared.discard(slot)
         item.output_index, item.opening = fact.output_index, fact.stated.texts
         self._take(item, msgspec.structs.replace(fact.stated, texts=()), None, event)
 
     def _on_item_finished(self, fact: ItemFinished, event: Event) -> None:
-        item = self._items.get(fact.item)
-        if item is None:
-            item = self._undeclared_item(fact.item, fact.stated.kind, event)
+        item = self._item_of(fact, event)
         if fact.output_index is not None:
             item.output_index = fact.output_index
-        self._undeclared.discard(fact.item)
+        self._undeclared.discard(slot_of(fact, self._items))
         self._take(item, fact.stated, "item_mismatch", event)
         item.status = fact.stated.status or "completed"
         item.ended_ns = event.t_ns
@@ -166,19 +157,23 @@ class Items:
         )
         call = self._calls.get(fact.call_id) if fact.call_id else next(waiting, None)
         if call is None:
-            self._note("item_undeclared", f"a result of {fact.call_id or fact.name}", event)
+            self._note("item_undeclared", f"a result of {fact.call_id or fact.name}", event, len(fact.output))
         else:
+            if call.output not in (None, fact.output):
+                self._note("item_mismatch", f"output of {call.about()}", event, len(call.output or ""))
             call.output, call.failed, call.ended_ns = fact.output, fact.failed, event.t_ns
 
     def _on_restated(self, fact: Restated, event: Event) -> None:
         """Take the items that the end of a response (or a document) states; items that it leaves out stay."""
         streamed = Streamed(self._order)
+        if len(fact.items) > ITEMS_LIMIT:
+            self._note("cut", _TOO_MANY, event)
         for index, stated in enumerate(fact.items[:ITEMS_LIMIT]):
             item = streamed.take(index, stated)
             if item is not None:
                 self._take(item, stated, "final_mismatch", event)
             else:
-                item = self._add(f"final.{index}", stated.kind, stated.type, event)
+                item = self._add((f"final.{index}", stated.kind), stated.type, event)
                 item.output_index = index if stated.output_index is None else stated.output_index
                 self._take(item, stated, None, event)
             item.status = stated.status or (item.status if item.ended_ns is not None else None) or "completed"
@@ -192,8 +187,12 @@ class Items:
             if item.ended_ns is None:
                 self._note("item_unfinished", item.about(), event)
         for item in self._order:
-            if item.is_long():
-                self._note("cut", f"texts of {item.about()}", event)
+            cut = item.cut()
+            if cut:
+                self._note("cut", f"texts of {item.about()}", event, cut)
+        for slot, item in self._items.items():
+            if slot not in self._numbers:
+                self._note("cut", _TOO_MANY, event, sum(map(len, item.texts.values())))
 
     def _take(self, item: Item, stated: Stated, mismatch: Anomaly | None, event: Event) -> None:
         """Replace what was known by what is stated."""
@@ -210,15 +209,18 @@ class Items:
         """Replace all parts of a field at once: an item need not number them as its deltas do."""
         texts = {part: text for each, part, text in stated.texts if each == field}
         text, streamed = "".join(texts.values()), item.streamed(field)
+        if not has_place(item.kind, field):
+            self._note("item_mismatch", f"{field} of {item.about()}", event, len(text))
+            return
         if mismatch is not None and streamed and "".join(streamed) != text:
-            self._note(mismatch, f"{field} of {item.about()}", event)
+            self._note(mismatch, f"{field} of {item.about()}", event, _lost("".join(streamed), text))
         if text or not any(streamed):
             item.replace(field, texts, event.sequence_number)
 
     def _settle(self, item: Item, field: Field, part: int, text: str, mismatch: Anomaly, event: Event) -> None:
         known = item.known(field, part)
         if known is not None and known != text:
-            self._note(mismatch, f"{field} of {item.about()}", event)
+            self._note(mismatch, f"{field} of {item.about()}", event, _lost(known, text))
         if text or not known:
             item.text_of(field, part).state(text, event.sequence_number)
 
@@ -238,22 +240,33 @@ class Items:
         elif item.item_id != event.item_id:
             self._note("id_rotation", item.about(), event)
 
-    def _undeclared_item(self, key: ItemKey, kind: ItemKind, event: Event) -> Item:
-        item = self._add(key, kind, kind, event)
-        item.output_index, item.item_id = event.output_index, event.item_id
-        self._undeclared.add(key)
-        self._note("item_undeclared", item.about(), event)
+    def _declared(self, key: ItemKey) -> Item | None:
+        """Return the item of whatever kind that has begun under a key."""
+        slots: list[Slot] = [(key, kind) for kind in KINDS]
+        return next((self._items[slot] for slot in slots if slot in self._items and slot not in self._undeclared), None)
+
+    def _item_of(self, fact: ItemFact, event: Event) -> Item:
+        """Return the item that a fact is about. Without a beginning, and where it does not fit the item that the
+        stream names, it is an item of its own.
+        """
+        slot = slot_of(fact, self._items)
+        item = self._items.get(slot)
+        if item is None:
+            item = self._add(slot, slot[1], event)
+            item.output_index, item.item_id = event.output_index, event.item_id
+            self._undeclared.add(slot)
+            self._note("item_undeclared", item.about(), event)
         return item
 
-    def _add(self, key: ItemKey, kind: ItemKind, type: str, event: Event) -> Item:
+    def _add(self, slot: Slot, type: str, event: Event) -> Item:
         self.growing = NOTHING
-        item = self._items[key] = Item(kind, type, event.t_ns)
+        item = self._items[slot] = Item(slot[1], type, event.t_ns)
         if len(self._order) < ITEMS_LIMIT:
-            self._numbers[key] = len(self._order)
+            self._numbers[slot] = len(self._order)
             self._order.append(item)
         else:
-            self._numbers.pop(key, None)
-            self._note("cut", f"items after the first {ITEMS_LIMIT:,}", event)
+            self._numbers.pop(slot, None)
+            self._note("cut", _TOO_MANY, event)
         return item
 
     # -- what it comes to
@@ -263,9 +276,9 @@ class Items:
         """Return the number of items that have a row."""
         return len(self._order)
 
-    def number(self, key: ItemKey) -> int | None:
-        """Return the number of the item that events name so; None if it has no row."""
-        return self._numbers.get(key)
+    def number(self, fact: ItemFact) -> int | None:
+        """Return the number of the item that a fact is about; None if it has no row."""
+        return self._numbers.get(slot_of(fact, self._items))
 
     def item(self, number: int) -> Item:
         """Return an item by the number of its row."""
@@ -288,6 +301,11 @@ class Items:
                 key = call_key(item.call_id, item.name, numbers[item.name])
                 numbers[item.name] += item.call_id is None
             yield row_of(self._ids, number, item, key)
+
+
+def _lost(known: str, stated: str) -> int:
+    """Return the characters of a text that a statement of it leaves out."""
+    return 0 if known in stated else len(known)
 
 
 PROJECTION = Projection("items", 1, ItemRow, ("session_id", "exchange_id", "item"), Items)

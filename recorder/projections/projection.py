@@ -31,6 +31,7 @@ Anomaly = Literal[
     "item_unfinished",  # an item that did not end although its response did
     "id_rotation",  # another id for the same item or response
     "unknown_type",
+    "unread",  # text in a place where none is known
     "malformed",  # no JSON, or not of the shape that its type has
     "unterminated",  # the stream ended within an event
     "missing_terminal",  # it ended, and nothing in it said so
@@ -41,8 +42,16 @@ Anomaly = Literal[
     "cut",  # more than a projection keeps; the log has it whole
 ]
 
-Note = Callable[[Anomaly, str, Event], None]
-"""Report an anomaly: its kind, what it is about in a few words, and the event at which it shows."""
+
+class Note(Protocol):
+    """Report an anomaly: its kind, what it is about in a few words, and the event at which it shows.
+
+    `characters`: the size of the content that no view has because of it. Who drops content reports it here, so that
+    each text that a delta brings is in a view, or in the sum of an anomaly.
+    """
+
+    def __call__(self, kind: Anomaly, detail: str, event: Event, characters: int = 0) -> None: ...
+
 
 Began = Callable[[Field, Event], None]
 """Report that a text began: of which field, with the event of its first delta."""

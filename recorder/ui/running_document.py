@@ -20,7 +20,6 @@ from recorder.model.facts import (
     Failed,
     Finished,
     ItemFinished,
-    ItemKey,
     ItemStarted,
     LogprobsAdded,
     Placed,
@@ -36,7 +35,7 @@ from recorder.model.facts import (
 from recorder.model.text import STORABLE_LIMIT
 from recorder.projections.exchanges import ExchangeRow
 from recorder.projections.fold import Folding, Rows
-from recorder.projections.item import ItemRow, Text
+from recorder.projections.item import ItemFact, ItemRow, Text
 from recorder.projections.projection import Handler
 from recorder.projections.timing import RunningGaps, TimingRow
 from recorder.store.session_document import (
@@ -70,7 +69,7 @@ class _Touched:
 
     def __init__(self) -> None:
         self.texts: list[TextAdded] = []
-        self.items: set[ItemKey] = set()
+        self.items: list[ItemFact] = []
         self.all_items = self.heading = self.usage = False
 
     def handlers(self) -> Mapping[type[Fact], Handler]:
@@ -91,7 +90,7 @@ class _Touched:
         self.texts.append(fact)
 
     def _on_item(self, fact: Any, event: Event) -> None:
-        self.items.add(fact.item)
+        self.items.append(fact)
 
     def _on_items(self, fact: Fact, event: Event) -> None:
         self.all_items = True
@@ -300,9 +299,9 @@ class RunningDocument:
             self._render_items(range(len(self._document["items"])), ops)
             self._render_new_items(ops)
             return
-        numbers = {self._items.number(key) for key in touched.items}
+        numbers = {self._items.number(each) for each in touched.items}
         for fact in touched.texts:
-            number = self._items.number(fact.item)
+            number = self._items.number(fact)
             if number not in numbers and not self._append(number, fact, event, ops):
                 numbers.add(number)
         if numbers:

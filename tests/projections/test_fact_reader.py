@@ -133,7 +133,7 @@ def test_a_last_event_without_its_blank_line_is_told_and_marked() -> None:
 def test_a_last_event_that_is_cut_off_says_nothing_but_that() -> None:
     told = of(frame(delta("a")) + frame(delta("b"))[:-20])
     assert texts(told) == ["a"]
-    assert Unterminated() in told
+    assert Unterminated(73) in told
     assert not any(isinstance(fact, Malformed) for fact in told)
 
 

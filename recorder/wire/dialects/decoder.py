@@ -9,21 +9,30 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import suppress
-from typing import Any
+from typing import Any, ClassVar
 
 from recorder.model.facts import Fact, Failed, Malformed, RequestFacts, TextAdded, Unknown
 from recorder.wire.dialects.json_values import UNUSUAL, Object, decoded, object_, text, too_deep
 from recorder.wire.dialects.keys import ERROR
+from recorder.wire.dialects.unread import Content, unread
 
 QuickReader = Callable[[Iterable[bytes]], Iterable[TextAdded]]
 """The reader of the usual deltas of one type of event, of payloads that do not nest too deep: a fact for each of them.
-At any other payload it ends, or raises what is `UNUSUAL`. It changes nothing that a general reading of the same ones
-does not change."""
+At any other payload it ends, or raises what is `UNUSUAL`: at one with a member that it does not know too, which may be
+text. It changes nothing that a general reading of the same ones does not change."""
+
+
+DOCUMENT = "(document)"
+"""The type of a body that is no stream, to `JsonDecoder.contents`."""
 
 
 class JsonDecoder(ABC):
     """A `FactDecoder` for which a dialect decodes payloads that are JSON already."""
+
+    about: ClassVar[AbstractSet[str]] = frozenset()
+    """Names of members whose texts say something of the content, and are none: ids, types, signatures."""
 
     _data = b""  # the payload that is being decoded
 
@@ -44,11 +53,13 @@ class JsonDecoder(ABC):
         """Decode an event without the quick readers."""
         if data.strip() == b"[DONE]":
             return ()
-        return self._read(data, lambda payload: self.payload(type, payload))
+        return self._read(data, lambda payload: self._with_unread(type, payload, self.payload(type, payload)))
 
     def document(self, data: bytes) -> Sequence[Fact]:
         """Decode a response body that is no stream."""
-        return self._read(data, self.whole) if data.strip() else ()
+        if not data.strip():
+            return ()
+        return self._read(data, lambda payload: self._with_unread(DOCUMENT, payload, self.whole(payload)))
 
     @abstractmethod
     def payload(self, type: str | None, payload: Any) -> Sequence[Fact]:
@@ -58,12 +69,21 @@ class JsonDecoder(ABC):
     def whole(self, payload: Any) -> Sequence[Fact]:
         """Decode a document, any JSON."""
 
+    def contents(self, type: str | None, payload: Any) -> Iterable[Content]:
+        """Return the places of a payload at which all text is content, which a fact should have."""
+        return ()
+
+    def _with_unread(self, type: str | None, payload: Any, facts: Sequence[Fact]) -> Sequence[Fact]:
+        """Return facts, and what of the payload they do not have."""
+        rest = unread(self.contents(type, payload), self.about, facts)
+        return (*facts, *rest) if rest else facts
+
     def _read(self, data: bytes, meaning: Callable[[Any], Sequence[Fact]]) -> Sequence[Fact]:
         self._data = data
         try:
             return meaning(decoded(data))
         except ValueError as error:
-            return (Malformed(str(error)[:200]),)
+            return (Malformed(str(error)[:200], len(data)),)
         finally:
             self._data = b""
 

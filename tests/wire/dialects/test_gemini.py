@@ -287,6 +287,23 @@ def test_tokens_of_each_modality_are_added_up() -> None:
     assert report.details == UsageDetails()
 
 
+def test_an_explanation_of_the_end_is_an_error_unless_all_is_well() -> None:
+    reason = "MALFORMED_FUNCTION_CALL"
+    assert Failed(reason, None, "empty") in told(said(finishReason=reason, finishMessage="empty"))
+    assert told(said(finishReason="STOP", finishMessage="well"))[-1] == Finished("STOP")
+    blocked = told({"promptFeedback": {"blockReason": "OTHER", "blockReasonMessage": "no"}})
+    assert blocked == [Finished("OTHER"), Failed("OTHER", None, "no")]
+
+
+def test_of_an_array_that_is_cut_the_complete_elements_are_read() -> None:
+    whole = json.dumps([said({"text": "Hel"}), said({"text": "lo"})]).encode()
+    for size in range(whole.index(b"}]}") + 20, len(whole) - 4):
+        facts = DIALECT.decoder().document(whole[:size])
+        assert items(facts) == [("text", "Hel", "")]
+        assert isinstance(facts[-1], Malformed)
+    assert items(DIALECT.decoder().document(whole[:-1])) == [("text", "Hello", "")]
+
+
 def test_a_blocked_prompt_is_finished() -> None:
     assert told({"promptFeedback": {"blockReason": "SAFETY"}}) == [Finished("SAFETY")]
 

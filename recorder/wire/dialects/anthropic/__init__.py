@@ -35,14 +35,15 @@ from recorder.model.facts import (
     UsageDetails,
     UsageReported,
 )
-from recorder.wire.dialects.anthropic.blocks import ContentBlock, returned, stated
+from recorder.wire.dialects.anthropic.blocks import ContentBlock, returned, stated, written_input
 from recorder.wire.dialects.anthropic.continuation import CONTINUATION
 from recorder.wire.dialects.anthropic.provider import FIELDS, PROVIDER, is_event, speaks
 from recorder.wire.dialects.anthropic.request import CACHE, PROMPT, request_facts, turns
-from recorder.wire.dialects.decoder import JsonDecoder, QuickReader, failed, unknown
+from recorder.wire.dialects.decoder import DOCUMENT, JsonDecoder, QuickReader, failed, unknown
 from recorder.wire.dialects.dialect import Dialect
 from recorder.wire.dialects.json_values import Object, as_json, object_, objects, text, whole
 from recorder.wire.dialects.keys import ERROR, KeyExtractor, Named, Payload, Text, Whole
+from recorder.wire.dialects.unread import Content
 from recorder.wire.dialects.usage_report import Path, ReportedCost, first_count, reported_cost
 
 
@@ -65,15 +66,16 @@ FALLBACK = "fallback"
 """The type of the block at which another model takes over."""
 
 
-class _TextDelta(msgspec.Struct, tag="text_delta", gc=False):
+class _TextDelta(msgspec.Struct, tag="text_delta", gc=False, forbid_unknown_fields=True):
     text: str
 
 
-class _ThinkingDelta(msgspec.Struct, tag="thinking_delta", gc=False):
+class _ThinkingDelta(msgspec.Struct, tag="thinking_delta", gc=False, forbid_unknown_fields=True):
     text: str = msgspec.field(name="thinking")
+    estimated_tokens: int | None = None
 
 
-class _InputDelta(msgspec.Struct, tag="input_json_delta", gc=False):
+class _InputDelta(msgspec.Struct, tag="input_json_delta", gc=False, forbid_unknown_fields=True):
     text: str = msgspec.field(name="partial_json")
 
 
@@ -84,6 +86,16 @@ class _BlockDelta(msgspec.Struct, gc=False):
 
 
 _decode_delta = msgspec.json.Decoder(_BlockDelta).decode
+
+_ABOUT = frozenset(
+    (
+        *("type", "id", "index", "role", "model", "usage", "error", "name", "caller", "container"),
+        *("provider", "input"),  # what a call begins with comes at its end, unless input is streamed
+        *("signature", "encrypted_content", "encrypted_index", "data", "media_type", "category"),
+        *("stop_reason", "stop_sequence", "fallback_credit_token", "page_age", "cache_control"),
+    )
+)
+"""Members of blocks and of their deltas that are no content."""
 
 _FIELDS: Mapping[type, Field] = {_TextDelta: "text", _ThinkingDelta: "reasoning", _InputDelta: "arguments"}
 
@@ -106,8 +118,21 @@ class MessagesDecoder(JsonDecoder):
         self._started: Started | None = None
         self._tier: str | None = None
 
+    about = _ABOUT
+
     def quick(self) -> Mapping[str | None, QuickReader]:
         return {DELTA: self._quick}
+
+    def contents(self, type: str | None, payload: Any) -> Iterable[Content]:
+        if not isinstance(payload, dict):
+            return (("", payload),)
+        if type == DOCUMENT:
+            return (("content", payload.get("content")),)
+        type = type or text(payload.get("type")) or ""
+        name = _CONTENTS.get(type, "")
+        if isinstance(payload.get(name), dict):
+            return ((name, payload[name]),)
+        return () if type in _WITHOUT_CONTENT else (("", payload),)
 
     def _quick(self, payloads: Iterable[bytes]) -> Iterator[TextAdded]:
         block_of = self._blocks.get
@@ -202,7 +227,7 @@ class MessagesDecoder(JsonDecoder):
 
     def _open(self, index: int, content: Object) -> Sequence[Fact]:
         item = stated(content)
-        self._blocks[index] = block = ContentBlock(self._new_key(index), item, as_json(object_(content.get("input"))))
+        self._blocks[index] = block = ContentBlock(self._new_key(index), item, written_input(content))
         model = text(object_(content.get("to")).get("model")) if content.get("type") == FALLBACK else None
         return (
             *self._served_by(model),
@@ -285,6 +310,17 @@ class MessagesDecoder(JsonDecoder):
         "signature_delta": _signature_delta,
         "citations_delta": _citations_delta,
     }
+
+
+_CONTENTS = {
+    "content_block_start": "content_block",
+    DELTA: "delta",
+    "message_delta": "delta",
+    "message_start": "message",
+}
+"""By type of event, the member that has the content."""
+
+_WITHOUT_CONTENT = {"content_block_stop", "message_stop", "ping"}
 
 
 def _opening(key: ItemKey, index: int, item: Stated) -> Sequence[Fact]:

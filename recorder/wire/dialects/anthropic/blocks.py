@@ -79,10 +79,16 @@ def stated(block: Object, *, status: str | None = None, output_index: int | None
 
 def _texts(block: Object, kind: ItemKind, type: str) -> tuple[tuple[Field, int, str], ...]:
     if kind == "tool_call":
-        return (("arguments", 0, as_json(object_(block.get("input")))),)
+        return (("arguments", 0, written_input(block)),)
     name, field = _TEXTS.get(type, ("", "text"))
     content = text(block.get(name))
     return ((field, 0, content),) if content else ()
+
+
+def written_input(block: Object) -> str:
+    """Return the input that a call begins with, as JSON; what is a text already as it was sent."""
+    given = block.get("input")
+    return "{}" if given is None else text_or_json(given)
 
 
 def returned(block: Object) -> Sequence[Fact]:

@@ -8,14 +8,17 @@ over many lines, without `data:`, between events.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Annotated, Any
 
 import msgspec
 
 from recorder.model.facts import (
     Fact,
+    Failed,
     Finished,
     Malformed,
     Started,
@@ -25,9 +28,9 @@ from recorder.model.facts import (
     UsageDetails,
     UsageReported,
 )
-from recorder.wire.dialects.decoder import JsonDecoder, QuickReader, failed, unknown
+from recorder.wire.dialects.decoder import DOCUMENT, JsonDecoder, QuickReader, failed, unknown
 from recorder.wire.dialects.dialect import Dialect
-from recorder.wire.dialects.gemini.candidate import STEPS, Candidate
+from recorder.wire.dialects.gemini.candidate import NO_CONTENT, STEPS, Candidate
 from recorder.wire.dialects.gemini.provider import FIELDS, PROVIDER, REQUEST_NOISE, speaks, target
 from recorder.wire.dialects.gemini.request import CACHE, PROMPT, request_facts, turns
 from recorder.wire.dialects.json_values import (
@@ -36,9 +39,11 @@ from recorder.wire.dialects.json_values import (
     object_,
     objects,
     text,
+    too_deep,
     whole,
 )
 from recorder.wire.dialects.keys import ERROR, KeyExtractor, Named, Payload, Whole
+from recorder.wire.dialects.unread import Content
 
 RESPONSE = "GenerateContentResponse"
 
@@ -146,6 +151,19 @@ class GeminiDecoder(JsonDecoder):
         self._lists, self._details = "", _NO_DETAILS  # of the usage so far, by modality
         self._reporting = b""  # the last chunk whose usage is not read yet
 
+    about = NO_CONTENT
+
+    def contents(self, type: str | None, payload: Any) -> Iterator[Content]:
+        for given in payload if isinstance(payload, list) else (payload,):
+            wrapped = object_(given).get("response")
+            chunk = wrapped if isinstance(wrapped, dict) else given
+            if not isinstance(chunk, dict):
+                yield "", chunk
+            elif "candidates" in chunk:
+                yield "candidates", chunk["candidates"]
+            else:
+                yield from ((name, value) for name, value in chunk.items() if name not in _ELSEWHERE)
+
     def quick(self) -> Mapping[str | None, QuickReader]:
         return {RESPONSE: self._quick}
 
@@ -181,6 +199,14 @@ class GeminiDecoder(JsonDecoder):
 
     def whole(self, payload: Any) -> Sequence[Fact]:
         return self.payload(None, payload)
+
+    def document(self, data: bytes) -> Sequence[Fact]:
+        facts = super().document(data)
+        if not (facts and isinstance(facts[0], Malformed) and data.lstrip().startswith(b"[")):
+            return facts
+        chunks, left = _complete_elements(data)
+        read = self._with_unread(DOCUMENT, chunks, self.payload(None, chunks))
+        return (*read, Malformed(facts[0].reason, left))
 
     def _chunk(self, payload: Any) -> Sequence[Fact]:
         if not isinstance(payload, dict):
@@ -244,9 +270,29 @@ class GeminiDecoder(JsonDecoder):
         return candidate
 
 
+_SEPARATOR = re.compile(r"[\s,]*")
+_next_value = json.JSONDecoder().raw_decode
+
+
+def _complete_elements(data: bytes) -> tuple[list[Any], int]:
+    """Return the elements of an array that was cut, as far as they are complete, and how many characters are left."""
+    written = "" if too_deep(data) else data.decode("utf-8", "replace")
+    chunks, at = [], written.find("[") + 1
+    with suppress(ValueError, RecursionError):
+        while True:
+            if separator := _SEPARATOR.match(written, at):
+                at = separator.end()
+            chunk, at = _next_value(written, at)
+            chunks.append(chunk)
+    return chunks, len(written) - at
+
+
 def _blocked(feedback: Object) -> Sequence[Fact]:
-    reason = text(feedback.get("blockReason"))
-    return (Finished(reason),) if reason else ()
+    reason, explanation = text(feedback.get("blockReason")), text(feedback.get("blockReasonMessage"))
+    facts: list[Fact] = [Finished(reason)] if reason else []
+    if explanation:
+        facts.append(Failed(reason, None, explanation))
+    return facts
 
 
 def _has_count(snapshot: Object) -> bool:

@@ -15,6 +15,7 @@ import msgspec
 from recorder.model.facts import (
     AnnotationAdded,
     Fact,
+    Failed,
     Field,
     Finished,
     ItemFinished,
@@ -27,7 +28,7 @@ from recorder.model.facts import (
 )
 from recorder.wire.dialects.decoder import unknown
 from recorder.wire.dialects.gemini.arguments import Arguments
-from recorder.wire.dialects.json_values import Object, array, as_json, object_, objects, text
+from recorder.wire.dialects.json_values import Object, array, as_json, object_, objects, text, text_or_json
 from recorder.wire.dialects.media import medium, without_bytes
 
 SIGNATURE = "thoughtSignature"
@@ -37,6 +38,24 @@ _ABOUT = {
     *("audioTranscription", "speechMetadata"),
 }
 """Fields of a part that say something of it and are not what it is."""
+
+NO_CONTENT = frozenset(
+    (
+        *_ABOUT,
+        *("role", "id", "index", "name", "language", "mimeType", "data", "displayName", "outcome", "jsonPath"),
+        *(
+            "nullValue",
+            "toolType",
+            "finishReason",
+            "finishMessage",
+            "safetyRatings",
+            "citationMetadata",
+            "groundingMetadata",
+        ),
+        *("urlContextMetadata", "groundingAttributions", "logprobsResult", "avgLogprobs", "tokenCount"),
+    )
+)
+"""Members of a candidate and of its parts that are no content."""
 
 _NOTES = ("citationMetadata", "groundingMetadata", "logprobsResult")
 
@@ -81,6 +100,9 @@ class Candidate:
         if reason:
             self._end("completed" if reason in _COMPLETE else "incomplete")
             self._facts.append(Finished(reason))
+        explanation = text(given.get("finishMessage"))
+        if explanation and reason not in _COMPLETE:
+            self._facts.append(Failed(reason, None, explanation))
         return self._facts
 
     def _part(self, part: Object) -> None:
@@ -140,7 +162,7 @@ class Candidate:
         if arguments is None or self._open is None:
             return
         rest = arguments.end()
-        whole = as_json(arguments.value or object_(call.get("args")))
+        whole = as_json(arguments.value) if arguments.value else _written_args(call)
         self._add(self._open, "arguments", rest if arguments.value else whole)
         self._open.stated = msgspec.structs.replace(self._open.stated, texts=(("arguments", 0, whole),))
 
@@ -164,7 +186,7 @@ class Candidate:
     def _tool_call(self, value: Any, part: Object) -> None:
         call = object_(value)
         self._call = self._begin(_called("tool_call", call, "toolType", encrypted=_signed(part)))
-        self._add(self._call, "arguments", as_json(object_(call.get("args"))))
+        self._add(self._call, "arguments", _written_args(call))
 
     def _tool_response(self, value: Any, part: Object) -> None:
         self._result(function_response(object_(value), "toolType"))
@@ -252,6 +274,12 @@ class Candidate:
         "inlineData": _inline_data,
         "fileData": _file_data,
     }
+
+
+def _written_args(call: Object) -> str:
+    """Return the arguments of a call as JSON; what is a text already as it was sent. No member is no argument."""
+    given = call.get("args")
+    return "{}" if given is None else text_or_json(given)
 
 
 def _signed(part: Object) -> bool:

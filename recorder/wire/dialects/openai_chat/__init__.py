@@ -31,16 +31,17 @@ from recorder.model.facts import (
     UsageDetails,
     UsageReported,
 )
-from recorder.wire.dialects.decoder import JsonDecoder, QuickReader, failed, unknown
+from recorder.wire.dialects.decoder import DOCUMENT, JsonDecoder, QuickReader, failed, unknown
 from recorder.wire.dialects.dialect import Dialect
 from recorder.wire.dialects.json_values import Object, as_json, object_, objects, text, text_or_json, whole
 from recorder.wire.dialects.keys import DONE, ERROR, KeyExtractor, Named, Payload, Text, Whole
 from recorder.wire.dialects.openai import CACHE, PROVIDER
 from recorder.wire.dialects.openai_chat.choice import Choice, items
 from recorder.wire.dialects.openai_chat.fields import CHUNK, FIELDS, is_event, speaks
-from recorder.wire.dialects.openai_chat.message import Delta, citations, delta_of
+from recorder.wire.dialects.openai_chat.message import ABOUT, Delta, citations, content_of, delta_of
 from recorder.wire.dialects.openai_chat.request import PROMPT, request_facts, turns
 from recorder.wire.dialects.openai_chat.usual import added, decode
+from recorder.wire.dialects.unread import Content
 from recorder.wire.dialects.usage_report import ReportedCost, first_count, reported_cost
 
 _COMPLETIONS = (CHUNK, "chat.completion", "text_completion")
@@ -68,6 +69,15 @@ class ChatDecoder(JsonDecoder):
         self._model: str | None = None
         self._tier: str | None = None
         self._choices: dict[int, Choice] = {}
+
+    about = ABOUT
+
+    def contents(self, type: str | None, payload: Any) -> Iterator[Content]:
+        choices = object_(payload).get("choices")
+        if isinstance(choices, list):
+            yield from (content_of(choice) if isinstance(choice, dict) else ("choices", choice) for choice in choices)
+        elif type != DOCUMENT:
+            yield "", payload
 
     def quick(self) -> Mapping[str | None, QuickReader]:
         return {CHUNK: self._quick}

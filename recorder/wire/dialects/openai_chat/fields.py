@@ -12,6 +12,7 @@ CHUNK = "chat.completion.chunk"
 _CHOICES = ("choices.*.delta.", "choices.*.message.")
 _TEXTS = (
     *("content", "content.*.text", "content.*.thinking.*.text", "refusal", "reasoning", "reasoning_content"),
+    *("reasoning_text", "thinking", "cot_summary", "thinking_blocks.*.thinking"),
     *("reasoning_details.*.text", "reasoning_details.*.summary"),
     *("tool_calls.*.function.arguments", "tool_calls.*.function.name", "function_call.arguments", "function_call.name"),
 )

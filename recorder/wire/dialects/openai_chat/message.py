@@ -6,7 +6,7 @@ repetitions, are resolved in this file. Empty texts are ignored.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -14,9 +14,28 @@ import msgspec
 from recorder.model.facts import Field
 from recorder.wire.dialects.json_values import Object, array, as_json, object_, objects, text, text_or_json, whole
 from recorder.wire.dialects.media import medium
+from recorder.wire.dialects.unread import Content
 
 LEGACY = "function_call"
 """The slot of the one call that there was before there were `tool_calls`."""
+
+
+REASONING = (
+    *("reasoning_content", "reasoning", "reasoning_text"),  # the last is Copilot's
+    *("thinking", "cot_summary"),  # gateways in front of Ollama; Copilot too
+)
+"""The members that have reasoning as plain text: of several, the first that has some."""
+
+ABOUT = frozenset(
+    (
+        *("type", "id", "index", "role", "name", "channel", "format", "provider", "data", "signature"),
+        *("reasoning_opaque", "provider_metadata", "audio_id", "token_ids", "logprobs", "trace_details", "seed"),
+        *("finish_reason", "native_finish_reason", "stop_reason", "matched_stop", "content_filter_results"),
+        *("system_fingerprint", "object", "model", "service_tier", "usage", "error", "x_groq", "obfuscation"),
+        *("prompt_filter_results", "time_info", "p", "created"),
+    )
+)
+"""Members of a chunk and of its deltas that are no content. A name of a tool is that of an item."""
 
 
 class ToolCall(msgspec.Struct, frozen=True):
@@ -49,6 +68,14 @@ def delta_of(choice: Object) -> Delta:
     return read_message(delta if isinstance(delta, dict) else {**choice, "content": choice.get("text")})
 
 
+def content_of(choice: Object) -> Content:
+    """Return what of a choice is its delta or message, in which each text is content."""
+    for name in ("delta", "message"):
+        if isinstance(choice.get(name), dict):
+            return name, choice[name]
+    return "", choice
+
+
 def read_message(message: Object) -> Delta:
     """Read a message, or a delta of one."""
     delta = Delta(text(message.get("role")) or "assistant")
@@ -64,19 +91,23 @@ def read_message(message: Object) -> Delta:
 
 
 def _reason(delta: Delta, message: Object) -> None:
-    """Add the reasoning. If `reasoning_details` repeat the plain text, they only show whether it is a summary."""
-    details = objects(message.get("reasoning_details"))
-    plain = text(message.get("reasoning_content")) or text(message.get("reasoning"))
+    """Add the reasoning. What repeats the plain text, `reasoning_details` or LiteLLM's `thinking_blocks`, only shows
+    whether it is a summary, and whether there is more that only the provider can read.
+    """
+    details, blocks = objects(message.get("reasoning_details")), objects(message.get("thinking_blocks"))
+    plain = next((given for name in REASONING if (given := text(message.get(name)))), None)
     is_summary = any(detail.get("type") == "reasoning.summary" for detail in details)
     if plain:
         delta.texts.append(("summary" if is_summary else "reasoning", plain))
     else:
-        delta.texts += _details(details)
-    delta.encrypted = any(detail.get("type") == "reasoning.encrypted" for detail in details)
+        delta.texts += _details(details, (("summary", "summary"), ("reasoning", "text")))
+        delta.texts += _details(blocks, (("reasoning", "thinking"),))
+    is_sealed = any(detail.get("type") == "reasoning.encrypted" for detail in details)
+    is_signed = any(block.get("signature") or block.get("data") for block in blocks)
+    delta.encrypted = is_sealed or is_signed or bool(message.get("reasoning_opaque"))
 
 
-def _details(details: list[Object]) -> Iterator[tuple[Field, str]]:
-    fields: tuple[tuple[Field, str], ...] = (("summary", "summary"), ("reasoning", "text"))
+def _details(details: list[Object], fields: Sequence[tuple[Field, str]]) -> Iterator[tuple[Field, str]]:
     for detail in details:
         yield from ((field, given) for field, name in fields if (given := text(detail.get(name))))
 

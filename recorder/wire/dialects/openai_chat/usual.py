@@ -15,22 +15,34 @@ from recorder.wire.dialects.openai_chat.choice import Choice
 _Nothing = Literal[""] | None
 
 
-class _Function(msgspec.Struct, gc=False):
+class _Function(msgspec.Struct, gc=False, forbid_unknown_fields=True):
     arguments: str
     name: _Nothing = None
 
 
-class _Call(msgspec.Struct, gc=False):
+class _Call(msgspec.Struct, gc=False, forbid_unknown_fields=True):
     index: int
     function: _Function
+    type: str | None = None
     id: _Nothing = None
 
 
-class _RawReasoning(msgspec.Struct, gc=False):
+class _RawReasoning(msgspec.Struct, gc=False, forbid_unknown_fields=True):
+    """Text that the plain one beside it repeats."""
+
     type: Literal["reasoning.text"]
+    text: str
+    index: int | None = None
+    format: str | None = None
+    id: str | None = None
+    signature: str | None = None
+    provider: str | None = None
 
 
-class _UsualDelta(msgspec.Struct, gc=False):
+class _UsualDelta(msgspec.Struct, gc=False, forbid_unknown_fields=True):
+    """A delta without a member that is not known: whatever it is, it may be text."""
+
+    role: str | None = None
     content: str | None = None
     reasoning_content: str | None = None
     reasoning: str | None = None
@@ -42,6 +54,7 @@ class _UsualDelta(msgspec.Struct, gc=False):
     annotations: None = None
     images: None = None
     audio: None = None
+    token_id: int | None = None
 
 
 class _UsualChoice(msgspec.Struct, gc=False):
@@ -74,11 +87,10 @@ def added(delta: _UsualDelta, choice: Choice) -> TextAdded | None:
             return None
         return TextAdded(choice.message, "text", 0, spoken)
     if thought:
-        return (
-            None
-            if calls or choice.reasoning not in choice.open
-            else TextAdded(choice.reasoning, "reasoning", 0, thought)
-        )
+        repeated = (delta.reasoning or thought, *[detail.text for detail in delta.reasoning_details or ()])
+        if calls or choice.reasoning not in choice.open or any(text != thought for text in repeated):
+            return None
+        return TextAdded(choice.reasoning, "reasoning", 0, thought)
     if calls and len(calls) == 1 and not delta.reasoning_details:
         item, arguments = choice.calls.get(calls[0].index), calls[0].function.arguments
         return TextAdded(item, "arguments", 0, arguments) if item and arguments else None

@@ -26,8 +26,8 @@ from recorder.model.facts import (
     UsageDetails,
     UsageReported,
 )
-from recorder.wire.dialects.decoder import JsonDecoder, QuickReader, failed, unknown
-from recorder.wire.dialects.json_values import Object, as_json, object_, text
+from recorder.wire.dialects.decoder import DOCUMENT, JsonDecoder, QuickReader, failed, unknown
+from recorder.wire.dialects.json_values import Object, as_json, object_, objects, text
 from recorder.wire.dialects.json_values import whole as number
 from recorder.wire.dialects.keys import ERROR
 from recorder.wire.dialects.media import digested
@@ -41,7 +41,8 @@ from recorder.wire.dialects.openai_responses.items import (
     written,
 )
 from recorder.wire.dialects.openai_responses.results import returned
-from recorder.wire.dialects.openai_responses.texts import QUICK, TEXT_EVENTS
+from recorder.wire.dialects.openai_responses.texts import ABOUT, QUICK, TEXT_EVENTS
+from recorder.wire.dialects.unread import Content
 from recorder.wire.dialects.usage_report import Path, ReportedCost, first_count, reported_cost
 
 _PHASES: Mapping[str, str] = {
@@ -68,6 +69,9 @@ _STEPS: Mapping[str, str] = {
 """Events that say nothing that the items do not say as well, or nothing that is a fact."""
 
 _SILENT = {"keepalive", *(f"response.{of}.{step}" for of, steps in _STEPS.items() for step in steps.split())}
+
+_TEXTUAL = {"message", "reasoning", "function_call", "custom_tool_call"}
+"""Items of which each text is content. The others have settings of the provider's tools among their members."""
 
 _ENDED = {"completed", "incomplete", "failed", "cancelled"}
 
@@ -125,6 +129,22 @@ class ResponsesDecoder(JsonDecoder):
         self._drafts: dict[ItemKey, Draft] = {}
         self._returned: set[Returned] = set()
         self._strange: set[str] = set()
+
+    about = ABOUT
+
+    def contents(self, type: str | None, payload: Any) -> Iterable[Content]:
+        if type == DOCUMENT:
+            output = objects(object_(payload).get("output"))
+            return [("output", item) for item in output if text(item.get("type")) in _TEXTUAL]
+        type = type or text(object_(payload).get("type")) or ""
+        if type.endswith(".delta") and type not in _SILENT and "delta" in object_(payload):
+            return (("delta", payload["delta"]),)
+        item = object_(object_(payload).get("item"))
+        if type in _EVENTS and text(item.get("type")) in _TEXTUAL:
+            return (("item", item),)
+        is_text = type in TEXT_EVENTS or type.endswith(".delta")
+        is_silent = type in _SILENT or (type in _EVENTS and not is_text)
+        return () if is_silent else (("", payload),)
 
     def quick(self) -> Mapping[str | None, QuickReader]:
         return QUICK

@@ -25,6 +25,8 @@ _DELTAS: Mapping[str, tuple[Field, str]] = {
     "response.refusal.delta": ("refusal", "content_index"),
     "response.reasoning_text.delta": ("reasoning", "content_index"),
     "response.reasoning_summary_text.delta": ("summary", "summary_index"),
+    "response.reasoning.delta": ("reasoning", "content_index"),  # the two before, as they were called at first
+    "response.reasoning_summary.delta": ("summary", "summary_index"),
     "response.function_call_arguments.delta": ("arguments", _ONE_PART),
     "response.custom_tool_call_input.delta": ("arguments", _ONE_PART),
     "response.mcp_call_arguments.delta": ("arguments", _ONE_PART),
@@ -38,12 +40,24 @@ _ENDS: Mapping[str, tuple[Field, str, str]] = {
     "response.refusal.done": ("refusal", "content_index", "refusal"),
     "response.reasoning_text.done": ("reasoning", "content_index", "text"),
     "response.reasoning_summary_text.done": ("summary", "summary_index", "text"),
+    "response.reasoning.done": ("reasoning", "content_index", "text"),
+    "response.reasoning_summary.done": ("summary", "summary_index", "text"),
     "response.function_call_arguments.done": ("arguments", _ONE_PART, "arguments"),
     "response.custom_tool_call_input.done": ("arguments", _ONE_PART, "input"),
     "response.mcp_call_arguments.done": ("arguments", _ONE_PART, "arguments"),
     "response.code_interpreter_call_code.done": ("arguments", _ONE_PART, "code"),
 }
 """The same for the whole of a text, and the field that it stands in."""
+
+
+ABOUT = frozenset(
+    (
+        *("type", "id", "role", "status", "phase", "name", "namespace", "object", "model", "obfuscation", "logprobs"),
+        *("sequence_number", "output_index", "content_index", "summary_index", "command_index", "partial_image_b64"),
+        *("encrypted_content", "annotations", "error", "response", "metadata", "server_label"),
+    )
+)
+"""Members of events and of items that are no content. A name of a tool is that of an item."""
 
 
 def _quick(field: Field, index: str) -> QuickReader:

@@ -1,0 +1,129 @@
+"""What of a payload no fact has: the text that a decoder passed over, by its place.
+
+One look at all that a decoder returned, in place of a report at each branch that does not understand: whatever a vendor
+invents, and whatever has a type that it should not have, is either in a fact or named here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from typing import Any
+
+from recorder.model.facts import (
+    AnnotationAdded,
+    Fact,
+    Failed,
+    Finished,
+    ItemFinished,
+    ItemStarted,
+    Restated,
+    Returned,
+    Stated,
+    TextAdded,
+    TextSettled,
+    Unread,
+)
+from recorder.wire.dialects.json_values import as_json
+
+Content = tuple[str, Any]
+"""A place in a payload that has content, and the value there."""
+
+
+def unread(contents: Iterable[Content], about: AbstractSet[str], facts: Sequence[Fact]) -> list[Unread]:
+    """Return the text in `contents` that none of the facts has. Members named in `about` are no content."""
+    texts: list[tuple[str, str]] = []
+    for place, content in contents:
+        _gather(place, content, about, texts)
+    if not texts:
+        return []
+    sizes: dict[str, int] = {}
+    told = _Told(facts)
+    for place, text in texts:
+        if not told.has(text):
+            sizes[place] = sizes.get(place, 0) + len(text)
+    return [Unread(place, characters) for place, characters in sizes.items()]
+
+
+def _gather(place: str, value: Any, about: AbstractSet[str], texts: list[tuple[str, str]]) -> None:
+    """Add the texts in a value, however deep, with their places. What a `data:` URL holds is no text."""
+    if isinstance(value, str):
+        if value and not value.startswith("data:"):
+            texts.append((place, value))
+    elif isinstance(value, list):
+        for each in value:
+            _gather(place, each, about, texts)
+    elif isinstance(value, dict):
+        for name, each in value.items():
+            if isinstance(each, _WITH_TEXT) and name not in about and not name.endswith(_REFERENCES):
+                _gather(f"{place}.{name}" if place else name, each, about, texts)
+
+
+_WITH_TEXT = (str, dict, list)
+_REFERENCES = ("_id", "_at")
+
+
+class _Told:
+    """The texts of the facts of a payload: `exact` ones, and what has several of them, or has them in JSON."""
+
+    def __init__(self, facts: Sequence[Fact]) -> None:
+        self._exact: set[str | None] = set()
+        self._joined: list[str] = []
+        for fact in facts:
+            add = _ADD.get(fact.__class__)
+            if add is not None:
+                add(self, fact)
+
+    def has(self, text: str) -> bool:
+        """Return whether a fact has a text, as it is or in JSON."""
+        if text in self._exact:
+            return True
+        if not self._joined:
+            return False
+        written = as_json(text)[1:-1]
+        return any(text in each or written in each for each in self._joined)
+
+    def _on_text(self, fact: TextAdded) -> None:
+        self._exact.add(fact.text)
+        if fact.field == "arguments":
+            self._joined.append(fact.text)
+
+    def _on_settled(self, fact: TextSettled) -> None:
+        self._exact |= {fact.text, fact.name}
+
+    def _on_item(self, fact: ItemStarted | ItemFinished) -> None:
+        self._add_stated(fact.stated)
+
+    def _on_items(self, fact: Restated) -> None:
+        for stated in fact.items:
+            self._add_stated(stated)
+
+    def _add_stated(self, stated: Stated) -> None:
+        self._exact |= {stated.name, stated.status, stated.phase}
+        self._joined += [*(text for _, _, text in stated.texts), *stated.annotations, stated.output or ""]
+
+    def _on_annotation(self, fact: AnnotationAdded) -> None:
+        self._joined.append(fact.annotation)
+
+    def _on_returned(self, fact: Returned) -> None:
+        self._exact.add(fact.name)
+        self._joined.append(fact.output)
+
+    def _on_failed(self, fact: Failed) -> None:
+        self._exact |= {fact.type, fact.code, fact.message, fact.param}
+
+    def _on_finished(self, fact: Finished) -> None:
+        self._exact.add(fact.reason)
+
+
+_ADD: Mapping[type[Fact], Callable[[_Told, Any], None]] = {
+    TextAdded: _Told._on_text,
+    TextSettled: _Told._on_settled,
+    ItemStarted: _Told._on_item,
+    ItemFinished: _Told._on_item,
+    Restated: _Told._on_items,
+    AnnotationAdded: _Told._on_annotation,
+    Returned: _Told._on_returned,
+    Failed: _Told._on_failed,
+    Finished: _Told._on_finished,
+}
