@@ -253,6 +253,59 @@ def test_an_index_used_again_for_another_call_is_another_call() -> None:
     assert [stated.call_id for stated in started(facts).values()] == ["a", "b"]
 
 
+def piece(index: int | None, arguments: str, name: str | None = None, id: str | None = "") -> dict[str, Any]:
+    opening = {} if name is None else {"id": id, "type": "function"}
+    return call(index=index, **opening, function=function(name, arguments))
+
+
+@pytest.mark.parametrize(
+    ("pieces", "expected"),
+    [
+        ([piece(0, '{"a":1}', "get"), piece(0, '{"a":2}', "put")], ['{"a":1}', '{"a":2}']),
+        ([piece(0, '{"a":1}', "get"), piece(0, '{"a":2}', "get")], ['{"a":1}', '{"a":2}']),
+        ([piece(0, '{"a"', "get"), piece(0, ":1}"), piece(0, '{"a"', "get"), piece(0, ":2}")], ['{"a":1}', '{"a":2}']),
+        ([piece(0, '{"a"', "get"), piece(0, ":1}"), piece(0, "", "get"), piece(0, '{"a":2}')], ['{"a":1}', '{"a":2}']),
+        ([piece(0, "", "get", "1"), piece(0, "{}"), piece(0, "", "put", "2"), piece(1, '{"b":2}')], ["{}", '{"b":2}']),
+        ([piece(0, "", "get", "1"), piece(None, '{"a"'), piece(None, ":1}")], ['{"a":1}']),
+        ([piece(0, '{"a"', "get"), piece(0, ":", "get"), piece(0, "1}", "get")], ['{"a":1}']),
+        ([piece(0, "{}", "get", "1"), piece(0, " ", "get", "1")], ["{} "]),
+        (
+            [
+                piece(0, "{", "a", "1"),
+                piece(0, "{", "b", "2"),
+                *(call(index=0, id=i, function=function(None, "}")) for i in "12"),
+            ],
+            ["{}", "{}"],
+        ),
+        ([call(index=0, name="get", arguments='{"a":1}')], ['{"a":1}']),
+    ],
+)
+def test_parallel_calls_without_ids_of_their_own_are_told_apart(
+    pieces: list[dict[str, Any]], expected: list[str]
+) -> None:
+    assert [*texts(told(*pieces)).values()] == expected
+
+
+@pytest.mark.parametrize(
+    ("delta_fields", "expected", "encrypted"),
+    [
+        ({"reasoning_text": "hm"}, {"reasoning": "hm"}, False),
+        ({"reasoning_text": "hm", "reasoning_opaque": "x"}, {"reasoning": "hm"}, True),
+        ({"thinking": "hm"}, {"reasoning": "hm"}, False),
+        ({"thinking_blocks": [{"type": "thinking", "thinking": "hm"}]}, {"reasoning": "hm"}, False),
+        (
+            {"reasoning_content": "hm", "thinking_blocks": [{"thinking": "hm", "signature": "x"}]},
+            {"reasoning": "hm"},
+            True,
+        ),
+    ],
+)
+def test_reasoning_has_many_names(delta_fields: dict[str, Any], expected: dict[str, str], encrypted: bool) -> None:
+    facts = told(delta(**delta_fields))
+    assert {field: text for (_, field), text in texts(facts).items()} == expected
+    assert any(fact.stated.encrypted for fact in of(ItemFinished, facts)) == encrypted
+
+
 def test_a_call_that_only_changes_its_id_is_the_same() -> None:
     facts = told(
         call(index=0, id="a", function=function("f", "{")), call(index=0, id="b", function=function(None, "}"))

@@ -21,7 +21,7 @@ from recorder.model.facts import (
     TextAdded,
 )
 from recorder.wire.dialects.decoder import unknown
-from recorder.wire.dialects.json_values import Object, array, as_json, object_, text, whole
+from recorder.wire.dialects.json_values import Object, array, as_json, decoded, object_, text, whole
 from recorder.wire.dialects.openai_chat.message import Delta, ToolCall
 
 _SPOKEN: tuple[Field, ...] = ("text", "refusal")
@@ -39,6 +39,8 @@ class Choice:
         self.reasoning = f"{index}.reasoning"
         self.open: dict[str, Stated] = {}  # by item, in order
         self.calls: dict[int | str | None, str] = {}  # the item of the latest call, by slot
+        self.arguments: dict[str, list[str]] = {}  # of the calls, piece by piece
+        self._ids: dict[str, str] = {}  # the call of each id
         self._index = index
         self._made = 0  # calls so far
         self._pictures = 0
@@ -98,15 +100,63 @@ class Choice:
             yield ItemFinished(self.reasoning, self._index, _ENCRYPTED)
 
     def _add_call(self, call: ToolCall) -> Iterator[Fact]:
-        item = self.calls.get(call.slot)
-        if item is None or _is_another(call, self.open[item]):
-            item = self.calls[call.slot] = f"{self._index}.call.{self._made}"
+        item = self._latest(call)
+        if item is None or self._is_another(call, item):
+            item = f"{self._index}.call.{self._made}"
+            self.arguments[item] = []
             self._made += 1
             yield from self._begin(item, _stated(call))
         else:
             self.open[item] = _completed(self.open[item], call)
+        self.calls[call.slot] = item
+        if call.id:
+            self._ids.setdefault(call.id, item)
         if call.arguments:
+            self.arguments[item].append(call.arguments)
             yield TextAdded(item, "arguments", 0, call.arguments)
+
+    def _latest(self, call: ToolCall) -> str | None:
+        """Return the call that last had a slot, or of several there the one with an id.
+
+        Nothing but arguments in an unused slot go on with the latest call, until its own are complete: some gateways
+        number pieces otherwise than calls.
+        """
+        item = self.calls.get(call.slot)
+        if item is not None:
+            return self._ids.get(call.id, item) if call.id else item
+        latest = next(reversed(self.arguments), None)
+        if latest is None or call.name or call.id or self._is_complete(latest):
+            return None
+        return latest
+
+    def _is_another(self, call: ToolCall, item: str) -> bool:
+        """Return whether a call is not the one that last had its slot.
+
+        Those without an index come whole, some of them without an id; those with one may get a new id with each delta,
+        and some vendors give every call the index 0. There another name is another call, and so is what begins a call
+        after arguments that are complete.
+        """
+        latest = self.open[item]
+        if call.name and latest.name and call.name != latest.name:
+            return True
+        if call.slot is None:
+            return call.id != latest.call_id if call.id else bool(call.name)
+        if call.id and call.id == latest.call_id:
+            return False
+        if call.name and call.id and latest.call_id:
+            return True
+        begins = bool(call.name or call.id) and bool(call.type or call.arguments.strip())
+        return begins and self._is_complete(item)
+
+    def _is_complete(self, item: str) -> bool:
+        """Return whether the arguments of a call so far are a whole JSON object: more of them would be none."""
+        pieces = self.arguments[item]
+        if not pieces or not pieces[-1].rstrip().endswith("}"):  # before all of them are read, perhaps for each piece
+            return False
+        try:
+            return isinstance(decoded("".join(pieces).encode()), dict)
+        except ValueError:
+            return False
 
     def _add_logprobs(self, logprobs: Object) -> Iterator[Fact]:
         """Add log probabilities. Tokens that are no text yet (of a tool call, of half a character) have no item: they
@@ -181,17 +231,6 @@ def _stated(call: ToolCall) -> Stated:
 
 def _shown(picture: str) -> Stated:
     return Stated("other", "image", output=picture)
-
-
-def _is_another(call: ToolCall, latest: Stated) -> bool:
-    """Return whether a call is not the one that last had its slot.
-
-    Those without an index come whole, some of them without an id; those with one may get a new id with each delta, and
-    some vendors give every call the index 0.
-    """
-    if call.slot is None:
-        return call.id != latest.call_id if call.id else bool(call.name)
-    return bool(call.name and call.id and latest.call_id and call.id != latest.call_id)
 
 
 def _completed(stated: Stated, call: ToolCall) -> Stated:

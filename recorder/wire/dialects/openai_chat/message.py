@@ -186,7 +186,7 @@ def picture(url: str) -> str:
 
 
 def _call(call: Object) -> ToolCall:
-    function = object_(call.get("function")) or object_(call.get("custom"))
+    function = object_(call.get("function")) or object_(call.get("custom")) or call  # some gateways have it flat
     arguments = function.get("arguments", function.get("input"))
     type = text(call.get("type")) or ("custom" if call.get("custom") else None)
     return ToolCall(

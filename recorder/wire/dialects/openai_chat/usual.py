@@ -93,5 +93,8 @@ def added(delta: _UsualDelta, choice: Choice) -> TextAdded | None:
         return TextAdded(choice.reasoning, "reasoning", 0, thought)
     if calls and len(calls) == 1 and not delta.reasoning_details:
         item, arguments = choice.calls.get(calls[0].index), calls[0].function.arguments
-        return TextAdded(item, "arguments", 0, arguments) if item and arguments else None
+        if not item or not arguments:
+            return None
+        choice.arguments[item].append(arguments)
+        return TextAdded(item, "arguments", 0, arguments)
     return None
