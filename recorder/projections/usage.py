@@ -23,6 +23,8 @@ from recorder.model.text import storable
 from recorder.projections.iterations import ITERATIONS_LIMIT
 from recorder.projections.projection import Handler, Projection, Witness
 from recorder.wire.dialects import by_name, other
+from recorder.wire.dialects.json_values import request_object
+from recorder.wire.dialects.usage_report import unreadable
 
 TOKENS_LIMIT = 2**40  # of one exchange: sums of any number of them fit a bigint
 _WHOLE = frozenset({"completed", "incomplete", "failed"})
@@ -117,6 +119,18 @@ class _UsageFold:
         if odd or odd_details:
             self._note("malformed", f"tokens: {', '.join([*odd, *odd_details])}", event)
 
+    def _look_for_counts(self, event: Event) -> None:
+        """Report counts of the last report that cannot be read, or have names that nobody here knows. Only the last one
+        counts: of those before, quick readers leave some out.
+        """
+        if self._raw is None or None not in (self._usage.input_tokens, self._usage.output_tokens):
+            return
+        names = unreadable(request_object(self._raw.encode("utf-8", "replace")))
+        if names:
+            self._note("malformed", f"tokens: {', '.join(names)}", event)
+        elif self._usage.input_tokens is None and self._usage.output_tokens is None:
+            self._note("malformed", "tokens: neither input nor output is known by its name", event)
+
     def _on_cost(self, fact: CostReported, event: Event) -> None:
         self._cost_of_head = fact
 
@@ -128,6 +142,7 @@ class _UsageFold:
         reason; a document is whole.
         """
         self._outcome = fact.status
+        self._look_for_counts(event)
         is_finished = self._is_finished or (not fact.frames and self._raw is not None)
         self._is_whole = fact.status in _WHOLE and is_finished
 

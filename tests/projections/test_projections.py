@@ -93,6 +93,18 @@ def test_counts_that_cannot_be_are_left_out_and_reported() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("raw", "expected"),
+    [
+        ('{"prompt_tokens": "ten"}', "tokens: prompt_tokens"),
+        ('{"novel": 1}', "tokens: neither input nor output is known by its name"),
+    ],
+)
+def test_usage_that_cannot_be_read_is_reported(raw: str, expected: str) -> None:
+    [anomaly] = fold(usage.PROJECTION, [UsageReported(Usage(), raw), COMPLETED]).anomalies
+    assert (anomaly.kind, anomaly.detail) == ("malformed", expected)
+
+
 def test_the_details_are_those_of_the_last_report() -> None:
     first = UsageReported(Usage(1), "{}", UsageDetails(web_searches=1, reported_cost_usd="0.1"))
     last = UsageReported(Usage(2), "{}", UsageDetails(cache_write_1h_input_tokens=3, output_audio_tokens=-1))

@@ -13,7 +13,7 @@ from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from typing import Any, ClassVar
 
-from recorder.model.facts import Fact, Failed, Malformed, RequestFacts, TextAdded, Unknown
+from recorder.model.facts import Fact, Failed, Malformed, RequestFacts, TextAdded, Unknown, Usage
 from recorder.wire.dialects.json_values import UNUSUAL, Object, decoded, object_, text, too_deep
 from recorder.wire.dialects.keys import ERROR
 from recorder.wire.dialects.unread import Content, unread
@@ -35,6 +35,7 @@ class JsonDecoder(ABC):
     """Names of members whose texts say something of the content, and are none: ids, types, signatures."""
 
     _data = b""  # the payload that is being decoded
+    _reported = Usage()
 
     def quick(self) -> Mapping[str | None, QuickReader]:
         """Return the quick readers, by type of event."""
@@ -77,6 +78,15 @@ class JsonDecoder(ABC):
         """Return facts, and what of the payload they do not have."""
         rest = unread(self.contents(type, payload), self.about, facts)
         return (*facts, *rest) if rest else facts
+
+    def _fallen(self, now: Usage) -> Sequence[Fact]:
+        """Return the fault of a report without input after one that had some. It counts all the same, as for SDKs.
+
+        Other counts may become 0: of what a refusal takes back, for example, nothing is charged.
+        """
+        before, self._reported = self._reported, now
+        is_lost = before.input_tokens and now.input_tokens == 0
+        return (Malformed(f"tokens: input became 0, from {before.input_tokens}"),) if is_lost else ()
 
     def _read(self, data: bytes, meaning: Callable[[Any], Sequence[Fact]]) -> Sequence[Fact]:
         self._data = data

@@ -8,10 +8,9 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from decimal import Decimal, InvalidOperation
-from functools import reduce
 from typing import Any, NamedTuple
 
-from recorder.wire.dialects.json_values import Object, object_, whole
+from recorder.wire.dialects.json_values import BIGINT, Object, whole
 
 Path = tuple[str, ...]
 
@@ -36,9 +35,49 @@ class ReportedCost(NamedTuple):
     source: str | None = None  # path in the usage object, with dots
 
 
+_DIGITS = len(str(BIGINT))
+
+INPUT: tuple[Path, ...] = (("prompt_tokens",), ("input_tokens",), ("promptTokenCount",))
+OUTPUT: tuple[Path, ...] = (("completion_tokens",), ("output_tokens",), ("candidatesTokenCount",))
+TOTAL: tuple[Path, ...] = (("total_tokens",), ("totalTokenCount",))
+CACHE_READ: tuple[Path, ...] = (
+    ("prompt_tokens_details", "cached_tokens"),
+    ("input_tokens_details", "cached_tokens"),
+    ("input_tokens_details", "cache_read_input_tokens"),  # Perplexity
+    ("prompt_cache_hit_tokens",),  # DeepSeek
+    ("cached_tokens",),
+    ("cache_read_input_tokens",),
+    ("cachedContentTokenCount",),
+)
+REASONING: tuple[Path, ...] = (
+    ("completion_tokens_details", "reasoning_tokens"),
+    ("output_tokens_details", "reasoning_tokens"),
+    ("reasoning_tokens",),
+    ("thoughtsTokenCount",),
+)
+"""The places of a count in every API: gateways report under the names of the API that they speak to, not always of that
+which they speak. A dialect whose own name is not the first has that before."""
+
+
+def token_count(value: Any) -> int | None:
+    """Return `value` if it is a whole number, as a number or as digits in a text, as SDKs read it."""
+    if isinstance(value, str) and value.isdecimal() and value.isascii() and len(value) <= _DIGITS:
+        value = int(value)
+    return whole(value)
+
+
 def first_count(usage: Object, paths: Sequence[Path]) -> int | None:
     """Return the count at the first of the paths that has one."""
-    return next((count for path in paths if (count := whole(_at(usage, path))) is not None), None)
+    return next((count for path in paths if (count := token_count(_at(usage, path))) is not None), None)
+
+
+def unreadable(usage: Object) -> list[str]:
+    """Return the names of the members of a usage object that should be counts, and have a value that is none."""
+    return [
+        name
+        for name, value in usage.items()
+        if name.endswith(("_tokens", "TokenCount")) and value is not None and token_count(value) is None
+    ]
 
 
 def reported_cost(usage: Object, data: bytes, place: Path) -> ReportedCost:
@@ -84,7 +123,11 @@ def usd(value: Any, divided: int = 0) -> str | None:
 
 
 def _at(value: Any, path: Path) -> Any:
-    return reduce(lambda place, name: object_(place).get(name), path, value)
+    for name in path:
+        if not isinstance(value, dict):
+            return None
+        value = value.get(name)
+    return value
 
 
 def _exact(data: bytes, path: Path) -> Decimal | None:

@@ -151,7 +151,7 @@ def test_without_usage_none_is_reported(usage: object) -> None:
 
 
 def test_what_is_not_a_count_is_not_reported() -> None:
-    usage = {"input_tokens": "3", "output_tokens": True, "total_tokens": 2**70, "input_tokens_details": [1]}
+    usage = {"input_tokens": "3.5", "output_tokens": True, "total_tokens": 2**70, "input_tokens_details": [1]}
     assert of(UsageReported, tell({"type": "response.completed", "response": {"usage": usage}}))[0].usage == Usage()
 
 

@@ -10,6 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from recorder.model.facts import Malformed, UsageReported
+from recorder.wire.dialects import by_name
 from recorder.wire.dialects.json_values import decoded
 from recorder.wire.dialects.usage_report import AMOUNT_LIMIT, ReportedCost, first_count, reported_cost, usd
 
@@ -71,6 +73,36 @@ def test_nothing_raises(value: Any) -> None:
     usage = {"cost": value, "cost_in_usd_ticks": value}
     data = b"" if isinstance(value, Decimal) else json.dumps({"usage": usage}).encode()
     assert isinstance(reported_cost(usage, data, ("usage",)), ReportedCost)
+
+
+@pytest.mark.parametrize("api", ["openai-chat", "openai-responses", "anthropic", "gemini"])
+@pytest.mark.parametrize(
+    "usage",
+    [
+        {"prompt_tokens": 10, "completion_tokens": 4},
+        {"prompt_tokens": "10", "completion_tokens": "4"},
+        {"input_tokens": 10, "output_tokens": "4"},
+        {"promptTokenCount": "10", "candidatesTokenCount": 4},
+    ],
+)
+def test_counts_are_read_as_text_and_under_the_names_of_other_apis(api: str, usage: dict[str, Any]) -> None:
+    payload = {
+        "openai-chat": {"object": "chat.completion.chunk", "choices": [], "usage": usage},
+        "openai-responses": {"type": "response.completed", "response": {"usage": usage}},
+        "anthropic": {"type": "message_delta", "delta": {}, "usage": usage},
+        "gemini": {"candidates": [], "usageMetadata": usage},
+    }[api]
+    facts = by_name(api).decoder().event(None, json.dumps(payload).encode())
+    [report] = [fact for fact in facts if isinstance(fact, UsageReported)]
+    assert (report.usage.input_tokens, report.usage.output_tokens) == (10, 4)
+
+
+def test_input_that_becomes_nothing_is_a_fault_and_counts() -> None:
+    decoder = by_name("anthropic").decoder()
+    decoder.event(None, b'{"type": "message_start", "message": {"usage": {"input_tokens": 15, "output_tokens": 1}}}')
+    report, fault = decoder.event(None, b'{"type": "message_delta", "usage": {"input_tokens": 0, "output_tokens": 5}}')
+    assert isinstance(report, UsageReported)
+    assert (report.usage.input_tokens, fault) == (0, Malformed("tokens: input became 0, from 15"))
 
 
 def test_a_count_is_that_at_the_first_path_that_has_one() -> None:

@@ -44,7 +44,16 @@ from recorder.wire.dialects.dialect import Dialect
 from recorder.wire.dialects.json_values import Object, as_json, object_, objects, text, whole
 from recorder.wire.dialects.keys import ERROR, KeyExtractor, Named, Payload, Text, Whole
 from recorder.wire.dialects.unread import Content
-from recorder.wire.dialects.usage_report import Path, ReportedCost, first_count, reported_cost
+from recorder.wire.dialects.usage_report import (
+    CACHE_READ,
+    INPUT,
+    OUTPUT,
+    REASONING,
+    Path,
+    ReportedCost,
+    first_count,
+    reported_cost,
+)
 
 
 class _Block(msgspec.Struct):
@@ -206,13 +215,14 @@ class MessagesDecoder(JsonDecoder):
         cost = reported_cost(usage, self._data, (*place, "usage"))
         self._cost = cost if cost.usd is not None else self._cost
         iterations = objects(usage.get("iterations"))
-        details, beside = _details(self._usage, self._cost), _beside(objects(self._usage.get("iterations")))
-        used = UsageReported(normalised(self._usage), as_json(self._usage), details, beside)
+        counts, details = normalised(self._usage), _details(self._usage, self._cost)
+        used = UsageReported(counts, as_json(self._usage), details, _beside(objects(self._usage.get("iterations"))))
         return (
             *self._served_by(fallback(iterations)),
             *self._served_at(text(usage.get("service_tier"))),
             *_odd_iterations(iterations),
             used,
+            *self._fallen(counts),
         )
 
     def _served_at(self, tier: str | None) -> Sequence[Fact]:
@@ -345,17 +355,26 @@ def _finished(message: Object) -> Sequence[Fact]:
     return (Finished(reason),) if reason else ()
 
 
+_FRESH: Sequence[Path] = (("input_tokens",),)
+_OUTPUT: Sequence[Path] = (("output_tokens",), *OUTPUT)
+_CACHE_READ: Sequence[Path] = (("cache_read_input_tokens",), *CACHE_READ)
+_CACHE_WRITE: Sequence[Path] = (("cache_creation_input_tokens",),)
+_REASONING: Sequence[Path] = (("output_tokens_details", "thinking_tokens"), *REASONING)
+
+
 def normalised(usage: Object) -> Usage:
     """Return the counts, `input_tokens` with those read from the cache and written to it; a total is not sent."""
-    fresh, output = whole(usage.get("input_tokens")), whole(usage.get("output_tokens"))
-    read, written = whole(usage.get("cache_read_input_tokens")), whole(usage.get("cache_creation_input_tokens"))
-    gross = None if fresh is None else whole(fresh + (read or 0) + (written or 0))
+    fresh, output = first_count(usage, _FRESH), first_count(usage, _OUTPUT)
+    read, written = first_count(usage, _CACHE_READ), first_count(usage, _CACHE_WRITE)
+    gross = first_count(usage, INPUT)  # of another API: what was cached is in it
+    if fresh is not None:
+        gross = whole(fresh + (read or 0) + (written or 0))
     return Usage(
         input_tokens=gross,
         cache_read_input_tokens=read,
         cache_write_input_tokens=written,
         output_tokens=output,
-        reasoning_output_tokens=whole(object_(usage.get("output_tokens_details")).get("thinking_tokens")),
+        reasoning_output_tokens=first_count(usage, _REASONING),
         total_tokens=None if gross is None or output is None else whole(gross + output),
     )
 

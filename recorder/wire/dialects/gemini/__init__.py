@@ -44,6 +44,7 @@ from recorder.wire.dialects.json_values import (
 )
 from recorder.wire.dialects.keys import ERROR, KeyExtractor, Named, Payload, Whole
 from recorder.wire.dialects.unread import Content
+from recorder.wire.dialects.usage_report import CACHE_READ, INPUT, OUTPUT, TOTAL, first_count, token_count
 
 RESPONSE = "GenerateContentResponse"
 
@@ -242,7 +243,9 @@ class GeminiDecoder(JsonDecoder):
         try:
             counts = _convert(snapshot, _TokenCounts)
         except msgspec.ValidationError:  # a count that is none: the others count all the same
-            counts = _convert({name: whole(value) for name, value in snapshot.items()}, _TokenCounts)
+            counts = _convert({name: token_count(value) for name, value in snapshot.items()}, _TokenCounts)
+        if counts.prompt is None and counts.total is None:
+            counts = _of_another_api(snapshot, counts)
         if counts.total is None and not _has_count(snapshot):
             return ()
         usage = Usage(
@@ -296,7 +299,13 @@ def _blocked(feedback: Object) -> Sequence[Fact]:
 
 
 def _has_count(snapshot: Object) -> bool:
-    return any(name.endswith(_COUNT) and whole(value) is not None for name, value in snapshot.items())
+    return any(name.endswith((_COUNT, "_tokens")) and value is not None for name, value in snapshot.items())
+
+
+def _of_another_api(snapshot: Object, counts: _TokenCounts) -> _TokenCounts:
+    """Return counts with those that a gateway reports under the names of the API that it speaks to."""
+    read = {"prompt": INPUT, "cached_content": CACHE_READ, "candidates": OUTPUT, "total": TOTAL}
+    return msgspec.structs.replace(counts, **{name: first_count(snapshot, paths) for name, paths in read.items()})
 
 
 _INPUT = ("promptTokensDetails", "toolUsePromptTokensDetails")
@@ -320,7 +329,7 @@ def _details(snapshot: Object) -> UsageDetails:
 def _of_modality(snapshot: Object, names: Sequence[str], *modalities: str) -> int | None:
     """Return the tokens of some modalities in the lists of these names; None if none of them is listed."""
     entries = (entry for name in names for entry in objects(snapshot.get(name)) if entry.get("modality") in modalities)
-    counts = [count for entry in entries if (count := whole(entry.get("tokenCount"))) is not None]
+    counts = [count for entry in entries if (count := token_count(entry.get("tokenCount"))) is not None]
     return whole(sum(counts)) if counts else None
 
 

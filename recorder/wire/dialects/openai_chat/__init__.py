@@ -42,7 +42,16 @@ from recorder.wire.dialects.openai_chat.message import ABOUT, Delta, citations, 
 from recorder.wire.dialects.openai_chat.request import PROMPT, request_facts, turns
 from recorder.wire.dialects.openai_chat.usual import added, decode
 from recorder.wire.dialects.unread import Content
-from recorder.wire.dialects.usage_report import ReportedCost, first_count, reported_cost
+from recorder.wire.dialects.usage_report import (
+    CACHE_READ,
+    INPUT,
+    OUTPUT,
+    REASONING,
+    TOTAL,
+    ReportedCost,
+    first_count,
+    reported_cost,
+)
 
 _COMPLETIONS = (CHUNK, "chat.completion", "text_completion")
 
@@ -140,7 +149,9 @@ class ChatDecoder(JsonDecoder):
         usage = next((usage for place in places if (usage := object_(place.get("usage")))), None)
         if usage:
             cost = reported_cost(usage, self._data, ("usage",))
-            yield UsageReported(normalised(usage), as_json(usage), details(usage, cost))
+            counts = normalised(usage)
+            yield UsageReported(counts, as_json(usage), details(usage, cost))
+            yield from self._fallen(counts)
 
 
 def _body(body: Object) -> Iterator[Fact]:
@@ -194,16 +205,7 @@ def _refused(body: Object) -> Iterator[Fact]:
 _INPUT = "prompt_tokens_details"
 _OUTPUT = "completion_tokens_details"
 
-_CACHE_READ = (
-    (_INPUT, "cached_tokens"),
-    ("prompt_cache_hit_tokens",),  # DeepSeek
-    ("cached_tokens",),
-    ("cache_read_input_tokens",),
-)
 _CACHE_WRITE = ((_INPUT, "cache_write_tokens"), ("cache_creation_input_tokens",))
-_REASONING = ((_OUTPUT, "reasoning_tokens"), ("reasoning_tokens",))
-
-
 _CITATIONS = (("citation_tokens",),)  # Perplexity
 _WEB_SEARCHES = (
     ("num_search_queries",),  # Perplexity
@@ -218,15 +220,15 @@ def normalised(usage: Object) -> Usage:
     Input includes what was cached. Output includes reasoning, though xAI counts it apart, where the total shows it, and
     Perplexity, which counts citations apart too.
     """
-    input, output, total = (whole(usage.get(f"{name}_tokens")) for name in ("prompt", "completion", "total"))
-    reasoning, citations = first_count(usage, _REASONING), first_count(usage, _CITATIONS)
+    input, output, total = (first_count(usage, paths) for paths in (INPUT, OUTPUT, TOTAL))
+    reasoning, citations = first_count(usage, REASONING), first_count(usage, _CITATIONS)
     if output is not None and citations is not None:
         output = whole(output + citations + (reasoning or 0))
     elif reasoning and input is not None and output is not None and total == input + output + reasoning:
         output = whole(output + reasoning)
     return Usage(
         input_tokens=input,
-        cache_read_input_tokens=first_count(usage, _CACHE_READ),
+        cache_read_input_tokens=first_count(usage, CACHE_READ),
         cache_write_input_tokens=first_count(usage, _CACHE_WRITE),
         output_tokens=output,
         reasoning_output_tokens=reasoning,

@@ -43,7 +43,17 @@ from recorder.wire.dialects.openai_responses.items import (
 from recorder.wire.dialects.openai_responses.results import returned
 from recorder.wire.dialects.openai_responses.texts import ABOUT, QUICK, TEXT_EVENTS
 from recorder.wire.dialects.unread import Content
-from recorder.wire.dialects.usage_report import Path, ReportedCost, first_count, reported_cost
+from recorder.wire.dialects.usage_report import (
+    CACHE_READ,
+    INPUT,
+    OUTPUT,
+    REASONING,
+    TOTAL,
+    Path,
+    ReportedCost,
+    first_count,
+    reported_cost,
+)
 
 _PHASES: Mapping[str, str] = {
     "web_search_call": "in_progress searching completed",
@@ -196,7 +206,8 @@ class ResponsesDecoder(JsonDecoder):
         usage = object_(response.get("usage"))
         if usage:
             cost = reported_cost(usage, self._data, (*place, "usage"))
-            facts.append(UsageReported(_usage(usage), as_json(usage), _details(usage, cost)))
+            counts = _usage(usage)
+            facts += (UsageReported(counts, as_json(usage), _details(usage, cost)), *self._fallen(counts))
         if has_all:
             facts += self._restated(written(response))
         if response.get("error"):
@@ -299,19 +310,24 @@ class ResponsesDecoder(JsonDecoder):
         return (TextAdded(key, "arguments", 0, draft.add(number(payload.get("command_index")) or 0, delta)),)
 
 
+_INPUT = (("input_tokens",), *INPUT)
+_OUTPUT = (("output_tokens",), *OUTPUT)
+_CACHE_READ = (("input_tokens_details", "cached_tokens"), *CACHE_READ)
+_CACHE_WRITE = (("input_tokens_details", "cache_write_tokens"),)
+_REASONING = (("output_tokens_details", "reasoning_tokens"), *REASONING)
+
+
 def _usage(usage: Object) -> Usage:
-    given, made = object_(usage.get("input_tokens_details")), object_(usage.get("output_tokens_details"))
     return Usage(
-        input_tokens=number(usage.get("input_tokens")),
-        cache_read_input_tokens=first_count(given, _CACHE_READ),
-        cache_write_input_tokens=number(given.get("cache_write_tokens")),
-        output_tokens=number(usage.get("output_tokens")),
-        reasoning_output_tokens=number(made.get("reasoning_tokens")),
-        total_tokens=number(usage.get("total_tokens")),
+        input_tokens=first_count(usage, _INPUT),
+        cache_read_input_tokens=first_count(usage, _CACHE_READ),
+        cache_write_input_tokens=first_count(usage, _CACHE_WRITE),
+        output_tokens=first_count(usage, _OUTPUT),
+        reasoning_output_tokens=first_count(usage, _REASONING),
+        total_tokens=first_count(usage, TOTAL),
     )
 
 
-_CACHE_READ = (("cached_tokens",), ("cache_read_input_tokens",))  # the second is Perplexity's
 _WEB_SEARCHES = (
     ("server_side_tool_usage_details", "web_search_calls"),  # xAI
     ("tool_calls_details", "search_web", "invocation"),  # Perplexity
