@@ -55,12 +55,16 @@ def _gather(place: str, value: Any, about: AbstractSet[str], texts: list[tuple[s
             _gather(place, each, about, texts)
     elif isinstance(value, dict):
         for name, each in value.items():
-            if isinstance(each, _WITH_TEXT) and name not in about and not name.endswith(_REFERENCES):
+            if isinstance(each, _WITH_TEXT) and name not in about and not _is_reference(name, each):
                 _gather(f"{place}.{name}" if place else name, each, about, texts)
 
 
 _WITH_TEXT = (str, dict, list)
-_REFERENCES = ("_id", "_at")
+
+
+def _is_reference(name: str, value: Any) -> bool:
+    """Return whether a member is an id, a time, or the name of a tool, which is repeated or that of an item."""
+    return name.endswith(("_id", "_at")) or (name == "name" and isinstance(value, str))
 
 
 class _Told:

@@ -313,14 +313,15 @@ def test_a_call_that_only_changes_its_id_is_the_same() -> None:
     assert texts(facts) == {("0.call.0", "arguments"): "{}"}
 
 
-def test_what_is_said_late_of_a_call_stands_at_its_end() -> None:
+def test_what_is_said_late_of_a_call_is_told_at_once_and_stands_at_its_end() -> None:
     facts = told(
         call(index=0, function={"arguments": "{"}),
         call(index=0, id="a", function=function("f", "}")),
         delta(finish="stop"),
     )
-    (finished,) = of(ItemFinished, facts)
-    assert (finished.stated.name, finished.stated.call_id) == ("f", "a")
+    late, finished = (fact.stated for fact in of(ItemFinished, facts))
+    assert (late.name, late.call_id, late.status) == ("f", "a", "in_progress")
+    assert (finished.name, finished.call_id, finished.status) == ("f", "a", "completed")
 
 
 def test_arguments_that_are_an_object_are_told_as_json() -> None:

@@ -98,7 +98,7 @@ _decode_delta = msgspec.json.Decoder(_BlockDelta).decode
 
 _ABOUT = frozenset(
     (
-        *("type", "id", "index", "role", "model", "usage", "error", "name", "caller", "container"),
+        *("type", "id", "index", "role", "model", "usage", "error", "caller", "container"),
         *("provider", "input"),  # what a call begins with comes at its end, unless input is streamed
         *("signature", "encrypted_content", "encrypted_index", "data", "media_type", "category"),
         *("stop_reason", "stop_sequence", "fallback_credit_token", "page_age", "cache_control"),

@@ -42,7 +42,7 @@ _ABOUT = {
 NO_CONTENT = frozenset(
     (
         *_ABOUT,
-        *("role", "id", "index", "name", "language", "mimeType", "data", "displayName", "outcome", "jsonPath"),
+        *("role", "id", "index", "language", "mimeType", "data", "displayName", "outcome", "jsonPath"),
         *(
             "nullValue",
             "toolType",

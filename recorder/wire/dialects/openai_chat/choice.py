@@ -107,13 +107,21 @@ class Choice:
             self._made += 1
             yield from self._begin(item, _stated(call))
         else:
-            self.open[item] = _completed(self.open[item], call)
+            yield from self._complete(item, call)
         self.calls[call.slot] = item
         if call.id:
             self._ids.setdefault(call.id, item)
         if call.arguments:
             self.arguments[item].append(call.arguments)
             yield TextAdded(item, "arguments", 0, call.arguments)
+
+    def _complete(self, item: str, call: ToolCall) -> Iterator[Fact]:
+        """Add what a later delta says of a call. It is told at once: the stream may break off before the end."""
+        stated = self.open[item]
+        name, call_id = stated.name or call.name or None, stated.call_id or call.id or None
+        if (name, call_id) != (stated.name, stated.call_id):
+            self.open[item] = msgspec.structs.replace(stated, name=name, call_id=call_id)
+            yield ItemFinished(item, self._index, msgspec.structs.replace(self.open[item], status="in_progress"))
 
     def _latest(self, call: ToolCall) -> str | None:
         """Return the call that last had a slot, or of several there the one with an id.
@@ -231,12 +239,3 @@ def _stated(call: ToolCall) -> Stated:
 
 def _shown(picture: str) -> Stated:
     return Stated("other", "image", output=picture)
-
-
-def _completed(stated: Stated, call: ToolCall) -> Stated:
-    """Add the fields of a later delta to those of a call's first one."""
-    if (call.name and not stated.name) or (call.id and not stated.call_id):
-        return msgspec.structs.replace(
-            stated, name=stated.name or call.name or None, call_id=stated.call_id or call.id or None
-        )
-    return stated

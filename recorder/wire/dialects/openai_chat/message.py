@@ -28,14 +28,14 @@ REASONING = (
 
 ABOUT = frozenset(
     (
-        *("type", "id", "index", "role", "name", "channel", "format", "provider", "data", "signature"),
+        *("type", "id", "index", "role", "channel", "format", "provider", "data", "signature"),
         *("reasoning_opaque", "provider_metadata", "audio_id", "token_ids", "logprobs", "trace_details", "seed"),
         *("finish_reason", "native_finish_reason", "stop_reason", "matched_stop", "content_filter_results"),
         *("system_fingerprint", "object", "model", "service_tier", "usage", "error", "x_groq", "obfuscation"),
         *("prompt_filter_results", "time_info", "p", "created"),
     )
 )
-"""Members of a chunk and of its deltas that are no content. A name of a tool is that of an item."""
+"""Members of a chunk and of its deltas that are no content."""
 
 
 class ToolCall(msgspec.Struct, frozen=True):

@@ -52,12 +52,12 @@ _ENDS: Mapping[str, tuple[Field, str, str]] = {
 
 ABOUT = frozenset(
     (
-        *("type", "id", "role", "status", "phase", "name", "namespace", "object", "model", "obfuscation", "logprobs"),
+        *("type", "id", "role", "status", "phase", "namespace", "object", "model", "obfuscation", "logprobs"),
         *("sequence_number", "output_index", "content_index", "summary_index", "command_index", "partial_image_b64"),
         *("encrypted_content", "annotations", "error", "response", "metadata", "server_label"),
     )
 )
-"""Members of events and of items that are no content. A name of a tool is that of an item."""
+"""Members of events and of items that are no content."""
 
 
 def _quick(field: Field, index: str) -> QuickReader:
