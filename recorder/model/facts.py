@@ -228,6 +228,7 @@ class Finished(Fact, frozen=True, gc=False):
     """The reason of the provider for the end of a response (or of one choice): its `finish_reason`, in its own word."""
 
     reason: str | None
+    verdict: Literal["incomplete", "failed"] | None = None  # that it says of the response, whatever its event is called
 
 
 class Failed(Fact, frozen=True, gc=False):

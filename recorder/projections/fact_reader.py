@@ -17,6 +17,7 @@ from recorder.model.facts import (
     Ended,
     Fact,
     Failed,
+    Finished,
     FirstByte,
     Lost,
     Malformed,
@@ -26,13 +27,17 @@ from recorder.model.facts import (
     Unterminated,
 )
 from recorder.model.payloads import Header
+from recorder.wire.conclusion import worse
 from recorder.wire.dialects import by_name
 from recorder.wire.dialects.decoder import QuickReader, usual_delta
+from recorder.wire.dialects.errors import refusal
 from recorder.wire.dialects.keys import Whole
 from recorder.wire.dialects.usage_report import usd
 from recorder.wire.grouping.purpose import placed
 from recorder.wire.grouping.rules import Claims
 from recorder.wire.sse import BOM, ends_block, ends_message, parse
+
+ERROR_STATUS = 400  # from here on, a body says what went wrong
 
 PAYLOAD_LIMIT = 16 * 2**20  # of one event, as `recorder.ingest.capture` reads its keys
 DOCUMENT_LIMIT = 16 * 2**20  # of a body that is no stream, and of a request: decoded JSON takes many times its bytes
@@ -124,6 +129,8 @@ class FactReader:
         self._parts = Pieces(PAYLOAD_LIMIT)
         self._is_asking = True  # the request is not over yet
         self._is_switched = False  # to WebSocket: a frame is a message, and no block
+        self._http_status = 0
+        self._verdict = "completed"  # the worst that the provider has said of the response so far
 
     def quick_readers(self) -> Mapping[str | None, QuickReader]:
         """Return the readers of usual deltas, by type of event: frames that they read need not be read by `facts`."""
@@ -142,9 +149,18 @@ class FactReader:
         """Return the facts of an event that is no usual delta."""
         start, length = event.data_start, event.data_length
         if start is not None and length is not None and event.kind == "frame":
-            return self._tell(event.type, event.raw[start : start + length])
+            return self._heard(self._tell(event.type, event.raw[start : start + length]))
         read = _READERS.get(event.kind)
-        return read(self, event) if read else _NOTHING
+        return self._heard(read(self, event)) if read else _NOTHING
+
+    def _heard(self, facts: Sequence[Fact]) -> Sequence[Fact]:
+        """Return facts, of which it remembers what they say about the end."""
+        for fact in facts:
+            if fact.__class__ is Failed:
+                self._verdict = "failed"
+            elif isinstance(fact, Finished) and fact.verdict is not None:
+                self._verdict = worse(self._verdict, fact.verdict)
+        return facts
 
     @property
     def holds_back(self) -> bool:
@@ -164,11 +180,13 @@ class FactReader:
             self._request.add(event.raw)
         elif not event.pos:
             self._head = event.raw
+            self._verdict = "completed"  # not that of an earlier exchange with the same response
         return _NOTHING
 
     def _on_response(self, event: Event) -> Sequence[Fact]:
         head = _decoded(_head_of, event.raw)
-        self._is_switched = head is not None and head.status == SWITCHED
+        self._http_status = 0 if head is None else head.status
+        self._is_switched = self._http_status == SWITCHED
         return [*self._request_facts(), *([] if head is None else [Responded(head.status), *_cost(head.headers)])]
 
     def _request_facts(self) -> Sequence[Fact]:
@@ -223,7 +241,7 @@ class FactReader:
         """
         bare = block.removeprefix(b"error:").strip()
         if not bare.startswith((b"{", b"[")):
-            return _NOTHING
+            return self._refused(bare)
         if self._dialect.reads_bare_json:
             return self._tell(event.type, bare)
         failures = [fact for fact in self._dialect.decoder().event(event.type, bare) if isinstance(fact, Failed)]
@@ -238,7 +256,13 @@ class FactReader:
         size_bytes, body = self._body.size_bytes, self._body.take()
         if body is None:
             return (TooLarge(size_bytes),)
-        return self._document(body) if body else _NOTHING
+        facts = self._document(body) if body else _NOTHING
+        return facts if any(isinstance(fact, Failed) for fact in facts) else self._refused(body) or facts
+
+    def _refused(self, body: bytes) -> Sequence[Fact]:
+        """Return the error that a body is because its status is one: also a text, a page, or JSON of another API."""
+        failure = refusal(body) if self._http_status >= ERROR_STATUS and body else None
+        return _NOTHING if failure is None else (failure,)
 
     def _on_reads(self, event: Event) -> Sequence[Fact]:
         reads = _decoded(_reads_of, event.raw) if event.type is None else None  # else those from the client
@@ -251,7 +275,16 @@ class FactReader:
 
     def _on_end(self, event: Event) -> Sequence[Fact]:
         end = _decoded(_end_of, event.raw) or Ended("unknown", "unknown")
-        return [*self._request_facts(), *self._read_document(), end]
+        facts = self._heard([*self._request_facts(), *self._read_document()])
+        return [*facts, self._settled(end)]
+
+    def _settled(self, end: Ended) -> Ended:
+        """Return the end with what the provider says of it. A connection that broke behind the last event of a whole
+        response is not an error of that.
+        """
+        status = worse(end.status, self._verdict)
+        is_well = status in ("completed", "incomplete")
+        return msgspec.structs.replace(end, status=status, error=None if is_well else end.error)
 
 
 KindReader = Callable[[FactReader, Event], Sequence[Fact]]

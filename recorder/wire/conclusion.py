@@ -10,7 +10,7 @@ The rule is here alone. `recorder.ingest.capture` writes the result into the log
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import msgspec
 
@@ -32,7 +32,8 @@ class Conclusion:
 
     def __init__(self, dialect: Dialect) -> None:
         self._terminal, self._is_last = dialect.terminal, dialect.is_last
-        self._is_known = dialect is not by_name("other")  # of those nobody here knows what ends a stream
+        # Of a stream of no known API, an error need not be the end: others follow it.
+        self._ending = {*dialect.last_types, *(() if dialect is by_name("other") else dialect.terminal)}
         self._latest = deque[bytes](maxlen=LATEST)
         self._is_concluded = self._is_cut = False
         self._length = 0  # of the body, at least
@@ -55,11 +56,11 @@ class Conclusion:
         The number of several answers is not known in advance: a server may finish one before it begins the next.
         """
         self._is_cut = kind == "tail"
+        if type in self._ending and not self._is_cut:
+            self._is_concluded = True
         verdict = self._terminal.get(type or "")
-        if verdict is not None:
-            self._is_concluded = self._is_concluded or not self._is_cut
-            if self.verdict != "failed":
-                self.verdict = verdict
+        if verdict is not None and self.verdict != "failed":
+            self.verdict = verdict
         if self._is_last is not None and output_index:
             self._is_last = None
         elif self._is_last is not None and kind == "frame":
@@ -75,9 +76,24 @@ class Conclusion:
 
     @property
     def _is_over(self) -> bool:
-        if self._is_cut or not self._is_known:
+        if self._is_cut:
             return False
         return self._is_concluded or (self._is_last is not None and self._is_last([*map(_payload, self._latest)]))
+
+
+_SEVERITY: Mapping[str, int] = {"completed": 0, "incomplete": 1, "failed": 2}
+
+
+def worse(status: str, verdict: str) -> str:
+    """Return the status of an exchange of whose response the provider said this too: the worse one of both.
+
+    An HTTP status of an error stays. A connection that broke has no say where the provider said that it failed.
+    """
+    if status == "error_status":
+        return status
+    if status not in _SEVERITY:
+        return verdict if verdict == "failed" else status
+    return max(status, verdict, key=_SEVERITY.__getitem__)
 
 
 def settled(end: EndRecord, conclusion: Conclusion) -> EndRecord:

@@ -186,7 +186,7 @@ def test_a_body_that_is_no_stream_is_told_at_its_end() -> None:
 
 
 def test_a_body_that_is_no_json_is_marked_and_no_more() -> None:
-    told = of(b"<html>Bad gateway</html>", content_type="text/html", status=502)
+    told = of(b"<html>Bad gateway</html>", content_type="text/html")
     others = RequestFacts | Requested | Placed | Responded | FirstByte | Ended
     assert [type(fact) for fact in told if not isinstance(fact, others)] == [Malformed]
 

@@ -61,6 +61,13 @@ DONE: dict[str, tuple[str, list[bytes], str]] = {
     "message_stop": ("anthropic", [b'event: message_stop\ndata: {"type":"message_stop"}\n\n'], "completed"),
     "finishReason": ("gemini", [gemini(), gemini("STOP")], "completed"),
     "function call": ("gemini", [gemini("STOP", part={"functionCall": {"name": "f", "args": {}}})], "completed"),
+    "[DONE] of a gateway": ("gemini", [gemini(), gemini("STOP"), b"data: [DONE]\n\n"], "completed"),
+    "an assistant": ("other", [b"event: thread.run.completed\ndata: {}\n\n"], "completed"),
+    "done of an assistant": ("other", [b"event: done\ndata: [DONE]\n\n"], "completed"),
+    "[DONE] of anybody": ("other", [b'data: {"text":"Hi"}\n\n', b"data: [DONE]\n\n"], "completed"),
+    "Cohere": ("other", [b'event: message-end\ndata: {"type":"message-end"}\n\n'], "completed"),
+    "an interaction": ("other", [b"event: interaction.completed\ndata: {}\n\n"], "completed"),
+    "a transcript": ("other", [b'data: {"type":"transcript.text.done"}\n\n'], "completed"),
     "gemini error": ("gemini", [gemini(), ERROR], "failed"),
     "blocked": (
         "gemini",
@@ -151,8 +158,7 @@ def test_what_others_broke_off_is_broken_off(outcome: Outcome) -> None:
 def test_a_recording_of_before_is_judged_alike(case: str) -> None:
     api, frames, status = DONE[case]
     exchange, events = left(frames, api)
-    is_said = case not in ("usage alone", "finishReason", "function call", "blocked")
-    old = before(events, status if is_said else "client_disconnect")
+    old = before(events, status if by_name(api).needs_terminal or status == "failed" else "client_disconnect")
     for each in (events, old):
         recording = recording_of(exchange, each)
         assert recording.end == concluded(exchange, each)

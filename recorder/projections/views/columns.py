@@ -67,12 +67,14 @@ MEANINGS: Mapping[str, str] = {
     "response_model": "the model in the response",
     "model": "`response_model`, else `request_model`",
     "response_id": "the provider's id of the response",
-    "exchange_summary.status": "how the exchange ended, as in `docs/log.md`; `NULL` while it is open",
+    "exchange_summary.status": "how the exchange ended, as in `docs/log.md`: the worst of what the connection, the "
+    "last event and the response say; `NULL` while it is open",
     "finish_reason": "in the provider's word",
     "error_type": "the provider's type of the error",
     "error_code": "the provider's code of the error",
     "error_param": "the part of the request that is wrong, in the provider's word",
-    "error": "the provider's message, else the fault of the connection",
+    "error": "the provider's message, else the fault of the connection; `NULL` where `status` is `completed` or "
+    "`incomplete`",
     "user_text": "the last text of a person in the request, cut to a title",
     "is_turn": "1 if the request ends with `user_text`; 0 if it continues a turn",
     "previous_response_id": "of the response that it continues: the items before it are not in the request",

@@ -14,8 +14,9 @@ from contextlib import suppress
 from typing import Any, ClassVar
 
 from recorder.model.facts import Fact, Failed, Malformed, RequestFacts, TextAdded, Unknown, Usage
-from recorder.wire.dialects.json_values import UNUSUAL, Object, decoded, object_, text, too_deep
-from recorder.wire.dialects.keys import ERROR
+from recorder.wire.dialects.errors import envelope_error, vendors_errors
+from recorder.wire.dialects.errors import failed as failed
+from recorder.wire.dialects.json_values import UNUSUAL, decoded, too_deep
 from recorder.wire.dialects.unread import Content, unread
 
 QuickReader = Callable[[Iterable[bytes]], Iterable[TextAdded]]
@@ -91,11 +92,28 @@ class JsonDecoder(ABC):
     def _read(self, data: bytes, meaning: Callable[[Any], Sequence[Fact]]) -> Sequence[Fact]:
         self._data = data
         try:
-            return meaning(decoded(data))
+            payload = decoded(data)
+            return with_errors(payload, meaning(payload))
         except ValueError as error:
             return (Malformed(str(error)[:200], len(data)),)
         finally:
             self._data = b""
+
+
+_NO_ANSWER = (Malformed, Unknown)
+
+
+def with_errors(payload: Any, facts: Sequence[Fact]) -> Sequence[Fact]:
+    """Return the facts of a payload, with the errors that are in none of its API's own fields."""
+    if any(isinstance(fact, Failed) for fact in facts):
+        return facts
+    errors = [*vendors_errors(payload)]
+    if not errors and facts and all(isinstance(fact, _NO_ANSWER) for fact in facts):
+        error = envelope_error(payload)
+        errors = [] if error is None else [error]
+    if errors and all(isinstance(fact, _NO_ANSWER) for fact in facts):
+        return errors  # that nobody knows the payload is what its error says already
+    return [*facts, *errors] if errors else facts
 
 
 def usual_deltas(read: QuickReader, payloads: Iterable[bytes]) -> list[TextAdded]:
@@ -111,24 +129,6 @@ def usual_delta(read: QuickReader | None, data: bytes) -> TextAdded | None:
     if read is None or too_deep(data):
         return None
     return next(iter(usual_deltas(read, (data,))), None)
-
-
-def failed(payload: Object) -> Failed:
-    """Return an error in any of the shapes that providers have for it: nested, flat, a text, a list of one."""
-    error = payload.get("error")
-    if isinstance(error, list) and error:
-        error = error[0]
-    if isinstance(error, str):
-        return Failed(text(payload.get("type")), None, error)
-    details = object_(error) or payload
-    kind = text(details.get("type")) or text(details.get("status"))
-    code = details.get("code")
-    return Failed(
-        kind if kind != ERROR else None,
-        None if code is None else str(code),
-        text(details.get("message")),
-        text(details.get("param")),
-    )
 
 
 def unknown(type: Any) -> Unknown:

@@ -16,7 +16,7 @@ import msgspec
 from recorder.model.facts import Fact, RequestFacts
 from recorder.wire.dialects.conversation import ConversationTurn
 from recorder.wire.dialects.decoder import QuickReader
-from recorder.wire.dialects.keys import Keys, KeysOfFrame
+from recorder.wire.dialects.keys import DONE, Keys, KeysOfFrame
 from recorder.wire.dialects.prompt import CachePolicy, PromptFormat
 
 Ending = Literal["completed", "incomplete", "failed"]
@@ -167,6 +167,9 @@ class Dialect(msgspec.Struct, frozen=True):
     is_last: Callable[[Sequence[Mapping[str, Any]]], bool] | None = None
     """Where a stream need not have a terminal event: whether the last of these payloads, which follow each other, is
     the last of its stream. Where one was ever seen to go on, it is not."""
+    last_types: frozenset[str] = frozenset({DONE})
+    """Types of events that say nothing of the response, and behind which nothing follows: gateways send `[DONE]` behind
+    streams of any API."""
     has_choices: bool = False  # `output_index` numbers alternative answers, not the items of one
     reads_bare_json: bool = False  # clients take JSON in no `data:` line for an event; elsewhere they pass over it
 

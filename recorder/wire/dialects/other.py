@@ -15,7 +15,7 @@ from recorder.model.facts import Fact, Started, Usage, UsageDetails, UsageReport
 from recorder.wire.dialects.decoder import JsonDecoder, failed, no_request
 from recorder.wire.dialects.dialect import Dialect, NoiseField, ResponseFields
 from recorder.wire.dialects.json_values import Object, as_json, object_, text, whole
-from recorder.wire.dialects.keys import ERROR, KeyExtractor, Named, Payload, Text, Whole
+from recorder.wire.dialects.keys import DONE, ERROR, KeyExtractor, Named, Payload, Text, Whole
 from recorder.wire.dialects.usage_report import Path, first_count
 
 
@@ -85,6 +85,16 @@ def _report(usage: Object) -> UsageReported:
 
 _KEYS = KeyExtractor(_TypedEvent, _name, event_line_first=True)
 
+_LAST = frozenset(
+    {
+        *(DONE, "done"),
+        *("message-end", "stream-end"),  # Cohere
+        *("interaction.complete", "interaction.completed"),  # Gemini Interactions
+        *(f"thread.run.{end}" for end in ("completed", "failed", "cancelled", "expired", "incomplete")),  # Assistants
+        *("transcript.text.done", "speech.audio.done"),  # OpenAI
+    }
+)
+
 _STEPS = ("step_details", "delta.step_details")
 
 DIALECT = Dialect(
@@ -95,6 +105,7 @@ DIALECT = Dialect(
     decoder=OtherDecoder,
     request_facts=no_request,
     terminal={ERROR: "failed"},
+    last_types=_LAST,
     needs_terminal=False,
     fields=ResponseFields(
         noise=(

@@ -155,19 +155,22 @@ def test_what_is_not_a_count_is_not_reported() -> None:
     assert of(UsageReported, tell({"type": "response.completed", "response": {"usage": usage}}))[0].usage == Usage()
 
 
-REASONS: list[tuple[str, Json, str]] = [
-    ("completed", {"status": "completed"}, "completed"),
-    ("completed", {}, "completed"),
-    ("completed", {"status": "cancelled"}, "cancelled"),
-    ("incomplete", {"status": "incomplete", "incomplete_details": {"reason": "content_filter"}}, "content_filter"),
-    ("incomplete", {"status": "incomplete", "incomplete_details": None}, "incomplete"),
-    ("failed", {"status": "failed"}, "failed"),
+FILTERED = {"status": "incomplete", "incomplete_details": {"reason": "content_filter"}}
+REASONS: list[tuple[str, Json, Finished]] = [
+    ("completed", {"status": "completed"}, Finished("completed")),
+    ("completed", {}, Finished("completed")),
+    ("completed", {"status": "cancelled"}, Finished("cancelled", "incomplete")),
+    ("completed", {"status": "failed"}, Finished("failed", "failed")),
+    ("completed", FILTERED, Finished("content_filter", "incomplete")),
+    ("incomplete", FILTERED, Finished("content_filter", "incomplete")),
+    ("incomplete", {"status": "incomplete", "incomplete_details": None}, Finished("incomplete", "incomplete")),
+    ("failed", {"status": "failed"}, Finished("failed", "failed")),
 ]
 
 
-@pytest.mark.parametrize(("step", "response", "reason"), REASONS)
-def test_why_a_response_ended_is_in_the_words_of_the_provider(step: str, response: Json, reason: str) -> None:
-    assert tell({"type": f"response.{step}", "response": response})[-1] == Finished(reason)
+@pytest.mark.parametrize(("step", "response", "finished"), REASONS)
+def test_why_a_response_ended_is_in_the_words_of_the_provider(step: str, response: Json, finished: Finished) -> None:
+    assert tell({"type": f"response.{step}", "response": response})[-1] == finished
 
 
 def test_only_the_end_restates_the_items() -> None:
@@ -200,7 +203,7 @@ def test_an_error_is_told_whatever_its_shape(event: Json, failed: Failed) -> Non
 
 def test_a_failed_response_is_started_failed_and_finished() -> None:
     facts = tell({"type": "response.failed", "response": {"id": "r", "status": "failed", "error": {"message": "m"}}})
-    assert facts == [Started("r"), Failed(None, None, "m"), Finished("failed")]
+    assert facts == [Started("r"), Failed(None, None, "m"), Finished("failed", "failed")]
 
 
 # -- texts

@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import NoneType
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -33,6 +33,7 @@ from recorder.model.facts import (
 )
 from recorder.wire.dialects.decoder import DOCUMENT, JsonDecoder, QuickReader, failed, unknown
 from recorder.wire.dialects.dialect import Dialect
+from recorder.wire.dialects.errors import vendors_errors
 from recorder.wire.dialects.json_values import Object, as_json, object_, objects, text, text_or_json, whole
 from recorder.wire.dialects.keys import DONE, ERROR, KeyExtractor, Named, Payload, Text, Whole
 from recorder.wire.dialects.openai import CACHE, PROVIDER
@@ -131,7 +132,7 @@ class ChatDecoder(JsonDecoder):
             yield from choice.add_delta(delta_of(given), object_(given.get("logprobs")))
             if reason := text(given.get("finish_reason")):
                 yield from choice.end(reason, citations(chunk))
-                yield Finished(reason)
+                yield Finished(reason, _verdict(reason))
 
     def _started(self, chunk: Object) -> Iterator[Fact]:
         id, model = text(chunk.get("id")) or self._id, text(chunk.get("model")) or self._model
@@ -160,7 +161,11 @@ def _body(body: Object) -> Iterator[Fact]:
     for choice, message in choices:
         yield from map(unknown, message.unknown)
         if reason := text(choice.get("finish_reason")):
-            yield Finished(reason)
+            yield Finished(reason, _verdict(reason))
+
+
+def _verdict(reason: str) -> Literal["failed"] | None:
+    return "failed" if reason == "error" else None  # of OpenRouter and others, with an error beside it or without
 
 
 def _whole_message(choice: Object, body: Object) -> Delta:
@@ -178,6 +183,8 @@ def _errors(type: str | None, payload: Object) -> Iterator[Fact]:
     for place in (object_(payload.get("x_groq")), *objects(payload.get("choices"))):
         if place.get("error"):
             yield failed({"error": place["error"]})
+        else:
+            yield from vendors_errors(place)
 
 
 def _is_completion(payload: Object) -> bool:

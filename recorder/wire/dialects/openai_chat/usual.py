@@ -66,6 +66,10 @@ class _UsualChoice(msgspec.Struct, gc=False):
     usage: None = None
 
 
+class _NoError(msgspec.Struct, gc=False):
+    status_code: Literal[0] = 0
+
+
 class _UsualChunk(msgspec.Struct, gc=False):
     choices: tuple[_UsualChoice]
     id: str | None = None
@@ -73,6 +77,10 @@ class _UsualChunk(msgspec.Struct, gc=False):
     usage: None = None
     x_groq: None = None
     error: None = None
+    errors: None = None
+    error_message: None = None
+    error_msg: None = None
+    base_resp: _NoError | None = None
 
 
 decode = msgspec.json.Decoder(_UsualChunk).decode

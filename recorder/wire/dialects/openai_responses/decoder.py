@@ -7,7 +7,7 @@ it is known by its id, and where there is neither it is the one that is open.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from recorder.model.facts import (
     Fact,
@@ -84,6 +84,11 @@ _TEXTUAL = {"message", "reasoning", "function_call", "custom_tool_call"}
 """Items of which each text is content. The others have settings of the provider's tools among their members."""
 
 _ENDED = {"completed", "incomplete", "failed", "cancelled"}
+_VERDICTS: Mapping[str, Literal["incomplete", "failed"]] = {
+    "incomplete": "incomplete",
+    "failed": "failed",
+    "cancelled": "incomplete",
+}
 
 
 _RESPONSES = {"response", "response.compaction"}
@@ -214,7 +219,7 @@ class ResponsesDecoder(JsonDecoder):
             facts.append(failed(response))
         if end is not None:
             reason = text(object_(response.get("incomplete_details")).get("reason"))
-            facts.append(Finished(reason or end))
+            facts.append(Finished(reason or end, _VERDICTS.get(end)))
         return facts
 
     def _started(self, response: Object) -> Iterable[Fact]:
