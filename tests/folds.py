@@ -90,6 +90,7 @@ def captured(
     status: int = 200,
     started_ns: int = 1_000,
     exchange: Exchange | None = None,
+    coding: str | None = None,
 ) -> tuple[Exchange, list[Event]]:
     """A response as the log has it, a millisecond for every chunk that the body is cut into."""
     if exchange is None:
@@ -98,7 +99,8 @@ def captured(
     head = RequestHead(exchange.exchange_id, exchange.session_id, started_ns, "POST", target, "openai", [])
     capture = Capture(exchange.session_id, exchange.exchange_id, by_name(api), 0)
     events = capture.request(head, request, wire=request)
-    events += capture.response(MS, ResponseHead(status, "OK", [("content-type", content_type)]))
+    headers = [("content-type", content_type), *([] if coding is None else [("content-encoding", coding)])]
+    events += capture.response(MS, ResponseHead(status, "OK", headers))
     places = sorted({0, len(body), *(cut for cut in cuts if cut < len(body))})
     for number, (start, end) in enumerate(pairwise(places), 2):
         events += capture.chunk(number * MS, body[start:end])

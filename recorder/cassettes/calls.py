@@ -13,10 +13,13 @@ from urllib.parse import urlsplit
 import msgspec
 
 from recorder.cassettes import Entry
-from recorder.journal.format import Mark
+from recorder.journal.format import Gap, Mark
 from recorder.model.payloads import ExchangeEnd, RequestEnd, RequestHead, RequestRecord, ResponseHead
 from recorder.wire.redaction.headers import redact_record
 from recorder.wire.upstreams import UPSTREAMS, join
+
+NO_BODY = "the file does not have the body of the response"
+BODILESS = frozenset({204, 205, 304})  # statuses of responses that have none
 
 _CODING = "content-encoding"
 _OF_THE_TRANSFER = frozenset({_CODING, "content-length", "transfer-encoding"})
@@ -62,15 +65,26 @@ def exchange_entries(
     *,
     head_ns: int = 0,
     end_ns: int = 0,
+    missing_response: str | None = None,
 ) -> Iterator[Entry]:
-    """Yield the records of one exchange. It ends at `end_ns`, but not before its last chunk."""
+    """Yield the records of one exchange. It ends at `end_ns`, but not before its last chunk.
+
+    `missing_response` is the reason why the file does not have the body of the response.
+    """
     yield Entry(Mark.REQUEST, 0, redact_record(head))
     if body:
         yield Entry(Mark.REQUEST_BODY, 0, body)
     yield Entry(Mark.REQUEST_END, 0, msgspec.json.encode(RequestEnd(complete=True)))
     if response is not None:
         yield Entry(Mark.RESPONSE, head_ns, redact_record(response))
+    if missing_response is not None:
+        yield Entry(Mark.GAP, head_ns, gap_of(Mark.CHUNK, head_ns, missing_response))
     for t_ns, chunk in chunks:
         end_ns = max(end_ns, t_ns)
         yield Entry(Mark.CHUNK, t_ns, chunk)
     yield Entry(Mark.END, end_ns, redact_record(end))
+
+
+def gap_of(mark: Mark, t_ns: int, reason: str) -> bytes:
+    """Return a gap of an unknown number of bytes."""
+    return msgspec.json.encode(Gap(mark, 1, 0, "", t_ns, t_ns, reason))

@@ -14,10 +14,10 @@ from typing import Any, NamedTuple
 import msgspec
 
 from recorder.cassettes import Entry, Names
-from recorder.cassettes.calls import true_headers
+from recorder.cassettes.calls import gap_of, true_headers
 from recorder.cassettes.plain import framed
 from recorder.cassettes.sse_jsonl.lines import SECONDS_LIMIT
-from recorder.journal.format import Gap, Mark
+from recorder.journal.format import Mark
 from recorder.model.events import Session
 from recorder.model.payloads import ExchangeEnd, Header, Imported, RequestEnd, RequestHead, ResponseHead
 from recorder.wire.dialects.json_values import as_json
@@ -60,12 +60,12 @@ class DecodedCall(NamedTuple):
         for at in range(0, len(self.body), BLOCK_BYTES):
             yield Entry(Mark.REQUEST_BODY, 0, self.body[at : at + BLOCK_BYTES])
         if self.missing_request is not None:
-            yield Entry(Mark.GAP, 0, _gap(Mark.REQUEST_BODY, 0, self.missing_request))
+            yield Entry(Mark.GAP, 0, gap_of(Mark.REQUEST_BODY, 0, self.missing_request))
         yield Entry(Mark.REQUEST_END, 0, msgspec.json.encode(RequestEnd(self.missing_request is None)))
         if self.response is not None:
             yield Entry(Mark.RESPONSE, self.duration_ns, redact_record(self.response))
         if self.missing_response is not None:
-            yield Entry(Mark.GAP, self.duration_ns, _gap(Mark.CHUNK, self.duration_ns, self.missing_response))
+            yield Entry(Mark.GAP, self.duration_ns, gap_of(Mark.CHUNK, self.duration_ns, self.missing_response))
         for piece in self.pieces:
             for at in range(0, len(piece), BLOCK_BYTES):
                 yield Entry(Mark.CHUNK, self.duration_ns, piece[at : at + BLOCK_BYTES])
@@ -77,11 +77,6 @@ def require_storable(call: DecodedCall) -> DecodedCall:
     if any(map(_UNSTORABLE.search, (call.method, call.target, call.end.error or ""))):
         raise ValueError("its method, path or error has characters that are no text")
     return call
-
-
-def _gap(mark: Mark, t_ns: int, reason: str) -> bytes:
-    """Return a gap of an unknown number of bytes."""
-    return msgspec.json.encode(Gap(mark, 1, 0, "", t_ns, t_ns, reason))
 
 
 def json_bytes(value: Any) -> bytes:

@@ -19,7 +19,7 @@ from typing import Any, BinaryIO, NamedTuple
 import msgspec
 
 from recorder.cassettes import Entry, Names
-from recorder.cassettes.calls import exchange_entries
+from recorder.cassettes.calls import NO_BODY, exchange_entries
 from recorder.cassettes.content import value
 from recorder.cassettes.sse_jsonl.lines import SECONDS_LIMIT
 from recorder.errors import RecorderError
@@ -97,8 +97,13 @@ class LiteLlm:
         for each in self._calls:
             self.events += bool(each.answer)
             chunks = [(each.end_ns, each.answer)] if each.answer else []
-            head, times = each.request_head(session, names), {"head_ns": each.head_ns, "end_ns": each.end_ns}
-            yield from exchange_entries(head, each.body, each.response, chunks, each.end, **times)
+            head = each.request_head(session, names)
+            yield from exchange_entries(
+                *(head, each.body, each.response, chunks, each.end),
+                head_ns=each.head_ns,
+                end_ns=each.end_ns,
+                missing_response=NO_BODY if each.response is not None and not each.answer else None,
+            )
 
 
 class _LiteLlmCall(NamedTuple):

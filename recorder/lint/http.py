@@ -6,6 +6,11 @@ from collections.abc import Iterable
 
 from recorder.lint.rule import Hit, Rule, at_end, profiles_of
 from recorder.lint.stream import StreamView
+from recorder.model.events import WHOLE
+from recorder.model.facts import Malformed, Unreadable
+from recorder.model.payloads import EndRecord
+from recorder.projections.fact_reader import FactReader, asks_for_answer
+from recorder.wire.dialects import by_name
 
 _STREAMS = (b"event:", b"data:", b":", b"id:", b"retry:")  # what the body of an event stream begins with
 
@@ -69,6 +74,51 @@ def _coding_of_stream(stream: StreamView) -> Iterable[Hit]:
         yield Hit(None, f"content-encoding: {coding}")
 
 
+def _unreadable(stream: StreamView) -> Iterable[Hit]:
+    """Yield why nobody can read an answer. That one came too early to its end may be our doing: see `_nothing_came`."""
+    if stream.end is None or stream.was_cut_by_us or not asks_for_answer(stream.exchange):
+        return
+    said = _why_unreadable(stream, stream.end)
+    if said is not None:
+        yield Hit(None, said)
+
+
+def _why_unreadable(stream: StreamView, end: EndRecord) -> str | None:
+    if stream.response is None:
+        return f"there is no response: {end.error or end.outcome}"
+    if not (200 <= _status(stream) < 300 or stream.is_switched):
+        return None  # what it is then, the rules about errors judge
+    if end.undecoded is not None and end.outcome == "eof":
+        return end.undecoded
+    if stream.is_stream or _is_named_otherwise(stream):
+        return None  # of a stream, the rules of its API miss what is not there
+    if end.outcome not in WHOLE:
+        return None if stream.body else f"nothing came before the end: {end.error or end.outcome}"
+    return _without_answer(stream)
+
+
+def _is_named_otherwise(stream: StreamView) -> bool:
+    """Return whether HT002 reports the response: a document in the place of a stream."""
+    return "HT002" not in by_name(stream.exchange.api).own_rules and any(_no_stream(stream))
+
+
+def _without_answer(stream: StreamView) -> str | None:
+    """Return why no view has an answer out of the response. It is a document, or nothing."""
+    reading = FactReader(stream.exchange)
+    for event in stream.events:
+        for fact in reading.facts(event):
+            if isinstance(fact, Unreadable | Malformed):
+                return fact.reason
+    return None
+
+
+def _nothing_came(stream: StreamView) -> Iterable[Hit]:
+    if stream.end is None or not stream.was_cut_by_us or not asks_for_answer(stream.exchange):
+        return
+    if not stream.body:
+        yield Hit(None, stream.end.outcome)
+
+
 RULES: tuple[Rule, ...] = (
     Rule(
         "HT001",
@@ -126,5 +176,24 @@ RULES: tuple[Rule, ...] = (
         "RFC 9110, 8.4 Content-Encoding",
         profiles_of("HT006"),
         at_end(_coding_of_stream),
+    ),
+    Rule(
+        "HT008",
+        "error",
+        "There is no answer in the response that can be read.",
+        "It is missing, empty, broken, in a coding that cannot be undone, or was not recorded. Clients wait for it, "
+        "raise an error, or go on with an empty answer.",
+        "RFC 9110, 8.4 Content-Encoding; WHATWG HTML, 9.2.6 Interpreting an event stream",
+        profiles_of("HT008"),
+        at_end(_unreadable),
+    ),
+    Rule(
+        "HT009",
+        "warning",
+        "The client or the recorder ended the exchange before anything of the answer came.",
+        "There is nothing to judge: that no other rule finds a fault says nothing about the provider.",
+        "docs/log.md, outcome",
+        profiles_of("HT009"),
+        at_end(_nothing_came),
     ),
 )

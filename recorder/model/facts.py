@@ -357,6 +357,12 @@ class Unterminated(Fact, frozen=True, gc=False):
     characters: int = 0  # of the event, if nothing of it is read
 
 
+class Unreadable(Fact, frozen=True, gc=False):
+    """A response of which nothing was understood, or not all of it, as a whole: empty, in a coding, not recorded."""
+
+    reason: str
+
+
 class Ended(Fact, frozen=True, gc=False):
     """The end of the exchange, as the recorder saw it."""
 
@@ -366,3 +372,4 @@ class Ended(Fact, frozen=True, gc=False):
     http_status: int | None = None
     lossless: bool | None = None
     frames: int = 0  # blocks of the event stream that were received
+    undecoded: str | None = None  # why the body is kept as it was sent from some point on

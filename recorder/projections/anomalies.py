@@ -22,6 +22,7 @@ from recorder.model.facts import (
     TooLarge,
     Unknown,
     Unread,
+    Unreadable,
     Unterminated,
 )
 from recorder.model.text import counted, storable
@@ -105,6 +106,7 @@ class Anomalies:
             Unknown: lambda fact, event: self.note("unknown_type", fact.type, event),
             Malformed: lambda fact, event: self.note("malformed", fact.reason, event, fact.characters),
             Unread: lambda fact, event: self.note("unread", fact.place, event, fact.characters),
+            Unreadable: lambda fact, event: self.note("unreadable", fact.reason, event),
             Unterminated: lambda fact, event: self.note("unterminated", "", event, fact.characters),
             TooLarge: lambda fact, event: self.note("too_large", f"{fact.size_bytes} bytes", event),
             Lost: self._on_lost,

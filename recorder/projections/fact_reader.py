@@ -11,7 +11,7 @@ from typing import Annotated, TypeVar
 
 import msgspec
 
-from recorder.model.events import SWITCHED, WEBSOCKET, Event, Exchange
+from recorder.model.events import SWITCHED, WEBSOCKET, WHOLE, Event, Exchange
 from recorder.model.facts import (
     CostReported,
     Ended,
@@ -21,9 +21,13 @@ from recorder.model.facts import (
     FirstByte,
     Lost,
     Malformed,
+    Placed,
     Requested,
+    RequestFacts,
     Responded,
     TooLarge,
+    Unknown,
+    Unreadable,
     Unterminated,
 )
 from recorder.model.payloads import Header
@@ -44,6 +48,20 @@ DOCUMENT_LIMIT = 16 * 2**20  # of a body that is no stream, and of a request: de
 
 _NOTHING: Sequence[Fact] = ()
 
+_NO_ANSWER = (
+    Unknown,
+    Malformed,
+    Unterminated,
+    Requested,
+    RequestFacts,
+    Placed,
+    Responded,
+    CostReported,
+    FirstByte,
+    Lost,
+)
+"""The facts that are there without anything that a model, or its provider, said."""
+
 
 class _RequestClaims(msgspec.Struct, frozen=True):
     """The fields of the first `request` event that are read here."""
@@ -63,6 +81,7 @@ class _GapSide(msgspec.Struct, frozen=True):
 
     of: str = "response"
     size_bytes: Whole = 0
+    reason: str = ""
 
 
 _request_of = msgspec.json.Decoder(_RequestClaims).decode
@@ -130,7 +149,16 @@ class FactReader:
         self._is_asking = True  # the request is not over yet
         self._is_switched = False  # to WebSocket: a frame is a message, and no block
         self._http_status = 0
+        self._expects_answer = asks_for_answer(exchange)
+        self._restart()
+
+    def _restart(self) -> None:
+        """Forget what an earlier exchange with the same response has said."""
         self._verdict = "completed"  # the worst that the provider has said of the response so far
+        self._is_answered = self._is_finished = False
+        self._silent_frames = 0  # frames that were read here, and said nothing
+        self._body_bytes = 0  # of a body that is no stream
+        self._missing = ""  # why bytes of the response are not there
 
     def quick_readers(self) -> Mapping[str | None, QuickReader]:
         """Return the readers of usual deltas, by type of event: frames that they read need not be read by `facts`."""
@@ -149,17 +177,24 @@ class FactReader:
         """Return the facts of an event that is no usual delta."""
         start, length = event.data_start, event.data_length
         if start is not None and length is not None and event.kind == "frame":
-            return self._heard(self._tell(event.type, event.raw[start : start + length]))
-        read = _READERS.get(event.kind)
-        return self._heard(read(self, event)) if read else _NOTHING
+            facts = self._heard(self._tell(event.type, event.raw[start : start + length]))
+        else:
+            read = _READERS.get(event.kind)
+            facts = self._heard(read(self, event)) if read else _NOTHING
+        if not self._is_answered and event.kind in ("frame", "part"):
+            self._silent_frames += 1
+        return facts
 
     def _heard(self, facts: Sequence[Fact]) -> Sequence[Fact]:
-        """Return facts, of which it remembers what they say about the end."""
+        """Return facts, of which it remembers what they say about the response as a whole."""
         for fact in facts:
-            if fact.__class__ is Failed:
+            if not isinstance(fact, _NO_ANSWER):
+                self._is_answered = True
+            if isinstance(fact, Failed):
                 self._verdict = "failed"
-            elif isinstance(fact, Finished) and fact.verdict is not None:
-                self._verdict = worse(self._verdict, fact.verdict)
+            elif isinstance(fact, Finished):
+                self._is_finished = True
+                self._verdict = worse(self._verdict, fact.verdict or "completed")
         return facts
 
     @property
@@ -180,7 +215,7 @@ class FactReader:
             self._request.add(event.raw)
         elif not event.pos:
             self._head = event.raw
-            self._verdict = "completed"  # not that of an earlier exchange with the same response
+            self._restart()
         return _NOTHING
 
     def _on_response(self, event: Event) -> Sequence[Fact]:
@@ -250,6 +285,7 @@ class FactReader:
     def _on_body(self, event: Event) -> Sequence[Fact]:
         if not self._is_switched:  # there, bytes that could not be framed
             self._body.add(event.raw)
+            self._body_bytes += len(event.raw)
         return _NOTHING
 
     def _read_document(self) -> Sequence[Fact]:
@@ -271,12 +307,36 @@ class FactReader:
     def _on_gap(self, event: Event) -> Sequence[Fact]:
         self._parts.take()
         gap = _decoded(_gap_of, event.raw) or _GapSide()
+        if gap.of != "request":
+            self._missing = self._missing or gap.reason or "bytes were not recorded"
         return (Lost("request" if gap.of == "request" else "response", gap.size_bytes),)
 
     def _on_end(self, event: Event) -> Sequence[Fact]:
         end = _decoded(_end_of, event.raw) or Ended("unknown", "unknown")
-        facts = self._heard([*self._request_facts(), *self._read_document()])
-        return [*facts, self._settled(end)]
+        document = self._read_document()
+        facts = self._heard([*self._request_facts(), *document])
+        is_broken = self._expects_answer and any(isinstance(fact, Malformed) for fact in document)
+        reason = self._unread(end, is_told=is_broken)
+        if (reason is not None or is_broken) and not self._is_finished:
+            self._verdict = worse(self._verdict, "incomplete")
+        unreadable = [] if reason is None else [Unreadable(reason)]
+        return [*facts, *unreadable, self._settled(end)]
+
+    def _unread(self, end: Ended, *, is_told: bool) -> str | None:
+        """Return why there is no answer in a response that came to its end, or not all of it; None if there is, or if
+        another fact tells it.
+        """
+        if end.outcome not in WHOLE:
+            return None  # its end says why
+        if end.undecoded is not None and end.outcome == "eof":
+            return end.undecoded
+        is_good = 200 <= self._http_status < 300 or self._is_switched
+        is_answered = self._is_answered or is_told or end.frames > self._silent_frames
+        if not self._expects_answer or not is_good or is_answered:
+            return None
+        if self._missing or end.undecoded:
+            return self._missing or end.undecoded
+        return "there is no answer in it" if end.frames or self._body_bytes else "the response is empty"
 
     def _settled(self, end: Ended) -> Ended:
         """Return the end with what the provider says of it. A connection that broke behind the last event of a whole
@@ -285,6 +345,14 @@ class FactReader:
         status = worse(end.status, self._verdict)
         is_well = status in ("completed", "incomplete")
         return msgspec.structs.replace(end, status=status, error=None if is_well else end.error)
+
+
+def asks_for_answer(exchange: Exchange) -> bool:
+    """Return whether a request is for an answer of a model, or for all of one that another request began."""
+    prompt = by_name(exchange.api).prompt
+    path = exchange.target.partition("?")[0]
+    generates = exchange.method in ("POST", WEBSOCKET) and prompt is not None and prompt.generates.search(path)
+    return bool(generates) or (exchange.resumes_response_id is not None and exchange.resumes_after is None)
 
 
 KindReader = Callable[[FactReader, Event], Sequence[Fact]]

@@ -65,6 +65,26 @@ def times(batch: Batch) -> list[tuple[bytes, int]]:
     return [(event.raw, event.t_ns // 10**6) for event in batch.events if event.kind in BODY_KINDS]
 
 
+@pytest.mark.parametrize(
+    ("response", "is_whole"),
+    [
+        ({"content": {"size": 348, "mimeType": "text/event-stream"}}, False),
+        ({"content": {"size": 0, "mimeType": "text/event-stream"}}, False),
+        ({"content": {"size": -1, "mimeType": "application/json"}}, False),
+        ({"content": {"mimeType": "application/json"}, "bodySize": 7}, False),
+        ({"content": {"size": 0, "mimeType": "application/json"}}, True),
+        ({"content": {"size": 0, "mimeType": "text/event-stream", "text": ""}}, True),
+        ({"content": {"size": 9, "mimeType": "application/json"}, "status": 304}, True),
+    ],
+)
+def test_a_body_that_the_file_does_not_have_is_a_gap(response: dict[str, Any], is_whole: bool) -> None:
+    batch = read(call(response=response))
+    [each] = [recording_of(exchange, batch.events) for exchange in batch.exchanges]
+    assert each.end is not None
+    assert each.end.lossless == is_whole
+    assert len(each.gaps) == (not is_whole)
+
+
 def test_a_body_is_kept_as_it_was_saved_and_came_with_its_last_byte() -> None:
     batch = read(call())
     assert body(batch.events) == STREAM.encode()

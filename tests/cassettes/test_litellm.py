@@ -53,6 +53,11 @@ def test_each_call_becomes_an_exchange_in_the_form_that_was_logged() -> None:
             assert body(each) == payload["response"]
 
 
+def test_an_answer_that_was_not_logged_is_a_gap() -> None:
+    logged, missing = one(response={"choices": []}), one()
+    assert [each.end is not None and each.end.lossless for each in (logged, missing)] == [True, False]
+
+
 def test_the_request_says_what_was_logged_and_asks_for_no_stream_that_is_not_there() -> None:
     tools = json.loads(read(LINES[2])[0].request_body)
     assert tools == {

@@ -242,6 +242,21 @@ def test_a_file_that_was_sent_is_a_body() -> None:
     assert recordings(read(data))[0].request_body == b"\xff"
 
 
+@pytest.mark.parametrize(
+    ("response", "is_whole"),
+    [
+        ({"body": None}, False),
+        ({"body": {}}, False),
+        ({"body": {"string": ""}}, True),
+        ({"body": None, "status": {"code": 204, "message": ""}}, True),
+    ],
+)
+def test_a_body_that_the_file_does_not_have_is_a_gap(response: dict[str, Any], is_whole: bool) -> None:
+    [each] = recordings(read(document(call(response=response))))
+    assert each.end is not None
+    assert each.end.lossless == is_whole
+
+
 def test_a_header_may_be_alone_and_a_status_a_text() -> None:
     data = document(call(response={"headers": {"retry-after": "7"}, "status": {"code": "429", "message": None}}))
     [each] = recordings(read(data))

@@ -20,6 +20,9 @@ from recorder.lint.stream import StreamView
 from recorder.model.events import Event, Exchange, Outcome
 from recorder.model.payloads import ExchangeEnd, RequestEnd, RequestHead, ResponseHead
 from recorder.wire.recording import recording_of
+from tests.lint.test_anthropic import GOOD as ANTHROPIC
+from tests.lint.test_gemini import GOOD as GEMINI
+from tests.lint.test_openai_chat import GOOD as CHAT
 from tests.lint.test_openai_responses import COMPLETED, CUT, GOOD
 from tests.linted import (
     SECOND,
@@ -92,6 +95,22 @@ MUTATIONS = [
     Mutation("HT007", "an error as text", document(b"Bad gateway", 502, "text/html")),
     Mutation("HT007", "an error of another kind", document(b'{"detail": "No"}', 422)),
     Mutation("HT007", "no body", document(b"", 500)),
+    Mutation("HT008", "no event", GOOD._replace(events=())),
+    Mutation("HT008", "an empty object", GEMINI._replace(body=b"{}").headed("content-type", "application/json")),
+    Mutation(
+        "HT008", "no message", ANTHROPIC._replace(body=b"[]", asked={}).headed("content-type", "application/json")
+    ),
+    Mutation("HT008", "no body", document(b"")),
+    Mutation("HT008", "a broken document", document(b'{"id": "resp_1", "outp')._replace(asked={})),
+    Mutation("HT008", "a page", document(b"<html>Log in</html>", content_type="text/html")._replace(asked={})),
+    Mutation("HT008", "nothing that is known", document(b"{}")._replace(asked={})),
+    Mutation("HT008", "cut before its first event", GOOD._replace(events=(), outcome="truncated")),
+    Mutation("HT008", "not in its coding", GOOD._replace(body=b"\xff" * 9).headed("content-encoding", "br")),
+    Mutation(
+        "HT008", "half of its coding", GOOD._replace(body=gzip.compress(BODY)[:40]).headed("content-encoding", "gzip")
+    ),
+    Mutation("HT009", "left before the first event", GOOD._replace(events=(), outcome="client_disconnect")),
+    Mutation("HT009", "stopped before the body", document(b"")._replace(outcome="recorder_shutdown")),
 ]
 
 
@@ -143,7 +162,27 @@ def test_what_no_client_minds_breaks_no_rule(reply: Reply) -> None:
 
 
 def test_a_document_that_was_asked_for_is_none_instead_of_a_stream() -> None:
-    assert_clean(document(b'{"id": "resp_1"}')._replace(asked={"model": "m"}))
+    assert_clean(document(b'{"id": "resp_1", "object": "response"}')._replace(asked={"model": "m"}))
+
+
+@pytest.mark.parametrize(
+    ("outcome", "rule"), [("upstream_unreachable", "HT008"), ("timeout", "HT008"), ("client_disconnect", "HT009")]
+)
+def test_an_exchange_without_a_response_is_not_without_a_finding(outcome: Outcome, rule: str) -> None:
+    exchange, events = recorded(document(b"")._replace(outcome=outcome))
+    without_head = [event for event in events if event.kind != "response"]
+    assert [finding.rule for finding in lint(recording_of(exchange, without_head))] == [rule]
+
+
+@pytest.mark.parametrize("target", ["/v1/models", "/v1/messages/count_tokens"])
+def test_what_asks_for_no_answer_may_be_empty(target: str) -> None:
+    assert "HT008" not in broken(document(b"")._replace(target=target), "openai")
+
+
+@pytest.mark.parametrize("good", [GOOD, CHAT, ANTHROPIC, GEMINI], ids=lambda reply: reply.target)
+@pytest.mark.parametrize("sent", [b"", b": ping\n\n", b'data: {"id', b"data: [DONE]\n\n", b"data: {}\n\n"])
+def test_no_stream_without_an_answer_is_without_a_finding(good: Reply, sent: bytes) -> None:
+    assert broken(good._replace(events=(sent,)))
 
 
 def test_events_of_any_kind_keep_codex_waiting() -> None:

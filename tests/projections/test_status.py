@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import random
 from collections.abc import Iterator, Sequence
@@ -131,6 +132,59 @@ def test_a_connection_that_breaks_behind_the_last_event_is_no_error_of_the_respo
     assert (found.status, found.error) == ("completed", None)
 
 
+# what cannot be read
+
+ID = b'data: {"id":"c1","object":"chat.completion.chunk","choices":[]}\n\n'
+UNREAD: dict[str, tuple[str, bytes, dict[str, Any], str]] = {
+    "no event": (CHAT, b"", {}, "unreadable"),
+    "comments": (CHAT, b": ping\n\n", {}, "unreadable"),
+    "the mark of the end": (CHAT, b"data: [DONE]\n\n", {}, "unreadable"),
+    "half an event": (GEMINI, b'data: {"candid', {}, "unreadable"),
+    "events of nobody": (GEMINI, b"data: {}\n\n", {}, "unreadable"),
+    "no body": (ANTHROPIC, b"", DOCUMENT, "unreadable"),
+    "left at the mark": (CHAT, b"data: [DONE]\n\n", {"outcome": "client_disconnect"}, "unreadable"),
+    "null": (RESPONSES, b"null", DOCUMENT, "malformed"),
+    "a page": (CHAT, b"<html>Log in</html>", {"content_type": "text/html"}, "malformed"),
+    "half a document": (ANTHROPIC, b'{"content":[{"type":"te', DOCUMENT, "malformed"),
+    "half an array": (GEMINI, json.dumps([HI, HI]).encode()[:-4], DOCUMENT, "malformed"),
+    "not in its coding": (CHAT, b"\xff" * 9, {"coding": "br"}, "unreadable"),
+    "half of its coding": (CHAT, gzip.compress(ID * 9)[:-12], {"coding": "gzip"}, "unreadable"),
+}
+
+
+@pytest.mark.parametrize("case", UNREAD)
+def test_what_cannot_be_read_is_not_completed_and_not_without_an_anomaly(case: str) -> None:
+    api, body, how, kind = UNREAD[case]
+    found = folded(*captured(body, api, **how))
+    assert found["exchanges"][0].status == "incomplete"
+    assert kind in [anomaly.kind for anomaly in found["anomalies"]]
+
+
+READ: dict[str, tuple[str, bytes, dict[str, Any]]] = {
+    "no choice": (CHAT, b'{"object":"chat.completion","choices":[]}', DOCUMENT),
+    "no content": (ANTHROPIC, b'{"id":"m","content":[],"stop_reason":"end_turn"}', DOCUMENT),
+    "in the background": (RESPONSES, b'{"id":"r","object":"response","status":"queued","output":[]}', DOCUMENT),
+    "only usage": (GEMINI, b'{"usageMetadata":{"totalTokenCount":1}}', DOCUMENT),
+    "moved": (CHAT, b"", {"status": 307}),
+    "of nobody": ("other", b"", DOCUMENT),
+}
+
+
+@pytest.mark.parametrize("case", READ)
+def test_an_answer_without_words_is_an_answer(case: str) -> None:
+    api, body, how = READ[case]
+    found = folded(*captured(body, api, **how))
+    assert found["exchanges"][0].status == "completed"
+    assert found["anomalies"] == []
+
+
+def test_a_coding_that_is_cut_behind_the_last_event_leaves_a_response_complete() -> None:
+    body = gzip.compress(stream(STOP) + b"data: [DONE]\n\n", 0)
+    found = folded(*captured(body[:-3], CHAT, coding="gzip"))
+    assert found["exchanges"][0].status == "completed"
+    assert [anomaly.kind for anomaly in found["anomalies"]] == ["unreadable"]
+
+
 # whatever the stream
 
 STREAMS: dict[str, list[Any]] = {
@@ -152,7 +206,19 @@ STREAMS: dict[str, list[Any]] = {
     "other": [{"type": "done"}, {"error": "x"}, {"message": "hello"}],
 }
 MEMBERS = ("error", "errors", "error_message", "base_resp", "status", "type", "message", "code", "choices", "response")
-VALUES: tuple[Any, ...] = (None, "x", "failed", "completed", 7, True, [], {}, [{"error": "x"}], {"message": "m"}, {"status_code": 1})
+VALUES: tuple[Any, ...] = (
+    None,
+    "x",
+    "failed",
+    "completed",
+    7,
+    True,
+    [],
+    {},
+    [{"error": "x"}],
+    {"message": "m"},
+    {"status_code": 1},
+)
 OUTCOMES = ("eof", "client_disconnect", "truncated", "upstream_reset")
 TYPES = ("text/event-stream", "application/json", "text/plain")
 

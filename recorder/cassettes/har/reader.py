@@ -11,12 +11,12 @@ from __future__ import annotations
 import binascii
 from base64 import b64decode
 from collections.abc import Iterator
-from typing import BinaryIO, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 import msgspec
 
 from recorder.cassettes import Entry, Names
-from recorder.cassettes.calls import exchange_entries, target_of, true_headers
+from recorder.cassettes.calls import BODILESS, NO_BODY, exchange_entries, target_of, true_headers
 from recorder.cassettes.connections import TimedMessage, connection_entries, connection_head, upgrade
 from recorder.cassettes.har.messages import WebSocketMessage, read_message
 from recorder.cassettes.sse_jsonl.header import nanoseconds
@@ -54,6 +54,7 @@ class _HarRequest(msgspec.Struct, frozen=True):
 
 class _Content(msgspec.Struct, frozen=True, rename="camel"):
     mime_type: str = ""
+    size: Any = 0  # -1 if it is not known
     text: str | None = None
     encoding: str | None = None
 
@@ -64,6 +65,7 @@ class _HarResponse(msgspec.Struct, frozen=True):
     version: str = msgspec.field(name="httpVersion", default="")
     headers: tuple[_Pair, ...] = ()
     content: _Content = _Content()
+    body_size: Any = msgspec.field(name="bodySize", default=0)
     error: str | None = msgspec.field(name="_error", default=None)
 
 
@@ -160,9 +162,22 @@ class _HarExchange(NamedTuple):
 
     def entries(self, session: Session, names: Names) -> Iterator[Entry]:
         """Yield its records."""
-        times = {"head_ns": self.head_ns, "end_ns": self.end_ns}
         head = self.request_head(session, names)
-        yield from exchange_entries(head, self.body, self.response, self.pieces, self.end, **times)
+        yield from exchange_entries(
+            *(head, self.body, self.response, self.pieces, self.end),
+            head_ns=self.head_ns,
+            end_ns=self.end_ns,
+            missing_response=NO_BODY if self._lacks_body else None,
+        )
+
+    @property
+    def _lacks_body(self) -> bool:
+        """Return whether the file has no body of a response that had one: many tools leave those of streams out."""
+        content = self.call.response.content
+        if content.text is not None or self.pieces or self.call.response.status in BODILESS:
+            return False
+        is_stream = content.mime_type.startswith("text/event-stream")
+        return is_stream or any(size not in (0, None) for size in (content.size, self.call.response.body_size))
 
     def request_head(self, session: Session, names: Names) -> RequestHead:
         method, target = self.call.request.method.upper(), target_of(self.call.request.url)

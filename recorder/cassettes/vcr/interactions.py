@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from recorder.cassettes import Entry, Names
-from recorder.cassettes.calls import exchange_entries, target_of, true_headers
+from recorder.cassettes.calls import BODILESS, NO_BODY, exchange_entries, target_of, true_headers
 from recorder.cassettes.content import looks_like_stream
 from recorder.cassettes.plain import BLOCK_BYTES, STEP_NS
 from recorder.cassettes.sse_jsonl.header import nanoseconds
@@ -106,7 +106,18 @@ class VcrExchange(NamedTuple):
     def entries(self, session: Session, names: Names, started_ns: int) -> Iterator[Entry]:
         """Yield its records, as those of an exchange that began at `started_ns`."""
         head, end = self.request_head(session, names, started_ns), ExchangeEnd("eof")
-        yield from exchange_entries(head, self.request.body, self.response_head(), self.pieces, end, end_ns=self.end_ns)
+        yield from exchange_entries(
+            *(head, self.request.body, self.response_head(), self.pieces, end),
+            end_ns=self.end_ns,
+            missing_response=NO_BODY if self._lacks_body else None,
+        )
+
+    @property
+    def _lacks_body(self) -> bool:
+        """Return whether the file has no body of a response that had one: an empty one is a text in it."""
+        response, method = self.interaction.response, self.interaction.request.method
+        is_there = response.body is not None and response.body != VcrBody()
+        return not is_there and response.status.code not in BODILESS and method.upper() != "HEAD"
 
     def response_head(self) -> ResponseHead:
         status = self.interaction.response.status
