@@ -195,8 +195,8 @@ _CHECKS: dict[str, Callable[[BinaryIO, bytes], None]] = {
 
 def payload_lines(events: Iterable[Event], *, is_switched: bool = False) -> Iterator[bytes]:
     """Yield the payload of each event that has one, as a line of JSON. `is_switched`: they came over WebSocket."""
-    for block in _blocks(events, ends_message if is_switched else ends_block):
-        data = block if is_switched else parse(block.removeprefix(BOM)).data
+    for number, block in enumerate(_blocks(events, ends_message if is_switched else ends_block)):
+        data = block if is_switched else parse(block if number else block.removeprefix(BOM)).data
         line = b"" if data is None else data.replace(b"\n", b" ")  # white space, where JSON has it
         if is_payload(line):
             yield line + b"\n"

@@ -17,7 +17,7 @@ from hashlib import sha256
 import msgspec
 
 from recorder.model.chain import link, root
-from recorder.model.events import BODY_KINDS, WHOLE, Event, Kind, Outcome, Status
+from recorder.model.events import BODY_KINDS, LEFT_OUT, WHOLE, Event, Kind, Outcome, Status
 from recorder.model.payloads import (
     CloseRecord,
     EndRecord,
@@ -156,6 +156,7 @@ class Capture:
             try:
                 for piece in self._decoder.feed(data):
                     self._take(piece, events)
+                self._leave_out(events)
                 self._is_plain = self._decoder.is_plain
                 return events
             except UndecodableError as error:
@@ -291,6 +292,7 @@ class Capture:
             return
         try:
             self._take(self._decoder.close(), events)
+            self._leave_out(events)
         except UndecodableError as error:
             if error.rest or outcome == "eof":
                 self._give_up(error, events)
@@ -301,6 +303,16 @@ class Capture:
         self._close_splitter(events)
         self._undecoded = str(error)
         self._keep(error.rest, events)
+
+    def _leave_out(self, events: list[Event]) -> None:
+        """Keep what stands behind the coding of the body: bytes that were received, and that no client hands on."""
+        left_out = bytes(self._decoder.left_out)
+        if left_out:
+            self._decoder.left_out.clear()
+            self._close_splitter(events)
+            for start in range(0, len(left_out), FRAME_LIMIT):
+                part = left_out[start : start + FRAME_LIMIT]
+                events.append(self._event("body", self._t_ns, part, Keys(type=LEFT_OUT)))
 
     def _close_splitter(self, events: list[Event]) -> None:
         opening, self._opening = self._opening, None
@@ -335,7 +347,9 @@ class Capture:
             if len(self._parts) * FRAME_LIMIT > KEYS_LIMIT:
                 del self._parts[1:]  # too long to be read: its `event:` line must do
             return _NO_KEYS
-        block = b"".join(self._parts).removeprefix(BOM)
+        block = b"".join(self._parts)
+        if self._body_bytes + len(piece.raw) == len(block):  # the first of the stream
+            block = block.removeprefix(BOM)
         self._parts.clear()
         return msgspec.structs.replace(self._dialect.keys(block), data_start=None, data_length=None)
 

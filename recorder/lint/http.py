@@ -70,7 +70,8 @@ def _keeps_moving(stream: StreamView) -> bool:
 
 def _coding_of_stream(stream: StreamView) -> Iterable[Hit]:
     coding = stream.header("content-encoding")
-    if stream.is_stream and coding and coding.lower() != "identity":
+    is_plain = stream.end is not None and stream.end.coding is None
+    if stream.is_stream and coding and not is_plain:
         yield Hit(None, f"content-encoding: {coding}")
 
 

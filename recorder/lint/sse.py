@@ -80,6 +80,13 @@ def _byte_order_mark(stream: StreamView) -> Iterable[Hit]:
         yield Hit(first.pos)
 
 
+def _mark_within(stream: StreamView) -> Iterable[Hit]:
+    first = stream.kept("first block", lambda: stream.blocks[0] if stream.blocks else None)
+    for each in stream.blocks:
+        if each != first and each.raw.startswith(BOM) and each.kind != "message":
+            yield Hit(each.pos)
+
+
 def _carriage_returns(stream: StreamView) -> Iterable[Hit]:
     """Yield the first block alone."""
     found: list[int] = stream.kept("carriage returns", list)
@@ -220,5 +227,15 @@ RULES: tuple[Rule, ...] = (
         f"{_STANDARD}; {_SDK}",
         profiles_of("ST009"),
         _no_field,
+    ),
+    Rule(
+        "ST010",
+        "error",
+        "A byte order mark stands before an event within the stream.",
+        "It is one only at the beginning of a stream, and anywhere else a part of the first line, which is no field of "
+        "server-sent events then: clients ignore that line, without an error, and its content is lost.",
+        f"{_STANDARD}; {_SDK}",
+        profiles_of("ST010"),
+        _mark_within,
     ),
 )

@@ -172,7 +172,7 @@ class StreamView:
         return list(self._each()) if self._window is None else self._window
 
     def _each(self) -> Iterator[StreamBlock]:
-        is_after_gap = False
+        is_after_gap, is_first = False, True
         tail: StreamBlock | None = None  # the last block, if it is an unended one
         for block in blocks(self.events, PAYLOAD_LIMIT):
             is_gap = block.kind == "gap"
@@ -180,7 +180,9 @@ class StreamView:
                 yield _half(tail) if is_gap else tail
                 tail = None
             if not is_gap:
-                made = _half(_stream_block(block)) if is_after_gap else _stream_block(block)
+                whole = _stream_block(block, is_first=is_first)
+                made = _half(whole) if is_after_gap else whole
+                is_first = False
                 if block.kind == "tail":
                     tail = made
                 else:
@@ -204,11 +206,11 @@ def _half(block: StreamBlock) -> StreamBlock:
     return StreamBlock(block.pos, block.t_ns, "tail", b"", None, None, None)
 
 
-def _stream_block(block: BodyBlock) -> StreamBlock:
+def _stream_block(block: BodyBlock, *, is_first: bool) -> StreamBlock:
     raw, event = block.raw or b"", block.event
     if block.kind == "message":
         return StreamBlock(event.pos, event.t_ns, block.kind, raw, None, block.raw, _payload(raw))
-    fields = parse(raw.removeprefix(BOM))
+    fields = parse(raw.removeprefix(BOM) if is_first else raw)
     name = fields.event.decode("utf-8", "replace") if fields.event else None
     payload = None if fields.data is None else _payload(fields.data)
     return StreamBlock(event.pos, event.t_ns, block.kind, raw, name, fields.data, payload)

@@ -120,7 +120,7 @@ class Anomalies:
             self.next_number = number + 1
         elif number is not None:
             self.out_of_sequence(number, event)
-        if event.type in self._terminal or self.endings:
+        if (event.type in self._terminal or self.endings) and event.kind != "body":
             self._at_the_end(event)
 
     def are_next(self, events: Sequence[Event]) -> bool:

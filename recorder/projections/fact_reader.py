@@ -11,7 +11,7 @@ from typing import Annotated, TypeVar
 
 import msgspec
 
-from recorder.model.events import SWITCHED, WEBSOCKET, WHOLE, Event, Exchange
+from recorder.model.events import LEFT_OUT, SWITCHED, WEBSOCKET, WHOLE, Event, Exchange
 from recorder.model.facts import (
     CostReported,
     Ended,
@@ -149,6 +149,7 @@ class FactReader:
         self._is_asking = True  # the request is not over yet
         self._is_switched = False  # to WebSocket: a frame is a message, and no block
         self._http_status = 0
+        self._head_pos = 0  # the place of the response head
         self._expects_answer = asks_for_answer(exchange)
         self._restart()
 
@@ -222,6 +223,7 @@ class FactReader:
         head = _decoded(_head_of, event.raw)
         self._http_status = 0 if head is None else head.status
         self._is_switched = self._http_status == SWITCHED
+        self._head_pos = event.pos
         return [*self._request_facts(), *([] if head is None else [Responded(head.status), *_cost(head.headers)])]
 
     def _request_facts(self) -> Sequence[Fact]:
@@ -238,17 +240,24 @@ class FactReader:
             return (TooLarge(size_bytes), place)
         return (request, Requested(self._path, body), place)
 
+    def _raw(self, event: Event) -> bytes:
+        """Return the bytes of an event of a stream, of the first one without a byte order mark: it is a part of the
+        stream there, and a character anywhere else.
+        """
+        is_first = event.pos <= self._head_pos + 1 and not self._is_switched
+        return event.raw.removeprefix(BOM) if is_first else event.raw
+
     def _on_frame(self, event: Event) -> Sequence[Fact]:
-        return self._block(event, event.raw)
+        return self._block(event, self._raw(event))
 
     def _on_part(self, event: Event) -> Sequence[Fact]:
-        self._parts.add(event.raw)
+        self._parts.add(self._raw(event))
         is_last = ends_message(event.raw) if self._is_switched else ends_block(event.raw)
         return self._parts_block(event) if is_last else _NOTHING
 
     def _on_tail(self, event: Event) -> Sequence[Fact]:
         """Read an event without its blank line: several providers end so. Half an event has no facts."""
-        self._parts.add(event.raw)
+        self._parts.add(self._raw(event))
         given = self._parts_block(event)
         facts = [fact for fact in given if not isinstance(fact, Malformed)]
         is_document = event.raw.lstrip().startswith((b"{", b"["))  # an error, in a body that says it is a stream
@@ -264,7 +273,6 @@ class FactReader:
         """Read a block that has more than one line of data, or none by the standard; or a message that is no JSON."""
         if self._is_switched:
             return _NOTHING if self._dialect.websocket is None else self._tell(event.type, block)
-        block = block.removeprefix(BOM)
         data = parse(block).data
         if data is None:
             return self._without_data(event, block)
@@ -274,6 +282,8 @@ class FactReader:
         """Read a block without data. It is no event by the standard, and most clients skip it. But errors come so: as
         bare JSON (Gemini), or as a field `error:` (llama.cpp).
         """
+        if block.startswith(BOM):
+            return (Malformed("a byte order mark within the stream: clients do not read this event"),)
         bare = block.removeprefix(b"error:").strip()
         if not bare.startswith((b"{", b"[")):
             return self._refused(bare)
@@ -283,7 +293,7 @@ class FactReader:
         return failures or (Malformed("JSON without `data:`, which clients pass over"),)
 
     def _on_body(self, event: Event) -> Sequence[Fact]:
-        if not self._is_switched:  # there, bytes that could not be framed
+        if not self._is_switched and event.type != LEFT_OUT:  # over WebSocket, bytes that could not be framed
             self._body.add(event.raw)
             self._body_bytes += len(event.raw)
         return _NOTHING

@@ -122,7 +122,7 @@ class Timing:
 
     def event(self, event: Event) -> None:
         """Note a piece of the body. A long event in parts counts with its last part; a document is no event."""
-        if event.kind == "frame" or event.type is not None:
+        if event.kind == "frame" or (event.type is not None and event.kind != "body"):
             self._times.append(event.t_ns)
         elif event.kind == "body":
             self._document = (self._document or (event.t_ns,))[0], event.t_ns

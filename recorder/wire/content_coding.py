@@ -6,6 +6,8 @@ grow: on damage, on a coding it does not know, on a body that inflates beyond re
 
 from __future__ import annotations
 
+import codecs
+import re
 import sys
 import zlib
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
@@ -121,6 +123,23 @@ _CODECS: dict[str, Callable[[], _Codec]] = {
     "br": _Brotli,
     "zstd": _Zstd,
 }
+_NO_CODINGS = frozenset(
+    {
+        *("", "identity", "none", "null", "binary", "raw", "plain", "text", "uncompressed", "7bit", "8bit"),
+        *("utf-8", "utf8", "us-ascii", "ascii", "iso-8859-1", "chunked"),
+    }
+)
+"""Words that servers write into `Content-Encoding`, of which clients make nothing: the body is plain."""
+
+_OPENING_BYTES = 16
+"""Bytes that show whether a body under an unknown word is a text: every compressed format that has a name has others
+among its first."""
+
+_CONTROLS = re.compile(rb"[^\t\n\r\x20-\x7e\x80-\xff]")
+
+_ZLIB_CODINGS = ("gzip", "x-gzip", "deflate")
+"""Codings behind whose end clients leave out what is no further member: httpx, urllib3, node and curl do."""
+
 _MAGIC = {"gzip": b"\x1f\x8b", "zstd": b"\x28\xb5\x2f\xfd"}
 _FAILURES = (zlib.error, brotli.error, zstd.ZstdError, EOFError)
 
@@ -134,9 +153,14 @@ class Decoder:
     """
 
     def __init__(self, coding: str | None, *, sniff: bool = False) -> None:
-        self.coding = (coding or "").strip().lower() or None
-        if self.coding == "identity":
-            self.coding = None
+        self.coding = ", ".join(_real(coding or "")) or None
+        self._opening: bytes | None = b""  # of a body in a coding that nobody here knows: it may be plain
+        if self.coding is None or self.coding in _CODECS:
+            self._opening = None
+        self._has_member = False  # one has come to its end
+        self._between = b""  # behind a member, too short to tell whether another one follows
+        self.left_out = bytearray()  # what no client takes for content, behind the last member; the caller empties it
+        self._is_over = False  # all that follows is left out
         self._sniffing = b"" if sniff and self.coding is None else None
         self._is_guess = False  # no header names the coding, and nothing has come out of it yet
         self._codec: _Codec | None = None
@@ -152,9 +176,12 @@ class Decoder:
         """Yield decoded pieces of a chunk, each at most `PIECE_BYTES` if it was coded. Raises `UndecodableError`."""
         if self._sniffing is not None:
             data = self._sniff(self._sniffing + data)
+        if self._opening is not None:
+            data = self._open(self._opening + data)
         if self.coding is None:
             return iter((data,) if data else ())
-        return self._decode(data)
+        between, self._between = self._between, b""
+        return self._decode(between + data)
 
     def close(self) -> bytes:
         """End the body; returns what a sniffer still held back.
@@ -166,8 +193,22 @@ class Decoder:
             if self._is_guess:
                 return self._as_plain(silent)
             raise UndecodableError(f"the body ends in mid-{self.coding}", silent)
+        self.left_out += self._between
         held, self._sniffing = self._sniffing or b"", None
+        if self._opening:
+            held = self._opening
+            if not _is_text(held):
+                raise UndecodableError(f"the coding {self.coding!r} is not known", held)
+            self.coding = None
         return held
+
+    def _open(self, data: bytes) -> bytes:
+        """Return what is there of a body under an unknown word, once it shows whether it is a text."""
+        is_short = len(data) < _OPENING_BYTES
+        self._opening = data if is_short else None
+        if not is_short and _is_text(data[:_OPENING_BYTES]):
+            self.coding = None
+        return b"" if is_short else data
 
     def _sniff(self, data: bytes) -> bytes:
         for coding, magic in _MAGIC.items():
@@ -204,6 +245,8 @@ class Decoder:
         """Decode up to the end of a gzip member or zstd frame, which others may follow; returns what is left."""
         if self.coding not in _CODECS:
             raise UndecodableError(f"the coding {self.coding!r} is not known", data)
+        if self._is_behind(data):
+            return b""
         codec = self._codec = self._codec or _CODECS[self.coding]()
         self._in_bytes += len(data)
         self._silent += data
@@ -219,7 +262,7 @@ class Decoder:
             raise UndecodableError(f"not {self.coding}: {error}", bytes(self._silent) or data) from error
         left = codec.left
         if left is not None:
-            self._codec = None
+            self._codec, self._has_member = None, True
             if self._is_guess:
                 del self._silent[len(self._silent) - len(left) :]  # they are the next member's
             else:
@@ -229,12 +272,41 @@ class Decoder:
             raise UndecodableError(reason, bytes(self._silent) + (left or b""))
         return left or b""
 
+    def _is_behind(self, data: bytes) -> bool:
+        """Take what stands behind a member, and is not the next one. It is kept, but it is no content."""
+        is_between = self._has_member and self._codec is None and not self._is_guess
+        if not is_between or self.coding not in _ZLIB_CODINGS:
+            return False
+        magic = b"" if self.coding == "deflate" or self._is_over else _MAGIC["gzip"]
+        if magic and data.startswith(magic):
+            return False
+        if magic and magic.startswith(data):
+            self._between = data
+        else:
+            self._is_over = True
+            self.left_out += data
+        return True
+
+
+def _real(value: str) -> list[str]:
+    """Return the codings that a header names, in order of their application."""
+    named = [coding.strip().lower() for coding in value.split(",")]
+    return [coding for coding in named if coding not in _NO_CODINGS]
+
+
+def _is_text(data: bytes) -> bool:
+    """Return whether the beginning of a body is text in UTF-8, perhaps cut in a character."""
+    try:
+        codecs.getincrementaldecoder("utf-8")().decode(data)
+    except UnicodeDecodeError:
+        return False
+    return _CONTROLS.search(data) is None
+
 
 def codings(headers: Iterable[tuple[str, str]]) -> list[str]:
     """Return the content codings of a message in the order of their application, from all headers that name some."""
     values = [value for name, value in headers if name.lower() == "content-encoding"]
-    named = [coding.strip().lower() for coding in ",".join(values).split(",")]
-    return [coding for coding in named if coding not in ("", "identity")]
+    return _real(",".join(values))
 
 
 def decode(coding: str | None, data: bytes, limit_bytes: int) -> bytes:

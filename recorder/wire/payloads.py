@@ -42,8 +42,8 @@ def joined(pieces: Iterable[Piece]) -> Iterator[bytes]:
 
 
 def payloads_of(blocks: Iterable[bytes]) -> Iterator[bytes]:
-    """Yield the payloads of the blocks that have one."""
-    for block in blocks:
-        data = parse(block.removeprefix(BOM)).data
+    """Yield the payloads of the blocks of a stream that have one."""
+    for number, block in enumerate(blocks):
+        data = parse(block if number else block.removeprefix(BOM)).data
         if data is not None:
             yield data

@@ -12,7 +12,7 @@ from typing import Any, Literal, NamedTuple
 
 import msgspec
 
-from recorder.model.events import BODY_KINDS, SWITCHED, UNDECODED, Event, Exchange
+from recorder.model.events import BODY_KINDS, LEFT_OUT, SWITCHED, UNDECODED, Event, Exchange
 from recorder.model.packed_events import Derived, PackedEvents
 from recorder.model.payloads import ControlRecord, EndRecord, FrameShape, GapRecord, RequestRecord, ResponseHead
 from recorder.model.recording import Gap, Piece, Recording, SentMessage
@@ -78,7 +78,6 @@ class RecordingBuilder:
         if event.kind in BODY_KINDS:
             self._conclusion.follow(event)
             self._add_piece(event)
-            self._rest = self._rest + 1 if event.kind == "body" else 0
         elif event.kind == "request":
             if event.pos:
                 self._body.append(event.raw)
@@ -98,6 +97,9 @@ class RecordingBuilder:
             self._end = self._decoded(event, EndRecord)
 
     def _add_piece(self, event: Event) -> None:
+        if event.type == LEFT_OUT:
+            return
+        self._rest = self._rest + 1 if event.kind == "body" else 0
         piece = self._reader.piece(event)
         if piece is not None:
             self._piece_count += 1
@@ -189,7 +191,7 @@ class _PieceReader:
 def _pieces(events: Iterable[Event]) -> Iterator[Piece]:
     reader = _PieceReader()
     for event in events:
-        if event.kind in BODY_KINDS:
+        if event.kind in BODY_KINDS and event.type != LEFT_OUT:
             piece = reader.piece(event)
             if piece is not None:
                 yield piece

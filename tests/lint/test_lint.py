@@ -95,6 +95,7 @@ MUTATIONS = [
     Mutation("HT007", "an error as text", document(b"Bad gateway", 502, "text/html")),
     Mutation("HT007", "an error of another kind", document(b'{"detail": "No"}', 422)),
     Mutation("HT007", "no body", document(b"", 500)),
+    Mutation("ST010", "a mark within", raw(CHAT, 1, b"data:", b"\xef\xbb\xbfdata:")),
     Mutation("HT008", "no event", GOOD._replace(events=())),
     Mutation("HT008", "an empty object", GEMINI._replace(body=b"{}").headed("content-type", "application/json")),
     Mutation(

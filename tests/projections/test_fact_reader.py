@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from collections.abc import Iterable
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from recorder.model.events import Event, Exchange, Kind
+from recorder.model.events import LEFT_OUT, Event, Exchange, Kind
 from recorder.model.facts import (
     CostReported,
     Ended,
@@ -28,6 +29,8 @@ from recorder.model.facts import (
 )
 from recorder.model.payloads import GapRecord, Header
 from recorder.projections.fact_reader import PAYLOAD_LIMIT, FactReader, Pieces
+from recorder.store.verify.chain import ChainVerifier
+from recorder.wire.recording import recording_of
 from recorder.wire.sse import BOM, FRAME_LIMIT
 from tests.folds import MS, captured, event
 
@@ -183,6 +186,33 @@ def test_a_body_that_is_no_stream_is_told_at_its_end() -> None:
     reading = FactReader(exchange)
     assert not any(isinstance(fact, Failed) for each in begun for fact in reading.facts(each))
     assert any(isinstance(fact, Failed) for fact in reading.close())
+
+
+@pytest.mark.parametrize("size", [1, 10_000_000])
+def test_a_byte_order_mark_is_none_but_at_the_beginning(size: int) -> None:
+    lost = [BOM + b"data: " + delta(text) + b"\n\n" for text in ("b", "c" * FRAME_LIMIT)]
+    body = BOM + frame(delta("a")) + b"".join(lost) + frame(delta("d"))
+    told = of(body, cuts=[] if size > 1 else range(500))
+    assert [text[:1] for text in texts(told)] == ["a", "d"]
+    assert [fact for fact in told if isinstance(fact, Malformed)] == [
+        Malformed("a byte order mark within the stream: clients do not read this event")
+    ] * 2
+
+
+def test_what_stands_behind_a_coding_is_kept_and_no_part_of_the_answer() -> None:
+    wire = gzip.compress(b'{"object": "response", "output": []}') + b"\0\0xyz"
+    exchange, events = captured(wire, content_type="application/json", coding="gzip", cuts=[9, len(wire) - 2])
+    assert b"".join(each.raw for each in events if each.type == LEFT_OUT) == b"\0\0xyz"
+    assert not any(isinstance(fact, Malformed) for fact in facts(exchange, events))
+    recording = recording_of(exchange, events)
+    assert recording.body == b'{"object": "response", "output": []}'
+    assert recording_of(exchange, events, keeps_events=False).body == recording.body
+    assert recording.end is not None
+    assert (recording.end.undecoded, recording.end.lossless) == (None, True)
+    verifier = ChainVerifier(exchange.session_id, exchange.exchange_id)
+    for each in events:
+        verifier.feed(each)
+    assert list(verifier.close()) == []
 
 
 def test_a_body_that_is_no_json_is_marked_and_no_more() -> None:

@@ -87,10 +87,26 @@ def test_a_truncated_body_gives_what_was_there_and_the_rest_as_it_was_sent(
     assert wire.endswith(caught.value.rest)
 
 
-def test_what_follows_a_whole_member_is_the_rest() -> None:
+@pytest.mark.parametrize("size", [1, 7, 1_000])
+@pytest.mark.parametrize("rest", [b"\0\0\0\0xyz", b"\0", b"\x1f", b"\x1fx", b"data: x\n\n" * 20])
+@pytest.mark.parametrize("coding", ["gzip", "x-gzip", "deflate"])
+def test_what_is_no_member_behind_one_is_left_out(coding: str, rest: bytes, size: int) -> None:
+    decoder, wire = Decoder(coding), CODERS[coding](b"text") + rest
+    assert decoded(decoder, [wire[i : i + size] for i in range(0, len(wire), size)]) == b"text"
+    assert decoder.left_out == rest
+
+
+def test_rubbish_behind_a_guessed_coding_is_left_out_too() -> None:
+    decoder = Decoder(None, sniff=True)
+    assert decoded(decoder, [gzip.compress(b"text"), b"\0\0"]) == b"text"
+    assert decoder.left_out == b"\0\0"
+
+
+@pytest.mark.parametrize("coding", ["zstd", "br"])
+def test_rubbish_behind_other_codings_is_the_error_that_clients_raise(coding: str) -> None:
     with pytest.raises(UndecodableError) as caught:
-        list(Decoder("gzip").feed(gzip.compress(b"text") + b"\0\0\0"))
-    assert caught.value.rest == b"\0\0\0"
+        decode(coding, CODERS[coding](b"text") + b"rubbish", 100)
+    assert caught.value.rest.endswith(b"rubbish")
 
 
 def test_a_large_body_is_decoded_in_linear_time() -> None:
@@ -120,11 +136,29 @@ def test_plain_text_under_a_coding_is_undecodable(coding: str) -> None:
 
 
 def test_an_unknown_coding_is_undecodable() -> None:
-    with pytest.raises(UndecodableError, match="'snappy' is not known"):
-        decode("snappy", b"x", 100)
+    for data in (b"\xff\x06\0\0sNaPpY", b"\xff\x06\0\0sNaPpY" * 9, b"BZh91AY&SY" + bytes(20), b"\xfd7zXZ\0\0"):
+        with pytest.raises(UndecodableError, match="'snappy' is not known") as caught:
+            decode("snappy", data, 1_000)
+        assert caught.value.rest == data
 
 
-@pytest.mark.parametrize("coding", [None, "", "identity", "Identity"])
+@pytest.mark.parametrize("coding", ["none", "snappy", "gzip, snappy", "utf-8", "x"])
+@pytest.mark.parametrize(
+    "body", [b"data: \xc3\xa9\n\n" * 9, b'{"a":\n1}', b"x", b"", b"\xef\xbb\xbf{}", "é".encode() * 9]
+)
+@pytest.mark.parametrize("size", [1, 7, 1_000])
+def test_a_text_under_a_word_that_is_no_coding_is_plain(coding: str, body: bytes, size: int) -> None:
+    decoder = Decoder(coding)
+    assert decoded(decoder, [body[i : i + size] for i in range(0, len(body), size)]) == body
+    assert not body or decoder.is_plain
+
+
+@pytest.mark.parametrize("coding", ["gzip, identity", "none,gzip", " , GZIP ,utf-8"])
+def test_a_word_beside_a_coding_means_nothing(coding: str) -> None:
+    assert decode(coding, gzip.compress(b"text"), 100) == b"text"
+
+
+@pytest.mark.parametrize("coding", [None, "", "identity", "Identity", "none", "binary", "UTF-8", "identity, identity"])
 def test_no_coding_changes_nothing(coding: str | None) -> None:
     assert decoded(Decoder(coding), [b"a", b"\x1f\x8b"]) == b"a\x1f\x8b"
 

@@ -259,8 +259,8 @@ MEANINGS: Mapping[str, str] = {
     "tool_stats.exchanges": "number of exchanges with such a call",
     "arguments_bytes": "sum over all calls",
     "anomaly": "0, 1, 2 … in order of appearance",
-    "kind": "kind of the anomaly: `sequence_gap`, `delta_mismatch`, `unknown_type`, `malformed`, `unread`, `unreadable`, "
-    "`missing_terminal`, …",
+    "kind": "kind of the anomaly: `sequence_gap`, `delta_mismatch`, `unknown_type`, `malformed`, `unread`, "
+    "`unreadable`, `missing_terminal`, …",
     "anomalies.pos": "the first event that shows the anomaly",
     "count": "number of events that show the anomaly",
     "detail": "subject of the anomaly; in brackets, the size of content that no view has because of it",
