@@ -288,7 +288,7 @@ class RequestParameters(msgspec.Struct, frozen=True):
     input_other: int | None = None
     system_bytes: int | None = None  # of the texts of the system that stand before all messages
     system_digest: str | None = None
-    tools_bytes: int | None = None  # of the tools as JSON without spaces, cache marks left out
+    tools_bytes: int | None = None  # of the tools as JSON without spaces
     tools_digest: str | None = None
     prompt_cache_key: str | None = None  # of OpenAI; the name of the cached content of Gemini
     prompt_cache_retention: str | None = None  # for how long the prompt is cached: 5m, 1h, 24h, in_memory, …
@@ -372,4 +372,5 @@ class Ended(Fact, frozen=True, gc=False):
     http_status: int | None = None
     lossless: bool | None = None
     frames: int = 0  # blocks of the event stream that were received
+    said_end: bool = False  # whether a mark of the end came, such as `[DONE]`
     undecoded: str | None = None  # why the body is kept as it was sent from some point on

@@ -35,7 +35,7 @@ from recorder.wire.conclusion import worse
 from recorder.wire.dialects import by_name
 from recorder.wire.dialects.decoder import QuickReader, usual_delta
 from recorder.wire.dialects.errors import refusal
-from recorder.wire.dialects.keys import Whole
+from recorder.wire.dialects.keys import DONE, Whole
 from recorder.wire.dialects.usage_report import usd
 from recorder.wire.grouping.purpose import placed
 from recorder.wire.grouping.rules import Claims
@@ -157,6 +157,7 @@ class FactReader:
         """Forget what an earlier exchange with the same response has said."""
         self._verdict = "completed"  # the worst that the provider has said of the response so far
         self._is_answered = self._is_finished = False
+        self._said_end = False
         self._silent_frames = 0  # frames that were read here, and said nothing
         self._body_bytes = 0  # of a body that is no stream
         self._missing = ""  # why bytes of the response are not there
@@ -184,6 +185,8 @@ class FactReader:
             facts = self._heard(read(self, event)) if read else _NOTHING
         if not self._is_answered and event.kind in ("frame", "part"):
             self._silent_frames += 1
+        if event.type == DONE:
+            self._said_end = True
         return facts
 
     def _heard(self, facts: Sequence[Fact]) -> Sequence[Fact]:
@@ -354,7 +357,8 @@ class FactReader:
         """
         status = worse(end.status, self._verdict)
         is_well = status in ("completed", "incomplete")
-        return msgspec.structs.replace(end, status=status, error=None if is_well else end.error)
+        error = None if is_well else end.error
+        return msgspec.structs.replace(end, status=status, error=error, said_end=self._said_end)
 
 
 def asks_for_answer(exchange: Exchange) -> bool:

@@ -13,6 +13,8 @@ from recorder.model.facts import (
     Fact,
     Finished,
     Iteration,
+    Placed,
+    Purpose,
     RequestFacts,
     Started,
     Usage,
@@ -27,7 +29,7 @@ from recorder.wire.dialects.json_values import request_object
 from recorder.wire.dialects.usage_report import unreadable
 
 TOKENS_LIMIT = 2**40  # of one exchange: sums of any number of them fit a bigint
-_WHOLE = frozenset({"completed", "incomplete", "failed"})
+_WHOLE = frozenset({"completed", "incomplete", "failed", "error_status"})
 
 
 SHARES: Mapping[str, tuple[str, str]] = {
@@ -67,7 +69,7 @@ class UsageRow(msgspec.Struct, frozen=True):
     reported_cost_source: str | None
     # What sums go by, so that they read no other table. `NULL` only in rows of older recorders, in archives.
     started_ns: int | None
-    model: str | None  # in the response, else in the request
+    model: str | None  # in the response, else in the request; `NULL` without `reported` if no sum counts the exchange
     client: str | None
     outcome: str | None  # the status of the `end` event
     reported: bool | None  # whether there is a report
@@ -90,11 +92,13 @@ class _UsageFold:
         self._raw: str | None = None
         self._is_finished = by_name(exchange.api) is other.DIALECT  # of those nobody here knows what ends a stream
         self._is_whole = False
+        self._purpose: Purpose | None = None
         self._note = witness.note
 
     def handlers(self) -> Mapping[type[Fact], Handler]:
         return {
             RequestFacts: self._on_request,
+            Placed: self._on_placed,
             Started: self._on_started,
             UsageReported: self._on_usage,
             CostReported: self._on_cost,
@@ -104,6 +108,18 @@ class _UsageFold:
 
     def _on_request(self, fact: RequestFacts, event: Event) -> None:
         self._request_model = fact.model
+
+    def _on_placed(self, fact: Placed, event: Event) -> None:
+        self._purpose = fact.purpose
+
+    @property
+    def _is_counted(self) -> bool:
+        """Return whether sums count the exchange: one that nothing was generated for has no tokens, or had none to
+        pay.
+        """
+        if self._purpose == "prewarm":
+            return bool(self._usage.input_tokens or self._usage.output_tokens or self._usage.total_tokens)
+        return self._purpose != "probe"
 
     def _on_started(self, fact: Started, event: Event) -> None:
         self._response_model = fact.model or self._response_model
@@ -139,12 +155,13 @@ class _UsageFold:
 
     def _on_ended(self, fact: Ended, event: Event) -> None:
         """Note whether the count is whole: a status of the transport means that it broke; a stream that has ended has a
-        reason; a document is whole.
+        reason, or a mark of its end; a document is whole.
         """
         self._outcome = fact.status
         self._look_for_counts(event)
-        is_finished = self._is_finished or (not fact.frames and self._raw is not None)
-        self._is_whole = fact.status in _WHOLE and is_finished
+        is_over = fact.said_end or not fact.frames
+        is_incomplete = fact.status == "incomplete" and not self._is_finished
+        self._is_whole = fact.status in _WHOLE and (self._is_finished or is_over) and not is_incomplete
 
     def rows(self) -> Iterable[UsageRow]:
         counts = msgspec.structs.asdict(self._usage) | msgspec.structs.asdict(self._details)
@@ -159,10 +176,10 @@ class _UsageFold:
             usage_raw=storable(self._raw),
             partial=not self._is_whole,
             started_ns=self._exchange.started_ns,
-            model=storable(model),
+            model=storable(model) if self._is_counted else None,
             client=self._exchange.client,
             outcome=self._outcome,
-            reported=self._raw is not None,
+            reported=self._raw is not None and self._is_counted,
             billed_input_tokens=self._billed("input_tokens"),
             billed_output_tokens=self._billed("output_tokens"),
         )

@@ -184,6 +184,13 @@ def test_sessions_count_turns_and_no_prewarm(measure: URL) -> None:
     ]
 
 
+def test_views_count_turns_and_neither_connection_nor_prewarm(measure: URL) -> None:
+    assert asked(measure, "SELECT sum(exchanges) FROM latency_by_day") == [(2,)]
+    assert asked(measure, "SELECT sum(exchanges) FROM latency_by_model") == [(2,)]
+    assert asked(measure, "SELECT generates FROM latency ORDER BY exchange_id") == [(0,), (0,), (1,), (1,)]
+    assert asked(measure, "SELECT exchanges, answers FROM session_summary") == [(4, 2)]
+
+
 def test_show_has_the_turns_and_who_closed_the_connection(measure: URL) -> None:
     shown = run(measure, "show", "latest").out.decode()
     assert "WebSocket · 6 frames of the client" in shown

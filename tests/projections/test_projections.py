@@ -15,6 +15,8 @@ from recorder.model.facts import (
     FirstByte,
     Lost,
     Malformed,
+    Placed,
+    Purpose,
     RequestFacts,
     Responded,
     Returned,
@@ -71,6 +73,47 @@ def test_usage_is_partial_until_the_response_has_ended() -> None:
     assert is_partial(Finished("stop"), broken)  # of one of several choices, or before the chunk with the usage
     assert not is_partial(Finished("max_output_tokens"), cut)
     assert not is_partial(Ended("completed", "eof"))  # a document
+
+
+@pytest.mark.parametrize(
+    ("told", "is_partial"),
+    [
+        ((Ended("completed", "eof", frames=3, said_end=True),), False),
+        ((Ended("completed", "eof", frames=3),), True),
+        ((Ended("incomplete", "eof", frames=3, said_end=True),), True),
+        ((Ended("incomplete", "eof"),), True),
+        ((Ended("client_disconnect", "client_disconnect", frames=3, said_end=True),), True),
+        ((Ended("error_status", "eof"),), False),
+        ((Ended("failed", "eof"),), False),
+        ((Ended("failed", "eof", frames=3),), True),
+    ],
+)
+def test_usage_is_partial_where_something_broke_off(told: tuple[Fact, ...], is_partial: bool) -> None:
+    assert fold(usage.PROJECTION, told).row.partial == is_partial
+    assert fold(usage.PROJECTION, [REPORT, *told]).row.partial == is_partial
+
+
+NO_TOKENS = UsageReported(Usage(input_tokens=0, output_tokens=0, total_tokens=0), "{}")
+
+
+@pytest.mark.parametrize(
+    ("purpose", "report", "is_counted"),
+    [
+        ("turn", None, True),
+        (None, None, True),
+        ("probe", None, False),
+        ("probe", REPORT, False),
+        ("prewarm", None, False),
+        ("prewarm", NO_TOKENS, False),
+        ("prewarm", REPORT, True),
+    ],
+)
+def test_sums_count_what_asks_for_an_answer_or_costs_tokens(
+    purpose: Purpose | None, report: Fact | None, is_counted: bool
+) -> None:
+    told = [RequestFacts(model="m"), Placed(purpose), *([] if report is None else [report])]
+    row = fold(usage.PROJECTION, told).row
+    assert (row.model is not None, row.reported) == (is_counted, is_counted and report is not None)
 
 
 def test_a_stream_of_a_format_that_nobody_here_knows_is_whole_when_it_ended_well() -> None:

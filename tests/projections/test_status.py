@@ -185,6 +185,12 @@ def test_a_coding_that_is_cut_behind_the_last_event_leaves_a_response_complete()
     assert [anomaly.kind for anomaly in found["anomalies"]] == ["unreadable"]
 
 
+def test_usage_is_whole_where_a_mark_of_the_end_came() -> None:
+    body = stream(chunk(), chunk(choices=[], usage={"total_tokens": 3}))
+    for end, is_partial in ((b"data: [DONE]\n\n", False), (b"", True)):
+        assert folded(*captured(body + end, CHAT))["usage"][0].partial == is_partial
+
+
 # whatever the stream
 
 STREAMS: dict[str, list[Any]] = {

@@ -27,6 +27,7 @@ from recorder.projections.views.parts import (
     DAILY,
     ENDED,
     FOLDED,
+    GENERATES,
     IS_TURNS,
     ITEMS,
     MODEL,
@@ -146,7 +147,8 @@ FROM tool_phases WHERE ended_ns IS NOT NULL GROUP BY type, phase;""",
         f"""{FOLDED}
 JOIN {TABLES["usage"]} AS u ON {same_exchange("u", "x")}
 {SESSION("x")}
-WHERE coalesce(p.request_model, p.response_model, u.usage_raw) IS NOT NULL AND {NOT_SUPERSEDED}""",
+WHERE coalesce(p.request_model, p.response_model, u.usage_raw) IS NOT NULL
+    AND coalesce(u.model, CASE WHEN u.reported = 0 THEN NULL ELSE '' END) IS NOT NULL AND {NOT_SUPERSEDED}""",
         """SELECT client, count(*) AS exchanges, sum(total_tokens) AS tokens
 FROM usage WHERE session_name = :session GROUP BY client;""",
     ),
@@ -209,6 +211,7 @@ FROM exchange_summary WHERE status NOT IN ('completed', 'incomplete') OR error I
                 "exchanges",
             ),
             **{name: tokens_of_session(name) for name in TOKENS.split()},
+            "answers": of_session(f"count(CASE WHEN {GENERATES} = 1 THEN p.exchange_id END)", "exchanges"),
         },
         Either("FROM sessions AS s", "FROM sessions AS s", SESSIONS_GROUPED),
         """SELECT session_name, title, turns, tools, total_tokens, duration_ns / 1e9 AS took_s
@@ -252,6 +255,7 @@ FROM session_summary ORDER BY total_tokens DESC LIMIT 10;""",
             **of("t", "head_ns first_byte_ns first_event_ns first_reasoning_ns first_text_ns first_arguments_ns"),
             **of("t", "ttft_ns last_event_ns duration_ns longest_silence_ns stalls events bytes"),
             **of("t", "events_per_s bytes_per_s gap_p50_ns gap_p95_ns gap_p99_ns"),
+            "generates": GENERATES,
         },
         f"""{FOLDED}
 JOIN {TABLES["timing"]} AS t ON {same_exchange("t", "x")}

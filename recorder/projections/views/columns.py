@@ -137,7 +137,9 @@ MEANINGS: Mapping[str, str] = {
     "output_tokens": "reasoning included",
     "reasoning_output_tokens": "part of `output_tokens`: spent on reasoning",
     "usage_raw": "the JSON of the provider's report",
-    "partial": "1 if the stream broke off, so that the real count may be higher",
+    "partial": "1 if the stream broke off or still runs, so that the real count may be higher",
+    "generates": "1 if the exchange asks for an answer; 0 for a probe, a prewarm and a connection, which the views "
+    "`latency_by_model` and `latency_by_day` leave out",
     "cache_write_1h_input_tokens": "part of `cache_write_input_tokens`: kept for an hour, not for five minutes",
     "input_audio_tokens": "part of `input_tokens`",
     "cache_read_input_audio_tokens": "part of `input_audio_tokens` and of `cache_read_input_tokens`",
@@ -185,6 +187,7 @@ MEANINGS: Mapping[str, str] = {
     "session_summary.started_ns": "wall time of the first request",
     "session_summary.ended_ns": "wall time at which the last exchange ended",
     "session_summary.duration_ns": "time from the first request to the last end",
+    "answers": "number of exchanges that ask for an answer: not connections, prewarms and probes",
     "turns": "number of turns, in exchanges whose `purpose` is `turn`: distinct `turn_id`s, and without one the "
     "exchanges "
     "with `is_turn`",

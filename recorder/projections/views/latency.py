@@ -29,7 +29,9 @@ COUNTS = {"exchanges": "count(*)", "measured": "count(ttft_ns)"}
 
 
 def _ranked(key: str, value: str) -> str:
-    """Return the rows of `latency` with their ranks and the counts of values, among those of one origin and key."""
+    """Return the answers among the rows of `latency`, with their ranks and the counts of values, among those of one
+    origin and key.
+    """
     group = f"origin, {key}"
     windows = ",\n        ".join(
         f"count({column}) OVER (PARTITION BY {group}) AS {name}_count,\n        "
@@ -38,7 +40,7 @@ def _ranked(key: str, value: str) -> str:
         for name, column in MEASURES.items()
     )
     measures = ", ".join(MEASURES.values())
-    values = f"(SELECT origin, {value}, {measures} FROM latency) AS l"
+    values = f"(SELECT origin, {value}, {measures} FROM latency WHERE generates = 1) AS l"
     return f"(SELECT {group}, {measures},\n        {windows}\n    FROM {values})"
 
 

@@ -164,6 +164,9 @@ CALLS = f"""FROM {TABLES["items"]} AS i
 WHERE i.kind = 'tool_call' AND {counts_once("i")}"""
 IS_TURNS = "coalesce(p.purpose, 'turn') = 'turn'"
 """True for an exchange of a person's turn: not of a sub-agent, and none that the client makes on its own."""
+GENERATES = """CASE WHEN coalesce(p.purpose, 'turn') IN ('probe', 'prewarm')
+        OR (p.http_status = 101 AND x.method <> 'WEBSOCKET') THEN 0 ELSE 1 END"""
+"""1 for an exchange that asks for an answer: not a probe, not a prewarm, and not the connection that turns are on."""
 ENDED = "max(x.started_ns + coalesce(t.duration_ns, 0))"
 FOLDED = f"FROM exchanges AS x JOIN {TABLES['exchanges']} AS p ON {same_exchange('p', 'x')}"
 

@@ -57,7 +57,7 @@ def canonical(value: Any) -> bytes:
     try:
         return msgspec.json.encode(value, order="deterministic")
     except (ValueError, TypeError, msgspec.MsgspecError):
-        return json.dumps(value, sort_keys=True).encode()
+        return json.dumps(value, sort_keys=True, separators=(",", ":")).encode()
 
 
 def canonical_message(role: Any, content: Any, rest: Any = None) -> bytes:

@@ -23,18 +23,28 @@ class Sized(NamedTuple):
     digest: str | None
 
 
-def sized_texts(texts: Iterable[str]) -> Sized:
-    """Return the size of some texts in UTF-8, and a digest of them in this order."""
-    encoded = [each.encode("utf-8", "surrogatepass") for each in texts]
-    return Sized(sum(map(len, encoded)), _digest(encoded) if encoded else None)
+def sized_texts(texts: Iterable[str], changing: str | None = None) -> Sized:
+    """Return the size of some texts in UTF-8, and a digest of them in this order.
+
+    `changing` begins a text that a client changes with every request: it is in no digest.
+    """
+    encoded, stable = [], []
+    for each in texts:
+        text = each.encode("utf-8", "surrogatepass")
+        encoded.append(text)
+        if changing is None or not each.startswith(changing):
+            stable.append(text)
+    return Sized(sum(map(len, encoded)), _digest(stable) if stable else None)
 
 
 def sized_tools(tools: Sequence[Any], marks: Collection[str] = ()) -> Sized:
-    """Return the size of some tools as JSON without spaces, and their digest, both without cache marks."""
+    """Return the size of some tools as JSON without spaces, and their digest, which is without cache marks."""
     if not tools:
         return Sized(0, None)
-    encoded = canonical([without(each, marks) for each in tools])
-    return Sized(len(encoded), _digest([encoded]))
+    unmarked = [without(each, marks) for each in tools]
+    encoded = canonical(unmarked)
+    size_bytes = len(encoded) if unmarked == tools else len(canonical(tools))
+    return Sized(size_bytes, _digest([encoded]))
 
 
 def request_digest(kind: str, model: str | None, system: Sized, tools: Sized, rest: Mapping[str, Any]) -> str:

@@ -212,7 +212,7 @@ CASES: list[tuple[str, Json, Json]] = [
             "tool_choice": "any",
             "parallel_tool_calls": False,
             "tool_names": ("roll", "web_search"),
-            "system_bytes": 9,
+            "system_bytes": len(BILLING.format("a1")) + 9,
             "prompt_cache_retention": "1h",
             "cache_markers": 3,
             **counts(3, 2, 2, 1, 1),
@@ -328,6 +328,16 @@ def test_digests_show_changes_of_the_system_and_of_tools_and_nothing_else() -> N
         assert (after.system_digest, after.tools_digest != before.tools_digest) == (before.system_digest, True)
         assert after.request_digest != before.request_digest
         assert after.tools_bytes == before.tools_bytes
+
+
+def test_sizes_are_those_of_all_that_is_sent() -> None:
+    tools = [{"name": "é", "parameters": {"type": "object"}, **MARK}]
+    size = len(json.dumps(tools, ensure_ascii=False, separators=(",", ":")).encode())
+    for path in (CHAT, RESPONSES, ANTHROPIC):
+        assert asked(path, {"model": "m", "tools": tools}).tools_bytes == size
+    system = [{"type": "text", "text": BILLING.format("b2")}, {"type": "text", "text": "é"}]
+    found = asked(ANTHROPIC, {"model": "m", "messages": [], "system": system})
+    assert found.system_bytes == len(BILLING.format("b2")) + 2
 
 
 def test_what_a_client_changes_with_every_request_changes_no_digest_of_the_system_and_the_tools() -> None:

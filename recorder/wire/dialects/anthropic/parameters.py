@@ -42,7 +42,7 @@ def parameters(request: Object, model: str | None, *, is_count: bool) -> Request
     blocks = contents(messages)
     types = [types_of(message.get("content")) for message in messages]
     kinds = by_kind(chain.from_iterable(types), _kind)
-    tools, system = sized_tools(array(get("tools")), MARKS), sized_texts(_system(request))
+    tools, system = sized_tools(array(get("tools")), MARKS), sized_texts(_system(request), _BILLING)
     marks = cache_marks([request, *offered, *objects(get("system")), *blocks, *contents(blocks)], MARKS)
     rest = {name: each for name, each in request.items() if name not in _NOT_IN_REST}
     return RequestParameters(
@@ -86,11 +86,11 @@ def _kind(type: str) -> str:
 
 
 def _system(request: Object) -> Iterator[str]:
-    """Yield the texts of the system prompt, without the block that Claude Code changes with every request."""
+    """Yield the texts of the system prompt."""
     given = request.get("system")
     if isinstance(given, str):
         yield given
     for block in objects(given):
         content = text(block.get("text"))
-        if content is not None and not content.startswith(_BILLING):
+        if content is not None:
             yield content
