@@ -159,9 +159,9 @@ class _UsageFold:
         """
         self._outcome = fact.status
         self._look_for_counts(event)
-        is_over = fact.said_end or not fact.frames
-        is_incomplete = fact.status == "incomplete" and not self._is_finished
-        self._is_whole = fact.status in _WHOLE and (self._is_finished or is_over) and not is_incomplete
+        is_document = not fact.frames and fact.status != "incomplete"
+        is_over = is_document or (fact.said_end and fact.status == "completed")
+        self._is_whole = fact.status in _WHOLE and (self._is_finished or is_over)
 
     def rows(self) -> Iterable[UsageRow]:
         counts = msgspec.structs.asdict(self._usage) | msgspec.structs.asdict(self._details)

@@ -86,6 +86,7 @@ def test_usage_is_partial_until_the_response_has_ended() -> None:
         ((Ended("error_status", "eof"),), False),
         ((Ended("failed", "eof"),), False),
         ((Ended("failed", "eof", frames=3),), True),
+        ((Ended("failed", "eof", frames=3, said_end=True),), True),
     ],
 )
 def test_usage_is_partial_where_something_broke_off(told: tuple[Fact, ...], is_partial: bool) -> None:
