@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from recorder.lint.rule import Hit, Rule, at_end, profiles_of
 from recorder.lint.stream import StreamView
 from recorder.model.events import WHOLE
-from recorder.model.facts import Malformed, Unreadable
+from recorder.model.facts import Fact, Failed, Finished, Malformed, Unreadable
 from recorder.model.payloads import EndRecord
 from recorder.projections.fact_reader import FactReader, asks_for_answer
 from recorder.wire.dialects import by_name
@@ -105,12 +105,25 @@ def _is_named_otherwise(stream: StreamView) -> bool:
 
 def _without_answer(stream: StreamView) -> str | None:
     """Return why no view has an answer out of the response. It is a document, or nothing."""
+    return next((fact.reason for fact in _facts(stream) if isinstance(fact, Unreadable | Malformed)), None)
+
+
+def _facts(stream: StreamView) -> Iterable[Fact]:
     reading = FactReader(stream.exchange)
     for event in stream.events:
-        for fact in reading.facts(event):
-            if isinstance(fact, Unreadable | Malformed):
-                return fact.reason
-    return None
+        yield from reading.facts(event)
+
+
+def _error_as_answer(stream: StreamView) -> Iterable[Hit]:
+    """Yield the error of a document under a status that says all is well, unless the document says so in its own
+    status: a response of OpenAI does.
+    """
+    is_good = 200 <= _status(stream) < 300
+    if stream.is_stream or not is_good or not asks_for_answer(stream.exchange) or _is_named_otherwise(stream):
+        return
+    facts = list(_facts(stream))
+    if not any(isinstance(fact, Finished) and fact.verdict == "failed" for fact in facts):
+        yield from (Hit(None, fact.message or "") for fact in facts if isinstance(fact, Failed))
 
 
 def _nothing_came(stream: StreamView) -> Iterable[Hit]:
@@ -196,5 +209,15 @@ RULES: tuple[Rule, ...] = (
         "docs/log.md, outcome",
         profiles_of("HT009"),
         at_end(_nothing_came),
+    ),
+    Rule(
+        "HT010",
+        "error",
+        "A document has an error under a status that says all is well.",
+        "Clients go by the status: they raise no error and do not try again, and their program gets an answer without "
+        "content, or a part of one.",
+        "RFC 9110, 15 Status Codes",
+        profiles_of("HT010"),
+        at_end(_error_as_answer),
     ),
 )

@@ -60,6 +60,7 @@ def document(body: bytes, status: int = 200, content_type: str | None = "applica
 
 
 BODY = b"".join(GOOD.blocks())
+ERROR = b'{"error": {"message": "overloaded", "code": 503, "status": "UNAVAILABLE"}}'
 WITH_COMMENTS = GOOD.put(12, *[b": wait\n\n"] * 7)._replace(pauses=dict.fromkeys(range(12, 19), 45.0))
 DATED = GOOD.headed("date", "Fri, 20 Nov 2026 12:00:00 GMT")
 ERROR = b'{"error": {"message": "No", "type": "invalid_request_error", "param": null, "code": null}}'
@@ -109,6 +110,12 @@ MUTATIONS = [
     Mutation("HT008", "not in its coding", GOOD._replace(body=b"\xff" * 9).headed("content-encoding", "br")),
     Mutation(
         "HT008", "half of its coding", GOOD._replace(body=gzip.compress(BODY)[:40]).headed("content-encoding", "gzip")
+    ),
+    Mutation("HT010", "an error", document(ERROR)._replace(asked={})),
+    Mutation(
+        "HT010",
+        "an error in an array",
+        GEMINI._replace(body=b"[%b]" % ERROR).headed("content-type", "application/json"),
     ),
     Mutation("HT009", "left before the first event", GOOD._replace(events=(), outcome="client_disconnect")),
     Mutation("HT009", "stopped before the body", document(b"")._replace(outcome="recorder_shutdown")),
