@@ -17,7 +17,11 @@ branch_labels = None
 depends_on = None
 
 # Of a table: what `ALTER TABLE … ADD COLUMN` takes, with the types of a file.
-COLUMNS = {"p_usage_v1": "inference_geo TEXT, billed_input_tokens INTEGER, billed_output_tokens INTEGER"}
+COLUMNS = {
+    "p_history_v1": "request_digest TEXT, about TEXT, ids TEXT",
+    "p_usage_v1": "inference_geo TEXT, billed_input_tokens INTEGER, billed_output_tokens INTEGER",
+}
+INDEXES = ("CREATE INDEX p_history_v1_request ON p_history_v1 (request_digest)",)
 
 ITERATIONS = """
 CREATE TABLE p_iterations_v1 (
@@ -51,7 +55,7 @@ START = {"sqlite": "", "postgresql": "00000000-0000-0000-0000-000000000000"}
 
 
 def upgrade() -> None:
-    """Add columns, replace all views, and have all projections computed from the beginning."""
+    """Add columns and indexes, replace all views, and have all projections computed from the beginning."""
     dialect = op.get_bind().dialect.name
     if dialect == "postgresql":
         run(ITERATIONS.replace("_id TEXT", "_id UUID").replace("INTEGER", "BIGINT"), RIGHTS)
@@ -60,6 +64,7 @@ def upgrade() -> None:
     for table, columns in COLUMNS.items():
         for column in columns.split(", "):
             add_column(table, column, dialect)
+    run(*INDEXES)
     for view in VIEWS:
         replace(view.name, view.statement(dialect), dialect)
     run("DELETE FROM rebuilds", DUE.format(START[dialect]))

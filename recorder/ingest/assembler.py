@@ -220,7 +220,7 @@ class Assembler:
             if exchange.begun is None:
                 self._rejected.add(number)  # its body is not in the log
         if exchange.awaited is not None:
-            self.batch.awaited.add(exchange.awaited[0])
+            self.batch.awaited.append(exchange.awaited)
         del self.open[number]
         return events
 
@@ -335,7 +335,7 @@ class Assembler:
         if head.imported is None and complete and not body.undecoded:
             grouping = by_history(grouping, dialect.name, head, body.raw)
         session_id, session = self._session(head, grouping)
-        exchange.awaited = (grouping.history.request_digest, session_id) if grouping.history else None
+        exchange.awaited = grouping.history
         row = exchange_row(session_id, self._recorder_id, dialect.name, head, grouping)
         capture = Capture(session_id, head.exchange_id, dialect, exchange.started_ns, row_root(row))
         if earlier is not None:
@@ -407,8 +407,8 @@ class Assembler:
             )
         self._add_session(session)
         self._turns.append(row)
-        digest = grouping.history.request_digest if grouping.history else None
-        return BegunTurn(capture, events, lambda: None if digest is None else self.batch.awaited.add(digest))
+        history = grouping.history
+        return BegunTurn(capture, events, lambda: None if history is None else self.batch.awaited.append(history))
 
     def _restore(self, head: RequestHead, imported: Imported, row: Exchange) -> ImportedExchange:
         """Begin an exchange that another log had: with new ids, else unchanged."""

@@ -31,11 +31,12 @@ from recorder.ingest.recent_events import RecentEvents
 from recorder.ingest.recovery import Heartbeat, end_forsaken, end_open, late_counter, rest_of
 from recorder.ingest.rereading import JournalRecordSource
 from recorder.ingest.session_lookup import (
+    Continued,
     digests_before,
     request_in_store,
     same_names,
     session_in_store,
-    session_of_open,
+    sessions_of_open,
 )
 from recorder.journal.carry_over import drop_carried, is_worth_carrying, read_carried, write_carried
 from recorder.journal.format import HEADER, START, Mark, Position, Record, begin
@@ -58,7 +59,8 @@ from recorder.store.purge.delete import late_exchanges, refused_because
 from recorder.store.request_links import Key, key_of
 from recorder.store.retry import Pause, Retry, Stopped, Uncommitted
 from recorder.store.writer import Store
-from recorder.wire.grouping.session import HISTORY, Grouping
+from recorder.wire.grouping.history import may_continue
+from recorder.wire.grouping.session import HISTORY, PREVIOUS_RESPONSE, Grouping
 from recorder.wire.redaction.bodies import BY_SHAPE, Redactor
 
 log = logging.getLogger(__name__)
@@ -178,21 +180,41 @@ class Ingester:
         """Return the session that has a request already, or that its grouping names, or whose conversation it
         continues.
         """
-        before = digests_before(grouping)
-        if grouping.source == "previous_response_id" or before & self._assembler.batch.awaited:
+        history, before = grouping.history, digests_before(grouping)
+        awaited = self._assembler.batch.awaited
+        if grouping.source == PREVIOUS_RESPONSE or any(each.request_digest in before for each in awaited):
             self._commit_before()  # that response, or the exchange before, may stand in this batch
         batch = self._assembler.batch
         for session in batch.sessions:
             if session.name == grouping.name and session.source in same_names(grouping.source):
                 return session.session_id
-        found = self._retry(lambda: session_in_store(self._store, head, grouping, batch), only_reads=True)
-        found = found or session_of_open(self._assembler.open.values(), before)
-        links = grouping.history.links if grouping.history else ()
-        if found is None and links:
-            if batch.awaited:
-                self._commit_before()
-            found = self._retry(lambda: self._store.session_of_links(links, HISTORY), only_reads=True)
-        return found
+        found = self._continued(head, grouping)
+        certain = found.certain or self._session_of_open(before, history.ids if history else ())
+        if certain is not None or history is None:
+            return certain
+        if any(history.links or may_continue(history, each) for each in self._assembler.batch.awaited):
+            self._commit_before()
+            found = self._continued(head, grouping)
+        return found.certain or self._session_of_links(history.links) or found.likely
+
+    def _continued(self, head: RequestHead, grouping: Grouping) -> Continued:
+        batch = self._assembler.batch
+        return self._retry(lambda: session_in_store(self._store, head, grouping, batch), only_reads=True)
+
+    def _session_of_open(self, before: set[str], ids: Sequence[str]) -> str | None:
+        """Return the session of the one open exchange that a request continues; of several, the one that has said one
+        of its ids.
+        """
+        found = sessions_of_open(self._assembler.open.values(), before)
+        if len(found) > 1 and ids:
+            self._commit_before()
+            found &= self._recent.sessions_saying(ids)
+        return found.pop() if len(found) == 1 else None
+
+    def _session_of_links(self, links: Sequence[str]) -> str | None:
+        if not links:
+            return None
+        return self._retry(lambda: self._store.session_of_links(links, HISTORY), only_reads=True)
 
     # -- the store, which may refuse
 

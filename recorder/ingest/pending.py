@@ -14,6 +14,7 @@ from recorder.ingest.websocket_capture import WebSocketCapture
 from recorder.journal.format import Gap, Mark, Position, Record
 from recorder.model.events import Event, Exchange, Session
 from recorder.model.payloads import GapRecord, RequestHead
+from recorder.wire.grouping.history import Chain
 from recorder.wire.grouping.session import Grouping
 
 AnyCapture = Capture | WebSocketCapture | ImportedExchange | LateRecordCounter | DamagedExchange
@@ -31,7 +32,7 @@ class OpenExchange(msgspec.Struct):
     blank_bytes: int = 0  # of the body, that the log has or had
     gaps: list[GapRecord] = msgspec.field(default_factory=list)
     session_id: str | None = None
-    awaited: tuple[str, str] | None = None  # if its history identifies it: the digest of its request, and its session
+    awaited: Chain | None = None  # its request, if a later one may be known by it
     capture: AnyCapture | None = None
     last_ns: int = 0
     records: int = 0  # ingested so far
@@ -92,9 +93,7 @@ class Batch(msgspec.Struct):
     exchanges: list[Exchange] = msgspec.field(default_factory=list)
     events: list[Event] = msgspec.field(default_factory=list)
     size_bytes: int = 0
-    awaited: set[str] = msgspec.field(
-        default_factory=set
-    )  # the digests of `OpenExchange.awaited`, of exchanges that end in this batch
+    awaited: list[Chain] = msgspec.field(default_factory=list)  # the requests of exchanges that end in this batch
 
     def add(self, events: list[Event]) -> None:
         self.events += events

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from recorder.model.events import Event, Exchange
+from recorder.model.events import BODY_KINDS, Event, Exchange
 from recorder.store.projector import Whole
 from recorder.store.request_links import Key, key_of
 
@@ -62,6 +62,16 @@ class RecentEvents:
         while self._size_bytes > LIMIT_BYTES:
             self._drop(next(iter(self._open)))  # the longest open, most likely the longest
         return ended
+
+    def sessions_saying(self, ids: Iterable[str]) -> set[str]:
+        """Return the sessions of the exchanges here whose response has one of some ids so far."""
+        quoted = [msgspec.json.encode(id) for id in ids]
+
+        def says(exchange: _OpenExchange) -> bool:
+            bodies = (event.raw for event in exchange.events if event.kind in BODY_KINDS)
+            return any(id in raw for raw in bodies for id in quoted)
+
+        return {session_id for (session_id, _), exchange in self._open.items() if says(exchange)}
 
     def forget(self) -> None:
         """Forget all."""

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from operator import itemgetter
-from typing import Protocol, TypeVar
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import msgspec
-from sqlalchemy import bindparam, select
+from sqlalchemy import and_, bindparam, case, or_, select
 
 from recorder.ingest.message_capture import is_of_client
 from recorder.ingest.pending import Batch, OpenExchange
 from recorder.model.events import PROBE, Event
 from recorder.model.ids import uuid7
 from recorder.model.payloads import RequestHead, RequestRecord
+from recorder.projections.history import HistoryRow
 from recorder.store.bodies.rows import whole_events
 from recorder.store.schema import events, exchanges, tables_of
 from recorder.store.sql import Statement, constant
 from recorder.store.writer import Store
-from recorder.wire.grouping.history import LOOK_BACK_ANSWERS, Chain, broken_off, unanswered
+from recorder.wire.grouping.history import LOOK_BACK_ANSWERS, Chain, broken_off, likeness, unanswered
 from recorder.wire.grouping.session import Grouping
 from recorder.wire.request_body import LoggedRequest
 
@@ -53,7 +53,7 @@ _SENT = Statement(
 )
 
 
-def session_in_store(store: Store, head: RequestHead, grouping: Grouping, batch: Batch) -> str | None:
+def session_in_store(store: Store, head: RequestHead, grouping: Grouping, batch: Batch) -> Continued:
     """Return the id of the session that has an exchange already, that its grouping names, or whose conversation it
     continues. Inside `store.looking()`; `batch` is what is still to be committed.
     """
@@ -65,7 +65,7 @@ def session_in_store(store: Store, head: RequestHead, grouping: Grouping, batch:
         found = found or next(filter(None, named), None)
         if grouping.source == PROBE and found and found < uuid7(max(0, head.started_ns - PROBES_NS), bytes(10)):
             found = None
-    return found or session_of_history(store, head, grouping, batch)
+    return Continued(found) if found else session_of_history(store, head, grouping, batch)
 
 
 def same_names(source: str) -> tuple[str, ...]:
@@ -107,24 +107,51 @@ LOOK_BACK_NS = 7 * 86_400 * 10**9
 later is more likely to run the same program again.
 """
 
-RECENT = 64  # exchanges that came to one of the same digests: programs ask the same over and over
+RECENT = 64  # exchanges that share a digest with a request: programs ask the same over and over
 
-RETRIED = -1  # the place of a request that got nothing: it is asked again once, by whoever says so
+NO_DIGEST = ""  # in place of a look-up that a request has no use for
 
-_DIGESTS = [f"digest_{number}" for number in range(2 * LOOK_BACK_ANSWERS + 1)]
+_KEYS = [f"key_{number}" for number in range(4 * LOOK_BACK_ANSWERS + 2)]  # each answer has up to three, and broken off
+_BEFORE = [f"before_{number}" for number in range(LOOK_BACK_ANSWERS)]
 _history, _later = tables_of["history"], exchanges.alias()
+_is_named = _history.c.digest.in_([bindparam(name) for name in _KEYS])
+_is_before = _history.c.request_digest.in_([bindparam(name) for name in _BEFORE])
+_is_exact = and_(_is_named, _is_before)
+_rank = case((_is_exact, constant(0)), (_is_named, constant(1)), else_=constant(2))
+_some = (
+    select(_history)
+    .where(or_(_is_named, _is_before), _history.c.exchange_id > bindparam("since"))
+    .order_by(_rank, _history.c.exchange_id.desc())
+    .limit(constant(RECENT))
+    .offset(constant(0))
+    .subquery()
+)
 _is_followed = (
     select(_later.c.exchange_id)
-    .where(_later.c.session_id == _history.c.session_id, _later.c.exchange_id > _history.c.exchange_id)
+    .where(_later.c.session_id == _some.c.session_id, _later.c.exchange_id > _some.c.exchange_id)
     .exists()
 )
-_FOUND = Statement(
-    select(*_history.c, _is_followed)
-    .where(_history.c.digest.in_([bindparam(name) for name in _DIGESTS]))
-    .where(_history.c.exchange_id > bindparam("since"))
-    .order_by(_history.c.exchange_id.desc()),
-    f"LIMIT {RECENT}",
-)
+_FOUND = Statement(select(*_some.c, _is_followed).order_by(_some.c.exchange_id.desc()))
+
+
+class Candidate(NamedTuple):
+    """An exchange that a request may continue."""
+
+    row: HistoryRow
+    is_followed: bool  # a later request is in its session
+    strangeness: int  # 0: they share an id; 1: one of them has none; 2: they have different ids
+    likeness: int  # how many of model, tools and system prompt are the same
+
+
+class Continued(NamedTuple):
+    """The session of the exchange that a request continues, and the one that it does if nothing else is found.
+
+    `certain`: it repeats the messages and the answer, and no id says otherwise. `likely`: it repeats the answer alone,
+    or all but the answer.
+    """
+
+    certain: str | None = None
+    likely: str | None = None
 
 
 def digests_before(grouping: Grouping) -> set[str]:
@@ -132,43 +159,97 @@ def digests_before(grouping: Grouping) -> set[str]:
     history = grouping.history
     if history is None:
         return set()
-    return {before for before, _ in history.answers} | ({history.request_digest} if grouping.attempt else set())
+    before = {answer.before for answer in history.answers if answer.before}
+    return before | {history.request_digest} if grouping.attempt else before
 
 
-def session_of_history(store: Store, head: RequestHead, grouping: Grouping, batch: Batch) -> str | None:
+def session_of_history(store: Store, head: RequestHead, grouping: Grouping, batch: Batch) -> Continued:
     """Return the session of the exchange that a request continues: the one that has most of its messages, and of
-    several with equally many the one that no request has continued. So two conversations with an equal beginning stay
-    two.
+    several with equally many the one with its ids, with its model, tools and system prompt, or that no request has
+    continued. So two conversations with an equal beginning stay two.
 
     `batch` is what is still to be committed. Inside `store.looking()`.
     """
     history = grouping.history
-    places = _places(history, is_retry=bool(grouping.attempt)) if history else {}
-    if not places:
-        return None
-    values = {**dict.fromkeys(_DIGESTS, ""), **dict(zip(_DIGESTS, places, strict=False))}
-    since = uuid7(max(0, head.started_ns - LOOK_BACK_NS), bytes(10))
+    if history is None or not (history.answers or grouping.attempt):
+        return Continued()
+    candidates = list(_candidates(store, head, history, batch))
+    if grouping.attempt:
+        failed = unanswered(history.request_digest)
+        for each in candidates:
+            if each.row.digest == failed and each.row.about == history.about and not each.is_followed:
+                return Continued(each.row.session_id)
+    exact = _exact(history, candidates)
+    if exact is not None and exact.strangeness < 2:
+        return Continued(exact.row.session_id)
+    if exact is not None:  # a client may make its own ids
+        return Continued(likely=exact.row.session_id)
+    return Continued(likely=_by_answer(history, candidates) or _by_request(history, candidates))
+
+
+def _candidates(store: Store, head: RequestHead, history: Chain, batch: Batch) -> Iterator[Candidate]:
+    """Yield the exchanges that have a digest of the request, the newest first."""
+    keys = [unanswered(history.request_digest)]
+    for answer in history.answers:
+        keys += [*answer.keys, broken_off(answer.before)]
+    before = [answer.before for answer in history.answers]
+    values = {**dict.fromkeys((*_KEYS, *_BEFORE), NO_DIGEST), "since": _since(head)}
+    values |= zip(_KEYS, keys, strict=False)
+    values |= zip(_BEFORE, before, strict=False)
     latest = {exchange.session_id: exchange.exchange_id for exchange in batch.exchanges}
-    ranked: list[tuple[int, bool, str]] = []
-    for session_id, exchange_id, digest, is_followed in store.ask(_FOUND, {**values, "since": since}):
-        is_followed = bool(is_followed) or latest.get(session_id, "") > exchange_id
-        if not is_followed or places[digest] != RETRIED:
-            ranked.append((places[digest], is_followed, session_id))
-    return min(ranked, key=itemgetter(0, 1), default=(0, False, None))[2]  # the newest, where they are equal
+    ids = frozenset(history.ids)
+    for *columns, is_followed in store.ask(_FOUND, values):
+        row = HistoryRow(*columns)
+        its_ids = frozenset((row.ids or "").split())
+        strangeness = 1 if not ids or not its_ids else 2 * ids.isdisjoint(its_ids)
+        followed = bool(is_followed) or latest.get(row.session_id, "") > row.exchange_id
+        yield Candidate(row, followed, strangeness, likeness(history.about, row.about or ""))
 
 
-def _places(history: Chain, *, is_retry: bool) -> dict[str, int]:
-    """Return the digests of the exchange before, the likeliest first."""
-    places = {unanswered(history.request_digest): RETRIED} if is_retry else {}
-    for number, (before, with_answer) in enumerate(history.answers):
-        places[with_answer] = 2 * number
-        places[broken_off(before)] = 2 * number + 1
-    return places
+def _since(head: RequestHead) -> str:
+    return uuid7(max(0, head.started_ns - LOOK_BACK_NS), bytes(10))
 
 
-def session_of_open(open: Iterable[OpenExchange], before: set[str]) -> str | None:
-    """Return the session of the one open exchange that a request continues: clients may be quicker than the end of a
+def _exact(history: Chain, candidates: Sequence[Candidate]) -> Candidate | None:
+    """Return the exchange whose request and answer are repeated; of equal ones the newest."""
+    for answer in history.answers:
+        if not answer.before:
+            continue
+        whole = [each for each in candidates if each.row.request_digest == answer.before]
+        for digests in (answer.keys, [broken_off(answer.before)]):
+            found = [each for each in whole if each.row.digest in digests]
+            if found:
+                return min(found, key=_order)
+    return None
+
+
+def _order(each: Candidate) -> tuple[int, int, bool]:
+    return each.strangeness, -each.likeness, each.is_followed
+
+
+def _by_answer(history: Chain, candidates: Sequence[Candidate]) -> str | None:
+    """Return the one session whose answer the request repeats last, whatever else was said before."""
+    keys = history.answers[0].keys if history.answers else ()
+    found = [each for each in candidates if each.row.digest in keys and each.strangeness < 2]
+    return _only(found, lambda each: (each.strangeness, -each.likeness))
+
+
+def _by_request(history: Chain, candidates: Sequence[Candidate]) -> str | None:
+    """Return the one session whose request the request repeats, with an answer that the client put otherwise."""
+    before = history.answers[0].before if history.answers else ""
+    found = [each for each in candidates if before and each.row.request_digest == before]
+    return _only(found, lambda each: (each.is_followed, -each.likeness))
+
+
+def _only(candidates: Sequence[Candidate], order: Callable[[Candidate], Any]) -> str | None:
+    """Return the session of the first candidates, if all of them are of one."""
+    first = min(map(order, candidates), default=None)
+    sessions = {each.row.session_id for each in candidates if order(each) == first}
+    return sessions.pop() if len(sessions) == 1 else None
+
+
+def sessions_of_open(open: Iterable[OpenExchange], before: set[str]) -> set[str | None]:
+    """Return the sessions of open exchanges that a request may continue: clients may be quicker than the end of a
     stream.
     """
-    found = {session_id for each in open for digest, session_id in [each.awaited or ("", None)] if digest in before}
-    return found.pop() if len(found) == 1 else None
+    return {each.session_id for each in open if each.awaited is not None and each.awaited.request_digest in before}

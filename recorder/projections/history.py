@@ -1,30 +1,34 @@
-"""The digest with which the next request of a conversation begins: that of all its messages, with the answer.
+"""The digests by which the next request of a conversation finds an exchange, and what tells it from equal ones.
 
-It is computed only for exchanges whose session was found by their history: others do not need it.
+They are computed only for exchanges whose session was found by their history: others do not need it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 import msgspec
 
 from recorder.model.events import Event, Exchange
-from recorder.model.facts import Ended, Fact, Requested
+from recorder.model.facts import Ended, Fact, Requested, Started
 from recorder.projections.projection import Handler, Projection, Witness
 from recorder.wire.dialects import by_name
 from recorder.wire.dialects.conversation import ModelAnswer
-from recorder.wire.grouping.history import Chain, broken_off, chain, unanswered
+from recorder.wire.grouping.history import IDS, Chain, broken_off, chain, unanswered
 
 _CLIENTS_CALLS = frozenset({"function", "custom", "tool_use", "function_call", "custom_tool_call"})
 
 
 class HistoryRow(msgspec.Struct, frozen=True):
-    """The digest of a conversation after one exchange."""
+    """The digests of one exchange: see `recorder.wire.grouping.history.Chain`."""
 
     session_id: str
     exchange_id: str
-    digest: str
+    digest: str  # of its answer; of its request and why it has no whole one
+    request_digest: str | None  # the columns from here on came later
+    about: str | None
+    ids: str | None  # of the answer and of the request, between spaces
 
 
 class _History:
@@ -32,26 +36,38 @@ class _History:
         self._exchange, self._items = exchange, witness.items
         self._has_choices = by_name(exchange.api).has_choices
         self._chain: Chain | None = None
+        self._response_id: str | None = None
         self._is_whole = False
 
     def handlers(self) -> Mapping[type[Fact], Handler]:
-        return {Requested: self._on_requested, Ended: self._on_ended}
+        return {Requested: self._on_requested, Started: self._on_started, Ended: self._on_ended}
 
     def _on_requested(self, fact: Requested, event: Event) -> None:
         self._chain = chain(self._exchange.api, fact.path, fact.body)
+
+    def _on_started(self, fact: Started, event: Event) -> None:
+        self._response_id = fact.response_id or self._response_id
 
     def _on_ended(self, fact: Ended, event: Event) -> None:
         self._is_whole = fact.status in ("completed", "incomplete")
 
     def rows(self) -> Iterable[HistoryRow]:
-        if self._chain is not None:
-            yield HistoryRow(self._exchange.session_id, self._exchange.exchange_id, self._digest(self._chain))
+        request = self._chain
+        if request is None:
+            return
+        items = [item for item in self._items() if not (self._has_choices and item.output_index)]
+        yield HistoryRow(
+            self._exchange.session_id,
+            self._exchange.exchange_id,
+            self._digest(request, items),
+            request_digest=request.request_digest,
+            about=request.about,
+            ids=self._ids(request, items),
+        )
 
-    def _digest(self, request: Chain) -> str:
+    def _digest(self, request: Chain, items: Iterable[Any]) -> str:
         answer = ModelAnswer()
-        for item in self._items():
-            if self._has_choices and item.output_index:
-                continue  # which of them a client goes on with is mostly the first
+        for item in items:
             if item.kind == "message":
                 answer.texts += [text for text in (item.text or item.refusal,) if text]
             elif item.kind == "tool_call" and item.type in _CLIENTS_CALLS:
@@ -59,6 +75,13 @@ class _History:
         if not answer.texts and not answer.calls:
             return unanswered(request.request_digest)
         return request.answered(answer) if self._is_whole else broken_off(request.request_digest)
+
+    def _ids(self, request: Chain, items: Iterable[Any]) -> str:
+        ids = [self._response_id]
+        for item in items:
+            ids += [item.call_id, item.item_id]
+        known = [id for id in ids if id and " " not in id][:IDS]
+        return " ".join(dict.fromkeys([*known, *request.ids]))
 
 
 PROJECTION = Projection("history", 1, HistoryRow, ("session_id", "exchange_id"), _History)

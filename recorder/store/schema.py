@@ -276,8 +276,9 @@ for _link in ("previous_response_id", "conversation_id"):
         *(_requests.c.session_id, _requests.c[_link], _requests.c.exchange_id),
         sqlite_where=text(f"{_link} IS NOT NULL"),
     )
-# The one index that does not begin with a session: it finds the session that a request belongs to.
+# The indexes that do not begin with a session: they find the session that a request belongs to.
 Index(f"{TABLES['history']}_digest", tables_of["history"].c.digest)
+Index(f"{TABLES['history']}_request", tables_of["history"].c.request_digest)
 Index(f"{TABLES['results']}_call", *(tables_of["results"].c[name] for name in ("session_id", "call_key", "started_ns")))
 Index(f"{TABLES['results']}_exchange", tables_of["results"].c.session_id, tables_of["results"].c.exchange_id)
 Index(

@@ -263,6 +263,13 @@ class Recorded:
             exchange.chunk(b"data: [DONE]\n\n")
         return exchange.end() if ends else exchange
 
+    def sends(self, target: str, body: Any, answer: Any) -> Exchange:
+        """A request, and its answer as JSON; not ended yet."""
+        self.now_ns += 10**9
+        json_type = [("content-type", "application/json")]
+        exchange = Exchange(self.journal, json.dumps(body).encode(), json_type, target=target, started_ns=self.now_ns)
+        return exchange.chunk(json.dumps(answer).encode())
+
     def session_of(self, exchange: Exchange) -> tuple[str, str]:
         """The session of an exchange, and the rule that found it."""
         Ingester(self._store, self._directory, never).drain()
@@ -331,16 +338,101 @@ def test_conversations_that_began_alike_stay_two(on_each_engine: Recorded) -> No
     assert len(set(sessions)) == 2
 
 
-def test_an_answer_that_nobody_gave_leads_nowhere(recorded: Recorded) -> None:
-    first = recorded.session_of(recorded.asks(HI, "Hello!"))
-    assert recorded.session_of(recorded.asks([*HI, model("Another."), user("more")], "More.")) != first
+def test_an_answer_put_otherwise_leads_to_the_only_request_that_got_one(recorded: Recorded) -> None:
+    """As smolagents repeats a call as text. Two that asked the same may both be meant."""
+    told = [*HI, model("Calling tools: f()"), user("Observation: 1")]
+    first = recorded.session_of(recorded.asks(HI, None, answers=[call_of("call_0123456789")]))
+    assert recorded.session_of(recorded.asks(told, "One.")) == first
     assert recorded.session_of(recorded.asks([*HI, user("more")], "More.")) != first
+    begun = [recorded.session_of(recorded.asks([*HI, user("2")], "Hello!")) for _ in range(2)]
+    assert recorded.session_of(recorded.asks([*HI, user("2"), model("Hi"), user("more")], "More.")) not in begun
 
 
-@pytest.mark.parametrize("given", [{"model": "n"}, {"tools": [{"type": "function"}]}], ids=["model", "tools"])
-def test_another_model_or_other_tools_are_another_conversation(recorded: Recorded, given: dict[str, Any]) -> None:
-    first = recorded.session_of(recorded.asks(HI, "Hello!"))
-    assert recorded.session_of(recorded.asks([*HI, model("Hello!"), user("more")], "More.", given=given)) != first
+def test_of_equal_conversations_the_one_with_the_same_model_tools_and_system_prompt_goes_on(recorded: Recorded) -> None:
+    """Experts that are asked one question, and say the same."""
+    abouts: list[tuple[Told, dict[str, Any]]] = [
+        ([{"role": "system", "content": "You are Ann."}], {}),
+        ([{"role": "system", "content": "You are Bob."}], {}),
+        ([{"role": "system", "content": "You are Ann."}], {"model": "n"}),
+        ([{"role": "system", "content": "You are Ann."}], {"tools": [{"type": "function"}]}),
+    ]
+    begun = [recorded.session_of(recorded.asks([*told, user("hi")], "Hello!", given=about)) for told, about in abouts]
+    assert len(set(begun)) == len(abouts)
+    for (told, about), session in zip(abouts, begun, strict=True):
+        more = [*told, user("hi"), model("Hello!"), user("more")]
+        assert recorded.session_of(recorded.asks(more, "More.", given=about)) == session
+
+
+Ask = Callable[[Told, int], Told]
+"""What an app makes of a conversation that ends with a question, and of the number of that question."""
+
+
+def system(text: str) -> dict[str, Any]:
+    return {"role": "system", "content": text}
+
+
+def last(told: Told, content: Any) -> Told:
+    return [*told[:-1], {"role": "user", "content": content}]
+
+
+APPS: dict[str, Ask] = {
+    "plain": lambda told, _: told,
+    "parts": lambda told, _: [{**each, "content": [{"type": "text", "text": each["content"]}]} for each in told],
+    "trailing newline": lambda told, _: [{**each, "content": each["content"] + "\n"} for each in told],
+    "name": lambda told, _: [{**each, "name": "ann"} for each in told],
+    "window": lambda told, _: told[-3:],
+    "summary": lambda told, number: [user(f"Summary {number}"), *told[-3:]],
+    "time in the system prompt": lambda told, number: [system(f"It is 12:0{number}."), *told],
+    "system message at the end": lambda told, number: [*told, system(f"It is 12:0{number}.")],
+    "message behind": lambda told, _: [*told, user("Remember: be brief.")],
+    "reminder behind": lambda told, _: last(told, f"{told[-1]['content']}\n\nRemember: be brief."),
+    "time before": lambda told, number: [*told[:-1], user(f"<time>12:0{number}</time>"), told[-1]],
+    "time at the beginning": lambda told, number: last(told, f"<time>12:0{number}</time>\n\n{told[-1]['content']}"),
+    "retrieved context": lambda told, number: last(told, f"Use this: document {number}.\n{told[-1]['content']}"),
+    "answers put otherwise": lambda told, _: [
+        model(f"({each['content']})") if each["role"] == "assistant" else each for each in told
+    ],
+}
+
+
+@pytest.mark.parametrize("app", APPS)
+def test_a_conversation_is_one_session_whatever_an_app_puts_around_it(recorded: Recorded, app: str) -> None:
+    """Of two conversations at once, turn by turn."""
+    told: dict[str, Told] = {"Bern": [], "Oslo": []}
+    sessions: dict[str, set[tuple[str, str]]] = {city: set() for city in told}
+    for number in range(4):
+        for city, conversation in told.items():
+            conversation.append(user(f"Question {number} about {city}"))
+            answer = f"This is answer {number} about {city}."
+            exchange = recorded.asks(APPS[app](conversation, number), answer)
+            sessions[city].add(recorded.session_of(exchange))
+            conversation.append(model(answer))
+    assert [len(found) for found in sessions.values()] == [1, 1]
+    assert sessions["Bern"] != sessions["Oslo"]
+
+
+@pytest.mark.parametrize(
+    "given", [lambda n: {"model": f"m{n}"}, lambda n: {"tools": [{"n": n}]}], ids=["model", "tools"]
+)
+def test_a_conversation_goes_on_with_another_model_and_other_tools(
+    recorded: Recorded, given: Callable[[int], dict[str, Any]]
+) -> None:
+    told = [*HI, model("Hello!"), user("more")]
+    first = recorded.session_of(recorded.asks(HI, "Hello!", given=given(1)))
+    assert recorded.session_of(recorded.asks(told, "More.", given=given(2))) == first
+    assert recorded.session_of(recorded.asks([*told, model("More."), user("bye")], "Bye.", given=given(3))) == first
+
+
+def test_requests_that_only_have_the_same_examples_are_sessions_of_their_own(recorded: Recorded) -> None:
+    """Also those whose answer is that of an example."""
+    examples = [
+        user("I like it."),
+        model('{"sentiment": "positive"}'),
+        user("Bad."),
+        model('{"sentiment": "negative"}'),
+    ]
+    exchanges = [recorded.asks([*examples, user(f"Text {n}")], '{"sentiment": "negative"}') for n in range(3)]
+    assert len({recorded.session_of(exchange) for exchange in exchanges}) == 3
 
 
 def test_a_client_may_be_quicker_than_the_end_of_a_stream(recorded: Recorded) -> None:
@@ -376,6 +468,86 @@ def test_the_result_of_a_call_leads_to_it_whatever_else_is_said(on_each_engine: 
     other: Told = [{"role": "system", "content": "It is 12:01."}, user("hi"), model("Let me see."), result]
     assert recorded.session_of(recorded.asks(other, "Sunny.", given={"model": "n"})) == first
     assert recorded.session_of(recorded.asks([*HI, user("hi")], "Hello!")) != first
+
+
+BERN = {"city": "Bern"}
+TEXT_OF_BERN = json.dumps(BERN)
+Turns = Callable[[str], list[tuple[dict[str, Any], dict[str, Any]]]]
+"""The requests of a run, with their answers, by the letter with which its ids begin: three, with a call of a tool."""
+
+
+def chat_turns(run: str) -> list[tuple[dict[str, Any], dict[str, Any]]]:
+    call = {"id": f"call_{run}aaaaaaa", "type": "function", "function": {"name": "f", "arguments": TEXT_OF_BERN}}
+    said: Told = [user("Weather?"), {"role": "assistant", "content": None, "tool_calls": [call]}]
+    said += [{"role": "tool", "tool_call_id": call["id"], "content": "18 C"}, model("18."), user("thanks")]
+    answers = [said[1], said[3], model("Bye.")]
+    bodies = [{"model": "m", "messages": said[:count]} for count in (1, 3, 5)]
+    return [(body, {"choices": [{"index": 0, "message": each}]}) for body, each in zip(bodies, answers, strict=True)]
+
+
+def messages_turns(run: str) -> list[tuple[dict[str, Any], dict[str, Any]]]:
+    use = {"type": "tool_use", "id": f"toolu_{run}aaaaaaa", "name": "f", "input": BERN}
+    returned = {"type": "tool_result", "tool_use_id": use["id"], "content": "18 C"}
+    said: Told = [user("Weather?"), {"role": "assistant", "content": [use]}, {"role": "user", "content": [returned]}]
+    said += [model("18."), user("thanks")]
+    answers = [[use], [{"type": "text", "text": "18."}], [{"type": "text", "text": "Bye."}]]
+    bodies = [{"model": "m", "max_tokens": 9, "messages": said[:count]} for count in (1, 3, 5)]
+    about = {"type": "message", "role": "assistant", "model": "m", "stop_reason": "end_turn"}
+    return [(body, {**about, "content": each}) for body, each in zip(bodies, answers, strict=True)]
+
+
+def contents_turns(run: str) -> list[tuple[dict[str, Any], dict[str, Any]]]:
+    call = {"functionCall": {"id": f"{run}aaaaaaa", "name": "f", "args": BERN}}
+    returned = {"functionResponse": {"id": f"{run}aaaaaaa", "name": "f", "response": {"output": "18 C"}}}
+    said: Told = [{"role": "user", "parts": [{"text": "Weather?"}]}, {"role": "model", "parts": [call]}]
+    said += [{"role": "user", "parts": [returned]}, {"role": "model", "parts": [{"text": "18."}]}]
+    said += [{"role": "user", "parts": [{"text": "thanks"}]}]
+    answers = [said[1], said[3], {"role": "model", "parts": [{"text": "Bye."}]}]
+    bodies = [{"contents": said[:count]} for count in (1, 3, 5)]
+    return [
+        (body, {"candidates": [{"index": 0, "content": each, "finishReason": "STOP"}]})
+        for body, each in zip(bodies, answers, strict=True)
+    ]
+
+
+def responses_turns(run: str) -> list[tuple[dict[str, Any], dict[str, Any]]]:
+    """Their results name the call, their texts the message."""
+    call = {"type": "function_call", "call_id": f"call_{run}aaaaaaa", "name": "f", "arguments": TEXT_OF_BERN}
+    text: dict[str, Any] = {"type": "message", "id": f"msg_{run}aaaaaaa", "role": "assistant"}
+    text |= {"status": "completed", "content": [{"type": "output_text", "text": "18.", "annotations": []}]}
+    said: Told = [user("Weather?"), call, {"type": "function_call_output", "call_id": call["call_id"], "output": "18"}]
+    said += [text, user("thanks")]
+    answers = [{**call, "id": f"fc_{run}aaaaaaa", "status": "completed"}, text, {**text, "id": f"msg_{run}bbbbbbb"}]
+    bodies = [{"model": "m", "input": said[:count]} for count in (1, 3, 5)]
+    about = {"id": f"resp_{run}", "object": "response", "status": "completed", "model": "m"}
+    return [(body, {**about, "output": [each]}) for body, each in zip(bodies, answers, strict=True)]
+
+
+PARALLEL: dict[str, Turns] = {
+    "/v1/chat/completions": chat_turns,
+    "/v1/messages": messages_turns,
+    "/v1beta/models/m:generateContent": contents_turns,
+    "/v1/responses": responses_turns,
+}
+ORDERS = ["ABAB", "ABBA", "ABCBAC"]
+
+
+@pytest.mark.parametrize("ends", [True, False], ids=["ended", "open"])
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("target", PARALLEL)
+def test_parallel_runs_of_one_prompt_stay_apart_by_their_ids(
+    recorded: Recorded, target: str, order: str, ends: bool
+) -> None:
+    """Each in one batch, whose streams may end after the next request has come."""
+    runs = {run: iter(PARALLEL[target](run)) for run in order}
+    exchanges: dict[str, list[Exchange]] = {run: [] for run in order}
+    for run in (*order, *sorted(runs)):
+        body, answer = next(runs[run])
+        exchange = recorded.sends(target, body, answer)
+        exchanges[run].append(exchange.end() if ends else exchange)
+    sessions = {run: {recorded.session_of(each) for each in sent} for run, sent in exchanges.items()}
+    assert [len(found) for found in sessions.values()] == [1] * len(runs)
+    assert len(set.union(*sessions.values())) == len(runs)
 
 
 def test_an_id_that_two_sessions_have_leads_to_neither(recorded: Recorded) -> None:
@@ -464,8 +636,9 @@ def test_an_answer_is_the_same_in_pieces_and_with_its_reasoning() -> None:
 def test_the_beginning_of_an_answer_is_part_of_it() -> None:
     begun = of("anthropic", {"messages": [user("hi"), model("Hel")]})
     whole = of("anthropic", {"messages": [user("hi"), model("Hello!"), user("more")]})
-    [(before, with_answer)] = whole.answers
-    assert (begun.request_digest, begun.answered(ModelAnswer(["lo!"]))) == (before, with_answer)
+    [answer] = whole.answers
+    assert begun.request_digest == answer.before
+    assert begun.answered(ModelAnswer(["lo!"])) in answer.keys
 
 
 def test_reasoning_that_is_only_referred_to_is_left_out_as_any() -> None:

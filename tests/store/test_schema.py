@@ -79,6 +79,7 @@ def test_a_projections_table_is_its_row(projection: Projection) -> None:
 
 BY_CONTENT = {
     "p_history_v1_digest",  # which session it is is what is asked: no key, and it may have a thing twice
+    "p_history_v1_request",
     "p_usage_v1_sums",  # sums of a file by day, over all sessions; a server has none
 }
 

@@ -1,8 +1,8 @@
 """The turns of a conversation as a request repeats them, in the form that digests are made of.
 
-A dialect reads its requests as `Message`s, which the model was sent, and `ModelAnswer`s, which it gave. Left out is all
-that clients change between turns: marks of what is cached, ids of items, reasoning, which of the two ways to write a
-text is chosen.
+A dialect reads its requests as `Message`s, which the model was sent, `Instruction`s of the system among them, and
+`ModelAnswer`s, which it gave. Left out is all that clients change between turns: marks of what is cached, ids of calls
+and items, reasoning, which of the two ways to write a text is chosen.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ class ModelAnswer(msgspec.Struct):
     texts: list[str] = msgspec.field(default_factory=list)
     calls: list[tuple[str, str]] = msgspec.field(default_factory=list)  # name and arguments
     references: list[str] = msgspec.field(default_factory=list)  # ids of items that the provider keeps
+    ids: list[Any] = msgspec.field(default_factory=list)  # of its calls and items: no part of what it says
 
     def __bool__(self) -> bool:
         return bool(self.texts or self.calls or self.references)
@@ -31,6 +32,7 @@ class ModelAnswer(msgspec.Struct):
         self.texts += other.texts
         self.calls += other.calls
         self.references += other.references
+        self.ids += other.ids
 
     def call(self, name: Any, arguments: Any) -> None:
         """Add a call of a tool. Its arguments are JSON, as text or decoded, in whatever order its fields are."""
@@ -43,13 +45,23 @@ class ModelAnswer(msgspec.Struct):
 
 
 class Message(NamedTuple):
-    """A message to a model: canonical JSON, and the ids of the calls whose results are in it."""
+    """A message to a model: canonical JSON, the ids of the calls whose results are in it, and its content as it is."""
 
     canonical: bytes
     answers: Sequence[Any] = ()
+    content: Any = None
 
 
-ConversationTurn = Message | ModelAnswer
+class Instruction(NamedTuple):
+    """A message of the system."""
+
+    content: Any
+
+
+ConversationTurn = Message | Instruction | ModelAnswer
+
+_NOT_SAID = frozenset({"cache_control", "tool_use_id"})
+"""Fields of a part of a message that are not what it says."""
 
 
 def canonical(value: Any) -> bytes:
@@ -60,13 +72,13 @@ def canonical(value: Any) -> bytes:
         return json.dumps(value, sort_keys=True, separators=(",", ":")).encode()
 
 
-def canonical_message(role: Any, content: Any, rest: Any = None) -> bytes:
+def canonical_message(role: Any, content: Any) -> bytes:
     """Encode a message. One text may be written as it is, or as the only part of a list."""
     if isinstance(content, list):
-        parts = [{k: v for k, v in each.items() if k != "cache_control"} for each in objects(content)]
+        parts = [{k: v for k, v in each.items() if k not in _NOT_SAID} for each in objects(content)]
         texts = [text(each.get("text")) for each in parts]
         content = texts[0] if len(parts) == len(content) == 1 and parts[0].keys() <= {"type", "text"} else parts
-    return canonical([role, content, rest])
+    return canonical([role, content])
 
 
 def texts_of(content: Any) -> list[str]:

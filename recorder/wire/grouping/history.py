@@ -1,41 +1,61 @@
-"""The conversation that a request repeats, as a chain of digests: one step for each message.
+"""The conversation that a request repeats, as digests: of what was said before each answer, and of the answers.
 
-A client that has no name for its session sends all of it with every turn. So the next request begins with the messages
-of the one before and its answer: the digest of those has been in the log since that answer (`history`), and is one of
-the digests of the next request. Nothing is compared but digests, and no body is read twice.
+A client that has no name for its session sends all of it with every turn. So the next request repeats the answer of the
+exchange before it. The digest of that answer, and that of the messages before it, are in the log since then
+(`history`), and among those of the next request. Nothing is compared but digests, and no body is read twice.
 
 Rules of this file:
 
 * A digest is a plain SHA-256 of what the log has anyway, redacted as it is there.
-* What clients change between turns is left out: marks of what is cached, ids of items, reasoning, which of the two ways
-  to write a text is chosen. What is left must be equal: model, tools, system prompt, every message in order.
-* An answer may be sent back in pieces (a message for each chunk, an item for each part): it is one step, all its text
+* What clients change between turns is left out: marks of what is cached, ids of calls and items, reasoning, which of
+  the two ways to write a text is chosen. So are the model, the tools and the system prompt: an app has the time in it,
+  or what it has looked up. They tell which of several candidates it is (`about`), and so do ids (`ids`).
+* An answer may be sent back in pieces (a message for each chunk, an item for each part): it is one answer, all its text
   and the calls of the client's tools. Calls of the provider's own tools are not: few clients repeat them.
-* Clients also change earlier messages: an agent hands on to another one, a framework shortens the history. What is left
-  then are ids: of the calls whose results a request brings, and of items that it only refers to.
+* An answer is found by itself if no other conversation has the same by chance, and by the words before it. A client may
+  shorten its history, or put other words around a person's.
+* An answer that a request repeats already, and gets again, is one of its examples: it is not found by itself.
+* Where nothing of that is left, there are ids: of the calls whose results a request brings, and of items that it only
+  refers to.
 * Pure, and never raises: what cannot be read has no chain.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from hashlib import sha256
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
 from recorder.model.text import storable
 from recorder.wire.dialects import by_name
-from recorder.wire.dialects.conversation import ConversationTurn, ModelAnswer, canonical
+from recorder.wire.dialects.conversation import (
+    ConversationTurn,
+    Instruction,
+    Message,
+    ModelAnswer,
+    canonical,
+    texts_of,
+)
 from recorder.wire.dialects.json_values import request_object
+from recorder.wire.dialects.user_text import last_words
+from recorder.wire.grouping.quoted import may_quote, quoted_turns
 
 LOOK_BACK_ANSWERS = 8
 """How many of the last answers in a request may be those of the exchange before. The last one is, as a rule; a client
-that drops turns which failed, or that nobody recorded, goes back some further. Each costs two look-ups."""
+that drops turns which failed, or that nobody recorded, goes back some further. Each costs three look-ups."""
 
 LINKS = 8
 """How many ids of a request are looked for, the last first: one would do, unless its exchange was not recorded."""
+
+IDS = 32
+"""How many ids of a request tell which of several equal conversations it continues, the last first: those of a few
+turns."""
+
+DISTINCTIVE = 16
+"""Characters of an answer that no other conversation has by chance: "Done." and "Hello!" are said every day."""
 
 _LINK_CHARACTERS = range(8, 201)
 """The length of an id that no other conversation has by chance. Some servers number their calls: `call_0`."""
@@ -44,35 +64,60 @@ _NUMBERED = re.compile(r"functions\..*:\d+|\D*\d{0,4}", re.DOTALL)
 """Ids that each conversation has: `functions.get_weather:0` of Kimi, `call_weather_1`, the name of the tool."""
 
 
+class Answered(NamedTuple):
+    """An answer that a request repeats."""
+
+    before: str  # the digest of the messages before it; empty if there are none
+    alone: str  # the digest of the answer
+    keys: Sequence[str]  # one of them is the digest of the exchange that gave it, if it is in the log
+
+
 class Chain(msgspec.Struct, frozen=True):
     """The digests of a request.
 
     `request_digest` is the digest of all its messages. If the last message is the beginning of an answer, which the
-    model continues, `begun` is that beginning and `request_digest` excludes it. `answers`, the last first, has for each
-    answer the digest before it and the digest with it. `links`, the last first, are ids that earlier answers gave.
+    model continues, `begun` is that beginning and `request_digest` excludes it. `words` is the digest of the last words
+    before the answer to come, `answers` are the last ones, the last first, and `said` has the digests of all of them.
+    `about` says which model, tools and system prompt it has. `ids`, the last first, are those of calls and items;
+    `links` are the ones that lead to one conversation only.
     """
 
     request_digest: str
     begun: ModelAnswer
-    answers: tuple[tuple[str, str], ...]
+    words: str
+    answers: tuple[Answered, ...]
+    said: frozenset[str]
+    about: str
+    ids: tuple[str, ...] = ()
     links: tuple[str, ...] = ()
 
     def answered(self, answer: ModelAnswer) -> str:
-        """Return the digest of a conversation that continues this request and its whole answer."""
+        """Return the digest by which the exchange of this request is found, if that is its whole answer."""
         whole = ModelAnswer()
         whole.add(self.begun)
         whole.add(answer)
-        return _with_answer(self.request_digest, whole)
+        alone = _alone(whole)
+        return alone if _is_distinctive(whole) and alone not in self.said else _next(self.words, alone)
 
 
 def broken_off(request_digest: str) -> str:
     """Return the digest of a request whose answer came in part: the client may have kept any of it."""
-    return _next(request_digest, b"broken off")
+    return _next(request_digest, "broken off")
 
 
 def unanswered(request_digest: str) -> str:
     """Return the digest of a request that got nothing: the client may send the same again."""
-    return _next(request_digest, b"unanswered")
+    return _next(request_digest, "unanswered")
+
+
+def may_continue(request: Chain, ended: Chain) -> bool:
+    """Return whether a request may continue one whose answer is unknown here: it repeats an answer that is new."""
+    return bool(request.answers) and request.answers[0].alone not in ended.said
+
+
+def likeness(one: str, other: str) -> int:
+    """Return how many of model, tools and system prompt are the same, from two values of `about`."""
+    return sum(mine == its for mine, its in zip(one.split(), other.split(), strict=False))
 
 
 def chain(api: str, path: str, body: bytes) -> Chain | None:
@@ -81,48 +126,140 @@ def chain(api: str, path: str, body: bytes) -> Chain | None:
     request = request_object(body) if turns_of else {}
     try:
         found = turns_of(path, request) if turns_of and request else None
-        return None if found is None else _chained(api, *found)
+        return None if found is None else _Reader(api).read(*found)
     except (ValueError, TypeError, RecursionError):
         return None
 
 
-def _chained(api: str, about: Sequence[Any], turns: Iterable[ConversationTurn]) -> Chain | None:
-    digest = sha256(canonical([api, *about])).hexdigest()
-    answers: list[tuple[str, str]] = []
-    begun, is_empty, links = ModelAnswer(), True, list[Any]()
-    for turn in turns:
-        is_empty = False
-        if isinstance(turn, ModelAnswer):
-            begun.add(turn)
-            links += turn.references
-            continue
-        if begun:
-            answers.append((digest, digest := _with_answer(digest, begun)))
-            begun = ModelAnswer()
-        digest = _next(digest, turn.canonical)
-        links += turn.answers
-    if is_empty:
-        return None
-    if begun:
-        answers.append((digest, _with_answer(digest, begun)))
-    return Chain(digest, begun, tuple(answers[: -LOOK_BACK_ANSWERS - 1 : -1]), _links(links))
+class _Step(NamedTuple):
+    """An answer, and what was said before it: all, and since the answer before."""
+
+    before: str
+    messages: Sequence[Message]
+    answer: ModelAnswer
+    alone: str
 
 
-def _links(ids: Sequence[Any]) -> tuple[str, ...]:
-    """Return the last ids, each once."""
-    found = (storable(each) for each in reversed(ids) if isinstance(each, str) and _is_link(each))
-    return tuple(dict.fromkeys(found))[:LINKS]
+class _Reader:
+    """A request as it is read, turn by turn."""
+
+    def __init__(self, api: str) -> None:
+        self._seed = self._digest = _hashed(api.encode())
+        self._messages: list[Message] = []  # since the last answer
+        self._begun = ModelAnswer()
+        self._steps: list[_Step] = []
+        self._ids: list[Any] = []
+        self._links: list[Any] = []
+
+    def read(self, about: Sequence[Any], turns: Iterable[ConversationTurn]) -> Chain | None:
+        model, tools, *system = about
+        is_empty = True
+        for turn in turns:
+            is_empty = False
+            if isinstance(turn, ModelAnswer):
+                self._answer(turn)
+            elif isinstance(turn, Instruction):
+                system.append(turn.content)
+            else:
+                self._message(turn)
+        if is_empty:
+            return None
+        before = self._digest
+        messages = self._messages
+        if self._begun:
+            self._end_answer()
+        parts = [_hashed(canonical(part))[:8] for part in (model, tools, system)]
+        return Chain(
+            request_digest=before,
+            begun=self._begun,
+            words=_words(messages),
+            answers=tuple(self._answers(messages)),
+            said=frozenset(step.alone for step in self._steps),
+            about=" ".join(parts),
+            ids=_first(filter(None, reversed(self._ids)), IDS),
+            links=_first(filter(_is_link, reversed(self._links)), LINKS),
+        )
+
+    def _message(self, turn: Message) -> None:
+        if isinstance(turn.content, str) and may_quote(turn.content):
+            for quoted in quoted_turns(turn.content):
+                if isinstance(quoted, ModelAnswer):
+                    self._answer(quoted)
+                else:
+                    self._say(quoted)
+        self._say(turn)
+
+    def _say(self, turn: Message) -> None:
+        if self._begun:
+            self._end_answer()
+            self._begun = ModelAnswer()
+            self._messages = []
+        self._digest = _hashed(self._digest.encode() + turn.canonical)
+        self._messages.append(turn)
+        self._links += turn.answers
+        self._ids += turn.answers
+
+    def _answer(self, turn: ModelAnswer) -> None:
+        self._begun.add(turn)
+        self._links += turn.references
+        self._ids += turn.ids
+
+    def _end_answer(self) -> None:
+        alone = _alone(self._begun)
+        before = "" if self._digest == self._seed else self._digest
+        self._steps.append(_Step(before, self._messages, self._begun, alone))
+        self._digest = _next(self._digest, alone)
+
+    def _answers(self, at_end: Sequence[Message]) -> Iterator[Answered]:
+        """Yield the last answers, the last first. What a client sets behind each question ends this request, too."""
+        for step in self._steps[: -LOOK_BACK_ANSWERS - 1 : -1]:
+            before = [_words(step.messages)]
+            if step is self._steps[-1] and at_end:
+                before.append(_words(at_end[-1:]))
+            keys = [_next(words, step.alone) for words in dict.fromkeys(before)]
+            yield Answered(step.before, step.alone, (*keys, step.alone) if _is_distinctive(step.answer) else keys)
 
 
-def _is_link(id: str) -> bool:
-    return len(id) in _LINK_CHARACTERS and _NUMBERED.fullmatch(id) is None
+def _words(messages: Sequence[Message]) -> str:
+    """Return the digest of the last words of a person in messages; of the last message if they have none."""
+    words, _ = last_words([texts_of(message.content) for message in messages], len(messages))
+    if words is None:
+        return _hashed(messages[-1].canonical) if messages else ""
+    return _hashed(storable(words.strip()).encode())
 
 
-def _next(digest: str, turn: bytes) -> str:
-    return sha256(digest.encode() + turn).hexdigest()
+def _first(ids: Iterable[Any], count: int) -> tuple[str, ...]:
+    """Return the first ids, each once."""
+    found: dict[str, None] = {}
+    for id in ids:
+        if isinstance(id, str):
+            found[storable(id)] = None
+        if len(found) == count:
+            break
+    return tuple(found)
 
 
-def _with_answer(digest: str, answer: ModelAnswer) -> str:
-    """Return the digest with an answer. White space around a text is not always sent back, nor is an empty one."""
-    parts = ["answer", storable("".join(answer.texts).strip()), answer.calls]
-    return _next(digest, canonical([*parts, answer.references] if answer.references else parts))
+def _is_link(id: Any) -> bool:
+    return isinstance(id, str) and len(id) in _LINK_CHARACTERS and _NUMBERED.fullmatch(id) is None
+
+
+def _hashed(data: bytes) -> str:
+    return sha256(data).hexdigest()
+
+
+def _next(digest: str, turn: str) -> str:
+    return sha256((digest + turn).encode()).hexdigest()
+
+
+def _said(answer: ModelAnswer) -> str:
+    """Return the text of an answer. White space around it is not always sent back, nor is an empty one."""
+    return storable("".join(answer.texts).strip())
+
+
+def _alone(answer: ModelAnswer) -> str:
+    return _hashed(canonical(["answer", _said(answer), answer.calls, answer.references]))
+
+
+def _is_distinctive(answer: ModelAnswer) -> bool:
+    arguments = sum(len(arguments) for _, arguments in answer.calls)
+    return len(_said(answer)) + arguments >= DISTINCTIVE

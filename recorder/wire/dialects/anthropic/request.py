@@ -14,10 +14,17 @@ from recorder.model.facts import RequestFacts
 from recorder.wire.dialects.anthropic.blocks import result
 from recorder.wire.dialects.anthropic.continuation import links
 from recorder.wire.dialects.anthropic.parameters import parameters
-from recorder.wire.dialects.conversation import ConversationTurn, Message, ModelAnswer, canonical_message, texts_of
+from recorder.wire.dialects.conversation import (
+    ConversationTurn,
+    Instruction,
+    Message,
+    ModelAnswer,
+    canonical_message,
+    texts_of,
+)
 from recorder.wire.dialects.json_values import Object, objects, request_object, text
 from recorder.wire.dialects.prompt import CachePolicy, PromptFormat, PromptPart
-from recorder.wire.dialects.user_text import instructions, last_words, messages_at_end
+from recorder.wire.dialects.user_text import OF_SYSTEM, instructions, last_words, messages_at_end
 
 _MODEL = re.compile(r"/models/([^/:]+):(\w+)$")  # on Vertex the path names it, and the method
 _COUNTS = ("/count_tokens", "/count-tokens:rawPredict")
@@ -68,15 +75,18 @@ def turns(path: str, request: Object) -> tuple[Sequence[Any], Iterator[Conversat
 
 def _turns(messages: Iterable[Object]) -> Iterator[ConversationTurn]:
     for each in messages:
-        content = each.get("content")
-        if each.get("role") != "assistant":
-            yield Message(
-                canonical_message(each.get("role"), content), [block.get("tool_use_id") for block in objects(content)]
-            )
+        role, content = each.get("role"), each.get("content")
+        if role in OF_SYSTEM:
+            yield Instruction(content)
             continue
-        answer = ModelAnswer(texts_of(content))
+        if role != "assistant":
+            ids = [block.get("tool_use_id") for block in objects(content)]
+            yield Message(canonical_message(role, content), ids, content)
+            continue
+        answer = ModelAnswer(texts_of(content), ids=[each.get("id")])
         for block in objects(content):
             if block.get("type") == "tool_use":
+                answer.ids.append(block.get("id"))
                 answer.call(block.get("name"), block.get("input"))
         yield answer
 

@@ -21,6 +21,7 @@ from recorder.wire.dialects.prompt import CachePolicy, PromptFormat, PromptPart
 from recorder.wire.dialects.user_text import instructions, last_words, messages_at_end
 
 _MODEL = re.compile(r"([^/:]+)(?::|%3[Aa])(\w+)$")
+_RESPONSE = ("functionResponse", "function_response")
 _WRAPPERS = ("request", "generateContentRequest")
 
 
@@ -67,7 +68,7 @@ def _parts(content: Object) -> Sequence[Object]:
 
 
 def _responses(parts: Sequence[Object]) -> Sequence[Object]:
-    return _each(parts, "functionResponse", "function_response")
+    return _each(parts, *_RESPONSE)
 
 
 def _calls(parts: Sequence[Object]) -> Sequence[Object]:
@@ -124,8 +125,9 @@ def _turns(contents: Iterable[Object]) -> Iterator[ConversationTurn]:
     for content in contents:
         parts = objects(content.get("parts"))
         if content.get("role") != "model":
-            results = (object_(part.get("functionResponse") or part.get("function_response")) for part in parts)
-            yield Message(canonical_message("user", parts), [each.get("id") for each in results])
+            said = [_without_id(part) for part in parts]
+            ids = [each.get("id") for each in _responses(parts)]
+            yield Message(canonical_message("user", said), ids, said)
             continue
         answer = ModelAnswer(
             [each["text"] for each in parts if isinstance(each.get("text"), str) and not each.get("thought")]
@@ -134,7 +136,16 @@ def _turns(contents: Iterable[Object]) -> Iterator[ConversationTurn]:
             call = object_(part.get("functionCall") or part.get("function_call"))
             if call:
                 answer.call(call.get("name"), call.get("args") or {})
+                answer.ids.append(call.get("id"))
         yield answer
+
+
+def _without_id(part: Object) -> Object:
+    """Return a part without the id of the call whose result it is: clients make their own."""
+    name = next((name for name in _RESPONSE if isinstance(part.get(name), dict)), None)
+    if name is None:
+        return part
+    return {**part, name: {field: value for field, value in part[name].items() if field != "id"}}
 
 
 # -- the prompt

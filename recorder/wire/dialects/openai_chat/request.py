@@ -7,7 +7,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from recorder.model.facts import RequestFacts, Returned
-from recorder.wire.dialects.conversation import ConversationTurn, Message, ModelAnswer, canonical_message, texts_of
+from recorder.wire.dialects.conversation import (
+    ConversationTurn,
+    Instruction,
+    Message,
+    ModelAnswer,
+    canonical_message,
+    texts_of,
+)
 from recorder.wire.dialects.json_values import Object, array, object_, objects, request_object, text, text_or_json
 from recorder.wire.dialects.openai import BREAKPOINT, SUSPECTS
 from recorder.wire.dialects.openai_chat.parameters import parameters
@@ -77,12 +84,16 @@ def turns(path: str, request: Object) -> tuple[Sequence[Any], Iterator[Conversat
 
 def _turns(messages: Iterable[Object]) -> Iterator[ConversationTurn]:
     for each in messages:
-        if each.get("role") != "assistant":
-            call_id = each.get("tool_call_id")
-            yield Message(canonical_message(each.get("role"), each.get("content"), call_id), [call_id])
+        role, content = each.get("role"), each.get("content")
+        if role in OF_SYSTEM:
+            yield Instruction(content)
             continue
-        answer = ModelAnswer(texts_of(each.get("content")) or texts_of(each.get("refusal")))
+        if role != "assistant":
+            yield Message(canonical_message(role, content), [each.get("tool_call_id")], content)
+            continue
+        answer = ModelAnswer(texts_of(content) or texts_of(each.get("refusal")), ids=[each.get("id")])
         for call in objects(each.get("tool_calls")):
+            answer.ids.append(call.get("id"))
             function, custom = object_(call.get("function")), object_(call.get("custom"))
             answer.call(function.get("name") or custom.get("name"), function.get("arguments") or custom.get("input"))
         yield answer

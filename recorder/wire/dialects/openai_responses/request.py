@@ -9,6 +9,7 @@ from typing import Any
 from recorder.model.facts import RequestFacts
 from recorder.wire.dialects.conversation import (
     ConversationTurn,
+    Instruction,
     Message,
     ModelAnswer,
     canonical,
@@ -91,25 +92,28 @@ def turns(path: str, request: Object) -> tuple[Sequence[Any], Iterator[Conversat
     about = [request.get("model"), request.get("tools"), request.get("instructions")]
     given = request.get("input")
     if isinstance(given, str):
-        return about, iter([Message(canonical_message("user", given))])
+        return about, iter([Message(canonical_message("user", given), content=given)])
     return about, _turns(objects(given))
 
 
 def _turns(items: Iterable[Object]) -> Iterator[ConversationTurn]:
     for item in items:
         type = text(item.get("type")) or "message"
-        if type == "message" and item.get("role") != "assistant":
-            yield Message(canonical_message(item.get("role"), item.get("content")))
+        role, content = item.get("role"), item.get("content")
+        if type == "message" and role in OF_SYSTEM:
+            yield Instruction(content)
+        elif type == "message" and role != "assistant":
+            yield Message(canonical_message(role, content), content=content)
         elif type == "message":
-            yield ModelAnswer(texts_of(item.get("content")))
+            yield ModelAnswer(texts_of(content), ids=[item.get("id")])
         elif type.endswith("_output"):
-            call_id = item.get("call_id")
-            yield Message(canonical([type, call_id, item.get("output")]), [call_id])
+            output = item.get("output")
+            yield Message(canonical([type, output]), [item.get("call_id")], output)
         elif type == "item_reference":
             id = text(item.get("id")) or ""
             yield ModelAnswer(references=[] if id.startswith(_REASONING) else [id])
         else:
-            answer = ModelAnswer()
+            answer = ModelAnswer(ids=[item.get("id"), item.get("call_id")])
             if type in ("function_call", "custom_tool_call"):
                 answer.call(item.get("name"), item.get("arguments", item.get("input")))
             yield answer  # reasoning, and what tools of the provider did
