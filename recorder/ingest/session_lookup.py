@@ -19,7 +19,7 @@ from recorder.store.schema import events, exchanges, tables_of
 from recorder.store.sql import Statement, constant
 from recorder.store.writer import Store
 from recorder.wire.grouping.history import LOOK_BACK_ANSWERS, Chain, broken_off, likeness, unanswered
-from recorder.wire.grouping.session import Grouping
+from recorder.wire.grouping.session import FIELD, Grouping
 from recorder.wire.request_body import LoggedRequest
 
 Request = LoggedRequest | None
@@ -35,7 +35,7 @@ class InTransaction(Protocol):
 PROBES_NS = 86_400 * 10**9
 """The longest that a session of probes goes on: `recorder purge` takes old ones, and an endless one never is old."""
 
-GIVEN = ("path", "header")  # the rules that find a name that the user gave
+GIVEN = ("path", "header", FIELD)  # the rules that find a name that the user gave
 
 _REQUEST = Statement(
     select(events)

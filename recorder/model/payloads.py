@@ -36,10 +36,11 @@ class RequestHead(msgspec.Struct, frozen=True):
     target: str  # path and redacted query, as the client sent them, without the `/s/<session>` prefix
     upstream: str  # the name of the upstream it goes to
     headers: list[Header]
-    session: str | None = None  # from the path prefix or `X-Recorder-Session`
-    session_source: str | None = None  # which of the two
+    session: str | None = None  # from the path prefix, `X-Recorder-Session` or a header of the user's own
+    session_source: str | None = None  # `path`, `header`
     imported: Imported | None = None  # if no client sent it to us
     labels: str | msgspec.UnsetType = msgspec.UNSET  # of the session, a JSON object, if this request begins it
+    session_fields: tuple[str, ...] | msgspec.UnsetType = msgspec.UNSET  # of the body, where the user's names stand
 
 
 class RequestEnd(msgspec.Struct, frozen=True):

@@ -61,7 +61,7 @@ def onward(incoming: ServerExchange, route: Route, body: Upload) -> Request:
     headers = [(b"host", url.netloc), *end_to_end(came, _NOT_FORWARDED)]
     if any(name == b"transfer-encoding" for name, _ in came):
         headers.append((b"transfer-encoding", b"chunked"))
-    origin = Origin(route.upstream.name, route.target, came, route.session, route.session_source)
+    origin = Origin(route.upstream.name, route.target, came, route.session, route.session_source, route.session_fields)
     extensions: RequestExtensions = {"recorder": origin, "target": url.raw_path}
     if incoming.upgrade is not None:
         extensions["upgrade"] = incoming.upgrade

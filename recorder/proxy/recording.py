@@ -92,6 +92,7 @@ class RecordingTransport:
             session=origin.session,
             session_source=origin.session_source,
             labels=self._labels,
+            session_fields=origin.session_fields or msgspec.UNSET,
         )
 
 

@@ -43,6 +43,16 @@ _DEFAULT, *_OTHERS = PROVIDERS
 _GUESSED = (*_OTHERS, _DEFAULT)  # its paths are all those that no other provider has
 
 
+class SessionPlaces(NamedTuple):
+    """The places where clients of the user name their sessions: `[sessions]` in recorder.toml."""
+
+    headers: tuple[bytes, ...] = ()  # in lower case
+    fields: tuple[str, ...] = ()  # of request bodies, with dots between the names of nested ones
+
+
+NO_PLACES = SessionPlaces()
+
+
 class Upstream(NamedTuple):
     """An entry of the table: `/NAME/…` goes to `base`."""
 
@@ -58,6 +68,7 @@ class Route(msgspec.Struct, frozen=True):
     target: str  # path and query as the client sent them, without the session prefix
     session: str | None = None
     session_source: str | None = None
+    session_fields: tuple[str, ...] = ()
 
     @property
     def url_target(self) -> str:
@@ -73,18 +84,26 @@ class Origin(msgspec.Struct, frozen=True):
     headers: list[tuple[bytes, bytes]]
     session: str | None = None
     session_source: str | None = None
+    session_fields: tuple[str, ...] = ()
 
 
 class Routes:
     """The table of upstreams."""
 
-    def __init__(self, upstreams: Iterable[Upstream] = (), *, any_path: bool = False) -> None:
+    def __init__(
+        self,
+        upstreams: Iterable[Upstream] = (),
+        *,
+        any_path: bool = False,
+        session_places: SessionPlaces = NO_PLACES,
+    ) -> None:
         """Hold the public APIs, with `upstreams` added to them or standing in their place.
 
         With `any_path`, a path that no API has is taken too: for replays, which send nothing to anybody.
         """
         self._bases = {**UPSTREAMS, **dict(upstreams)}
         self._any_path = any_path
+        self._session_places = session_places
 
     @property
     def upstreams(self) -> list[Upstream]:
@@ -103,13 +122,23 @@ class Routes:
         source = "path" if session is not None else None
         if session is None and SESSION_HEADER in known:
             session, source = _clean(known[SESSION_HEADER].decode("utf-8", "replace")), "header"
+        if session is None and (session := self._named(known)) is not None:
+            source = "header"
         if session == LATEST:
             raise UsageError(
                 "A session called latest would never be found by that name, which means the one that was used last: "
                 "give another name."
             )
         upstream, rest = self._choose(target, known)
-        return Route(upstream, join(upstream.base, rest), target, session, source)
+        return Route(upstream, join(upstream.base, rest), target, session, source, self._session_places.fields)
+
+    def _named(self, headers: Mapping[bytes, bytes]) -> str | None:
+        """Return the name in a header of the user's own. It is of another program: what is no name is left alone."""
+        for header in self._session_places.headers:
+            name = headers.get(header, b"").decode("utf-8", "replace").strip()
+            if name and len(name) <= SESSION_LIMIT and name != LATEST:
+                return name
+        return None
 
     def _choose(self, target: str, headers: Mapping[bytes, bytes]) -> tuple[Upstream, str]:
         name = target[1:].partition("?")[0].partition("/")[0]

@@ -10,9 +10,10 @@ import click
 import pytest
 
 from recorder.commands import recorder
-from recorder.commands.terminal.settings import match_rules
+from recorder.commands.terminal.settings import match_rules, session_places
 from recorder.commands.verbs import VERBS
 from recorder.errors import UsageError
+from recorder.proxy.routing import SessionPlaces
 from recorder.replay.matching.noise import DEFAULT_RULES
 from tests.commands.test_commands import run
 
@@ -187,6 +188,22 @@ def test_help_and_version_read_no_file(tmp_path: Path) -> None:
         assert (ran.code, ran.err) == (0, "")
     ran = run("sessions", XDG_CONFIG_HOME=str(tmp_path))
     assert (ran.code, "is not valid TOML" in ran.err) == (2, True)
+
+
+def test_places_of_session_names_stand_in_both_files(here: Path) -> None:
+    (here / "recorder.toml").write_text('[sessions]\nheaders = ["X-Run-Id"]\nfields = "metadata.run"\nprobes = true\n')
+    own = here / "config" / "recorder" / "recorder.toml"
+    own.parent.mkdir(parents=True)
+    own.write_text('[sessions]\nheaders = ["X-Job"]\n')
+    assert session_places() == SessionPlaces((b"x-run-id", b"x-job"), ("metadata.run",))
+    assert taken("sessions")["probes"]
+
+
+@pytest.mark.parametrize("written", ["headers = 7", 'headers = ["a b"]', "fields = [7]"])
+def test_a_wrong_place_is_named_with_the_file(here: Path, written: str) -> None:
+    (here / "recorder.toml").write_text(f"[sessions]\n{written}\n")
+    with pytest.raises(UsageError, match=r"recorder\.toml: `(headers|fields)` in \[sessions\] is a list of names"):
+        session_places()
 
 
 def test_rules_of_matching_stand_in_a_file(here: Path) -> None:

@@ -423,6 +423,24 @@ def test_a_conversation_goes_on_with_another_model_and_other_tools(
     assert recorded.session_of(recorded.asks([*told, model("More."), user("bye")], "Bye.", given=given(3))) == first
 
 
+def test_a_helper_that_quotes_a_conversation_is_of_its_session(recorded: Recorded) -> None:
+    """As Open WebUI asks for a title; of two conversations, and with the last messages only."""
+    told: Told = [user("hi"), model("Hello!\nHow are you?")]
+    first = recorded.session_of(recorded.asks(told[:1], "Hello!\nHow are you?"))
+    other = recorded.session_of(recorded.asks([user("hi")], "Hello, hello. And now?"))
+    assert recorded.session_of(recorded.asks([*told, user("Fine.\n\nThanks")], "That is good.")) == first
+    quoted = "USER: hi\nASSISTANT: Hello!\nHow are you?"
+    more = "USER: Fine.\n\nThanks\nASSISTANT: That is good."
+    for history, session in {
+        quoted: first,
+        more: first,
+        f"{quoted}\n{more}": first,
+        "USER: hi\nASSISTANT: Hello, hello. And now?": other,
+    }.items():
+        task = f"### Task:\nGenerate a title.\n### Chat History:\n<chat_history>\n{history}\n</chat_history>"
+        assert recorded.session_of(recorded.asks([user(task)], '{"title": "Hi"}')) == session
+
+
 def test_requests_that_only_have_the_same_examples_are_sessions_of_their_own(recorded: Recorded) -> None:
     """Also those whose answer is that of an example."""
     examples = [

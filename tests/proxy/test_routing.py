@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from recorder.errors import NotFoundError, UsageError
-from recorder.proxy.routing import Routes, Upstream, parse_upstream
+from recorder.proxy.routing import Routes, SessionPlaces, Upstream, parse_upstream
 from recorder.wire.upstreams import join
 
 OPENAI, ANTHROPIC, GEMINI = (
@@ -91,6 +91,16 @@ def test_the_path_names_the_session_before_the_header_does() -> None:
     by_header = Routes().route("/v1/responses", header)
     assert (by_header.session, by_header.session_source) == ("from header", "header")
     assert Routes().route("/v1/responses", []).session is None
+
+
+def test_a_header_of_the_user_s_own_names_the_session_after_ours() -> None:
+    routes = Routes(session_places=SessionPlaces((b"x-run", b"x-job"), ("metadata.run",)))
+    named = routes.route("/v1/responses", [(b"x-job", b" job 7 ")])
+    assert (named.session, named.session_source, named.session_fields) == ("job 7", "header", ("metadata.run",))
+    both = [(b"x-recorder-session", b"ours"), (b"x-run", b"theirs")]
+    assert routes.route("/v1/responses", both).session == "ours"
+    for other in (b"", b"latest", b"x" * 201):  # what another program means is no fault of the request
+        assert routes.route("/v1/responses", [(b"x-run", other)]).session is None
 
 
 @pytest.mark.parametrize("target", ["/s//v1/responses", "/s/%20/v1", "/s/" + "x" * 201 + "/v1"])

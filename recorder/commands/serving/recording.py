@@ -14,7 +14,7 @@ from sqlalchemy import URL
 
 from recorder.commands.serving.disk_watch import watch_disk
 from recorder.commands.serving.meter import Meter
-from recorder.commands.terminal.settings import redactor
+from recorder.commands.terminal.settings import redactor, session_places
 from recorder.errors import StoreBusyError
 from recorder.ingest.supervisor import IngesterSupervisor
 from recorder.journal.writer import Journal
@@ -91,6 +91,7 @@ async def recording(
     """
     upstream = UpstreamTransport(network)
     redactor()  # the ingester reads it for itself: what is wrong with it is said now
+    places = session_places()
     try:
         with Store(url) as store:
             store.require_rights()
@@ -106,7 +107,7 @@ async def recording(
     if durability == "strict":
         transport = DurableTransport(transport, journal)
     proxy = Proxy(
-        *(transport, Routes(upstreams)),
+        *(transport, Routes(upstreams, session_places=places)),
         hosts=hosts,
         origins=origins,
         body_limit_bytes=body_limit_bytes,

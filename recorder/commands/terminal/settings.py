@@ -19,13 +19,17 @@ from recorder.commands.verbs import VERBS
 from recorder.errors import RecorderError, UsageError
 
 if TYPE_CHECKING:
+    from recorder.proxy.routing import SessionPlaces
     from recorder.replay.matching.noise import Rules
     from recorder.wire.redaction.bodies import Redactor
 
 FILE_NAME = "recorder.toml"
 MATCH = "match"  # the table of `recorder.replay.matching.noise`: of no verb
 REDACT = "redact"  # that of `recorder.wire.redaction.bodies`
+SESSIONS = "sessions"  # that of a verb, and of `session_places`
+PLACES = ("headers", "fields")  # its settings that are no options
 
+_PLACE = re.compile(r"[\w!#$%&'*+.^`|~-]{1,100}", re.ASCII)  # the characters of a header's name; dots go into a field
 _FILE = re.compile(r"(sqlite(?:\+\w+)?:///)?(?!:memory:)((?!\w+(?:\+\w+)?://).+)")
 
 
@@ -41,6 +45,8 @@ def defaults(verb: str, command: click.Command) -> dict[str, Any]:
     for path, given in files:
         shared = {"db": given["db"]} if "db" in given and "db" in options else {}
         own = given.get(verb, {}) if verb != "db" else {}  # the name is taken by the setting
+        if verb == SESSIONS:
+            own = {name: value for name, value in own.items() if name not in PLACES}
         for name, value in {**shared, **own}.items():
             option = options.get(name.replace("-", "_"))
             if option is None or option.name is None:
@@ -76,6 +82,28 @@ def redactor() -> Redactor:
         except ValueError as error:
             raise UsageError(f"{path}: {error}") from None
     return made
+
+
+def session_places() -> SessionPlaces:
+    """Return where clients of the user name their sessions, from the `[sessions]` tables of both files."""
+    from recorder.proxy.routing import SessionPlaces
+
+    found: dict[str, list[str]] = {name: [] for name in PLACES}
+    for path in reversed(_files()):
+        table = _read(path).get(SESSIONS, {})
+        for name in PLACES:
+            found[name] += _place_names(path, name, table.get(name, []))
+    headers = tuple(header.lower().encode() for header in found["headers"])
+    return SessionPlaces(headers, tuple(found["fields"]))
+
+
+def _place_names(path: Path, name: str, given: Any) -> list[str]:
+    names = given if isinstance(given, list) else [given]
+    for each in names:
+        if not isinstance(each, str) or _PLACE.fullmatch(each) is None:
+            example = '["X-Run-Id"]' if name == "headers" else '["metadata.run"]'
+            raise UsageError(f"{path}: `{name}` in [{SESSIONS}] is a list of names: {name} = {example}.")
+    return names
 
 
 def _options(command: click.Command) -> dict[str, click.Option]:

@@ -66,6 +66,8 @@ SYSTEM_PROMPTS: tuple[Opening, ...] = (
         r"|\. Your task is to analyze a failed edit)\b",
     ),
     Opening("subagent", r"[^\n]{0,200}\bYou are a sub-agent within a larger development system\b"),
+    Opening("subagent", r"You are a general-purpose subagent working for a parent agent\b"),  # qwen-code
+    Opening("title", r"Generate concise conversation titles\."),  # gptme
 )
 """How a system prompt, or a block of one, begins: as much of it as no program of a person's own begins with."""
 
@@ -79,6 +81,13 @@ QUESTIONS: tuple[Opening, ...] = (
     Opening("compaction", r"CRITICAL: Respond with TEXT ONLY\. Do NOT call any tools\b"),  # Claude Code
     Opening("compaction", r"You are performing a CONTEXT CHECKPOINT COMPACTION\b"),  # Codex
     Opening("compaction", r"Provide a detailed prompt for continuing our conversation above\b"),  # opencode
+    Opening("title", r"Your task: Create a 2-4 word title for this conversation\b"),  # gptme
+    Opening("title", r"Generate a descriptive name for this conversation\b"),
+    Opening("title", r"### Task:\s*Generate a concise, 3-5 word title\b"),  # Open WebUI
+    Opening("helper", r"### Task:\s*(?:Generate 1-3 broad tags|Suggest 3-5 relevant follow-up questions)\b"),
+    Opening("helper", r"### Task:\s*You are an autocompletion system\b"),
+    Opening("helper", r"### Task:\s.*<chat_history>"),  # also in words of its administrator
+    Opening("helper", r"Please say 'hello, world'\Z"),  # inspect-ai looks whether a model tells its reasoning
     Opening("helper", r"Analyze \*only\* the content and structure of your immediately preceding response\b"),
 )
 """How a user's message begins that is none, where a request ends with it."""

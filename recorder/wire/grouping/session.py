@@ -22,8 +22,9 @@ from recorder.wire.grouping.rules import BODY_LIMIT, NAME_LIMIT, Claims, ValueRu
 NEW = "new"
 PREVIOUS_RESPONSE = "previous_response_id"
 HISTORY = "history"
+FIELD = "field"  # of a body, that the user's settings name
 
-_OPENCODE = ("opencode/",)
+_OPENCODE = ("opencode/", "kilo-code/")
 
 SESSION_RULES: tuple[ValueRule, ...] = (
     ValueRule("opencode", "header.x-parent-session-id", agents=_OPENCODE),  # of a sub-agent; its own stands beside it
@@ -42,6 +43,24 @@ SESSION_RULES: tuple[ValueRule, ...] = (
     ValueRule("kilo", "header.x-kilocode-taskid"),
     ValueRule("mux", "header.x-mux-workspace-id"),
     ValueRule("coder", "header.x-coder-chat-id"),
+    # What gateways and tools for tracing read. An app that sends one of them means a conversation by it.
+    ValueRule("open-webui", "header.x-openwebui-chat-id"),
+    ValueRule("litellm", "header.x-litellm-session-id"),
+    ValueRule("litellm", "body.litellm_session_id"),
+    ValueRule("litellm", "body.metadata.litellm_session_id"),
+    ValueRule("helicone", "header.helicone-session-id"),
+    ValueRule("langfuse", "header.langfuse_session_id"),
+    ValueRule("docker-agent", "header.x-cagent-session-id"),
+    ValueRule("session-id", "header.x-session-id"),  # OpenRouter, LLM Gateway
+    ValueRule("session-id", "header.x-session-affinity"),
+    ValueRule("session-id", "header.x-conversation-id"),
+    ValueRule("session-id", "body.session_id"),  # OpenRouter
+    ValueRule("session-id", "body.metadata.session_id"),  # LiteLLM with Langfuse
+    ValueRule("session-id", "body.metadata.conversation_id"),
+    # One trace may have several requests: these tools group them by it.
+    ValueRule("portkey", "header.x-portkey-trace-id"),
+    ValueRule("litellm", "header.x-litellm-trace-id"),
+    ValueRule("langfuse", "header.langfuse_trace_id"),
     ValueRule("traceparent", "header.traceparent", pattern=r"[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-.*"),
     ValueRule("conversation", "body.conversation.id"),
     ValueRule("conversation", "body.conversation"),
@@ -143,7 +162,8 @@ def group(head: RequestHead, body: bytes | None) -> Grouping:
 def _session(head: RequestHead, request: Claims) -> tuple[str | None, str]:
     if given := cleaned(head.session):
         return given, head.session_source or "path"
-    rule, name = first(SESSION_RULES, request)
+    own_rules = [ValueRule(FIELD, f"body.{field}") for field in head.session_fields or ()]
+    rule, name = first((*own_rules, *SESSION_RULES), request) if own_rules else first(SESSION_RULES, request)
     if rule:
         return name, rule.name
     response_id = _response_asked_for(head)

@@ -33,6 +33,10 @@ def user(*given: str) -> dict[str, Any]:
     return {"role": "user", "content": texts(*given)}
 
 
+def system(text: str) -> dict[str, str]:
+    return {"role": "system", "content": text}
+
+
 def asked(api: str, body: Any, path: str = "/v1/x") -> RequestFacts:
     return by_name(api).request_facts(path, json.dumps(body).encode())
 
@@ -97,6 +101,7 @@ def metadata(**fields: str) -> list[Header]:
 
 TITLE = "<session>\nWhat is new?\n</session>\n\nWrite the title in English."
 ROUTER = {"parts": texts("\nYou are a specialized Task Routing AI. Your sole function is to …")}
+QWEN_SUBAGENT = "You are a general-purpose subagent working for a parent agent."
 GENERATOR = "You are a title generator. You output ONLY a thread title."
 
 PURPOSES: list[tuple[str, Any, list[Header], str]] = [
@@ -119,6 +124,16 @@ PURPOSES: list[tuple[str, Any, list[Header], str]] = [
     ("openai-responses", {"input": []}, metadata(request_kind="memory"), "memory"),
     ("openai-responses", {"input": []}, [*FORKED, *metadata(request_kind="compaction")], "compaction"),
     ("openai-responses", {"input": "x"}, FORKED, "subagent"),
+    ("openai-chat", {"messages": [user("### Task:\nGenerate a concise, 3-5 word title with an emoji …")]}, [], "title"),
+    ("openai-chat", {"messages": [user("### Task:\nGenerate 1-3 broad tags categorizing …")]}, [], "helper"),
+    ("openai-chat", {"messages": [user("### Task:\nSuggest 3-5 relevant follow-up questions or …")]}, [], "helper"),
+    ("openai-chat", {"messages": [user("### Task:\nBe funny.\n<chat_history>\n</chat_history>")]}, [], "helper"),
+    ("openai-chat", {"messages": [user("### Task:\nWrite a parser.")]}, [], "turn"),
+    ("anthropic", {"messages": [user("Your task: Create a 2-4 word title for this conversation.\n…")]}, [], "title"),
+    ("openai-chat", {"messages": [system("Generate concise conversation titles."), user("x")]}, [], "title"),
+    ("openai-responses", {"input": "Please say 'hello, world'"}, [], "helper"),
+    ("openai-responses", {"input": "Please say 'hello, world' in C"}, [], "turn"),
+    ("openai-chat", {"messages": [system(f"{QWEN_SUBAGENT} Complete only …"), user("x")]}, [], "subagent"),
 ]
 
 

@@ -49,12 +49,26 @@ BY_HEADER = [
     ({"User__Agent": OPENCODE, "X__Session__Id": ID, "originator": "opencode", "session__id": ID}, "opencode"),
     ({"User__Agent": OPENCODE, "x__session__affinity": ID}, "opencode"),
     ({"User__Agent": OPENCODE, "x__opencode__session": ID}, "opencode"),
+    ({"User__Agent": "Kilo-Code/7.7.7", "x__session__id": ID}, "opencode"),
+    ({"X__OpenWebUI__Chat__Id": ID}, "open-webui"),
+    ({"x__litellm__session__id": ID, "x__litellm__trace__id": "t"}, "litellm"),
+    ({"x__litellm__trace__id": ID}, "litellm"),
+    ({"Helicone__Session__Id": ID, "Helicone__Session__Path": "/a"}, "helicone"),
+    ({"x__portkey__trace__id": ID}, "portkey"),
+    ({"langfuse_session_id": ID, "langfuse_trace_id": "t"}, "langfuse"),
+    ({"langfuse_trace_id": ID}, "langfuse"),
+    ({"X__Cagent__Session__Id": ID}, "docker-agent"),
+    ({"x__session__id": ID, "traceparent": f"00-{TRACE}-00f067aa0ba902b7-01"}, "session-id"),
+    ({"x__session__affinity": ID}, "session-id"),
+    ({"x__conversation__id": ID}, "session-id"),
 ]
 
 
 @pytest.mark.parametrize(("headers", "source"), BY_HEADER, ids=[source for _, source in BY_HEADER])
 def test_a_client_names_its_session_in_a_header(headers: dict[str, str], source: str) -> None:
+    """Redaction keeps its value."""
     assert found(**headers) == (ID, source)
+    assert all(keeps(name.replace("__", "-")) for name, value in headers.items() if value == ID)
 
 
 BY_BODY: list[tuple[object, str]] = [
@@ -64,6 +78,10 @@ BY_BODY: list[tuple[object, str]] = [
     ),
     ({"metadata": {"user_id": f"user_0a1b_account_{ID[:8]}_session_{ID}"}}, "claude-code-user-id"),
     ({"metadata": {"user_id": f"user_0a1b_account__session_{ID}"}}, "claude-code-user-id"),
+    ({"litellm_session_id": ID}, "litellm"),
+    ({"metadata": {"litellm_session_id": ID, "session_id": "other"}}, "litellm"),
+    ({"metadata": {"session_id": ID}}, "session-id"),
+    ({"session_id": ID}, "session-id"),
     ({"conversation": ID}, "conversation"),
     ({"conversation": {"id": ID}}, "conversation"),
     ({"previous_response_id": ID, "prompt_cache_key": "other"}, "previous_response_id"),
@@ -98,8 +116,15 @@ def test_a_sub_agent_of_opencode_is_a_thread_of_the_session_of_its_parent() -> N
     assert (of_parent.thread_id, of_child.thread_id) == ("ses_parent", "ses_child")
 
 
-def test_a_session_header_of_opencode_means_nothing_from_anybody_else() -> None:
-    assert found(x__session__id=ID, x__parent__session__id=ID, User__Agent="curl/8.1") == (None, "new")
+def test_a_parent_s_session_means_nothing_from_anybody_but_opencode() -> None:
+    assert found(x__parent__session__id=ID, User__Agent="curl/8.1") == (None, "new")
+
+
+def test_a_field_that_the_user_names_wins_over_what_the_client_says() -> None:
+    given = RequestHead("e", "s", 0, "POST", "/", "openai", [], session_fields=("run", "metadata.run"))
+    body = json.dumps({"prompt_cache_key": "k", "metadata": {"run": ID}}).encode()
+    assert (group(given, body).name, group(given, body).source) == (ID, "field")
+    assert group(given, b'{"prompt_cache_key": "k"}').source == "prompt_cache_key"
 
 
 @pytest.mark.parametrize(
