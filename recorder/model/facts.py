@@ -156,6 +156,7 @@ class Returned(Fact, frozen=True, gc=False):
     name: str | None
     output: str  # text, or JSON where it is not only text
     failed: bool | None = None
+    place: str | None = None  # the key of its call where ids are not to be relied on: `call_place`, with a number
 
 
 class Usage(msgspec.Struct, frozen=True):

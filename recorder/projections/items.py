@@ -33,6 +33,8 @@ from recorder.model.facts import (
 from recorder.projections.item import KINDS, Item, ItemFact, ItemRow, Slot, Streamed, Text, has_place, row_of, slot_of
 from recorder.projections.projection import Anomaly, Handler, Projection, Witness
 from recorder.projections.results import call_key
+from recorder.wire.dialects import by_name
+from recorder.wire.dialects.conversation import call_place
 
 ITEMS_LIMIT = 10_000  # of one response: what comes after is counted as anomalies only
 _TOO_MANY = f"items after the first {ITEMS_LIMIT:,}"
@@ -55,6 +57,7 @@ class Items:
 
     def __init__(self, exchange: Exchange, witness: Witness) -> None:
         self._ids = (exchange.session_id, exchange.exchange_id)
+        self._places_calls = by_name(exchange.api).places_calls
         self._note, self._began = witness.note, witness.began
         self._items: dict[Slot, Item] = {}
         self._order: list[Item] = []
@@ -288,18 +291,26 @@ class Items:
         """Return one row, the same as in `rows`."""
         item, key = self._order[number], None
         if item.kind == "tool_call":
-            earlier = self._order[:number] if item.call_id is None else ()
-            nameless = (each for each in earlier if each.kind == "tool_call" and each.call_id is None)
-            key = call_key(item.call_id, item.name, sum(each.name == item.name for each in nameless))
+            name = self._keyed(item)
+            earlier = self._order[:number] if name is not None else ()
+            same = sum(each.kind == "tool_call" and self._keyed(each) == name for each in earlier)
+            key = call_key(item.call_id if name is None else None, name, same)
         return row_of(self._ids, number, item, key)
+
+    def _keyed(self, call: Item) -> str | None:
+        """Return what a call is known by, with a number; None if it is its id."""
+        if self._places_calls:
+            return call_place(call.name, call.text("arguments"))
+        return (call.name or "") if call.call_id is None else None
 
     def rows(self) -> Iterator[ItemRow]:
         numbers: Counter[str | None] = Counter()
         for number, item in enumerate(self._order):
             key = None
             if item.kind == "tool_call":
-                key = call_key(item.call_id, item.name, numbers[item.name])
-                numbers[item.name] += item.call_id is None
+                name = self._keyed(item)
+                key = call_key(item.call_id if name is None else None, name, numbers[name])
+                numbers[name] += 1
             yield row_of(self._ids, number, item, key)
 
 

@@ -48,8 +48,8 @@ class _Results:
         counts: Counter[str] = Counter()
         exchange = self._exchange
         for result in self._request.results[:RESULTS_LIMIT]:
-            key = call_key(result.call_id, result.name, numbers[result.name])
-            numbers[result.name] += result.call_id is None
+            key = storable(result.place) or call_key(result.call_id, result.name, numbers[result.name])
+            numbers[result.name] += result.call_id is None and result.place is None
             digest = self._digest(result, counts[key])
             counts[key] += 1
             yield ResultRow(
@@ -63,10 +63,10 @@ class _Results:
             )
 
     def _digest(self, result: Returned, count: int) -> str:
-        """Return the digest of a result. Another call may return the same: one of the same id is the next of the
-        history, one without an id is of this turn.
+        """Return the digest of a result. Another call may return the same: one of the same id or place is the next of
+        the history, another one is of this turn.
         """
-        scope = count if result.call_id else self._exchange.exchange_id
+        scope = count if result.call_id or result.place else self._exchange.exchange_id
         return sha256(f"{scope} {result.output}".encode("utf-8", "surrogatepass")).hexdigest()
 
 

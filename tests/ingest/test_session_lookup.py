@@ -568,6 +568,48 @@ def test_parallel_runs_of_one_prompt_stay_apart_by_their_ids(
     assert len(set.union(*sessions.values())) == len(runs)
 
 
+CALLS: list[tuple[str, dict[str, Any]]] = [("f", {"n": 1.0}), ("g", {"é": "ü"}), ("f", {"n": 2}), ("f", {"n": 2})]
+
+
+def said_by(model: str, *parts: dict[str, Any]) -> dict[str, Any]:
+    return {"role": model, "parts": list(parts)}
+
+
+def parallel_parts(kind: str, turn: int, id: str) -> Told:
+    """The calls of a turn, or their results, with ids that begin so, if at all."""
+    parts: Told = []
+    for number, (name, args) in enumerate(CALLS):
+        said = {"args": args} if kind == "functionCall" else {"response": {"result": f"{turn}-{number}"}}
+        parts.append({kind: {"name": name, **said, **({"id": f"{id}-{turn}-{number}"} if id else {})}})
+    return parts
+
+
+@pytest.mark.parametrize("apart", [False, True], ids=["one content", "a content each"])
+@pytest.mark.parametrize("client", ["as given", "own", ""])
+@pytest.mark.parametrize("server", ["given", ""])
+def test_results_of_gemini_are_joined_whoever_has_ids(
+    recorded: Recorded, server: str, client: str, apart: bool
+) -> None:
+    """Two turns of parallel calls, whose second has the same calls as the first."""
+    target, id = "/v1beta/models/m:generateContent", server if client == "as given" else client
+    told: Told = [said_by("user", {"text": "go"})]
+    for turn in (0, 1):
+        answer = said_by("model", *parallel_parts("functionCall", turn, server))
+        recorded.sends(target, {"contents": told}, {"candidates": [{"content": answer, "finishReason": "STOP"}]}).end()
+        told.append(said_by("model", *parallel_parts("functionCall", turn, id)))
+        results = parallel_parts("functionResponse", turn, id)
+        told += [said_by("user", each) for each in results] if apart else [said_by("user", *results)]
+    answer = said_by("model", {"text": "Done."})
+    end = recorded.sends(
+        target, {"contents": told}, {"candidates": [{"content": answer, "finishReason": "STOP"}]}
+    ).end()
+    sql = "SELECT output FROM tool_calls WHERE session_id = ? ORDER BY exchange_id, item"
+    outputs = asked(recorded.url, sql, recorded.session_of(end)[0])
+    assert [json.loads(output)["result"] for (output,) in outputs] == [
+        f"{turn}-{n}" for turn in (0, 1) for n in range(4)
+    ]
+
+
 def test_an_id_that_two_sessions_have_leads_to_neither(recorded: Recorded) -> None:
     """Of a server that gives the same ids over and over, with a client that changes what it said."""
     id = "chatcmpl-tool-0123456789"

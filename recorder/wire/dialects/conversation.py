@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from hashlib import sha256
 from typing import Any, NamedTuple
 
 import msgspec
@@ -79,6 +80,30 @@ def canonical_message(role: Any, content: Any) -> bytes:
         texts = [text(each.get("text")) for each in parts]
         content = texts[0] if len(parts) == len(content) == 1 and parts[0].keys() <= {"type", "text"} else parts
     return canonical([role, content])
+
+
+def call_place(name: str | None, arguments: Any) -> str:
+    """Return what a call has in a response and where a request repeats it, whatever became of its id: its name, and a
+    digest of its arguments, given as JSON or as text of it. Clients write 1 for 1.0.
+    """
+    if isinstance(arguments, str):
+        try:
+            arguments = msgspec.json.decode(arguments or "{}")
+        except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
+            pass
+    try:
+        arguments = _with_integers(arguments)
+    except RecursionError:
+        pass
+    return f"{name or ''} {sha256(canonical(arguments)).hexdigest()[:16]}"
+
+
+def _with_integers(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _with_integers(each) for name, each in value.items()}
+    if isinstance(value, list):
+        return [_with_integers(each) for each in value]
+    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def texts_of(content: Any) -> list[str]:

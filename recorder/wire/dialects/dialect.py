@@ -171,6 +171,7 @@ class Dialect(msgspec.Struct, frozen=True):
     """Types of events that say nothing of the response, and behind which nothing follows: gateways send `[DONE]` behind
     streams of any API."""
     has_choices: bool = False  # `output_index` numbers alternative answers, not the items of one
+    places_calls: bool = False  # a call's result is found by `call_place`: one side may leave ids out, or make its own
     reads_bare_json: bool = False  # clients take JSON in no `data:` line for an event; elsewhere they pass over it
 
     provider: Provider | None = None

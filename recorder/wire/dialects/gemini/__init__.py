@@ -370,6 +370,7 @@ DIALECT = Dialect(
     needs_terminal=False,
     is_last=_is_last,
     has_choices=True,
+    places_calls=True,
     reads_bare_json=True,
     provider=PROVIDER,
     turns=turns,

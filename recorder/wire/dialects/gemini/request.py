@@ -6,14 +6,14 @@ The Gemini CLI, and a count of tokens, put the request into another object. Fiel
 from __future__ import annotations
 
 import re
-from collections import defaultdict, deque
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
 from recorder.model.facts import RequestFacts, Returned
-from recorder.wire.dialects.conversation import ConversationTurn, Message, ModelAnswer, canonical_message
+from recorder.wire.dialects.conversation import ConversationTurn, Message, ModelAnswer, call_place, canonical_message
 from recorder.wire.dialects.gemini.candidate import function_response
 from recorder.wire.dialects.gemini.parameters import parameters
 from recorder.wire.dialects.json_values import Object, object_, objects, request_object, text
@@ -42,7 +42,7 @@ def request_facts(path: str, body: bytes) -> RequestFacts:
         stream=method == "streamGenerateContent" if method else None,
         text=words,
         is_turn=is_turn and not is_count,
-        results=tuple(_results([_parts(each) for each in contents])),
+        results=tuple(_results(contents)),
         instructions=instructions(part.get("text") for part in objects(object_(system).get("parts"))),
         items=len(contents),
         parameters=parameters(request, contents, model, is_count=is_count),
@@ -80,26 +80,48 @@ def _each(parts: Sequence[Object], *names: str) -> Sequence[Object]:
     return [each for each in found if isinstance(each, dict)]
 
 
-def _results(contents: Sequence[Sequence[Object]]) -> Iterator[Returned]:
-    """Yield the results. One without an id is that of the next call of its name, and has the id of that call.
+class _Call(NamedTuple):
+    """A call as a request repeats it."""
 
-    If the calls have no ids either, the turn of a result is unknown, except for the results at the end of the request.
+    id: str | None
+    name: str | None
+    place: str
+
+
+def _results(contents: Sequence[Object]) -> Iterator[Returned]:
+    """Yield the results, each with the place of its call: the one with its id, else the next one of its name.
+
+    Of a result whose call the request does not repeat the turn is unknown, if it has no id either, except for those
+    behind the last turn of the model.
     """
-    waiting: defaultdict[str | None, deque[str | None]] = defaultdict(deque)
+    waiting: list[_Call] = []  # of the model's last turn, without a result
+    places: Counter[str] = Counter()
     is_answered = False
-    for number, parts in enumerate(contents, 1):
-        for call in _calls(parts):
+    last_turn = max((at for at, content in enumerate(contents) if content.get("role") == "model"), default=-1)
+    for at, content in enumerate(contents):
+        parts = _parts(content)
+        for each in _calls(parts):
             if is_answered:
-                waiting.clear()
-                is_answered = False
-            waiting[text(call.get("name"))].append(text(call.get("id")))
+                waiting, places, is_answered = [], Counter(), False
+            name = text(each.get("name"))
+            about = call_place(name, each.get("args") or {})
+            waiting.append(_Call(text(each.get("id")), name, f"{about}[{places[about]}]"))
+            places[about] += 1
         for each in _responses(parts):
             is_answered = True
             result = function_response(each, "name")
-            if result.call_id is None and waiting[result.name]:
-                result = msgspec.structs.replace(result, call_id=waiting[result.name].popleft())
-            if result.call_id is not None or number == len(contents):
+            call = _call_of(result, waiting)
+            if call is not None:
+                waiting.remove(call)
+                yield msgspec.structs.replace(result, call_id=result.call_id or call.id, place=call.place)
+            elif result.call_id is not None or at > last_turn:
                 yield result
+
+
+def _call_of(result: Returned, waiting: Sequence[_Call]) -> _Call | None:
+    by_id = (call for call in waiting if result.call_id is not None and call.id == result.call_id)
+    by_name = (call for call in waiting if call.name == result.name)
+    return next(by_id, None) or next(by_name, None)
 
 
 def _texts(parts: Sequence[Object]) -> list[str]:
