@@ -17,6 +17,7 @@ from recorder.ingest.damaged_exchange import UNREAD, UNREAD_REQUEST, DamagedExch
 from recorder.ingest.imported import ImportedExchange
 from recorder.ingest.late_records import LateRecordCounter
 from recorder.ingest.message_capture import MessageCapture
+from recorder.ingest.open_turns import BegunTurn
 from recorder.ingest.pending import (
     NOBODY,
     AnyCapture,
@@ -27,7 +28,7 @@ from recorder.ingest.pending import (
     gap_record,
     no_request,
 )
-from recorder.ingest.websocket_capture import BegunTurn, WebSocketCapture, dialect_of, turn_head
+from recorder.ingest.websocket_capture import WebSocketCapture, dialect_of, turn_head
 from recorder.journal.format import Gap, Mark, Position, Record
 from recorder.model.chain import row_root
 from recorder.model.events import SWITCHED, Event, Exchange, Session

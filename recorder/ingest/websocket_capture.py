@@ -6,9 +6,11 @@ same hashes. The bytes are read by `recorder.wire.websocket`; the dialect of the
 
 Rules of this file:
 
-* A message of the client of the dialect's `request_type` begins a turn. A message of the server belongs to the turn
-  with its response id, else to the oldest open turn with its `stream_id`, else to the oldest open turn. Further
-  messages of the client are assigned in the same way. What fits none stays with the connection.
+* A message of the client of the dialect's `request_type` begins a turn. A message of the server belongs to one of the
+  open turns (`recorder.ingest.open_turns`). Further messages of the client are assigned in the same way. What fits none
+  stays with the connection.
+* A response that begins and that no open turn waits for is a turn, too: the server began it. Its request is the message
+  that steered the response which it continues, or nothing.
 * Nothing that either side sends raises. What cannot be read is kept as it is and flagged; of the client's direction
   only as text, because a secret cannot be looked for in other bytes.
 * After a gap nothing of that direction can be framed any more: a frame says how long it is, and nothing says where
@@ -17,16 +19,15 @@ Rules of this file:
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Iterable
 from hashlib import sha256
-from typing import NamedTuple
 
 import msgspec
 
 from recorder.ingest.capture import Capture
 from recorder.ingest.late_records import LateRecordCounter
 from recorder.ingest.message_capture import MessageCapture
+from recorder.ingest.open_turns import BegunTurn, OpenTurn, OpenTurns
 from recorder.model.events import WEBSOCKET, Event, Outcome
 from recorder.model.ids import turn_id, uuid7
 from recorder.model.payloads import (
@@ -53,13 +54,6 @@ from recorder.wire.websocket import (
     negotiated,
 )
 
-OPEN_TURNS = 256
-"""Turns of one connection that wait for their end: real ones have a handful of streams. Further requests stay with the
-connection, so that a client which only asks costs no memory without bound."""
-
-ENDED_RESPONSES = 256
-"""Ids of responses that have ended, so that what still comes for one is not taken for a part of the next turn."""
-
 NO_CODE = 1005  # of a Close frame that has none, RFC 6455 section 7.1.5
 
 RESTART = 1012
@@ -84,25 +78,6 @@ class UnreadableDirection:
 
     def close(self) -> list[Part]:
         return []
-
-
-class BegunTurn(NamedTuple):
-    """A turn as its owner begins it."""
-
-    capture: MessageCapture
-    events: list[Event]  # of its request
-    on_end: Callable[[], None]
-    is_late: bool = False  # it was purged: the log takes nothing of it
-
-
-class _Turn:
-    """A turn that has not ended."""
-
-    def __init__(self, begun: BegunTurn, stream_id: str | None) -> None:
-        self.capture, self.on_end = begun.capture, begun.on_end
-        self.stream_id = stream_id
-        self.response_id: str | None = None
-        self.has_head = False
 
 
 BeginTurn = Callable[[int, int, bytes, bool, str | None], BegunTurn]
@@ -131,8 +106,7 @@ class WebSocketCapture:
         self._request = {name.lower(): value for name, value in request}
         self._parsers: dict[Side, MessageParser | UnreadableDirection] = {}
         self._head: ResponseHead | None = None
-        self._open: list[_Turn] = []
-        self._ended_responses = deque[str](maxlen=ENDED_RESPONSES)
+        self._open = OpenTurns()
         self._turns = 0
         self._ended_first: Side | None = None
         self._over: set[Side] = set()  # the directions of which nothing more comes
@@ -231,7 +205,7 @@ class WebSocketCapture:
             part = msgspec.structs.replace(gap, size_bytes=0, sha256="")
             events += [*turn.capture.gap(part), *turn.capture.end(t_ns, end)]
             turn.on_end()
-        self._open.clear()
+            self._open.end(turn)
         events += self._connection.gap(gap)
         return self._passed([*events, *self._connection.end(t_ns, end, self._close_record())])
 
@@ -335,25 +309,39 @@ class WebSocketCapture:
         keys = self._connection.keys_of(message.payload)
         is_request = self._format is not None and keys.type == self._format.request_type
         ids = self._format.ids(message.payload) if self._format else MessageIds()
-        if is_request and len(self._open) < OPEN_TURNS:
-            self._turns += 1
-            begun = self._begin(t_ns, self._turns, message.payload, message.fault is None, ids.stream_id)
-            if begun.is_late:
-                self.divert(begun.capture.exchange_id, None)
-            self._open.append(_Turn(begun, ids.stream_id))
-            events += begun.events
+        if is_request and not self._open.is_full:
+            self._begin_turn(t_ns, message, ids.stream_id, events)
             return
-        turn = None if is_request else self._turn_of(ids)
+        if self._format is not None and keys.type == self._format.steer_type:
+            ids = ids._replace(response_id=ids.previous_response_id)
+            self._open.steer(ids.response_id, message)
+        turn = None if is_request else self._open.of(ids)
         payload = self._redactor.redact(message.payload, cut=message.fault is not None).body
         keys = keys if payload is message.payload else self._connection.keys_of(payload)
         capture = self._connection if turn is None else turn.capture
         events += capture.sent(t_ns, payload, keys)
 
+    def _begin_turn(self, t_ns: int, request: Message, stream_id: str | None, events: list[Event]) -> OpenTurn:
+        self._turns += 1
+        begun = self._begin(t_ns, self._turns, request.payload, request.fault is None, stream_id)
+        if begun.is_late:
+            self.divert(begun.capture.exchange_id, None)
+        turn = OpenTurn(begun, stream_id)
+        self._open.add(turn)
+        events += begun.events
+        return turn
+
     def _take_answer(self, t_ns: int, message: Message, events: list[Event]) -> None:
         """Read a message of the server: of the turn that it answers, or of none."""
         payload, keys = message.payload, self._connection.keys_of(message.payload)
-        ids = self._format.ids(payload) if self._format and self._open else MessageIds()
-        turn = self._turn_of(ids)
+        begins = self._format is not None and keys.type == self._format.begin_type
+        ids = self._format.ids(payload) if self._format and (self._open or begins) else MessageIds()
+        if begins and self._open.is_unasked(ids):
+            turn: OpenTurn | None = self._begin_turn(
+                t_ns, self._open.steered(ids.previous_response_id), ids.stream_id, events
+            )
+        else:
+            turn = self._open.of(ids)
         if turn is None:
             events += self._connection.message(t_ns, payload, keys)
             return
@@ -369,30 +357,12 @@ class WebSocketCapture:
         if keys.type in self._terminal:
             self._end_turn(turn, t_ns, ExchangeEnd("eof"), events)
 
-    def _turn_of(self, ids: MessageIds) -> _Turn | None:
-        """Return the open turn that a message belongs to."""
-        if not self._open or ids.response_id in self._ended_responses:
-            return None
-        turns = self._open
-        if ids.response_id is not None:
-            known = next((turn for turn in turns if turn.response_id == ids.response_id), None)
-            if known is not None:
-                return known
-        if ids.stream_id is not None:
-            of_stream = [turn for turn in turns if turn.stream_id == ids.stream_id]
-            turns = of_stream or [turn for turn in turns if turn.stream_id is None]
-        if ids.response_id is not None:  # of a response that begins now; else its id was changed on the way
-            turns = [turn for turn in turns if turn.response_id is None] or turns
-        return turns[0] if turns else None
-
     def _end_turns(self, t_ns: int, end: ExchangeEnd, events: list[Event]) -> None:
-        for turn in list(self._open):
+        for turn in self._open:
             self._end_turn(turn, t_ns, end, events)
 
-    def _end_turn(self, turn: _Turn, t_ns: int, end: ExchangeEnd, events: list[Event]) -> None:
-        self._open.remove(turn)
-        if turn.response_id is not None:
-            self._ended_responses.append(turn.response_id)
+    def _end_turn(self, turn: OpenTurn, t_ns: int, end: ExchangeEnd, events: list[Event]) -> None:
+        self._open.end(turn)
         events += turn.capture.end(t_ns, end)
         turn.on_end()
 

@@ -250,7 +250,12 @@ class ReplayTransport:
     async def _play(self, found: Match, waiting: Waiting) -> Response:
         _tell_gap(found.recorded)
         recorded = await self._handed_back(found)
-        return await self._replay(_answer_of(found, recorded, reads=self._reads), waiting, found.hang_up)
+        response = await self._replay(_answer_of(found, recorded, reads=self._reads), waiting, found.hang_up)
+        if found.followed_by:
+            response.extensions["followed_by"] = [
+                (self._seconds(after_ns), payload) for after_ns, payload in found.followed_by
+            ]
+        return response
 
     async def _replay(self, answer: ReplayAnswer, waiting: Waiting, hang_up: HangUp | None = None) -> Response:
         pace = Pace(waiting, self.speed)
@@ -261,9 +266,11 @@ class ReplayTransport:
         await pace.until(answer.head_ns)
         response = _response(answer.head, _body(answer, pace))
         if hang_up is not None and answer.failure is None:
-            after_s = hang_up.after_ns / 1e9 / self.speed if self.speed is not None else 0.0
-            response.extensions["hang_up"] = (after_s, hang_up.code, hang_up.reason)
+            response.extensions["hang_up"] = (self._seconds(hang_up.after_ns), hang_up.code, hang_up.reason)
         return response
+
+    def _seconds(self, recorded_ns: int) -> float:
+        return recorded_ns / 1e9 / self.speed if self.speed is not None else 0.0
 
     async def missed(self, request: messages.Request, miss: Miss) -> Response:
         """Return the answer to a request that nothing recorded answers. Raises `NotFoundError` if that is wanted."""

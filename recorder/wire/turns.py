@@ -20,14 +20,15 @@ import msgspec
 from recorder.model.events import WEBSOCKET, WHOLE, Event
 from recorder.model.payloads import Header, ResponseHead
 from recorder.model.recording import Piece, Recording
-from recorder.wire.dialects import DIALECTS, WebSocketFormat, by_path
+from recorder.wire.dialects import DIALECTS, MessageIds, WebSocketFormat, by_path
 from recorder.wire.dialects.json_values import Object, as_json, decoded, object_, text, whole
 from recorder.wire.dialects.keys import DONE
 from recorder.wire.recording import is_switched
 from recorder.wire.sse import BOM, FRAME_LIMIT, ends_message, parse
 
-REQUEST_TYPES = frozenset(each.websocket.request_type for each in DIALECTS if each.websocket is not None)
-"""The types of the client's messages that begin a turn, which a POST does not have."""
+_FORMATS = [each.websocket for each in DIALECTS if each.websocket is not None]
+REQUEST_TYPES = frozenset(type for each in _FORMATS for type in (each.request_type, each.steer_type))
+"""The types of the client's messages that a turn begins with, which a POST does not have."""
 
 PROTOCOL = "websocket"
 """The value of `Upgrade` in a handshake."""
@@ -60,6 +61,25 @@ def is_request(target: str, fields: Object) -> bool:
     """Return whether a message of the client on a connection to that target begins a turn."""
     format = _format(target)
     return format is not None and fields.get("type") == format.request_type
+
+
+def was_asked_for(target: str, body: bytes) -> bool:
+    """Return False for the request of a turn that the server began: the message that steered the one before, or
+    nothing.
+    """
+    return is_request(target, _object(body))
+
+
+def begins_response(target: str, payload: bytes) -> bool:
+    """Return whether a message of the server on a connection to that target begins a response."""
+    format = _format(target)
+    return format is not None and _object(payload).get("type") == format.begin_type
+
+
+def message_ids(target: str, payload: bytes) -> MessageIds:
+    """Return the ids of a message on a connection to that target."""
+    format = _format(target)
+    return MessageIds() if format is None else format.ids(payload)
 
 
 def _format(target: str) -> WebSocketFormat | None:

@@ -13,7 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from recorder.ingest.assembler import Assembler
-from recorder.ingest.websocket_capture import OPEN_TURNS, WebSocketCapture
+from recorder.ingest.open_turns import OPEN_TURNS
+from recorder.ingest.websocket_capture import WebSocketCapture
 from recorder.journal.format import START, Gap, Mark, Record
 from recorder.model.chain import hash_after, row_root
 from recorder.model.events import BODY_KINDS, UNDECODED, WEBSOCKET, Event, Exchange
@@ -189,6 +190,51 @@ def test_what_is_known_by_a_response_id_goes_there() -> None:
     first, second = log.turns
     assert (log.sent(first), len(log.sent(second))) == ([], 1)
     assert [json.loads(log.messages(turn)[-1])["response"]["id"] for turn in log.turns] == ["resp_1", "resp_2"]
+
+
+def created(id: str, previous: str | None = None, **fields: Any) -> list[dict[str, Any]]:
+    """The messages of a response that says which one it continues."""
+    first, *others = response(id, id.upper(), **fields)
+    return [{**first, "response": {**first["response"], "previous_response_id": previous}}, *others]
+
+
+STEER = {"type": "response.steer", "input": "shorter", "previous_response_id": "resp_1"}
+
+
+@pytest.mark.parametrize("waits", [False, True], ids=["alone", "another request waits"])
+def test_a_response_that_continues_a_steered_one_is_a_turn_of_its_own(waits: bool) -> None:
+    """Its request is the message that steered; a request that came before it has its own answer."""
+    made = Connection().client(create("a")).server(*created("resp_1")[:2]).client(STEER)
+    if waits:
+        made.client(create("b"))
+    made.server(created("resp_1")[-1]).server(*created("resp_2", "resp_1"))
+    if waits:
+        made.server(*created("resp_3"))
+    log = log_of(made.close())
+    steered, *others, successor = log.turns
+    assert [json.loads(each) for each in log.sent(steered)] == [STEER]
+    assert json.loads(log.body(successor)) == STEER
+    assert log.messages(successor) == [msgspec.json.encode(each) for each in created("resp_2", "resp_1")]
+    assert [log.types(other)[-1] for other in others] == ["response.completed"] * waits
+    assert log.types(log.connections[0]) == []
+
+
+def test_a_steer_goes_to_the_response_that_it_names_and_its_successor_has_the_stream() -> None:
+    made = Connection().client(create("a", stream_id="a")).client(create("b", stream_id="b"))
+    made.server(created("resp_0", stream_id="a")[0], created("resp_1", stream_id="b")[0]).client(STEER)
+    made.server(created("resp_1", stream_id="b")[-1]).server(*created("resp_2", "resp_1", stream_id="b"))
+    log = log_of(made.server(created("resp_0", stream_id="a")[-1]).close())
+    one, other, successor = log.turns
+    assert (len(log.sent(one)), len(log.sent(other))) == (0, 1)
+    assert msgspec.to_builtins(log.request(successor).websocket)["stream_id"] == "b"
+    assert [log.end(turn).status for turn in log.turns] == ["completed"] * 3
+
+
+def test_a_response_that_nobody_asked_for_is_a_turn_with_an_empty_request() -> None:
+    made = Connection().client(create("a")).server(*created("resp_1")[:2]).server(*created("resp_2", "resp_9"))
+    log = log_of(made.server(created("resp_1")[-1]).close())
+    assert [json.loads(log.messages(turn)[-1])["response"]["id"] for turn in log.turns] == ["resp_1", "resp_2"]
+    assert log.body(log.turns[1]) == b""
 
 
 def test_what_fits_no_turn_stays_with_the_connection() -> None:

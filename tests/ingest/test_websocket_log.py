@@ -76,6 +76,20 @@ def fed(url: URL, root: Path, steps: Sequence[Step], stops: Iterable[int], redac
     return url
 
 
+def test_a_steered_successor_is_a_turn_that_continues_the_steered_one(tmp_path: Path) -> None:
+    steer = {"type": "response.steer", "input": "shorter, please", "previous_response_id": "resp_1"}
+    first, *others = response("resp_2", "Short")
+    first = {**first, "response": {**first["response"], "previous_response_id": "resp_1"}}
+    begun, *_, ended = response("resp_1", "Long")
+    made = Connection().client(create("go")).server(begun).client(steer).server(ended, first, *others).close()
+    url = ingested(database_url(empty(tmp_path / "log.db")), tmp_path / "journal", made.steps)
+    linked = """SELECT r.previous_exchange_id = (SELECT exchange_id FROM p_exchanges_v1 WHERE response_id = 'resp_1'),
+        p.user_text, p.status FROM p_exchanges_v1 AS p JOIN p_requests_v1 AS r USING (session_id, exchange_id)
+        WHERE p.response_id = 'resp_2'"""
+    assert asked(url, linked) == [(1, "shorter, please", "completed")]
+    assert asked(url, "SELECT count(DISTINCT session_id) FROM exchanges") == [(1,)]
+
+
 def content(url: URL) -> dict[str, list[Any]]:
     """The log and its projections, request bodies as they are."""
     tables = {name: rows for name, rows in dumped(url).items() if name != "ingest_offsets"}

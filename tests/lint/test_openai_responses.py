@@ -359,6 +359,8 @@ def test_an_item_that_is_still_open_keeps_its_id_too() -> None:
 def test_pings_need_no_number() -> None:
     assert_clean(GOOD.put(5, b"event: ping\ndata: {}\n\n"), "codex", "sdk")
     assert broken(GOOD.put(5, b"event: ping\ndata: {}\n\n")) == ["RS015"]
+    accepted = {"type": "response.steer.accepted", "steer": {"id": "steer_1"}}
+    assert broken(GOOD.put(5, accepted)) == []
 
 
 def test_the_final_response_may_list_what_was_not_streamed() -> None:

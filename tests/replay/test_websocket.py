@@ -168,6 +168,33 @@ async def test_turns_of_one_connection_are_answered_one_after_another() -> None:
     assert "resp_2" in second[0]
 
 
+STEER = {"type": "response.steer", "input": "shorter", "previous_response_id": "resp_1"}
+
+
+def continuing(id: str, previous: str) -> list[bytes]:
+    """The messages of a response that says which one it continues."""
+    first, *others = answer(id)
+    fields = json.loads(first)
+    fields["response"]["previous_response_id"] = previous
+    return [json.dumps(fields).encode(), *others]
+
+
+@pytest.mark.parametrize("is_turn", [True, False], ids=["as a turn", "with the connection, as before"])
+async def test_what_continues_a_steered_response_is_sent_behind_it(is_turn: bool) -> None:
+    """And what continues that, whether the client steers or not."""
+    then = [*continuing("resp_2", "resp_1"), *continuing("resp_3", "resp_2")]
+    recorded = [connection(*(() if is_turn else [(1001, "server", each) for each in then]))]
+    recorded.append(turn(HELLO, *answer("resp_1")))
+    if is_turn:
+        recorded.append(turn(STEER, *continuing("resp_2", "resp_1"), number=2))
+        recorded.append(turn({**STEER, "previous_response_id": "resp_2"}, *continuing("resp_3", "resp_2"), number=3))
+    async with mocked(*recorded) as mock, mock.connect() as client:
+        assert await asked(client, HELLO) == texts(answer("resp_1"))
+        await client.send(json.dumps(STEER))
+        assert await received(client) + await received(client) == texts(then)
+    assert (mock.hows, mock.unused) == (["exact"], [])
+
+
 async def test_streams_of_one_connection_are_answered_at_once() -> None:
     slow = turn({**HELLO, "input": "slow"}, *answer("resp_1"))
     quick = turn({**HELLO, "input": "quick"}, *answer("resp_2"), number=2)

@@ -81,6 +81,14 @@ OF_ITEMS: Mapping[str, Kinds] = _by_type(_OF_ITEMS)
 FIELDS: Mapping[str, Kinds] = {**_by_type(_ALONE), **OF_ITEMS}
 """All events, by type, and what they must have, with the Python type that JSON makes of it."""
 
+OF_CONNECTIONS = frozenset(
+    {
+        *("response.steer.accepted", "response.steer.pending", "response.steer.failed"),
+        *("response.inject.created", "response.inject.failed"),
+    }
+)
+"""Events that only a WebSocket has: answers to messages of the client which change a response that is on its way."""
+
 LOGPROBS = frozenset({"response.output_text.delta", "response.output_text.done"})
 
 ITEM_FIELDS: Mapping[str, Kinds] = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from recorder.lint.openai_responses.catalog import FIELDS
+from recorder.lint.openai_responses.catalog import FIELDS, OF_CONNECTIONS
 from recorder.lint.openai_responses.events import stream_events
 from recorder.lint.rule import Hit, Rule
 from recorder.lint.sse import is_done_mark
@@ -77,7 +77,8 @@ def _other_name(stream: StreamView) -> Iterable[Hit]:
 
 
 def _unknown(stream: StreamView) -> Iterable[Hit]:
-    return (Hit(each.pos, each.type) for each in stream_events(stream) if each.type not in FIELDS)
+    known = FIELDS.keys() | OF_CONNECTIONS
+    return (Hit(each.pos, each.type) for each in stream_events(stream) if each.type not in known)
 
 
 RULES: tuple[Rule, ...] = (

@@ -111,6 +111,7 @@ class ResponseExtensions(TypedDict, total=False):
     http_version: bytes
     reason_phrase: bytes
     frames: Callable[[int, Sequence[Any]], Sequence[Any]]  # of a replay: its faults at the frames of a message's number
+    followed_by: Sequence[tuple[float, bytes]]  # messages that come so many seconds after it, and after each other
     hang_up: tuple[float, int | None, str]  # the server ends the connection so many seconds after it: code and reason
 
 

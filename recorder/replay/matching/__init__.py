@@ -43,6 +43,7 @@ from recorder.replay.matching.miss import Miss, all_used, elsewhere, unlike
 from recorder.replay.matching.noise import DEFAULT_RULES, Rules
 from recorder.replay.matching.noise_rules import How
 from recorder.replay.matching.once import Once
+from recorder.replay.matching.successors import Successor, following, response_id, successors
 from recorder.wire.grouping.probes import is_optional
 from recorder.wire.redaction.headers import redact_target
 from recorder.wire.turns import is_prewarm, is_turn, prewarm_id
@@ -71,6 +72,7 @@ class Match(msgspec.Struct, frozen=True):
     how: How
     after: int | None = None  # of a stream that is resumed: only the events with greater numbers
     handles: Mapping[str, str] = {}  # recorded ones, and what the client has in their place
+    followed_by: tuple[tuple[int, bytes], ...] = ()  # messages behind it, each so long after the one before
     hang_up: HangUp | None = None  # if it is the last turn of a connection that the server ended
 
 
@@ -112,11 +114,34 @@ class Matcher:
         found = self._match(request)
         if isinstance(found, Match) and is_turn(found.recorded):
             hang_up = self._last_turns.get(found.recorded.exchange.exchange_id)
-            found = msgspec.structs.replace(found, hang_up=hang_up)
+            found = msgspec.structs.replace(found, hang_up=hang_up, followed_by=self._followed_by(found.recorded))
         self._seen.append(_seen(request, found))
         if isinstance(found, Miss) and is_prewarm(request.target, request.body):
             self._history.add(prewarm_id(request.body), request)
         return found
+
+    @Once
+    def _successors(self) -> Mapping[str, Successor]:
+        return successors(each.original for each in self._all)
+
+    @Once
+    def _response_ids(self) -> Mapping[str, str | None]:
+        """Return the ids of the responses of turns, by their exchange, if any response has a successor."""
+        turns = (each.original for each in self._all if is_turn(each.original)) if self._successors else ()
+        return {turn.exchange.exchange_id: response_id(turn) for turn in turns}
+
+    def _followed_by(self, turn: Recording) -> tuple[tuple[int, bytes], ...]:
+        """Return the messages of the responses that continue a turn without a request, and mark them as used."""
+        messages: list[tuple[int, bytes]] = []
+        before_ns = turn.exchange.started_ns + turn.end_ns
+        for successor in following(self._response_ids.get(turn.exchange.exchange_id), self._successors):
+            for candidate in self._all:
+                if candidate.original.exchange.exchange_id == successor.exchange_id:
+                    self._take(candidate)
+            for at_ns, payload in successor.messages:
+                messages.append((max(0, at_ns - before_ns), payload))
+                before_ns = at_ns
+        return tuple(messages)
 
     def connection(self, request: MatchRequest) -> Recording | None:
         """Return the recorded handshake for one whose messages are matched one by one, and mark it as used.

@@ -6,7 +6,8 @@ Rules of this file:
   So matching, faults and times are those of HTTP, and it does not matter which of the two was recorded. The clock of an
   answer starts when its message has come, or when the answer before it on the same stream has ended.
 * What HTTP says in a status, a message says in band: `{"type":"error","status":…,"error":{…}}`.
-* Other messages of the client (`response.cancel`, `response.steer`) change nothing: what came after them is recorded.
+* Other messages of the client (`response.cancel`, `response.steer`) change nothing: what came after them is recorded. A
+  response that continues a steered one without a request is sent behind it.
 """
 
 from __future__ import annotations
@@ -108,6 +109,9 @@ class Turns(ReplayedConnection):
             return
         finally:
             await response.stream.aclose()
+        for after_s, payload in response.extensions.get("followed_by", ()):
+            await asyncio.sleep(after_s)
+            await self._send_text(with_stream_id(payload, asked.stream_id))
         if (hang_up := response.extensions.get("hang_up")) is not None:
             tasks.create_task(self._hang_up(*hang_up))
 

@@ -144,12 +144,15 @@ class MessageIds(NamedTuple):
 
     stream_id: str | None = None
     response_id: str | None = None
+    previous_response_id: str | None = None  # that it continues
 
 
 class WebSocketFormat(msgspec.Struct, frozen=True):
     """The way in which several responses are asked for, one after another or at once, on one WebSocket connection."""
 
     request_type: str  # of the client's message that asks for a response
+    steer_type: str  # of the one that ends a response, so that another one continues it without a request
+    begin_type: str  # of the server's message that begins a response
     ids: Callable[[bytes], MessageIds]  # of a message of either side; never raises
 
 

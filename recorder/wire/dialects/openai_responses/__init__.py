@@ -43,11 +43,13 @@ def _name(event: _ResponsesEvent) -> Named:
 
 class _ResponseId(msgspec.Struct):
     id: Text | None = None
+    previous_response_id: Text | None = None
 
 
 class _MessageIds(msgspec.Struct):
     stream_id: Text | None = None
     response_id: Text | None = None
+    previous_response_id: Text | None = None
     response: _ResponseId | None = None
 
 
@@ -60,7 +62,9 @@ def message_ids(payload: bytes) -> MessageIds:
         found = _ids_of(payload)
     except UNUSUAL:
         return MessageIds()
-    return MessageIds(found.stream_id, found.response_id or (found.response.id if found.response else None))
+    response = found.response or _ResponseId()
+    previous_response_id = found.previous_response_id or response.previous_response_id
+    return MessageIds(found.stream_id, found.response_id or response.id, previous_response_id)
 
 
 _KEYS = KeyExtractor(_ResponsesEvent, _name)
@@ -89,6 +93,6 @@ DIALECT = Dialect(
     speaks=speaks,
     is_event=is_event,
     target=lambda is_document, payloads: "/v1/responses",
-    websocket=WebSocketFormat("response.create", message_ids),
+    websocket=WebSocketFormat("response.create", "response.steer", "response.created", message_ids),
     has_event_lines=True,
 )
