@@ -55,7 +55,7 @@ class _EarlierPrompt:
     @cached_property
     def is_related(self) -> bool:
         """Return whether both are of one conversation: that takes longest, and mostly decides between few of them."""
-        return self._new.continues or _is_related(self._new, self.row)
+        return self._new.continues or _is_related(self._new, self.row, self.common)
 
 
 class _Verdict(NamedTuple):
@@ -131,27 +131,32 @@ def _common(one: bytes, other: bytes) -> int:
     return low
 
 
-def _is_related(row: PromptRow, earlier: PromptRow) -> bool:
-    """Return whether two requests are of one conversation: they have one thread, or half of one is in the other."""
+def _is_related(row: PromptRow, earlier: PromptRow, common: int) -> bool:
+    """Return whether two requests are of one conversation: they have one thread, or half the messages of one are in the
+    other. A question that several system prompts get begins as many conversations: none goes on with an answer.
+    """
     if (row.thread_id, row.purpose) != (earlier.thread_id, earlier.purpose):
         return False
     if row.thread_id is not None and row.purpose in _PERSONS:
         return True
     one, other = (each.digests[each.system_segments * DIGEST_BYTES :] for each in (row, earlier))
-    least = min(size_of(one), size_of(other))
-    if least and 2 * size_of(one[: _common(one, other) * DIGEST_BYTES]) >= least:
+    has_other_system = common < min(row.system_segments, earlier.system_segments)
+    if has_other_system and not Counter(_segments(one)) - Counter(_segments(other)):
+        return False
+    least = min(len(one), len(other)) // DIGEST_BYTES
+    if least and 2 * _common(one, other) >= least:
         return True  # as in most pairs of a session: to count the segments takes ten times as long
-    return 2 * _repeated(one, other) >= least > 0
+    return 2 * len(_repeated(one, other)) >= least > 0
 
 
 def _segments(digests: bytes) -> list[bytes]:
     return [digests[at : at + DIGEST_BYTES] for at in range(0, len(digests), DIGEST_BYTES)]
 
 
-def _repeated(one: bytes, other: bytes) -> int:
-    """Return the bytes of the segments that both have, wherever they stand."""
+def _repeated(one: bytes, other: bytes) -> list[bytes]:
+    """Return the segments that both have, wherever they stand."""
     shared = Counter(_segments(one)) & Counter(_segments(other))
-    return size_of(b"".join(shared.elements()))
+    return list(shared.elements())
 
 
 # -- what a pair means
@@ -227,7 +232,7 @@ def _kept_bytes(row: PromptRow, pair: _EarlierPrompt) -> int:
     if row.continues:
         return pair.row.prompt_bytes
     after = pair.common * DIGEST_BYTES
-    kept = pair.common_bytes + _repeated(row.digests[after:], pair.row.digests[after:])
+    kept = pair.common_bytes + size_of(b"".join(_repeated(row.digests[after:], pair.row.digests[after:])))
     heads = (each.digests[: each.system_segments * DIGEST_BYTES] for each in (row, pair.row))
     one, other = (Counter(_segments(each)) for each in heads)
     return kept + min(size_of(b"".join((one - other).elements())), size_of(b"".join((other - one).elements())))

@@ -13,11 +13,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recorder.projections.prompts import packed, unpacked
+from recorder.projections.prompts import AVOIDABLE, packed, unpacked
 from recorder.recordings.cache import CacheTurn, cache_of_recordings
 from recorder.recordings.loader import load_session
 from recorder.store.reader import LogReader
 from recorder.wire.dialects import by_name
+from recorder.wire.dialects.prompt import prompt_of
 from tests.behind import asked
 from tests.conversations import Conversation, Conversations
 
@@ -169,6 +170,60 @@ def test_an_old_message_that_changed_is_found_with_what_stands_around_it(tmp_pat
     assert (found.before[:40], found.after[:40]) == (("0! " * 150)[-40:],) * 2
     assert found.after[found.offset :].startswith("[cut]0! ")
     assert 200 < (turn.row.missed_tokens or 0) < 1500
+
+
+def picture(api: str, seed: str) -> dict[str, Any]:
+    data = seed * 15_000
+    return {
+        "anthropic": {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": data}},
+        "gemini": {"inlineData": {"mimeType": "image/png", "data": data}},
+        "openai-chat": {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{data}"}},
+        "openai-responses": {"type": "input_image", "image_url": f"data:image/png;base64,{data}"},
+    }[api]
+
+
+def result(api: str, seed: str) -> dict[str, Any]:
+    text = {"text": f"{seed} result " * 6_000}
+    return text if api == "gemini" else {"type": "text", **text}
+
+
+LISTS = {"openai-responses": "input", "openai-chat": "messages", "anthropic": "messages", "gemini": "contents"}
+
+
+@pytest.mark.parametrize(("large", "tokens"), [(picture, 5_000), (result, 30_000)], ids=["picture", "result"])
+@pytest.mark.parametrize("api", AGENTS)
+def test_a_large_part_that_changed_is_found(tmp_path: Path, api: str, large: Any, tokens: int) -> None:
+    """A picture that is encoded anew, a result that is cut otherwise: most messages are the same, and few bytes."""
+
+    def body(turns: int, seed: str) -> dict[str, Any]:
+        made = AGENTS[api](turns)
+        first = next(each for each in made[LISTS[api]] if each["role"] == "user")
+        first["parts" if api == "gemini" else "content"] = [large(api, seed)]
+        return made
+
+    sent = Sent(body(3, "abcd"), tokens), Sent(body(4, "efgh"), tokens + 400, 1_920, 10)
+    cache_class, path = last(tmp_path, api, *sent)
+    assert (cache_class, path.split("[")[0]) == ("prefix_changed", LISTS[api])
+
+
+@pytest.mark.parametrize("api", AGENTS)
+def test_one_question_to_several_system_prompts_has_changed_nothing(tmp_path: Path, api: str) -> None:
+    fields, _ = DATED[api]
+    if api == "openai-chat":
+        fields = {"messages": [{"role": "system", "content": f"Monday. {WORDS}"}, *said(1)]}
+    found = last(tmp_path, api, Sent(AGENTS[api](1)), Sent(AGENTS[api](1, **fields), 3000, 0, 10))
+    assert found[0] not in AVOIDABLE
+
+
+@pytest.mark.parametrize("written", ["caf\u00e9 \u4f60 \U0001f600 a/b", "tab\t"])
+def test_a_character_is_the_same_as_its_escape(written: str) -> None:
+    plain = json.dumps({"model": "m", "input": written}, ensure_ascii=False)
+    escaped = json.dumps({"model": "m", "input": written}, indent=1).replace("/", "\\/").replace("\\t", "\\u0009")
+    format = by_name("openai-responses").prompt
+    assert format is not None
+    one, other = (prompt_of(format, "/v1/responses", body.encode()) for body in (plain, escaped))
+    assert one is not None
+    assert one == other
 
 
 @pytest.mark.parametrize("api", ["openai-responses", "openai-chat"])

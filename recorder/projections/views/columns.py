@@ -252,7 +252,7 @@ MEANINGS: Mapping[str, str] = {
     "path": "the JSON path of the first segment that differs: a tool, a block, a message, a parameter",
     "cache_misses.model": "the model that the request names",
     "cache_misses.previous_exchange_id": "the earlier exchange of the session that it is compared with",
-    "common_bytes": "bytes of JSON with which both requests begin",
+    "common_bytes": "bytes of JSON with which both requests begin; a picture or file in base64 counts as 4,000",
     "prompt_bytes": "bytes of JSON of the prompt: of tools, system and messages in the request itself",
     # tools, anomalies, events
     "calls": "number of calls",

@@ -10,7 +10,9 @@ Rules of this file:
   values. The order of keys counts, because it is the order in which they are rendered. Source: Anthropic's page
   "Prompt caching", whose advice for misses is to keep the order of keys stable.
 * A parameter of which the provider says that it invalidates what follows is a segment at its place, without a size.
-* Bytes are never decoded to values here: a request of 1 MB takes 1 to 2 ms.
+* Bytes are not decoded to values here: a request of 1 MB takes 1 to 2 ms. Only one with escapes is written anew, since
+  `\u00e9` is `é`; that takes it some milliseconds.
+* The size of a picture or a file is not that of its base64: it makes few tokens for its bytes (`MEDIA_BYTES`).
 * Nothing here raises: a body that cannot be read has no prompt.
 """
 
@@ -24,6 +26,14 @@ from typing import Literal, NamedTuple
 import msgspec
 
 from recorder.wire.dialects.json_values import UNUSUAL
+
+MEDIA_BYTES = 4_000
+"""The size that a picture or a file counts for: that of a text of some thousand tokens, which is what providers count
+for a picture of usual size."""
+
+_MEDIA_LEAST = 4_096  # bytes of base64: a shorter run may be anything, and weighs little
+_may_have_media = (b"base64", b'"data"', b'"file_data"')
+_base64 = re.compile(rb"[A-Za-z0-9+/_=\\-]{%d,}" % _MEDIA_LEAST)
 
 WHOLE = -1
 """The index of a segment that is the value of its part, and no element of a list."""
@@ -75,7 +85,7 @@ class PromptSegment(NamedTuple):
     block: int  # of the block in the element, or `WHOLE`
     role: bytes  # of the message that a block is in, as JSON; empty for any other segment
     content: bytes  # JSON
-    size_bytes: int  # of the content; 0 for a parameter
+    size_bytes: int  # of the content, see `_weight`; 0 for a parameter
     mark_s: int = 0  # seconds that a mark at its end keeps what ends here; 0 without a mark
     is_text: bool = False  # the request has a text where the content is what that means
 
@@ -135,16 +145,31 @@ def prompt_of(format: PromptFormat, path: str, body: bytes) -> Prompt | None:
 
 
 def _members_of(body: bytes) -> Members:
-    """Return the members of a request, without white space between values if its first one has some.
+    """Return the members of a request, without white space between values if its first one has some, and with
+    characters in place of their escapes.
 
     Half an emoji, which clients cut off, is read as U+FFFD.
     """
+    if b"\\u" in body or b"\\/" in body:
+        body = _unescaped(body)
+    return _members(body if _is_compact(body[:32]) else msgspec.json.format(body, indent=-1))
+
+
+def _unescaped(body: bytes) -> bytes:
+    """Return JSON with as few escapes as can be."""
     try:
-        return _members(body if _is_compact(body[:32]) else msgspec.json.format(body, indent=-1))
+        return msgspec.json.encode(msgspec.json.decode(body))
     except msgspec.DecodeError:
-        return _members(
-            msgspec.json.format(_escapes.sub(lambda found: rb"\ufffd" if found[1] else found[0], body), indent=-1)
-        )
+        whole = _escapes.sub(lambda found: rb"\ufffd" if found[1] else found[0], body)
+        return msgspec.json.encode(msgspec.json.decode(whole))
+
+
+def _weight(content: bytes) -> int:
+    """Return the size of content by which its tokens are estimated."""
+    if len(content) < _MEDIA_LEAST or not any(sign in content for sign in _may_have_media):
+        return len(content)
+    media = [len(run) for run in _base64.findall(content)]
+    return len(content) - sum(media) + MEDIA_BYTES * len(media)
 
 
 def system_segments(format: PromptFormat, segments: Sequence[PromptSegment]) -> int:
@@ -197,7 +222,7 @@ def _segments(format: PromptFormat, number: int, members: Members) -> Iterator[P
             if index in marked:
                 yield _segment(format, (number, index, WHOLE), content)
             else:
-                yield PromptSegment(number, index, WHOLE, b"", content, len(content))
+                yield PromptSegment(number, index, WHOLE, b"", content, _weight(content))
 
 
 def _marked(format: PromptFormat, value: bytes, elements: Sequence[msgspec.Raw]) -> set[int]:
@@ -241,9 +266,8 @@ def _blocks(
     if not blocks:
         return [_segment(format, (number, index, WHOLE), bytes(element))]
     if not (is_marked or is_text):
-        return [
-            PromptSegment(number, index, block, role, each, len(each)) for block, each in enumerate(map(bytes, blocks))
-        ]
+        contents = enumerate(map(bytes, blocks))
+        return [PromptSegment(number, index, block, role, each, _weight(each)) for block, each in contents]
     segments = [_segment(format, (number, index, block), bytes(each), role) for block, each in enumerate(blocks)]
     return [segments[0]._replace(block=WHOLE, is_text=True)] if is_text else segments
 
@@ -253,7 +277,7 @@ def _segment(format: PromptFormat, place: tuple[int, int, int], content: bytes, 
     if format.mark is not None and format.mark.encode() in content:
         content, marks = _unmarked(format.mark, content)
         mark_s = max((_mark_s(format, mark) for mark in marks), default=0)
-    return PromptSegment(*place, role, content, len(content), mark_s)
+    return PromptSegment(*place, role, content, _weight(content), mark_s)
 
 
 def _unmarked(name: str, content: bytes) -> tuple[bytes, list[bytes]]:
