@@ -12,7 +12,7 @@ from typing import NamedTuple
 import msgspec
 
 from recorder.model.payloads import GapRecord, RequestHead, RequestRecord
-from recorder.wire.content_coding import UndecodableError, codings, decode_all
+from recorder.wire.content_coding import UndecodableError, codings, decode, decode_all
 from recorder.wire.grouping.session import Grouping, group
 from recorder.wire.redaction.bodies import PLACEHOLDER, Redactor, is_json, placeholder
 from recorder.wire.redaction.headers import redact_text
@@ -67,9 +67,24 @@ def grouped(head: RequestHead, body: Body, redactor: Redactor) -> Grouping:
 def decoded_body(headers: Iterable[tuple[str, str]], wire: bytes) -> tuple[bytes, str | None]:
     """Undo all codings of a body; or return its replacement, and the reason."""
     try:
-        return decode_all(codings(headers), wire, REQUEST_LIMIT), None
+        return _without_unnamed(decode_all(codings(headers), wire, REQUEST_LIMIT)), None
     except UndecodableError as error:
         return wire if is_json(wire) or not wire else placeholder("coded", len(wire)), str(error)
+
+
+_UNNAMED = {b"\x1f\x8b": "gzip", b"\x28\xb5": "zstd", b"\x78": "deflate"}
+
+
+def _without_unnamed(body: bytes) -> bytes:
+    """Undo a coding that no header names, if there is JSON in it: a client that forgot the header."""
+    coding = _UNNAMED.get(body[:2]) or _UNNAMED.get(body[:1])
+    if coding is None:
+        return body
+    try:
+        decoded = decode(coding, body, REQUEST_LIMIT)
+    except UndecodableError:
+        return body
+    return decoded if is_json(decoded) else body
 
 
 def overwritten(size_bytes: int, now_ns: int) -> GapRecord:

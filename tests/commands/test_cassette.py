@@ -15,6 +15,7 @@ from tests.acceptance.logbook import Entry, entries
 from tests.cassettes.test_cassettes import told
 from tests.cassettes.test_har import call, har
 from tests.cassettes.test_sse_jsonl import VERSION_1, taped, write
+from tests.parameter_secrets import REQUESTS
 from tests.serving import Ran, run
 
 STREAM = b'event: response.created\ndata: {"type":"response.created"}\n\ndata: {"type":"response.completed"}\n\n'
@@ -135,6 +136,16 @@ def test_what_looks_like_a_secret_is_found_in_any_line(kind: str) -> None:
     assert f"line 2: {said}" in findings_in(written)
     assert findings_in(write(told(taped(b'data: {"a":" %b"}\n\n' % secret)))) == [f"line 4: {said}"]
     assert findings_in(write(told(taped(b"data: \xff %b\n\n" % secret)))) == [f"line 4: {said}"]
+
+
+@pytest.mark.parametrize("name", REQUESTS)
+def test_what_a_recording_takes_out_by_its_place_is_found_in_a_file(name: str) -> None:
+    request = json.dumps(REQUESTS[name])
+    recorded = write(told(taped(STREAM, asked=request.encode())))
+    assert findings_in(recorded) == []
+    edited = recorded.replace(b"<REDACTED ", b"somebody's ").replace(b" bytes>", b"")
+    assert any(line.startswith("line 2: it holds what looks like a secret") for line in findings_in(edited))
+    assert findings_in(write(told(taped(b"data: %b\n\n" % request.encode()))))
 
 
 def test_what_only_resembles_a_key_is_none() -> None:

@@ -2,7 +2,8 @@
 
 A cassette that can be read may still be wrong: it breaks off, its sums are not those of its lines, or it holds what
 looks like a secret. Requests are redacted when they are recorded, and headers again when a cassette is read; a response
-is kept as it came, and so is what somebody has written into the file: only this check looks into those.
+is kept as it came, and so is what somebody has written into the file: only this check looks into those, for all that a
+recording would have redacted.
 """
 
 from __future__ import annotations
@@ -21,11 +22,10 @@ from recorder.cassettes.sse_jsonl.steps import Sums, clean_headers
 from recorder.errors import RecorderError
 from recorder.model.events import BODY_KINDS, Event, Exchange
 from recorder.model.payloads import EndRecord
-from recorder.wire.redaction.shapes import find
+from recorder.wire.redaction.bodies import BY_SHAPE
 
 FINDINGS_LIMIT = 100  # of one cassette: who sees a hundred looks at the file
 
-_BEARER = re.compile(rb"[Bb]earer [A-Za-z0-9._~+/=-]{20,}")
 _BASE64 = re.compile(rb'"base64"\s*:\s*"([A-Za-z0-9+/=]*)"')
 
 Finding = tuple[int, str]
@@ -98,18 +98,18 @@ class _Course:
 def _in_lines(file: BinaryIO) -> Iterator[Finding]:
     file.seek(0)
     for number, written in enumerate(iter(lambda: file.readline(LINE_LIMIT), b""), 1):
-        yield from ((number, f"it holds what looks like a secret ({name})") for name in _keys(written))
-        if not written.startswith(b"["):
-            yield from ((number, f"the header {name} is not redacted") for name in _unredacted(written))
+        headers = [] if written.startswith(b"[") else _unredacted(written)
+        for kind in _kinds(written):
+            if kind != "header" or not headers:  # those of the exchange are named below
+                yield number, f"it holds what looks like a secret ({kind})"
+        for name in headers:
+            yield number, f"the header {name} is not redacted"
 
 
-def _keys(written: bytes) -> list[str]:
+def _kinds(written: bytes) -> list[str]:
     """Return the kinds of secrets that a line seems to hold, in plain text or in base64."""
     texts = [written, *(_decoded(found[1]) for found in _BASE64.finditer(written))]
-    kinds = {hit.kind for text in texts for hit in find(text)}
-    if any(_BEARER.search(text) for text in texts):
-        kinds.add("bearer-token")
-    return sorted(kinds)
+    return sorted({kind for text in texts for kind in BY_SHAPE.redact(text).counts})
 
 
 def _decoded(given: bytes) -> bytes:

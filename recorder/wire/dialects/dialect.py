@@ -117,6 +117,16 @@ class Provider(msgspec.Struct, frozen=True):
         return next(iter(self.base_variables.values()), "")
 
 
+class RequestPlaces(msgspec.Struct, frozen=True):
+    """Places in the bodies of requests, at any depth: gateways and batches wrap them, responses repeat parts of them.
+
+    A path is names with dots between, `*` for each element of a list.
+    """
+
+    credentials: tuple[str, ...] = ()  # besides those whose names say it (`recorder.wire.redaction.names`)
+    of_model: tuple[str, ...] = ()  # what a model reads or writes, with all that is in it: no parameter
+
+
 class Links(NamedTuple):
     """The ids by which a request continues what the provider keeps of a conversation."""
 
@@ -185,6 +195,7 @@ class Dialect(msgspec.Struct, frozen=True):
     cache: CachePolicy | None = None  # of prompts; declared by each dialect that has a `prompt`
     fields: ResponseFields = ResponseFields()
     request_noise: tuple[RequestNoise, ...] = ()
+    places: RequestPlaces = RequestPlaces()  # of credentials, and where none is looked for
     profiles: tuple[str, ...] = ()  # of `recorder lint`, its own first; the rules are in `recorder.lint`
     own_rules: frozenset[str] = frozenset()  # ids of general rules in whose place its profiles have their own
 

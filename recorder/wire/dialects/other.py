@@ -13,7 +13,7 @@ from typing import Any
 
 from recorder.model.facts import Fact, Started, Usage, UsageDetails, UsageReported
 from recorder.wire.dialects.decoder import JsonDecoder, failed, no_request
-from recorder.wire.dialects.dialect import Dialect, NoiseField, ResponseFields
+from recorder.wire.dialects.dialect import Dialect, NoiseField, RequestPlaces, ResponseFields
 from recorder.wire.dialects.json_values import Object, as_json, object_, text, whole
 from recorder.wire.dialects.keys import DONE, ERROR, KeyExtractor, Named, Payload, Text, Whole
 from recorder.wire.dialects.usage_report import Path, first_count
@@ -107,6 +107,12 @@ DIALECT = Dialect(
     terminal={ERROR: "failed"},
     last_types=_LAST,
     needs_terminal=False,
+    places=RequestPlaces(
+        of_model=(
+            *("additional_messages", "message", "chat_history", "preamble", "documents", "texts", "query"),
+            *("schema", "json_schema", "properties", "description", "title", "text", "arguments"),
+        )
+    ),
     fields=ResponseFields(
         noise=(
             NoiseField("id", ("id", "event_id", "interaction.id"), "made anew for each object of a stream"),

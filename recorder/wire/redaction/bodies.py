@@ -3,6 +3,7 @@
     [redact]
     env = ["ACME_TOKEN"]
     patterns = ['employee-\\d{6}']
+    fields = ["metadata.user_email"]
 
 Rules of this file:
 
@@ -25,13 +26,15 @@ from typing import NamedTuple
 
 import msgspec
 
+from recorder.wire.redaction.fields import Path, find_placed
+from recorder.wire.redaction.marks import find_marked
 from recorder.wire.redaction.shapes import Hit, find, merged
 from recorder.wire.redaction.unescape import Unescaped, plain_size
 
 VALUE_LIMIT = 8
 """Characters of a registered value, at least: what is shorter stands in texts that mean something else."""
 
-KEYS = ("env", "patterns")
+KEYS = ("env", "patterns", "fields")
 
 PLACEHOLDER = re.compile(rb"<REDACTED [a-z-]{1,30}, [0-9]{1,12} bytes>")
 
@@ -53,19 +56,34 @@ class Redacted(NamedTuple):
 class Redactor:
     """Takes out what is shaped like a secret, the registered values, and in the texts what the patterns match."""
 
-    def __init__(self, values: Iterable[str] = (), patterns: Iterable[re.Pattern[str]] = ()) -> None:
+    def __init__(
+        self,
+        values: Iterable[str] = (),
+        patterns: Iterable[re.Pattern[str]] = (),
+        fields: Iterable[Path] = (),
+    ) -> None:
         stripped = {value.strip("\"'\\ \t\r\n") for value in values}
         self._values = [_Value(value) for value in sorted(stripped, key=lambda each: (-len(each), each))]
         self._values = [value for value in self._values if len(value.text) >= VALUE_LIMIT]
         self._patterns = tuple(patterns)
+        self._fields = tuple(fields)
 
     def redact(self, body: bytes, *, cut: bool = False) -> Redacted:
         """Redact a decoded request body. With `cut` it breaks off, and at its end half a secret is one too."""
+        encoding = wide_encoding(body)
+        if encoding is None:
+            return self._redact(body, cut=cut)
+        usual, counts = self._redact(_recoded(body, encoding, "utf-8"), cut=cut)
+        return Redacted(_recoded(usual, "utf-8", encoding) if counts else body, counts)
+
+    def _redact(self, body: bytes, *, cut: bool) -> Redacted:
         counts: Counter[str] = Counter()
         if self._patterns:
             body = self._without_patterns(body, counts)
         view = Unescaped(body)
         hits = self._hits(view.text, cut=cut)
+        placed = find_placed(view.text, self._fields, body)
+        hits += (hit for hit in placed if not _has_placeholder(view.text, hit))
         if not hits:
             return Redacted(body, counts)
         pieces, behind = [], 0
@@ -91,7 +109,9 @@ class Redactor:
         return list(merged(found)) if found else []
 
     def _hits(self, text: bytes, *, cut: bool) -> list[Hit]:
-        hits = [*find(text, cut=cut), *(hit for value in self._values for hit in value.find(text, cut=cut))]
+        hits = [*find(text, cut=cut), *find_marked(text)]
+        for value in self._values:
+            hits += value.find(text, cut=cut)
         return [hit for hit in hits if not _has_to_stay(text, hit, behind=CIPHER)]
 
     # -- patterns: of texts, so that none of them reaches over the end of one
@@ -131,14 +151,17 @@ class Redactor:
 
 def redactor_from(tables: Sequence[Mapping[str, object]], environment: Mapping[str, str]) -> Redactor:
     """Make a redactor of all `[redact]` tables. Raises `ValueError` with one sentence that says what is wrong."""
-    values, patterns = [], []
+    values: list[str] = []
+    patterns: list[re.Pattern[str]] = []
+    fields: list[Path] = []
     for table in tables:
         for key in table:
             if key not in KEYS:
                 raise ValueError(f"[redact] has no setting {key!r}: it has {', '.join(KEYS)}.")
         values += [environment[name] for name in _words(table, "env") if name in environment]
         patterns += [_pattern(what) for what in _words(table, "patterns")]
-    return Redactor(values, patterns)
+        fields += [_path(what) for what in _words(table, "fields")]
+    return Redactor(values, patterns, fields)
 
 
 def _words(table: Mapping[str, object], key: str) -> list[str]:
@@ -156,6 +179,13 @@ def _pattern(what: str) -> re.Pattern[str]:
     if pattern.search(""):
         raise ValueError(f"[redact] patterns: {what!r} matches nothing at all, which is everywhere.")
     return pattern
+
+
+def _path(what: str) -> Path:
+    path = what.split(".")
+    if not all(path):
+        raise ValueError(f"[redact] fields: {what!r} is not a path: write names with dots, as metadata.user_email.")
+    return path
 
 
 # -- registered values
@@ -215,8 +245,7 @@ def _has_to_stay(text: bytes, hit: Hit, *, behind: int = 0) -> bool:
 
     What begins before the value has `behind` characters is no part of a ciphertext: the value is a key.
     """
-    around = PLACEHOLDER.finditer(text, max(0, hit.start - _NAME_BYTES), hit.end + _NAME_BYTES)
-    if any(match.start() < hit.end and hit.start < match.end() for match in around):
+    if _has_placeholder(text, hit):
         return True
     before = text[max(0, hit.start - _SEALED_BYTES) : hit.start]
     start = hit.start - len(before) + len(before.rstrip(_OF_TOKENS))
@@ -229,6 +258,11 @@ def _has_to_stay(text: bytes, hit: Hit, *, behind: int = 0) -> bool:
     rest = value.lstrip(_OF_TOKENS)
     is_whole = is_data or not rest or rest.startswith(b'"')
     return is_whole and start + len(value) - len(rest) >= hit.end
+
+
+def _has_placeholder(text: bytes, hit: Hit) -> bool:
+    around = PLACEHOLDER.finditer(text, max(0, hit.start - _NAME_BYTES), hit.end + _NAME_BYTES)
+    return any(match.start() < hit.end and hit.start < match.end() for match in around)
 
 
 def _replacing(text: bytes, hits: list[Hit]) -> Iterator[tuple[Hit, bytes]]:
@@ -255,6 +289,44 @@ def placeholder(kind: str, size_bytes: int) -> bytes:
 
 def _characters(data: bytes, size_bytes: int) -> int:
     return len(data[:size_bytes].decode("utf-8", "surrogatepass"))
+
+
+# -- texts of two or four bytes a character
+
+_MARKS = (
+    (b"\xff\xfe\0\0", "utf-32-le"),  # before UTF-16, whose mark is the beginning of this one
+    (b"\0\0\xfe\xff", "utf-32-be"),
+    (b"\xff\xfe", "utf-16-le"),
+    (b"\xfe\xff", "utf-16-be"),
+)
+_WIDE = re.compile(rb"(\0\0\0[\[{ \r\n])|([\[{ \r\n]\0\0\0)|(\0[\[{ \r\n])|([\[{ \r\n]\0)")
+_WIDE_ENCODINGS = ("utf-32-be", "utf-32-le", "utf-16-be", "utf-16-le")
+
+
+def wide_encoding(body: bytes) -> str | None:
+    """Return the encoding of a body that is a text in UTF-16 or UTF-32: it has a mark, or begins as JSON does."""
+    begins_as_json = _WIDE.match(body)
+    if begins_as_json is not None:
+        encoding: str | None = _WIDE_ENCODINGS[(begins_as_json.lastindex or 1) - 1]
+    else:
+        encoding = next((encoding for mark, encoding in _MARKS if body.startswith(mark)), None)
+    if encoding is None:
+        return None
+    try:
+        body.decode(encoding, "surrogatepass")
+    except UnicodeDecodeError as error:
+        # A body that breaks off may do so within a character. Anything else is no such text, but a file.
+        return encoding if error.start >= len(body) - 4 else None
+    return encoding
+
+
+def _recoded(text: bytes, encoding: str, into: str) -> bytes:
+    """Return a text in another encoding; a character that breaks off is left out."""
+    while True:
+        try:
+            return text.decode(encoding, "surrogatepass").encode(into, "surrogatepass")
+        except UnicodeDecodeError as error:
+            text = text[: error.start]
 
 
 # -- JSON

@@ -212,9 +212,14 @@ def _parameter(given: str) -> str:
     one.
     """
     name, _, value = given.partition("=")
-    if given in ("", "&", ";") or (PARAMETERS.fullmatch(unquote(name)) and _HARMLESS.fullmatch(unquote(value))):
+    if given in ("", "&", ";") or is_harmless_parameter(name, value):
         return given
     return f"{name}={REDACTED}" if _NAME.fullmatch(name) and value.strip("=") else REDACTED
+
+
+def is_harmless_parameter(name: str, value: str) -> bool:
+    """Return whether the value of a parameter, both percent-encoded as in a query, may be kept."""
+    return PARAMETERS.fullmatch(unquote(name)) is not None and _HARMLESS.fullmatch(unquote(value)) is not None
 
 
 # -- what has the shape of a secret

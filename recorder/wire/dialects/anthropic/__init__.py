@@ -37,7 +37,7 @@ from recorder.model.facts import (
 )
 from recorder.wire.dialects.anthropic.blocks import ContentBlock, returned, stated, written_input
 from recorder.wire.dialects.anthropic.continuation import CONTINUATION
-from recorder.wire.dialects.anthropic.provider import FIELDS, PROVIDER, is_event, speaks
+from recorder.wire.dialects.anthropic.provider import FIELDS, PLACES, PROVIDER, is_event, speaks
 from recorder.wire.dialects.anthropic.request import CACHE, PROMPT, request_facts, turns
 from recorder.wire.dialects.decoder import DOCUMENT, JsonDecoder, QuickReader, failed, unknown
 from recorder.wire.dialects.dialect import Dialect
@@ -440,6 +440,7 @@ DIALECT = Dialect(
     prompt=PROMPT,
     cache=CACHE,
     fields=FIELDS,
+    places=PLACES,
     profiles=("anthropic",),
     speaks=speaks,
     is_event=is_event,

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from recorder.wire.dialects.dialect import KeyShape, NoiseField, Provider, ResponseFields
+from recorder.wire.dialects.dialect import KeyShape, NoiseField, Provider, RequestPlaces, ResponseFields
 
 _ERRORS: Mapping[int, str] = {
     400: "invalid_request_error",
@@ -70,6 +70,15 @@ FIELDS = ResponseFields(
     ),
     ciphertexts={"signature": "of a thought"},
     ciphertext_block="redacted_thinking",
+)
+
+PLACES = RequestPlaces(
+    credentials=("mcp_servers.*.authorization_token",),
+    of_model=(
+        *("messages", "system", "prompt"),
+        *("tools.*.description", "tools.*.input_schema", "tools.*.input_examples"),
+        *("content", "content_block", "delta", "message"),
+    ),
 )
 
 _EVENTS = frozenset(

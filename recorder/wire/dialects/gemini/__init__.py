@@ -31,7 +31,7 @@ from recorder.model.facts import (
 from recorder.wire.dialects.decoder import DOCUMENT, JsonDecoder, QuickReader, failed, unknown
 from recorder.wire.dialects.dialect import Dialect
 from recorder.wire.dialects.gemini.candidate import NO_CONTENT, STEPS, Candidate
-from recorder.wire.dialects.gemini.provider import FIELDS, PROVIDER, REQUEST_NOISE, speaks, target
+from recorder.wire.dialects.gemini.provider import FIELDS, PLACES, PROVIDER, REQUEST_NOISE, speaks, target
 from recorder.wire.dialects.gemini.request import CACHE, PROMPT, request_facts, turns
 from recorder.wire.dialects.json_values import (
     Object,
@@ -377,6 +377,7 @@ DIALECT = Dialect(
     prompt=PROMPT,
     cache=CACHE,
     fields=FIELDS,
+    places=PLACES,
     request_noise=REQUEST_NOISE,
     profiles=("gemini",),
     own_rules=frozenset({"HT002", "ST006", "ST009"}),

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from recorder.wire.dialects.dialect import KeyShape, NoiseField, Provider, RequestNoise, ResponseFields
+from recorder.wire.dialects.dialect import KeyShape, NoiseField, Provider, RequestNoise, RequestPlaces, ResponseFields
 
 _ERRORS: Mapping[int, str] = {
     400: "INVALID_ARGUMENT",
@@ -72,6 +72,20 @@ FIELDS = ResponseFields(
         NoiseField("time", tuple(f"{chunk}createTime" for chunk in _CHUNKS), "when a response was made"),
     ),
     ciphertexts={"thoughtSignature": "of a thought", "thought_signature": "of a thought"},
+)
+
+PLACES = RequestPlaces(
+    credentials=(  # of what a tool of Vertex AI reads
+        *("apiKeyConfig.apiKeyString", "api_key_config.api_key_string", "apiKeyConfig.apiKeySecret"),
+        *("oauthConfig.accessToken", "oauth_config.access_token", "oidcConfig.idToken", "oidc_config.id_token"),
+    ),
+    of_model=(
+        *("contents", "content", "parts", "systemInstruction", "system_instruction"),
+        *("functionDeclarations", "function_declarations"),
+        *("responseSchema", "response_schema", "responseJsonSchema", "response_json_schema"),
+        *("clientContent", "client_content", "realtimeInput", "realtime_input", "toolResponse", "tool_response"),
+        *("candidates", "serverContent"),
+    ),
 )
 
 _MODEL = re.compile(r"[\w.-]+")

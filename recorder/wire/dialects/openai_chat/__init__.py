@@ -38,7 +38,7 @@ from recorder.wire.dialects.json_values import Object, as_json, object_, objects
 from recorder.wire.dialects.keys import DONE, ERROR, KeyExtractor, Named, Payload, Text, Whole
 from recorder.wire.dialects.openai import CACHE, PROVIDER
 from recorder.wire.dialects.openai_chat.choice import Choice, items
-from recorder.wire.dialects.openai_chat.fields import CHUNK, FIELDS, is_event, speaks
+from recorder.wire.dialects.openai_chat.fields import CHUNK, FIELDS, PLACES, is_event, speaks
 from recorder.wire.dialects.openai_chat.message import ABOUT, Delta, citations, content_of, delta_of
 from recorder.wire.dialects.openai_chat.request import PROMPT, request_facts, turns
 from recorder.wire.dialects.openai_chat.usual import added, decode
@@ -291,6 +291,7 @@ DIALECT = Dialect(
     prompt=PROMPT,
     cache=CACHE,
     fields=FIELDS,
+    places=PLACES,
     profiles=("chat",),
     has_error_lines=True,
     speaks=speaks,

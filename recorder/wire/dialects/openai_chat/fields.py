@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from recorder.wire.dialects.dialect import NoiseField, ResponseFields
+from recorder.wire.dialects.dialect import NoiseField, RequestPlaces, ResponseFields
 
 CHUNK = "chat.completion.chunk"
 
@@ -22,6 +22,20 @@ _SECONDS = ("queue_time", "prompt_time", "completion_time", "total_time")
 def _below(places: tuple[str, ...], *names: str) -> tuple[str, ...]:
     return tuple(f"{place}{name}" for place in places for name in names)
 
+
+PLACES = RequestPlaces(
+    credentials=(  # of Azure's "On Your Data", in both of its spellings
+        *("data_sources.*.parameters.key", "data_sources.*.parameters.authentication.key"),
+        *("dataSources.*.parameters.key", "dataSources.*.parameters.authentication.key"),
+        "data_sources.*.parameters.embedding_dependency.authentication.key",
+        "dataSources.*.parameters.embeddingDependency.authentication.key",
+    ),
+    of_model=(
+        *("messages", "prompt", "suffix", "prediction", "response_format", "functions", "function"),
+        *("role_information", "roleInformation"),
+        "choices",
+    ),
+)
 
 FIELDS = ResponseFields(
     texts=(*_below(_CHOICES, *_TEXTS), "choices.*.text"),

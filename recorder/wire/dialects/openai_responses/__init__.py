@@ -17,7 +17,7 @@ from recorder.wire.dialects.keys import ERROR, KeyExtractor, Named, Payload, Tex
 from recorder.wire.dialects.openai import CACHE, PROVIDER
 from recorder.wire.dialects.openai_responses.continuation import CONTINUATION
 from recorder.wire.dialects.openai_responses.decoder import ResponsesDecoder
-from recorder.wire.dialects.openai_responses.fields import FIELDS, is_event, speaks
+from recorder.wire.dialects.openai_responses.fields import FIELDS, PLACES, is_event, speaks
 from recorder.wire.dialects.openai_responses.request import PROMPT, request_facts, turns
 
 
@@ -89,6 +89,7 @@ DIALECT = Dialect(
     prompt=PROMPT,
     cache=CACHE,
     fields=FIELDS,
+    places=PLACES,
     profiles=("openai", "codex", "sdk"),
     speaks=speaks,
     is_event=is_event,

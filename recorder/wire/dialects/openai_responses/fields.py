@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from recorder.wire.dialects.dialect import NoiseField, ResponseFields
+from recorder.wire.dialects.dialect import NoiseField, RequestPlaces, ResponseFields
 
 _RESPONSES = ("", "response.")  # a document, and events that hold one
 _ITEMS = ("item.", "output.*.", "response.output.*.")
@@ -48,6 +48,19 @@ FIELDS = ResponseFields(
         NoiseField("padding", ("obfuscation",), "hides from a listener how long a delta is"),
     ),
     ciphertexts={"encrypted_content": "only the provider can read it, and it never comes out twice the same"},
+)
+
+
+PLACES = RequestPlaces(
+    credentials=(
+        "tools.*.authorization",  # of an MCP server or a connector
+        "tools.*.container.network_policy.domain_secrets.*.value",
+    ),
+    of_model=(
+        *("input", "instructions", "prompt", "text", "format"),
+        *("tools.*.parameters", "tools.*.description"),
+        *("output", "item", "part", "delta", "annotation", "annotations", "logprobs", "top_logprobs"),
+    ),
 )
 
 

@@ -1,0 +1,86 @@
+"""Secrets that what stands before them gives away: `ACME_TOKEN=…`, `Bearer …`, `?sig=…`, `https://user:…@host`. Pure.
+
+Rules of this file:
+
+* Only the value is a secret; what stands before it stays.
+* Text about secrets is no secret. A value has letters and digits and no spaces; code, a reference to a variable and the
+  `your-key-here` of a manual stay: `API_KEY = os.environ["API_KEY"]`, `TOKEN=$OTHER`, `password=settings.password`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from recorder.wire.redaction.names import is_secret
+from recorder.wire.redaction.shapes import Hit
+
+BEARER_CHARACTERS = 12  # fewer are a word of a sentence
+VALUE_CHARACTERS = 8
+
+# The lookbehinds are in this order because text has many `=`: a look at one character is the cheapest.
+_ASSIGNED = re.compile(
+    rb"=(?:(?<=[yYnNtTdDgGeElLsS]=)|(?<=[yYnNtTdD] =))"
+    rb"(?:(?<=(?i:key)=)|(?<=(?i:token)=)|(?<=(?i:secret)=)|(?<=(?i:word)=)|(?<=(?i:passwd)=)|(?<=(?i:pwd)=)"
+    rb"|(?<=(?i:ential)=)|(?<=(?i:entials)=)|(?<=(?i:ature)=)|(?<=[?&;]sig=)"
+    rb"|(?<=(?i:key) =)|(?<=(?i:token) =)|(?<=(?i:secret) =)|(?<=(?i:word) =))"
+)
+_NAME = re.compile(rb"(?:\\[nrt]|([?&;]))?([A-Za-z0-9_.-]{1,80}) ?\Z")  # behind a line end that JSON escapes, perhaps
+_QUOTED = re.compile(rb"""\s?(\\*["'`])([^\s"'`\\<>(){}\[\]$,;]{8,4096}+)(?=\\*["'`]|\Z)""")
+_BARE = re.compile(rb"""([^\s"'`\\<>(){}\[\]$,;&|]{8,4096}+)(?![(\[{$<])""")
+_CODE = re.compile(rb"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+|[.~]?/.*|https?:.*", re.DOTALL)  # or a path: ~/.ssh/id_ed25519
+_CODED = re.compile(rb"%[0-9A-Fa-f]{2}")
+_LETTER = re.compile(rb"[A-Za-z]")
+_DIGIT = re.compile(rb"[0-9]")
+_OF_MANUALS = re.compile(rb"(?i)your|example|placeholder|changeme|change-me|dummy|x{4}|\*{3}|\.{3}|REDACTED|redacted")
+_SIGNED = re.compile(rb"(?i)(?:x-(?:amz|goog|ms)-|sharedaccess|^)(?:signature|credential|sig)$")
+_BEARER = re.compile(rb"\s{0,3}([A-Za-z0-9._~+/=-]{%d,}+)" % BEARER_CHARACTERS)
+_USERINFO = re.compile(
+    # a password behind a name, or a token without one
+    rb"""(?:[^\s/\\?#"'`@<>{}$:]{0,200}:([^\s/\\?#"'`@<>{}$]{6,400})|([^\s/\\?#"'`@<>{}$:]{16,400}))@"""
+)
+_NAME_BYTES = 80
+
+
+def find_marked(text: bytes) -> Iterator[Hit]:
+    """Yield the values that a name or a word before them says to be secret."""
+    for match in _ASSIGNED.finditer(text):
+        if hit := _assigned(text, match.end()):
+            yield hit
+    yield from _after(text, b"earer ", _BEARER, "bearer-token")
+    yield from _after(text, b"://", _USERINFO, "userinfo")
+
+
+def _after(text: bytes, word: bytes, pattern: re.Pattern[bytes], kind: str) -> Iterator[Hit]:
+    """Yield the last group of a pattern behind each place of a word: nothing finds a word as fast as `find`."""
+    at = text.find(word)
+    while at >= 0:
+        at += len(word)
+        match = pattern.match(text, at)
+        if match is not None and _is_made_up(match[match.lastindex or 0]):
+            yield Hit(*match.span(match.lastindex or 0), kind)
+        at = text.find(word, at)
+
+
+def _assigned(text: bytes, at: int) -> Hit | None:
+    """Return the value that is assigned at a place, if its name and it are those of a secret."""
+    named = _NAME.search(text[max(0, at - _NAME_BYTES) : at - 1])
+    if named is None:
+        return None
+    name = named[2]
+    is_parameter = named[1] is not None or name.startswith(b"--")
+    is_signature = _SIGNED.search(name) is not None
+    if not is_secret(name.decode()) and not is_signature and not (is_parameter and name == b"key"):
+        return None
+    if (quoted := _QUOTED.match(text, at)) is not None:
+        return Hit(*quoted.span(2), "variable") if _is_made_up(quoted[2]) else None
+    bare = _BARE.match(text, at) if is_parameter or is_signature or name.isupper() else None
+    if bare is None or not _is_made_up(bare[1]) or _CODE.fullmatch(bare[1]):
+        return None
+    return Hit(*bare.span(1), "variable")
+
+
+def _is_made_up(value: bytes) -> bool:
+    """Return whether a value looks like one that is not a word: it has letters and digits, and no manual says it."""
+    value = _CODED.sub(b"", value)
+    return bool(_LETTER.search(value) and _DIGIT.search(value) and not _OF_MANUALS.search(value))
