@@ -10,13 +10,13 @@ Rules of this file:
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from hashlib import sha256
-from itertools import accumulate, pairwise
 
 import msgspec
 
 from recorder.cassettes.sse_jsonl.header import header_line
-from recorder.cassettes.sse_jsonl.steps import Sums, restore, shorten
+from recorder.cassettes.sse_jsonl.taken import without_spans
 from recorder.cassettes.sse_jsonl.writer import exchange_lines, form_of, usual_keys
 from recorder.errors import RecorderError
 from recorder.model.events import BODY_KINDS, Event, Exchange, Session
@@ -25,11 +25,10 @@ from recorder.model.recording import Recording
 from recorder.recordings.session import projected
 from recorder.replay.matching import MatchRequest
 from recorder.testing.bodies import UnreadableError
-from recorder.testing.private import PrivateValues, Span, replaced
+from recorder.testing.private import PrivateValues
 from recorder.testing.redactions import Redactions
 from recorder.wire.sse import FRAME_LIMIT
 
-Reads = list[tuple[int, int]]
 Rows = tuple[Exchange, Sequence[Event]]  # of one exchange, as the log has them
 
 SEND = "Send JSON or a form, as it is or in one coding, or leave that out of the test"
@@ -117,45 +116,8 @@ def _redact_response(exchange: Exchange, events: Sequence[Event], private: Priva
     )
     pieces = [event.raw for event in events if event.kind in BODY_KINDS]
     if spans := private.echoes(b"".join(pieces)):
-        events = _without_echoes(exchange, events, pieces, spans)
+        events = without_spans(events, spans, partial(usual_keys, exchange, form_of(events)))
     return exchange, [msgspec.structs.replace(event, pos=pos) for pos, event in enumerate(events)]
-
-
-def _without_echoes(exchange: Exchange, events: Sequence[Event], pieces: list[bytes], spans: list[Span]) -> list[Event]:
-    """Return the events without those spans of the body; sums and sizes of reads are those of the bytes left."""
-    form = form_of(events)
-    left = iter(replaced(pieces, spans))
-    sizes = iter(_sizes(events, b"".join(pieces), spans))
-    before, after = Sums(), Sums()
-    made: list[Event] = []
-    for event in events:
-        changed = event
-        if event.kind in BODY_KINDS:
-            raw = next(left)
-            if raw != event.raw:
-                keys = msgspec.structs.asdict(usual_keys(exchange, form, event.kind, raw))
-                changed = msgspec.structs.replace(event, raw=raw, **keys)
-        elif event.kind == "reads":
-            reads = [(t_ns, next(sizes)) for t_ns, _ in msgspec.json.decode(event.raw, type=Reads)]
-            changed = msgspec.structs.replace(event, raw=msgspec.json.encode(reads))
-        elif event.kind == "end":
-            raw = restore("end", shorten("end", event.raw, before.usual_end()), after.usual_end())
-            changed = msgspec.structs.replace(event, raw=raw)
-        before.add(event)
-        after.add(changed)
-        made.append(changed)
-    return made
-
-
-def _sizes(events: Sequence[Event], body: bytes, spans: list[Span]) -> list[int]:
-    """Return the size of each read without the spans. Reads of a body that came coded are not changed."""
-    sizes = [
-        size for event in events if event.kind == "reads" for _, size in msgspec.json.decode(event.raw, type=Reads)
-    ]
-    if sum(sizes) != len(body):
-        return sizes
-    ends = accumulate(sizes, initial=0)
-    return [len(piece) for piece in replaced([body[start:stop] for start, stop in pairwise(ends)], spans)]
 
 
 def _check(number: int, exchange: Exchange, events: Sequence[Event], private: PrivateValues) -> None:

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 from urllib.parse import unquote_plus
 
+from recorder.cassettes.sse_jsonl.taken import TakenSpan
 from recorder.wire.redaction.headers import REDACTED
 
 LETTERS = 4
@@ -22,8 +23,6 @@ _ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.))", re.DOTALL)
 _ESCAPED = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f"}
 _TEXT = re.compile(rb'("(?:[^"\\\r\n]|\\.)*")(\s*:)?')  # of JSON; the second group says that it is a name
 _IN_PLACE = f'"{REDACTED}"'.encode()
-
-Span = tuple[int, int]
 
 
 class PrivateValues:
@@ -61,30 +60,12 @@ class PrivateValues:
         """Return True if a text has a private value in it, or is a part of one."""
         return len(text) >= LETTERS and any(text in value or value in text for value in self._lines)
 
-    def echoes(self, body: bytes) -> list[Span]:
+    def echoes(self, body: bytes) -> list[TakenSpan]:
         """Return where a text of JSON is a private value."""
         if not self._lines:
             return []
-        return [text.span(1) for text in _TEXT.finditer(body) if not text[2] and _meant(text[1]) in self._lines]
-
-
-def replaced(pieces: list[bytes], spans: list[Span]) -> list[bytes]:
-    """Return the pieces of a body with `REDACTED` in place of the spans, each in the piece in which its span ends."""
-    ends: list[int] = []
-    for piece in pieces:
-        ends.append((ends[-1] if ends else 0) + len(piece))
-    whole, made, at = b"".join(pieces), [], 0
-    waiting = iter([*spans, (len(whole) + 1, len(whole) + 1)])
-    start, stop = next(waiting)
-    for end in ends:
-        piece = b""
-        while stop <= end:
-            piece, at = piece + whole[at:start] + _IN_PLACE, stop
-            start, stop = next(waiting)
-        upto = max(at, min(end, start))
-        made.append(piece + whole[at:upto])
-        at = upto
-    return made
+        texts = (text for text in _TEXT.finditer(body) if not text[2] and _meant(text[1]) in self._lines)
+        return [TakenSpan(*text.span(1), _IN_PLACE) for text in texts]
 
 
 def _leaves(value: Any) -> Iterator[str]:

@@ -145,7 +145,10 @@ def test_what_a_recording_takes_out_by_its_place_is_found_in_a_file(name: str) -
     assert findings_in(recorded) == []
     edited = recorded.replace(b"<REDACTED ", b"somebody's ").replace(b" bytes>", b"")
     assert any(line.startswith("line 2: it holds what looks like a secret") for line in findings_in(edited))
-    assert findings_in(write(told(taped(b"data: %b\n\n" % request.encode()))))
+    repeated = write(told(taped(b"event: a\ndata: %b\n\n" % request.encode())))
+    assert b"CANARY" not in repeated
+    assert findings_in(repeated) == []
+    assert findings_in(repeated.replace(b"<REDACTED ", b"somebody's ").replace(b" bytes>", b""))
 
 
 def test_what_only_resembles_a_key_is_none() -> None:

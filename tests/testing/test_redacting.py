@@ -16,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from recorder.cassettes.sse_jsonl import read_cassette
+from recorder.cassettes.sse_jsonl.taken import replaced
 from recorder.cassettes.sse_jsonl.writer import cassette_lines
 from recorder.errors import RecorderError, UsageError
 from recorder.ingest.assembler import Assembler
@@ -27,7 +28,7 @@ from recorder.recordings.files import load_cassette
 from recorder.replay.matching import Match, Matcher, MatchRequest, request_of
 from recorder.replay.matching.noise import Rules
 from recorder.testing.clearing import redacted_rows
-from recorder.testing.private import PrivateValues, replaced
+from recorder.testing.private import PrivateValues
 from recorder.testing.redactions import Redactions
 from recorder.wire.recording import recording_of
 from tests.projects import stream

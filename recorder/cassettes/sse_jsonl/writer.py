@@ -21,6 +21,7 @@ from recorder.cassettes.sse_jsonl.frames import STYLES, Form, Framing, Style, ce
 from recorder.cassettes.sse_jsonl.header import header_line, instant
 from recorder.cassettes.sse_jsonl.lines import PAYLOAD_DEPTH, Literal, array, content, line, object_, seconds, value
 from recorder.cassettes.sse_jsonl.steps import Sums, shorten, usual_control, usual_request, usual_response
+from recorder.cassettes.sse_jsonl.taken import repeated_credentials, without_spans
 from recorder.errors import RecorderError
 from recorder.model.events import BODY_KINDS, WEBSOCKET, Event, Exchange, Session
 from recorder.model.payloads import ControlRecord, RequestRecord
@@ -52,10 +53,13 @@ def exchange_lines(
     if not events or events[0].kind != "request":
         raise RecorderError(f"Exchange {exchange.exchange_id} has no request: it cannot stand in a cassette.")
     sent = sum(event.kind == "request" for event in events)
+    form = form_of(events)
+    if repeated := repeated_credentials(events):
+        events = without_spans(events, repeated, partial(usual_keys, exchange, form))
     request = events[:sent]
     yield _request_line(number, exchange, request, numbers)
     frames = (event.raw for event in events if event.kind == "frame")
-    writer = _ExchangeWriter(number, exchange, framing_of(frames, form_of(events)))
+    writer = _ExchangeWriter(number, exchange, framing_of(frames, form))
     for event in request:
         writer.sums.add(event)
     for event in itertools.islice(events, sent, None):  # no slice: it would hold them all

@@ -149,6 +149,15 @@ class Redactor:
         return text
 
 
+def placed_secrets(text: bytes) -> list[tuple[int, int, bytes]]:
+    """Return the secrets of a text by their places alone: where each is, and its placeholder."""
+    view = Unescaped(text)
+    hits = [hit for hit in find_placed(view.text, (), text) if not _has_placeholder(view.text, hit)]
+    if not hits:
+        return []
+    return [(*view.place(hit), instead) for hit, instead in _replacing(view.text, list(merged(hits)))]
+
+
 def redactor_from(tables: Sequence[Mapping[str, object]], environment: Mapping[str, str]) -> Redactor:
     """Make a redactor of all `[redact]` tables. Raises `ValueError` with one sentence that says what is wrong."""
     values: list[str] = []

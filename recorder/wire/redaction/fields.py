@@ -42,6 +42,7 @@ _TOKEN = re.compile(_STRING + rb"|[{}\[\]]", re.DOTALL)
 _TOKEN_OR_NUMBER = re.compile(_STRING + rb"|[{}\[\]]|-?[0-9][0-9.eE+-]*+", re.DOTALL)
 _TO_BRACKET = re.compile(rb'[^"{}\[\]]*+(?:"[^"\\]*+(?:\\.[^"\\]*+)*+"?[^"{}\[\]]*+)*+([{}\[\]])?', re.DOTALL)
 
+_BEGINS = re.compile(rb"[{\[]")
 _REDACTED = re.compile(rb"REDACTED(?: \(\d+ bytes\)|-[a-z-]{1,30}-[0-9a-f]{6})?|<REDACTED [^<>]{1,60}>")
 _HEADERS = re.compile(r"(?:.*[-_])?headers|.*Headers")
 _URL = re.compile(rb"\s{0,8}[A-Za-z][A-Za-z0-9+.-]{0,20}:(?:\\?/){2}(?:([^/\\?#\s]*)@)?[^?#]*+")
@@ -56,7 +57,7 @@ _PART = re.compile(
 )
 
 
-class _Rule(Enum):
+class _Reading(Enum):
     """What the texts of a container are."""
 
     PARAMETERS = auto()
@@ -71,7 +72,7 @@ class _Level(NamedTuple):
     """An open container."""
 
     is_object: bool
-    rule: _Rule
+    rule: _Reading
 
 
 _Index = Mapping[str, Sequence[Sequence[str]]]
@@ -125,8 +126,9 @@ def _in_fields(text: bytes, fields: Iterator[re.Match[bytes]], chosen: Sequence[
 # (benchmarks/redaction.py). What is no JSON, or not all of it, is walked.
 def _is_worth_a_walk(text: bytes) -> bool:
     """Return whether a name among the parameters of a body, or a URL, may say that something is secret."""
+    begins = _BEGINS.search(text)  # behind the `data: ` of an event
     try:
-        value = _decode(text)
+        value = _decode(text[begins.start() :] if begins else text)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return b'"' in text
     waiting: list[tuple[Any, list[str]]] = [(value, [""])]  # and the names that lead there
@@ -185,8 +187,8 @@ class _Walk:
 
     def _open(self, is_object: bool, at: int) -> int:
         """Open a container; returns where to read on: behind what only a model reads."""
-        rule = self._rule_inside() if self._levels else _Rule.PARAMETERS
-        if rule is _Rule.OF_MODEL and not self._chosen:
+        rule = self._rule_inside() if self._levels else _Reading.PARAMETERS
+        if rule is _Reading.OF_MODEL and not self._chosen:
             return _end_of(self._text, at)
         if len(self._levels) < 2**16:  # deeper than any API nests; a hostile body stays flat from there
             self._names.append(self._own_name() if self._levels else "")
@@ -204,23 +206,23 @@ class _Walk:
     def _own_name(self) -> str:
         return self._name if self._levels[-1].is_object else ANY
 
-    def _rule_inside(self) -> _Rule:
+    def _rule_inside(self) -> _Reading:
         """Return the rule of a container that begins here."""
         level, name = self._levels[-1], self._own_name()
         if self._is_chosen(name):
-            return _Rule.CHOSEN
-        if level.rule is _Rule.HEADERS:
+            return _Reading.CHOSEN
+        if level.rule is _Reading.HEADERS:
             if not level.is_object:
-                return _Rule.HEADER
-            return _Rule.PARAMETERS if keeps(name) else _Rule.SECRET
-        if level.rule is not _Rule.PARAMETERS:
+                return _Reading.HEADER
+            return _Reading.PARAMETERS if keeps(name) else _Reading.SECRET
+        if level.rule is not _Reading.PARAMETERS:
             return level.rule
         if _is_at(_OF_MODEL, self._names, name):
-            return _Rule.OF_MODEL
+            return _Reading.OF_MODEL
         if _HEADERS.fullmatch(name):
-            return _Rule.HEADERS
+            return _Reading.HEADERS
         is_credential = _is_at(_CREDENTIALS, self._names, name) or is_secret(name)
-        return _Rule.SECRET if is_credential and not _is_holder(name) else _Rule.PARAMETERS
+        return _Reading.SECRET if is_credential and not _is_holder(name) else _Reading.PARAMETERS
 
     def _is_chosen(self, name: str) -> bool:
         """Return whether a path of the settings leads to the value of that name."""
@@ -232,7 +234,7 @@ class _Walk:
 
     def _number(self, match: re.Match[bytes]) -> Iterator[Hit]:
         level = self._levels[-1] if self._levels else None
-        if level is not None and (level.rule is _Rule.CHOSEN or self._is_chosen(self._own_name())):
+        if level is not None and (level.rule is _Reading.CHOSEN or self._is_chosen(self._own_name())):
             yield Hit(*match.span(), "field")
 
     def _string(self, start: int, end: int) -> Iterator[Hit]:
@@ -240,25 +242,25 @@ class _Walk:
         level, name = self._levels[-1], self._own_name()
         if _REDACTED.fullmatch(self._text, start, end):
             return
-        if level.rule is _Rule.CHOSEN or self._is_chosen(name):
+        if level.rule is _Reading.CHOSEN or self._is_chosen(name):
             yield Hit(start, end, "field")
-        elif level.rule is _Rule.SECRET:
+        elif level.rule is _Reading.SECRET:
             if not is_label(name):
                 yield Hit(start, end, "credential")
-        elif level.rule is _Rule.HEADERS or level.rule is _Rule.HEADER:
+        elif level.rule is _Reading.HEADERS or level.rule is _Reading.HEADER:
             yield from self._of_header(level, name, start, end)
-        elif level.rule is _Rule.PARAMETERS and not _is_at(_OF_MODEL, self._names, name):
+        elif level.rule is _Reading.PARAMETERS and not _is_at(_OF_MODEL, self._names, name):
             yield from self._parameter(name, start, end)
 
     def _of_header(self, level: _Level, name: str, start: int, end: int) -> Iterator[Hit]:
         """Yield the value of a header unless its name is one of those that are kept."""
-        if level.rule is _Rule.HEADERS and not level.is_object:  # "X-Api-Key: …"
+        if level.rule is _Reading.HEADERS and not level.is_object:  # "X-Api-Key: …"
             name, _, _ = self._text[start:end].partition(b":")[0].decode("utf-8", "replace").partition("=")
             start = min(end, start + len(name) + 1)
-        elif level.rule is _Rule.HEADER and (name in ("name", "key") if level.is_object else not self._header):
+        elif level.rule is _Reading.HEADER and (name in ("name", "key") if level.is_object else not self._header):
             self._header = self._text[start:end].decode("utf-8", "replace")
             return
-        elif level.rule is _Rule.HEADER:
+        elif level.rule is _Reading.HEADER:
             name = self._header
         if start < end and not keeps(name):
             yield Hit(start, end, "header")
