@@ -133,7 +133,7 @@ def poison(path: Path) -> None:
         items = [*thought(*HOSTILE), *call(bad, json.dumps({bad: bad}), 1, bad), *message(*HOSTILE, bad, index=2)]
         frames = response(*items, id=bad, model=printable)
         asked = [*asking(bad), *answering(bad, bad)]
-        headers = [("X-Bad", printable.encode("ascii", "ignore").decode()), ("User-Agent", HOSTILE[1])]
+        headers = [("X-App", printable.encode("ascii", "ignore").decode()), ("User-Agent", HOSTILE[1])]
         target = "/v1/responses?<script>window.pwned=1</script>"
         named = [frame.replace(b'"msg_2"', json.dumps(bad).encode()) for frame in frames]
         session.exchange(halved(named), asked, headers=headers, target=target)

@@ -18,6 +18,7 @@ from websockets.sync.client import connect
 from tests.acceptance.logbook import all_ended, entries
 from tests.acceptance.test_realtime import upstream as websocket_upstream
 from tests.acceptance.test_secrets import inflated
+from tests.commands.test_mock import mocking
 from tests.loops import eventually
 from tests.parameter_secrets import REQUESTS
 from tests.serving import Serving, everywhere, run_here, serving, wait_until
@@ -174,3 +175,8 @@ def test_what_a_response_repeats_is_in_the_log_and_in_no_file_for_others(tmp_pat
     cassette = tmp_path / "run.sse.jsonl"
     cassette.write_bytes(run_here(db, "export", session, "--format", "cassette").out)
     assert run_here(db, "cassette", "check", cassette).code == 0
+    others = body.replace(b"CANARY-", b"CANARY-of-somebody-else-")
+    for options in ((session, "--strict"), ("--cassette", cassette, "--strict")):
+        with mocking(db, *options) as mock:
+            replayed = httpx.post(f"{mock.base}/v1/responses", content=others, timeout=60)
+        assert (replayed.status_code, '"id": "r"' in replayed.text) == (200, True)

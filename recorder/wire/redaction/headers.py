@@ -21,7 +21,7 @@ import msgspec
 
 from recorder.wire.dialects import PROVIDERS
 from recorder.wire.grouping import session as grouping
-from recorder.wire.redaction.shapes import PRIVATE_KEY, find, may_hold_one, merged
+from recorder.wire.redaction.shapes import PRIVATE_KEY, find, find_in_any_case, may_hold_one, merged
 from recorder.wire.redaction.unescape import Unescaped
 
 REDACTED = "REDACTED"
@@ -93,7 +93,15 @@ def redact_headers(raw: Iterable[Header]) -> list[tuple[str, str]]:
 def _named(name: bytes) -> tuple[str, Callable[[str], str | None]]:
     """Return a header's name, and the function that gives the harmless part of its value."""
     text = name.decode("latin-1")
-    return redact_text(text), _PARTS.get(text.lower(), _all if keeps(text) else _nothing)
+    return _redact_name(text), _PARTS.get(text.lower(), _all if keeps(text) else _nothing)
+
+
+def _redact_name(name: str) -> str:
+    """Redact the name of a header, whose letters are small by now: HTTP does not tell them apart."""
+    hits = list(find_in_any_case(name.encode("latin-1")))
+    for hit in reversed(list(merged(hits)) if hits else []):
+        name = name[: hit.start] + _name(hit.kind, name[hit.start : hit.end].encode()) + name[hit.end :]
+    return redact_text(name)
 
 
 @lru_cache(maxsize=1024)

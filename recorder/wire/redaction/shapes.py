@@ -119,6 +119,8 @@ _PREFIX = re.compile(b"|".join(dict.fromkeys(shape.prefix for shape in SHAPES)))
 _BEGINNING = re.compile(_PREFIX.pattern + rb"|PRIVATE KEY")
 _ANY = re.compile(START + b"(?:" + b"|".join(b"(%b)" % shape.pattern for shape in SHAPES) + b")")
 
+_ANY_IN_ANY_CASE = re.compile(_ANY.pattern, re.IGNORECASE)
+
 _OF_WORDS = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-"
 _MASK = bytes(ord("a") if byte in _OF_WORDS else ord(" ") for byte in range(256))
 _LONG = b"a" * WORD
@@ -165,6 +167,12 @@ def find(text: bytes, *, cut: bool = False) -> Iterator[Hit]:
     if cut:
         for shape in (_CUT, _CUT_PEM):
             yield from (Hit(*match.span(), "cut") for match in shape.finditer(text, max(0, len(text) - _CUT_BYTES)))
+
+
+def find_in_any_case(text: bytes) -> Iterator[Hit]:
+    """Yield what is shaped like a secret, in a short text whose letters may all be small by now."""
+    for match in _ANY_IN_ANY_CASE.finditer(text):
+        yield Hit(*match.span(), SHAPES[(match.lastindex or 1) - 1].kind)
 
 
 def merged(hits: Iterable[Hit]) -> Iterator[Hit]:

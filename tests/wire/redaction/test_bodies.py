@@ -42,6 +42,7 @@ from tests.corpus import CORPUS, needs_corpus
 from tests.loops import eventually
 from tests.made_recordings import ask, record
 from tests.messages import request_for
+from tests.parameter_secrets import REQUESTS
 from tests.secret_shapes import ALPHANUMERIC, PIECE, SECRETS, URL_SAFE, made, pem, pieces
 from tests.serving import everywhere, run_here, serving
 from tests.sockets import ScriptedUpstream, answer
@@ -564,6 +565,18 @@ def test_who_sends_the_secret_again_gets_what_was_recorded(recorded: str) -> Non
     found = matcher.match(ask(body))
     assert isinstance(found, Match)
     assert found.how == "exact"
+
+
+@pytest.mark.parametrize("name", REQUESTS)
+def test_who_sends_other_credentials_gets_what_was_recorded(name: str) -> None:
+    asked = _json(REQUESTS[name])
+    others = asked.replace(b"CANARY-", b"CANARY-of-somebody-else-")
+    assert len(others) > len(asked)
+    for kept in (BY_SHAPE.redact(asked).body, asked):
+        for sent in (asked, others):
+            found = Matcher([record(ask(kept))]).match(ask(sent))
+            assert isinstance(found, Match)
+            assert found.how == "exact"
 
 
 def test_a_miss_does_not_repeat_a_secret() -> None:

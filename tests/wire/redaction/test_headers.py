@@ -349,6 +349,15 @@ def test_a_key_in_the_value_of_a_harmless_header_is_taken_out(name: str) -> None
         assert redact_headers([(name.encode(), value.encode())]) == [(name, value)]
 
 
+@pytest.mark.parametrize("name", SHAPED)
+def test_a_key_in_the_name_of_a_header_is_taken_out_though_http_makes_its_letters_small(name: str) -> None:
+    for secret in (SHAPED[name], SHAPED[name].lower()):
+        [(kept, value)] = redact_headers([(f"x {secret}".encode(), b"1")])
+        assert re.fullmatch(r"x (REDACTED-[a-z-]+-[0-9a-f]{6}\S*)+", kept)
+        assert secret[-12:] not in kept or "." in secret[-12:], kept
+        assert value == "REDACTED (1 bytes)"
+
+
 def test_a_key_in_the_name_of_a_header_or_in_turn_metadata_is_taken_out() -> None:
     for secret in SHAPED.values():
         metadata = json.dumps({"turn_id": secret, "session_id": f"a:{secret}", "thread_id": "thread-1"})
