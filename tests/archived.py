@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
+from duckdb import DuckDBPyConnection
 from sqlalchemy import URL, make_url
 
 from recorder.model.events import Event, Exchange
-from recorder.store.duckdb.connection import quoted
+from recorder.store.duckdb.connection import attach_log, connected
 from recorder.store.ducklake.chain import root_kind
-from recorder.store.ducklake.connection import lake
+from recorder.store.ducklake.connection import EXTRA, LAKE, attach_lake
 from recorder.store.ducklake.schema import ARCHIVED, COPIED, create, month_of
-from recorder.store.engine import engine_of
 from recorder.store.location import database_url
 from tests import forked
 
@@ -38,10 +39,14 @@ def _main(arguments: list[str]) -> None:
 
 
 def _copy(log: Path, url: URL, data: Path) -> None:
-    source = engine_of(database_url(log)).duckdb_source(database_url(log))
-    with lake(url, "db archive", data=str(data), writes=True) as connection:
+    def attach(connection: DuckDBPyConnection) -> Sequence[str]:
+        folder = attach_lake(connection, url, "db archive", data=str(data), writes=True)
+        attach_log(connection, database_url(log), "db archive", EXTRA, "log")
+        return [folder]
+
+    with connected("db archive", EXTRA, attach) as connection:
+        connection.execute(f"USE {LAKE}")
         create(connection)
-        connection.execute(f"ATTACH {quoted(source.target)} AS log (TYPE {source.type}, READ_ONLY)")
         ids = [row[0] for row in connection.execute("SELECT session_id FROM log.sessions").fetchall()]
         ids += [row[0] for row in connection.execute("SELECT session_id FROM log.tombstones").fetchall()]
         connection.execute("CREATE TEMP TABLE months (session_id VARCHAR, month VARCHAR)")

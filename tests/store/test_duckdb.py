@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from importlib.metadata import files
 from pathlib import Path
@@ -14,7 +14,7 @@ import pytest
 from sqlalchemy import URL
 
 from recorder.projections.views import VIEWS, View
-from recorder.store.duckdb.connection import SETTINGS, attached, connected
+from recorder.store.duckdb.connection import SETTINGS, attached, connected, load
 from tests.preloaded import UNSIGNED
 from tests.projected_rows import a_conversation, written
 
@@ -73,6 +73,12 @@ def test_only_signed_extensions_are_loaded(monkeypatch: pytest.MonkeyPatch, tmp_
     changed = bytearray(Path(str(EXTENSION)).read_bytes())
     changed[-1] ^= 1
     (tmp_path / "changed.duckdb_extension").write_bytes(changed)
-    with connected("query", "analytics", ("sqlite-scanner",)) as connection:
+
+    def attach(connection: duckdb.DuckDBPyConnection) -> Sequence[str]:
+        load(connection, "sqlite-scanner", "query", "analytics")
         with pytest.raises(duckdb.IOException, match="signature"):
             connection.execute(f"LOAD '{tmp_path / 'changed.duckdb_extension'}'")
+        return ()
+
+    with connected("query", "analytics", attach):
+        pass

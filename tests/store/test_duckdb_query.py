@@ -9,10 +9,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from sqlalchemy import URL
 
 from recorder.errors import RecorderError, UsageError
-from recorder.store.duckdb.connection import attached, connected
+from recorder.store.archive.views import open_views
+from recorder.store.duckdb.connection import connected
 from recorder.store.duckdb.query import DuckdbQuery
 from recorder.store.location import database_url
 from recorder.store.query import STOPPED
@@ -133,9 +133,7 @@ def test_rows_are_read_as_they_are_wanted(query: DuckdbQuery) -> None:
 
 
 def test_a_log_is_read_by_its_views(demo_db: Path) -> None:
-    url: URL = database_url(demo_db)
-    with attached(url, "query", "analytics") as connection:
-        connection.execute("USE log")
+    with open_views(database_url(demo_db), "query") as connection:
         query = DuckdbQuery(connection)
         assert list(query.ask("SELECT count(*) > 0 FROM messages").rows) == [(1,)]
         assert not query.is_stale()

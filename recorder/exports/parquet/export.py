@@ -92,7 +92,9 @@ def export(url: URL, folder: Path, selection: Selection, now_ns: int, advance: C
     Raise `UsageError` if the folder has another export, or other files; `RecorderError` if it cannot be written.
     """
     try:
-        with open_views(url, COMMAND, session_id=selection.session_id) as (connection, _), _locked(folder):
+        folder = folder.absolute()
+        views = open_views(url, COMMAND, session_id=selection.session_id, target=folder)
+        with views as connection, _locked(folder):
             earlier = _earlier(folder, selection)
             return _Export(connection, folder, selection, now_ns).run(earlier, advance)
     except OSError as error:

@@ -43,6 +43,5 @@ def open_in_duckdb(url: URL, command: str) -> Iterator[Query]:
             yield query
             return
         is_stale = query.is_stale()
-    with open_views(url, command, leaves_out=True) as (connection, folders):
-        connection.execute("SET integer_division = true")  # as in the other engines
-        yield DuckdbQuery(connection, folders, f"SELECT {is_stale}")
+    with open_views(url, command, leaves_out=True) as connection:
+        yield DuckdbQuery(connection, f"SELECT {is_stale}")

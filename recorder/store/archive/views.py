@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from sqlalchemy import URL, Column, Table, Uuid
@@ -22,11 +23,10 @@ from recorder.errors import RecorderError
 from recorder.projections.views import VIEWS
 from recorder.store.archive.registry import archives_of, warn_left_out
 from recorder.store.duckdb.connection import LOG, attach_log, connected, quoted
-from recorder.store.ducklake.connection import EXTRA, attach_lake, data_path, translated
-from recorder.store.ducklake.schema import COPIED, TABLES, require_known_archive
+from recorder.store.ducklake.connection import EXTRA, attach_lake, translated
+from recorder.store.ducklake.schema import COPIED, TABLES, require_revision
 from recorder.store.engine import engine_of
 from recorder.store.location import database_name
-from recorder.store.migrate import READ_REVISION, VERSION_TABLE
 from recorder.store.purge.tombstone import ARCHIVED
 from recorder.store.schema import events, exchanges, metadata, tombstones
 
@@ -41,18 +41,18 @@ _OF_SESSIONS = {table.name for table in COPIED}
 _OF_ARCHIVE = {table.name for table in TABLES}
 
 
-class LogViews(NamedTuple):
-    """A connection in a transaction, and the folders of the archives that it reads: paths, or places on S3."""
-
-    connection: DuckDBPyConnection
-    folders: list[str]
-
-
 @contextmanager
 def open_views(
-    url: URL, command: str, *, session_id: str | None = None, leaves_out: bool = False
-) -> Iterator[LogViews]:
+    url: URL,
+    command: str,
+    *,
+    session_id: str | None = None,
+    leaves_out: bool = False,
+    target: Path | None = None,
+) -> Iterator[DuckDBPyConnection]:
     """Open the tables and views of a log and its archives, of all sessions or of one: its sums are of that alone.
+
+    The connection is in a transaction. It may write to the folder `target`, and to no other.
 
     Raise `NotFoundError` or `StoreError` if there is none to read, `RecorderError` if an archive of the log cannot be
     read; with `leaves_out` it is left out then, with a warning. `command` is for the error without an extra.
@@ -60,43 +60,54 @@ def open_views(
     archives = archives_of(url)
     engine_of(url).require(url)
     extra = EXTRA if archives or engine_of(url).is_archive else _WITHOUT_ARCHIVES
-    with connected(command, extra) as connection:
-        found = [_attached(connection, url, LOG, command, extra)]
+    found: list[_AttachedDatabase] = []
+
+    def attach(connection: DuckDBPyConnection) -> Sequence[str]:
+        found.append(_attached(connection, url, LOG, command, extra))
         for number, archive in enumerate(archives, 1):
             try:
                 found.append(_attached(connection, archive, f"archive_{number}", command, extra))
             except RecorderError as error:
                 if not leaves_out:
-                    raise RecorderError(
-                        f"{error} Its sessions would be missing: let it be read, or take it from the log with "
-                        f"`recorder db detach {database_name(archive)}`."
-                    ) from error
+                    raise _would_be_missing(archive, error) from error
                 warn_left_out(archive, error)
+        folders = [each.folder for each in found if each.folder is not None]
+        return folders if target is None else [*folders, f"{target}/"]
+
+    with connected(command, extra, attach) as connection:
         connection.execute("BEGIN TRANSACTION")
         connection.execute(f"SELECT 1 FROM {LOG}.sessions LIMIT 1").fetchall()  # the log first
         _create(connection, found, session_id)
-        yield LogViews(connection, [data_path(connection, each.name) for each in found if each.is_lake])
+        yield connection
+
+
+def _would_be_missing(archive: URL, error: RecorderError) -> RecorderError:
+    return RecorderError(
+        f"{error} Its sessions would be missing: let it be read, or take it from the log with "
+        f"`recorder db detach {database_name(archive)}`."
+    )
 
 
 class _AttachedDatabase(NamedTuple):
-    """A database in a connection: a log, or an archive that is a lake or another log."""
+    """A database in a connection: a log, or an archive that is another log, or a lake with a folder of files."""
 
     name: str
-    is_lake: bool
+    folder: str | None
+
+    @property
+    def is_lake(self) -> bool:
+        return self.folder is not None
 
 
 def _attached(connection: DuckDBPyConnection, url: URL, name: str, command: str, extra: str) -> _AttachedDatabase:
-    source = _AttachedDatabase(name, engine_of(url).is_archive)
-    if source.is_lake:
-        attach_lake(connection, url, command, name=name)
-        with translated(url):
-            revision = READ_REVISION.replace(VERSION_TABLE, f"{name}.{VERSION_TABLE}")
-            [(found,)] = connection.execute(revision).fetchall()
-        require_known_archive(url, str(found))
-    else:
-        engine_of(url).require(url)
+    engine_of(url).require(url)
+    if not engine_of(url).is_archive:
         attach_log(connection, url, command, extra, name)
-    return source
+        return _AttachedDatabase(name, None)
+    folder = attach_lake(connection, url, command, name=name)
+    with translated(url):
+        require_revision(url, connection, name)
+    return _AttachedDatabase(name, folder)
 
 
 def _create(connection: DuckDBPyConnection, sources: Sequence[_AttachedDatabase], session_id: str | None) -> None:

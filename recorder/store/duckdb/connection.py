@@ -2,7 +2,9 @@
 
 Rules of this file:
 
-* Extensions come from installed wheels. Nothing is fetched from a network, whatever a statement names.
+* All connections come from `connected`. What one reads is attached first; then it is closed to every other file, on
+  disk or in a network, whatever a statement, or a view in a file of somebody else, names. It cannot be opened again.
+* Extensions come from installed wheels, and secrets from nowhere: those that a user keeps for DuckDB are not read.
 * A process that reads a database file through DuckDB does not have it open by the module `sqlite3` at the same time.
   Each of the two has a library of SQLite of its own, and a lock of POSIX belongs to the process: the first that closes
   the file drops the locks of the other. So what writes to a log in a file reads it through DuckDB in another process.
@@ -13,7 +15,7 @@ from __future__ import annotations
 
 import re
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib.metadata import PackageNotFoundError, files
 from pathlib import Path
@@ -31,7 +33,12 @@ if TYPE_CHECKING:
 MEMORY = "192MB"  # the process has DuckDB's own code and Python's besides: below 300 MB in all
 LOG = "log"  # the name of a log in a connection
 
+Attach = Callable[["DuckDBPyConnection"], Sequence[str]]
+"""What attaches databases to a connection. It returns the folders that are read, and written, afterwards: paths, or
+places on S3."""
+
 SETTINGS = {
+    "allow_community_extensions": "false",
     "autoinstall_known_extensions": "false",
     "autoload_known_extensions": "false",
     "memory_limit": MEMORY,
@@ -40,8 +47,8 @@ SETTINGS = {
 
 
 @contextmanager
-def connected(command: str, extra: str, extensions: Sequence[str] = ()) -> Iterator[DuckDBPyConnection]:
-    """Open a database in memory that has some extensions.
+def connected(command: str, extra: str, attach: Attach = lambda _connection: ()) -> Iterator[DuckDBPyConnection]:
+    """Open a database in memory with what `attach` attaches, and close it to everything else.
 
     `command` and `extra` are for the error, a `RecorderError`, if the package or a wheel is not installed.
     """
@@ -50,11 +57,11 @@ def connected(command: str, extra: str, extensions: Sequence[str] = ()) -> Itera
     except ImportError as error:
         raise _missing(command, extra) from error
     with tempfile.TemporaryDirectory(prefix="recorder-duckdb-") as folder:
-        connection = duckdb.connect(config={**SETTINGS, "temp_directory": folder})
+        folders = {"temp_directory": folder, "secret_directory": f"{folder}/no-secrets"}
+        connection = duckdb.connect(config={**SETTINGS, **folders})
         try:
-            for name in extensions:
-                load(connection, name, command, extra)
             connection.execute("SET TimeZone = 'UTC'")
+            _close_to_others(connection, attach(connection))
             yield connection
         except duckdb.IOException as error:
             raise StoreError(f"DuckDB could not read or write: {first_line(error)}.") from error
@@ -66,15 +73,29 @@ def connected(command: str, extra: str, extensions: Sequence[str] = ()) -> Itera
             connection.close()
 
 
+def _close_to_others(connection: DuckDBPyConnection, folders: Sequence[str]) -> None:
+    """Let a connection read what it has attached, and these folders. The last of these settings fixes the one before.
+
+    The folder for what does not fit into memory is added by DuckDB itself.
+    """
+    connection.execute("SET python_enable_replacements = false")
+    connection.execute(f"SET allowed_directories = [{', '.join(map(quoted, folders))}]")
+    connection.execute("SET enable_external_access = false")
+
+
 @contextmanager
-def attached(url: URL, command: str, extra: str, extensions: Sequence[str] = ()) -> Iterator[DuckDBPyConnection]:
+def attached(url: URL, command: str, extra: str) -> Iterator[DuckDBPyConnection]:
     """Open a connection that reads a log, whose tables are in `log`.
 
     Raise `NotFoundError` or `StoreError` if there is none to read.
     """
     engine_of(url).require(url)
-    with connected(command, extra, extensions) as connection:
+
+    def attach(connection: DuckDBPyConnection) -> Sequence[str]:
         attach_log(connection, url, command, extra, LOG)
+        return ()
+
+    with connected(command, extra, attach) as connection:
         yield connection
 
 

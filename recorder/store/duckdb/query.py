@@ -2,10 +2,12 @@
 
 Rules of this file:
 
-* One call, one statement, which selects: DuckDB's own parser says so, and names what it reads. A function that gives
-  rows reads files, other databases or the settings, so only those of a short list may stand there.
-* Behind that list are the locks of DuckDB: no file outside of the folders that an archive has, no extension, no
-  variable of Python, no other setting.
+* One call, one statement, which selects: DuckDB's own parser says so, and names what it reads. What it may name is a
+  list: the tables and views that recorder made in the connection, and the functions of
+  `recorder.store.duckdb.functions`. Everything else is refused: tables of DuckDB, of a catalog, of a server.
+* Names are compared as DuckDB compares them: letters of ASCII in any case, all others exactly.
+* Behind that list are the locks of DuckDB: what the connection has open already, no extension, no variable of Python,
+  no other setting.
 * A value is what SQLite would give: a sum is an integer, a fraction a float, a flag 0 or 1, everything else a text.
 * A statement that gives no row in time is interrupted, and so is one that somebody stops.
 """
@@ -16,13 +18,14 @@ import json
 import re
 import threading
 import time
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from recorder.errors import RecorderError, UsageError
-from recorder.store.duckdb.connection import quoted
+from recorder.model.text import safe_text
+from recorder.store.duckdb.functions import FUNCTIONS, ROW_FUNCTIONS
 from recorder.store.query import STOPPED, TIMEOUT_S, QueryResult, Row, Value, distinct, first_word
 from recorder.store.schema import REBUILD_IS_DUE
 
@@ -32,29 +35,27 @@ if TYPE_CHECKING:
 LOOK_S = 0.1  # between two looks at whether somebody stops the statement
 ROWS = 256  # that are fetched at once
 
-TABLE_FUNCTIONS = {"generate_series", "json_each", "json_tree", "range", "unnest"}
 _ANALYZE = re.compile(r"\s*explain(\s+analyze)?\b", re.IGNORECASE)
-_CATALOG = "__ducklake_metadata"  # the tables of a catalog: they are of DuckLake, and of whatever else is there
+_REFERENCES = {"BASE_TABLE", "EMPTY", "EXPRESSION_LIST", "JOIN", "PIVOT", "SHOW_REF", "SUBQUERY", "TABLE_FUNCTION"}
+_OWN = "SELECT {kind}_name FROM duckdb_{kind}s() WHERE database_name = 'memory' AND NOT internal"
+_OWN_SCHEMAS = {("", ""), ("", "main"), ("memory", "main"), ("", "memory")}
 
 
 class DuckdbQuery:
     """A `recorder.store.query.Query` of a connection that has the tables and views of a log in its search path."""
 
-    def __init__(
-        self, connection: DuckDBPyConnection, folders: Sequence[str] = (), is_stale: str = REBUILD_IS_DUE
-    ) -> None:
-        """Close the connection to everything else: of it nothing can be undone.
+    def __init__(self, connection: DuckDBPyConnection, is_stale: str = REBUILD_IS_DUE) -> None:
+        """Open what is in memory to statements, and lock the settings of the connection.
 
-        `folders` are those that it may read: paths, or places on S3, each with a slash at its end. `is_stale` is the
-        statement for the method of that name.
+        `is_stale` is the statement for the method of that name.
         """
         self._connection, self._stale = connection, is_stale
         self._until_s = float("inf")
         self._is_stopped = False
         self._open_rows: Generator[Row] | None = None
-        connection.execute("SET python_enable_replacements = false")
-        connection.execute(f"SET allowed_directories = [{', '.join(map(quoted, folders))}]")
-        connection.execute("SET enable_external_access = false")
+        own = " UNION ALL ".join(_OWN.format(kind=kind) for kind in ("table", "view"))
+        self._relations = frozenset(_folded(str(name)) for (name,) in connection.execute(own).fetchall())
+        connection.execute("SET integer_division = true")  # as in the other engines
         connection.execute("SET lock_configuration = true")
 
     def is_stale(self) -> bool:
@@ -89,18 +90,38 @@ class DuckdbQuery:
         return {name: values[name] for name in names}
 
     def _require_select(self, sql: str) -> None:
-        """Raise `RecorderError` if a statement does anything but read the tables and views that are attached."""
+        """Raise `RecorderError` if a statement does anything but read recorder's tables and views."""
         explained = _ANALYZE.match(sql)
         parse = "SELECT json_serialize_sql(CAST(? AS VARCHAR))"
         [(text,)] = self._connection.execute(parse, [sql[explained.end() :] if explained else sql]).fetchall()
         tree = json.loads(text)
         if tree["error"] or not tree["statements"]:
             raise RecorderError(f"`recorder query` only reads: {first_word(sql)} is refused.")
-        for node in _nodes(tree["statements"]):
-            if node.get("type") == "TABLE_FUNCTION" and (name := _function(node)) not in TABLE_FUNCTIONS:
-                raise RecorderError(f"`recorder query` reads tables and views: the function {name} is refused.")
-            if any(str(node.get(key, "")).startswith(_CATALOG) for key in ("catalog_name", "schema_name")):
-                raise RecorderError("`recorder query` reads tables and views of recorder, and not those of a catalog.")
+        for node, defined in _nodes(tree["statements"], frozenset()):
+            if "function_name" in node:
+                _require_function(str(node["function_name"]), FUNCTIONS)
+            elif "alias" in node and "sample" in node:  # as all have that stand after FROM
+                self._require_reference(node, defined)
+
+    def _require_reference(self, node: Mapping[str, Any], defined: frozenset[str]) -> None:
+        """Raise `RecorderError` if what stands after FROM is not recorder's, or of the statement itself.
+
+        `defined` are the names that WITH gave there.
+        """
+        kind = node["type"]
+        if kind == "TABLE_FUNCTION":
+            _require_function(str(node["function"]["function_name"]), ROW_FUNCTIONS)
+        elif kind == "BASE_TABLE":
+            schema = (_folded(node["catalog_name"]), _folded(node["schema_name"]))
+            name = _folded(node["table_name"])
+            is_defined = schema == ("", "") and name in defined
+            if not is_defined and (schema not in _OWN_SCHEMAS or name not in self._relations):
+                raise RecorderError(
+                    f"`recorder query` reads the tables and views of recorder: {_written(node)} is not one of them; "
+                    "`recorder query --list` names the views."
+                )
+        elif kind not in _REFERENCES or (kind == "SHOW_REF" and node["query"] is None):
+            raise RecorderError("`recorder query` reads tables and views: `recorder query --list` names the views.")
 
     def _rows(self, sql: str, values: dict[str, Value], timeout_s: float) -> Generator[Row]:
         """Yield the names of the columns, then the rows."""
@@ -195,16 +216,44 @@ def _for_driver(match: re.Match[str]) -> str:
     return f"${match['name']}" if match["name"] else match[0]
 
 
-def _nodes(tree: Any) -> Iterator[dict[str, Any]]:
-    """Yield all objects of a statement as DuckDB parsed it."""
-    if isinstance(tree, dict):
-        yield tree
-    for child in tree.values() if isinstance(tree, dict) else tree if isinstance(tree, list) else ():
-        yield from _nodes(child)
+def _nodes(tree: Any, defined: frozenset[str]) -> Iterator[tuple[dict[str, Any], frozenset[str]]]:
+    """Yield all objects of a statement as DuckDB parsed it, each with the names that WITH has given where it stands.
+
+    A name is known to what follows its definition, and inside of it only if it is recursive.
+    """
+    if isinstance(tree, list):
+        for child in tree:
+            yield from _nodes(child, defined)
+    if not isinstance(tree, dict):
+        return
+    if tree.get("type") == "RECURSIVE_CTE_NODE":
+        defined |= {_folded(tree["cte_name"])}
+    for definition in tree.get("cte_map", {}).get("map", ()):
+        yield from _nodes(definition["value"], defined)
+        defined |= {_folded(definition["key"])}
+    yield tree, defined
+    for key, child in tree.items():
+        if key == "function" and tree.get("type") == "TABLE_FUNCTION":
+            child = child["children"]  # the function itself gives rows: it is in another list
+        if key != "cte_map":
+            yield from _nodes(child, defined)
 
 
-def _function(node: Mapping[str, Any]) -> str:
-    return str(node["function"].get("function_name", "")).lower()
+def _folded(name: str) -> str:
+    """Return a name as DuckDB compares it: a letter that is not of ASCII has no other case there."""
+    return name.encode("utf-8", "surrogatepass").lower().decode("utf-8", "surrogatepass")
+
+
+def _written(node: Mapping[str, Any]) -> str:
+    names = [str(node[key]) for key in ("catalog_name", "schema_name", "table_name")]
+    return safe_text(".".join(filter(None, names)))
+
+
+def _require_function(name: str, allowed: frozenset[str]) -> None:
+    is_operator = not (name[:1].isalpha() or name.startswith("_"))
+    if _folded(name) in allowed or (is_operator and allowed is FUNCTIONS):
+        return
+    raise RecorderError(f"`recorder query` reads tables and views: the function {safe_text(name)} is refused.")
 
 
 def _value(value: Any) -> Any:

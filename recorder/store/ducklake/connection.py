@@ -12,7 +12,7 @@ Rules of this file:
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
@@ -23,6 +23,8 @@ from sqlalchemy import URL
 from sqlalchemy.exc import DBAPIError
 
 from recorder.errors import NotFoundError, RecorderError, StoreBusyError, StoreError, UsageError
+from recorder.model.text import safe_text
+from recorder.projections.views import VIEWS
 from recorder.store.duckdb.connection import connected, first_line, load, quoted
 from recorder.store.engine import DuckdbSource, engine_of
 from recorder.store.location import database_name
@@ -34,6 +36,7 @@ LAKE = "lake"  # the name of an archive in a connection
 EXTRA = "archive"
 
 _CATALOG = "catalog_of_lake"  # the catalog as a database of tables, before it is attached as a lake
+_OWN_VIEWS = ", ".join(quoted(view.name) for view in VIEWS)
 _BUSY = ("database is locked", "Failed to commit DuckLake transaction", "Transaction conflict")
 
 
@@ -59,8 +62,11 @@ def lake(url: URL, command: str, *, data: str | None = None, writes: bool = Fals
     """
     if not writes and engine_of(catalog_of(url)).is_missing(catalog_of(url)):
         raise no_archive(url)
-    with connected(command, EXTRA) as connection:
-        attach_lake(connection, url, command, data=data, writes=writes)
+
+    def attach(connection: DuckDBPyConnection) -> Sequence[str]:
+        return [attach_lake(connection, url, command, data=data, writes=writes)]
+
+    with connected(command, EXTRA, attach) as connection:
         connection.execute(f"USE {LAKE}")
         yield connection
 
@@ -73,8 +79,11 @@ def attach_lake(
     name: str = LAKE,
     data: str | None = None,
     writes: bool = False,
-) -> None:
-    """Attach an archive to a connection that may have others, as the database `name`. The rest is as for `lake`."""
+) -> str:
+    """Attach an archive to a connection that may have others, as the database `name`. The rest is as for `lake`.
+
+    Return the folder of its files; for a writer on S3, the bucket, in which it looks for the files of other archives.
+    """
     catalog = catalog_of(url)
     source = engine_of(catalog).duckdb_source(catalog)
     for extension in (*source.extensions, "ducklake"):
@@ -89,6 +98,36 @@ def attach_lake(
         options += ", READ_ONLY" if not writes else ""
         options += f", DATA_PATH {quoted(path)}" if found is None else ""
         connection.execute(f"ATTACH {quoted(f'ducklake:{source.type}:{source.target}')} AS {name} ({options})")
+        _require_only_tables(connection, url, name)
+        folder = data_path(connection, name)
+    if writes and folder.startswith("s3://"):
+        bucket = folder.removeprefix("s3://").partition("/")[0]
+        return f"s3://{bucket}/"
+    return folder
+
+
+def _require_only_tables(connection: DuckDBPyConnection, url: URL, name: str) -> None:
+    """Raise `StoreError` if a catalog would run SQL of somebody else when its tables are read.
+
+    Views of recorder's own names are let be: recorder reads none that is in an archive, and makes them for itself.
+    """
+    found = [
+        *_named(connection, "view", f"database_name = '{name}' AND view_name NOT IN ({_OWN_VIEWS})"),
+        *_named(connection, "view", f"database_name = '__ducklake_metadata_{name}' AND view_name LIKE 'ducklake%'"),
+        *_named(connection, "function", f"database_name = '{name}'"),
+    ]
+    if found:
+        kinds = ", ".join(found)
+        raise StoreError(
+            f"The archive {database_name(url)} has views or macros which are not of recorder ({kinds}): it is not read."
+        )
+
+
+def _named(connection: DuckDBPyConnection, kind: str, condition: str) -> list[str]:
+    rows = connection.execute(
+        f"SELECT DISTINCT {kind}_name FROM duckdb_{kind}s() WHERE NOT internal AND {condition} ORDER BY 1"
+    )
+    return [safe_text(str(found)) for (found,) in rows.fetchall()]
 
 
 def data_path(connection: DuckDBPyConnection, name: str = LAKE) -> str:

@@ -4,6 +4,7 @@ Rules of this file:
 
 * DuckDB understands almost every statement of recorder as it is written for SQLite. What it does not is changed here,
   and only if some statement has it.
+* The views are made anew in memory, in front of those of the archive, whose texts may be of somebody else.
 * It only reads, so it begins and ends no transaction: each statement sees the archive as it is.
 """
 
@@ -17,15 +18,18 @@ from sqlalchemy.dialects import registry
 from sqlalchemy.dialects.sqlite.base import SQLiteCompiler, SQLiteDialect
 from sqlalchemy.pool import StaticPool
 
-from recorder.projections.views.cost import COSTS
+from recorder.projections.views import VIEWS
 from recorder.store.ducklake.connection import LAKE
-from recorder.store.ducklake.schema import PRICES
+from recorder.store.ducklake.schema import PRICES, revision
 from recorder.store.engine import Prices
+from recorder.store.migrate import HEAD
 from recorder.store.schema import tables_of
 from recorder.store.search import INDEXES, Indexed, SearchIndex
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
+
+_PATH = f"memory.main,{LAKE}.main"  # in which a name is looked up
 
 
 class LakeCompiler(SQLiteCompiler):
@@ -71,13 +75,12 @@ registry.register("ducklake.duckdb", __name__, LakeDialect.__name__)
 class LakeConnection:
     """A connection as SQLAlchemy's pool takes it: each cursor is one of DuckDB's own, which uses the archive."""
 
-    def __init__(self, connection: DuckDBPyConnection, path: str) -> None:
-        """`path` has the schemas in which a name is looked up."""
-        self._connection, self._path = connection, path
+    def __init__(self, connection: DuckDBPyConnection) -> None:
+        self._connection = connection
 
     def cursor(self) -> DuckDBPyConnection:
         made = self._connection.cursor()
-        made.execute(f"SET search_path = '{self._path}'")
+        made.execute(f"SET search_path = '{_PATH}'")
         made.execute("SET integer_division = true")  # as in the other engines
         return made
 
@@ -93,28 +96,26 @@ def lake_engine(connection: DuckDBPyConnection, prices: Prices = ()) -> Engine:
 
     `prices` are used in place of the archive's own.
     """
-    path = _priced(connection, prices) if prices else f"{LAKE}.main"
-    return create_engine("ducklake+duckdb://", creator=lambda: LakeConnection(connection, path), poolclass=StaticPool)
+    cursor = connection.cursor()
+    cursor.execute(f"SET search_path = '{_PATH}'")
+    if prices:
+        _set_prices(cursor, prices)
+    if revision(connection) == HEAD:  # an archive of another recorder is refused by who asks it for its revision
+        for view in VIEWS:
+            cursor.execute(view.statement("duckdb"))
+    return create_engine("ducklake+duckdb://", creator=lambda: LakeConnection(connection), poolclass=StaticPool)
 
 
-def _priced(connection: DuckDBPyConnection, prices: Prices) -> str:
-    """Give a connection the table `prices` and the view `costs` over it; return the search path that finds them.
-
-    They are in memory, in front of the archive's own: no reader writes to an archive.
-    """
-    path = f"memory.main,{LAKE}.main"
+def _set_prices(cursor: DuckDBPyConnection, prices: Prices) -> None:
+    """Make the table `prices` in memory, in front of the archive's own: no reader writes to an archive."""
     types = {name: type.removesuffix(" NOT NULL") for name, type in PRICES.columns.items()}
     rows = [dict(zip(types, row, strict=True)) for row in prices]
-    cursor = connection.cursor()
-    cursor.execute(f"SET search_path = '{path}'")
     cursor.execute(f"CREATE TABLE {PRICES.name} ({', '.join(f'{name} {type}' for name, type in types.items())})")
     cursor.execute(
         f"INSERT INTO {PRICES.name} SELECT {', '.join(f'r.{name}' for name in types)} "
         "FROM (SELECT unnest(from_json(CAST(? AS JSON), CAST(? AS VARCHAR))) AS r)",
         [json.dumps(rows), json.dumps([types])],
     )
-    cursor.execute(COSTS.statement("duckdb"))
-    return path
 
 
 def _sessions(words: str) -> CompoundSelect[*tuple[Any, ...]]:

@@ -1,4 +1,4 @@
-"""SQL of the user's own on an archive: its tables and the views."""
+"""SQL of the user's own on an archive: the tables and views of a log."""
 
 from __future__ import annotations
 
@@ -7,9 +7,8 @@ from contextlib import contextmanager
 
 from sqlalchemy import URL
 
+from recorder.store.archive.views import open_views
 from recorder.store.duckdb.query import DuckdbQuery
-from recorder.store.ducklake.connection import data_path, lake, translated
-from recorder.store.ducklake.schema import require_revision
 
 _IS_STALE = "SELECT EXISTS (SELECT 1 FROM rebuilds)"  # the archiver takes no session whose projections are not computed
 
@@ -17,9 +16,5 @@ _IS_STALE = "SELECT EXISTS (SELECT 1 FROM rebuilds)"  # the archiver takes no se
 @contextmanager
 def open_archive(url: URL) -> Iterator[DuckdbQuery]:
     """Open an archive for questions. Raise `NotFoundError` or `StoreError` if there is none that can be read here."""
-    with lake(url, "query") as connection:
-        with translated(url):
-            require_revision(url, connection)
-            connection.execute("SET integer_division = true")  # as in the other engines
-            folder = data_path(connection)
-        yield DuckdbQuery(connection, [folder], _IS_STALE)
+    with open_views(url, "query") as connection:
+        yield DuckdbQuery(connection, _IS_STALE)

@@ -97,16 +97,17 @@ PRICES = _table(prices)
 TABLES = (*COPIED, ARCHIVED, _table(rebuilds), PRICES, VERSION)
 
 
-def revision(connection: DuckDBPyConnection) -> str | None:
+def revision(connection: DuckDBPyConnection, name: str = LAKE) -> str | None:
     """Return the revision of the schema of an archive, `None` if it has no tables yet."""
-    if VERSION_TABLE not in _tables(connection):
+    if VERSION_TABLE not in _tables(connection, name):
         return None
-    return next((str(row[0]) for row in connection.execute(READ_REVISION).fetchall()), None)
+    read = READ_REVISION.replace(VERSION_TABLE, f"{name}.{VERSION_TABLE}")
+    return next((str(row[0]) for row in connection.execute(read).fetchall()), None)
 
 
-def require_revision(url: URL, connection: DuckDBPyConnection) -> None:
+def require_revision(url: URL, connection: DuckDBPyConnection, name: str = LAKE) -> None:
     """Raise `StoreError` unless an archive has the schema of this program. Raise the errors of DuckDB."""
-    require_known_archive(url, revision(connection))
+    require_known_archive(url, revision(connection, name))
 
 
 def require_known_archive(url: URL, revision: str | None) -> None:
@@ -166,9 +167,9 @@ def _extend(connection: DuckDBPyConnection) -> None:
                 connection.execute(f'ALTER TABLE {table.name} ADD COLUMN "{name}" {type}')
 
 
-def _tables(connection: DuckDBPyConnection) -> Mapping[str, set[str]]:
+def _tables(connection: DuckDBPyConnection, name: str = LAKE) -> Mapping[str, set[str]]:
     """Return the columns of each table that an archive has."""
-    sql = f"SELECT table_name, column_name FROM duckdb_columns() WHERE database_name = '{LAKE}'"
+    sql = f"SELECT table_name, column_name FROM duckdb_columns() WHERE database_name = '{name}'"
     found: dict[str, set[str]] = {}
     for table, column in connection.execute(sql).fetchall():
         found.setdefault(table, set()).add(column)

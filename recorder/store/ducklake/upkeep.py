@@ -12,12 +12,13 @@ from __future__ import annotations
 
 import logging
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sqlalchemy import URL
 
-from recorder.store.duckdb.connection import connected, quoted
+from recorder.store.duckdb.connection import connected, load, quoted
 from recorder.store.ducklake.connection import EXTRA, LAKE, catalog_of, data_path, translated
 from recorder.store.engine import engine_of
 
@@ -100,9 +101,15 @@ def narrow(url: URL, command: str) -> None:
     Nobody may have the archive open here.
     """
     catalog = catalog_of(url)
-    source = engine_of(catalog).duckdb_source(catalog)
-    with connected(command, EXTRA, source.extensions) as connection, translated(url):
+
+    def attach(connection: DuckDBPyConnection) -> Sequence[str]:
+        source = engine_of(catalog).duckdb_source(catalog)
+        for extension in source.extensions:
+            load(connection, extension, command, EXTRA)
         connection.execute(f"ATTACH {quoted(source.target)} AS {_CATALOG} (TYPE {source.type})")
+        return ()
+
+    with translated(url), connected(command, EXTRA, attach) as connection:
         for table_id, column_id, least, greatest, *limits in connection.execute(_LIMITS).fetchall():
             new = ["" if value is None else value for value in limits]
             if [least, greatest] not in (new, [None, None]):

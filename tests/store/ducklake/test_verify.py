@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import shutil
+import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import duckdb
@@ -11,7 +13,6 @@ import pytest
 from sqlalchemy import URL
 
 from recorder.projections import TABLES
-from recorder.store.duckdb.connection import connected
 from recorder.store.ducklake.connection import lake
 from recorder.store.location import database_url
 from recorder.store.verify.log import LogVerifier, SessionReport
@@ -45,9 +46,8 @@ def changed(demo_archive: URL, tmp_path: Path) -> Callable[[str], URL]:
 
 def _move(url: URL, old: Path, new: Path) -> None:
     """Let a catalog name another data path, as whoever moves an archive does."""
-    with connected("test", "archive", ["sqlite-scanner"]) as connection:
-        connection.execute(f"ATTACH '{url.database}' AS c (TYPE sqlite)")
-        connection.execute(f"UPDATE c.ducklake_metadata SET value = '{new}/' WHERE value = '{old}/'")
+    with closing(sqlite3.connect(str(url.database))) as connection, connection:
+        connection.execute(f"UPDATE ducklake_metadata SET value = '{new}/' WHERE value = '{old}/'")
 
 
 def test_an_archive_that_nobody_changed_is_as_recorded(demo_recording: Path, demo_archive: URL) -> None:
