@@ -676,6 +676,32 @@ MUTANTS: list[Mutant] = [
         "tests/projections/test_projections.py::test_of_a_hundred_silences_each_percentile_is_the_one_of_its_rank",
         "gap_p99_ns",
     ),
+    # -- What is replaced or deleted
+    Mutant(
+        "an archive is not compared with the log before that loses its rows",
+        "recorder/store/archive/archiver.py",
+        "        differing = contents.keys() - same\n",
+        "        differing = set[str]()\n",
+        "tests/store/archive/test_archiver.py::test_what_the_archive_does_not_give_back_stays_in_the_log",
+        "DID NOT RAISE",
+    ),
+    Mutant(
+        "what an archive does not give back is written once more, and then deleted from the log",
+        "recorder/store/archive/archiver.py",
+        "        if differing - known:\n",
+        "        if False:\n",
+        "tests/store/archive/test_archiver.py::test_what_the_archive_does_not_give_back_stays_in_the_log",
+        "DID NOT RAISE",
+    ),
+    Mutant(
+        "a cassette is replaced in pieces",
+        "recorder/cassettes/sse_jsonl/writer.py",
+        '    descriptor, temporary = tempfile.mkstemp(prefix=f".{path.name[:40]}.", dir=path.parent)\n',
+        "    descriptor, temporary = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o600), path\n",
+        "tests/cassettes/test_sse_jsonl.py::test_a_file_is_replaced_as_a_whole_while_others_read_it",
+        "assert ",
+        is_quick=True,
+    ),
 ]
 
 

@@ -8,7 +8,7 @@ import json
 import re
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,7 @@ from recorder.cassettes.sse_jsonl import CASSETTE_LIMIT, SseJsonl, formatted, re
 from recorder.cassettes.sse_jsonl.check import findings
 from recorder.cassettes.sse_jsonl.frames import PAD_LIMIT, Framing, parsed
 from recorder.cassettes.sse_jsonl.lines import CONTENT_LIMIT, seconds
-from recorder.cassettes.sse_jsonl.writer import cassette_lines
+from recorder.cassettes.sse_jsonl.writer import cassette_lines, save
 from recorder.errors import NotFoundError, RecorderError
 from recorder.ingest.pending import Batch
 from recorder.journal.format import Mark
@@ -461,3 +461,36 @@ def test_a_frame_is_taken_apart_only_if_it_has_one_line_of_data() -> None:
     assert parsed(b"data: 1\ndata: 2\n\n") is None
     assert parsed(b'event: a\ndata: {"b":1  }\n\n') == ("a", {"b": 1}, 2)
     assert Framing().raw("a", {"b": 1}, 2) == b'event: a\ndata: {"b":1  }\n\n'
+
+
+def test_a_file_is_replaced_as_a_whole_while_others_read_it(tmp_path: Path) -> None:
+    path = tmp_path / "a.sse.jsonl"
+    save(path, [b"old 1\n", b"old 2\n"])
+    seen = []
+
+    def lines() -> Iterator[bytes]:
+        """Lines that are written one after the other, beyond any buffer."""
+        for number in range(3):
+            yield b"new %d\n" % number + bytes(2**20)
+            seen.append(path.read_bytes())
+
+    with path.open("rb") as reader:
+        save(path, lines())
+        assert reader.read() == b"old 1\nold 2\n", "who has it open reads on in the old one"
+    assert seen == [b"old 1\nold 2\n"] * 3, "nobody sees a part of the new one"
+    assert path.read_bytes().startswith(b"new 0\n")
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_file_stays_as_it_was_when_writing_it_fails(tmp_path: Path) -> None:
+    path = tmp_path / "a.sse.jsonl"
+    save(path, [b"old\n"])
+
+    def lines() -> Iterator[bytes]:
+        yield bytes(2**20)
+        raise RecorderError("An exchange cannot stand in a cassette.")
+
+    with pytest.raises(RecorderError):
+        save(path, lines())
+    assert [each.name for each in tmp_path.iterdir()] == [path.name]
+    assert path.read_bytes() == b"old\n"

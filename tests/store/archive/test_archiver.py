@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from sqlalchemy import URL
 
-from recorder.errors import UsageError
+from recorder.errors import StoreError, UsageError
 from recorder.ingest.ingester import Ingester
 from recorder.journal.writer import Journal
 from recorder.model.events import Event
@@ -216,6 +216,25 @@ def test_a_session_that_has_grown_since_is_replaced(archive: URL, tmp_path: Path
     archived(database, archive)
     assert behind.asked(database, "SELECT count(*) FROM sessions") == [(0,)]
     check_nothing_is_lost(database, archive, before)
+
+
+@pytest.mark.parametrize("damage", ["UPDATE p_items_v1 SET text = 'x'", "DELETE FROM events WHERE pos = 5"])
+def test_what_the_archive_does_not_give_back_stays_in_the_log(
+    database: URL, archive: URL, tmp_path: Path, damage: str
+) -> None:
+    """A disk, say, keeps something else than what was written to it."""
+    recorded(database, tmp_path / "journals", "a")
+    before = rest(database, "a")
+    left = [damage]
+
+    def step(name: str, _sessions: int) -> None:
+        if name == "committed" and left:
+            with lake(archive, "test", writes=True) as connection:
+                connection.execute(left.pop())
+
+    with pytest.raises(StoreError, match="does not give back what was written of session"):
+        archived(database, archive, step)
+    assert rest(database, "a") == before
 
 
 def test_a_session_that_changes_while_it_is_read_is_not_the_one_of_the_log(
