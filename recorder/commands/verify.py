@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from itertools import chain
 from operator import attrgetter
 from pathlib import Path
@@ -30,7 +30,17 @@ from recorder.store.archive.registry import archives_of
 from recorder.store.location import database_name
 from recorder.store.reader import LogReader
 from recorder.store.verify.log import LogFinding, LogVerifier, SessionReport
-from recorder.store.verify.manifest import FIRST_LINE, Mark, difference, line, read
+from recorder.store.verify.manifest import (
+    FIRST_LINE,
+    Mark,
+    Marks,
+    PurgeMark,
+    difference,
+    line,
+    mark_of,
+    purge_difference,
+    read,
+)
 
 FOUND = 4  # the exit code of findings
 STALE = "The projections must be rebuilt and were not compared: run `recorder db rebuild`."
@@ -60,8 +70,9 @@ def command(
 ) -> None:
     """Prove that SESSION, or the whole database, is unchanged since it was recorded.
 
-    Checks hashes, order, counts and digests of every event, orphaned rows, and the projections. Gaps are listed: they
-    were counted when they happened, and are not failures. The exit code is 4 if there is a finding.
+    Checks hashes, order, counts and digests of every event, orphaned rows, and the projections; of the whole database
+    also its pages, indexes and schema. Gaps are listed: they were counted when they happened, and are not failures. The
+    exit code is 4 if there is a finding.
 
     \b
     recorder verify
@@ -83,13 +94,12 @@ def command(
     findings = sum(run.findings for run in runs)
     if manifest and findings:
         echo("A manifest of a damaged log proves nothing: `recorder verify` lists the findings.")
+    _say_purged(runs, marks)
     _conclude(runs, exported, of_all=not sessions)
     ctx.exit(FOUND if findings else 0)
 
 
-def _verified(
-    url: URL, refs: Sequence[str], marks: Mapping[str, Mark], exported: ExportedFolder | None
-) -> list[_VerifyRun]:
+def _verified(url: URL, refs: Sequence[str], marks: Marks, exported: ExportedFolder | None) -> list[_VerifyRun]:
     """Verify a log, and then each of its archives; compare all of them with an export."""
     log = _VerifyRun(url, refs, exported.sessions if exported else ())
     log.run(marks)
@@ -124,7 +134,7 @@ class _VerifyRun:
     def findings(self) -> int:
         return len(self.damage) + sum(len(each.findings) for each in self.verified)
 
-    def run(self, marks: Mapping[str, Mark]) -> None:
+    def run(self, marks: Marks) -> None:
         """Verify, and keep the results. An archive that cannot be opened is a finding."""
         if self.archive is None:
             self.verified = list(self._all(marks))
@@ -144,10 +154,10 @@ class _VerifyRun:
             if each.archived is not None and each.archived in archives:
                 each.find(None, "archive", "it was archived, and no archive that is attached has it")
 
-    def _all(self, marks: Mapping[str, Mark]) -> Iterator[SessionReport]:
+    def _all(self, marks: Marks) -> Iterator[SessionReport]:
         """Yield every session to verify, and those that only the manifest has."""
         with LogVerifier.open(self.url, writer_at(self.url)) as checkup:
-            self.damage = [] if self._refs else checkup.damage()
+            self.damage = [] if self._refs else checkup.whole_damage()
             try:
                 yield from self._sessions(checkup, marks)
             except StoreBusyError:
@@ -156,7 +166,7 @@ class _VerifyRun:
                 if not self.damage:
                     raise
 
-    def _sessions(self, checkup: LogVerifier, marks: Mapping[str, Mark]) -> Iterator[SessionReport]:
+    def _sessions(self, checkup: LogVerifier, marks: Marks) -> Iterator[SessionReport]:
         if self._refs:
             self.ids = [self._found(ref, checkup) for ref in self._refs]
             there = {session_id for session_id in self.ids if checkup.has(session_id)}
@@ -173,7 +183,7 @@ class _VerifyRun:
         with progress_bar("Verifying", None if self._refs else checkup.count()) as move:
             for session_id in dict.fromkeys(wanted):
                 verified = checkup.verify(session_id, lambda count: move(advance=count), projections=not is_due)
-                if session_id in marks and not verified.purged:
+                if session_id in marks:
                     _compare(verified, marks[session_id], session_id in there)
                 yield verified
 
@@ -203,15 +213,23 @@ async def _session_id(url: URL, ref: str) -> str:
         return (await log.session(ref)).session_id
 
 
-def _compare(verified: SessionReport, then: Mark, is_there: bool) -> None:
-    message = difference(then, verified.roots) if verified.roots else None
-    if not is_there:
-        message = f"the manifest has it, with {then.exchanges} exchanges: the session was removed, and not by a purge"
+def _compare(verified: SessionReport, then: Mark | PurgeMark, is_there: bool) -> None:
+    """Compare a session with what the manifest has of it. Of an archived one, the archive has the rows, or a tombstone
+    of its own.
+    """
+    if isinstance(then, Mark) and verified.roots is not None:
+        message = difference(then, verified.roots)
+    elif isinstance(then, Mark) and is_there and verified.tombstone is None:
+        message = None  # its row is missing, which is a finding already
+    elif isinstance(then, PurgeMark) and verified.archived is not None:
+        message = None
+    else:
+        message = purge_difference(then, verified.tombstone)
     if message is not None:
         verified.find(None, "manifest", message)
 
 
-def _read_manifest(path: Path) -> Mapping[str, Mark]:
+def _read_manifest(path: Path) -> Marks:
     try:
         return read(path.read_text().splitlines())
     except OSError as error:
@@ -221,6 +239,29 @@ def _read_manifest(path: Path) -> Mapping[str, Mark]:
 
 
 # -- what it says
+
+
+def _say_purged(runs: Sequence[_VerifyRun], marks: Marks) -> None:
+    """Say which sessions a manifest has, of which a log has only the tombstone. No log can prove who wrote that."""
+    gone = [each for run in runs for each in run.verified if _is_gone(each, marks)]
+    purged = [each for each in gone if each.archived is None]
+    if purged:
+        count = counted(len(purged), "session")
+        echo(
+            f"Purged after the manifest: {count}. The tombstones fit it; compare them with the purges that you know of."
+        )
+        for each in purged[:_NAMED]:
+            echo(safe_text(f"  {each.tombstone}"))
+    if len(gone) > len(purged):
+        count = counted(len(gone) - len(purged), "session")
+        echo(f"Archived after the manifest, and not compared: {count}. Attach the archive, or verify it by itself.")
+
+
+def _is_gone(verified: SessionReport, marks: Marks) -> bool:
+    return isinstance(marks.get(verified.session_id), Mark) and verified.purged and not verified.findings
+
+
+_NAMED = 20  # purged sessions that are named: as many as are read
 
 
 def _conclude(runs: Sequence[_VerifyRun], exported: ExportedFolder | None, *, of_all: bool) -> None:
@@ -240,7 +281,9 @@ def _write_manifest(verified: Sequence[SessionReport]) -> None:
     write_line(FIRST_LINE)
     left_out = 0
     for each in sorted(verified, key=attrgetter("session_id")):
-        if each.roots is not None and not each.purged:
+        if each.tombstone is not None and each.archived is None:
+            write_line(safe_text(line(each.session_id, mark_of(each.tombstone))))
+        elif each.roots is not None and not each.purged:
             write_line(safe_text(line(each.session_id, each.roots.last)))
             left_out += each.exchanges - each.roots.last.exchanges
     if left_out:

@@ -27,6 +27,7 @@ from sqlalchemy.sql import Executable
 from recorder.errors import NotFoundError, StoreBusyError, StoreConflictError, StoreError, StoreLostError, UsageError
 
 if TYPE_CHECKING:
+    from recorder.store.declared import Objects, ReadSchema
     from recorder.store.health import Check, CheckResult
     from recorder.store.log_probe import LogProbe
     from recorder.store.query import Query
@@ -282,6 +283,14 @@ class Engine(ABC):
     @abstractmethod
     def set_table_options(self, metadata: MetaData) -> None:
         """Set the options that the tables and indexes of the schema have on this engine only."""
+
+    @abstractmethod
+    def schema_reader(self, url: URL) -> AbstractContextManager[ReadSchema]:
+        """Open a log for `schema_objects`. Raise `NotFoundError` or `StoreError` if none can be read here."""
+
+    @abstractmethod
+    def schema_objects(self, read: ReadSchema) -> tuple[Objects, Objects]:
+        """Return the objects of the schema of a log as they are declared, and as they are there."""
 
     @abstractmethod
     def schema_statements(self) -> Sequence[str]:

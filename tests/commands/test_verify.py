@@ -36,6 +36,7 @@ from recorder.store.location import database_path, database_url
 from recorder.store.postgres.ddl import GRANTS
 from recorder.store.purge.delete import purge
 from recorder.store.schema import LOG, dead_letters, tables_of
+from recorder.store.sqlite.ddl import INDEX
 from recorder.store.verify.chain import ChainVerifier
 from recorder.store.verify.log import LogVerifier, SessionReport, Writer
 from recorder.store.writer import Store
@@ -471,17 +472,19 @@ def ran(*arguments: object) -> Result:
 @pytest.fixture
 def own(demo_db: Path) -> Path:
     """A database of its own, that may be written."""
-    with closing(sqlite3.connect(demo_db)) as connection:
-        triggers = connection.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall()
-        for (name,) in triggers:
-            connection.execute(f"DROP TRIGGER {name}")
     return demo_db
 
 
 def execute(path: Path, *statements: str) -> None:
+    """Change what the guards of a log forbid: they are as before afterwards."""
     with closing(sqlite3.connect(path)) as connection, connection:
+        guards = connection.execute("SELECT name, sql FROM sqlite_master WHERE type = 'trigger'").fetchall()
+        for name, _ in guards:
+            connection.execute(f"DROP TRIGGER {name}")
         for statement in statements:
             connection.execute(statement)
+        for _, sql in guards:
+            connection.execute(sql)
 
 
 def test_all_as_recorded(own: Path) -> None:
@@ -565,6 +568,70 @@ def test_a_manifest_shows_what_no_chain_can(own: Path, tmp_path: Path, statement
     execute(own, *statements)
     done = ran("--db", own, "--against", noted)
     assert (done.exit_code, "bad " in done.stdout) == (4, True)
+
+
+def buried(path: Path, **changes: object) -> None:
+    """Delete the only session as a forger does: with the tombstone that a purge would leave, or another one."""
+    [(session_id, exchanges)] = behind.asked(path, "SELECT session_id, count(*) FROM exchanges GROUP BY session_id")
+    [(count, size)] = behind.asked(path, "SELECT count(*), sum(length(raw)) FROM events")
+    [(last,)] = behind.asked(path, "SELECT hash FROM events ORDER BY exchange_id DESC, pos DESC LIMIT 1")
+    counts = {"exchanges": exchanges, "events": count, "bytes": size, **changes}
+    last = counts.pop("last_hash", last)
+    reindexed = [statement for index in INDEX.statements for statement in index.rebuild]
+    execute(path, *EVERYTHING, *reindexed)
+    behind.asked(path, "INSERT INTO tombstones VALUES (?, 1, 'old', ?, ?)", session_id, json.dumps(counts), last)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"exchanges": 0, "events": 0}, "its tombstone is of 0 exchanges of 0 events: recorder did not purge it"),
+        ({"events": 356}, "with 9 exchanges of 357 events, and its tombstone is of 9 exchanges of 356 events"),
+        ({"last_hash": b"x"}, "its tombstone has another last hash than the manifest"),
+        ({"last_hash": None}, "its tombstone has another last hash than the manifest"),
+    ],
+)
+def test_a_tombstone_that_no_purge_left_is_found(
+    own: Path, tmp_path: Path, changes: dict[str, object], words: str
+) -> None:
+    noted = tmp_path / "manifest"
+    noted.write_text(ran("--db", own, "--manifest").stdout)
+    buried(own, **changes)
+    assert ran("--db", own).exit_code == 0, "the log by itself says that it was purged"
+    done = ran("--db", own, "--against", noted)
+    assert (done.exit_code, words in done.stdout) == (4, True)
+
+
+def test_a_session_that_was_purged_after_the_manifest_is_said(own: Path, tmp_path: Path) -> None:
+    noted, later = tmp_path / "manifest", tmp_path / "later"
+    noted.write_text(ran("--db", own, "--manifest").stdout)
+    with Store(own) as store:
+        [(session_id,)] = behind.asked(own, "SELECT session_id FROM sessions")
+        purge(store, session_id, "asked for", 1)
+    done = ran("--db", own, "--against", noted)
+    assert (done.exit_code, done.stdout) == (0, f"purged  {session_id}\n")
+    assert "Purged after the manifest: 1 session. The tombstones fit it; compare them with" in done.stderr
+    assert f"  Session {session_id} was purged on 1970-01-01" in done.stderr
+    # The next manifest has the tombstone: it cannot be removed, or become another one.
+    later.write_text(ran("--db", own, "--manifest").stdout)
+    assert later.read_text().splitlines()[1].startswith(f"{session_id} purged ")
+    done = ran("--db", own, "--against", later)
+    assert (done.exit_code, "after the manifest" in done.stderr) == (0, False)
+    execute(own, "UPDATE tombstones SET reason = 'another'")
+    assert "its tombstone is not the one that the manifest has" in ran("--db", own, "--against", later).stdout
+    execute(own, "DELETE FROM tombstones")
+    done = ran("--db", own, "--against", later)
+    assert (done.exit_code, "the tombstone was removed since" in done.stdout) == (4, True)
+
+
+def test_a_manifest_of_the_first_version_is_read(own: Path, tmp_path: Path) -> None:
+    noted = tmp_path / "manifest"
+    [_, line] = ran("--db", own, "--manifest").stdout.splitlines()
+    older = line.rpartition(" ")[0]
+    noted.write_text(f"# recorder manifest 1: session_id exchanges events root\n{older}\n")
+    assert ran("--db", own, "--against", noted).exit_code == 0
+    buried(own, exchanges=0)
+    assert ran("--db", own, "--against", noted).exit_code == 4
 
 
 def test_a_session_that_has_grown_still_has_its_digest(in_file: Stored, tmp_path: Path) -> None:

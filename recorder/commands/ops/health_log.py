@@ -15,6 +15,7 @@ from recorder.commands.ops.recover import of_recorders
 from recorder.commands.ops.writers import writer_of
 from recorder.ingest.recovery import Unfinished, has_journal, unfinished_sql
 from recorder.model.text import counted, span_text
+from recorder.store.declared import schema_differences, sentence
 from recorder.store.engine import engine_of
 from recorder.store.health import Ask, Check, CheckResult
 from recorder.store.location import database_url, journal_root
@@ -31,8 +32,17 @@ def log(url: URL) -> Iterator[CheckResult]:
     if engine.is_local:
         more = {"open": partial(_open, writer_of(journal_root(url))), "verify": partial(_verified, url)}
     if not engine.is_archive:
-        more["archive"] = _archives
+        more |= {"schema": partial(_schema, url), "archive": _archives}
     yield from engine.checks(url, more)
+
+
+def _schema(url: URL, ask: Ask) -> Iterator[CheckResult]:
+    """Yield whether tables, views and triggers of a log are those that recorder declares."""
+    found = schema_differences(url, ask.rows if engine_of(url).is_local else None)
+    if found:
+        yield CheckResult("bad", "schema", sentence(found))
+    else:
+        yield CheckResult("ok", "schema", "Its tables, views and guards are as recorder made them.")
 
 
 def _archives(ask: Ask) -> Iterator[CheckResult]:

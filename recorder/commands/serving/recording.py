@@ -15,7 +15,7 @@ from sqlalchemy import URL
 from recorder.commands.serving.disk_watch import watch_disk
 from recorder.commands.serving.meter import Meter
 from recorder.commands.terminal.settings import redactor, session_places
-from recorder.errors import StoreBusyError
+from recorder.errors import StoreBusyError, StoreError
 from recorder.ingest.supervisor import IngesterSupervisor
 from recorder.journal.writer import Journal
 from recorder.proxy.app import BODY_LIMIT_BYTES, Proxy
@@ -26,6 +26,7 @@ from recorder.proxy.http.network import DIRECT, Network
 from recorder.proxy.recording import RecordingTransport, new_id
 from recorder.proxy.routing import Routes, Upstream
 from recorder.proxy.upstream import UpstreamTransport
+from recorder.store.declared import schema_differences, sentence
 from recorder.store.location import database_name, journal_root
 from recorder.store.schema import STALE
 from recorder.store.writer import Store
@@ -98,6 +99,7 @@ async def recording(
             with store.transaction():
                 if store.projector.is_due():
                     log.warning("%s", STALE)
+        _require_schema(url)
     except StoreBusyError:
         log.warning("the database is locked by another process: the journal keeps what passes until it is free")
     journal = Journal(journal_root(url), new_id(), durable=durability == "strict")
@@ -120,6 +122,19 @@ async def recording(
         finally:
             await transport.aclose()
             journal.close()
+
+
+def _require_schema(url: URL) -> None:
+    """Say what of the schema is not as it is declared. Raise `StoreError` if it may lose what is recorded from now on.
+
+    A guard that is missing is no reason to lose streams: recorder itself changes no row, with it or without, and each
+    is in a chain of hashes. A trigger that somebody added may drop every row, and the journal is deleted after that.
+    """
+    found = schema_differences(url)
+    if any(each.may_lose for each in found):
+        raise StoreError(f"Nothing is recorded into {database_name(url)}. {sentence(found)}")
+    if found:
+        log.warning("%s", sentence(found))
 
 
 @contextlib.asynccontextmanager

@@ -25,6 +25,7 @@ from recorder.store.engine import (
 )
 
 if TYPE_CHECKING:
+    from recorder.store.declared import Objects, ReadSchema
     from recorder.store.duckdb.query import DuckdbQuery
     from recorder.store.ducklake.reader import LakePool
     from recorder.store.ducklake.verify import LakeScratchConnection, LakeVerifyConnection
@@ -177,6 +178,13 @@ class DucklakeEngine(Engine):
 
     def set_table_options(self, metadata: MetaData) -> None:
         """Set none: the tables of an archive are made by `recorder.store.ducklake.schema`."""
+
+    def schema_reader(self, url: URL) -> NoReturn:
+        raise is_no_log(url)
+
+    def schema_objects(self, read: ReadSchema) -> tuple[Objects, Objects]:
+        """Return nothing: one that is refused with a view that is not of recorder has nothing else to compare."""
+        return {}, {}
 
     def schema_statements(self) -> Sequence[str]:
         return ()

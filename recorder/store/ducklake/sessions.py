@@ -6,7 +6,7 @@ Rules of this file:
   has no index, and a question to it costs as much as a session.
 * The rows are as they were in the log, recipes of shared bodies included. The hash of an event follows from the one
   before; that of the last event is the one that was recorded. So whoever verifies the chain finds every difference
-  there.
+  there. Who reads a session in which it does not follow is told so, and reads it: most of it is as it was.
 * A row that is in an archive twice, or that no log could have, makes the session unreadable.
 * The databases are in a temporary folder. Of more than `SESSIONS`, or more than `LIMIT_BYTES`, the least recently used
   are removed; the session in use stays, however large it is.
@@ -14,6 +14,7 @@ Rules of this file:
 
 from __future__ import annotations
 
+import logging
 import tempfile
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Sequence
@@ -30,6 +31,7 @@ from recorder.errors import StoreConflictError, StoreError
 from recorder.model.chain import hash_after, root
 from recorder.model.events import Event, Exchange
 from recorder.model.shared_body import SHARED
+from recorder.model.text import counted
 from recorder.store.bodies.rows import SharedRow, is_shared, sources_sql
 from recorder.store.duckdb.connection import quoted
 from recorder.store.ducklake.chain import root_of
@@ -49,6 +51,10 @@ ROWS = 1000  # inserted at once
 
 Row = tuple[Any, ...]
 
+_log = logging.getLogger(__name__)
+_NOT_AS_RECORDED = (
+    "Session %s in %s is not as it was recorded (%s with another last hash): `recorder verify` finds the places."
+)
 _EVENT = [column.name for column in events.c]
 _EXCHANGE = [column.name for column in exchanges.c]
 _METADATA = f"__ducklake_metadata_{LAKE}"
@@ -81,9 +87,9 @@ class SessionLog:
 class ArchiveSessions:
     """An archive, open for one thread: its tables by DuckDB, and its sessions as logs. Everything is opened late."""
 
-    def __init__(self, url: URL, command: str) -> None:
-        """`command` is for the error if an extra is not installed."""
-        self._url, self._command = url, command
+    def __init__(self, url: URL, command: str, *, warns: bool = True) -> None:
+        """`command` is for the error if an extra is not installed. `warns` of a session that is not as recorded."""
+        self._url, self._command, self._warns = url, command, warns
         self._rest = ExitStack()
         self._connection: DuckDBPyConnection | None = None
         self._folder: Path | None = None
@@ -140,7 +146,8 @@ class ArchiveSessions:
             with translated(self._url), log.translated(), log.engine.connect() as connection:
                 _create(connection)
                 with closing(archive.cursor()) as cursor:
-                    _Loading(cursor, connection, session_id).load()
+                    loading = _Loading(cursor, connection, session_id)
+                    loading.load()
                 connection.commit()
         except (StoreConflictError, TypeError, ValueError) as error:
             log.close()
@@ -151,6 +158,10 @@ class ArchiveSessions:
         except BaseException:
             log.close()
             raise
+        if self._warns and loading.damaged:
+            _log.warning(
+                _NOT_AS_RECORDED, session_id, database_name(self._url), counted(len(loading.damaged), "exchange")
+            )
         return log
 
 
@@ -180,6 +191,7 @@ class _Loading:
         self._archive, self._log, self._id = archive, log, session_id
         self._sources = text(sources_sql(engine_named(log.dialect.name)))
         self._chains: dict[str, _Chain] = {}
+        self.damaged: list[str] = []  # the exchanges whose last hash does not follow from their events
 
     def load(self) -> None:
         self._archive.execute(f"USE {LAKE}")
@@ -195,8 +207,11 @@ class _Loading:
         bodies = self._rows(events.name, _EVENT[:-1], f"WHERE {_IS_BODY} ORDER BY exchange_id, pos")
         self._insert(events.name, _EVENT, ((*row, b"") for row in bodies))
         every = self._rows(events.name, _EVENT[:-1], "ORDER BY exchange_id, pos")
-        for _, rows in groupby(every, key=itemgetter(1)):
+        empty = {exchange_id for exchange_id, chain in self._chains.items() if chain.last is not None}
+        for exchange_id, rows in groupby(every, key=itemgetter(1)):
+            empty.discard(exchange_id)
             self._load_exchange(rows)
+        self.damaged += sorted(empty)
 
     def _load_exchange(self, rows: Iterator[Row]) -> None:
         """Add the events of one exchange, with their hashes: the last one is that of the exchange, if it has one."""
@@ -211,7 +226,10 @@ class _Loading:
                 hashed = hash_after(hashed, self._event(waiting), waiting[2])
                 yield (*waiting, hashed)
                 waiting = row
-            yield (*waiting, chain.last or hash_after(hashed, self._event(waiting), waiting[2]))
+            hashed = hash_after(hashed, self._event(waiting), waiting[2])
+            if chain.last not in (None, hashed):
+                self.damaged.append(waiting[1])
+            yield (*waiting, chain.last or hashed)
 
         whole = complete()
         while page := list(islice(whole, ROWS)):

@@ -30,7 +30,7 @@ _open: WeakValueDictionary[URL, ArchiveSessions] = WeakValueDictionary()
 @contextmanager
 def verify_connection(url: URL) -> Iterator[LakeVerifyConnection]:
     """Open an archive to prove it. Raise `NotFoundError` or `StoreError` if there is none that can be read here."""
-    with ArchiveSessions(url, COMMAND) as sessions:
+    with ArchiveSessions(url, COMMAND, warns=False) as sessions:
         with translated(url):
             require_revision(url, sessions.connection)
         _open[url] = sessions
@@ -41,7 +41,7 @@ def verify_connection(url: URL) -> Iterator[LakeVerifyConnection]:
 def scratch_connection(url: URL, tables: Sequence[Table]) -> Iterator[LakeScratchConnection]:
     """Open a scratch connection, which has one session of the archive in each transaction."""
     with ExitStack() as rest:
-        sessions = _open.get(url) or rest.enter_context(ArchiveSessions(url, COMMAND))
+        sessions = _open.get(url) or rest.enter_context(ArchiveSessions(url, COMMAND, warns=False))
         yield LakeScratchConnection(sessions, tables)
 
 
@@ -88,6 +88,9 @@ class LakeVerifyConnection:
                 found.append(str(error))
         return found
 
+    def search_damage(self) -> list[str]:
+        return []  # an archive has no index of words
+
 
 class LakeScratchConnection:
     """A `recorder.store.verify.connection.VerifyConnection` with scratch tables, of one session after the other."""
@@ -117,6 +120,9 @@ class LakeScratchConnection:
         return self._of(steps[0][1]).run_all(steps) if steps else []
 
     def damage(self) -> list[str]:
+        return []
+
+    def search_damage(self) -> list[str]:
         return []
 
     def _of(self, values: Any) -> VerifyConnection:

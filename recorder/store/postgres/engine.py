@@ -28,6 +28,7 @@ from recorder.store.postgres.ddl import (
 from recorder.store.postgres.partitions import STATEMENTS as PARTITIONS
 
 if TYPE_CHECKING:
+    from recorder.store.declared import Objects, ReadSchema
     from recorder.store.health import Check, CheckResult
     from recorder.store.postgres.log_probe import PostgresLogProbe
     from recorder.store.postgres.query import PostgresQuery
@@ -167,6 +168,16 @@ class PostgresEngine(Engine):
             metadata.tables[name].dialect_options["postgresql"]["partition_by"] = BY_SESSION
         for index in (index for table in metadata.tables.values() for index in table.indexes):
             index.dialect_options["postgresql"]["where"] = index.dialect_options["sqlite"]["where"]
+
+    def schema_reader(self, url: URL) -> AbstractContextManager[ReadSchema]:
+        from recorder.store.postgres.declared import schema_reader
+
+        return schema_reader(url)
+
+    def schema_objects(self, read: ReadSchema) -> tuple[Objects, Objects]:
+        from recorder.store.postgres.declared import schema_objects
+
+        return schema_objects(read)
 
     def schema_statements(self) -> Sequence[str]:
         return STATEMENTS

@@ -16,9 +16,9 @@ from sqlalchemy import URL, Table
 from recorder.errors import RecorderError
 from recorder.store.location import database_name
 from recorder.store.postgres.connection import ENGINE, open_reader, rows, run, run_all, translated
-from recorder.store.postgres.ddl import SCHEMA
+from recorder.store.postgres.ddl import SCHEMA, WORDS
 from recorder.store.postgres.migrate import open_log
-from recorder.store.search import INDEX_NAMES
+from recorder.store.search import INDEX_NAMES, INDEXES, Indexed
 from recorder.store.sql import Statement, Step
 
 _BEGIN = b"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"  # temporary tables may be written all the same
@@ -96,3 +96,23 @@ class PostgresVerifyConnection:
     def damage(self) -> list[str]:
         """Return nothing: whether its pages are whole is the server's own affair."""
         return []
+
+    def search_damage(self) -> list[str]:
+        found = []
+        with self.transaction():
+            for index in INDEXES:
+                row = self._connection.execute(_search_differs(index).encode()).fetchone()
+                if row is not None and row[0]:
+                    found.append(
+                        f"the full-text index {index.name} does not have the words of {index.projection.table}: "
+                        "run `recorder db rebuild`"
+                    )
+        return found
+
+
+def _search_differs(index: Indexed) -> str:
+    """Return the statement that selects whether an index has other rows, or other words, than its projection."""
+    key = ", ".join(index.projection.key)
+    of_rows = f"SELECT {key}, {WORDS(index.columns)} AS words FROM {SCHEMA}.{index.projection.table}"
+    both = f"({of_rows}) AS t FULL JOIN {SCHEMA}.{index.name} AS s USING ({key})"
+    return f"SELECT EXISTS (SELECT FROM {both} WHERE t.words IS DISTINCT FROM s.words)"

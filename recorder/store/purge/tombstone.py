@@ -31,9 +31,14 @@ class Tombstone(msgspec.Struct, frozen=True):
     last_hash: bytes | None
 
     @property
+    def size(self) -> Counts:
+        """What is gone."""
+        return _size(self.counts)
+
+    @property
     def late(self) -> dict[str, list[str]]:
         """The exchanges that journals may still hold, by recorder."""
-        return msgspec.json.decode(self.counts, type=Counts).late
+        return self.size.late
 
     @property
     def archive(self) -> str | None:
@@ -51,4 +56,12 @@ class Tombstone(msgspec.Struct, frozen=True):
 
 def archive_of(reason: str, counts: str) -> str | None:
     """Return the name of the archive that a tombstone names; None if it is of a purge."""
-    return msgspec.json.decode(counts, type=Counts).archive or None if reason == ARCHIVED else None
+    return _size(counts).archive or None if reason == ARCHIVED else None
+
+
+def _size(counts: str) -> Counts:
+    """Return counts as they were written. A tombstone that somebody else wrote may have any text: that is nothing."""
+    try:
+        return msgspec.json.decode(counts, type=Counts)
+    except msgspec.DecodeError:
+        return Counts()

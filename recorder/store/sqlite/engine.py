@@ -14,6 +14,7 @@ from recorder.errors import StoreError, UsageError
 from recorder.store.engine import BUSY_TIMEOUT_S, Backup, DuckdbSource, Engine, Fetch, PlacesSql, Prices, Progress
 
 if TYPE_CHECKING:
+    from recorder.store.declared import Objects, ReadSchema
     from recorder.store.health import Check, CheckResult
     from recorder.store.search import SearchIndex
     from recorder.store.sqlite.log_probe import SqliteLogProbe
@@ -147,6 +148,16 @@ class SqliteEngine(Engine):
 
     def set_table_options(self, metadata: MetaData) -> None:
         """Set none: the declaration of a table has those of SQLite."""
+
+    def schema_reader(self, url: URL) -> AbstractContextManager[ReadSchema]:
+        from recorder.store.sqlite.declared import schema_reader
+
+        return schema_reader(self.path(url))
+
+    def schema_objects(self, read: ReadSchema) -> tuple[Objects, Objects]:
+        from recorder.store.sqlite.declared import schema_objects
+
+        return schema_objects(read)
 
     def schema_statements(self) -> Sequence[str]:
         from recorder.projections.views import VIEWS

@@ -20,6 +20,7 @@ from recorder.store.engine import BUSY_TIMEOUT_S
 from recorder.store.search import INDEXES, Indexed
 from recorder.store.sql import Statement, Step
 from recorder.store.sqlite.connection import Recipe, apply, file_uri, run_all, translated
+from recorder.store.sqlite.ddl import SEARCH_TABLES
 from recorder.store.sqlite.migrate import open_log
 
 SCRATCH: Recipe = {"trusted_schema": 0, "cell_size_check": 1}
@@ -98,10 +99,47 @@ class SqliteVerifyConnection:
                 self._connection.execute(statement.text(self.engine), values)
 
     def damage(self) -> list[str]:
-        """Return what `PRAGMA quick_check` finds, which reads all of the file."""
+        """Return what `PRAGMA integrity_check` finds, which reads all of the file and compares indexes with tables."""
         try:
             with translated(self._path):
-                found = [str(row[0]) for row in self._connection.execute("PRAGMA quick_check(20)")]
+                found = [str(row[0]) for row in self._connection.execute("PRAGMA integrity_check(20)")]
         except StoreError as error:
             return [str(error)]
         return [] if found == ["ok"] else found
+
+    def search_damage(self) -> list[str]:
+        return [
+            f"the full-text index {index.name} does not have the words of {index.projection.table}: "
+            "run `recorder db rebuild`"
+            for index, create in zip(INDEXES, SEARCH_TABLES, strict=True)
+            if not _has_its_words(self._path, index, create)
+        ]
+
+
+def _has_its_words(path: Path, index: Indexed, create: str) -> bool:
+    """Return whether FTS5 finds an index to be of its rows.
+
+    Its check is written as an insert, for which it takes the lock of writers. So it is made of a copy of what the index
+    has, in a temporary database that reads the rows of the log.
+    """
+    with translated(path), closing(sqlite3.connect("", uri=True, isolation_level=None)) as connection:
+        apply(connection, SCRATCH)
+        connection.execute("ATTACH ? AS log", (f"{file_uri(path)}?mode=ro",))
+        connection.execute("BEGIN")
+        name, table = index.name, index.projection.table
+        connection.execute(create.replace("VIRTUAL TABLE ", "VIRTUAL TABLE temp.", 1))
+        connection.execute(f"CREATE TEMP VIEW {table} AS SELECT rowid AS rowid, {index.columns} FROM log.{table}")
+        try:
+            # Of the copy, FTS5 has read the version by now.
+            versions = f"SELECT v FROM temp.{name}_config WHERE k = 'version' EXCEPT SELECT v FROM log.{name}_config"
+            if connection.execute(f"{versions} WHERE k = 'version'").fetchall():
+                return False
+            for part in ("data", "docsize", "idx"):
+                connection.execute(f"DELETE FROM temp.{name}_{part}")
+                connection.execute(f"INSERT INTO temp.{name}_{part} SELECT * FROM log.{name}_{part}")
+            connection.execute(f"INSERT INTO temp.{name} ({name}, rank) VALUES ('integrity-check', 1)")
+        except sqlite3.DatabaseError as error:
+            if error.sqlite_errorcode & 0xFF in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_ERROR, sqlite3.SQLITE_NOMEM):
+                return False
+            raise
+        return True

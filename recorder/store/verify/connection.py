@@ -39,6 +39,9 @@ class VerifyConnection(Protocol):
     def damage(self) -> list[str]:
         """Return the damage that the engine itself finds, a sentence each."""
 
+    def search_damage(self) -> list[str]:
+        """Return the full-text indexes that do not have the words of their rows, a sentence each."""
+
 
 def opened(url: URL) -> AbstractContextManager[VerifyConnection]:
     """Open a log. Raises `NotFoundError` if nothing was recorded there, `StoreError` if it cannot be read here."""

@@ -20,7 +20,9 @@ from sqlalchemy import URL
 from recorder.errors import StoreBusyError, StoreError
 from recorder.model.events import Event
 from recorder.store.bodies.rows import events_as_they_are
+from recorder.store.declared import schema_differences
 from recorder.store.location import database_name
+from recorder.store.purge.tombstone import Tombstone
 from recorder.store.schema import events
 from recorder.store.sql import Statement
 from recorder.store.verify import connection as readers
@@ -95,6 +97,7 @@ class SessionReport(msgspec.Struct):
     gaps: list[RecordedGap] = msgspec.field(default_factory=list)
     findings: list[LogFinding] = msgspec.field(default_factory=list)
     roots: Roots | None = None
+    tombstone: Tombstone | None = None
     heads: dict[str, bytes] = msgspec.field(default_factory=dict)
     """The last hash of each exchange that has ended."""
 
@@ -121,8 +124,23 @@ class LogVerifier:
             yield cls(url, reader, writer, rest)
 
     def damage(self) -> list[str]:
-        """Return the damage that the engine itself finds: in a file, pages that do not hold together."""
+        """Return the damage that the engine itself finds: in a file, pages and indexes that do not hold together."""
         return self._reader.damage()
+
+    def whole_damage(self) -> list[str]:
+        """Return what is wrong with the database as a whole: damage, or else a schema that is not as declared, and
+        full-text indexes without the words of their rows.
+        """
+        found = self.damage()
+        if found:  # of such a file nothing else can be said for certain
+            return found
+        try:
+            found = [f"{each}: the schema is not as recorder made it" for each in schema_differences(self._url)]
+            return found if self.rebuild_is_due() else found + self._reader.search_damage()
+        except StoreBusyError:
+            raise
+        except StoreError as error:
+            return [*found, str(error)]
 
     def rebuild_is_due(self) -> bool:
         """Return whether a rebuild of the projections is due: then they are not compared."""
@@ -149,12 +167,14 @@ class LogVerifier:
             found = self._rows(session_id)
             verified.name = found.session.name if found.session else None
             verified.purged, verified.archived = found.is_purged, found.archive
+            verified.tombstone = found.tombstone
             self._check_rows(found, verified)
             self._check_exchanges(found, verified, advance)
             if projections and found.projected | found.exchanges.keys():
                 self._check_projections(verified)
             if verified.findings and not verified.purged and (now := self._rows(session_id)).is_purged:
-                return SessionReport(session_id, verified.name, True, now.archive)  # while it was read
+                # It was purged while it was read.
+                return SessionReport(session_id, verified.name, True, now.archive, tombstone=now.tombstone)
         except StoreBusyError:
             raise  # which says nothing of what is recorded there
         except StoreError as error:

@@ -9,8 +9,8 @@ import msgspec
 from sqlalchemy import Table
 
 from recorder.model.events import Exchange, Session
-from recorder.store.purge.tombstone import ARCHIVED, archive_of
-from recorder.store.schema import LOG, dead_letters, events, exchanges, sessions, tables_of
+from recorder.store.purge.tombstone import ARCHIVED, Tombstone
+from recorder.store.schema import LOG, dead_letters, events, exchanges, sessions, tables_of, tombstones
 from recorder.store.sql import Statement
 
 Ask = Callable[[Statement, Mapping[str, Any]], list[Any]]
@@ -43,7 +43,7 @@ def _exchange_ids(tables: Iterable[Table]) -> str:
 
 
 _SESSION, _EXCHANGES = Statement(all_of(sessions)), Statement(all_of(exchanges))
-_TOMBSTONE = Statement("SELECT reason, counts FROM tombstones WHERE session_id = :id")
+_TOMBSTONE = Statement(all_of(tombstones))
 _COUNTS = Statement("SELECT exchange_id, count(*) FROM events WHERE session_id = :id GROUP BY exchange_id")
 _PROJECTED_IDS = Statement(_exchange_ids(_PROJECTED))
 _ENDED = Statement(_exchange_ids((tables_of["exchanges"], dead_letters)))
@@ -53,12 +53,22 @@ class SessionRows(msgspec.Struct):
     """The rows of one session."""
 
     session: Session | None
-    is_purged: bool
-    archive: str | None  # the name of the one that it went to; empty if that is not known
+    tombstone: Tombstone | None
     exchanges: Mapping[str, Exchange]
     counts: Mapping[str, int]  # of events, by exchange
     projected: set[str]  # exchanges of which there are projections
     ended: set[str]  # exchanges that have ended, as the projections say
+
+    @property
+    def is_purged(self) -> bool:
+        return self.tombstone is not None
+
+    @property
+    def archive(self) -> str | None:
+        """The name of the archive that the session went to; empty if that is not known."""
+        if self.tombstone is None or self.tombstone.reason != ARCHIVED:
+            return None
+        return self.tombstone.archive or ""
 
 
 def session_rows(ask: Ask, session_id: str) -> SessionRows:
@@ -69,8 +79,7 @@ def session_rows(ask: Ask, session_id: str) -> SessionRows:
     found, buried = ask(_SESSION, key), ask(_TOMBSTONE, key)
     return SessionRows(
         session=Session(*found[0]) if found else None,
-        is_purged=bool(buried),
-        archive=next((archive_of(*row) or "" for row in buried if row[0] == ARCHIVED), None),
+        tombstone=Tombstone(*buried[0]) if buried else None,
         exchanges={row[1]: Exchange(*row) for row in ask(_EXCHANGES, key)},
         counts=dict(ask(_COUNTS, key)),
         projected={row[0] for row in ask(_PROJECTED_IDS, key)},

@@ -5,15 +5,17 @@ from __future__ import annotations
 import shutil
 import sqlite3
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 
 import duckdb
 import pytest
 from sqlalchemy import URL
 
+from recorder.errors import StoreError
 from recorder.projections import TABLES
 from recorder.store.ducklake.connection import lake
+from recorder.store.ducklake.sessions import ArchiveSessions
 from recorder.store.location import database_url
 from recorder.store.verify.log import LogVerifier, SessionReport
 from recorder.store.verify.manifest import Mark, Roots
@@ -91,7 +93,24 @@ def test_a_change_is_found(changed: Callable[[str], URL], sql: str, check: str) 
     assert check in {finding.check for report in found for finding in report.findings}
 
 
-def test_a_changed_byte_of_a_file_is_found(changed: Callable[[str], URL]) -> None:
+@pytest.mark.parametrize("sql", [sql for sql, check in CHANGES if check in ("hash", "position")])
+def test_a_session_that_was_changed_is_read_with_a_warning(
+    changed: Callable[[str], URL], caplog: pytest.LogCaptureFixture, sql: str
+) -> None:
+    read(changed(sql))
+    [said] = [record.getMessage() for record in caplog.records]
+    assert "is not as it was recorded (" in said
+    assert "with another last hash): `recorder verify` finds the places." in said
+
+
+def read(url: URL) -> None:
+    """Unpack each session, as whoever reads it does."""
+    with ArchiveSessions(url, "show") as sessions:
+        for (session_id,) in sessions.connection.execute("SELECT session_id FROM sessions").fetchall():
+            sessions.log(session_id)
+
+
+def test_a_changed_byte_of_a_file_is_found(changed: Callable[[str], URL], caplog: pytest.LogCaptureFixture) -> None:
     url = changed("SELECT 1")
     [path] = (Path(url.database or "").parent / "data").glob("main/events/*/*.parquet")
     whole = path.read_bytes()
@@ -100,8 +119,14 @@ def test_a_changed_byte_of_a_file_is_found(changed: Callable[[str], URL]) -> Non
             "SELECT data_page_offset, total_compressed_size FROM parquet_metadata(?) WHERE path_in_schema = 'raw'",
             [str(path)],
         ).fetchall()
+    read(url)
+    assert not caplog.records
     for place in (start + size // 4, start + size // 2):
         path.write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
+        caplog.clear()
+        with suppress(StoreError):
+            read(url)
+            assert "is not as it was recorded" in caplog.text
         damage, found = reports(url, projections=False)
         assert damage or any(report.findings for report in found), place
 

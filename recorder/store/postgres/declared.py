@@ -1,0 +1,132 @@
+"""The objects of the schema on a server: as they are declared, and as the server has them.
+
+Rules of this file:
+
+* It only reads, and makes nothing to compare with. A server keeps no text of a view, and writes it anew for whoever
+  asks: so the plans of a view and of its declared text are compared, which are the same if they give the same.
+* Indexes and constraints are the server's own affair: a query gives the same rows without them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import chain
+
+import psycopg
+from sqlalchemy import URL
+
+from recorder.projections.views import VIEWS
+from recorder.projections.views.view import View
+from recorder.store.declared import Objects, ReadSchema
+from recorder.store.postgres.connection import ENGINE, translated
+from recorder.store.postgres.ddl import SCHEMA, STATEMENTS
+from recorder.store.postgres.migrate import open_log
+from recorder.store.postgres.partitions import STATEMENTS as PARTITIONS
+from recorder.store.schema import metadata
+from recorder.store.sql import dialect
+
+_IN_SCHEMA = f"c.relnamespace = CAST('{SCHEMA}' AS regnamespace)"
+_OBJECTS = f"""
+SELECT 'column', c.relname || '.' || a.attname, format_type(a.atttypid, a.atttypmod) FROM pg_attribute AS a
+    JOIN pg_class AS c ON c.oid = a.attrelid
+    WHERE {_IN_SCHEMA} AND c.relkind IN ('r', 'p') AND NOT c.relispartition AND a.attnum > 0 AND NOT a.attisdropped
+UNION ALL SELECT 'function', p.proname, p.prosrc FROM pg_proc AS p
+    WHERE p.pronamespace = CAST('{SCHEMA}' AS regnamespace)
+UNION ALL SELECT 'trigger', c.relname || '.' || t.tgname, t.tgenabled::text FROM pg_trigger AS t
+    JOIN pg_class AS c ON c.oid = t.tgrelid WHERE {_IN_SCHEMA} AND NOT t.tgisinternal AND t.tgparentid = 0
+UNION ALL SELECT 'rule', c.relname || '.' || r.rulename, r.ev_enabled::text FROM pg_rewrite AS r
+    JOIN pg_class AS c ON c.oid = r.ev_class
+    WHERE {_IN_SCHEMA} AND r.rulename <> '_RETURN'
+UNION ALL SELECT 'policy', c.relname || '.' || p.polname, p.polcmd::text FROM pg_policy AS p
+    JOIN pg_class AS c ON c.oid = p.polrelid WHERE {_IN_SCHEMA}
+UNION ALL SELECT 'policy', c.relname || ' (row security)', '' FROM pg_class AS c
+    WHERE {_IN_SCHEMA} AND c.relrowsecurity
+UNION ALL SELECT 'view', c.relname, '' FROM pg_class AS c WHERE {_IN_SCHEMA} AND c.relkind = 'v'
+"""
+_PLAN = "EXPLAIN (VERBOSE, COSTS OFF) SELECT * FROM {0}"
+
+_AS_WRITTEN = {"geqo": "off", "join_collapse_limit": "1", "from_collapse_limit": "1"}
+"""Settings with which a server joins tables in the order in which they are written: it looks for no better one."""
+
+_NAME = re.compile(r"\b(?P<base>[a-z]\w*?)(?:_\d+)?\b")
+_FUNCTION = re.compile(r"CREATE (?:OR REPLACE )?FUNCTION (?:\w+\.)?(\w+)\(.*?\$\$(.*?)\$\$", re.DOTALL)
+
+
+@contextmanager
+def schema_reader(url: URL) -> Iterator[ReadSchema]:
+    """Open a log. Raise `StoreError` if there is none that can be read here."""
+    with open_log(url, _AS_WRITTEN) as connection, translated(url):
+        yield lambda sql: connection.execute(sql.encode()).fetchall()
+
+
+def schema_objects(read: ReadSchema) -> tuple[Objects, Objects]:
+    """Return what is declared, and what a server has."""
+    found = {(kind, name): text for kind, name, text in read(_OBJECTS)}
+    declared = _columns() | _functions(found)
+    for view in VIEWS:
+        key = "view", view.name
+        declared[key] = "" if key not in found else _difference(read, view)
+    return declared, found
+
+
+def _columns() -> dict[tuple[str, str], str]:
+    types = dialect(ENGINE)
+    return {
+        ("column", f"{table.name}.{column.name}"): column.type.compile(dialect=types).lower()
+        for table in metadata.tables.values()
+        for column in table.columns
+    }
+
+
+def _functions(found: Objects) -> dict[tuple[str, str], str]:
+    """Return the functions that are declared. What makes partitions has a text for months and one for days."""
+    statements = [*STATEMENTS, *chain.from_iterable(PARTITIONS.values())]
+    bodies: dict[str, list[str]] = {}
+    for match in map(_FUNCTION.match, map(str.lstrip, statements)):
+        if match is not None:
+            bodies.setdefault(match[1], []).append(match[2])
+    declared = {}
+    for name, texts in bodies.items():
+        there = found.get(("function", name))
+        declared["function", name] = there if there in texts else texts[0]
+    return declared
+
+
+def _difference(read: ReadSchema, view: View) -> str:
+    """Return the plan of the declared text, or nothing if that is the plan of the view.
+
+    Who may not read the tables behind a view has nothing to compare.
+    """
+    select = view.statement(ENGINE).partition(" AS\n")[2]
+    declared = ""
+    for _ in range(2):  # the server may have looked at its tables between the two, and plans in another way
+        try:
+            declared = _plan(read, f"({select}) AS {view.name}")
+            if declared == _plan(read, f"{SCHEMA}.{view.name}"):
+                return ""
+        except psycopg.errors.InsufficientPrivilege:
+            return ""
+    return declared
+
+
+def _plan(read: ReadSchema, source: str) -> str:
+    """Return the plan of a source, or why it has none: a view may read what is missing.
+
+    A table that is read several times has its name with numbers, which a view gets in another order than its text: each
+    is numbered by where it stands first.
+    """
+    names: dict[str, dict[str, str]] = {}
+
+    def number(name: re.Match[str]) -> str:
+        known = names.setdefault(name["base"], {})
+        return known.setdefault(name[0], f"{name['base']}#{len(known)}")
+
+    try:
+        plan = "\n".join(line for (line,) in read(_PLAN.format(source)))
+        return _NAME.sub(number, plan)
+    except psycopg.errors.InsufficientPrivilege:
+        raise
+    except psycopg.errors.SyntaxErrorOrAccessRuleViolation as error:
+        return str(error)

@@ -1,0 +1,59 @@
+"""The objects of the schema in a database file: as they are declared, and as the file has them."""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy.dialects import sqlite as dialect
+from sqlalchemy.schema import CreateIndex, CreateTable
+
+from recorder.store.declared import Objects, ReadSchema
+from recorder.store.schema import metadata
+from recorder.store.sqlite.connection import translated
+from recorder.store.sqlite.engine import ENGINE
+from recorder.store.sqlite.migrate import open_log
+
+_OBJECTS = "SELECT type, name, tbl_name, sql FROM sqlite_master WHERE sql IS NOT NULL AND name NOT LIKE 'sqlite_%'"
+
+
+@contextmanager
+def schema_reader(path: Path) -> Iterator[ReadSchema]:
+    """Open a log. Raise `StoreError` if it is not one that can be read here."""
+    with open_log(path) as connection, translated(path):
+        yield lambda sql: connection.execute(sql).fetchall()
+
+
+def schema_objects(read: ReadSchema) -> tuple[Objects, Objects]:
+    """Return what is declared, and what a file has."""
+    return declared(), _named(read(_OBJECTS))
+
+
+@cache
+def declared() -> Objects:
+    """Return what is declared, as a file has it: a full-text index has tables of its own."""
+    with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
+        for table in metadata.sorted_tables:
+            connection.execute(str(CreateTable(table).compile(dialect=dialect.dialect())))
+            for index in table.indexes:
+                connection.execute(str(CreateIndex(index).compile(dialect=dialect.dialect())))
+        for statement in ENGINE.schema_statements():
+            connection.execute(statement)
+        return _named(connection.execute(_OBJECTS))
+
+
+def _named(rows: Iterable[Sequence[Any]]) -> Objects:
+    return {(kind, name): f"{table}: {_normal(kind, sql)}" for kind, name, table, sql in rows}
+
+
+def _normal(kind: str, sql: str) -> str:
+    """Return a text without what a migration writes in another way: spaces, and where a column that was added stands,
+    which is after the keys of its table.
+    """
+    text = re.sub(r"\s*([(),;])\s*", r"\1", re.sub(r"\s+", " ", sql)).strip()
+    return ",".join(sorted(filter(None, re.split(r" ?[(),] ?", text)))) if kind == "table" else text
