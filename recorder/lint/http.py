@@ -9,7 +9,7 @@ from recorder.lint.stream import StreamView
 from recorder.model.events import WHOLE
 from recorder.model.facts import Fact, Failed, Finished, Malformed, Unreadable
 from recorder.model.payloads import EndRecord
-from recorder.projections.fact_reader import FactReader, asks_for_answer
+from recorder.projections.fact_reader import ERROR_STATUS, FactReader, asks_for_answer
 from recorder.wire.dialects import by_name
 
 _STREAMS = (b"event:", b"data:", b":", b"id:", b"retry:")  # what the body of an event stream begins with
@@ -126,6 +126,17 @@ def _error_as_answer(stream: StreamView) -> Iterable[Hit]:
         yield from (Hit(None, fact.message or "") for fact in facts if isinstance(fact, Failed))
 
 
+def _unread_error(stream: StreamView) -> Iterable[Hit]:
+    """Yield an error that is not one of its API: no client has a message of it. Those of OpenAI have HT007."""
+    if _status(stream) < ERROR_STATUS or stream.moments.has_events or stream.has_gap or stream.was_cut_by_us:
+        return
+    if stream.exchange.method == "HEAD":
+        return
+    facts = by_name(stream.exchange.api).decoder().document(stream.body)
+    if not any(isinstance(fact, Failed) and fact.message for fact in facts):
+        yield Hit(None, f"status {_status(stream)}, {'no message in it' if stream.body else 'no body'}")
+
+
 def _nothing_came(stream: StreamView) -> Iterable[Hit]:
     if stream.end is None or not stream.was_cut_by_us or not asks_for_answer(stream.exchange):
         return
@@ -219,5 +230,15 @@ RULES: tuple[Rule, ...] = (
         "RFC 9110, 15 Status Codes",
         profiles_of("HT010"),
         at_end(_error_as_answer),
+    ),
+    Rule(
+        "HT011",
+        "warning",
+        "An error does not have the format of its API: an object `error` with a `message`.",
+        "Clients raise an error without the reason, or with the whole body in its place, and may try again where that "
+        "cannot help.",
+        "Claude API reference, Errors; google.rpc.Status",
+        frozenset({"anthropic", "gemini"}),
+        at_end(_unread_error),
     ),
 )

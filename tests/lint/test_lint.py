@@ -117,6 +117,9 @@ MUTATIONS = [
         "an error in an array",
         GEMINI._replace(body=b"[%b]" % ERROR).headed("content-type", "application/json"),
     ),
+    Mutation("HT011", "no body", ANTHROPIC._replace(body=b"", status=500)),
+    Mutation("HT011", "a text", GEMINI._replace(body=b"Bad gateway", status=502).headed("content-type", "text/plain")),
+    Mutation("HT011", "an error of another API", ANTHROPIC._replace(body=b'{"detail": "No"}', status=422)),
     Mutation("HT009", "left before the first event", GOOD._replace(events=(), outcome="client_disconnect")),
     Mutation("HT009", "stopped before the body", document(b"")._replace(outcome="recorder_shutdown")),
 ]
@@ -185,6 +188,11 @@ def test_an_exchange_without_a_response_is_not_without_a_finding(outcome: Outcom
 @pytest.mark.parametrize("target", ["/v1/models", "/v1/messages/count_tokens"])
 def test_what_asks_for_no_answer_may_be_empty(target: str) -> None:
     assert "HT008" not in broken(document(b"")._replace(target=target), "openai")
+
+
+def test_an_error_of_its_api_is_clean() -> None:
+    assert_clean(GEMINI._replace(body=b"[%b]" % ERROR, status=503).headed("content-type", "application/json"))
+    assert_clean(ANTHROPIC._replace(body=ERROR, status=503).headed("content-type", "application/json"))
 
 
 @pytest.mark.parametrize("good", [GOOD, CHAT, ANTHROPIC, GEMINI], ids=lambda reply: reply.target)
