@@ -15,7 +15,7 @@ from recorder.projections.views import VIEWS, View, written
 from recorder.projections.views.columns import meaning
 from recorder.projections.views.view import Either, Expression
 from recorder.store.location import database_url
-from recorder.store.query import open_query
+from recorder.store.query_process import open_query
 from tests.behind import engine
 from tests.cookbook import Results, results, section
 from tests.corpus import ROOT
@@ -49,6 +49,11 @@ recorder query "select * from usage_by_model"
 recorder query "select text from messages where session_name = :name" -p name my-run --jsonl
 recorder query --csv < report.sql > report.csv
 ```
+
+A statement runs in a process of its own, which is ended at its limits: 60 seconds without a row (`--timeout`), 1 GiB of
+memory (192 MB for DuckDB), 256 MiB for a value or a row, 2 GiB for a temporary file (4 GB for all of DuckDB's). The limits
+of memory are those of Linux. On PostgreSQL the server computes: a statement is cancelled there, and where the server does
+not hear of it, `recorder query` ends all the same; its own limits (`statement_timeout`, `temp_file_limit`) are yours to set.
 
 `-p NAME VALUE` gives `:NAME` its value. A value written as a number is one (`42`, `0.5`; not `007`): in SQLite
 every text is greater than every number. If you mean the text, write `CAST(:NAME AS TEXT)`. A table shows the first

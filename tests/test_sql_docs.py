@@ -15,7 +15,8 @@ from sqlalchemy import URL
 from recorder.model.events import Kind
 from recorder.projections.views import VIEWS
 from recorder.projections.views.columns import MEANINGS
-from recorder.store.query import Query, Row, open_query
+from recorder.store.query import Query, Row
+from recorder.store.query_process import open_query
 from recorder.store.schema import dead_letters, rebuilds
 from recorder.store.writer import Store
 from tests import sql_docs

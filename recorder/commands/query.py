@@ -5,14 +5,12 @@ from __future__ import annotations
 import base64
 import sys
 import textwrap
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator
 from itertools import chain, islice
 from typing import Any
 
 import click
 from rich.cells import cell_len
-from sqlalchemy import URL
 
 from recorder.commands.terminal.catch_up import current_url, wait_option
 from recorder.commands.terminal.database import database_option
@@ -24,7 +22,8 @@ from recorder.projections.views import VIEWS
 from recorder.projections.views.columns import described
 from recorder.store.engine import engine_of
 from recorder.store.location import chosen_url
-from recorder.store.query import TIMEOUT_S, Query, QueryResult, Row, open_query, value_of
+from recorder.store.query import TIMEOUT_S, QueryResult, Row, value_of
+from recorder.store.query_process import DUCKDB, OWN, open_query
 from recorder.store.schema import STALE
 
 TABLE_ROWS = 10_000  # more than anyone reads; a table is as wide as its widest cell, so all of it is held
@@ -47,8 +46,8 @@ Write = Callable[[QueryResult], None]
 )
 @click.option(
     "--engine",
-    type=click.Choice(["own", "duckdb"]),
-    default="own",
+    type=click.Choice([OWN, DUCKDB]),
+    default=OWN,
     show_default=True,
     help="Who computes it: the log's own engine, or DuckDB with its functions (extra analytics).",
 )
@@ -89,19 +88,10 @@ def command(
         return
     write: Write = _json if json else _json_lines if jsonl else _csv if csv else _table
     given, values = _given(sql), {name.lstrip(":@$"): value_of(text) for name, text in param}
-    with _OPENERS[engine](current_url(db)) as query:
+    with open_query(current_url(db), engine) as query:
         if query.is_stale():
             echo(STALE)
         write(query.ask(given, values, timeout))
-
-
-def _open_in_duckdb(url: URL) -> AbstractContextManager[Query]:
-    from recorder.store.archive.query import open_in_duckdb
-
-    return open_in_duckdb(url, "query --engine duckdb")
-
-
-_OPENERS: Mapping[str, Callable[[URL], AbstractContextManager[Query]]] = {"own": open_query, "duckdb": _open_in_duckdb}
 
 
 def _given(sql: str | None) -> str:

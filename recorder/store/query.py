@@ -4,13 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager
 from typing import Any, NamedTuple, Protocol
-
-from sqlalchemy import URL
-
-from recorder.store.archive.registry import archives_of
-from recorder.store.engine import engine_of
 
 TIMEOUT_S = 60.0  # without a row: the views answer in seconds from a log of any usual size
 
@@ -48,18 +42,9 @@ class Query(Protocol):
         """Stop the statement, and each later one: `ask` or the next row raises `RecorderError`. For another thread."""
 
 
-def open_query(url: URL, *, alone: bool = False) -> AbstractContextManager[Query]:
-    """Open a log for questions, together with its archives unless it is `alone`.
-
-    A process that has the log open in another way opens it alone: see `recorder.store.duckdb.connection`. Raise
-    `NotFoundError` or `StoreError` if there is none that can be read here.
-    """
-    archives = [] if alone else archives_of(url)
-    if not archives:
-        return engine_of(url).query(url)
-    from recorder.store.archive.query import open_attached
-
-    return open_attached(url, archives)
+def too_late(timeout_s: float) -> str:
+    """Return what is said of a statement that its limit of time ended."""
+    return f"The statement gave no row for {timeout_s:g} s: --timeout gives it more."
 
 
 def value_of(text: str) -> Value:

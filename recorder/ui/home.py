@@ -190,6 +190,6 @@ async def _answer(questions: Questions, panel: Panel, engine: str, since_ns: int
         "params": values,
     }
     try:
-        return {**described, **await questions.ask(sql, values), "error": None}
+        return {**described, **await questions.ask_own(sql, values), "error": None}
     except RecorderError as error:
         return {**described, "columns": [], "rows": [], "command": questions.command(sql, values), "error": str(error)}

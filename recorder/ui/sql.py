@@ -2,8 +2,10 @@
 
 Rules of this file:
 
-* Each question has a connection of its own that can only read (`recorder.store.query`), and a thread of its own.
-* It is about the log alone: DuckDB, which reads archives, must not open a file that this process has open already.
+* Each question has a connection of its own that can only read (`recorder.store.query`), and a thread that waits for it.
+* What somebody typed runs in a process of its own (`recorder.store.query_process`). The viewer's own statements, of
+  which a page has many at once, are known to be short, and do without.
+* It is about the log alone, without its archives.
 * A question whose client has left is stopped, and so are all of them when the viewer stops.
 """
 
@@ -14,6 +16,7 @@ import shlex
 import time
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from typing import Any
 
 from sqlalchemy import URL
@@ -24,7 +27,8 @@ from recorder.projections.views import VIEWS
 from recorder.projections.views.columns import described
 from recorder.store.engine import engine_of
 from recorder.store.location import database_name, default_url
-from recorder.store.query import STOPPED, Query, QueryResult, Value, open_query, value_of
+from recorder.store.query import STOPPED, Query, QueryResult, Value, value_of
+from recorder.store.query_process import ALONE, open_query
 
 AT_ONCE = 4  # questions: each computes on a processor, and the proxy of this machine needs one too
 TIMEOUT_S = 30.0  # for the first row, and for all of them: a person waits for it
@@ -41,9 +45,18 @@ class Questions:
         self._pool = ThreadPoolExecutor(AT_ONCE, "query")
         self._asked: set[_Question] = set()
 
-    async def ask(self, sql: str, values: Mapping[str, Value] | None = None) -> dict[str, Any]:
-        """Return the rows of a statement that fit into an answer. Raise `RecorderError` with the engine's objection."""
-        question = _Question(self._url, sql, values or {})
+    async def ask(self, sql: str, values: Mapping[str, Value]) -> dict[str, Any]:
+        """Return the rows of a statement that somebody typed, as far as they fit into an answer.
+
+        Raise `RecorderError` with the engine's objection.
+        """
+        return await self._answer(_Question(open_query(self._url, ALONE), self._url, sql, values))
+
+    async def ask_own(self, sql: str, values: Mapping[str, Value]) -> dict[str, Any]:
+        """Return the rows of a statement of ours. Raise `RecorderError` with the engine's objection."""
+        return await self._answer(_Question(engine_of(self._url).query(self._url), self._url, sql, values))
+
+    async def _answer(self, question: _Question) -> dict[str, Any]:
         self._asked.add(question)
         try:
             return await asyncio.get_running_loop().run_in_executor(self._pool, question.answer)
@@ -65,14 +78,15 @@ class Questions:
 class _Question:
     """One statement, which another thread may stop."""
 
-    def __init__(self, url: URL, sql: str, values: Mapping[str, Value]) -> None:
+    def __init__(self, opening: AbstractContextManager[Query], url: URL, sql: str, values: Mapping[str, Value]) -> None:
+        self._opening = opening
         self._url, self._sql, self._values = url, sql, values
         self._is_stopped = False
         self._query: Query | None = None
 
     def answer(self) -> dict[str, Any]:
         began = time.monotonic()
-        with open_query(self._url, alone=True) as self._query:
+        with self._opening as self._query:
             if self._is_stopped:
                 raise RecorderError(STOPPED)
             result = self._query.ask(self._sql, self._values, TIMEOUT_S)

@@ -24,7 +24,8 @@ from recorder.errors import NotFoundError, RecorderError, StoreError, UsageError
 from recorder.projections.views import VIEWS
 from recorder.store.location import database_url
 from recorder.store.projector import START
-from recorder.store.query import Query, open_query
+from recorder.store.query import Query
+from recorder.store.query_process import DUCKDB, OWN, open_query
 from recorder.store.schema import STALE
 from recorder.store.sqlite.query import SqliteQuery
 from tests import behind
@@ -351,16 +352,92 @@ def test_every_example_of_the_help_answers(ask: Ask) -> None:
     )
 
 
-def test_an_endless_query_can_be_interrupted(path: Path) -> None:
-    command = [*PROGRAM, "query", "--db", str(path), ENDLESS]
+ONE_STEP = {
+    "sqlite": "SELECT instr(zeroblob(200000000), zeroblob(100000000) || x'01')",
+    "duckdb": "SELECT instr(repeat('a', 40000000), repeat('a', 20000000) || 'b')",
+    # The server computes on, and nothing ends that: a quarter of a minute is long enough here.
+    "postgresql": "SELECT position('b' || repeat('a', 150000) IN repeat('a', 450000))",
+}
+"""Statements of which one step takes long, hours if it can, and hears of no interrupt."""
+
+
+def test_one_step_of_an_engine_has_a_limit_of_time_too(log: URL) -> None:
+    assert_ends(log, OWN, ONE_STEP[log.get_backend_name()])
+
+
+def test_one_step_of_duckdb_has_a_limit_of_time_too(path: Path) -> None:
+    assert_ends(database_url(path), DUCKDB, ONE_STEP["duckdb"])
+
+
+def assert_ends(url: URL, way: str, sql: str) -> None:
+    with open_query(url, way) as query:
+        with pytest.raises(RecorderError, match=r"^The statement gave no row for 0\.1 s: --timeout gives it more\.$"):
+            list(query.ask(sql, timeout_s=0.1).rows)
+        with pytest.raises(RecorderError):
+            query.ask("SELECT 1")
+
+
+HUGE = {
+    "eight values": (OWN, f"SELECT {', '.join(['zeroblob(250000000) || x' + repr('00')] * 8)}"),
+    "twenty times one": (OWN, f"SELECT {', '.join(['x'] * 20)} FROM (SELECT zeroblob(250000000) AS x)"),
+    "a text": (DUCKDB, "SELECT length(format('{:>2000000000}', 'a'))"),
+    "a list": (DUCKDB, "SELECT list(x) FROM range(1000000000) AS t (x)"),
+}
+
+
+@pytest.mark.parametrize(("way", "sql"), HUGE.values(), ids=HUGE)
+def test_a_statement_has_a_limit_of_memory(path: Path, way: str, sql: str) -> None:
+    with (
+        pytest.raises(RecorderError, match=r"^This takes more (than the 1024 MiB of|memory than DuckDB has)"),
+        open_query(database_url(path), way) as query,
+    ):
+        list(query.ask(sql).rows)
+
+
+def test_a_row_has_a_limit(path: Path) -> None:
+    sql = "SELECT zeroblob(140000000), zeroblob(140000000)"
+    with open_query(database_url(path)) as query, pytest.raises(RecorderError, match="A row is over 256 MiB"):
+        list(query.ask(sql).rows)
+
+
+def test_rows_before_an_error_are_given(path: Path) -> None:
+    sql = "SELECT json(column1) FROM (VALUES ('1'), ('2'), ('3'), ('no'))"
+    with open_query(database_url(path)) as query:
+        rows = query.ask(sql).rows
+        assert [next(rows), next(rows)] == [("1",), ("2",)]
+        with pytest.raises(RecorderError, match="malformed JSON"):
+            next(rows)
+
+
+def test_a_module_of_the_working_directory_is_not_run(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "sqlite3.py").write_text("raise SystemExit(9)")
+    monkeypatch.chdir(tmp_path)
+    with open_query(database_url(path)) as query:
+        assert list(query.ask("SELECT 1").rows) == [(1,)]
+
+
+@pytest.mark.parametrize("sql", [ENDLESS, ONE_STEP["sqlite"]], ids=["endless", "one step"])
+@pytest.mark.parametrize("by", [signal.SIGINT, signal.SIGKILL])
+def test_a_statement_ends_with_its_command(path: Path, sql: str, by: signal.Signals) -> None:
+    command = [*PROGRAM, "query", "--db", str(path), "--timeout", "600", sql]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         try:
-            wait_until(lambda: str(path) in opened_by(process.pid))
-            process.send_signal(signal.SIGINT)
+            wait_until(lambda: any(str(path) in opened_by(child) for child in children(process.pid)))
+            asked = children(process.pid)
+            process.send_signal(by)
             out, err = process.communicate(timeout=30)
         finally:
             process.kill()
-    assert (process.returncode, out, b"Traceback" in err) == (130, b"", False)
+    code = 130 if by == signal.SIGINT else -by
+    assert (process.returncode, out, b"Traceback" in err) == (code, b"", False)
+    wait_until(lambda: not any(str(path) in opened_by(child) for child in asked))
+
+
+def children(pid: int) -> list[int]:
+    texts = [path.read_text() for path in Path(f"/proc/{pid}/task").glob("*/children")]
+    return [int(child) for child in " ".join(texts).split()]
 
 
 def opened_by(pid: int) -> list[str]:

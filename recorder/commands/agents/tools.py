@@ -43,7 +43,8 @@ from recorder.recordings.loader import find_session
 from recorder.recordings.requests import load_requests, request_head, request_json
 from recorder.recordings.selection import Numbered, select_exchanges
 from recorder.store.engine import engine_of
-from recorder.store.query import STOPPED, Query, open_query, value_of
+from recorder.store.query import STOPPED, Query, value_of
+from recorder.store.query_process import open_query
 from recorder.store.reader import LogReader
 from recorder.store.schema import STALE
 from recorder.store.session_document import document, exchange_document

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 from recorder.errors import RecorderError, UsageError
 from recorder.model.text import safe_text
 from recorder.store.duckdb.functions import FUNCTIONS, ROW_FUNCTIONS
-from recorder.store.query import STOPPED, TIMEOUT_S, QueryResult, Row, Value, distinct, first_word
+from recorder.store.query import STOPPED, TIMEOUT_S, QueryResult, Row, Value, distinct, first_word, too_late
 from recorder.store.schema import REBUILD_IS_DUE
 
 if TYPE_CHECKING:
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 LOOK_S = 0.1  # between two looks at whether somebody stops the statement
 ROWS = 256  # that are fetched at once
+SPILL = "4GB"  # on disk, past the limit of memory: the whole log of a small team, sorted
 
 _ANALYZE = re.compile(r"\s*explain(\s+analyze)?\b", re.IGNORECASE)
 _REFERENCES = {"BASE_TABLE", "EMPTY", "EXPRESSION_LIST", "JOIN", "PIVOT", "SHOW_REF", "SUBQUERY", "TABLE_FUNCTION"}
@@ -56,6 +57,7 @@ class DuckdbQuery:
         own = " UNION ALL ".join(_OWN.format(kind=kind) for kind in ("table", "view"))
         self._relations = frozenset(_folded(str(name)) for (name,) in connection.execute(own).fetchall())
         connection.execute("SET integer_division = true")  # as in the other engines
+        connection.execute(f"SET max_temp_directory_size = '{SPILL}'")
         connection.execute("SET lock_configuration = true")
 
     def is_stale(self) -> bool:
@@ -176,9 +178,7 @@ class DuckdbQuery:
             if self._is_stopped:
                 raise RecorderError(STOPPED) from error
             if self._is_late():
-                raise RecorderError(
-                    f"The statement gave no row for {timeout_s:g} s: --timeout gives it more."
-                ) from error
+                raise RecorderError(too_late(timeout_s)) from error
             raise KeyboardInterrupt from error
         finally:
             self._until_s = float("inf")  # what is done with a row takes its time

@@ -25,7 +25,7 @@ from recorder.errors import RecorderError, UsageError
 from recorder.store.postgres.connection import translated
 from recorder.store.postgres.ddl import READER, SCHEMA
 from recorder.store.postgres.migrate import open_log
-from recorder.store.query import STOPPED, TIMEOUT_S, QueryResult, Row, Value, distinct, first_word
+from recorder.store.query import STOPPED, TIMEOUT_S, QueryResult, Row, Value, distinct, first_word, too_late
 from recorder.store.schema import REBUILD_IS_DUE
 
 READS = {"SELECT", "WITH", "VALUES", "TABLE", "EXPLAIN"}
@@ -138,9 +138,7 @@ class PostgresQuery:
                 except errors.QueryCanceled as error:
                     if self._is_stopped:
                         raise RecorderError(STOPPED) from error
-                    raise RecorderError(
-                        f"The statement gave no row for {timeout_s:g} s: --timeout gives it more."
-                    ) from error
+                    raise RecorderError(too_late(timeout_s)) from error
                 except errors.ReadOnlySqlTransaction as error:
                     raise RecorderError("`recorder query` only reads.") from error
                 except _OF_THE_STATEMENT as error:

@@ -5,7 +5,8 @@ Rules of this file:
 * What a statement may do is a list of four things; whatever is not on it is refused before it runs. A connection that
   is merely opened for reading would still write: `ATTACH` and `VACUUM INTO` make files, `PRAGMA` undoes pragmas.
 * One call, one statement. Its rows are read as they are wanted, however many there are.
-* An interrupt stops a statement, and so does its time limit if it gives no row.
+* An interrupt stops a statement, and so does its time limit if it gives no row: between two steps of SQLite's machine.
+  One step may take hours, so what somebody typed runs in a process of its own (`recorder.store.query_process`).
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from sqlalchemy import URL
 
 from recorder.errors import RecorderError, UsageError
 from recorder.store.engine import engine_of
-from recorder.store.query import STOPPED, TIMEOUT_S, QueryResult, Row, Value, distinct, first_word
+from recorder.store.query import STOPPED, TIMEOUT_S, QueryResult, Row, Value, distinct, first_word, too_late
 from recorder.store.schema import REBUILD_IS_DUE
 from recorder.store.sqlite.connection import translated
 from recorder.store.sqlite.migrate import open_log
@@ -101,9 +102,7 @@ class SqliteQuery:
             if code == sqlite3.SQLITE_INTERRUPT and self._is_stopped:
                 raise RecorderError(STOPPED) from error
             if code == sqlite3.SQLITE_INTERRUPT and self._is_late():
-                raise RecorderError(
-                    f"The statement gave no row for {self._timeout_s:g} s: --timeout gives it more."
-                ) from error
+                raise RecorderError(too_late(self._timeout_s)) from error
             if code == sqlite3.SQLITE_INTERRUPT:
                 raise KeyboardInterrupt from error
             if code in _OF_THE_STATEMENT:

@@ -26,7 +26,7 @@ from recorder.exports.parquet.manifest import changed_files, read_manifest, writ
 from recorder.model.events import Event
 from recorder.projections.views import VIEWS, View
 from recorder.store.location import database_url
-from recorder.store.query import open_query
+from recorder.store.query_process import open_query
 from recorder.store.writer import Store
 from tests.exported import filled, tables
 from tests.log_rows import START_NS, add, make_end, make_events, make_exchange, make_session
