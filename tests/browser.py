@@ -12,6 +12,7 @@ Playwright lives on the event loop that started it: tests and fixtures with a br
 
 from __future__ import annotations
 
+import asyncio
 import importlib.util
 import os
 import re
@@ -23,7 +24,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import pytest
-from playwright.async_api import Browser, BrowserContext, ConsoleMessage, Error, Page, async_playwright, expect
+from playwright.async_api import Browser, BrowserContext, ConsoleMessage, Error, Page, Request, async_playwright, expect
 
 VARIABLE = "RECORDER_TEST_CHROMIUM"
 PROGRAMS = ("/usr/bin/chromium", "chromium", "chromium-browser", "google-chrome")
@@ -101,6 +102,10 @@ _GO = """
 """Returns when the listeners of the viewer, which are older, have taken the last page away."""
 
 
+QUIET_LOOKS = 5  # at requests, each after two frames: what has come is drawn, and has asked for more
+_DRAWN = "() => new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(drawn)))"
+
+
 class Fault(NamedTuple):
     """Something a page must not do: an error on the console (a violation of the CSP is one), or an uncaught one."""
 
@@ -120,6 +125,10 @@ class Tab:
         page.on("console", self._hear)
         page.on("pageerror", lambda error: self.faults.append(Fault("page", f"{error.message}\n{error.stack}")))
         page.on("crash", lambda _: self.faults.append(Fault("crash", "")))
+        self._open: set[Request] = set()
+        page.on("request", lambda request: None if request.url.endswith("/follow") else self._open.add(request))
+        page.on("requestfinished", lambda request: self._open.discard(request))
+        page.on("requestfailed", lambda request: self._open.discard(request))
 
     def _hear(self, message: ConsoleMessage) -> None:
         if message.type == "error" and not any(re.search(each, message.text) for each in self._expected):
@@ -144,6 +153,14 @@ class Tab:
         await self.page.wait_for_selector("main .page[data-ready]", state="attached")
         if await self.page.locator(PLAYER).count():
             await self.page.wait_for_selector(f"{PLAYER}[data-ready=true]", state="attached")
+
+    async def settle(self) -> None:
+        """Wait until the page has what it asked for. A stream that it follows has no end, so it is never idle."""
+        async with asyncio.timeout(TIMEOUT_S):
+            quiet = 0
+            while quiet < QUIET_LOOKS:
+                await self.page.evaluate(_DRAWN)
+                quiet = 0 if self._open else quiet + 1
 
     @property
     def origin(self) -> str:

@@ -34,7 +34,7 @@ HOST = "127.0.0.1"
 def command(db: str | None, session: str | None, port: int, open: bool | None) -> None:
     """Look at recordings in a browser, or at SESSION (an id, the beginning of one, a name, or `latest`).
 
-    A server on 127.0.0.1 that only reads. Its URL has a token, which the browser exchanges for a cookie. Stop with
+    A server on 127.0.0.1 that only reads. Its URL has a token, which the page keeps for this browser. Stop with
     Ctrl-C.
 
     \b

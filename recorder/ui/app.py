@@ -2,7 +2,7 @@
 
 Rules of this file:
 
-* Nothing is answered before the door has admitted it, and every answer has the headers of `security`.
+* Nothing recorded is answered before the door has admitted it, and every answer has the headers of `security`.
 * Files come from the package, by a table that is made once: no path of a request is ever a path of the disk.
 * An answer is encoded in a thread if it is big, so that one does not stop the others.
 """
@@ -86,17 +86,12 @@ class Viewer:
         if refused is not None:
             _refuse(incoming, refused)
             return
-        if incoming.path == b"/" and incoming.method != "POST":
-            cookie = self.guard.cookie_for(incoming.query)
-            if cookie is not None:  # browsers keep the fragment, and the token leaves the address
-                _respond(incoming, 303, [(b"location", b"/"), (b"set-cookie", cookie), NO_STORE], b"")
-                return
-        if not self.guard.is_admitted(incoming.headers):
-            _refuse(incoming, NO_TOKEN)
-        elif incoming.path.startswith(b"/api/"):
+        if not incoming.path.startswith(b"/api/"):
+            self._send_file(incoming)
+        elif self.guard.is_admitted(incoming.headers):
             await self._ask(incoming)
         else:
-            self._send_file(incoming)
+            _refuse(incoming, NO_TOKEN)
 
     def _send_file(self, incoming: ServerExchange) -> None:
         path = self._files.get(incoming.path)

@@ -2,8 +2,10 @@
 
 Rules of this file:
 
-* A port on localhost is open to every web page of the user's browser, and to other users of the machine. So there is
-  a token always, and Host and the browser's own headers are checked before it.
+* A port on localhost is open to every web page of the user's browser, and to other users of the machine. So the API
+  wants a token always, and Host and the browser's own headers are checked before it. The pages are those of the
+  package: they have nothing to hide, and show nothing without the API.
+* There is no cookie: a browser sends it to every port of the machine, and so to whoever else listens on one.
 * A GET leaks here, for all of the API reads: reading is checked as strictly as anything else.
 * No answer ever has a CORS header, and no redirect has a target from a request.
 """
@@ -13,12 +15,10 @@ from __future__ import annotations
 import secrets
 from collections.abc import Iterable
 from hmac import compare_digest
-from urllib.parse import parse_qsl
 
 from recorder.proxy.admission import TOKEN_HEADER, Refusal, is_local
 
 TOKEN_BYTES = 24  # of chance, which nobody guesses
-COOKIE = "recorder_ui_%d"  # by port: browsers do not tell the ports of a host apart when they send cookies
 SITES = (b"none", b"same-origin")  # Sec-Fetch-Site of a request that no other page caused
 BODY_LIMIT_BYTES = 2**20  # of a POST: SQL that somebody typed
 
@@ -39,17 +39,15 @@ HEADERS = [
 NO_TOKEN = Refusal(
     401,
     "token_required",
-    "This viewer wants its token: open the URL that `recorder ui` printed, or send X-Recorder-Token. "
-    "If you followed a link to here, reload the page.",
+    "This viewer wants its token: open the URL that `recorder ui` printed, or send X-Recorder-Token.",
 )
 
 
 class Guard:
-    """The token of a viewer, the cookie that a browser gets for it, and the check of a request."""
+    """The token of a viewer, and the check of a request."""
 
     def __init__(self, token: str | None = None) -> None:
         self.token = token or secrets.token_urlsafe(TOKEN_BYTES)
-        self._cookie = secrets.token_urlsafe(TOKEN_BYTES)
         self.port = 0  # where the viewer listens; nobody has the token before it is known
 
     def refusal(self, method: str, path: bytes, headers: list[tuple[bytes, bytes]]) -> Refusal | None:
@@ -68,23 +66,9 @@ class Guard:
         return _size_refusal(method, headers)
 
     def is_admitted(self, headers: Iterable[tuple[bytes, bytes]]) -> bool:
-        """Return whether a request shows the cookie of this viewer, or its token in `X-Recorder-Token`."""
+        """Return whether a request shows the token of this viewer."""
         shown = [value for name, value in headers if name == TOKEN_HEADER]
-        if shown:
-            return len(shown) == 1 and compare_digest(shown[0], self.token.encode())
-        mine = (COOKIE % self.port).encode()
-        pairs = [
-            each.strip().partition(b"=") for name, value in headers if name == b"cookie" for each in value.split(b";")
-        ]
-        return any(name == mine and compare_digest(value, self._cookie.encode()) for name, _, value in pairs)
-
-    def cookie_for(self, query: bytes) -> bytes | None:
-        """Return the Set-Cookie for a query with the right `token`, or None."""
-        given = [value for name, value in parse_qsl(query.decode("latin-1")) if name == "token"]
-        if len(given) != 1 or not compare_digest(given[0].encode(), self.token.encode()):
-            return None
-        cookie = f"{COOKIE % self.port}={self._cookie}; HttpOnly; SameSite=Strict; Path=/"
-        return cookie.encode()
+        return len(shown) == 1 and compare_digest(shown[0], self.token.encode())
 
 
 def _size_refusal(method: str, headers: Iterable[tuple[bytes, bytes]]) -> Refusal | None:

@@ -49,6 +49,6 @@ def viewer(gallery: Path) -> Iterator[Viewer]:
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def tab(chromium: Browser, viewer: Viewer) -> AsyncIterator[Tab]:
-    """A tab that has the cookie of the viewer on the gallery."""
+    """A tab that has the address of the viewer on the gallery, with its token."""
     async with opened(chromium, viewer.url) as one:
         yield one

@@ -99,7 +99,7 @@ async def draw() -> None:
                 for theme in THEMES:
                     async with opened(browser, viewer.url, size=SIZE, theme=theme, timezone_id="UTC") as tab:
                         await tab.open(ROUTE)
-                        await tab.page.wait_for_load_state("networkidle")
+                        await tab.settle()
                         await tab.shoot(picture(theme))
                     click.echo(f"{picture(theme).relative_to(ROOT)}: {picture(theme).stat().st_size:,} bytes")
 

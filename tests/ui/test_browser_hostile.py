@@ -73,7 +73,7 @@ async def test_hostile_texts_run_nothing(tab: Tab) -> None:
 async def test_hostile_texts_run_nothing_in_a_page_that_is_the_first(tab: Tab, name: str) -> None:
     tab.expect("status of 40[04]")
     await tab.enter(ROUTES[name])
-    await tab.page.wait_for_load_state("networkidle")
+    await tab.settle()
     await tab.picture(f"hostile-{name}")
     assert await tab.page.evaluate(CLEAN) == NOTHING_RAN
 
@@ -98,6 +98,6 @@ async def test_a_line_of_ten_megabytes_keeps_the_page_alive(tab: Tab) -> None:
     )
     await tab.picture("huge-player")
     await tab.open("#/raw/huge/1")
-    await tab.page.wait_for_load_state("networkidle")
+    await tab.settle()
     assert await tab.page.evaluate("() => document.body.innerText.length") < HUGE_BYTES / 4
     assert (await tab.page.evaluate(CLEAN))["pwned"] is False

@@ -99,7 +99,7 @@ SLOW = [
 async def test_no_page_keeps_the_focus(tab: Tab, route: str) -> None:
     """Tab leaves each part of a page, in both directions, and each stop is visible."""
     await tab.open(route)
-    await tab.page.wait_for_load_state("networkidle")
+    await tab.settle()
     for key in ("Tab", "Shift+Tab"):
         names: list[str] = []
         while names.count(FIRST) < 2:  # once around

@@ -1,15 +1,16 @@
-"""The viewer's door, tried by a real browser: other origins, frames, no token, and scripts that look for the cookie."""
+"""The viewer's door, tried by a real browser: other origins and ports, frames, no token."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import NamedTuple
 
 from playwright.async_api import Browser
 
 from recorder.proxy.http.server import Server
 from recorder.proxy.http.server_exchange import ServerExchange
-from tests.browser import IN_A_BROWSER, REBOUND, Tab, opened
+from tests.browser import IN_A_BROWSER, PLAYER, REBOUND, Tab, opened
 from tests.viewing import Viewer
 
 pytestmark = IN_A_BROWSER
@@ -17,48 +18,82 @@ pytestmark = IN_A_BROWSER
 REFUSED = "Failed to load resource|CORS policy|frame|Refused|ERR_BLOCKED|violates"
 
 
+class Site(NamedTuple):
+    """A server at another port of this machine, with one page, and what it received."""
+
+    url: str
+    received: list[tuple[bytes, bytes]]  # target and headers of each request, in one text each
+
+    def has_seen(self, secret: str) -> bool:
+        return any(secret.encode() in part for request in self.received for part in request)
+
+
 @asynccontextmanager
-async def another_site() -> AsyncIterator[str]:
-    """Yield the address of a site on another port of this machine, with one page."""
+async def another_site() -> AsyncIterator[Site]:
+    received: list[tuple[bytes, bytes]] = []
 
     async def answer(incoming: ServerExchange) -> None:
+        headers = b"\n".join(b": ".join(header) for header in incoming.headers)
+        received.append((incoming.path + b"?" + incoming.query, headers))
         incoming.respond(200, [(b"content-type", b"text/html")], b"<!doctype html><title>evil</title><p>hello")
 
     server = Server(answer, "127.0.0.1", 0, on_drain=lambda: None)
     await server.start()
     try:
-        yield f"http://127.0.0.1:{server.port}/"
+        yield Site(f"http://127.0.0.1:{server.port}/", received)
     finally:
         await server.stop(0)
 
 
-async def test_the_token_becomes_a_cookie_that_no_script_sees(tab: Tab, viewer: Viewer) -> None:
+async def test_a_server_at_another_port_sees_nothing_that_opens_the_viewer(tab: Tab, viewer: Viewer) -> None:
+    """A browser sends cookies to all ports of a host, and an origin has its own storage."""
+    tab.expect(REFUSED)
     await tab.open("#/sessions")
     assert tab.page.url == f"{viewer.base}#/sessions", "the token is not in the address any more"
-    assert await tab.page.evaluate("() => document.cookie") == ""
-    (cookie,) = await tab.page.context.cookies()
-    assert (cookie["name"], cookie["httpOnly"], cookie["sameSite"]) == (f"recorder_ui_{viewer.port}", True, "Strict")
-    assert viewer.token not in cookie["value"]
+    assert await tab.page.context.cookies() == []
+    async with another_site() as site:
+        beside = await tab.page.context.new_page()
+        await beside.goto(site.url)
+        await beside.evaluate("url => fetch(url, { credentials: 'include' }).then((got) => got.text())", site.url)
+        held = await beside.evaluate("() => [document.cookie, localStorage.length, sessionStorage.length]")
+        assert held == ["", 0, 0]
+        await tab.page.evaluate("url => { location.href = url }", site.url)
+        await tab.page.wait_for_url(site.url)
+        assert len(site.received) >= 3
+        assert not site.has_seen(viewer.token)
+        assert not any(b"cookie:" in headers for _, headers in site.received)
+
+
+async def test_a_page_is_there_again_and_in_another_tab(tab: Tab, viewer: Viewer) -> None:
+    """As long as the viewer runs: after a reload, by a link in a new tab, and by an address that somebody typed."""
+    await tab.open("#/sessions")
+    await tab.page.reload()
+    await tab.page.get_by_role("link", name="agent", exact=True).first.wait_for()
+    async with tab.page.context.expect_page() as appeared:
+        await tab.page.get_by_role("link", name="agent", exact=True).first.click(modifiers=["Control"])
+    typed = await tab.page.context.new_page()
+    await typed.goto(f"{viewer.base}#/s/agent")
+    for page in (await appeared.value, typed):
+        await page.wait_for_selector(f"{PLAYER}[data-ready=true]", state="attached")
 
 
 async def test_without_the_token_a_page_says_what_to_do(chromium: Browser, viewer: Viewer) -> None:
-    async with opened(chromium, viewer.base) as tab:
-        tab.expect("status of 401")
-        for url in (viewer.base, f"{viewer.base}?token=wrong", f"{viewer.base}static/app.js"):
-            answer = await tab.page.goto(url)
+    for url in (viewer.base, f"{viewer.base}?token=wrong", f"{viewer.base}?token=%F0%9F%90%B1"):
+        async with opened(chromium, url) as tab:
+            tab.expect("status of 401")
+            await tab.page.goto(url)
+            alert = tab.page.get_by_role("alert").filter(has_text="open the URL that `recorder ui` printed")
+            await alert.first.wait_for()
+            answer = await tab.page.goto(f"{viewer.base}api/sessions")
             assert answer is not None
             assert answer.status == 401
-            assert "recorder ui" in await tab.page.inner_text("body")
-        answer = await tab.page.goto(f"{viewer.base}api/sessions")
-        assert answer is not None
-        assert answer.status == 401
 
 
-async def test_another_site_reads_nothing_with_the_cookie(tab: Tab, viewer: Viewer) -> None:
+async def test_another_site_reads_nothing(tab: Tab, viewer: Viewer) -> None:
     tab.expect(REFUSED)
     await tab.open("#/sessions")
     async with another_site() as site:
-        await tab.page.goto(site)
+        await tab.page.goto(site.url)
         for how in ("cors", "no-cors"):
             for path in ("api/sessions", "api/about", "static/app.js", ""):
                 got = await tab.page.evaluate(FETCH, [f"{viewer.base}{path}", how])
@@ -72,7 +107,7 @@ async def test_another_site_neither_frames_nor_holds_the_viewer(tab: Tab, viewer
     tab.expect(REFUSED)
     await tab.open("#/sessions")
     async with another_site() as site:
-        await tab.page.goto(site)
+        await tab.page.goto(site.url)
         async with tab.page.expect_event("framenavigated"):
             await tab.page.evaluate(LOAD, ["iframe", viewer.url])
         frame = tab.page.frames[-1]

@@ -2,7 +2,7 @@
 
 import { el, fill, isTyping, showDialog } from "./dom.js";
 import { messageOf } from "./format.js";
-import { api, HttpSource } from "./source.js";
+import { api, HttpSource, takeToken } from "./source.js";
 
 /** @type {Record<string, () => Promise<{ render: Render }>>} */
 const PAGES = {
@@ -242,4 +242,7 @@ function setSingleKeys(active) {
   }
 }
 
-if (document.documentElement.dataset.source === "http") start(new HttpSource());
+if (document.documentElement.dataset.source === "http") {
+  takeToken();
+  start(new HttpSource());
+}

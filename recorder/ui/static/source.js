@@ -1,8 +1,37 @@
 // Where pages have their data from: the viewer's server, or the data inside of the one file.
 
+import { el } from "./dom.js";
 import { messageOf } from "./format.js";
 
 const GONE = "The viewer does not answer: is `recorder ui` still running?";
+
+/**
+ * The token of the viewer is kept in the storage of this origin, which has a port, and sent as a header. A cookie would
+ * not do: browsers send it to every port of the machine.
+ */
+const TOKEN = "recorder.token";
+let kept = ""; // for this page, in a browser that stores nothing
+
+/** Take the token out of the address, so that nobody copies it with a link. */
+export function takeToken() {
+  const given = new URLSearchParams(location.search).get("token");
+  if (given === null) return;
+  history.replaceState(null, "", location.pathname + location.hash);
+  kept = given;
+  try {
+    localStorage.setItem(TOKEN, given);
+  } catch {
+    // It is forgotten with the page.
+  }
+}
+
+function token() {
+  try {
+    return localStorage.getItem(TOKEN) ?? kept; // of another tab, if the viewer was started again since
+  } catch {
+    return kept;
+  }
+}
 
 /**
  * Fetch from the viewer: the answer if it is a success. Throws an error with a sentence for people.
@@ -10,7 +39,8 @@ const GONE = "The viewer does not answer: is `recorder ui` still running?";
  * @param {RequestInit} [options]
  */
 export async function request(path, options = {}) {
-  const response = await fetch(path, { ...options, cache: "no-store" }).catch(() => {
+  const headers = { ...options.headers, "x-recorder-token": encodeURIComponent(token()) };
+  const response = await fetch(path, { ...options, headers, cache: "no-store", credentials: "omit" }).catch(() => {
     if (options.signal?.aborted) throw new Error("Stopped.");
     throw new Error(GONE);
   });
@@ -18,6 +48,20 @@ export async function request(path, options = {}) {
   const answer = await response.json().catch(() => null);
   throw new Error(answer?.error?.message ?? `The viewer answered ${response.status}.`);
 }
+
+/**
+ * Save an answer of the viewer as a file. A link to it would need the token in its address.
+ * @param {string} path
+ * @param {string} name
+ */
+export async function save(path, name) {
+  const response = await request(path);
+  const href = URL.createObjectURL(await response.blob());
+  el("a", { href, download: name }).click();
+  setTimeout(() => URL.revokeObjectURL(href), SAVING_MS);
+}
+
+const SAVING_MS = 60_000; // for a browser to begin with a file, whatever it asks before
 
 /**
  * Fetch JSON from the API: with a body by POST, else by GET. Throws an error with a sentence for people.
@@ -47,63 +91,60 @@ const LONGEST_MS = 15_000;
 
 /**
  * Listen to one event of a stream of the API until the returned function is called. Calls `changed` with a sentence
- * when the stream is lost, and with null when it is there again. The stream is opened again here, since a browser does
- * not do so after a refusal, and after a lost connection always with the same pause.
+ * when the stream is lost, and with null when it is there again. (An EventSource could not send the token.)
  * @param {string} path
  * @param {string} name
  * @param {(data: any) => void} heard
  * @param {(trouble: string | null) => void} changed
  */
 export function listen(path, name, heard, changed) {
-  /** @type {EventSource} */
-  let stream;
+  const ended = new AbortController();
   let waiting = 0;
   let pause = AGAIN_MS;
   /** @type {string | null} */
   let trouble = null;
-  let isClosed = false;
   const report = (/** @type {string | null} */ found) => {
-    if (found === trouble || isClosed) return;
+    if (found === trouble || ended.signal.aborted) return;
     trouble = found;
     changed(found);
   };
-  const open = () => {
-    stream = new EventSource(path);
-    stream.addEventListener("open", () => {
+  const open = async () => {
+    try {
+      const response = await request(path, { signal: ended.signal });
       pause = AGAIN_MS;
       report(null);
-    });
-    stream.addEventListener(name, (message) => heard(JSON.parse(message.data)));
-    stream.addEventListener("error", async () => {
-      stream.close();
-      const lost = stream;
-      waiting = setTimeout(open, pause);
-      pause = Math.min(2 * pause, LONGEST_MS);
-      const found = await refusal(path);
-      if (found !== null && stream === lost) report(found);
-    });
+      await readEvents(response, name, heard);
+    } catch (error) {
+      report(messageOf(error));
+    }
+    if (ended.signal.aborted) return;
+    waiting = setTimeout(open, pause);
+    pause = Math.min(2 * pause, LONGEST_MS);
   };
-  open();
+  void open();
   return () => {
-    isClosed = true;
+    ended.abort();
     clearTimeout(waiting);
-    stream.close();
   };
 }
 
 /**
- * Return why a stream does not come, which an EventSource does not say; null if it would come now.
- * @param {string} path
+ * Read server-sent events as the viewer writes them, to the end of the stream or of the connection.
+ * @param {Response} response
+ * @param {string} name
+ * @param {(data: any) => void} heard
  */
-async function refusal(path) {
-  const ended = new AbortController();
-  try {
-    await request(path, { signal: ended.signal });
-    return null;
-  } catch (error) {
-    return messageOf(error);
-  } finally {
-    ended.abort();
+async function readEvents(response, name, heard) {
+  const start = `event: ${name}\ndata: `;
+  const reader = /** @type {ReadableStream<Uint8Array>} */ (response.body).getReader();
+  const decoder = new TextDecoder();
+  let text = "";
+  for (;;) {
+    const { value, done } = await reader.read().catch(() => ({ value: undefined, done: true }));
+    if (done) return;
+    const blocks = (text + decoder.decode(value, { stream: true })).split("\n\n");
+    text = blocks.pop() ?? "";
+    for (const block of blocks) if (block.startsWith(start)) heard(JSON.parse(block.slice(start.length)));
   }
 }
 

@@ -5,7 +5,7 @@ import { LINE_BYTES, hexDump } from "../bytes.js";
 import { el, fill } from "../dom.js";
 import { count, messageOf, size } from "../format.js";
 import { prettyJson, visible } from "../pretty.js";
-import { request } from "../source.js";
+import { request, save } from "../source.js";
 
 const PART_BYTES = 4 * 2 ** 20; // fetched at once: what a browser indents in a tenth of a second
 const SHOWN_CHARS = 60_000; // of text added to the page at once: one line of that length is laid out in a frame or two
@@ -37,12 +37,18 @@ export class BodyView {
         { class: "panel-head" },
         el("h3", {}, "Body", size_bytes === null ? "" : ` · ${size(size_bytes)}`),
         this.modes.element,
-        el("a", { class: "button", href: url, download: file }, "Save"),
+        el("button", { type: "button", onclick: () => this.#save(file) }, "Save"),
       ),
       this.place,
       this.failure,
     );
     void this.#load();
+  }
+
+  /** @param {string} file */
+  async #save(file) {
+    fill(this.failure);
+    await save(this.url, file).catch((error) => fill(this.failure, messageOf(error)));
   }
 
   async #load() {
