@@ -51,9 +51,10 @@ recorder query --csv < report.sql > report.csv
 ```
 
 A statement runs in a process of its own, which is ended at its limits: 60 seconds without a row (`--timeout`), 1 GiB of
-memory (192 MB for DuckDB), 256 MiB for a value or a row, 2 GiB for a temporary file (4 GB for all of DuckDB's). The limits
-of memory are those of Linux. On PostgreSQL the server computes: a statement is cancelled there, and where the server does
-not hear of it, `recorder query` ends all the same; its own limits (`statement_timeout`, `temp_file_limit`) are yours to set.
+memory (192 MB for DuckDB), 256 MiB for a value or a row, 2 GiB for a temporary file (4 GB for all of DuckDB's). The
+limits of memory are those of Linux. On PostgreSQL the server computes: a statement is cancelled there, and where the
+server does not hear of it, `recorder query` ends all the same; `statement_timeout` and `temp_file_limit` of the server
+are yours to set.
 
 `-p NAME VALUE` gives `:NAME` its value. A value written as a number is one (`42`, `0.5`; not `007`): in SQLite
 every text is greater than every number. If you mean the text, write `CAST(:NAME AS TEXT)`. A table shows the first

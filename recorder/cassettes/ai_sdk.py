@@ -13,9 +13,9 @@ from typing import Any, BinaryIO, Literal
 import msgspec
 
 from recorder.cassettes import Entry, Names
+from recorder.cassettes.budget import BodyBudget, check_values, read_whole
 from recorder.cassettes.content import dialect_of, value
 from recorder.cassettes.decoded_calls import (
-    FILE_LIMIT,
     DecodedCall,
     block,
     header_list,
@@ -28,7 +28,6 @@ from recorder.errors import RecorderError
 from recorder.model.events import Session
 from recorder.model.payloads import ExchangeEnd, ResponseHead
 from recorder.wire.dialects import by_name
-from recorder.wire.sse import BOM
 
 ABORTED = "Request aborted"  # the `error` of a step whose stream the program left
 
@@ -67,15 +66,17 @@ class Generations:
 
     def __init__(self, file: BinaryIO) -> None:
         """Raises `RecorderError` with the step that cannot be read."""
-        file.seek(0)
-        data = file.read(FILE_LIMIT + 1)
-        if len(data) > FILE_LIMIT:
-            raise RecorderError(f"it is over {FILE_LIMIT >> 20} MiB: clear it in the devtools more often")
+        data = read_whole(file, ": clear it in the devtools more often")
         try:
-            steps = msgspec.json.decode(data.removeprefix(BOM), type=_Generations).steps
+            steps = msgspec.json.decode(check_values(data), type=_Generations).steps
         except (ValueError, RecursionError) as error:
             raise RecorderError(f"it is no generations.json of @ai-sdk/devtools: {error}") from error
-        self._calls = [_checked(number, bytes(raw)) for number, raw in enumerate(steps, 1)]
+        self._calls: list[DecodedCall] = []
+        budget = BodyBudget()
+        for number, raw in enumerate(steps, 1):
+            call = _checked(number, bytes(raw))
+            budget.take(call.size_bytes)
+            self._calls.append(call)
         if not self._calls:
             raise RecorderError("there is no step in it")
         self.events = 0
@@ -134,7 +135,7 @@ def _payloads(step: _SdkStep) -> Sequence[Any]:
 
 def _headers(step: _SdkStep) -> dict[str, str]:
     """Return the headers of a document's response, which its output has; those of a stream are not stored."""
-    output = None if step.output is None else value(step.output.encode("utf-8", "surrogatepass"))
+    output = None if step.output is None else value(check_values(step.output.encode("utf-8", "surrogatepass")))
     response = output.get("response") if isinstance(output, dict) else None
     headers = response.get("headers") if isinstance(response, dict) else None
     given = headers if isinstance(headers, dict) else {}
@@ -142,7 +143,7 @@ def _headers(step: _SdkStep) -> dict[str, str]:
 
 
 def _json(text: str, name: str) -> Any:
-    found = value(text.encode("utf-8", "surrogatepass"))
+    found = value(check_values(text.encode("utf-8", "surrogatepass")))
     if found is None:
         raise ValueError(f"its {name} is no JSON")
     return found

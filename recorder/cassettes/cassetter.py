@@ -18,6 +18,7 @@ from typing import Annotated, Any, BinaryIO, Literal, NamedTuple
 import msgspec
 
 from recorder.cassettes import Entry, Names
+from recorder.cassettes.budget import BodyBudget, read_whole
 from recorder.cassettes.calls import target_of
 from recorder.cassettes.connections import NO_MASK, TimedMessage, connection_entries, upgrade
 from recorder.cassettes.sse_jsonl.header import nanoseconds
@@ -42,7 +43,6 @@ from recorder.model.ids import turn_id
 from recorder.model.payloads import ExchangeEnd, Header, Imported, RequestHead, ResponseHead
 from recorder.wire.dialects import by_path
 from recorder.wire.redaction.headers import redact_headers, redact_target
-from recorder.wire.sse import BOM
 from recorder.wire.websocket import CONTROL_LIMIT, MESSAGE_LIMIT, encode_frame
 
 VERSION = 1
@@ -144,16 +144,14 @@ class Cassetter:
 
     def __init__(self, file: BinaryIO) -> None:
         """Raises `RecorderError` if it is none, or has no interaction over HTTP or WebSocket."""
-        file.seek(0)
-        data = file.read(YAML_LIMIT + 1).removeprefix(BOM)
-        if len(data) > YAML_LIMIT:
-            raise RecorderError(f"it is over {YAML_LIMIT >> 20} MiB, too much for YAML: split it")
+        data = read_whole(file, ", too much for YAML: split it", YAML_LIMIT)
         stored = _stored(data)
         given, ended = zip(*_interactions(stored), strict=True) if stored.interactions else ((), ())
-        calls = exchanges(enumerate(given, 1), "cassetter")
+        budget = BodyBudget()
+        calls = exchanges(enumerate(given, 1), "cassetter", budget)
         exchanged: list[tuple[int, VcrExchange | _CassetterConnection]] = [
             *zip(ended, calls, strict=True),
-            *_connections(stored),
+            *_connections(stored, budget),
         ]
         if not exchanged:
             raise RecorderError("there is no interaction over HTTP or WebSocket in it")
@@ -215,14 +213,16 @@ def _interaction(given: _StoredInteraction) -> tuple[VcrInteraction, int]:
     return interaction, nanoseconds(given.recorded_at)
 
 
-def _connections(stored: _Stored) -> Iterator[tuple[int, _CassetterConnection]]:
+def _connections(stored: _Stored, budget: BodyBudget) -> Iterator[tuple[int, _CassetterConnection]]:
     """Yield the connections, each with the time at which it had ended. Raises `RecorderError`."""
     for number, each in enumerate(stored.ws_interactions, 1):
         try:
             given = msgspec.convert(each, _StoredConnection)
-            yield nanoseconds(given.recorded_at), _connection(given)
+            ended_ns, connection = nanoseconds(given.recorded_at), _connection(given)
         except (ValueError, RecursionError) as error:
             raise RecorderError(f"WebSocket interaction {number} is none of a cassetter cassette: {error}") from error
+        budget.take(sum(len(piece.frame) for piece in connection.pieces))
+        yield ended_ns, connection
 
 
 def _connection(given: _StoredConnection) -> _CassetterConnection:

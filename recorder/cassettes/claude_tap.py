@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from recorder.cassettes import Entry, Names
+from recorder.cassettes.budget import BodyBudget, check_values, read_whole
 from recorder.cassettes.calls import target_of
 from recorder.cassettes.connections import (
     TimedMessage,
@@ -28,7 +29,6 @@ from recorder.cassettes.connections import (
 )
 from recorder.cassettes.content import value
 from recorder.cassettes.decoded_calls import (
-    FILE_LIMIT,
     DecodedCall,
     block,
     header_list,
@@ -41,7 +41,6 @@ from recorder.errors import RecorderError
 from recorder.model.events import SWITCHED, Session
 from recorder.model.payloads import ExchangeEnd, ResponseHead
 from recorder.wire.dialects import by_name, by_path, framing
-from recorder.wire.sse import BOM
 
 BUNDLE, RECORD, REFERENCE = "__claude_tap_compact_trace__", "__claude_tap_compact_record__", "__claude_tap_blob_ref__"
 VERSION = 1  # of a bundle, its records and its references
@@ -99,12 +98,12 @@ class ClaudeTap:
 
     def __init__(self, file: BinaryIO) -> None:
         """Raises `RecorderError` with the line or the record that cannot be read."""
-        file.seek(0)
-        data = file.read(FILE_LIMIT + 1)
-        if len(data) > FILE_LIMIT:
-            raise RecorderError(f"it is over {FILE_LIMIT >> 20} MiB: export fewer turns")
-        data = data.removeprefix(BOM)
-        self._calls = list(_bundle(data) if f'"{BUNDLE}"'.encode() in data[:200] else _lines(data))
+        data = read_whole(file, ": export fewer turns")
+        budget = BodyBudget()
+        self._calls: list[DecodedCall | _TapConnection] = []
+        for call in _bundle(data, budget) if f'"{BUNDLE}"'.encode() in data[:200] else _lines(data):
+            budget.take(call.size_bytes)
+            self._calls.append(call)
         if not self._calls:
             raise RecorderError("there is no record of claude-tap in it")
         self.events = 0
@@ -126,6 +125,10 @@ class _TapConnection(NamedTuple):
     started_ns: int
     pieces: Sequence[TimedMessage]
 
+    @property
+    def size_bytes(self) -> int:
+        return sum(len(each.frame) for each in self.pieces)
+
     def entries(self, session: Session, names: Names) -> Iterator[Entry]:
         request, end_ns = self.record.request, self.record.duration_ns
         given, accepted = upgrade(header_list(request.headers, **_host(self.record)), ())
@@ -137,21 +140,22 @@ class _TapConnection(NamedTuple):
 def _lines(data: bytes) -> Iterator[DecodedCall | _TapConnection]:
     for number, line in enumerate(data.splitlines(), 1):
         if line.strip():
-            yield _call(value(line), f"line {number}")
+            yield _call(value(check_values(line)), f"line {number}")
 
 
-def _bundle(data: bytes) -> Iterator[DecodedCall | _TapConnection]:
-    document = value(data)
+def _bundle(data: bytes, budget: BodyBudget) -> Iterator[DecodedCall | _TapConnection]:
+    document = value(check_values(data))
     marker, records, blobs = (_member(document, name) for name in (BUNDLE, "records", "blobs"))
     if not isinstance(records, list) or not isinstance(blobs, dict):
         raise RecorderError("it is no bundle of claude-tap, or it was cut off: `records` and `blobs` are not there")
     _check_version(marker, "the bundle")
+    stored = _Blobs(blobs)
     for number, record in enumerate(records, 1):
         place = f"record {number}"
         packed = _member(record, RECORD)
         if packed is not None:
             _check_version(packed, place)
-            record = _unpacked(_member(record, "record"), blobs, place)
+            record = _unpacked(_member(record, "record"), stored, place, BodyBudget(budget.left_bytes))
         yield _call(record, place)
 
 
@@ -160,28 +164,43 @@ def _check_version(marker: Any, place: str) -> None:
         raise RecorderError(f"{place} has version {version!r:.20} of claude-tap's format, only {VERSION} is known")
 
 
-def _unpacked(record: Any, blobs: Mapping[str, Any], place: str) -> Any:
+class _Blobs:
+    """The values of a bundle that are stored once, by their digests."""
+
+    def __init__(self, stored: Mapping[str, Any]) -> None:
+        self._stored = stored
+        self._sizes: dict[str, int] = {}
+
+    def value(self, name: Any, place: str, budget: BodyBudget) -> Any:
+        """Return the value of a reference, which takes from the budget what it adds to a body."""
+        found = self._stored.get(name) if isinstance(name, str) else None
+        if not isinstance(found, dict) or "payload" not in found:
+            raise RecorderError(f"{place} refers to a value that is not in the bundle: {name!r:.80}")
+        payload = found["payload"]
+        if name not in self._sizes:
+            self._sizes[name] = len(json_bytes(payload))
+        budget.take(self._sizes[name])
+        return payload
+
+
+def _unpacked(record: Any, blobs: _Blobs, place: str, budget: BodyBudget) -> Any:
     """Return a record with its references followed: values of a body, and the items of its lists."""
     unpacked = record
     for side in ("request", "response"):
         body = _member(_member(record, side), "body")
         if isinstance(body, dict):
-            whole = {name: _followed(each, blobs, place) for name, each in body.items()}
+            whole = {name: _followed(each, blobs, place, budget) for name, each in body.items()}
             unpacked = {**unpacked, side: {**record[side], "body": whole}}
     return unpacked
 
 
-def _followed(given: Any, blobs: Mapping[str, Any], place: str) -> Any:
+def _followed(given: Any, blobs: _Blobs, place: str, budget: BodyBudget) -> Any:
     if isinstance(given, list):
-        return [_followed(each, blobs, place) if isinstance(each, dict) else each for each in given]
+        return [_followed(each, blobs, place, budget) if isinstance(each, dict) else each for each in given]
     reference = _member(given, REFERENCE)
     if reference is None:
         return given
-    name = _member(reference, "hash")
-    found = blobs.get(name) if isinstance(name, str) else None
-    if not isinstance(found, dict) or "payload" not in found:
-        raise RecorderError(f"{place} refers to a value that is not in the bundle: {name!r:.80}")
-    return found["payload"]
+    return blobs.value(_member(reference, "hash"), place, budget)
 
 
 def _member(given: Any, name: str) -> Any:

@@ -23,7 +23,6 @@ from recorder.model.payloads import ExchangeEnd, Header, Imported, RequestEnd, R
 from recorder.wire.dialects.json_values import as_json
 from recorder.wire.redaction.headers import redact_headers, redact_record, redact_target
 
-FILE_LIMIT = 256 * 2**20  # held in memory several times over, as bytes, values and bytes again: as of a HAR
 _UNSTORABLE = re.compile("[\0\ud800-\udfff]")  # what no text of a database has
 BLOCK_BYTES = 256 * 1024  # of a body, in one record of a journal
 
@@ -43,6 +42,11 @@ class DecodedCall(NamedTuple):
     end: ExchangeEnd
     missing_request: str | None = None  # the reason why the request body was not stored
     missing_response: str | None = None
+
+    @property
+    def size_bytes(self) -> int:
+        """Return the size of its bodies."""
+        return len(self.body) + sum(map(len, self.pieces))
 
     def entries(self, session: Session, names: Names) -> Iterator[Entry]:
         """Yield the records of the exchange."""

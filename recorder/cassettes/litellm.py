@@ -19,6 +19,7 @@ from typing import Any, BinaryIO, NamedTuple
 import msgspec
 
 from recorder.cassettes import Entry, Names
+from recorder.cassettes.budget import BodyBudget, check_values, read_whole
 from recorder.cassettes.calls import NO_BODY, exchange_entries
 from recorder.cassettes.content import value
 from recorder.cassettes.sse_jsonl.lines import SECONDS_LIMIT
@@ -26,9 +27,6 @@ from recorder.errors import RecorderError
 from recorder.model.events import Session
 from recorder.model.payloads import ExchangeEnd, Header, Imported, RequestHead, ResponseHead
 from recorder.wire.redaction.headers import redact_headers
-from recorder.wire.sse import BOM
-
-LOG_LIMIT = 256 * 2**20  # bytes of a file, held in memory several times over: about 20,000 calls as LiteLLM logs them
 
 CHAT, RESPONSES = "/v1/chat/completions", "/v1/responses"
 
@@ -79,12 +77,14 @@ class LiteLlm:
 
     def __init__(self, file: BinaryIO) -> None:
         """Raises `RecorderError` if it is none, or has no call of a model's text."""
-        file.seek(0)
-        data = file.read(LOG_LIMIT + 1)
-        if len(data) > LOG_LIMIT:
-            raise RecorderError(f"it is over {LOG_LIMIT >> 20} MiB: split it")
-        calls = (_call(payload) for payload in _payloads(data.removeprefix(BOM)) if payload.call_type in _TARGETS)
-        self._calls = sorted(calls, key=lambda call: call.started_ns)
+        self._calls: list[_LiteLlmCall] = []
+        budget = BodyBudget()
+        for payload in _payloads(read_whole(file, ": split it")):
+            if payload.call_type in _TARGETS:
+                call = _call(payload)
+                budget.take(len(call.body) + len(call.answer))
+                self._calls.append(call)
+        self._calls.sort(key=lambda call: call.started_ns)
         if not self._calls:
             raise RecorderError("there is no call of chat completions, messages or responses in it")
         self.events = 0
@@ -138,18 +138,18 @@ def _payloads(data: bytes) -> Iterator[_Payload]:
         yield from _of_array(data)
         return
     first, _, rest = data.strip().partition(b"\n")
-    if rest and value(first) is not None:
+    if rest and value(check_values(first)) is not None:
         yield from _of_lines(data)
         return
     try:
-        yield msgspec.json.decode(data, type=_Payload)
+        yield msgspec.json.decode(check_values(data), type=_Payload)
     except (ValueError, RecursionError) as error:
         raise RecorderError(f"it is no payload of LiteLLM: {error}") from error
 
 
 def _of_array(data: bytes) -> Iterator[_Payload]:
     try:
-        raw = msgspec.json.decode(data, type=list[msgspec.Raw])
+        raw = msgspec.json.decode(check_values(data), type=list[msgspec.Raw])
     except (ValueError, RecursionError) as error:
         raise RecorderError(f"it is no array of payloads of LiteLLM: {error}") from error
     yield from (_payload(each, f"payload {number}") for number, each in enumerate(raw, 1))
@@ -162,7 +162,7 @@ def _of_lines(data: bytes) -> Iterator[_Payload]:
 
 def _payload(data: bytes | msgspec.Raw, place: str) -> _Payload:
     try:
-        return msgspec.json.decode(data, type=_Payload)
+        return msgspec.json.decode(check_values(bytes(data)), type=_Payload)
     except (ValueError, RecursionError) as error:
         raise RecorderError(f"{place} is no payload of LiteLLM: {error}") from error
 

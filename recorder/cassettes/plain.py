@@ -12,6 +12,7 @@ from typing import Any, BinaryIO, NamedTuple
 import msgspec
 
 from recorder.cassettes import Entry, Names
+from recorder.cassettes.budget import check_values
 from recorder.cassettes.calls import exchange_entries, target_of, true_headers
 from recorder.cassettes.content import HEAD_BYTES, Format, dialect_of, is_payload, looks_like_stream, payloads_of, value
 from recorder.errors import RecorderError
@@ -47,7 +48,9 @@ class _RequestFile(msgspec.Struct, frozen=True):
 
 def read_request(data: bytes) -> PlainRequest:
     """Decode a request from JSON: `{"method", "url", "headers", "body"}`, or the body alone. Raises `ValueError`."""
-    if value(data) is None:
+    if len(data) > DOCUMENT_LIMIT:
+        raise ValueError(f"it is over {DOCUMENT_LIMIT >> 20} MiB, more than any API takes")
+    if value(check_values(data)) is None:
         raise ValueError("it is no JSON")
     try:
         stored = msgspec.json.decode(data, type=_RequestFile)
@@ -175,14 +178,14 @@ def _check_stream(file: BinaryIO, head: bytes) -> None:
 def _check_payloads(file: BinaryIO, head: bytes) -> None:
     file.seek(0)
     for number, line in enumerate(_lines(file), 1):
-        if len(line) > LINE_LIMIT or not is_payload(line):
+        if len(line) > LINE_LIMIT or not is_payload(check_values(line)):
             raise RecorderError(f"payload {number} is no JSON object on a line of its own")
 
 
 def _check_document(file: BinaryIO, data: bytes) -> None:
     if len(data) > DOCUMENT_LIMIT:
         raise RecorderError(f"it is over {DOCUMENT_LIMIT >> 20} MiB, more than any API sends as one JSON document")
-    if not isinstance(value(data.removeprefix(BOM)), dict | list):
+    if not isinstance(value(check_values(data.removeprefix(BOM))), dict | list):
         raise RecorderError("it is no JSON document")
 
 

@@ -11,14 +11,14 @@ from sqlalchemy import URL
 
 from recorder.cassettes import Cassette
 from recorder.cassettes.content import Format
-from recorder.cassettes.plain import PlainRequest, read_request
+from recorder.cassettes.plain import DOCUMENT_LIMIT, PlainRequest, read_request
 from recorder.commands.serving.intake import Intake
 from recorder.commands.terminal.database import database_option
 from recorder.commands.terminal.files import SkippedFiles
 from recorder.commands.terminal.output import echo, with_json, write_json
 from recorder.commands.terminal.progress import progress_bar
 from recorder.commands.terminal.selection import NEVER_FOUND, new_name
-from recorder.errors import UsageError
+from recorder.errors import RecorderError, UsageError
 from recorder.model.events import LATEST, Session
 from recorder.model.text import counted, safe_text
 from recorder.recordings.files import NAMES, cassette_in, opened, opening, own_name, reason, shown
@@ -101,8 +101,8 @@ def command(
 def _request(path: Path) -> PlainRequest:
     with opening(path) as file:
         try:
-            return read_request(file.read())
-        except (OSError, ValueError) as error:
+            return read_request(file.read(DOCUMENT_LIMIT + 1))
+        except (OSError, ValueError, RecorderError) as error:
             raise UsageError(f"--request {path} cannot be read: {reason(error)}.") from error
 
 

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from recorder.cassettes.content import formats
-from recorder.cassettes.litellm import LOG_LIMIT, LiteLlm
+from recorder.cassettes.litellm import LiteLlm
 from recorder.errors import RecorderError
 from recorder.model.recording import Recording
 from tests.cassettes.test_cassetter import recordings
@@ -152,13 +152,6 @@ def test_nothing_of_a_bad_log_is_imported(tmp_path: Path) -> None:
     assert (ran.code, ran.err.count("\n")) == (1, 1)
     assert "line 11 is no payload of LiteLLM" in ran.err
     assert json.loads(run(tmp_path / "recorder.db", "sessions", "--json").out) == []
-
-
-def test_a_log_over_its_limit_is_refused(tmp_path: Path) -> None:
-    with (tmp_path / "log.json").open("wb") as file:
-        file.truncate(LOG_LIMIT + 1)
-    with (tmp_path / "log.json").open("rb") as file, pytest.raises(RecorderError, match="over 256 MiB: split it"):
-        LiteLlm(file)
 
 
 @given(st.data())

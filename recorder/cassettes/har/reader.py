@@ -16,6 +16,7 @@ from typing import Any, BinaryIO, NamedTuple
 import msgspec
 
 from recorder.cassettes import Entry, Names
+from recorder.cassettes.budget import BodyBudget, check_values, read_whole
 from recorder.cassettes.calls import BODILESS, NO_BODY, exchange_entries, target_of, true_headers
 from recorder.cassettes.connections import TimedMessage, connection_entries, connection_head, upgrade
 from recorder.cassettes.har.messages import WebSocketMessage, read_message
@@ -26,9 +27,8 @@ from recorder.model.events import SWITCHED, Outcome, Session
 from recorder.model.payloads import ExchangeEnd, Header, Imported, RequestHead, ResponseHead
 from recorder.wire.dialects import by_name, by_path
 from recorder.wire.redaction.headers import redact_headers, redact_target
-from recorder.wire.sse import BOM, Splitter, parse
+from recorder.wire.sse import Splitter, parse
 
-HAR_LIMIT = 256 * 2**20  # held in memory several times over: hours of a browser, with images
 BLOCK_BYTES = 256 * 1024  # of a body without frames, told at a time
 
 _BEFORE_HEAD = ("blocked", "dns", "connect", "send", "wait")  # `ssl` is part of `connect`
@@ -104,15 +104,15 @@ class Har:
 
     def __init__(self, file: BinaryIO) -> None:
         """Raises `RecorderError` if it is none, or has nothing in it that a recorder would have recorded."""
-        file.seek(0)
-        data = file.read(HAR_LIMIT + 1)
-        if len(data) > HAR_LIMIT:
-            raise RecorderError(f"it is over {HAR_LIMIT >> 20} MiB: save the calls of the API alone")
+        data = read_whole(file, ": save the calls of the API alone")
+        self._exchanges: list[_HarConnection | _HarExchange] = []
+        budget = BodyBudget()
         try:
-            calls = msgspec.json.decode(data.removeprefix(BOM), type=_Document).log.entries
-            self._exchanges = [
-                _connection(call) if call.is_websocket else _exchange(call) for call in calls if _is_wanted(call)
-            ]
+            for call in msgspec.json.decode(check_values(data), type=_Document).log.entries:
+                if _is_wanted(call):
+                    exchange = _connection(call) if call.is_websocket else _exchange(call)
+                    budget.take(exchange.size_bytes)
+                    self._exchanges.append(exchange)
         except (ValueError, RecursionError) as error:
             raise RecorderError(f"it is no HAR 1.2: {error}") from error
         if not self._exchanges:
@@ -139,6 +139,10 @@ class _HarConnection(NamedTuple):
     end_ns: int
     end: ExchangeEnd
 
+    @property
+    def size_bytes(self) -> int:
+        return sum(len(each.frame) for each in self.pieces)
+
     def entries(self, session: Session, names: Names) -> Iterator[Entry]:
         """Yield its records."""
         request, answer = self.call.request, self.call.response
@@ -159,6 +163,10 @@ class _HarExchange(NamedTuple):
     pieces: list[tuple[int, bytes]]
     end_ns: int
     end: ExchangeEnd
+
+    @property
+    def size_bytes(self) -> int:
+        return len(self.body) + sum(len(raw) for _, raw in self.pieces)
 
     def entries(self, session: Session, names: Names) -> Iterator[Entry]:
         """Yield its records."""

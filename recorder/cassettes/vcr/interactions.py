@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from recorder.cassettes import Entry, Names
+from recorder.cassettes.budget import BodyBudget
 from recorder.cassettes.calls import BODILESS, NO_BODY, exchange_entries, target_of, true_headers
 from recorder.cassettes.content import looks_like_stream
 from recorder.cassettes.plain import BLOCK_BYTES, STEP_NS
@@ -29,8 +30,6 @@ from recorder.wire.content_coding import Decoder, UndecodableError
 from recorder.wire.dialects import by_name, by_path, framing
 from recorder.wire.redaction.headers import Header, redact_headers, redact_target
 from recorder.wire.sse import Splitter
-
-BODIES_LIMIT = 256 * 2**20  # of all bodies, decoded, in memory: four times what the file may have
 
 _UNSTORABLE = re.compile("[\0\ud800-\udfff]")  # bytes that are no UTF-8, and what no text of a database has
 
@@ -124,17 +123,14 @@ class VcrExchange(NamedTuple):
         return ResponseHead(status.code, status.message or "", redact_headers(self.response.headers))
 
 
-def exchanges(given: Iterable[tuple[int, VcrInteraction]], program: str) -> Iterator[VcrExchange]:
+def exchanges(given: Iterable[tuple[int, VcrInteraction]], program: str, budget: BodyBudget) -> Iterator[VcrExchange]:
     """Yield the exchanges of numbered interactions. Raises `RecorderError`, which names the program."""
-    left = BODIES_LIMIT
     for number, each in given:
         try:
-            exchange = _exchange(each, left)
+            exchange = _exchange(each, budget.left_bytes)
         except (ValueError, TypeError) as error:
             raise RecorderError(f"interaction {number} is none of a {program} cassette: {error}") from error
-        left -= len(exchange.request.body) + len(exchange.response.body)
-        if left < 0:
-            raise RecorderError(f"up to interaction {number} its bodies are over {BODIES_LIMIT >> 20} MiB: split it")
+        budget.take(len(exchange.request.body) + len(exchange.response.body))
         yield exchange
 
 

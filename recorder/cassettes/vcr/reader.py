@@ -12,11 +12,11 @@ from typing import Any, BinaryIO
 import msgspec
 
 from recorder.cassettes import Entry, Names
+from recorder.cassettes.budget import BodyBudget, check_values, read_whole
 from recorder.cassettes.vcr.interactions import VcrInteraction, exchanges
 from recorder.cassettes.vcr.yaml_values import YAML_LIMIT, read_yaml
 from recorder.errors import RecorderError
 from recorder.model.events import Session
-from recorder.wire.sse import BOM
 
 VERSION = 1
 
@@ -37,11 +37,8 @@ class Vcr:
 
     def __init__(self, file: BinaryIO) -> None:
         """Raises `RecorderError` if it is none, or has no interaction."""
-        file.seek(0)
-        data = file.read(YAML_LIMIT + 1).removeprefix(BOM)
-        if len(data) > YAML_LIMIT:
-            raise RecorderError(f"it is over {YAML_LIMIT >> 20} MiB, too much for YAML: split it")
-        self._exchanges = list(exchanges(_interactions(data), "VCR"))
+        data = read_whole(file, ", too much for YAML: split it", YAML_LIMIT)
+        self._exchanges = list(exchanges(_interactions(data), "VCR", BodyBudget()))
         if not self._exchanges:
             raise RecorderError("there is no interaction in it")
         self.events = 0
@@ -77,7 +74,7 @@ def _interactions(data: bytes) -> Iterator[tuple[int, VcrInteraction]]:
 
 def _json_interactions(data: bytes) -> Sequence[Any]:
     try:
-        document = msgspec.json.decode(data, type=_JsonDocument)
+        document = msgspec.json.decode(check_values(data), type=_JsonDocument)
     except (ValueError, RecursionError) as error:
         raise RecorderError(f"it is no VCR cassette: {error}") from error
     _check_version(document.version)
