@@ -35,7 +35,8 @@ def write_carried(directory: Path, place: Position, records: Iterable[Record]) -
     """Make that file, whole or not at all. Raises `OSError`."""
     path = carried_path(directory, place)
     partial = directory / f"{PARTIAL}{path.name}"
-    with open(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600), "wb") as file:
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+    with open(os.open(partial, flags, 0o600), "wb") as file:
         file.writelines(encode(records))
         file.flush()
         os.fsync(file.fileno())

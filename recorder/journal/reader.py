@@ -6,6 +6,7 @@ Reading never changes a byte.
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import os
 import re
@@ -189,7 +190,7 @@ def to_disk(descriptor: int) -> None:
 def write_ingested(directory: Path, place: Position) -> None:
     """Write down how far a journal is in the log: what it has before `place` was read, and is committed."""
     with contextlib.suppress(OSError):  # who cannot be told counts what is in the log as waiting
-        fd = os.open(directory / INGESTED, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        fd = os.open(directory / INGESTED, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         try:
             os.pwrite(fd, b"%010d %015d\n" % place, 0)
         finally:
@@ -277,11 +278,16 @@ def remove(directory: Path) -> None:
 def try_lock(directory: Path, name: str = WRITER_LOCK) -> int | None:
     """Lock a journal directory, as its recorder or, with `INGESTER_LOCK`, as the one who ingests it.
 
-    Returns a descriptor to close, or `None` if a living process has that lock, or the directory was deleted.
+    Returns a descriptor to close, or `None` if a living process has that lock, the directory was deleted, or the lock
+    is a link, which no recorder makes: it may lead to any file.
     """
     try:
-        fd = os.open(directory / name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        fd = os.open(directory / name, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     except FileNotFoundError:
+        return None
+    except OSError as error:
+        if error.errno != errno.ELOOP:
+            raise
         return None
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)

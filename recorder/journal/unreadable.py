@@ -77,7 +77,8 @@ def _keep(root: Path, name: str, data: Iterable[bytes]) -> bool:
     place.mkdir(mode=0o700, exist_ok=True)
     path, partial = place / name, place / f"{name}{PARTIAL}"
     room = LIMIT_BYTES - sum(each.size_bytes for each in unreadable_files(root) if each.path not in (path, partial))
-    with open(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600), "wb") as file:
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+    with open(os.open(partial, flags, 0o600), "wb") as file:
         for piece in data:
             room -= len(piece)
             if room < 0:

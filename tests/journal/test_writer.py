@@ -18,7 +18,16 @@ from hypothesis import strategies as st
 
 from recorder.errors import RecorderError
 from recorder.journal.format import HEADER, MAGIC, Gap, Mark, Position, Record, encode, parse
-from recorder.journal.reader import JournalReader, segment_name, segment_numbers, try_lock
+from recorder.journal.reader import (
+    INGESTED,
+    INGESTER_LOCK,
+    WRITER_LOCK,
+    JournalReader,
+    segment_name,
+    segment_numbers,
+    try_lock,
+    write_ingested,
+)
 from recorder.journal.writer import TOGETHER, TURN_NS, Journal
 
 Told = tuple[int, int, int, bytes]
@@ -524,3 +533,20 @@ def test_a_foreign_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / segment_name(1)).write_bytes(b"something else")
     with pytest.raises(RecorderError, match="not a journal segment"):
         JournalReader(tmp_path).read(100)
+
+
+@pytest.mark.parametrize("name", [WRITER_LOCK, INGESTER_LOCK, INGESTED])
+def test_no_link_in_a_journal_is_followed(name: str, tmp_path: Path) -> None:
+    """A repository may have a log, and a journal beside it, in which a link leads to a file of its user."""
+    theirs, journal = tmp_path / "theirs", tmp_path / "journal"
+    theirs.write_text("keep")
+    journal.mkdir()
+    (journal / name).symlink_to(theirs)
+    (journal / "other").symlink_to(tmp_path / "none")
+    if name == INGESTED:
+        write_ingested(journal, Position(1, 2))
+    else:
+        assert try_lock(journal, name) is None
+    assert try_lock(journal, "other") is None
+    assert theirs.read_text() == "keep"
+    assert not (tmp_path / "none").exists()

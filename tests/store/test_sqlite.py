@@ -198,6 +198,13 @@ def test_a_lock_that_cannot_be_made_is_one_sentence(tmp_path: Path) -> None:
             pass
 
 
+def test_a_lock_that_is_a_link_is_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "log.db.lock").symlink_to(tmp_path / "theirs")
+    with pytest.raises(StoreError, match=r"cannot be written: .*log\.db\.lock: Too many levels of symbolic links\."):
+        Store(tmp_path / "log.db")
+    assert not (tmp_path / "theirs").exists()
+
+
 @pytest.mark.parametrize(
     ("code", "kind"),
     [

@@ -103,9 +103,12 @@ def export(url: URL, folder: Path, selection: Selection, now_ns: int, advance: C
 
 @contextmanager
 def _locked(folder: Path) -> Iterator[None]:
-    """Exclude other exports to a folder, which is made if it is not there."""
+    """Exclude other exports to a folder, which is made if it is not there. A link in it would lead out of it."""
     folder.mkdir(parents=True, exist_ok=True)
-    with (folder / _LOCK).open("w") as lock:
+    if link := next((path for path in folder.rglob("*") if path.is_symlink()), None):
+        raise UsageError(f"{link} is a link, and an export has none: remove it, or give another folder.")
+    flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+    with open(os.open(folder / _LOCK, flags, 0o666), "rb") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:

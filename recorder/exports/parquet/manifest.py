@@ -88,7 +88,9 @@ def read_manifest(folder: Path) -> ParquetManifest:
 def write_manifest(folder: Path, manifest: ParquetManifest) -> None:
     """Write a manifest under another name, then rename it: a reader finds the old or the new one, whole."""
     temporary = folder / f".{NAME}"
-    temporary.write_bytes(msgspec.json.format(msgspec.json.encode(manifest), indent=1) + b"\n")
+    temporary.unlink(missing_ok=True)  # of an export that broke off, or a link, which would be written through
+    with temporary.open("xb") as file:
+        file.write(msgspec.json.format(msgspec.json.encode(manifest), indent=1) + b"\n")
     os.replace(temporary, folder / NAME)
 
 

@@ -195,7 +195,7 @@ def task_lock(path: Path, task: str) -> Iterator[None]:
 
 def _lock_file(path: Path, lock: Path) -> int:
     try:
-        return os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        return os.open(lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     except OSError as error:
         raise StoreError(f"The database {path} cannot be written: {lock}: {error.strerror}.") from error
 

@@ -234,6 +234,21 @@ def test_a_manifest_that_names_a_file_elsewhere_removes_nothing_there(tmp_path: 
     assert other.exists()
 
 
+@pytest.mark.parametrize("name", [".lock", ".manifest.json", "usage", "usage/day=2026-01-01"])
+def test_no_link_in_the_folder_is_followed(name: str, demo_db: Path, tmp_path: Path) -> None:
+    """A folder of a repository may have links: to a file that an export would empty, to a folder that it would fill."""
+    theirs = tmp_path / "theirs"
+    theirs.mkdir()
+    (theirs / "part.parquet").write_text("keep")
+    link = tmp_path / "out" / name
+    link.parent.mkdir(parents=True)
+    link.symlink_to(theirs / "part.parquet" if name.startswith(".") else theirs)
+    ran = export(demo_db, tmp_path / "out")
+    assert (ran.code, ran.err.count("\n")) == (2, 1)
+    assert f"{link} is a link" in ran.err
+    assert [path.read_text() for path in theirs.iterdir()] == ["keep"]
+
+
 def test_a_folder_of_something_else_is_left_alone(demo_db: Path, tmp_path: Path) -> None:
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "thesis.txt").touch()
