@@ -13,6 +13,7 @@ from typing import Any, Literal
 import msgspec
 
 from recorder.wire.dialects import DIALECTS
+from recorder.wire.dialects.json_values import too_deep
 from recorder.wire.sse import BOM, Splitter, parse
 
 Format = Literal[
@@ -73,7 +74,9 @@ def is_payload(line: bytes) -> bool:
 
 
 def value(data: bytes) -> Any:
-    """Decode JSON; return `None` for bytes that are no JSON."""
+    """Decode JSON; return `None` for bytes that are no JSON, or that nest deeper than the views read it."""
+    if too_deep(data):
+        return None
     try:
         return msgspec.json.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 import click
-import msgspec
 from sqlalchemy import URL
 
 from recorder.commands.serving.network import network_options
@@ -42,6 +41,7 @@ from recorder.store.prices.catalog import matches
 from recorder.store.prices.table import rates, valid_prices
 from recorder.store.reader import LogReader
 from recorder.wire.dialects import by_name
+from recorder.wire.dialects.json_values import decoded
 
 FOUND = 4  # exit code: an error or a warning
 HOST = "127.0.0.1"
@@ -251,9 +251,9 @@ class _Progress:
 def _unreachable(sent: Sent) -> str | None:
     """Return why the gateway cannot be reached, as the recorder says it to its client; None if it can."""
     try:
-        error = msgspec.json.decode(sent.body)["error"]
+        error = decoded(sent.body)["error"]
         return str(error["message"]) if error["type"] == "upstream_unreachable" else None
-    except (msgspec.DecodeError, UnicodeDecodeError, LookupError, TypeError):
+    except (ValueError, LookupError, TypeError):
         return None
 
 

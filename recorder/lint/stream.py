@@ -17,6 +17,7 @@ import msgspec
 from recorder.model.events import ENDED_HERE, Event
 from recorder.model.recording import Gap, Recording
 from recorder.projections.fact_reader import DOCUMENT_LIMIT, PAYLOAD_LIMIT
+from recorder.wire.dialects.json_values import too_deep
 from recorder.wire.recording import BodyBlock, blocks
 from recorder.wire.sse import BOM, parse
 
@@ -218,6 +219,8 @@ def _stream_block(block: BodyBlock, *, is_first: bool) -> StreamBlock:
 
 def _payload(data: bytes) -> Any:
     """Return JSON, or `None`. Half an emoji as an escape is JSON, though no text; NaN is none."""
+    if too_deep(data):
+        return None
     found = _decoded(data)
     if found is not None or data == b"null":
         return found
@@ -232,8 +235,8 @@ def _no_json(constant: str) -> Any:
 
 
 def _decoded(raw: bytes) -> Any:
-    """Return JSON, or `None` if it is none."""
+    """Return JSON, or `None` if it is none, or nests deeper than the views read it."""
     try:
-        return msgspec.json.decode(raw)
+        return None if too_deep(raw) else msgspec.json.decode(raw)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None

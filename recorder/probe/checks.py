@@ -9,8 +9,6 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-import msgspec
-
 from recorder.lint.faults import Fault, misfit, shown
 from recorder.lint.rule import Hit
 from recorder.lint.shape import Shapes
@@ -19,6 +17,7 @@ from recorder.model.facts import TextAdded
 from recorder.model.text import counted
 from recorder.probe.answer import ProbeAnswer
 from recorder.probe.schema import misfits
+from recorder.wire.dialects.json_values import decoded
 
 Check = Callable[[ProbeAnswer], Iterable[Fault]]
 """An expectation of a case."""
@@ -346,8 +345,8 @@ def _is_object(answer: ProbeAnswer) -> bool:
 
 def _json(text: str) -> Any:
     try:
-        return msgspec.json.decode(text)
-    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return decoded(text.encode())
+    except ValueError:
         return None
 
 

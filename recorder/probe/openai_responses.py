@@ -6,8 +6,6 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import msgspec
-
 from recorder.lint.openai_errors import wrong_error
 from recorder.lint.openai_responses.shapes import SHAPES
 from recorder.probe import checks
@@ -33,6 +31,7 @@ from recorder.probe.cases import (
 )
 from recorder.probe.checks import Check
 from recorder.probe.schema import CITY, WEATHER
+from recorder.wire.dialects.json_values import decoded
 from recorder.wire.sse import parse
 
 _PATH = "/v1/responses"
@@ -90,8 +89,8 @@ def _payloads(stream: bytes) -> Iterator[dict[str, Any]]:
     for block in blocks:
         data = parse(block + b"\n\n").data
         try:
-            found = msgspec.json.decode(data or b"null")
-        except (msgspec.DecodeError, UnicodeDecodeError):
+            found = decoded(data or b"null")
+        except ValueError:
             continue
         if isinstance(found, dict):
             yield found

@@ -36,7 +36,25 @@ def _says_what_a_terminal_obeys(request: DemoRequest, ask: Ask) -> DemoReply:
     return whole(compact({"error": {"message": HOSTILE}}).encode(), JSON_HEADERS, 403)
 
 
+def _nests(depth: int) -> Planted:
+    """Answer with brackets in brackets: as a document, and as each event of a stream."""
+
+    def planted(request: DemoRequest, ask: Ask) -> DemoReply:
+        deep = b"[" * depth + b"]" * depth
+        data = b'{"type":"response.created","sequence_number":1,"error":%b,"response":%b}' % (deep, deep)
+        stream = b"data: %b\n\ndata: %b\n\n" % (deep, data)
+        is_stream = b'"stream":true' in request.body.replace(b" ", b"") or "alt=sse" in request.target
+        if is_stream:
+            return whole(stream, (("content-type", "text/event-stream"),))
+        return whole(deep if b"tools" in request.body else data, JSON_HEADERS)
+
+    return planted
+
+
 PLANTED: dict[str, Planted] = {
+    "deep-300": _nests(300),
+    "deep-985": _nests(985),
+    "deep-2000": _nests(2_000),
     "open": any_key,
     "no-choices": _has_no_choices,
     "fails": _fails_at_choices,
@@ -108,6 +126,15 @@ def test_no_terminal_obeys_what_a_gateway_says(base: str, tmp_path: Path) -> Non
     text = ran.out.decode()
     assert (ran.code, "\\x1b]52;c;aGk=\\x07" in text) == (4, True)
     assert not {*HOSTILE} & {*text, *ran.err, *(tmp_path / "probe.xml").read_text()} - {*"]52;c;aGk=31mreversed"}
+
+
+@pytest.mark.parametrize("api", ["openai-responses", "anthropic"])
+@pytest.mark.parametrize("depth", [300, 985, 2_000])
+def test_json_that_nests_too_deep_is_a_fault(base: str, tmp_path: Path, api: str, depth: int) -> None:
+    ran = _probe(tmp_path / "recorder.db", f"{base}/deep-{depth}", "--api", api, "--json")
+    assert ran.code == 4, ran.err
+    assert "Traceback" not in ran.err
+    assert {row["state"] for row in _rows(ran)} <= {"faulty", "missing", "unsupported"}
 
 
 def test_a_gateway_that_is_not_there_is_one_sentence(tmp_path: Path) -> None:

@@ -23,11 +23,11 @@ from typing import Any, NamedTuple, TypeVar
 from urllib.parse import unquote, unquote_plus
 
 import httpx
-import msgspec
 
 from recorder.errors import RecorderError, UsageError
 from recorder.exports.otlp.cursor import Signal
 from recorder.model.text import safe_text
+from recorder.wire.dialects.json_values import decoded
 
 RETRIED = frozenset({429, 502, 503, 504})  # https://opentelemetry.io/docs/specs/otlp/#retryable-response-codes
 PAUSE_S, LONGEST_PAUSE_S = 1.0, 30.0  # the first pause, which doubles, and the last
@@ -302,8 +302,8 @@ def _message(answer: bytes, clean: Callable[[str], str]) -> str:
 
 def _object(answer: bytes) -> dict[str, Any]:
     try:
-        found = msgspec.json.decode(answer)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+        found = decoded(answer)
+    except ValueError:
         return {}
     return found if isinstance(found, dict) else {}
 

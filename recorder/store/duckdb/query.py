@@ -83,7 +83,10 @@ class DuckdbQuery:
             raise UsageError("There is no SQL to run: `recorder query --list` names the views.")
         if len(statements) > 1:
             raise RecorderError("`recorder query` runs one statement at a time.")
-        self._require_select(sql)
+        try:
+            self._require_select(sql)
+        except RecursionError as error:
+            raise RecorderError("The statement nests too deep.") from error
         names = statements[0].named_parameters
         if any(name.isdecimal() for name in names):
             raise UsageError("A `?` has no name: write `:name`, and give its value with `-p NAME VALUE`.")
