@@ -9,14 +9,14 @@ from typing import Any, NamedTuple, get_args
 import click
 from sqlalchemy import URL
 
-from recorder.cassettes import Cassette
+from recorder.cassettes import Cassette, Entry
 from recorder.cassettes.content import Format
 from recorder.cassettes.plain import DOCUMENT_LIMIT, PlainRequest, read_request
 from recorder.commands.serving.intake import Intake
 from recorder.commands.terminal.database import database_option
 from recorder.commands.terminal.files import SkippedFiles
 from recorder.commands.terminal.output import echo, with_json, write_json
-from recorder.commands.terminal.progress import progress_bar
+from recorder.commands.terminal.progress import Update, progress_bar
 from recorder.commands.terminal.selection import NEVER_FOUND, new_name
 from recorder.errors import RecorderError, UsageError
 from recorder.model.events import LATEST, Session
@@ -27,6 +27,7 @@ from recorder.store.writer import Store
 from recorder.wire.dialects import DIALECTS
 
 LISTED = 20  # sessions that are named: what fits a terminal
+MOVE_BYTES = 64 * 2**10  # between two moves of the bar, which take longer than an event
 BUSY_S = 2.0  # a locked database is tried again for as long as it takes, and Ctrl-C waits for one try at most
 
 
@@ -123,16 +124,41 @@ class Made(NamedTuple):
 
 
 def _import(url: URL, files: Sequence[Path], wanted: Wanted, skipped: SkippedFiles) -> list[Made]:
-    """Add every readable file to the log."""
+    """Add every readable file to the log, with a progress bar on a terminal: by bytes, of all files."""
     sessions, made = _Sessions(wanted.session), list[Made]()
-    with Store(url, BUSY_S) as store, Intake(store, journal_root(url)) as intake:
-        for path in _with_progress(files):
+    sizes = [_size(path) for path in files]
+    with (
+        Store(url, BUSY_S) as store,
+        progress_bar("Importing", sum(sizes)) as move,
+        Intake(store, journal_root(url)) as intake,
+    ):
+        for number, path in enumerate(files):
             with skipped.over(path), opened(path) as file:
                 cassette = cassette_in(file, *wanted[:3])
                 session = sessions.session(cassette, path)
-                intake.take(cassette.entries(session, NAMES))
+                intake.take(_moving(cassette.entries(session, NAMES), move))
                 made.append(Made(path, session, cassette.events))
+            move(completed=sum(sizes[: number + 1]))
     return made
+
+
+def _size(path: Path) -> int:
+    """Return the size of a file; 0 of what is none, or cannot be read: it is skipped later, in a sentence."""
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0
+
+
+def _moving(entries: Iterator[Entry], move: Update) -> Iterator[Entry]:
+    """Yield entries, and move the bar by their bytes: about as many as they have in their file."""
+    size_bytes = 0
+    for entry in entries:
+        yield entry
+        size_bytes += len(entry.payload)
+        if size_bytes >= MOVE_BYTES:
+            move(advance=size_bytes)
+            size_bytes = 0
 
 
 def _say(made: Sequence[Made]) -> None:
@@ -167,14 +193,3 @@ class _Sessions:
         if self._name:
             self._shared = session
         return session
-
-
-def _with_progress(files: Sequence[Path]) -> Iterator[Path]:
-    """Yield the files, with a progress bar on a terminal if there are several."""
-    if len(files) == 1:
-        yield files[0]
-        return
-    with progress_bar("Importing", len(files)) as move:
-        for path in files:
-            yield path
-            move(advance=1)

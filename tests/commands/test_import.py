@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import signal
 import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 
@@ -293,6 +294,23 @@ def test_an_interrupted_import_says_how_to_go_on(db: Path) -> None:
         assert process.wait() == 130
     assert said.rstrip().endswith("`recorder db recover` brings in what was read so far.")
     assert recovered(db).end["status"] == "recorder_shutdown"
+
+
+def test_a_terminal_sees_how_far_one_file_is(db: Path, tmp_path: Path) -> None:
+    path = write(tmp_path, "long.sse", LONG)
+    terminal, end = os.openpty()
+    with open(terminal, "rb", buffering=0) as screen:
+        variables = {**environment(tmp_path), "TERM": "xterm"}
+        command = [*PROGRAM, "import", str(path), "--db", str(db)]
+        with subprocess.Popen(command, stderr=end, stdout=subprocess.DEVNULL, env=variables) as process:
+            os.close(end)
+            shown = bytearray()
+            with suppress(OSError):  # EIO, when nobody has the other end any more
+                while piece := screen.read(2**16):
+                    shown += piece
+    assert process.returncode == 0
+    assert b"Importing" in shown
+    assert shown.index(b"Importing") < shown.index(b"1 file imported")
 
 
 @pytest.fixture
