@@ -328,6 +328,23 @@ MUTANTS: list[Mutant] = [
         "tests/ingest/test_rereading.py::test_whatever_dies_and_wherever_the_log_is_the_same",
         "assert ",
     ),
+    Mutant(
+        "B14: a segment that is missing is passed over",
+        "recorder/journal/reader.py",
+        "        if self._may_come_back(writer_is_dead):\n            return False\n        if is_there",
+        "        if is_there",
+        "tests/journal/test_held_files.py::test_a_segment_that_does_not_come_back_is_a_damage",
+        "its writer lives",
+    ),
+    Mutant(
+        "B14: nobody looks after the files",
+        "recorder/journal/held_files.py",
+        "        gone = [name for name in self._descriptors if not self._is_there(name)]\n",
+        "        gone = []\n",
+        "tests/journal/test_held_files.py::test_what_is_deleted_in_the_last_second_is_put_back_at_the_end",
+        "assert ",
+        is_quick=True,
+    ),
     # -- C. Event store and projections
     Mutant(
         "C1: other content takes a position",

@@ -242,9 +242,8 @@ class Ingester:
             self._scrubber.committed(lambda number: False if number in self._assembler.open else None)
         self._records.place = place
         self._heartbeat.committed()
-        if self._position > self._written:  # after a start, records come once more that the log had before
-            self._written = self._position
-            write_ingested(self._directory, self._position)
+        self._written = max(self._written, self._position)  # after a start, records come that the log had before
+        write_ingested(self._directory, self._written, place)
         self._drop_before(place)
 
     def _write(self, batch: Batch, place: Position | None) -> None:

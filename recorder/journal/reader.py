@@ -13,7 +13,7 @@ import re
 import struct
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -31,6 +31,8 @@ from recorder.journal.format import (
     previous_segment_bytes,
     segment_record,
 )
+
+PUT_BACK_S = 5.0  # how long a segment may be missing while its writer lives, which looks after its files every second
 
 SUFFIX = ".seg"
 PARTIAL = ".partial"  # of a segment that is being begun
@@ -60,6 +62,7 @@ class JournalReader:
         self.torn: list[str] = []  # a sentence for each record that was never finished: nobody has seen its bytes
         self.damaged: list[str] = []  # a sentence for each stretch of records that cannot be read any more
         self.stretches: list[DamagedStretch] = []  # what there is of those
+        self._missing_since_s: float | None = None
 
     def read(self, limit_bytes: int, *, writer_is_dead: bool = False) -> list[Record]:
         """Return the records from `position` on, up to about `limit_bytes`; none when there are no more now.
@@ -68,13 +71,14 @@ class JournalReader:
         """
         while True:
             segments = [number for number in segment_numbers(self.directory) if number >= self.position.segment]
-            if not segments:
+            if not segments or not self._is_at_hand(segments, writer_is_dead):
                 return []
-            if segments[0] != self.position.segment:
-                self.position = Position(segments[0], 0)
-            data = self._load(limit_bytes, writer_is_dead)
+            data = self._load(limit_bytes)
+            if data is None:  # deleted since the names were listed
+                return []
             records = list(parse(data, self.position))
             if records:
+                self._missing_since_s = None
                 self.position = records[-1].position
                 records = [record for record in records if record.mark != _SEGMENT_MARK]
                 if records:
@@ -83,28 +87,83 @@ class JournalReader:
             if len(data) >= limit_bytes and self._record_is_longer(data):
                 limit_bytes = HEADER.unpack_from(data, 0)[0] + HEADER.size
                 continue
-            if len(segments) == 1 and not writer_is_dead:
+            if not self._go_on(segments, data, writer_is_dead):
                 return []
-            if len(segments) == 1:
-                self._drop_tail(data)
-                return []
+
+    def _go_on(self, segments: Sequence[int], data: bytes, writer_is_dead: bool) -> bool:
+        """Leave a segment of which `data` has no whole record, if nothing more comes. Return whether one follows."""
+        if len(segments) > 1:
+            if not self._is_there(segments[1]) and self._may_come_back(writer_is_dead):
+                return False
+            self._missing_since_s = None
             self._leave(data, segments[1])
             self.position = Position(segments[1], 0)
+            return True
+        if writer_is_dead:
+            self._drop_tail(data)
+        return False
 
-    def _load(self, limit_bytes: int, writer_is_dead: bool) -> bytes:
-        path = self.directory / segment_name(self.position.segment)
+    def _is_there(self, following: int) -> bool:
+        """Return whether a segment has all of its bytes, damaged or not, as far as the next one says how many."""
+        segment, offset = self.position
+        recorded = _previous_segment_bytes(self.directory / segment_name(following)) or 0
+        size = max(offset, size_bytes(self.directory / segment_name(segment)))
+        return following == segment + 1 and size >= recorded
+
+    def _is_at_hand(self, segments: Sequence[int], writer_is_dead: bool) -> bool:
+        """Return whether to read on: in the segment of `position`, or in the first one that there is.
+
+        One that another program deleted or replaced is put back while its writer lives: that is waited for.
+        """
+        is_there = segments[0] == self.position.segment
+        path = self.directory / segment_name(segments[0])
+        if is_there and self._has_begun(path, writer_is_dead):
+            return True
+        if self._may_come_back(writer_is_dead):
+            return False
+        if is_there and len(segments) == 1 and size_bytes(path):
+            raise RecorderError(f"{path} is not a journal segment of this version of recorder.")
+        if is_there:
+            return True  # the next one shows whose it was: it is damage, up to there
+        if self.position != START:
+            lost = f"The segments from {self.position.segment} to {segments[0] - 1} of {self.directory} are lost."
+            self.damaged.append(lost)
+        self.position = Position(segments[0], 0)
+        return self._is_at_hand(segments, writer_is_dead)
+
+    def _has_begun(self, path: Path, writer_is_dead: bool) -> bool:
+        """Return whether `position` is behind the beginning of its segment, where it is set to if there is one."""
+        if self.position.offset > 0:
+            return True
         try:
             with open(path, "rb") as segment:
-                if self.position.offset == 0:
-                    magic = segment.read(len(MAGIC))
-                    is_blank = writer_is_dead and not any(magic)  # zeros: what a power cut leaves
-                    if magic not in READABLE and not is_blank:
-                        raise RecorderError(f"{path} is not a journal segment of this version of recorder.")
-                    self.position = self.position._replace(offset=len(MAGIC))
+                magic = segment.read(len(MAGIC))
+        except FileNotFoundError:
+            return False
+        if magic.startswith(MAGIC[:-1]) and magic not in READABLE:
+            raise RecorderError(f"{path} is not a journal segment of this version of recorder.")
+        is_blank = writer_is_dead and not any(magic)  # zeros: what a power cut leaves
+        if magic not in READABLE and not is_blank:
+            return False
+        self.position = self.position._replace(offset=len(MAGIC))
+        return True
+
+    def _may_come_back(self, writer_is_dead: bool) -> bool:
+        if writer_is_dead or self.position == START:
+            return False
+        now_s = time.monotonic()
+        if self._missing_since_s is None:
+            self._missing_since_s = now_s
+        return now_s - self._missing_since_s < PUT_BACK_S
+
+    def _load(self, limit_bytes: int) -> bytes | None:
+        """Return what there is behind `position` in its segment; None if there is no such segment."""
+        try:
+            with open(self.directory / segment_name(self.position.segment), "rb") as segment:
                 segment.seek(self.position.offset)
                 return segment.read(limit_bytes)
         except FileNotFoundError:
-            return b""
+            return None
 
     @staticmethod
     def _record_is_longer(data: bytes) -> bool:
@@ -187,12 +246,14 @@ def to_disk(descriptor: int) -> None:
         os.fsync(descriptor)
 
 
-def write_ingested(directory: Path, place: Position) -> None:
-    """Write down how far a journal is in the log: what it has before `place` was read, and is committed."""
+def write_ingested(directory: Path, until: Position, place: Position) -> None:
+    """Write down how far a journal is in the log: what it has before `until` was read, and is committed. What is before
+    the segment of `place` is not needed any more.
+    """
     with contextlib.suppress(OSError):  # who cannot be told counts what is in the log as waiting
         fd = os.open(directory / INGESTED, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         try:
-            os.pwrite(fd, b"%010d %015d\n" % place, 0)
+            os.pwrite(fd, b"%010d %015d %010d %015d\n" % (*until, *place), 0)
         finally:
             os.close(fd)
 
@@ -200,9 +261,18 @@ def write_ingested(directory: Path, place: Position) -> None:
 def ingested(directory: Path) -> Position:
     """Return how far a journal is in the log, as its ingester wrote it down; the start if it did not."""
     try:
-        return Position(*map(int, (directory / INGESTED).read_bytes().split()))
-    except (OSError, ValueError, TypeError):
+        return places_of((directory / INGESTED).read_bytes())[0]
+    except OSError:
         return START
+
+
+def places_of(written: bytes) -> tuple[Position, Position]:
+    """Return what `write_ingested` wrote; the start for what it did not."""
+    try:
+        segment, offset, *place = map(int, written.split())
+    except ValueError:
+        return START, START
+    return Position(segment, offset), Position(*place) if len(place) == 2 else START
 
 
 class Waiting(NamedTuple):
@@ -247,6 +317,10 @@ def _age_s(directory: Path, oldest: Position) -> float:
 
 def segment_name(number: int) -> str:
     return f"{number:06d}{SUFFIX}"
+
+
+def is_segment_name(name: str) -> bool:
+    return _SEGMENT.fullmatch(name) is not None
 
 
 def segment_numbers(directory: Path) -> list[int]:

@@ -23,10 +23,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from hashlib import sha256
 from pathlib import Path
-
-import msgspec
 
 from recorder.errors import RecorderError
 from recorder.journal.format import (
@@ -34,12 +31,13 @@ from recorder.journal.format import (
     HEADER,
     MAGIC,
     RECORD_LIMIT,
-    Gap,
     Mark,
     record_bytes,
     record_header,
     segment_record,
 )
+from recorder.journal.held_files import HeldFiles
+from recorder.journal.loss import Loss
 from recorder.journal.reader import PARTIAL, SUFFIX, segment_name, to_disk, try_lock
 
 log = logging.getLogger(__name__)
@@ -88,9 +86,10 @@ class Journal:
             raise RecorderError(f"The journal {self.directory} cannot be written: {error.strerror}.") from error
         if lock is None:
             raise RecorderError(f"The journal {self.directory} belongs to another recorder that is still running.")
-        self._lock = lock
         self._durable = durable
         self._finished = [os.open(each, os.O_RDONLY) for each in (root.parent, root)] if durable else []
+        # A thread may be in `sync` just now, with a descriptor that is no longer needed: that closes it.
+        self.files = HeldFiles(self.directory, lock, self._finished.append if durable else os.close, durable)
         self._fd = -1
         self._segment = self._size = self._empty_bytes = self._used = self._exchanges = 0
         self._limit, self._segment_bytes = limit_bytes, segment_bytes
@@ -215,6 +214,17 @@ class Journal:
                 os.close(descriptor)
             del self._finished[:finished]
 
+    def look(self) -> None:
+        """Put back files that others have deleted (`HeldFiles`). Call it once a second, in the thread that writes."""
+        if self._closed:
+            return
+        self.files.look()
+        name = segment_name(self._segment)
+        self._fd = self.files[name]
+        # Cut off: it is counted in a finished segment, and what comes would stand where no reader expects it.
+        if not self._torn and self.files.size_bytes(name) < self._size and self._rotate():
+            self.files.look()
+
     def settle(self) -> None:
         """Write what ended exchanges still owe, as far as there is room."""
         while self._owing and self._owing[0].pay():
@@ -232,10 +242,11 @@ class Journal:
         self.settle()
         if self._owing:
             log.error("%d exchanges end without a record: the journal has no room", len(self._owing))
-        for descriptor in (*self._finished, self._fd):
+        self.look()
+        self.files.close()
+        for descriptor in self._finished:
             os.close(descriptor)
         self._fd, self._closed = -1, True  # a late record is refused, and does not land in what gets this number next
-        os.close(self._lock)
 
     def _report(self, error: Exception) -> None:
         """Log a fault of ours, the first only: there may be one with every chunk."""
@@ -253,7 +264,7 @@ class Journal:
         partial = path.with_suffix(PARTIAL)
         beginning = MAGIC + segment_record(self._size) if self._segment else MAGIC
         try:
-            fd = os.open(partial, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+            fd = os.open(partial, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
         except OSError as error:
             return self._not_rotated(partial, error)
         try:
@@ -264,9 +275,10 @@ class Journal:
             os.close(fd)
             return self._not_rotated(partial, error)
         if self._durable:
-            self._finished += [*([self._fd] if self._fd >= 0 else []), os.open(self.directory, os.O_RDONLY)]
-        elif self._fd >= 0:
-            os.close(self._fd)
+            self._finished += [*([os.dup(self._fd)] if self._fd >= 0 else []), os.open(self.directory, os.O_RDONLY)]
+        if self._fd >= 0:
+            self.files.finish(segment_name(self._segment), self._size)
+        self.files.hold(path.name, fd)
         self._fd, self._size, self._empty_bytes, self._torn = fd, len(beginning), len(beginning), False
         self._segment += 1
         self._measure()
@@ -319,7 +331,7 @@ class ExchangeWriter:
 
     def __init__(self, journal: Journal, number: int) -> None:
         self.number = number
-        self.owed: list[_Loss | tuple[Mark, int, bytes]] = []  # what must come first
+        self.owed: list[Loss | tuple[Mark, int, bytes]] = []  # what must come first
         self.later = partial(journal.wait, self)  # no call of ours in between: each chunk passes here
         self._journal = journal
         self._has_failed = False
@@ -366,9 +378,9 @@ class ExchangeWriter:
         """Write the records still owed, in order. Returns whether none is left."""
         while self.owed:
             first = self.owed[0]
-            if all(isinstance(each, _Loss) for each in self.owed) and self._journal.full:
+            if all(isinstance(each, Loss) for each in self.owed) and self._journal.full:
                 return False  # the next chunk will be lost too: one gap, not one a chunk
-            if self._append(*(first.record() if isinstance(first, _Loss) else first)) is not None:
+            if self._append(*(first.record() if isinstance(first, Loss) else first)) is not None:
                 return False
             del self.owed[0]
         return True
@@ -404,40 +416,18 @@ class ExchangeWriter:
             return
         loss = self._open_loss(mark)
         if loss is None:
-            loss = _Loss(mark, t_ns, reason)
+            loss = Loss(mark, t_ns, reason)
             self.owed.append(loss)
         loss.add(t_ns, payload)
 
-    def _open_loss(self, mark: Mark) -> _Loss | None:
+    def _open_loss(self, mark: Mark) -> Loss | None:
         """Return the count that a lost chunk belongs to, if there is one: chunks of two directions take turns."""
         for each in reversed(self.owed):
-            if not isinstance(each, _Loss):
+            if not isinstance(each, Loss):
                 break
             if each.mark == mark:
                 return each
         return None
-
-
-class _Loss:
-    """The running count behind a `Gap`."""
-
-    def __init__(self, mark: Mark, t_ns: int, reason: str) -> None:
-        self.mark, self.reason = mark, reason
-        self.from_ns = self.to_ns = t_ns
-        self.chunks = self.size_bytes = 0
-        self.digest = sha256()
-
-    def add(self, t_ns: int, data: bytes) -> None:
-        self.to_ns = t_ns
-        self.chunks += 1
-        self.size_bytes += len(data)
-        self.digest.update(data)
-
-    def record(self) -> tuple[Mark, int, bytes]:
-        gap = Gap(
-            self.mark, self.chunks, self.size_bytes, self.digest.hexdigest(), self.from_ns, self.to_ns, self.reason
-        )
-        return Mark.GAP, self.to_ns, msgspec.json.encode(gap)
 
 
 def _hand_on(then: Then, payload: bytes) -> None:

@@ -97,6 +97,7 @@ class _Ingestion:
 
     def exchange(self) -> _LockedWriter:
         with self._lock:
+            self._journal.look()  # at its end it does so too: in between nobody has a thread for it
             return _LockedWriter(self._journal.exchange(), self._lock)
 
     def flush(self) -> None:

@@ -10,6 +10,7 @@ import contextlib
 import itertools
 import os
 import random
+import shutil
 import signal
 import sqlite3
 from collections.abc import Callable, Coroutine, Sequence
@@ -19,6 +20,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from recorder.ingest.ingester import recover
+from recorder.journal.reader import segment_name
 from recorder.store.writer import Store
 from tests import history
 from tests.ingest.test_ingester import never
@@ -40,7 +42,7 @@ from tests.scripted import (
     ask,
     body_of,
 )
-from tests.serving import Serving, everywhere, serving
+from tests.serving import Serving, everywhere, halt, run, serving, wait_until
 
 STREAMS = 4
 PATIENCE_S = 4.0
@@ -210,4 +212,50 @@ async def test_nothing_is_lost_where_faults_meet(tmp_path: Path, cell: Cell) -> 
     report = history.check(db, received, lambda id: body_of(script)[: upstream.sent.get(id, 0)])
     assert (report.findings, report.gap_bytes) == ([], 0)
     assert list(Path(f"{db}.journal").iterdir()) == []
+    assert "Traceback" not in serve.said
+
+
+# -- the files of the journal: deleted by somebody else, in the middle
+
+
+def the_journal(serve: Serving) -> Path:
+    (directory,) = Path(f"{serve.db}.journal").iterdir()
+    return directory
+
+
+JOURNALS: dict[str, Callable[[Path], object]] = {
+    "deleted": shutil.rmtree,
+    "deleted with all journals": lambda directory: shutil.rmtree(directory.parent),
+    "moved away": lambda directory: directory.rename(directory.parent.parent / "elsewhere"),
+    "one segment": lambda directory: (directory / segment_name(1)).unlink(),
+    "lock": lambda directory: (directory / "lock").unlink(),
+}
+
+
+@pytest.mark.parametrize("deed", JOURNALS.values(), ids=JOURNALS)
+@on_uvloop
+async def test_nothing_is_lost_if_the_journal_is_deleted(tmp_path: Path, deed: Callable[[Path], object]) -> None:
+    """The ingester is stopped, so nothing but the journal has what passes just then."""
+    db, script = tmp_path / "recorder.db", UPSTREAMS["ok"]
+    async with Upstream(lambda id: script) as upstream:
+        with serving(db, *everywhere(upstream.base)) as serve:
+            async with asyncio.TaskGroup() as tasks:
+                asking = [
+                    tasks.create_task(ask(serve.port, f"s{number}", CLIENTS["reads all"])) for number in range(STREAMS)
+                ]
+                await asyncio.to_thread(wait_until, lambda: len(upstream.sent) == len(asking))
+                ingesters = serve.ingesters()
+                for pid in ingesters:
+                    halt(pid)
+                deed(the_journal(serve))
+                await asyncio.to_thread(wait_until, lambda: "they are put back" in serve.said)
+                assert "deleted or cut" in run(db, "doctor").err + run(db, "doctor").out.decode()
+                for pid in ingesters:
+                    os.kill(pid, signal.SIGCONT)
+            assert await asyncio.to_thread(serve.stop) == 0
+    received = [task.result() for task in asking]
+    assert {each.ending for each in received} == {"complete"}
+    report = history.check(db, received, lambda id: body_of(script)[: upstream.sent.get(id, 0)])
+    assert (report.findings, report.gap_bytes, report.exchanges) == ([], 0, len(asking))
+    assert not Path(f"{db}.journal").exists() or list(Path(f"{db}.journal").iterdir()) == []
     assert "Traceback" not in serve.said

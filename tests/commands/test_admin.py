@@ -7,6 +7,7 @@ import contextlib
 import json
 import os
 import re
+import shutil
 import signal
 import sqlite3
 import time
@@ -210,6 +211,16 @@ async def test_an_ingester_that_was_killed_is_said_and_so_is_its_return(tmp_path
         await admin.until_reason("ended with code -9")  # and not only that none runs
         await admin.until_health(200)
         assert (await admin.metrics())["recorder_ingester_restarts_total"] == 1
+
+
+@on_uvloop
+async def test_a_journal_that_was_deleted_is_said(tmp_path: Path) -> None:
+    with recorder_at(tmp_path, "http://127.0.0.1:9") as (serve, admin):
+        await admin.until_health(200)
+        shutil.rmtree(f"{serve.db}.journal")
+        await admin.until_reason("they are put back, 0 bytes are lost")
+        found = await admin.metrics()
+        assert (found["recorder_journal_restored_total"], found["recorder_journal_lost_bytes_total"]) == (1, 0)
 
 
 @pytest.mark.slow

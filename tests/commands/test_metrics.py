@@ -18,11 +18,11 @@ from sqlalchemy import URL
 
 from recorder.commands.ops import health
 from recorder.commands.serving.disk_watch import MARK_BYTES, watch_disk
-from recorder.commands.serving.health_snapshot import LAG_S, HealthSnapshot, Process, reasons
+from recorder.commands.serving.health_snapshot import LAG_S, RECENT_S, HealthSnapshot, Process, reasons
 from recorder.commands.serving.meter import FRESH_S, Meter, MeteredWriter
 from recorder.commands.serving.metrics import METRICS, Metric, exposition
 from recorder.ingest.ingester import Ingester
-from recorder.journal.format import HEADER, Mark, Position
+from recorder.journal.format import HEADER, START, Mark, Position
 from recorder.journal.reader import WRITER_LOCK, waiting, write_ingested
 from recorder.journal.writer import Journal
 from recorder.model.payloads import ExchangeEnd, RequestEnd, RequestHead, ResponseHead
@@ -96,6 +96,8 @@ def test_an_alert_watches_what_is_served() -> None:
         ({"ingester_pid": None}, "being started"),
         ({"ingester_pid": None, "ingester_end": "ended with code -9"}, "code -9"),
         ({"journal_is_full": True}, "at its bound"),
+        ({"journal_problem": "Files are gone."}, "are gone"),
+        ({"journal_since_s": 3.0, "journal_lost_bytes": 7_000}, "7,000 bytes are lost"),
         ({"lag_s": LAG_S + 1, "lag_bytes": 2**20}, "1.0 MiB have waited"),
         ({"database_error": "The database is damaged."}, "The database is damaged."),
         ({"free_bytes": MARK_BYTES - 1}, "127 MiB are free"),
@@ -105,6 +107,10 @@ def test_each_reason_is_one_sentence(change: dict[str, object], word: str) -> No
     (sentence,) = reasons(msgspec.structs.replace(WELL, **change))
     assert word in sentence
     assert sentence.endswith(".")
+
+
+def test_deleted_files_that_are_back_for_long_are_no_reason() -> None:
+    assert reasons(msgspec.structs.replace(WELL, journal_times=1, journal_since_s=RECENT_S + 1)) == []
 
 
 def test_a_recorder_that_is_well_has_no_reason() -> None:
@@ -152,7 +158,7 @@ def test_the_lag_is_the_age_of_the_oldest_record_that_waits(exchanges: Exchanges
     for age_s in (500, 400, 1):
         tape.write(Mark.CHUNK, now_ns - age_s * 10**9, b"x")
     assert 500 <= (waiting(exchanges.journal.directory).since_s or 0) < 600
-    write_ingested(exchanges.journal.directory, Position(1, 8 + HEADER.size + 1))
+    write_ingested(exchanges.journal.directory, Position(1, 8 + HEADER.size + 1), START)
     assert 400 <= (waiting(exchanges.journal.directory).since_s or 0) < 500
 
 
@@ -167,7 +173,7 @@ def test_what_waits_in_later_segments_counts(tmp_path: Path) -> None:
         journal.exchange().write(Mark.CHUNK, 1, b"x" * 1_000)
     journal.close()
     assert waiting(journal.directory).size_bytes == 5 * (1_000 + HEADER.size)
-    write_ingested(journal.directory, Position(3, 37))
+    write_ingested(journal.directory, Position(3, 37), START)
     assert waiting(journal.directory).size_bytes == 3 * (1_000 + HEADER.size)
 
 

@@ -532,7 +532,7 @@ def test_a_directory_that_cannot_be_written_is_one_clear_sentence(
 def test_a_foreign_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / segment_name(1)).write_bytes(b"something else")
     with pytest.raises(RecorderError, match="not a journal segment"):
-        JournalReader(tmp_path).read(100)
+        JournalReader(tmp_path).read(100, writer_is_dead=True)
 
 
 @pytest.mark.parametrize("name", [WRITER_LOCK, INGESTER_LOCK, INGESTED])

@@ -20,8 +20,10 @@ from pathlib import Path
 from recorder import __version__
 from recorder.commands.ops.journals import journals, killed, state
 from recorder.commands.serving.health_snapshot import LAG_S
+from recorder.journal.held_files import Damage, damage_of
 from recorder.journal.reader import waiting
 from recorder.journal.unreadable import LIMIT_BYTES, folder, unreadable_files
+from recorder.model.text import counted
 from recorder.proxy.http.server_capacity import capacity
 from recorder.store.health import CheckResult
 
@@ -181,6 +183,7 @@ def journal(root: Path) -> Iterator[CheckResult]:
             yield CheckResult("warn", "journal", killed(directory))
             continue
         alive += 1
+        yield from _damaged(directory)
         waits = waiting(directory)
         since_s = waits.since_s or 0.0
         if waits.size_bytes > WAITING_BYTES or since_s > LAG_S:
@@ -190,6 +193,18 @@ def journal(root: Path) -> Iterator[CheckResult]:
             yield CheckResult("warn", "journal", message)
     running = "1 recorder runs" if alive == 1 else f"{alive} recorders run"
     yield CheckResult("ok", "journal", f"{running} just now.")
+
+
+def _damaged(directory: Path) -> Iterator[CheckResult]:
+    """Yield a finding for a journal whose files were deleted or cut while its recorder ran."""
+    damage = damage_of(directory)
+    if damage != Damage():
+        message = (
+            f"Another program deleted or cut files of {directory} while its recorder runs: they were put back "
+            f"{counted(damage.times, 'time')}, {damage.lost_bytes:,} bytes are lost. Keep whatever cleans up "
+            "(`git clean`, a cleaner of temporary folders) away from it, or give the database another place (--db)."
+        )
+        yield CheckResult("warn", "journal", message)
 
 
 def _unreadable(root: Path) -> Iterator[CheckResult]:

@@ -11,6 +11,9 @@ import msgspec
 
 from recorder.commands.serving.disk_watch import MARK_BYTES, low_sentence
 
+RECENT_S = (
+    300.0  # somebody who deletes files of a journal comes again: that is said for longer than until they are back
+)
 LAG_S = 5.0  # a commit takes milliseconds; who holds the lock of a database for longer is in the way
 
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
@@ -36,6 +39,10 @@ class HealthSnapshot(msgspec.Struct, frozen=True):
     journal: Path = Path()
     journal_bytes: int = 0
     journal_is_full: bool = False
+    journal_problem: str | None = None  # while its files are gone
+    journal_times: int = 0  # that its files were gone and were put back
+    journal_lost_bytes: int = 0  # cut off by other programs before they were in the log
+    journal_since_s: float | None = None  # how long ago that was noticed the last time
     lag_s: float = 0.0
     lag_bytes: int = 0
     database_bytes: int | None = 0
@@ -51,7 +58,7 @@ class HealthSnapshot(msgspec.Struct, frozen=True):
 
 def reasons(health: HealthSnapshot) -> list[str]:
     """Return the problems of a recorder, one sentence each."""
-    return [sentence for reason in (_ingester, _journal, _lag, _database, _disk) if (sentence := reason(health))]
+    return [sentence for reason in REASONS if (sentence := reason(health))]
 
 
 def _ingester(health: HealthSnapshot) -> str | None:
@@ -66,6 +73,17 @@ def _journal(health: HealthSnapshot) -> str | None:
     if not health.journal_is_full:
         return None
     return "The journal is at its bound: what passes now is counted as gaps until the database takes what waits."
+
+
+def _journal_files(health: HealthSnapshot) -> str | None:
+    if health.journal_problem is not None:
+        return health.journal_problem
+    if health.journal_since_s is None or health.journal_since_s > RECENT_S:
+        return None
+    return (
+        f"Another program deleted or cut files of the journal {health.journal} {health.journal_since_s:.0f} s ago: "
+        f"they are put back, {health.journal_lost_bytes:,} bytes are lost. Keep whatever cleans up away from there."
+    )
 
 
 def _lag(health: HealthSnapshot) -> str | None:
@@ -88,6 +106,9 @@ def _disk(health: HealthSnapshot) -> str | None:
     if health.free_bytes is None or health.free_bytes >= MARK_BYTES:
         return None
     return low_sentence(health.journal, health.free_bytes)
+
+
+REASONS = (_ingester, _journal, _journal_files, _lag, _database, _disk)
 
 
 def process(pid: int) -> Process | None:

@@ -95,6 +95,7 @@ class Intake:
         self._waiting_bytes += size_bytes
         if self._waiting_bytes > STEP_BYTES:
             self._waiting_bytes = 0
+            self._journal.look()
             self._ingester.drain()
         for _ in range(WAITS):
             if not self._journal.full:

@@ -97,7 +97,7 @@ class Meter:
         async with self._looking:
             if time.monotonic() - self._looked_s > FRESH_S:
                 await self._look_around()
-        traffic, ingester = self.traffic, self._ingester
+        traffic, ingester, files = self.traffic, self._ingester, self._journal.files
         return msgspec.structs.replace(
             self._look,
             streams=dict(traffic.open),
@@ -107,6 +107,10 @@ class Meter:
             gap_chunks=traffic.sums.gap_chunks,
             gap_bytes=traffic.sums.gap_bytes,
             journal_is_full=self._journal.full,
+            journal_problem=files.problem,
+            journal_times=files.damage.times,
+            journal_lost_bytes=files.damage.lost_bytes,
+            journal_since_s=files.damaged_since_s,
             ingester_pid=ingester.pid,
             ingester_end=ingester.last_end,
             ingester_restarts=ingester.restarts,

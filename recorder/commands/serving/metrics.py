@@ -88,6 +88,18 @@ METRICS = (
         _one(lambda v: v.journal_is_full),
     ),
     Metric(
+        "recorder_journal_restored_total",
+        "counter",
+        "How often another program deleted or replaced files of the journal, and they were put back.",
+        _one(lambda v: v.journal_times),
+    ),
+    Metric(
+        "recorder_journal_lost_bytes_total",
+        "counter",
+        "Bytes that another program cut off the journal before they were in the log.",
+        _one(lambda v: v.journal_lost_bytes),
+    ),
+    Metric(
         "recorder_ingest_lag_seconds",
         "gauge",
         "Age of the oldest byte in the journal that is not in the log.",

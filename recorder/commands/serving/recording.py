@@ -13,6 +13,7 @@ import click
 from sqlalchemy import URL
 
 from recorder.commands.serving.disk_watch import watch_disk
+from recorder.commands.serving.journal_watch import watch_journal
 from recorder.commands.serving.meter import Meter
 from recorder.commands.terminal.settings import redactor, session_places
 from recorder.errors import StoreBusyError, StoreError
@@ -115,7 +116,7 @@ async def recording(
         body_limit_bytes=body_limit_bytes,
         websocket=websocket,
     )
-    watches = [watch_disk(journal.directory), *([meter.run()] if meter else [])]
+    watches = [watch_disk(journal.directory), watch_journal(journal), *([meter.run()] if meter else [])]
     async with _ingesting(ingester, watches, ending or Ending()):
         try:
             yield proxy
