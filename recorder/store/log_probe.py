@@ -2,7 +2,8 @@
 
 Rules of this file:
 
-* It is read-only, it is over in `LIMIT_S`, and it stays in no transaction.
+* It is read-only, it stays in no transaction, and is over in `LIMIT_S` by the clock of the database. One that hangs has
+  none: who waits for a look has a limit of his own, and may interrupt it.
 * It asks for exchanges by their ids, and reads each once, when it has ended: what it costs does not grow with the log.
 * A connection to a server is kept from one probe to the next: to make one holds up the event loop for longer.
 """
@@ -59,6 +60,9 @@ class LogProbe(Protocol):
 
     def look(self, begun: Sequence[str], ended: Sequence[str]) -> ProbeResult:
         """Find the exchanges that have begun and those that have ended, as far as time allows."""
+
+    def interrupt(self) -> None:
+        """End a look that got no answer in time, if anything can. Called in another thread."""
 
     def close(self) -> None: ...
 

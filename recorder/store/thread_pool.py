@@ -43,12 +43,13 @@ class Rows:
         return row[0]
 
 
-class _Worker:
+class Worker:
     """A thread that does one thing after another, for an event loop."""
 
     def __init__(self) -> None:
         self._tasks: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
-        threading.Thread(target=self._work, name="reader", daemon=True).start()
+        self.thread = threading.Thread(target=self._work, name="reader", daemon=True)
+        self.thread.start()
 
     def submit(self, work: Callable[[], T]) -> asyncio.Future[T]:
         """Do something; return its result to the loop that runs, if that still runs then."""
@@ -66,8 +67,10 @@ class _Worker:
         self._tasks.put(do)
         return future
 
-    def stop(self) -> None:
-        """End the thread after what it has to do."""
+    def stop(self, last: Callable[[], None] | None = None) -> None:
+        """End the thread after what it has to do, and after `last`. Nobody waits for that."""
+        if last is not None:
+            self._tasks.put(last)
         self._tasks.put(None)
 
     def _work(self) -> None:
@@ -98,19 +101,19 @@ class ThreadPool:
 
     def __init__(self, engine: Engine, limit: int, interrupt: Interrupt) -> None:
         self.engine, self.interrupt = engine, interrupt
-        self._idle: list[_Worker] = []
+        self._idle: list[Worker] = []
         self._free = asyncio.Semaphore(limit)
         self._is_closed = False
 
     def connect(self) -> ThreadConnection:
         return ThreadConnection(self)
 
-    async def take(self) -> _Worker:
+    async def take(self) -> Worker:
         """Return a thread that no other connection uses; the one used last, so that few are started."""
         await self._free.acquire()
-        return self._idle.pop() if self._idle else _Worker()
+        return self._idle.pop() if self._idle else Worker()
 
-    def give_back(self, worker: _Worker) -> None:
+    def give_back(self, worker: Worker) -> None:
         if self._is_closed:
             worker.stop()
         else:
@@ -120,7 +123,7 @@ class ThreadPool:
     async def dispose(self) -> None:
         """Close the connections that nobody uses; others when they are given back."""
         self._is_closed = True
-        worker = self._idle.pop() if self._idle else _Worker()
+        worker = self._idle.pop() if self._idle else Worker()
         try:
             await worker.submit(self.engine.dispose)
         finally:
@@ -138,7 +141,7 @@ class ThreadConnection:
 
     def __init__(self, pool: ThreadPool) -> None:
         self._pool = pool
-        self._worker: _Worker | None = None
+        self._worker: Worker | None = None
         self._connection: Connection | None = None
         self._driver: Any = None  # its connection, which another thread may interrupt
         self._is_cancelled = False  # a statement of it

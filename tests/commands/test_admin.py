@@ -15,9 +15,10 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from itertools import product
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, Self
 
 import pytest
+from sqlalchemy import URL
 
 from recorder.commands.serving.admin import Admin, administered
 from recorder.commands.serving.health_snapshot import LAG_S, HealthSnapshot
@@ -29,7 +30,7 @@ from tests.commands.test_metrics import WELL, parsed
 from tests.loops import on_uvloop
 from tests.postgres import MISSING, Cluster, conninfo, programs
 from tests.proxied import get
-from tests.serving import Serving, everywhere, halt, serving
+from tests.serving import PROGRAM, Serving, everywhere, halt, serving
 from tests.sockets import LAST_CHUNK, STREAM_HEAD, Action, RawClient, RawResponse, ScriptedUpstream, Send, Wait, chunked
 
 CHUNK = b"data: 1\n\n"
@@ -304,6 +305,68 @@ async def test_a_server_that_is_away_is_said_and_so_is_its_return(tmp_path: Path
     assert before["recorder_database_bytes"] > 2**20
     assert after["recorder_database_errors_total"] >= 1
     assert after["recorder_ingester_restarts_total"] == 0
+
+
+class DeafRelay:
+    """A way to a server on which nothing comes through any more from `deaf` on, and nothing is closed."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._tasks: list[asyncio.Task[Any]] = []
+        self.hears = asyncio.Event()
+        self.hears.set()
+
+    async def __aenter__(self) -> Self:
+        self._server = await asyncio.start_server(self._relay, "127.0.0.1", 0)
+        self.port = self._server.sockets[0].getsockname()[1]
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._server.close()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await asyncio.sleep(0)  # for the loop to close what was aborted
+
+    async def _relay(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if (task := asyncio.current_task()) is not None:
+            self._tasks.append(task)
+        server_reader, server_writer = await asyncio.open_unix_connection(self._path)
+        try:
+            await asyncio.gather(self._pass_on(reader, server_writer), self._pass_on(server_reader, writer))
+        except OSError:
+            pass
+        finally:
+            for each in (writer, server_writer):
+                each.transport.abort()
+
+    async def _pass_on(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while data := await reader.read(2**16):
+            await self.hears.wait()
+            writer.write(data)
+            await writer.drain()
+        raise ConnectionResetError
+
+
+@pytest.mark.parametrize("returns", [False, True], ids=["for good", "for a while"])
+@on_uvloop
+async def test_a_server_that_hangs_is_said_and_keeps_nobody(
+    tmp_path: Path, postgres_database: URL, returns: bool
+) -> None:
+    path = f"{postgres_database.query['host']}/.s.PGSQL.5432"
+    async with DeafRelay(path) as relay:
+        url = postgres_database.set(query={}, host="127.0.0.1", port=relay.port)
+        options = ("--admin-port", "0", "--db", conninfo(url), *everywhere("http://127.0.0.1:9"))
+        with serving(tmp_path / "none", *options, program=PROGRAM) as serve:
+            admin = Asked(serve)
+            await admin.until_health(200, 60)
+            relay.hears.clear()
+            await admin.until_reason("has not answered for", 60)
+            assert (await admin.health())[0] == 503, "it is not waited for again"
+            if returns:
+                relay.hears.set()
+                await admin.until_health(200, 60)
+            assert await asyncio.to_thread(serve.stop) == 0
 
 
 # -- what it costs

@@ -218,7 +218,8 @@ class Exchanges:
 
     def close(self) -> None:
         self.meter.close()
-        self.meter._thread.shutdown()
+        for worker in (self.meter._thread, self.meter._probing._thread):
+            worker.thread.join()
         self.store.close()
         self.journal.close()
 
@@ -337,7 +338,7 @@ async def test_a_server_that_is_away_is_an_error_once_and_a_reason_as_long_as_it
     on_server: Exchanges, tmp_path: Path
 ) -> None:
     url = on_server.store.url.set(query={"host": str(tmp_path)})
-    on_server.meter._probe = engine_of(url).log_probe(url)
+    on_server.meter._probing.probe = engine_of(url).log_probe(url)
     away = [await on_server.health() for _ in range(2)]
     assert [each.database_errors for each in away] == [1, 1]
     assert "cannot be reached" in " ".join(reasons(away[-1]))

@@ -4,9 +4,10 @@ Rules of this file:
 
 * A chunk costs nothing. An exchange is counted at its first record and at its last; for what lies between, its writer
   has the journal's own `write`. Chunks, bytes and gaps are those that the log has of it when it has ended.
-* The files, the processes and the database are looked at in a thread, one look at a time, each a few milliseconds. A
-  thread that works holds up the event loop: no probe begins within `FRESH_S` of the last one, however often values are
-  requested.
+* The files and the processes are looked at in a thread, the database in another, one look at a time, each a few
+  milliseconds. A thread that works holds up the event loop: no probe begins within `FRESH_S` of the last one, however
+  often values are requested.
+* Whatever the database does, there is an answer within `ANSWER_S`, and nobody waits for a thread.
 """
 
 from __future__ import annotations
@@ -17,10 +18,10 @@ import os
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 import msgspec
 from sqlalchemy import URL
@@ -32,12 +33,14 @@ from recorder.journal.reader import segment_name, segment_numbers, size_bytes, w
 from recorder.journal.writer import ExchangeWriter, Journal
 from recorder.model.payloads import ExchangeEnd, RequestHead
 from recorder.store.engine import engine_of
-from recorder.store.location import database_url
-from recorder.store.log_probe import Ended, ProbeResult
+from recorder.store.location import database_name, database_url
+from recorder.store.log_probe import NOTHING, Ended, LogProbe, ProbeResult
+from recorder.store.thread_pool import Worker
 
 log = logging.getLogger(__name__)
 
 LOOK_S = 2.0  # between two looks when nobody asks
+ANSWER_S = 3.0  # for the database: to connect takes two seconds at most, and a look one, unless it hangs
 FRESH_S = 1.0  # how old a look may be that an answer is made of
 WAITING = 100_000  # exchanges that the log does not have yet; of more only starts and ends are counted
 IDS = 2_000  # of them looked for at once
@@ -62,11 +65,11 @@ class Meter:
 
     def __init__(self, database: Path | URL) -> None:
         url = database_url(database)
-        self._probe = engine_of(url).log_probe(url)
+        self._probing = Probing(engine_of(url).log_probe(url), database_name(url))
         self._look = HealthSnapshot()
         self._looked_s = float("-inf")
         self._looking = asyncio.Lock()
-        self._thread = ThreadPoolExecutor(1, "look")
+        self._thread = Worker()
         self._errors = 0
 
     def attach(self, journal: Journal, ingester: Ingester) -> Traffic:
@@ -89,8 +92,8 @@ class Meter:
 
     def close(self) -> None:
         """Close the database after a running refresh."""
-        self._thread.submit(self._probe.close)
-        self._thread.shutdown(wait=False)
+        self._probing.close()
+        self._thread.stop()
 
     async def health(self) -> HealthSnapshot:
         """The figures: those that are at hand as they are now, the others as of the last look."""
@@ -120,40 +123,63 @@ class Meter:
     async def _look_around(self) -> None:
         traffic = self.traffic
         begun, over = (list(islice(ids, IDS)) for ids in (traffic.begun, traffic.over))
-        loop = asyncio.get_running_loop()
-        seen = await loop.run_in_executor(self._thread, self._see, self._ingester.pid, begun, over)
-        traffic.found(seen.probe)
-        if seen.health.database_error is None:
-            traffic.forget(time.time() - seen.health.lag_s - FORGET_S)
-        self._errors += seen.health.database_error is not None and self._look.database_error is None
-        self._look = seen.health
+        health = await self._thread.submit(partial(self._see, self._ingester.pid))
+        probe = await self._probing.result(begun, over)
+        traffic.found(probe)
+        if probe.error is None:
+            traffic.forget(time.time() - health.lag_s - FORGET_S)
+        self._errors += probe.error is not None and self._look.database_error is None
+        self._look = msgspec.structs.replace(
+            health,
+            database_bytes=probe.database_bytes,
+            wal_bytes=probe.wal_bytes,
+            database_error=probe.error,
+        )
         self._looked_s = time.monotonic()
 
-    def _see(self, ingester: int | None, begun: Sequence[str], over: Sequence[str]) -> _Seen:
-        """Read files, processes and database, in the thread."""
+    def _see(self, ingester: int | None) -> HealthSnapshot:
+        """Read files and processes, in the thread."""
         directory = self._journal.directory
         waits = waiting(directory)
-        found = self._probe.look(begun, over)
         pids = {"recorder": os.getpid(), **({"ingester": ingester} if ingester else {})}
-        health = HealthSnapshot(
+        return HealthSnapshot(
             journal=directory,
             journal_bytes=sum(size_bytes(directory / segment_name(number)) for number in segment_numbers(directory)),
             lag_s=waits.since_s or 0.0,
             lag_bytes=waits.size_bytes,
-            database_bytes=found.database_bytes,
-            wal_bytes=found.wal_bytes,
-            database_error=found.error,
             free_bytes=free_bytes(directory),
             processes={name: each for name, pid in pids.items() if (each := process(pid))},
         )
-        return _Seen(found, health)
 
 
-class _Seen(NamedTuple):
-    """The result of one refresh."""
+class Probing:
+    """Looks at a database, one at a time, in a thread that nobody waits for: a server may hang."""
 
-    probe: ProbeResult
-    health: HealthSnapshot
+    def __init__(self, probe: LogProbe, name: str) -> None:
+        self.probe = probe
+        self._name = name
+        self._thread = Worker()
+        self._running: asyncio.Future[ProbeResult] | None = None
+        self._began_s = 0.0
+
+    async def result(self, begun: Sequence[str], over: Sequence[str]) -> ProbeResult:
+        """Return what the log has; an error if there is no answer in time, at once if there was none before."""
+        if self._running is None:
+            self._began_s = time.monotonic()
+            self._running = self._thread.submit(partial(self.probe.look, begun, over))
+        left_s = self._began_s + ANSWER_S - time.monotonic()
+        done, _ = await asyncio.wait((self._running,), timeout=max(0.0, left_s))
+        if done:
+            finished, self._running = self._running, None
+            return finished.result()
+        self.probe.interrupt()
+        silent_s = time.monotonic() - self._began_s
+        error = f"The database {self._name} has not answered for {silent_s:.0f} s: the journal keeps what passes."
+        return NOTHING._replace(error=error)
+
+    def close(self) -> None:
+        self.probe.interrupt()
+        self._thread.stop(self.probe.close)
 
 
 class Traffic:

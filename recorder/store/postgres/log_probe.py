@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import socket
 from collections.abc import Sequence
+from contextlib import suppress
+from threading import Lock
 from typing import Any
 
 from sqlalchemy import URL
@@ -24,6 +28,7 @@ class PostgresLogProbe:
     def __init__(self, url: URL) -> None:
         self._url = url
         self._connection: Any = None
+        self._closing = Lock()
 
     def look(self, begun: Sequence[str], ended: Sequence[str]) -> ProbeResult:
         was_kept = self._connection is not None
@@ -49,7 +54,18 @@ class PostgresLogProbe:
             result = found(ask, (self._BEGUN, begun), (self._ENDED, ended))
         return result._replace(database_bytes=size)
 
+    def interrupt(self) -> None:
+        """End the connection on our side: a server that hangs does not take a cancel, and keeps its statement limit no
+        more than anything else. The driver waits for a byte or the end.
+        """
+        with self._closing:  # the descriptor is of this connection, and not of what comes after it
+            if self._connection is None or self._connection.closed:
+                return
+            with suppress(OSError), socket.socket(fileno=os.dup(self._connection.fileno())) as ours:
+                ours.shutdown(socket.SHUT_RDWR)
+
     def close(self) -> None:
-        connection, self._connection = self._connection, None
-        if connection is not None:
-            connection.close()
+        with self._closing:
+            connection, self._connection = self._connection, None
+            if connection is not None:
+                connection.close()

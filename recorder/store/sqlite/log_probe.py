@@ -46,5 +46,8 @@ class SqliteLogProbe:
 
                 return found(ask, (self._BEGUN, begun), (self._ENDED, ended))
 
+    def interrupt(self) -> None:
+        """Do nothing: no server keeps it waiting, and nothing ends a call of the system that hangs."""
+
     def close(self) -> None:
         """Nothing is kept open."""
