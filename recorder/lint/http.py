@@ -46,8 +46,15 @@ def _status_of_stream(stream: StreamView) -> Iterable[Hit]:
 
 def _length_of_stream(stream: StreamView) -> Iterable[Hit]:
     length = stream.header("content-length")
-    if stream.is_stream and _status(stream) == 200 and length is not None:
+    is_whole = stream.header("transfer-encoding") is None
+    if stream.is_stream and _status(stream) == 200 and length is not None and is_whole:
         yield Hit(None, f"content-length: {length}")
+
+
+def _two_lengths(stream: StreamView) -> Iterable[Hit]:
+    length, coding = stream.header("content-length"), stream.header("transfer-encoding")
+    if length is not None and coding is not None:
+        yield Hit(None, f"content-length: {length}, transfer-encoding: {coding}")
 
 
 def _storing(stream: StreamView) -> Iterable[Hit]:
@@ -240,5 +247,15 @@ RULES: tuple[Rule, ...] = (
         "Claude API reference, Errors; google.rpc.Status",
         frozenset({"anthropic", "gemini"}),
         at_end(_unread_error),
+    ),
+    Rule(
+        "HT012",
+        "error",
+        "The response has a content-length and a transfer-encoding.",
+        "Python, curl and browsers go by the chunks; Node.js refuses the response, and a proxy that "
+        "goes by the length cuts it off, or takes the rest for the next response.",
+        "RFC 9112, 6.3 Message Body Length",
+        profiles_of("HT012"),
+        at_end(_two_lengths),
     ),
 )

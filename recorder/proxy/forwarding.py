@@ -83,6 +83,8 @@ def path_of(incoming: ServerExchange) -> str:
 def end_to_end(headers: Headers, dropped: Collection[bytes]) -> Headers:
     """Return the headers that go further than one connection, in their order (RFC 9110 section 7.6.1)."""
     lower = [(name.lower(), name, value) for name, value in headers]
+    if any(key == b"transfer-encoding" for key, _, _ in lower):
+        dropped = {*dropped, b"content-length"}  # which does not count then (RFC 9112 section 6.3)
     nominated = {
         token.strip().lower() for key, _, value in lower if key == b"connection" for token in value.split(b",")
     }

@@ -7,15 +7,19 @@ end of it is an `UpstreamError`, never an end.
 
 from __future__ import annotations
 
+import asyncio
+from contextlib import suppress
 from functools import lru_cache
 from urllib.parse import unquote_to_bytes
 
-from recorder.errors import UsageError
+from recorder.errors import UpstreamError, UsageError
 from recorder.proxy.http.client_pool import Pool
 from recorder.proxy.http.client_response import ClientResponse, Headers
-from recorder.proxy.http.messages import Flow, Request, Response, Sink
+from recorder.proxy.http.messages import Flow, Request, Response, Sink, Upload
 from recorder.proxy.http.network import DIRECT, PORTS, Endpoint, Network
 from recorder.wire.redaction.headers import NEVER
+
+REST_S = 5.0  # for the rest of a body, on its way while the upstream was found to be away; the client waits as long
 
 _NOT_SENT = frozenset({b"transfer-encoding"})  # the body is framed anew
 
@@ -38,11 +42,20 @@ class UpstreamTransport:
         body = request.stream if upgrade is None and (chunked or "content-length" in request.headers) else None
         target = request.extensions.get("target", url.raw_path)
         head = _head(request, target, chunked=chunked)
-        connection = await self._pool.connection(endpoint, request.headers.raw, target)
+        try:
+            connection = await self._pool.connection(endpoint, request.headers.raw, target)
+        except UpstreamError:
+            await _read_rest(body)
+            raise
         behind = None if upgrade is None else request.stream
         response = connection.begin(head, body, chunked=chunked, is_head=request.method == "HEAD", behind=behind)
         try:
             await response.head()
+        except UpstreamError:
+            response.close()
+            await response.upload_stopped()
+            await _read_rest(body)
+            raise
         except BaseException:
             response.close()
             raise
@@ -50,6 +63,19 @@ class UpstreamTransport:
 
     async def aclose(self) -> None:
         self._pool.close()
+
+
+async def _read_rest(body: Upload | None) -> None:
+    """Read a request body that no upstream takes: whoever records it has it then, and clients send it in any case.
+
+    Its size has the limit of every body (`recorder.proxy.app`).
+    """
+    if body is None:
+        return
+    with suppress(Exception):  # the upstream's error is the one that counts
+        async with asyncio.timeout(REST_S):
+            async for _ in body:
+                pass
 
 
 class _Body:

@@ -122,6 +122,9 @@ MUTATIONS = [
     Mutation("HT011", "an error of another API", ANTHROPIC._replace(body=b'{"detail": "No"}', status=422)),
     Mutation("HT009", "left before the first event", GOOD._replace(events=(), outcome="client_disconnect")),
     Mutation("HT009", "stopped before the body", document(b"")._replace(outcome="recorder_shutdown")),
+    Mutation(
+        "HT012", "two lengths", GOOD.headed("content-length", str(len(BODY))).headed("transfer-encoding", "chunked")
+    ),
 ]
 
 

@@ -8,6 +8,7 @@ import os
 import random
 import resource
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -184,6 +185,81 @@ async def test_an_unreachable_upstream_is_a_502_that_names_it_and_is_recorded(
     assert (tape.outcome, tape.marks[-1]) == ("upstream_unreachable", Mark.END)
     assert "canary" not in caplog.text
     assert [record.levelno for record in caplog.records if record.name == "recorder.proxy.app"] == [logging.WARNING]
+
+
+async def close_after_head(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """An upstream behind which nothing is: a forwarded port, a container that is starting."""
+    await reader.readuntil(b"\r\n\r\n")
+    writer.close()
+
+
+@pytest.mark.parametrize("framing", [b"Content-Length: 9", b"Transfer-Encoding: chunked"])
+@pytest.mark.parametrize("begun", [[], [b"beau"]], ids=["nothing", "a part"])
+@pytest.mark.parametrize("is_there", [False, True], ids=["refused", "closed at once"])
+@on_uvloop
+async def test_the_body_of_a_request_that_no_upstream_takes_is_recorded(
+    tmp_path: Path, framing: bytes, begun: list[bytes], is_there: bool
+) -> None:
+    """It is on its way when the upstream is found to be away."""
+    rest = [b"tiful"] if begun else [b"beau", b"tiful"]
+    frame: Callable[[bytes], bytes] = chunked if framing.startswith(b"Transfer") else bytes
+    upstream = await asyncio.start_server(close_after_head, "127.0.0.1", 0)
+    port = upstream.sockets[0].getsockname()[1]
+    if not is_there:
+        upstream.close()
+    async with proxied(tmp_path, f"http://127.0.0.1:{port}") as proxy, await proxy.connect() as client:
+        await client.send(get("/v1/responses", framing, method="POST") + b"".join(map(frame, begun)))
+        await eventually(lambda: len(proxy.tapes()) == 1)
+        await asyncio.sleep(0.05)  # enough for the upstream to be found away; if it is not, the test claims less
+        for piece in rest:
+            await client.send(frame(piece))
+        if frame is chunked:
+            await client.send(LAST_CHUNK)
+        response = await client.response()
+        (tape,) = proxy.tapes()
+    upstream.close()
+    assert response.status == b"502 Bad Gateway"
+    assert (tape.request_body, tape.json.get(Mark.REQUEST_END)) == (b"beautiful", {"complete": True})
+
+
+@on_uvloop
+async def test_a_body_that_does_not_come_is_waited_for_no_longer_than_its_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("recorder.proxy.upstream.REST_S", 0.05)
+    async with proxied(tmp_path, "http://127.0.0.1:1") as proxy, await proxy.connect() as client:
+        await client.send(get("/v1/responses", b"Content-Length: 9", method="POST") + b"begun")
+        response = await client.response()
+        (tape,) = proxy.tapes()
+    assert response.status == b"502 Bad Gateway"
+    assert (tape.request_body, tape.json[Mark.REQUEST_END]) == (b"begun", {"complete": False})
+    assert tape.outcome == "upstream_unreachable"
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        b"Content-Length: 5\r\nTransfer-Encoding: chunked",
+        b"Transfer-Encoding: chunked\r\nContent-Length: 5",
+        b"Content-Length: 50000\r\nTransfer-Encoding: chunked",
+    ],
+)
+@on_uvloop
+async def test_chunks_count_and_not_a_length_beside_them(tmp_path: Path, head: bytes) -> None:
+    script: list[Action] = [Send(b"HTTP/1.1 200 OK\r\n" + head + b"\r\n\r\n" + chunked(EVENT) + LAST_CHUNK), Stall()]
+    async with ScriptedUpstream(script, answer(b"next")) as upstream, proxied(tmp_path, upstream.base) as proxy:
+        async with await proxy.connect() as client:
+            await client.send(get())
+            response = await client.response()
+            await client.send(get())
+            following = await client.response()
+        tape, _ = proxy.tapes()
+    assert (response.body, response.ending, following.body) == (EVENT, "complete", b"next")
+    assert response.header(b"content-length") is None
+    assert (tape.body, tape.outcome) == (EVENT, "eof")
+    names = {name.lower() for name, _ in tape.json[Mark.RESPONSE]["headers"]}
+    assert {"content-length", "transfer-encoding"} <= names, "lint says so"
+    assert upstream.connections == 2, "a connection with two ends is not used again"
 
 
 @on_uvloop

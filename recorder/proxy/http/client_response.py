@@ -27,7 +27,8 @@ HEAD_BYTES = 256 * 2**10  # names and values of a response head, as in Chrome: a
 HEAD_LINES = 1000
 
 _LENIENCIES = dict.fromkeys(
-    ("lenient_headers", "lenient_optional_cr_before_lf", "lenient_spaces_after_chunk_size"), True
+    ("lenient_headers", "lenient_optional_cr_before_lf", "lenient_spaces_after_chunk_size", "lenient_chunked_length"),
+    True,
 )
 """Faults of upstreams that clients read all the same. For requests they would be dangerous."""
 
@@ -201,6 +202,11 @@ class ClientResponse:
         self._ended = True
         self._wake()
 
+    async def upload_stopped(self) -> None:
+        """Wait until nobody reads the request body any more, after `close`."""
+        if self.upload is not None:
+            await asyncio.wait((self.upload,))
+
     def upload_ended(self) -> None:
         """Note that all has been sent that goes up."""
         self.sent = True
@@ -294,8 +300,12 @@ class ClientResponse:
         if self._head_bytes > HEAD_BYTES or self._head_lines > HEAD_LINES:
             raise _HeadTooLong
         self.status, self.version = status, self._parser.get_http_version()
-        self._keeps_alive = not self.is_switched and self._parser.should_keep_alive()
-        self._ends_with_connection = self.is_switched or _FRAMING.isdisjoint([name.lower() for name, _ in self.headers])
+        framing = _FRAMING.intersection([name.lower() for name, _ in self.headers])
+        # With both, clients go by the chunks (RFC 9112 section 6.3). Whoever counts the length sees another end, so
+        # nothing more is asked on this connection.
+        is_certain = not self.is_switched and framing != _FRAMING
+        self._keeps_alive = is_certain and self._parser.should_keep_alive()
+        self._ends_with_connection = self.is_switched or not framing
         self._started = True
         if self._is_head and not self.is_switched:
             self._ended = True
