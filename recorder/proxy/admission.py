@@ -35,6 +35,7 @@ PREFLIGHT_S = 600
 that was started again without the origin should be believed soon."""
 
 _DEFAULT_PORTS = {"http": 80, "https": 443}
+BROWSER_REFUSED = "browser_refused"
 _ORIGIN = re.compile(
     r"(?P<scheme>[a-z][a-z0-9+.-]*)://(?P<host>\[[0-9a-f:.]+\]|[a-z0-9._-]+)(?::(?P<port>[0-9]{1,5}))?"
 )
@@ -71,7 +72,7 @@ def refusal(
         message = "This Host is not one of ours: use localhost or 127.0.0.1, or allow it with --allow-host."
         return Refusal(403, "host_not_allowed", message)
     if _is_of_page(headers) and headers.get(b"origin") not in origins:
-        return Refusal(403, "browser_refused", "Requests from web pages are not forwarded.")
+        return Refusal(403, BROWSER_REFUSED, "Requests from web pages are not forwarded.")
     if method not in METHODS and not is_preflight(method, headers):
         return Refusal(405, "method_not_allowed", f"{method} is not forwarded.")
     if not websocket and headers.get(b"upgrade", b"").strip().lower() == b"websocket":
@@ -90,6 +91,13 @@ def refusal(
 def _is_of_page(headers: Mapping[bytes, bytes]) -> bool:
     """Return whether a browser sent a request for a page of another origin."""
     return b"origin" in headers or headers.get(b"sec-fetch-site", b"none") not in (b"none", b"same-origin")
+
+
+def page_hint(headers: Mapping[bytes, bytes]) -> str:
+    """Return what to do so that the page of a refused request is let in: its browser shows that only in its console."""
+    origin = headers.get(b"origin", b"").decode("latin-1")
+    known = origin if _ORIGIN.fullmatch(origin) else "ORIGIN"  # what is none may be anything, a line break too
+    return f"A request of a web page was refused: if the page is yours, let it in with --allow-origin {known}."
 
 
 def parse_origin(text: str) -> bytes:

@@ -19,14 +19,17 @@ import msgspec
 
 from recorder.errors import NotFoundError, UpstreamError, UsageError
 from recorder.proxy.admission import (
+    BROWSER_REFUSED,
     Refusal,
     is_preflight,
+    page_hint,
     preflight_answer,
     refusal,
     shared_with,
     too_large,
 )
 from recorder.proxy.forwarding import HOP_BY_HOP, end_to_end, onward, path_of, target_of
+from recorder.proxy.http.hints import Hints
 from recorder.proxy.http.messages import Request, Response, Transport
 from recorder.proxy.http.server_exchange import SWITCHING, Headers, ServerExchange
 from recorder.proxy.routing import Route, Routes
@@ -66,6 +69,7 @@ class Proxy:
         self._body_limit_bytes, self._websocket = body_limit_bytes, websocket
         self._tunnels: set[Tunnel] = set()
         self._is_stopping = False
+        self._hints = Hints()
         self._open: dict[asyncio.Task[None], Request] = {}
         self.forwarded = 0  # requests that went through the transport
         self.refused: dict[str, tuple[int, str]] = {}  # those that did not: type → how many, and the first message
@@ -167,6 +171,8 @@ class Proxy:
             origins=self._origins,
         )
         if refused is not None:
+            if refused.type == BROWSER_REFUSED:
+                self._hints.give(refused.type, page_hint(headers))
             return self._refuse(refused)
         if is_preflight(incoming.method, headers):
             return 200, b"", preflight_answer(headers)

@@ -164,3 +164,33 @@ async def test_an_absolute_target_chooses_no_address(tmp_path: Path) -> None:
             await proxy.ask(f"GET {canary.base}/v1/x HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
             await proxy.ask(f"GET /v1/@127.0.0.1:{canary.port}/x HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
     assert (canary.connections, len(upstream.requests)) == (0, 2)
+
+
+@pytest.mark.parametrize(
+    ("sent", "words"),
+    [
+        (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", "begin its base URL with http://"),
+        (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\4\0\0\0\0\0", "set it to HTTP/1.1"),
+        (get("/v1/x", b"Origin: http://localhost:5173"), "let it in with --allow-origin http://localhost:5173."),
+        (get("/v1/x", b"Origin: null"), "let it in with --allow-origin ORIGIN."),
+        (get("/v1/x", b"Sec-Fetch-Site: cross-site"), "let it in with --allow-origin ORIGIN."),
+        (
+            get("/v1/x", b"Origin: http://a.test", b"Access-Control-Request-Method: POST", method="OPTIONS"),
+            "let it in with --allow-origin http://a.test.",
+        ),
+        (b"nonsense\r\n\r\n", None),
+        (get("/_recorder/healthz"), None),
+    ],
+)
+@on_uvloop
+async def test_what_a_client_does_not_show_is_said_here_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, sent: bytes, words: str | None
+) -> None:
+    async with proxied(tmp_path, "http://127.0.0.1:1") as proxy:
+        for _ in range(3):
+            async with await proxy.connect() as client:
+                await client.send(sent)
+                await client.read()
+    said = [record.getMessage() for record in caplog.records]
+    assert len(said) == (0 if words is None else 1)
+    assert words is None or words in said[0]

@@ -25,6 +25,7 @@ from typing import Any
 
 import httptools
 
+from recorder.proxy.http.hints import Hints
 from recorder.proxy.http.server_capacity import Capacity
 from recorder.proxy.http.server_exchange import App, Headers, ServerExchange
 
@@ -64,6 +65,7 @@ class ServerConnections:
         self.capacity = Capacity(UNLIMITED, UNLIMITED)
         self.connections: set[ServerConnection] = set()
         self.answering: set[ServerExchange] = set()
+        self.hints = Hints()
         self._on_crowded, self._on_eased = on_crowded, on_eased
         self._is_full = False
 
@@ -172,6 +174,7 @@ class ServerConnection(asyncio.Protocol):
         try:
             self._parse(data)
         except httptools.HttpParserError:
+            self._connections.hints.on_no_http(data)
             self._refuse()
             return
         if self._bodiless_bytes > 2 * HEAD_BYTES:  # of one header, or trailers, or chunk extensions
