@@ -8,8 +8,10 @@ import fcntl
 import json
 import os
 import re
+import shutil
 import signal
 import sqlite3
+import subprocess
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
@@ -18,9 +20,10 @@ from pathlib import Path
 import pytest
 
 from recorder.demo.server import start
+from recorder.store.writer import Store
 from tests.acceptance.logbook import all_ended, assert_chained, entries
 from tests.acceptance.upstreams import Answer, Upstream, request
-from tests.serving import Serving, everywhere, run, serving, wait_until
+from tests.serving import PROGRAM, Serving, environment, everywhere, run, serving, wait_until
 from tests.sockets import LAST_CHUNK, STREAM_HEAD, RawClient, chunked
 
 STREAMS = 12
@@ -239,3 +242,24 @@ async def test_a_database_that_cannot_be_opened_for_a_while_is_opened_then(tmp_p
             assert serve.stop() == 0
     assert holds(db, received.body)
     assert "Traceback" not in serve.said
+
+
+READ_ONLY = 'mount --bind "$1" "$1" && mount -o remount,bind,ro "$1" && shift && exec "$@"'
+
+
+@pytest.mark.parametrize(("end", "code"), [(None, 0), ("-wal", 1)], ids=["whole", "with a WAL"])
+def test_a_database_on_a_read_only_mount_is_read_or_the_reason_said(tmp_path: Path, end: str | None, code: int) -> None:
+    mounting = ("unshare", "--map-root-user", "--mount", "sh", "-c", READ_ONLY, "sh", tmp_path)
+    if shutil.which("unshare") is None or subprocess.run([*mounting, "true"], capture_output=True).returncode:
+        pytest.skip("no mount namespace can be made here")
+    db = tmp_path / "recorder.db"
+    Store(db).close()
+    for each in tmp_path.glob("recorder.db-*"):
+        each.unlink()
+    if end:
+        Path(f"{db}{end}").write_bytes(b"changes")
+    for verb in (["sessions", "--json"], ["query", "select count(*) from sessions"], ["verify"]):
+        command: list[str | Path] = [*mounting, *PROGRAM, *verb, "--db", db]
+        ran = subprocess.run(command, capture_output=True, text=True, env=environment(tmp_path))
+        assert ran.returncode in ((0, 3) if code == 0 else (code,)), ran.stderr
+        assert ("is on a read-only mount, and recorder.db-wal has changes" in ran.stderr) == bool(code), ran.stderr

@@ -20,7 +20,7 @@ from contextlib import closing, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 from sqlalchemy import URL, Engine, NullPool, QueuePool, create_engine, event
 from sqlalchemy.exc import DBAPIError
@@ -64,7 +64,7 @@ def writer_engine(path: Path, recipe: Recipe, busy_timeout_s: float) -> Engine:
 
 def reader_pool(path: Path) -> ThreadPool:
     """Return a pool of connections that only read, for an event loop."""
-    url = URL.create("sqlite", database=file_uri(path), query={"mode": "ro", "uri": "true"})
+    url = URL.create("sqlite", database=file_uri(path), query={**reading(path), "uri": "true"})
     engine = create_engine(  # any thread of the pool may use a connection that another opened
         url, poolclass=QueuePool, pool_size=READERS, max_overflow=0, connect_args={"check_same_thread": False}
     )
@@ -74,21 +74,42 @@ def reader_pool(path: Path) -> ThreadPool:
 
 @contextmanager
 def open_reader(
-    path: Path, timeout_s: float = BUSY_TIMEOUT_S, options: str = "mode=ro"
+    path: Path, timeout_s: float = BUSY_TIMEOUT_S, options: str | None = None
 ) -> Iterator[sqlite3.Connection]:
     """Open a connection of the driver that only reads, for one thread; it begins its transactions itself.
 
     What is wrong with the text of a damaged file is read as it is, in place of an error. `timeout_s` is how long it
-    waits for a lock. With `immutable=1` among the `options`, SQLite makes no side files and sees no WAL.
+    waits for a lock. `options` are other ones than those of `reading`.
     """
     with translated(path):
-        uri = f"{file_uri(path)}?{options}"
+        uri = f"{file_uri(path)}?{options or urlencode(reading(path))}"
         connection = sqlite3.connect(uri, uri=True, isolation_level=None, timeout=timeout_s)
     with closing(connection):
         connection.text_factory = _text
         with translated(path):
             apply(connection, READER)
         yield connection
+
+
+def reading(path: Path) -> Mapping[str, str]:
+    """Return how SQLite opens a file to read it. With `immutable` it makes no side files and sees no WAL.
+
+    Elsewhere it makes an index of the WAL, which a read-only mount does not let it. A file there without a WAL is
+    whole, and nobody has it open: whoever writes, on the other side of the mount, has made that index.
+    """
+    wal, index = Path(f"{path}-wal"), Path(f"{path}-shm")
+    try:
+        is_read_only = bool(os.statvfs(path).f_flag & os.ST_RDONLY)
+    except OSError:  # which SQLite will say better
+        is_read_only = False
+    if not is_read_only or index.exists():
+        return {"mode": "ro"}
+    if wal.exists() and wal.stat().st_size:
+        raise StoreError(
+            f"The database {path} is on a read-only mount, and {wal.name} has changes that are not in it yet: open it "
+            "once where it can be written, or copy both files to such a place."
+        )
+    return {"mode": "ro", "immutable": "1"}
 
 
 def file_uri(path: Path) -> str:
