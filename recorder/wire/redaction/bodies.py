@@ -119,6 +119,8 @@ class Redactor:
     def _without_patterns(self, body: bytes, counts: Counter[str]) -> bytes:
         if not is_json(body):
             text = body.decode("utf-8", "surrogateescape")
+            if not any(pattern.search(text) for pattern in self._patterns):
+                return body
             return self._sub(text, counts).encode("utf-8", "surrogateescape")
 
         def string(match: re.Match[bytes]) -> bytes:
@@ -134,19 +136,21 @@ class Redactor:
         return _STRING.sub(string, body)
 
     def _sub(self, text: str, counts: Counter[str]) -> str:
-        """Replace what the patterns match in the pieces of a text between placeholders."""
+        """Replace what the patterns match in the pieces of a text between placeholders, and the secrets there.
 
-        def replaced(match: re.Match[str]) -> str:
-            if not match[0]:
-                return ""
-            counts["pattern"] += 1
-            return placeholder("pattern", len(match[0].encode("utf-8", "surrogatepass"))).decode()
-
-        for pattern in self._patterns:
-            parts = _SPLIT_AT_PLACEHOLDERS.split(text)
-            parts[::2] = [pattern.sub(replaced, part) for part in parts[::2]]
-            text = "".join(parts)
-        return text
+        A pattern that matches a part of a secret takes the whole of it: the rest would look like none.
+        """
+        parts = _SPLIT_AT_PLACEHOLDERS.split(text)
+        for index in range(0, len(parts), 2):
+            part = parts[index]
+            pieces, behind = [], 0
+            for hit in self.secrets(part):
+                secret = part[hit.start : hit.end].encode("utf-8", "surrogatepass")
+                pieces += [part[behind : hit.start], placeholder(hit.kind, len(secret)).decode()]
+                behind = hit.end
+                counts[hit.kind] += 1
+            parts[index] = "".join([*pieces, part[behind:]])
+        return "".join(parts)
 
 
 def placed_secrets(text: bytes) -> list[tuple[int, int, bytes]]:

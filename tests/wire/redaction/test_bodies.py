@@ -308,6 +308,16 @@ def test_json_stays_json_of_the_same_structure(value: object, data: st.DataObjec
         assert secret not in text
 
 
+@pytest.mark.parametrize("pattern", ["sk-", "^k", "(?<=sk-).", "[a-f]", "-[^-]*$", "a secret"])
+@pytest.mark.parametrize("form", ['{{"a": "k {}"}}', "k {}"], ids=["json", "text"])
+def test_a_pattern_takes_no_piece_out_of_a_secret(pattern: str, form: str) -> None:
+    """The rest of it would look like none, and a pattern may be that of a project which somebody cloned."""
+    redactor = Redactor(["a secret value"], [re.compile(pattern)])
+    for secret in (SECRETS["openai"], "a secret value"):
+        body = redactor.redact(form.format(secret).encode()).body
+        assert [piece for piece in pieces(secret) if piece.encode() in body] == []
+
+
 def test_a_pattern_ends_where_the_text_does() -> None:
     redactor = redactor_from([{"patterns": ["(?i)employee.*"]}], {})
     body = '{"a":"Employee 17\\nnext \\u00e9","b":"é employee\\" 18","signature":"employee"}'
