@@ -18,7 +18,7 @@ FOLDER = ROOT / "docs" / "man"
 _SPECIAL = {"\\": r"\[rs]", "-": r"\-", "'": r"\[aq]", "^": r"\[ha]", "~": r"\[ti]", '"': r"\[dq]", "`": r"\[ga]"}
 
 FILES = (
-    ("recorder.toml", "Settings, in the current folder; they win over those of the user."),
+    ("recorder.toml", "Settings, in the current folder; they win over those of the user. See recorder-trust(1)."),
     ("~/.config/recorder/recorder.toml", "Settings of the user. On macOS in ~/Library/Application Support."),
     ("~/.local/share/recorder/recorder.db", "The usual database: `recorder db path` prints its place."),
 )

@@ -684,6 +684,22 @@ MUTANTS: list[Mutant] = [
         "tests/security/test_token.py::test_no_other_machine_is_listened_to_without_a_token",
         "DID NOT RAISE",
     ),
+    Mutant(
+        "E10: what a project's file sets is never refused",
+        "recorder/commands/terminal/settings.py",
+        "if self.is_trusted or is_allowed(verb, name):",
+        "if True:",
+        "tests/security/test_cloned_projects.py::test_a_projects_file_can_neither_send_nor_listen_nor_write",
+        "assert",
+    ),
+    Mutant(
+        "E10: a file that was trusted once stays so when it changes",
+        "recorder/commands/terminal/project.py",
+        "return _record(path).read_bytes() == _line(path, content)",
+        "return _record(path).exists()",
+        "tests/security/test_cloned_projects.py::test_trust_is_for_one_file_until_it_changes",
+        "assert 0 == 2",
+    ),
     # -- what docs/guarantees.md does not number
     Mutant(
         "timing: the 99th percentile is the 95th",

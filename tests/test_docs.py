@@ -75,7 +75,9 @@ async def test_the_quick_start_records_and_replays(upstream: DemoServer, tmp_pat
     assert shlex.split(install, comments=True) == ["pip", "install", "."]
     assert len(lines) <= 15
     port = str(free_port())
-    (tmp_path / "recorder.toml").write_text(
+    own = tmp_path / "recorder" / "recorder.toml"
+    own.parent.mkdir()
+    own.write_text(
         f'db = "{tmp_path}/recorder.db"\n[serve]\nport = {port}\nupstream = ["openai={upstream.base_url}"]\n{WAITING}'
     )
     script = "\n".join(lines).replace("8787", port).replace("curl -N", "curl -sN --retry 20 --retry-connrefused")
@@ -85,7 +87,11 @@ async def test_the_quick_start_records_and_replays(upstream: DemoServer, tmp_pat
     process = await asyncio.create_subprocess_exec(
         *("bash", "-c", script),
         cwd=tmp_path,
-        env={"PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin", "OPENAI_API_KEY": "sk-none"},
+        env={
+            "PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin",
+            "OPENAI_API_KEY": "sk-none",
+            "XDG_CONFIG_HOME": str(tmp_path),
+        },
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
     )
@@ -174,12 +180,14 @@ async def test_ten_lines_lead_from_a_live_call_to_a_green_test_without_network(t
 def test_the_settings_shown_are_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every verb takes the file as it stands, those that have none of its options included."""
     [shown] = blocks(README, "toml")
-    (tmp_path / "recorder.toml").write_text(shown)
+    own = tmp_path / "recorder" / "recorder.toml"
+    own.parent.mkdir()
+    own.write_text(shown)
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "none"))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
     with click.Context(recorder) as context:
         taken = {verb: defaults(verb, command) for verb in VERBS if (command := recorder.get_command(context, verb))}
-    assert taken["serve"] == {**tomllib.loads(shown)["serve"], "db": f"{tmp_path}/recordings.db", "port": "9000"}
+    assert taken["serve"] == {**tomllib.loads(shown)["serve"], "db": f"{own.parent}/recordings.db", "port": "9000"}
     assert taken["env"] == {}
 
 

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import importlib
 import os
-import tomllib
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
 import click
-import platformdirs
 from sqlalchemy import URL
 
 from recorder.commands.ops import health
@@ -18,7 +16,7 @@ from recorder.commands.ops.health_log import log
 from recorder.commands.serving.network import CONNECTING, VARIABLES, settled
 from recorder.commands.terminal.database import database_option
 from recorder.commands.terminal.output import with_json, write_json, write_line
-from recorder.commands.terminal.settings import FILE_NAME, defaults, match_rules
+from recorder.commands.terminal.settings import defaults, match_rules, own_path, project_path, settings_file
 from recorder.commands.verbs import VERBS
 from recorder.errors import RecorderError
 from recorder.model.text import safe_text
@@ -84,20 +82,19 @@ def _of_database(url: URL) -> Iterator[Callable[[], Iterator[CheckResult]]]:
 
 def settings() -> Iterator[CheckResult]:
     """Yield whether the files with settings can be read, and whether each verb accepts its table."""
-    paths = [path for path in (platformdirs.user_config_path("recorder") / FILE_NAME, Path(FILE_NAME)) if path.exists()]
+    paths = [path for path in dict.fromkeys((own_path(), project_path())) if path.exists()]
     good = True
     for path in paths:
         try:
-            verbs = [name for name in tomllib.loads(path.read_text()) if name in VERBS and name != "db"]
+            file = settings_file(path, is_own=path == own_path())
+            if file is None:
+                good = False
+                yield CheckResult("warn", "settings", f"{path} cannot be read and is ignored.")
+                continue
+            verbs = [name for name in file.given if name in VERBS and name != "db"]
             for verb in verbs or ["sessions"]:
                 defaults(verb, importlib.import_module(f"recorder.commands.{verb}").command)
             match_rules()
-        except OSError as error:
-            good = False
-            yield CheckResult("warn", "settings", f"{path} cannot be read and is ignored: {error.strerror}.")
-        except ValueError as error:
-            good = False
-            yield CheckResult("bad", "settings", f"{path} is not valid TOML ({error}): fix it or move it away.")
         except RecorderError as error:
             good = False
             yield CheckResult("bad", "settings", str(error))

@@ -27,6 +27,7 @@ from recorder.commands.serving.listening import (
 )
 from recorder.commands.serving.network import network_options
 from recorder.commands.serving.ready_file import announced, ready_file_option
+from recorder.commands.serving.recording import departures
 from recorder.commands.terminal.catch_up import wait_option
 from recorder.commands.terminal.completion import session_names
 from recorder.commands.terminal.database import database_option
@@ -126,6 +127,8 @@ def command(
     forwards, faults, rules = otherwise == "forward", _faults(fault), match_rules()
     if forwards:
         refuse_itself(Routes(upstream).upstreams, port, allow_host)
+        for line in departures(upstream, network):
+            echo(line)
 
     async def serve() -> None:
         held = await loader(db).answers(sessions, cassette, allow_gaps=allow_gaps)

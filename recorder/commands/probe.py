@@ -16,7 +16,7 @@ import click
 from sqlalchemy import URL
 
 from recorder.commands.serving.network import network_options
-from recorder.commands.serving.recording import Ending, recording
+from recorder.commands.serving.recording import Ending, departures, recording
 from recorder.commands.terminal.database import database_option
 from recorder.commands.terminal.lenience import lenience_options
 from recorder.commands.terminal.output import dollars, echo, log_to_stderr, with_json, write_json, write_line
@@ -124,7 +124,7 @@ def command(
     """
     log_to_stderr()
     plan = _plan(APIS[api], url, _key(key_env), model, only, timeout)
-    for line in _announcement(plan, chosen_url(db)):
+    for line in (*_announcement(plan, chosen_url(db)), *departures((), network)):
         (write_line if dry_run else echo)(line)
     if dry_run:
         return

@@ -24,7 +24,7 @@ from recorder.commands.serving.answering import Answering
 from recorder.commands.serving.forking import Fork, ForkTerms
 from recorder.commands.serving.listening import upstream_option
 from recorder.commands.serving.network import NAMES, network_options
-from recorder.commands.serving.recording import Durability, Ending, durability_option, recording
+from recorder.commands.serving.recording import Durability, Ending, departures, durability_option, recording
 from recorder.commands.serving.run_report import EndedCommand, report, say
 from recorder.commands.terminal.database import database_option
 from recorder.commands.terminal.output import log_to_stderr
@@ -162,7 +162,8 @@ def command(
         "network": network,
     }
     terms = None if then is None or replay is None else ForkTerms(replay, _is_file(replay), until or 0, speed, model)
-    sys.exit(server.run(_record(words, db, name, cassette, names, terms, **options)))
+    before = departures([*inherited, *upstream], network)  # those of Codex are in its own settings
+    sys.exit(server.run(_record(words, db, name, cassette, names, terms, before, **options)))
 
 
 def _refuse_idle(ctx: click.Context, replay: str | None, *, is_fork: bool) -> None:
@@ -246,14 +247,18 @@ async def _record(
     cassette: Path | None,
     names: dict[str, str],
     terms: ForkTerms | None,
+    before: Sequence[str],
     *,
     websocket: bool,
     **options: Any,
 ) -> int:
+    """Run the command and record it. The lines `before` are said when nothing can be refused any more."""
     url, began_ns, found = chosen_url(db), time.time_ns(), raise_limit()
     fork = None if terms is None else await Fork.load(db, terms, name, options["upstreams"])
     recorded = RecordingTransport if fork is None else fork.transport
     async with recording(url, ending=Ending(DRAIN_S), websocket=websocket, recorded=recorded, **options) as proxy:
+        for line in before:
+            say(line)
         async with _listening(proxy) as base:
             base = f"{base}/s/{quote(name, safe='')}"
             code = await _run(words, dict(os.environ), Doors(base, names, websocket=websocket), found)

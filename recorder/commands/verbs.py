@@ -29,6 +29,7 @@ VERBS = {
     "doctor": "Find problems of this installation, and print how to solve them.",
     "schema": "Print the JSON Schema of what a command writes with --json.",
     "completion": "Print the script that lets bash, zsh or fish complete commands and names of sessions.",
+    "trust": "Let the recorder.toml of a project set everything, until it changes.",
     "env": "Print the settings that point a client here.",
     "db": "Manage the database: path, upgrade, rebuild, recover, backup, copy, archive, purge.",
 }

@@ -25,6 +25,12 @@ _FIRST_VERSION = re.compile(r"/v\d+(?:alpha|beta)?\d*(?=/|$)")
 VERSIONLESS = re.compile(rf"/(?:{'|'.join(ENDPOINTS)})(?:[/:?]|$)")
 
 
+def is_public(name: str, base: str) -> bool:
+    """Return whether an upstream of this name is at its public server."""
+    public = UPSTREAMS.get(name)
+    return public is not None and urlsplit(base)[:2] == urlsplit(public)[:2]
+
+
 def join(base: str, rest: str) -> str:
     """Return the URL of the path `rest` (with its query) below `base`; the version may be in both, or in one.
 

@@ -92,6 +92,7 @@ def recorded(demo_recording: Path, tmp_path_factory: pytest.TempPathFactory) -> 
     assert run(db, "export", str(folder / "analysis"), "--format", "parquet").code == 0
     (folder / "recordings.manifest").write_bytes(run(db, "verify", "--manifest").out)
     (folder / "prices.toml").write_text('[[price]]\nprovider = "openai"\nmodel = "gpt-*"\ninput = 1.1\noutput = 8.8\n')
+    (folder / "recorder.toml").write_text('[replay]\nspeed = "max"\n')
     (folder / "report.sql").write_text("select * from usage_by_day")
     payloads = b"".join(re.findall(rb"^data: (.*\n)", body, re.MULTILINE))
     (folder / "chunks.jsonl").write_bytes(payloads)

@@ -301,7 +301,8 @@ def test_a_port_that_is_taken_is_said() -> None:
 @pytest.mark.parametrize(
     ("text", "state"),
     [
-        ("[serve]\nport = 8788\n", "ok"),
+        ("[serve]\nmax-body = 8\n", "ok"),
+        ("[serve]\nport = 8788\n", "bad"),  # which a project's file may not set
         ("[serve]\nprot = 1\n", "bad"),
         ("port = \n", "bad"),
         ("[match]\nx = 1\n", "bad"),

@@ -299,13 +299,36 @@ def test_a_stalled_stream_does_not_keep_it_from_stopping(taken: Taken) -> None:
 
 def test_the_ready_file_has_the_url_while_it_listens(taken: Taken, tmp_path: Path) -> None:
     ready = tmp_path / "mock.url"
-    ready.write_text("of an earlier one\n")
+    ready.write_text("http://127.0.0.1:65535\n")  # of an earlier one, which was killed
     with mocking(taken.db, "one", "--ready-file", ready) as mock:
         assert ready.read_text() == f"{mock.base}\n"
         mock.interrupt()
         assert mock.process.wait(15) == 0
     assert not ready.exists()
     assert "Requests: 0, not recorded: 0. Recordings not used: 1." in mock.said
+
+
+@pytest.mark.parametrize("content", ["", "mine\n", "http://example.com/\n", "http://127.0.0.1:1\nmore\n", "link"])
+def test_a_file_that_no_recorder_wrote_is_no_ready_file(taken: Taken, tmp_path: Path, content: str) -> None:
+    ready = tmp_path / "mine"
+    if content == "link":
+        (tmp_path / "other").write_text("http://127.0.0.1:65535\n")
+        ready.symlink_to(tmp_path / "other")
+    else:
+        ready.write_text(content)
+    before = ready.read_bytes()
+    ran = failing("one", "--ready-file", ready, db=taken.db)
+    assert (ran.code, "there is a file that no recorder wrote" in ran.err) == (2, True), ran.err
+    assert ready.read_bytes() == before
+
+
+def test_a_ready_file_that_somebody_replaced_stays(taken: Taken, tmp_path: Path) -> None:
+    ready = tmp_path / "mock.url"
+    with mocking(taken.db, "one", "--ready-file", ready) as mock:
+        ready.write_text("http://127.0.0.1:1\n")
+        mock.interrupt()
+        assert mock.process.wait(15) == 0
+    assert ready.read_text() == "http://127.0.0.1:1\n"
 
 
 def test_a_recorder_has_a_ready_file_too_with_the_token_in_it(tmp_path: Path) -> None:

@@ -37,6 +37,13 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+def settings(config: Path) -> Path:
+    """The user's own file: that of a project may not set these options."""
+    path = config / "recorder" / "recorder.toml"
+    path.parent.mkdir(parents=True)
+    return path
+
+
 def chosen(environment: dict[str, str], **given: Any) -> Network:
     return network_of(environment, **{**NOTHING, **given})
 
@@ -121,7 +128,7 @@ async def test_a_mock_forwards_by_a_proxy_of_its_settings(tmp_path: Path) -> Non
     cassette = tmp_path / "one.sse.jsonl"
     cassette.write_bytes(VERSION_1)
     async with await start(pace=0) as demo, ForwardProxy({"api.corp.test": demo.port}) as proxy:
-        (tmp_path / "recorder.toml").write_text(
+        settings(tmp_path).write_text(
             f'[mock]\nupstream-proxy = "{proxy.url}"\nno-proxy = "x.test"\nupstream = "openai=http://api.corp.test"\n'
         )
 
@@ -140,7 +147,7 @@ def lines() -> list[CheckResult]:
 def test_doctor_says_how_upstreams_are_reached_without_the_password(
     here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (here / "recorder.toml").write_text(f'[serve]\nupstream-proxy = "http://me:{PASSWORD}@proxy:3128"\n')
+    settings(here / "config").write_text(f'[serve]\nupstream-proxy = "http://me:{PASSWORD}@proxy:3128"\n')
     monkeypatch.setenv("RECORDER_RUN_UPSTREAM_PROXY", "env")
     monkeypatch.setenv("HTTPS_PROXY", f"http://me:{PASSWORD}@other:3128")
     assert [line.message.split(": upstreams are reached ") for line in lines()] == [
@@ -162,7 +169,7 @@ def test_doctor_names_variables_that_are_not_looked_at(monkeypatch: pytest.Monke
 def test_doctor_finds_what_would_end_a_command(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RECORDER_SERVE_CA_FILE", "/nowhere/ca.pem")
     monkeypatch.setenv("RECORDER_RUN_UPSTREAM_PROXY", f"ftp://me:{PASSWORD}@proxy:1")
-    (here / "recorder.toml").write_text('[mock]\nclient-key = "x"\n')
+    settings(here / "config").write_text('[mock]\nclient-key = "x"\n')
     found = lines()
     assert [(line.state, line.message.split(":")[0]) for line in found] == [
         *(("bad", f"`recorder {verb}`") for verb in ("serve", "run", "mock")),

@@ -177,7 +177,32 @@ async def test_a_locked_database_is_waited_for(db: Path, tmp_path: Path) -> None
 def test_a_command_that_asks_nothing_is_told_so(db: Path) -> None:
     ran = run(db, "--", "sh", "-c", "exit 7")
     assert ran.code == 7
-    assert ran.err.startswith("Nothing was recorded: the command sent no request here.")
+    assert "\nNothing was recorded: the command sent no request here." in f"\n{ran.err}"
+
+
+@pytest.mark.parametrize(
+    ("words", "variables", "said"),
+    [
+        ((), {}, []),
+        ((), {"OPENAI_BASE_URL": "https://api.openai.com/v1"}, []),
+        ((), {"OPENAI_BASE_URL": f"{URL}/v1"}, [f"Upstream openai is {URL}/v1"]),
+        (("--upstream", f"mine={URL}"), {}, [f"Upstream mine is {URL}"]),
+        (
+            ("--upstream", "openai=https://api.openai.com.a.test"),
+            {},
+            ["Upstream openai is https://api.openai.com.a.test"],
+        ),
+        (("--upstream", "gemini=http://generativelanguage.googleapis.com"), {}, ["Upstream gemini is http://gen"]),
+        (("--upstream-proxy", URL), {}, ["Upstreams are reached by the proxy 127.0.0.1:1"]),
+    ],
+)
+def test_who_gets_the_keys_is_said_before_the_command_begins(
+    db: Path, words: Sequence[str], variables: dict[str, str], said: Sequence[str]
+) -> None:
+    ran = run(db, *words, "--", "sh", "-c", "echo begun >&2", **variables)
+    before, _, _ = ran.err.partition("begun\n")
+    assert len(before.splitlines()) == len(said)
+    assert all(line.startswith(start) for line, start in zip(before.splitlines(), said, strict=True))
 
 
 @pytest.mark.parametrize(("name", "code", "said"), [("nosuch", 127, "not on the PATH"), ("./file", 126, "executed")])

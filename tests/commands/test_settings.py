@@ -111,29 +111,41 @@ def test_several_values_of_a_variable_are_separated_by_spaces(here: Path, monkey
     assert [upstream.name for upstream in taken("serve")["upstream"]] == ["a", "b"]
 
 
+def own(here: Path, text: str) -> Path:
+    """The user's own file, with this text."""
+    path = here / "config" / "recorder" / "recorder.toml"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    return path
+
+
 def test_flags_win_over_the_environment_and_that_over_files(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (here / "recorder.toml").write_text('db = "from-file.db"\n[serve]\nport = 9001\nmax-body = 3\n')
-    assert (taken("serve")["port"], taken("serve")["max_body"]) == (9001, 3)
-    assert taken("serve", "--port", "1")["port"] == 1
+    (here / "recorder.toml").write_text('db = "from-file.db"\n[serve]\nno-websocket = true\nmax-body = 3\n')
+    assert (taken("serve")["no_websocket"], taken("serve")["max_body"]) == (True, 3)
+    assert taken("serve", "--max-body", "1")["max_body"] == 1
     assert taken("sessions")["db"] == taken("db", "path")["db"] == str(here / "from-file.db")
     monkeypatch.setenv("RECORDER_DB", "from-environment.db")
-    monkeypatch.setenv("RECORDER_SERVE_PORT", "9002")
-    assert (taken("sessions")["db"], taken("serve")["port"]) == ("from-environment.db", 9002)
+    monkeypatch.setenv("RECORDER_SERVE_MAX_BODY", "2")
+    assert (taken("sessions")["db"], taken("serve")["max_body"]) == ("from-environment.db", 2)
     assert taken("sessions", "--db", "from-flag.db")["db"] == "from-flag.db"
 
 
 def test_the_file_here_wins_over_the_users_own(here: Path) -> None:
-    (here / "config" / "recorder").mkdir(parents=True)
-    (here / "config" / "recorder" / "recorder.toml").write_text('db = "own.db"\n[serve]\nport = 1\nmax-body = 2\n')
-    assert taken("sessions")["db"] == str(here / "config" / "recorder" / "own.db")
-    (here / "recorder.toml").write_text('db = "here.db"\n[serve]\nport = 3\n')
+    path = own(here, 'db = "own.db"\n[serve]\nport = 1\nmax-body = 2\n')
+    assert taken("sessions")["db"] == str(path.parent / "own.db")
+    (here / "recorder.toml").write_text('db = "here.db"\n[serve]\nmax-body = 3\n')
     assert taken("sessions")["db"] == str(here / "here.db")
-    assert (taken("serve")["port"], taken("serve")["max_body"]) == (3, 2)
+    assert (taken("serve")["port"], taken("serve")["max_body"]) == (1, 3)
+
+
+def test_the_users_own_file_is_their_own_in_its_folder_too(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(own(here, "[serve]\nport = 1\n").parent)
+    assert taken("serve")["port"] == 1
 
 
 def test_a_text_is_a_list_of_one(here: Path) -> None:
-    (here / "recorder.toml").write_text('[serve]\nupstream = "local=http://127.0.0.1:11434/v1"\n')
-    assert [upstream.name for upstream in taken("serve")["upstream"]] == ["local"]
+    (here / "recorder.toml").write_text('[mock]\nfault = "cut@12"\n')
+    assert taken("mock")["fault"] == ("cut@12",)
 
 
 @pytest.mark.parametrize(
@@ -144,12 +156,16 @@ def test_a_text_is_a_list_of_one(here: Path) -> None:
         ("/x/a.db", "/x/a.db"),
         ("sqlite:////x/a.db", "sqlite:////x/a.db"),
         ("postgresql://x/y", "postgresql://x/y"),
+        ("ducklake:a.db", "ducklake:{here}/a.db"),
+        ("ducklake:sqlite:a.db", "ducklake:sqlite:{here}/a.db"),
+        ("ducklake:postgresql://x/y", "ducklake:postgresql://x/y"),
+        ("ducklake:postgres:dbname=x", "ducklake:postgres:dbname=x"),
         (":memory:", ":memory:"),
     ],
 )
 def test_a_relative_database_is_beside_its_file(here: Path, written: str, meant: str) -> None:
-    (here / "recorder.toml").write_text(f'db = "{written}"')
-    assert taken("sessions")["db"] == meant.format(here=here)
+    path = own(here, f'db = "{written}"')
+    assert taken("sessions")["db"] == meant.format(here=path.parent)
 
 
 WRONG = [

@@ -64,6 +64,7 @@ COMMANDS: Mapping[str, Sequence[Sequence[object]]] = {
     "doctor": [[], ["--json"]],
     "schema": [[], ["show"], [HOSTILE]],
     "completion": [["bash"], ["fish"], [HOSTILE]],
+    "trust": [[], [HOSTILE], [f"{HOSTILE}/recorder.toml"]],
     "env": [["openai", "--session", HOSTILE], ["openai", "--url", HOSTILE], [HOSTILE]],
     "db": [["path"], ["recover"], ["upgrade"], ["rebuild"], ["purge", "--session", "latest", "--dry-run"], [HOSTILE]],
 }

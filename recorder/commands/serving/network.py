@@ -31,8 +31,8 @@ _OPTIONS = (
         "--upstream-proxy",
         metavar="URL|env",
         help="The proxy that leads to upstreams: http://HOST:PORT, or http://USER:PASSWORD@HOST:PORT, which is better "
-        "set in recorder.toml or a variable. env takes HTTPS_PROXY, HTTP_PROXY, ALL_PROXY and NO_PROXY, which are not "
-        "looked at otherwise. Upstreams on this machine are reached directly.",
+        "set in your own recorder.toml or a variable. env takes HTTPS_PROXY, HTTP_PROXY, ALL_PROXY and NO_PROXY, which "
+        "are not looked at otherwise. Upstreams on this machine are reached directly.",
     ),
     click.option(
         "--no-proxy",

@@ -19,6 +19,7 @@ from recorder.commands.terminal.settings import redactor, session_places
 from recorder.errors import StoreBusyError, StoreError
 from recorder.ingest.supervisor import IngesterSupervisor
 from recorder.journal.writer import Journal
+from recorder.model.text import safe_text
 from recorder.proxy.app import BODY_LIMIT_BYTES, Proxy
 from recorder.proxy.durable import DurableTransport
 from recorder.proxy.exchange_recorder import ExchangeJournal
@@ -31,6 +32,7 @@ from recorder.store.declared import schema_differences, sentence
 from recorder.store.location import database_name, journal_root
 from recorder.store.schema import STALE
 from recorder.store.writer import Store
+from recorder.wire.upstreams import is_public
 
 log = logging.getLogger(__name__)
 
@@ -186,5 +188,17 @@ websocket_option = click.option(
 def describe(url: URL, proxy_url: str, upstreams: Iterable[Upstream], network: Network = DIRECT) -> list[str]:
     """Return the lines that a recorder prints when it starts."""
     lines = [f"Recording to {database_name(url)}", f"Listening on {proxy_url}"]
-    lines += [f"  {name} → {base}" for name, base in upstreams]
-    return lines if network == DIRECT else [*lines, f"Upstreams are reached {network.describe()}"]
+    return [*lines, *(f"  {name} → {base}" for name, base in upstreams), *_way(network)]
+
+
+def departures(upstreams: Iterable[Upstream], network: Network) -> list[str]:
+    """Return the lines on upstreams at another server than the public one, and on the way to them.
+
+    Keys and prompts go there, and a setting or a variable may have named it: whoever starts a command is to see it.
+    """
+    lines = [f"Upstream {name} is {base.removesuffix('/')}" for name, base in upstreams if not is_public(name, base)]
+    return [safe_text(line) for line in (*lines, *_way(network))]
+
+
+def _way(network: Network) -> list[str]:
+    return [] if network == DIRECT else [f"Upstreams are reached {network.describe()}"]

@@ -2,19 +2,26 @@
 
 A setting has one name everywhere: that of its long option. `--max-body` of `recorder serve` is `max-body` in the table
 `[serve]` of a file and the variable `RECORDER_SERVE_MAX_BODY`. So parameters of commands are named like their options.
+
+`./recorder.toml` is the file of a project, which others may have written: `recorder.commands.terminal.project` has what
+it may set. One that sets more is refused, not obeyed in part: a command that runs without its upstream, its token or
+its database does something else than its user expects.
 """
 
 from __future__ import annotations
 
 import os
 import re
+import stat
 import tomllib
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 import platformdirs
 
+from recorder.commands.terminal.project import is_allowed, is_below, is_trusted
 from recorder.commands.verbs import VERBS
 from recorder.errors import RecorderError, UsageError
 
@@ -30,7 +37,32 @@ SESSIONS = "sessions"  # that of a verb, and of `session_places`
 PLACES = ("headers", "fields")  # its settings that are no options
 
 _PLACE = re.compile(r"[\w!#$%&'*+.^`|~-]{1,100}", re.ASCII)  # the characters of a header's name; dots go into a field
-_FILE = re.compile(r"(sqlite(?:\+\w+)?:///)?(?!:memory:)((?!\w+(?:\+\w+)?://).+)")
+SIZE_LIMIT = 2**20  # bytes: thousands of settings, and a file of a stranger is read at every command
+
+_SERVERS = r"ducklake:|postgres(?:ql)?:|\w+(?:\+\w+)?://"  # what a database is that is not a path
+_FILE = re.compile(rf"(ducklake:(?:sqlite:)?|sqlite(?:\+\w+)?:///)?((?!:memory:|{_SERVERS}).+)")
+
+
+class SettingsFile(NamedTuple):
+    """A file with settings, and whether it may set all that there is."""
+
+    path: Path
+    content: bytes
+    given: Mapping[str, Any]
+    is_ours: bool  # it belongs to the user who runs this
+    is_trusted: bool  # it is the user's own one, or `recorder trust` was run on it
+
+    def refused(self, verb: str, settings: Mapping[str, Any]) -> list[str]:
+        """Return which settings for a verb the file may not set."""
+        return [name for name, value in settings.items() if not self._may_set(verb, name, value)]
+
+    def _may_set(self, verb: str, name: str, value: Any) -> bool:
+        if self.is_trusted or is_allowed(verb, name):
+            return True
+        if name != "db" or not isinstance(value, str):
+            return False
+        # In a folder of somebody else a database is for their eyes, wherever below it.
+        return self.is_ours and is_below(_beside(self.path, value), self.path.parent)
 
 
 def defaults(verb: str, command: click.Command) -> dict[str, Any]:
@@ -39,20 +71,33 @@ def defaults(verb: str, command: click.Command) -> dict[str, Any]:
 
     `db = "…"` outside of any table is for all commands that have that option.
     """
-    files = [(path, given) for path in _files() if (given := _read(path))]
+    files = [file for file in _files() if file.given]
     options = _options(command) if files else {}  # those of a group load all its commands
     found: dict[str, Any] = {}
-    for path, given in files:
-        shared = {"db": given["db"]} if "db" in given and "db" in options else {}
-        own = given.get(verb, {}) if verb != "db" else {}  # the name is taken by the setting
+    for file in files:
+        shared = {"db": file.given["db"]} if "db" in file.given and "db" in options else {}
+        own = file.given.get(verb, {}) if verb != "db" else {}  # the name is taken by the setting
         if verb == SESSIONS:
             own = {name: value for name, value in own.items() if name not in PLACES}
-        for name, value in {**shared, **own}.items():
+        settings = {**shared, **own}
+        values: dict[str, Any] = {}
+        for name, value in settings.items():
             option = options.get(name.replace("-", "_"))
             if option is None or option.name is None:
-                raise UsageError(f"{path}: `recorder {verb}` has no option --{name}.")
-            found[option.name] = _value(path, name, option, value)
+                raise UsageError(f"{file.path}: `recorder {verb}` has no option --{name}.")
+            values[option.name] = _value(file.path, name, option, value)
+        if names := file.refused(verb, settings):
+            raise UsageError(_refusal(file.path, verb, names))
+        found.update(values)
     return dict.fromkeys(_names(command), found) if isinstance(command, click.Group) else found
+
+
+def _refusal(path: Path, verb: str, names: list[str]) -> str:
+    listed = ", ".join(f"`{name}`" for name in names)
+    return (
+        f"{path} sets {listed} for `recorder {verb}`: a project's file may set only what neither sends, listens nor "
+        "writes outside of its folder. Read the file, then run `recorder trust`, or remove that from it."
+    )
 
 
 def match_rules() -> Rules:
@@ -60,27 +105,27 @@ def match_rules() -> Rules:
     from recorder.replay.matching.noise import DEFAULT_RULES, Rules, rules_from
 
     rules = DEFAULT_RULES
-    for path in _files():
-        if (table := _read(path).get(MATCH)) is not None:
+    for file in _files():
+        if (table := file.given.get(MATCH)) is not None:
             try:
                 rules = rules_from(table)
             except ValueError as error:
-                raise UsageError(f"{path}: {error}") from None
+                raise UsageError(f"{file.path}: {error}") from None
     return Rules(rules.rules, rules.until, redactor())
 
 
 def redactor() -> Redactor:
-    """Return the redactor of request bodies, from the `[redact]` tables of both files."""
+    """Return the redactor of request bodies, from the `[redact]` tables of both files: each only adds to the other."""
     from recorder.wire.redaction.bodies import Redactor, redactor_from
 
     made = Redactor()
     tables: list[dict[str, Any]] = []
-    for path in _files():
-        tables.append(_read(path).get(REDACT, {}))
+    for file in _files():
+        tables.append(file.given.get(REDACT, {}))
         try:
             made = redactor_from(tables, os.environ)
         except ValueError as error:
-            raise UsageError(f"{path}: {error}") from None
+            raise UsageError(f"{file.path}: {error}") from None
     return made
 
 
@@ -89,10 +134,10 @@ def session_places() -> SessionPlaces:
     from recorder.proxy.routing import SessionPlaces
 
     found: dict[str, list[str]] = {name: [] for name in PLACES}
-    for path in reversed(_files()):
-        table = _read(path).get(SESSIONS, {})
+    for file in reversed([*_files()]):
+        table = file.given.get(SESSIONS, {})
         for name in PLACES:
-            found[name] += _place_names(path, name, table.get(name, []))
+            found[name] += _place_names(file.path, name, table.get(name, []))
     headers = tuple(header.lower().encode() for header in found["headers"])
     return SessionPlaces(headers, tuple(found["fields"]))
 
@@ -117,22 +162,61 @@ def _names(group: click.Group) -> list[str]:
     return group.list_commands(click.Context(group))
 
 
-def _files() -> tuple[Path, Path]:
-    """Return the existing files with settings, the one with precedence last."""
+def own_path() -> Path:
+    """Return the place of the user's own file."""
+    return platformdirs.user_config_path("recorder") / FILE_NAME
+
+
+def project_path() -> Path:
+    """Return the place of the project's file: in the working directory, without links on the way to it."""
     try:
-        here = Path.cwd()
+        return Path.cwd() / FILE_NAME
     except FileNotFoundError:
         raise RecorderError("The working directory does not exist any more: change to one that does.") from None
-    return platformdirs.user_config_path("recorder") / FILE_NAME, here / FILE_NAME
 
 
-def _read(path: Path) -> dict[str, Any]:
+def _files() -> Iterator[SettingsFile]:
+    """Yield the files with settings that can be read, the one with precedence last."""
+    own, project = own_path(), project_path()
+    places = [own]
+    if own.parent.resolve() != project.parent:
+        places.append(project)
+    for path in places:
+        if (file := settings_file(path, is_own=path is own)) is not None:
+            yield file
+
+
+def settings_file(path: Path, *, is_own: bool) -> SettingsFile | None:
+    """Return a file with settings, None if there is none that can be read.
+
+    Raise `UsageError` for what is not a file of settings: a pipe would never end, and a device would fill the memory.
+    """
     try:
-        given = tomllib.loads(path.read_text())
+        with open(path, "rb", opener=_open_at_once) as file:
+            status = os.fstat(file.fileno())
+            content = file.read(SIZE_LIMIT + 1) if stat.S_ISREG(status.st_mode) else None
     except (FileNotFoundError, NotADirectoryError, IsADirectoryError, PermissionError):
-        return {}
+        return None
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read ({error.strerror}): move it away.") from error
+    if content is None or len(content) > SIZE_LIMIT:
+        raise UsageError(f"{path} is not a file of settings, of at most {SIZE_LIMIT:,} bytes: move it away.")
+    is_ours = status.st_uid == os.geteuid()
+    return SettingsFile(path, content, _parsed(path, content), is_ours, is_own or is_trusted(path, content))
+
+
+def _open_at_once(path: str, flags: int) -> int:
+    """Open a file; a pipe without waiting for its other end."""
+    return os.open(path, flags | os.O_NONBLOCK)
+
+
+def _parsed(path: Path, data: bytes) -> dict[str, Any]:
+    try:
+        given = tomllib.loads(data.decode())
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise UsageError(f"{path} is not valid TOML ({error}): fix it or move it away.") from error
+    except RecursionError:
+        raise UsageError(f"{path} is not valid TOML (too deep): fix it or move it away.") from None
     for name, value in given.items():
         _check(path, name, value)
     return given

@@ -1,0 +1,123 @@
+"""What the `recorder.toml` of a project may set, and the projects whose file may set everything.
+
+Who clones a repository gets its `recorder.toml`, and has not read it. So such a file sets nothing that sends, listens,
+or writes outside of its folder, until `recorder trust` was run on it.
+
+Rules of this file:
+
+* `ALLOWED` is a list of what is harmless. An option that nobody has put there needs trust.
+* The tables `[match]` and `[redact]` are harmless: one chooses among recordings, the other only ever takes more out.
+* Trust is for a path and a content: a file that changes is as unknown as a new one.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import platformdirs
+
+from recorder.errors import RecorderError
+
+if TYPE_CHECKING:
+    from sqlalchemy import URL
+
+FORMS = frozenset({"json", "jsonl", "csv", "wait"})
+"""The options of any verb that a project's file may set: in which form it answers, and after what time."""
+
+ALLOWED: Mapping[str, frozenset[str]] = {
+    "serve": frozenset({"no-websocket", "max-body"}),
+    "run": frozenset({"speed", "strict", "no-websocket"}),
+    "sessions": frozenset({"limit", "model", "client", "status", "since", "until", "query", "probes", "columns"}),
+    "show": frozenset({"at", "at-event", "request"}),
+    "events": frozenset({"exchange", "raw", "limit"}),
+    "tail": frozenset({"session", "limit"}),
+    "mcp": frozenset({"max-answer"}),
+    "replay": frozenset({"speed", "format", "exchange"}),
+    "mock": frozenset({"speed", "strict", "fault", "seed", "max-body"}),
+    "diff": frozenset({"only", "exact", "tolerance", "all", "stat"}),
+    "lint": frozenset({"profile", "list"}),
+    "probe": frozenset({"only", "timeout", "dry-run"}),
+    "usage": frozenset({"by", "cost", "since", "until"}),
+    "import": frozenset({"dialect", "format"}),
+    "export": frozenset({"convention"}),
+}
+"""The further options of each verb that it may set. `db` is allowed too, where `is_below` says so."""
+
+
+def is_allowed(verb: str, option: str) -> bool:
+    """Return whether a project's file may set this option, spelled with dashes or not, to any value."""
+    return option.replace("_", "-") in FORMS | ALLOWED.get(verb, frozenset())
+
+
+def is_below(database: str, folder: Path) -> bool:
+    """Return whether a value of `--db` is a file below a folder, and leads to nothing outside of it.
+
+    Files beside a database have its name and more, as its journal does: none of them may be a link.
+    """
+    from recorder.store.location import database_path, database_url
+
+    try:
+        url = database_url(database)
+        path = database_path(url)
+        real, parent, root = (Path(os.path.realpath(each)) for each in (path, path.parent, folder))
+    except (RecorderError, ValueError):  # the second for a NUL in a name
+        return False
+    if not (parent.is_relative_to(root) and real.is_relative_to(root)):
+        return False
+    return not _has_link(parent, path.name) and not _has_archives(url)
+
+
+def is_trusted(path: Path, content: bytes) -> bool:
+    """Return whether `trust` was called for this file with this content."""
+    try:
+        return _record(path).read_bytes() == _line(path, content)
+    except OSError:
+        return False
+
+
+def trust(path: Path, content: bytes) -> Path:
+    """Trust a file for as long as it has this content. Return the file that says so. Raise `RecorderError`."""
+    from recorder.cassettes.sse_jsonl.writer import save
+
+    record = _record(path)
+    try:
+        record.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        save(record, [_line(path, content)])
+    except OSError as error:
+        raise RecorderError(f"{record} cannot be written: {error.strerror}.") from error
+    return record
+
+
+def _record(path: Path) -> Path:
+    folder = platformdirs.user_state_path("recorder", appauthor=False) / "trusted"
+    return folder / sha256(os.fsencode(path)).hexdigest()
+
+
+def _line(path: Path, content: bytes) -> bytes:
+    """Return a line as `sha256sum` writes it, for people who look at the records."""
+    return f"{sha256(content).hexdigest()}  ".encode() + os.fsencode(path) + b"\n"
+
+
+def _has_link(folder: Path, name: str) -> bool:
+    try:
+        with os.scandir(folder) as entries:
+            return any(entry.is_symlink() and entry.name.startswith(name) for entry in entries)
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return True  # nobody can say what is in it
+
+
+def _has_archives(log: URL) -> bool:
+    """Return whether a log names archives, which may be on a server: whatever reads the log would ask there."""
+    from recorder.store.archive.registry import archives_of
+    from recorder.store.location import database_path
+
+    try:
+        return database_path(log).is_file() and bool(archives_of(log))
+    except RecorderError:
+        return False  # it cannot be read as it is, by no command
