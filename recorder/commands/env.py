@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import re
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from urllib.parse import quote, urlsplit
 
 import click
 
 from recorder.commands.clients.codex import CHATGPT, PUBLIC, Provider, effective, override, own_name, upstream
-from recorder.commands.clients.presets import CODEX, VARIABLES
+from recorder.commands.clients.files import FILES
+from recorder.commands.clients.presets import ALIASES, CODEX, VARIABLES, past_proxy
 from recorder.commands.clients.shim import read
 from recorder.commands.terminal.output import echo, write_line
 from recorder.commands.terminal.selection import new_name
@@ -24,8 +25,22 @@ DEFAULT_URL = "http://127.0.0.1:8787"
 _PLAIN = re.compile(r"[!$-;=@-\[\]-_a-z~]+")
 
 
-def _export(variables: Mapping[str, str], url: str) -> str:
-    return "\n".join(f"export {name}={shlex.quote(value.format(url=url))}" for name, value in variables.items())
+def _export(variables: Mapping[str, str]) -> Iterator[str]:
+    for name, value in variables.items():
+        yield f"export {name}={shlex.quote(value)}"
+
+
+def _settings(client: str, url: str) -> str:
+    """Return the lines for a shell, or for the file of a client that reads no variable; then say which file that is."""
+    if client in FILES:
+        place, text = FILES[client]
+        echo(f"No variable points {client} here. This belongs into {place}:")
+        return text.replace("{url}", url)
+    if client == CODEX:
+        lines = [_codex(url)]
+    else:
+        lines = list(_export({name: value.format(url=url) for name, value in VARIABLES[client].items()}))
+    return "\n".join([*lines, *_export(past_proxy(os.environ, urlsplit(url).hostname or ""))])
 
 
 def _codex(url: str) -> str:
@@ -66,7 +81,7 @@ def _base_url(ctx: click.Context, param: click.Parameter, value: str) -> str:
 
 
 @click.command()
-@click.argument("client", type=click.Choice(sorted({*VARIABLES, CODEX})))
+@click.argument("client", metavar="CLIENT", type=click.Choice(sorted({*VARIABLES, *FILES, *ALIASES, CODEX})))
 @click.option(
     "--url",
     default=DEFAULT_URL,
@@ -78,6 +93,11 @@ def _base_url(ctx: click.Context, param: click.Parameter, value: str) -> str:
 def command(client: str, url: str, session: str | None) -> None:
     """Print the settings that point CLIENT here, as shell commands.
 
+    CLIENT is a program or a library, as aider, claude, codex, copilot, gemini, langchain, litellm, llamaindex, llm,
+    openai, opencode, qwen or vercel; a wrong name lists all. For cline, continue, droid, kilo, kimi and pi, which read
+    no variable, it prints what belongs into their file, with MODEL and KEY for you to fill in. Under an HTTP_PROXY it
+    excepts the recorder from that proxy.
+
     The settings for Codex fit its current login and provider, without a profile. If `recorder serve` needs an option
     for that provider, it is printed on stderr.
 
@@ -87,4 +107,4 @@ def command(client: str, url: str, session: str | None) -> None:
     """
     if session is not None:
         url = f"{url}/s/{quote(new_name(session), safe='')}"
-    write_line(_codex(url) if client == CODEX else _export(VARIABLES[client], url))
+    write_line(_settings(ALIASES.get(client, client), url))

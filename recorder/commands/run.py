@@ -17,7 +17,8 @@ from click.core import ParameterSource
 from recorder.cassettes import SUFFIX
 from recorder.commands.clients import child, gemini
 from recorder.commands.clients.codex import Doors, named, pointed
-from recorder.commands.clients.presets import BASES, CODEX, KEYS, assigned, codex_place, environment, program
+from recorder.commands.clients.files import FILES
+from recorder.commands.clients.presets import ALIASES, BASES, CODEX, KEYS, assigned, codex_place, environment, program
 from recorder.commands.clients.shim import codex_provider, codex_providers, read, shim
 from recorder.commands.replay import Speed
 from recorder.commands.serving.answering import Answering
@@ -266,7 +267,8 @@ async def _record(
         say(line)
     if not proxy.forwarded:
         what = "no other request" if proxy.refused else "no request"
-        say(f"Nothing was recorded: the command sent {what} here. `recorder env CLIENT` shows how to point one.")
+        client = program(words) if program(words) in (*FILES, *ALIASES) else "CLIENT"
+        say(f"Nothing was recorded: the command sent {what} here. `recorder env {client}` shows how to point one.")
         return code
     return await report(url, EndedCommand(name, began_ns, proxy.forwarded, code), cassette, fork)
 

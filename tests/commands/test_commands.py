@@ -23,7 +23,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from recorder.commands import recorder
-from recorder.commands.clients.presets import CODEX, VARIABLES
+from recorder.commands.clients.files import FILES
+from recorder.commands.clients.presets import ALIASES, CODEX, VARIABLES
 from recorder.commands.terminal.output import dollars, seconds
 from recorder.commands.verbs import VERBS
 from recorder.ingest.capture import Capture
@@ -436,6 +437,44 @@ def test_env_is_what_a_shell_can_evaluate(client: str) -> None:
     assert printed.text.startswith(("export ", "codex() {"))
     assert "http://127.0.0.1:9000/s/a%20b%2Fc" in printed.text
     subprocess.run(["bash", "-ec", printed.text], check=True)
+
+
+@pytest.mark.parametrize("client", ALIASES)
+def test_env_knows_the_names_that_people_type(client: str) -> None:
+    assert run("env", client).text == run("env", ALIASES[client]).text
+
+
+@pytest.mark.parametrize("client", FILES)
+def test_env_says_what_belongs_into_the_file_of_a_client(client: str) -> None:
+    printed = run("env", client, "--url", "http://127.0.0.1:9000", "--session", "a b")
+    assert (printed.code, FILES[client].place in printed.err) == (0, True)
+    assert "http://127.0.0.1:9000/s/a%20b/v1" in printed.text
+    if FILES[client].place.endswith((".json", ".jsonc")):
+        json.loads(printed.text)
+    if FILES[client].place.endswith(".toml"):
+        tomllib.loads(printed.text)
+
+
+def test_env_points_what_reads_either_variable_of_openai() -> None:
+    """LlamaIndex reads the older one, and asks the provider itself without it."""
+    assert "export OPENAI_API_BASE=http://127.0.0.1:8787/v1\n" in run("env", "llamaindex").text
+    assert "export OPENAI_BASE_URL=http://127.0.0.1:8787/v1\n" in run("env", "openai").text
+
+
+@pytest.mark.parametrize(
+    ("url", "excepted", "exports"),
+    [
+        ("http://127.0.0.1:1", None, ["NO_PROXY=127.0.0.1", "no_proxy=127.0.0.1"]),
+        ("http://[::1]:1", None, ["NO_PROXY=::1", "no_proxy=::1"]),
+        ("http://127.0.0.1:1", "{a}, b c", ["NO_PROXY='{a}, b c,127.0.0.1'", "no_proxy=127.0.0.1"]),
+        ("http://127.0.0.1:1", "a, 127.0.0.1", ["no_proxy=127.0.0.1"]),
+    ],
+)
+@pytest.mark.parametrize("proxy", ["HTTP_PROXY", "all_proxy"])
+def test_env_leads_past_the_proxy_of_a_company(url: str, excepted: str | None, exports: list[str], proxy: str) -> None:
+    given = {proxy: "http://proxy:3128"} | ({} if excepted is None else {"NO_PROXY": excepted})
+    printed = run("env", "openai", "--url", url, **given).text
+    assert [line.removeprefix("export ") for line in printed.splitlines()[2:]] == exports
 
 
 @pytest.mark.parametrize("client", ["anthropic", "claude", "vercel", "litellm"])

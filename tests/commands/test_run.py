@@ -180,6 +180,13 @@ def test_a_command_that_asks_nothing_is_told_so(db: Path) -> None:
     assert "\nNothing was recorded: the command sent no request here." in f"\n{ran.err}"
 
 
+def test_a_client_with_a_file_of_its_own_is_told_how_to_point_it(db: Path) -> None:
+    client = db.parent / "pi"
+    client.write_text("#!/bin/sh\n")
+    client.chmod(0o755)
+    assert "`recorder env pi` shows how to point one." in run(db, "--", client).err
+
+
 @pytest.mark.parametrize(
     ("words", "variables", "said"),
     [

@@ -11,17 +11,37 @@ from pathlib import PurePath
 
 from recorder.wire.dialects import PROVIDERS
 
+_SDKS: Mapping[str, Mapping[str, str]] = {
+    provider.name: provider.environment for provider in PROVIDERS if provider.environment
+}
+
 VARIABLES: Mapping[str, Mapping[str, str]] = {
-    **{provider.name: provider.environment for provider in PROVIDERS if provider.environment},
-    "claude": {"ANTHROPIC_BASE_URL": "{url}/anthropic"},
-    "langchain": {"OPENAI_API_BASE": "{url}/v1", "OPENAI_BASE_URL": "{url}/v1"},
+    **_SDKS,
+    "copilot": {"COPILOT_PROVIDER_BASE_URL": "{url}/v1", "COPILOT_PROVIDER_TYPE": "openai"},
     "litellm": {
         "OPENAI_API_BASE": "{url}/v1",
         "ANTHROPIC_API_BASE": "{url}/anthropic",
         "GEMINI_API_BASE": "{url}/gemini/v1beta",
     },
+    "sdks": {name: value for variables in _SDKS.values() for name, value in variables.items()},
     "vercel": {"OPENAI_BASE_URL": "{url}/v1", "ANTHROPIC_BASE_URL": "{url}/anthropic/v1"},
 }
+
+ALIASES: Mapping[str, str] = {
+    **dict.fromkeys(("langchain", "llamaindex", "llama-index", "openai-agents", "qwen", "qwen-code"), "openai"),
+    **dict.fromkeys(("claude", "claude-code", "claude-agent-sdk"), "anthropic"),
+    **dict.fromkeys(("gemini-cli", "google", "google-genai"), "gemini"),
+    **dict.fromkeys(("aider", "dspy"), "litellm"),
+    **dict.fromkeys(("llm", "pydantic-ai"), "sdks"),
+    **dict.fromkeys(("ai-sdk", "opencode"), "vercel"),
+    **dict.fromkeys(("copilot-cli", "github-copilot"), "copilot"),
+    "cn": "continue",
+    "factory": "droid",
+    "kilocode": "kilo",
+    "kimi-code": "kimi",
+    "pi-coding-agent": "pi",
+}
+"""Names that people type, and the row of the tables of clients that each means."""
 
 BASES: Mapping[str, str] = {variable: provider.name for provider in PROVIDERS for variable in provider.base_variables}
 """The variables of all clients, and whose address each is: for a program of which it is not known what is in it."""
@@ -51,6 +71,7 @@ _OF_LAUNCHERS = re.compile(r"-.*|\w+=.*|[\d.]+[smhd]?", re.DOTALL)  # what stand
 _ASSIGNED = re.compile(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
 _CODEX_NAMES = re.compile(r"codex(?:\.exe|\.js)?|@openai/codex(?:@[\w.-]+)?")
 _PROXIES = ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy")
+_EXCEPTIONS = ("NO_PROXY", "no_proxy")
 _LOOPBACK = "127.0.0.1"
 
 
@@ -101,10 +122,17 @@ def environment(given: Mapping[str, str], url: str) -> dict[str, str]:
         variable: f"{url}/{name}" + _VERSIONS.get(variable, "").removeprefix(had.get(name, ""))
         for variable, name in BASES.items()
     }
-    found = {**given, **own}
+    return {**given, **own, **past_proxy(given, _LOOPBACK)}
+
+
+def past_proxy(given: Mapping[str, str], host: str) -> dict[str, str]:
+    """Return the variables by which clients reach a host without the HTTP proxy of an environment, if there is one."""
+    found: dict[str, str] = {}
     if any(given.get(name) for name in _PROXIES):
-        for name in ("NO_PROXY", "no_proxy"):
-            found[name] = ",".join(each for each in (given.get(name), _LOOPBACK) if each)
+        for name in _EXCEPTIONS:
+            excepted = given.get(name, "")
+            if host not in [each.strip() for each in excepted.split(",")]:
+                found[name] = f"{excepted},{host}" if excepted else host
     return found
 
 

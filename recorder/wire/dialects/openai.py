@@ -35,7 +35,7 @@ PROVIDER = Provider(
         *("embeddings", "evals", "files", "fine_tuning", "images", "models", "moderations", "realtime", "responses"),
         *("threads", "uploads", "vector_stores", "videos"),
     ),
-    environment={"OPENAI_BASE_URL": "{url}/v1"},
+    environment={"OPENAI_BASE_URL": "{url}/v1", "OPENAI_API_BASE": "{url}/v1"},  # the second for LlamaIndex
     base_variables={"OPENAI_BASE_URL": "/v1", "OPENAI_API_BASE": "/v1"},
     key_variable="OPENAI_API_KEY",
     harmless_headers=r"openai-(?:beta|model|processing-ms|version)",
