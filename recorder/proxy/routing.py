@@ -36,6 +36,7 @@ _API_PATH = re.compile(
 _NAME = re.compile(r"[a-z][a-z0-9-]*")
 _SHOWN = 80  # characters of a path in a sentence
 _TARGET = re.compile(r"/(?!/)[\x21-\x7e]*|/")
+_TWICE = re.compile(r"/+(v\d+(?:alpha|beta)?\d*)/+\1(?=[/?]|$)")
 _SESSION = re.compile(r"/s/([^/?]*)(?=[/?]|$)")
 _DOTS = re.compile(r"/(?:\.|%2e){1,2}(?=[/?]|$)", re.IGNORECASE)
 
@@ -116,7 +117,8 @@ class Routes:
         no API: it may be a mistyped name, and its request must not go to another upstream.
         """
         if not _TARGET.fullmatch(target) or _DOTS.search(target):
-            raise UsageError("The path of the request must begin with one slash and have no dot segments.")
+            rule = "The path of the request must begin with one slash and have no dot segments."
+            raise UsageError(rule + _of_base_url(target))
         known = dict(headers)
         target, session = _split_session(target)
         source = "path" if session is not None else None
@@ -130,6 +132,8 @@ class Routes:
                 "give another name."
             )
         upstream, rest = self._choose(target, known)
+        if not self._any_path:
+            _refuse_version_twice(upstream, rest)
         return Route(upstream, join(upstream.base, rest), target, session, source, self._session_places.fields)
 
     def _named(self, headers: Mapping[bytes, bytes]) -> str | None:
@@ -147,10 +151,10 @@ class Routes:
             return Upstream(name, self._bases[name]), rest if rest.startswith("/") else f"/{rest}"
         path = target.partition("?")[0]
         if not self._any_path and not _API_PATH.match(path):
-            names = ", ".join(f"/{name}" for name in self._bases)
+            names = ", ".join(f"/{name}" for name in self._bases) + f".{_of_base_url(path)}"
             raise NotFoundError(
                 f"No API has the path {path[:_SHOWN]}, and no upstream has that name: a path is that of an API, as "
-                f"/v1/responses is, behind the name of an upstream or without it. There are {names}."
+                f"/v1/responses is, behind the name of an upstream or without it. There are {names}"
             )
         name = _guess(target, headers)
         return Upstream(name, self._bases[name]), target
@@ -199,6 +203,22 @@ def recorded_upstreams(names: Iterable[str]) -> Iterator[Upstream]:
     for name in sorted({*names} - UPSTREAMS.keys()):
         with suppress(UsageError):
             yield parse_upstream(f"{name}=http://{name}.invalid")
+
+
+def _of_base_url(path: str) -> str:
+    """Return a hint on a base URL that ends in a slash, with a space before it, if that explains a path."""
+    return " The base URL of the client ends in a slash: leave that out." if path.startswith("//") else ""
+
+
+def _refuse_version_twice(upstream: Upstream, path: str) -> None:
+    """Raise `NotFoundError` for a path that no API has. A base that ends in a slash is a client's own, see `join`."""
+    twice = _TWICE.match(path)
+    if twice is not None and not upstream.base.endswith("/"):
+        shown = path.partition("?")[0][:_SHOWN]
+        raise NotFoundError(
+            f"The path {shown} has {twice[1]} twice: the base URL of the client ends in it, and the client adds it as "
+            "well. Leave it out of the base URL."
+        )
 
 
 def _base(name: str, url: str) -> str:

@@ -141,6 +141,26 @@ def test_a_path_that_belongs_to_nobody_goes_nowhere(target: str) -> None:
         routes.route(target, CLAUDE)
 
 
+@pytest.mark.parametrize("target", ["/v1/v1/responses", "/openai/v1/v1/x?key=k", "/mine/v1//v1", "/v1beta/v1beta/x"])
+def test_a_version_that_a_client_adds_to_a_base_url_with_it_is_said(target: str) -> None:
+    with pytest.raises(NotFoundError, match="twice: the base URL of the client ends in it") as refusal:
+        Routes([Upstream("mine", "http://h/v1")]).route(target, [])
+    assert "key=k" not in str(refusal.value)
+
+
+def test_a_version_twice_is_passed_on_where_the_address_is_the_clients_own() -> None:
+    own = Routes([Upstream("openai", "http://h/")])
+    assert own.route("/openai/v1/v1/x", []).url == "http://h/v1/v1/x"
+    assert Routes(any_path=True).route("/v1/v1/responses", []).upstream.name == "openai"
+    assert Routes().route("/v1/v10/responses", []).url == OPENAI + "/v1/v10/responses"
+
+
+@pytest.mark.parametrize("target", ["//v1/responses", "/s/a//v1/responses"])
+def test_a_base_url_with_a_slash_at_its_end_is_said(target: str) -> None:
+    with pytest.raises((UsageError, NotFoundError), match="The base URL of the client ends in a slash"):
+        Routes().route(target, [])
+
+
 def test_a_replay_knows_paths_that_no_api_has() -> None:
     assert Routes(any_path=True).route("/api/chat", []).upstream.name == "openai"
 
