@@ -507,6 +507,7 @@ def test_keys_go_nowhere_but_where_their_client_goes() -> None:
 
 
 def test_a_replay_needs_no_keys(db: Path, demo_recording: Path) -> None:
-    script = "import os; print(os.environ['OPENAI_API_KEY'], os.environ['ANTHROPIC_API_KEY'])"
+    names = ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY", "GOOGLE_API_KEY")
+    script = f"import os; print(*(os.environ[name] for name in {names}))"
     ran = run(demo_recording, "--replay", "latest", "--", sys.executable, "-c", script, OPENAI_API_KEY="mine")
-    assert ran.out.split() == [b"mine", b"none"]
+    assert ran.out.split() == [b"mine", b"none", b"none", b"none"]

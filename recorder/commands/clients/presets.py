@@ -51,7 +51,12 @@ _VERSIONS: Mapping[str, str] = {
 }
 """What the clients of a variable want in its address; those of the others add a version themselves."""
 
-KEYS = tuple(provider.key_variable for provider in PROVIDERS if provider.key_variable)
+KEYS = tuple(
+    name
+    for provider in PROVIDERS
+    if provider.key_variable
+    for name in (provider.key_variable, *provider.other_key_variables)
+)
 """Without these the clients do not start, even if nobody will look at them."""
 
 CODEX = "codex"

@@ -106,6 +106,7 @@ class Provider(msgspec.Struct, frozen=True):
     environment: Mapping[str, str] = {}  # what `recorder env` sets, `{url}` for the recorder's
     base_variables: Mapping[str, str] = {}  # that its clients read → the version that they want in it; the SDK's first
     key_variable: str | None = None  # without which its clients do not start
+    other_key_variables: tuple[str, ...] = ()  # that some of them read in its place
     harmless_headers: str | None = None  # a regular expression of names in lower case: their values are kept
     secret_headers: str | None = None  # the same, searched for: the values are never kept
     count_headers: str | None = None  # names with `token` in them that are kept all the same: they count

@@ -43,6 +43,7 @@ PROVIDER = Provider(
     environment={"GOOGLE_GEMINI_BASE_URL": "{url}"},
     base_variables={"GOOGLE_GEMINI_BASE_URL": "", "GEMINI_API_BASE": "/v1beta"},
     key_variable="GEMINI_API_KEY",
+    other_key_variables=("GOOGLE_API_KEY",),
     harmless_headers=r"x-goog-request-id|x-goog-api-client",
     key_shapes=(
         KeyShape("google-key", rb"AIza[A-Za-z0-9_-]{35,}", prefix=rb"AIza", cut=rb"AIza[A-Za-z0-9_-]*"),
