@@ -6,7 +6,7 @@ import contextlib
 import os
 import sys
 import time
-from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlsplit
@@ -18,7 +18,17 @@ from recorder.cassettes import SUFFIX
 from recorder.commands.clients import child, gemini
 from recorder.commands.clients.codex import Doors, named, pointed
 from recorder.commands.clients.files import FILES
-from recorder.commands.clients.presets import ALIASES, BASES, CODEX, KEYS, assigned, codex_place, environment, program
+from recorder.commands.clients.presets import (
+    ALIASES,
+    BASES,
+    CODEX,
+    KEYS,
+    OWN_BASES,
+    assigned,
+    codex_place,
+    environment,
+    program,
+)
 from recorder.commands.clients.shim import codex_provider, codex_providers, read, shim
 from recorder.commands.replay import Speed
 from recorder.commands.serving.answering import Answering
@@ -127,11 +137,11 @@ def command(
 ) -> None:
     """Run CMD, and record its requests to streaming APIs through a proxy on a free port.
 
-    OpenAI, Anthropic and Google SDKs, LangChain, Claude Code and Gemini CLI read variables that are set for CMD. If one
-    of them has an address already, that becomes the upstream. Codex gets arguments, also in scripts, and is recorded
-    from the server that it uses by itself: OpenAI, ChatGPT, or a provider of its settings. The exit code is that of
-    CMD. In a replay it is 5 if CMD succeeds although a request was not recorded, or an API was called past the replay.
-    Unused recordings are listed.
+    OpenAI, Anthropic and Google SDKs, LangChain, Claude Code and Gemini CLI read variables that are set for CMD. If
+    one of them has an address already, that becomes the upstream; so does COPILOT_PROVIDER_BASE_URL of Copilot CLI.
+    Codex gets arguments, also in scripts, and is recorded from the server that it uses by itself: OpenAI, ChatGPT,
+    or a provider of its settings. The exit code is that of CMD. In a replay it is 5 if CMD succeeds although a
+    request was not recorded, or an API was called past the replay. Unused recordings are listed.
 
     \b
     recorder run -- python app.py
@@ -210,7 +220,7 @@ def _name(session: str | None, words: Sequence[str]) -> str:
 def _inherited(named: Iterable[str]) -> list[Upstream]:
     """Return the upstreams of this environment's variables, unless an option overrides them."""
     found = dict[str, Upstream]()
-    for variable, upstream in BASES.items():
+    for variable, upstream in {**BASES, **OWN_BASES}.items():
         if upstream not in (*named, *found) and (base := os.environ.get(variable)):
             try:
                 found[upstream] = Upstream(upstream, parse_upstream(f"{upstream}={base}").base + "/")
@@ -289,6 +299,7 @@ async def _replay(
     answering, found = Answering(held, match_rules(), speed=speed, strict=strict, websocket=websocket), raise_limit()
     async with _listening(answering.proxy) as base, _refusing() as refusing:
         given = {**os.environ, **{name: "none" for name in KEYS if not os.environ.get(name)}}
+        given |= _own_bases({each.request.upstream for each in held}, given)
         given |= {} if allow_network else refusing.variables(given)
         doors = Doors(base, names, _codex_upstreams(held), websocket)
         code = await _run(words, given, doors, found)
@@ -313,10 +324,16 @@ async def _refusing() -> AsyncIterator[RefusingProxy]:
 
 def _had() -> Iterator[tuple[str, str]]:
     """Yield the hosts in the variables of clients, each with its upstream."""
-    for variable, name in BASES.items():
+    for variable, name in {**BASES, **OWN_BASES}.items():
         with contextlib.suppress(ValueError):  # no address, which a replay does not need
             if host := urlsplit(os.environ.get(variable, "")).hostname:
                 yield host, name
+
+
+def _own_bases(recorded: Collection[str], given: Mapping[str, str]) -> dict[str, str]:
+    """Return an address for each variable without one whose upstream was recorded: so it is replaced as the others."""
+    names = {variable: name for variable, name in OWN_BASES.items() if name in recorded and not given.get(variable)}
+    return {variable: f"http://{name}.invalid" for variable, name in names.items()}
 
 
 def _went_past(outside: Refused, past: Sequence[str]) -> Iterator[str]:

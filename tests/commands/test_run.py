@@ -180,6 +180,26 @@ def test_a_command_that_asks_nothing_is_told_so(db: Path) -> None:
     assert "\nNothing was recorded: the command sent no request here." in f"\n{ran.err}"
 
 
+async def test_copilot_is_recorded_from_the_provider_of_its_own_variable(db: Path) -> None:
+    """Not from that of another variable: it may be another provider, and gets another key."""
+    program = CLIENT.replace("OPENAI_BASE_URL", "COPILOT_PROVIDER_BASE_URL")
+    copilot = [sys.executable, "-c", program, HELLO, "0"]
+    async with await start(pace=0) as demo:
+        bases = {"COPILOT_PROVIDER_BASE_URL": f"{demo.base_url}/v1", "OPENAI_BASE_URL": URL}
+        live = await in_thread(db, "--session", "copilot", "--", *copilot, **bases)
+    assert live.code == 0, live.err
+    assert f"Upstream copilot is {demo.base_url}/v1\n" in live.err
+    (entry,) = entries(db)
+    assert (entry.session, entry.end["status"]) == ("copilot", "completed")
+    for variables in ({}, {"COPILOT_PROVIDER_BASE_URL": "http://elsewhere.invalid/v1"}):
+        replayed = await in_thread(db, "--replay", "copilot", "--speed", "max", "--", *copilot, **variables)
+        assert (replayed.code, replayed.out) == (0, live.out), replayed.err
+
+
+def test_copilot_without_a_provider_of_its_own_stays_with_its_service() -> None:
+    assert "COPILOT_PROVIDER_BASE_URL" not in pointed({}, URL)
+
+
 def test_a_client_with_a_file_of_its_own_is_told_how_to_point_it(db: Path) -> None:
     client = db.parent / "pi"
     client.write_text("#!/bin/sh\n")

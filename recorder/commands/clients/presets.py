@@ -46,6 +46,11 @@ ALIASES: Mapping[str, str] = {
 BASES: Mapping[str, str] = {variable: provider.name for provider in PROVIDERS for variable in provider.base_variables}
 """The variables of all clients, and whose address each is: for a program of which it is not known what is in it."""
 
+OWN_BASES: Mapping[str, str] = {"COPILOT_PROVIDER_BASE_URL": "copilot"}
+"""Variables of clients that ask any provider, and the upstream that each is: that of no provider, whose address may be
+another one. They are replaced where they are set, because a client without one asks its own service.
+"""
+
 _VERSIONS: Mapping[str, str] = {
     name: version for provider in PROVIDERS for name, version in provider.base_variables.items()
 }
@@ -127,6 +132,7 @@ def environment(given: Mapping[str, str], url: str) -> dict[str, str]:
         variable: f"{url}/{name}" + _VERSIONS.get(variable, "").removeprefix(had.get(name, ""))
         for variable, name in BASES.items()
     }
+    own |= {variable: f"{url}/{name}" for variable, name in OWN_BASES.items() if given.get(variable)}
     return {**given, **own, **past_proxy(given, _LOOPBACK)}
 
 
