@@ -111,6 +111,21 @@ def wait_until(condition: Callable[[], object], within_s: float = STARTED_S) -> 
         time.sleep(POLL_S)
 
 
+def children(pid: int) -> list[int]:
+    """Return the processes that a process has started."""
+    texts = [path.read_text() for path in Path(f"/proc/{pid}/task").glob("*/children")]
+    return [int(child) for child in " ".join(texts).split()]
+
+
+def cpu_s(pid: int) -> float:
+    """Return the processor time that a process has taken; 0 if it is gone."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].split()
+    except FileNotFoundError:
+        return 0.0
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 def halt(pid: int) -> None:
     """Stop a process until SIGCONT. On a busy machine its threads run on until one of them takes the signal."""
     os.kill(pid, signal.SIGSTOP)

@@ -25,6 +25,7 @@ import traceback
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from logging.handlers import QueueHandler
+from pathlib import Path
 from queue import SimpleQueue
 from threading import Thread, Timer
 from typing import Any, NamedTuple
@@ -49,7 +50,8 @@ _Call = tuple[str, tuple[Any, ...]]
 TOO_MUCH = f"This takes more than the {MEMORY_BYTES >> 20} MiB of memory that a statement has: ask for less at once."
 TOO_WIDE = f"A row is over {ANSWER_BYTES >> 20} MiB: take a part of it with substr(…)."
 
-_START = f"from {__name__} import main; main()"
+# The folder of the program is not on the path if it runs from a checkout that is not installed.
+_START = f"import sys; sys.path.append({str(Path(__file__).parents[2])!r}); from {__name__} import main; main()"
 
 OWN, ALONE, DUCKDB = "own", "alone", "duckdb"
 """Who answers: the log's own engine, with its archives; that without them; DuckDB."""

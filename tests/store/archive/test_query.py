@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 
 import pytest
@@ -69,7 +68,9 @@ def test_a_rebuild_that_is_due_is_mentioned(tmp_path: Path) -> None:
 def test_without_the_extra_one_sentence_names_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with written(tmp_path / "log.db"):
         pass
-    monkeypatch.setitem(sys.modules, "duckdb", None)
+    (tmp_path / "without").mkdir()
+    (tmp_path / "without" / "duckdb.py").write_text("raise ImportError")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path / "without"))  # a statement runs in a process of its own
     ran = run_here(tmp_path / "log.db", "query", "SELECT 1", "--engine", "duckdb", "--db", tmp_path / "log.db")
     assert (ran.code, ran.out) == (1, b"")
     assert ran.err.startswith("Error: `recorder query --engine duckdb` needs the extra analytics: pip install")
