@@ -454,3 +454,9 @@ def test_text_in_an_unknown_place_is_an_anomaly_with_its_name_and_size(api: str,
     for at_once in (True, False):
         found = [row.detail for row in folded(api, stream, at_once=at_once)["anomalies"] if row.kind == "unread"]
         assert found == [expected]
+
+
+def test_many_texts_in_one_payload_are_all_found() -> None:
+    arguments = {"lines": [f"line {number}" for number in range(20_000)]}
+    rows = folded("gemini", [parts({"functionCall": {"name": "write", "args": arguments}})], at_once=True)
+    assert "unread" not in [row.kind for row in rows["anomalies"]]

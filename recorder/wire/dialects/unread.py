@@ -6,8 +6,9 @@ invents, and whatever has a type that it should not have, is either in a fact or
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from contextlib import suppress
 from typing import Any
 
 from recorder.model.facts import (
@@ -24,7 +25,11 @@ from recorder.model.facts import (
     TextSettled,
     Unread,
 )
-from recorder.wire.dialects.json_values import as_json
+from recorder.wire.dialects.json_values import as_json, decoded
+
+SEARCH_LIMIT = 64 * 2**20
+"""Characters that are searched for the texts of one payload, some tens of milliseconds. A text that is not looked for
+any more counts as unread: an anomaly too many is better than one too few."""
 
 Content = tuple[str, Any]
 """A place in a payload that has content, and the value there."""
@@ -67,12 +72,22 @@ def _is_reference(name: str, value: Any) -> bool:
     return name.endswith(("_id", "_at")) or (name == "name" and isinstance(value, str))
 
 
+def _leaves(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict | list):
+        for each in value.values() if isinstance(value, dict) else value:
+            yield from _leaves(each)
+
+
 class _Told:
     """The texts of the facts of a payload: `exact` ones, and what has several of them, or has them in JSON."""
 
     def __init__(self, facts: Sequence[Fact]) -> None:
         self._exact: set[str | None] = set()
         self._joined: list[str] = []
+        self._searched = ""
+        self._budget = SEARCH_LIMIT
         for fact in facts:
             add = _ADD.get(fact.__class__)
             if add is not None:
@@ -82,10 +97,24 @@ class _Told:
         """Return whether a fact has a text, as it is or in JSON."""
         if text in self._exact:
             return True
-        if not self._joined:
+        if self._joined:
+            self._split()
+        return text in self._exact or self._is_found(text)
+
+    def _split(self) -> None:
+        """Take the texts out of all that is JSON. The rest is searched: several texts as one, and pieces of JSON."""
+        for each in self._joined:
+            if each.startswith(("{", "[")):
+                with suppress(ValueError):
+                    self._exact.update(_leaves(decoded(each.encode())))
+        self._searched = "\n".join(self._joined)
+        self._joined.clear()
+
+    def _is_found(self, text: str) -> bool:
+        self._budget -= len(self._searched)
+        if self._budget < 0:
             return False
-        written = as_json(text)[1:-1]
-        return any(text in each or written in each for each in self._joined)
+        return text in self._searched or as_json(text)[1:-1] in self._searched
 
     def _on_text(self, fact: TextAdded) -> None:
         self._exact.add(fact.text)

@@ -42,19 +42,18 @@ class _RawReasoning(msgspec.Struct, gc=False, forbid_unknown_fields=True):
 class _UsualDelta(msgspec.Struct, gc=False, forbid_unknown_fields=True):
     """A delta without a member that is not known: whatever it is, it may be text."""
 
-    role: str | None = None
     content: str | None = None
     reasoning_content: str | None = None
     reasoning: str | None = None
     reasoning_details: list[_RawReasoning] | None = None
     tool_calls: list[_Call] | None = None
     channel: str | None = None
+    role: str | None = None
     refusal: _Nothing = None
     function_call: None = None
     annotations: None = None
     images: None = None
     audio: None = None
-    token_id: int | None = None
 
 
 class _UsualChoice(msgspec.Struct, gc=False):
