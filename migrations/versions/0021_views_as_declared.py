@@ -19,6 +19,7 @@ depends_on = None
 # Of a table: what `ALTER TABLE … ADD COLUMN` takes, with the types of a file.
 COLUMNS = {
     "p_history_v1": "request_digest TEXT, about TEXT, ids TEXT",
+    "p_requests_v1": "other_ids TEXT",
     "p_usage_v1": "inference_geo TEXT, billed_input_tokens INTEGER, billed_output_tokens INTEGER",
 }
 INDEXES = ("CREATE INDEX p_history_v1_request ON p_history_v1 (request_digest)",)

@@ -17,6 +17,10 @@ from recorder.model.text import storable
 from recorder.projections.projection import Handler, Projection, Witness
 from recorder.wire.dialects import by_name
 
+IDS_LIMIT = 32
+"""Ids of one response that are kept: GitHub Copilot has another one in each event; a client that takes one of the
+others than the last takes an early one."""
+
 
 class RequestRow(msgspec.Struct, frozen=True):
     """The request of one exchange; a retrieved response has a row too, for what came back."""
@@ -33,13 +37,20 @@ class RequestRow(msgspec.Struct, frozen=True):
     depth: int  # exchanges that it continues, one behind the other
     is_complete: bool  # every link leads to an exchange of the session
     logical_items: int  # of the request itself and of all that it continues
+    other_ids: str | None  # of a response whose id rotates: those before the last, between spaces
+
+    @property
+    def response_ids(self) -> list[str]:
+        """Return all ids by which a later request may name the response, the last first."""
+        last = [] if self.response_id is None else [self.response_id]
+        return [*last, *(self.other_ids or "").split()]
 
 
 class _Requests:
     def __init__(self, exchange: Exchange, witness: Witness) -> None:
         self._exchange, self._items = exchange, witness.items
         self._facts = RequestFacts()
-        self._response_id: str | None = None
+        self._response_ids: dict[str, None] = {}
 
     def handlers(self) -> Mapping[type[Fact], Handler]:
         return {RequestFacts: self._on_facts, Started: self._on_started}
@@ -48,12 +59,16 @@ class _Requests:
         self._facts = fact
 
     def _on_started(self, fact: Started, event: Event) -> None:
-        self._response_id = fact.response_id or self._response_id
+        if fact.response_id is not None:
+            self._response_ids.pop(fact.response_id, None)
+            self._response_ids[fact.response_id] = None
 
     def rows(self) -> Iterable[RequestRow]:
         facts, exchange = self._facts, self._exchange
         if facts.model is None and not facts.items and exchange.resumes_response_id is None:
             return  # nothing is to be generated
+        *others, last = [*self._response_ids] or [exchange.resumes_response_id or ""]
+        known = [id for id in others if id and " " not in id][:IDS_LIMIT]
         yield RequestRow(
             session_id=exchange.session_id,
             exchange_id=exchange.exchange_id,
@@ -61,12 +76,13 @@ class _Requests:
             conversation_id=storable(facts.conversation_id),
             is_prewarm=not facts.generates,
             input_items=facts.items,
-            response_id=storable(self._response_id or exchange.resumes_response_id),
+            response_id=storable(last or None),
             output_items=self._output_items(),
             previous_exchange_id=None,
             depth=0,
             is_complete=facts.previous_response_id is None and facts.conversation_id is None,
             logical_items=facts.items,
+            other_ids=storable(" ".join(known)) if known else None,
         )
 
     def _output_items(self) -> int:

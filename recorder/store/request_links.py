@@ -35,6 +35,11 @@ _RESPONSE = Statement(
     .order_by(_requests.c.exchange_id.desc()),
     _LAST,
 )
+ROTATING = 64  # rows whose response has several ids, of which one may be meant: the last of a session
+_ROTATED = Statement(
+    select(_requests).where(_before, _requests.c.other_ids.is_not(None)).order_by(_requests.c.exchange_id.desc()),
+    f"LIMIT {ROTATING}",
+)
 _CONVERSATION = Statement(
     select(_requests)
     .where(_before, _requests.c.conversation_id == bindparam("conversation_id"), _requests.c.response_id.is_not(None))
@@ -126,13 +131,20 @@ class Links:
         responses = [row for row in self.rows if row.response_id is not None and not self._in_order]
         conversing = [row for row in self.rows if row.conversation_id is not None and not self._in_order]
         continued = [
-            *((_CONTINUING, _values(row)) for row in responses),
+            *((_CONTINUING, {**_values(row), "response_id": id}) for row in responses for id in row.response_ids),
             *((_CONVERSING, _values(row)) for row in conversing),
         ]
         found = yield [*map(_previous, linking), *continued]
-        later = zip([*responses, *conversing], found[len(linking) :], strict=True)
-        self._followed = [row for row, rows in later if rows]
-        self._link({key_of(row): _converted(rows)[0] for row, rows in zip(linking, found, strict=False) if rows})
+        asked = [*(row for row in responses for _ in row.response_ids), *conversing]
+        later = zip(asked, found[len(linking) :], strict=True)
+        self._followed = list({key_of(row): row for row, rows in later if rows}.values())
+        stored = {key_of(row): _converted(rows)[0] for row, rows in zip(linking, found, strict=False) if rows}
+        missing = [row for row in linking if row.previous_response_id is not None and key_of(row) not in stored]
+        rotated = (yield [(_ROTATED, _values(row)) for row in missing]) if missing else ()
+        for row, rows in zip(missing, rotated, strict=True):
+            if (previous := _of_response(row.previous_response_id, _converted(rows))) is not None:
+                stored[key_of(row)] = previous
+        self._link(stored)
 
     def follow(self) -> None:
         """Put behind the new rows, which are written now, those that continue them."""
@@ -157,7 +169,8 @@ class Links:
                 previous = max(found, key=key_of, default=None)
                 row = self.rows[number] = linked(row, previous, self._outputs(row, previous))
             if row.response_id is not None and key_of(row) not in self._retrievals:
-                last[row.session_id, "previous_response_id", row.response_id] = row
+                for id in row.response_ids:
+                    last[row.session_id, "previous_response_id", id] = row
                 if row.conversation_id is not None:
                     last[row.session_id, "conversation_id", row.conversation_id] = row
 
@@ -186,8 +199,15 @@ def _previous(row: RequestRow) -> Step:
     return _CONVERSATION if row.previous_response_id is None else _RESPONSE, _values(row)
 
 
+def _of_response(id: str | None, rows: Sequence[RequestRow]) -> RequestRow | None:
+    """Return the first row whose response had an id, one of several."""
+    return next((row for row in rows if id in row.response_ids), None)
+
+
 def _linked(database: LinkDatabase, row: RequestRow) -> RequestRow:
     previous = next(iter(_rows(database, *_previous(row))), None) if _link_of(row) else None
+    if previous is None and row.previous_response_id is not None:
+        previous = _of_response(row.previous_response_id, _rows(database, _ROTATED, _values(row)))
     return linked(row, previous, [] if previous is None else _outputs(database, row, previous))
 
 
@@ -198,7 +218,8 @@ def _outputs(database: LinkDatabase, row: RequestRow, previous: RequestRow) -> l
 
 def _continuing(database: LinkDatabase, row: RequestRow) -> list[RequestRow]:
     """Return the later rows that name the response or the conversation of this one."""
-    named = [] if row.response_id is None else _rows(database, _CONTINUING, _values(row))
+    values = _values(row)
+    named = [each for id in row.response_ids for each in _rows(database, _CONTINUING, {**values, "response_id": id})]
     return named if row.conversation_id is None else [*named, *_conversing(database, row)]
 
 

@@ -174,12 +174,13 @@ def test_an_old_message_that_changed_is_found_with_what_stands_around_it(tmp_pat
 
 def picture(api: str, seed: str) -> dict[str, Any]:
     data = seed * 15_000
-    return {
+    pictures: dict[str, dict[str, Any]] = {
         "anthropic": {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": data}},
         "gemini": {"inlineData": {"mimeType": "image/png", "data": data}},
         "openai-chat": {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{data}"}},
         "openai-responses": {"type": "input_image", "image_url": f"data:image/png;base64,{data}"},
-    }[api]
+    }
+    return pictures[api]
 
 
 def result(api: str, seed: str) -> dict[str, Any]:

@@ -23,7 +23,7 @@ from recorder.store.sql import Statement
 from recorder.store.writer import Store
 from recorder.wire.logical_request import LogicalRequest, LogicalRequests
 from tests.behind import asked, connected
-from tests.conversations import Conversation, Conversations, call, message, response, thought
+from tests.conversations import Conversation, Conversations, call, message, response, sse, thought
 from tests.serving import run
 
 COLUMNS = "previous_exchange_id, depth, is_complete, input_items, logical_items"
@@ -218,6 +218,27 @@ def test_a_prewarm_is_no_turn(database: URL) -> None:
     found = asked(database, "SELECT purpose FROM exchange_summary ORDER BY exchange_id")
     assert found == [("prewarm",), ("turn",), ("turn",), ("turn",)]
     assert asked(database, "SELECT title, turns FROM session_summary") == [("Roll.", 2)]
+
+
+@pytest.mark.parametrize("order", [(0, 1, 2, 3), (3, 2, 1, 0), (1, 2, 0, 3)], ids=str)
+@pytest.mark.parametrize("together", [True, False])
+def test_any_id_of_a_response_whose_id_rotates_leads_to_it(
+    tmp_path: Path, order: tuple[int, ...], together: bool
+) -> None:
+    """GitHub Copilot has another id in each event."""
+    session = Conversations(tmp_path / "log.db").session("run")
+    types = ["response.created", "response.in_progress", "response.completed"]
+    ids = [f"resp_{number}" for number in range(3)]
+    frames = [sse(type, response={"id": id, "model": "m", "output": []}) for type, id in zip(types, ids, strict=True)]
+    exchanges = [session.exchange(frames, body=asks(user("hi")))]
+    for number, id in enumerate(ids, 1):
+        body = asks(user("more"), previous_response_id=id)
+        exchanges.append(session.exchange(response(id=f"last_{number}"), body=body, at_s=number))
+    keys = [(exchanges[at].session_id, exchanges[at].exchange_id) for at in order]
+    with Store(session.database) as store, store.transaction():
+        for some in [keys] if together else [[key] for key in keys]:
+            store.projector.project_all(some)
+    assert [row[:2] for row in rows(session.database)] == [(None, 0), *[(exchanges[0].exchange_id, 1)] * 3]
 
 
 async def _continued(url: URL) -> list[int]:
