@@ -30,8 +30,8 @@ Rules that do not matter to you are left out, and warnings need not fail a build
 recorder lint latest --ignore CH005 --ignore ST007 --fail-on error
 ```
 
-In `recorder.toml` that is `ignore = ["CH005", "ST007"]` and `fail-on = "error"` under `[lint]`. `recorder probe` has the
-same two options, under `[probe]`.
+In `recorder.toml` that is `ignore = ["CH005", "ST007"]` and `fail-on = "error"` under `[lint]`. `recorder probe` has
+the same two options, under `[probe]`.
 
 The positions of events are those of `recorder events`. The exit code is 4 if there is an error or a warning, 0 if there
 are only notes, 3 if there was nothing to judge.

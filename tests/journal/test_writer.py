@@ -544,7 +544,7 @@ def test_no_link_in_a_journal_is_followed(name: str, tmp_path: Path) -> None:
     (journal / name).symlink_to(theirs)
     (journal / "other").symlink_to(tmp_path / "none")
     if name == INGESTED:
-        write_ingested(journal, Position(1, 2))
+        write_ingested(journal, Position(1, 2), Position(1, 2))
     else:
         assert try_lock(journal, name) is None
     assert try_lock(journal, "other") is None

@@ -18,7 +18,8 @@ from recorder.store.duckdb.functions import FUNCTIONS, ROW_FUNCTIONS
 from recorder.store.ducklake.connection import lake
 from recorder.store.ducklake.schema import create
 from recorder.store.location import database_url
-from recorder.store.query import Query, open_query
+from recorder.store.query import Query
+from recorder.store.query_process import open_query
 from tests.archived import archive
 from tests.postgres import conninfo
 from tests.serving import run_here

@@ -30,7 +30,7 @@ from recorder.model.facts import (
     UsageDetails,
     UsageReported,
 )
-from recorder.wire.dialects import Keys
+from recorder.wire.dialects import Keys, MessageIds
 from recorder.wire.dialects.decoder import JsonDecoder
 from recorder.wire.dialects.openai_responses import DIALECT
 from recorder.wire.dialects.openai_responses.decoder import ResponsesDecoder
@@ -499,7 +499,7 @@ class TestRecordedStreams:
 )
 def test_a_websocket_message_is_assigned_by_its_ids(payload: bytes, ids: tuple[str | None, str | None]) -> None:
     assert DIALECT.websocket is not None
-    assert DIALECT.websocket.ids(payload) == ids
+    assert DIALECT.websocket.ids(payload) == MessageIds(*ids)
 
 
 def test_a_websocket_message_is_its_payload() -> None:
