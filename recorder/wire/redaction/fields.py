@@ -122,8 +122,8 @@ def _in_fields(text: bytes, fields: Iterator[re.Match[bytes]], chosen: Sequence[
             yield Hit(*match.span(2), "credential")
 
 
-# A decoder in C and a look at the names of the parameters cost a tenth of a walk, and few bodies need one
-# (benchmarks/redaction.py). What is no JSON, or not all of it, is walked.
+# A decoder in C and a look at the names of the parameters take 0.8 ns a byte of an agent's request, a walk 4 ns or
+# more; few requests need one. What is no JSON, or not all of it, is walked.
 def _is_worth_a_walk(text: bytes) -> bool:
     """Return whether a name among the parameters of a body, or a URL, may say that something is secret."""
     begins = _BEGINS.search(text)  # behind the `data: ` of an event
@@ -226,11 +226,9 @@ class _Walk:
 
     def _is_chosen(self, name: str) -> bool:
         """Return whether a path of the settings leads to the value of that name."""
-        here = [*self._names[1:], name]
-        return any(
-            len(path) == len(here) and all(step in (ANY, each) for step, each in zip(path, here, strict=True))
-            for path in self._chosen
-        )
+        depth = len(self._names)  # the root has no name, and this one is not among them
+        long_enough = (path for path in self._chosen if len(path) == depth)
+        return any(all(map(_is_step, path, [*self._names[1:], name])) for path in long_enough)
 
     def _number(self, match: re.Match[bytes]) -> Iterator[Hit]:
         level = self._levels[-1] if self._levels else None
@@ -282,6 +280,10 @@ class _Walk:
         if named and argument[2]:
             yield Hit(*argument.span(2), "credential")
         self._is_awaited = named and not argument[2] and not self._levels[-1].is_object
+
+
+def _is_step(step: str, name: str) -> bool:
+    return step in (ANY, name)
 
 
 def _is_holder(name: str) -> bool:

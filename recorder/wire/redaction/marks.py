@@ -25,7 +25,8 @@ _ASSIGNED = re.compile(
     rb"|(?<=(?i:ential)=)|(?<=(?i:entials)=)|(?<=(?i:ature)=)|(?<=[?&;]sig=)"
     rb"|(?<=(?i:key) =)|(?<=(?i:token) =)|(?<=(?i:secret) =)|(?<=(?i:word) =))"
 )
-_NAME = re.compile(rb"(?:\\[nrt]|([?&;]))?([A-Za-z0-9_.-]{1,80}) ?\Z")  # behind a line end that JSON escapes, perhaps
+_OF_NAMES = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-"
+_BEHIND_AN_ESCAPE = re.compile(rb"\A[nrt]")  # of a line end, as JSON writes it
 _QUOTED = re.compile(rb"""\s?(\\*["'`])([^\s"'`\\<>(){}\[\]$,;]{8,4096}+)(?=\\*["'`]|\Z)""")
 _BARE = re.compile(rb"""([^\s"'`\\<>(){}\[\]$,;&|]{8,4096}+)(?![(\[{$<])""")
 _CODE = re.compile(rb"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+|[.~]?/.*|https?:.*", re.DOTALL)  # or a path: ~/.ssh/id_ed25519
@@ -64,11 +65,12 @@ def _after(text: bytes, word: bytes, pattern: re.Pattern[bytes], kind: str) -> I
 
 def _assigned(text: bytes, at: int) -> Hit | None:
     """Return the value that is assigned at a place, if its name and it are those of a secret."""
-    named = _NAME.search(text[max(0, at - _NAME_BYTES) : at - 1])
-    if named is None:
-        return None
-    name = named[2]
-    is_parameter = named[1] is not None or name.startswith(b"--")
+    before = text[max(0, at - _NAME_BYTES) : at - 1].removesuffix(b" ")
+    around = before.rstrip(_OF_NAMES)  # a regular expression would begin again at each letter
+    name = before[len(around) :]
+    if around.endswith(b"\\"):
+        name = _BEHIND_AN_ESCAPE.sub(b"", name)
+    is_parameter = around.endswith((b"?", b"&", b";")) or name.startswith(b"--")
     is_signature = _SIGNED.search(name) is not None
     if not is_secret(name.decode()) and not is_signature and not (is_parameter and name == b"key"):
         return None

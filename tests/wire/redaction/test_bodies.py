@@ -362,12 +362,21 @@ def test_short_values_and_variables_that_are_not_set_are_passed_over() -> None:
         b"\\",
         b"eyJ" + b"a" * 30 + b".",
         b"<REDACTED ",
+        b"KEY=",
+        b"://a:",
+        b"a=b&",
+        b'{"a":',
+        b"[",
+        b'{"headers":[',
+        b'"--token',
+        b'x" name="',
+        b"https://a?b=c&",
     ],
 )
 def test_hostile_bodies_take_no_time(piece: bytes) -> None:
     """Each of them would take minutes if what stands in it were read again for every part of it."""
     begun_s = time.process_time()
-    Redactor(VALUES).redact(piece * (2**18 // len(piece)), cut=True)
+    Redactor(VALUES, fields=[["a", "*"]]).redact(piece * (2**18 // len(piece)), cut=True)
     assert time.process_time() - begun_s < 5
 
 
