@@ -134,7 +134,7 @@ _is_followed = (
 _FOUND = Statement(select(*_some.c, _is_followed).order_by(_some.c.exchange_id.desc()))
 
 
-class Candidate(NamedTuple):
+class EarlierExchange(NamedTuple):
     """An exchange that a request may continue."""
 
     row: HistoryRow
@@ -187,7 +187,7 @@ def session_of_history(store: Store, head: RequestHead, grouping: Grouping, batc
     return Continued(likely=_by_answer(history, candidates) or _by_request(history, candidates))
 
 
-def _candidates(store: Store, head: RequestHead, history: Chain, batch: Batch) -> Iterator[Candidate]:
+def _candidates(store: Store, head: RequestHead, history: Chain, batch: Batch) -> Iterator[EarlierExchange]:
     """Yield the exchanges that have a digest of the request, the newest first."""
     keys = [unanswered(history.request_digest)]
     for answer in history.answers:
@@ -203,14 +203,14 @@ def _candidates(store: Store, head: RequestHead, history: Chain, batch: Batch) -
         its_ids = frozenset((row.ids or "").split())
         strangeness = 1 if not ids or not its_ids else 2 * ids.isdisjoint(its_ids)
         followed = bool(is_followed) or latest.get(row.session_id, "") > row.exchange_id
-        yield Candidate(row, followed, strangeness, likeness(history.about, row.about or ""))
+        yield EarlierExchange(row, followed, strangeness, likeness(history.about, row.about or ""))
 
 
 def _since(head: RequestHead) -> str:
     return uuid7(max(0, head.started_ns - LOOK_BACK_NS), bytes(10))
 
 
-def _exact(history: Chain, candidates: Sequence[Candidate]) -> Candidate | None:
+def _exact(history: Chain, candidates: Sequence[EarlierExchange]) -> EarlierExchange | None:
     """Return the exchange whose request and answer are repeated; of equal ones the newest."""
     for answer in history.answers:
         if not answer.before:
@@ -223,25 +223,25 @@ def _exact(history: Chain, candidates: Sequence[Candidate]) -> Candidate | None:
     return None
 
 
-def _order(each: Candidate) -> tuple[int, int, bool]:
+def _order(each: EarlierExchange) -> tuple[int, int, bool]:
     return each.strangeness, -each.likeness, each.is_followed
 
 
-def _by_answer(history: Chain, candidates: Sequence[Candidate]) -> str | None:
+def _by_answer(history: Chain, candidates: Sequence[EarlierExchange]) -> str | None:
     """Return the one session whose answer the request repeats last, whatever else was said before."""
     keys = history.answers[0].keys if history.answers else ()
     found = [each for each in candidates if each.row.digest in keys and each.strangeness < 2]
     return _only(found, lambda each: (each.strangeness, -each.likeness))
 
 
-def _by_request(history: Chain, candidates: Sequence[Candidate]) -> str | None:
+def _by_request(history: Chain, candidates: Sequence[EarlierExchange]) -> str | None:
     """Return the one session whose request the request repeats, with an answer that the client put otherwise."""
     before = history.answers[0].before if history.answers else ""
     found = [each for each in candidates if before and each.row.request_digest == before]
     return _only(found, lambda each: (each.is_followed, -each.likeness))
 
 
-def _only(candidates: Sequence[Candidate], order: Callable[[Candidate], Any]) -> str | None:
+def _only(candidates: Sequence[EarlierExchange], order: Callable[[EarlierExchange], Any]) -> str | None:
     """Return the session of the first candidates, if all of them are of one."""
     first = min(map(order, candidates), default=None)
     sessions = {each.row.session_id for each in candidates if order(each) == first}

@@ -131,7 +131,7 @@ def chain(api: str, path: str, body: bytes) -> Chain | None:
         return None
 
 
-class _Step(NamedTuple):
+class _RepeatedAnswer(NamedTuple):
     """An answer, and what was said before it: all, and since the answer before."""
 
     before: str
@@ -147,7 +147,7 @@ class _Reader:
         self._seed = self._digest = _hashed(api.encode())
         self._messages: list[Message] = []  # since the last answer
         self._begun = ModelAnswer()
-        self._steps: list[_Step] = []
+        self._steps: list[_RepeatedAnswer] = []
         self._ids: list[Any] = []
         self._links: list[Any] = []
 
@@ -207,7 +207,7 @@ class _Reader:
     def _end_answer(self) -> None:
         alone = _alone(self._begun)
         before = "" if self._digest == self._seed else self._digest
-        self._steps.append(_Step(before, self._messages, self._begun, alone))
+        self._steps.append(_RepeatedAnswer(before, self._messages, self._begun, alone))
         self._digest = _next(self._digest, alone)
 
     def _answers(self, at_end: Sequence[Message]) -> Iterator[Answered]:

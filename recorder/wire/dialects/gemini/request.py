@@ -80,7 +80,7 @@ def _each(parts: Sequence[Object], *names: str) -> Sequence[Object]:
     return [each for each in found if isinstance(each, dict)]
 
 
-class _Call(NamedTuple):
+class _RepeatedCall(NamedTuple):
     """A call as a request repeats it."""
 
     id: str | None
@@ -94,7 +94,7 @@ def _results(contents: Sequence[Object]) -> Iterator[Returned]:
     Of a result whose call the request does not repeat the turn is unknown, if it has no id either, except for those
     behind the last turn of the model.
     """
-    waiting: list[_Call] = []  # of the model's last turn, without a result
+    waiting: list[_RepeatedCall] = []  # of the model's last turn, without a result
     places: Counter[str] = Counter()
     is_answered = False
     last_turn = max((at for at, content in enumerate(contents) if content.get("role") == "model"), default=-1)
@@ -105,7 +105,7 @@ def _results(contents: Sequence[Object]) -> Iterator[Returned]:
                 waiting, places, is_answered = [], Counter(), False
             name = text(each.get("name"))
             about = call_place(name, each.get("args") or {})
-            waiting.append(_Call(text(each.get("id")), name, f"{about}[{places[about]}]"))
+            waiting.append(_RepeatedCall(text(each.get("id")), name, f"{about}[{places[about]}]"))
             places[about] += 1
         for each in _responses(parts):
             is_answered = True
@@ -118,7 +118,7 @@ def _results(contents: Sequence[Object]) -> Iterator[Returned]:
                 yield result
 
 
-def _call_of(result: Returned, waiting: Sequence[_Call]) -> _Call | None:
+def _call_of(result: Returned, waiting: Sequence[_RepeatedCall]) -> _RepeatedCall | None:
     by_id = (call for call in waiting if result.call_id is not None and call.id == result.call_id)
     by_name = (call for call in waiting if call.name == result.name)
     return next(by_id, None) or next(by_name, None)
