@@ -28,7 +28,7 @@ from recorder.journal.reader import (
     try_lock,
     write_ingested,
 )
-from recorder.journal.writer import TOGETHER, TURN_NS, Journal
+from recorder.journal.writer import TOGETHER, TURN_NS, ExchangeWriter, Journal
 
 Told = tuple[int, int, int, bytes]
 
@@ -550,3 +550,27 @@ def test_no_link_in_a_journal_is_followed(name: str, tmp_path: Path) -> None:
     assert try_lock(journal, "other") is None
     assert theirs.read_text() == "keep"
     assert not (tmp_path / "none").exists()
+
+
+def test_chunks_that_a_fault_of_ours_keeps_out_are_a_gap_before_what_follows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They waited for each other, could not be written together, and not one by one either."""
+
+    def fails(*_: object) -> None:
+        raise ZeroDivisionError
+
+    journal = Journal(tmp_path, "r")
+    exchange, handed_on = journal.exchange(), list[bytes]()
+    for t_ns, payload in enumerate((b"alone", b"lost", b"too"), TURN_NS + 1):
+        exchange.later(t_ns, payload, handed_on.append)
+    with monkeypatch.context() as patched:
+        patched.setattr(Journal, "write_together", fails)
+        patched.setattr(ExchangeWriter, "write", fails)
+        journal.flush()
+    exchange.write(Mark.CHUNK, 2 * TURN_NS, b"behind")
+    journal.close()
+    told = read_all(tmp_path / "r")
+    assert handed_on == [b"alone", b"lost", b"too"]
+    assert [mark for _, mark, _, _ in told] == [Mark.CHUNK, Mark.GAP, Mark.CHUNK]
+    assert [(gap.chunks, gap.size_bytes, gap.sha256) for gap in gaps(told)] == [(2, 7, sha256(b"losttoo").hexdigest())]
