@@ -368,7 +368,7 @@ def recover(store: Store, root: Path, pause: Pause, redactor: Redactor = BY_SHAP
             raise
         except Exception as error:  # one journal that cannot be read must not keep others from being recorded
             log.error("the journal %s is left as it is: %s: %s", directory, type(error).__name__, error)
-    end_forsaken(store, root)
+    end_forsaken(store, root, but)
     return found
 
 

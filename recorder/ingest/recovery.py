@@ -101,15 +101,18 @@ def end_open(store: Store, recorder_id: str) -> None:
             store.projector.project(session_id, exchange_id)
 
 
-def end_forsaken(store: Store, root: Path) -> None:
+def end_forsaken(store: Store, root: Path, but: Path | None = None) -> None:
     """End the open exchanges of recorders that have an offset in the log, but no journal in `root`.
+
+    `but` is the journal of a recorder that lives, and puts it back if it was deleted.
 
     If the database is locked, the next recovery does it. Of a database on a server, other machines have journals.
     """
     if not engine_of(store.url).is_local:
         return
     with suppress(StoreBusyError), store.transaction():
-        for recorder_id in [name for (name,) in store.ask(_RECORDERS, {}) if not (root / name).exists()]:
+        journals = [root / name for (name,) in store.ask(_RECORDERS, {})]
+        for recorder_id in [each.name for each in journals if each != but and not each.exists()]:
             log.error("the journal of recorder %s is lost: what it had open ends where the log has it", recorder_id)
             end_open(store, recorder_id)
             store.forget_offset(recorder_id)

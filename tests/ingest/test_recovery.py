@@ -10,6 +10,7 @@ import pytest
 from recorder.ingest.ingester import Ingester, recover
 from recorder.journal.reader import segment_name, segment_numbers
 from recorder.journal.writer import Journal
+from recorder.store.sql import Statement
 from recorder.store.writer import Store
 from tests.acceptance.logbook import Entry, assert_chained, entries
 from tests.empty_logs import empty
@@ -54,6 +55,16 @@ def test_what_a_lost_journal_had_open_ends_where_the_log_has_it(tmp_path: Path) 
     assert_marked(found, told)
     assert all(entry.body for entry in found)
     assert recovered(tmp_path) == found
+
+
+def test_what_a_journal_has_open_that_its_recorder_puts_back_is_not_ended(tmp_path: Path) -> None:
+    recorded(tmp_path, ingested=20)
+    directory = tmp_path / "journal" / "recorder-1"
+    shutil.rmtree(directory)
+    with Store(tmp_path / "recorder.db") as store:
+        recover(store, directory.parent, never, but=directory)
+        with store.transaction():
+            assert list(store.ask(Statement("SELECT count(*) FROM events WHERE kind = 'end'"), {})) == [(0,)]
 
 
 def test_what_an_emptied_journal_had_open_ends_where_the_log_has_it(tmp_path: Path) -> None:
