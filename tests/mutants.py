@@ -1056,6 +1056,30 @@ MUTANTS: list[Mutant] = [
         "tests/ui/test_browser_security.py::test_a_server_at_another_port_sees_nothing_that_opens_the_viewer",
         "assert |AssertionError",
     ),
+    Mutant(
+        "indexes are not compared with their tables",
+        "recorder/store/sqlite/verify.py",
+        '"PRAGMA integrity_check(20)"',
+        '"PRAGMA quick_check(20)"',
+        "tests/store/test_bit_flips.py",
+        r"== \[\]",
+    ),
+    Mutant(
+        "a connection of DuckDB is left open to all files",
+        "recorder/store/duckdb/connection.py",
+        '    connection.execute("SET enable_external_access = false")\n',
+        "",
+        "tests/security/test_duckdb.py::test_no_connection_reaches_another_file",
+        "DID NOT RAISE",
+    ),
+    Mutant(
+        "a name in DuckDB is folded by another rule than DuckDB's",
+        "recorder/store/duckdb/query.py",
+        'name.encode("utf-8", "surrogatepass").lower().decode("utf-8", "surrogatepass")',
+        "name.lower()",
+        "tests/security/test_duckdb.py::test_what_recorder_did_not_open_is_refused",
+        "DID NOT RAISE",
+    ),
 ]
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import shutil
+import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import duckdb
@@ -11,10 +13,11 @@ import psycopg
 import pytest
 from sqlalchemy import URL
 
-from recorder.errors import RecorderError
+from recorder.errors import RecorderError, StoreError
 from recorder.store.archive.views import open_views
 from recorder.store.duckdb.connection import attached, load
 from recorder.store.duckdb.functions import FUNCTIONS, ROW_FUNCTIONS
+from recorder.store.ducklake import upkeep
 from recorder.store.ducklake.connection import lake
 from recorder.store.ducklake.schema import create
 from recorder.store.location import database_url
@@ -58,7 +61,7 @@ REFUSED = [
     "SELECT * FROM pg_tables",
     "SELECT * FROM sqlite_master",
     "SELECT * FROM main.sqlite_master",
-    "SELECT * FROM duckdb_settings",
+    "SELECT * FROM duckdb_databases",
     "SELECT * FROM main.duckdb_databases",
     "SELECT * FROM duckdb_secrets()",
     'SELECT * FROM "DUCKDB_SECRETS"()',
@@ -68,13 +71,13 @@ REFUSED = [
     "SHOW ALL TABLES",
     "SHOW DATABASES",
     "FROM (SHOW ALL TABLES)",
-    "DESCRIBE duckdb_settings",
+    "DESCRIBE duckdb_databases",
     "SUMMARIZE log.sessions",
     # a name of WITH is known where it stands, and nowhere else
-    "SELECT (WITH duckdb_settings AS (SELECT 1) SELECT 1), (SELECT count(*) FROM duckdb_settings)",
-    "WITH duckdb_settings AS (SELECT * FROM duckdb_settings) SELECT * FROM duckdb_settings",
+    "SELECT (WITH duckdb_databases AS (SELECT 1) SELECT 1), (SELECT count(*) FROM duckdb_databases)",
+    "WITH duckdb_databases AS (SELECT * FROM duckdb_databases) SELECT * FROM duckdb_databases",
     "WITH a AS (SELECT * FROM pg_tables), pg_tables AS (SELECT 1) SELECT * FROM a",
-    "WITH duc\u212adb_settings AS (SELECT 1) SELECT * FROM duckdb_settings",
+    "WITH duc\u212adb_databases AS (SELECT 1) SELECT * FROM duckdb_databases",
     "WITH sqlite_master AS (SELECT 1) SELECT * FROM main.sqlite_master",
     # files and other databases
     "SELECT * FROM read_text('/etc/passwd')",
@@ -91,7 +94,7 @@ REFUSED = [
     "SELECT * FROM sqlite_scan('x.db', 'y')",
     "SELECT * FROM ducklake_snapshots('log')",
     "SELECT * FROM query('SELECT 1')",
-    "SELECT * FROM query_table('duckdb_settings')",
+    "SELECT * FROM query_table('duckdb_databases')",
     "SELECT * FROM json_execute_serialized_sql('{}')",
     # functions that are not of values
     "SELECT getenv('HOME')",
@@ -126,14 +129,14 @@ REFUSED = [
     "CALL duckdb_secrets()",
     "CREATE SECRET (TYPE s3)",
     "CREATE MACRO m() AS 1",
-    "CREATE TEMP VIEW duckdb_settings AS SELECT 1",
-    "PREPARE p AS SELECT * FROM duckdb_settings",
+    "CREATE TEMP VIEW duckdb_databases AS SELECT 1",
+    "PREPARE p AS SELECT * FROM duckdb_databases",
     "EXECUTE p",
     "EXPLAIN ANALYZE CREATE TABLE x (a INTEGER)",
-    "EXPLAIN SELECT * FROM duckdb_settings",
-    "EXPLAIN /**/ ANALYZE SELECT * FROM duckdb_settings",
+    "EXPLAIN SELECT * FROM duckdb_databases",
+    "EXPLAIN /**/ ANALYZE SELECT * FROM duckdb_databases",
     "CHECKPOINT log",
-    "SELECT 1; SELECT * FROM duckdb_settings",
+    "SELECT 1; SELECT * FROM duckdb_databases",
 ]
 
 
@@ -148,7 +151,7 @@ TAKEN = [
     'SELECT count(*) FROM "SESSIONS" JOIN Messages USING (session_id)',
     "SELECT count(*) FROM main.sessions, memory.main.usage_by_model",
     "WITH a AS (SELECT 1 AS x), b AS MATERIALIZED (SELECT x FROM A) SELECT * FROM b, a",
-    "WITH duckdb_settings AS (SELECT 1) SELECT * FROM (SELECT * FROM DUCKDB_SETTINGS)",
+    "WITH duckdb_databases AS (SELECT 1) SELECT * FROM (SELECT * FROM DUCKDB_DATABASES)",
     "WITH RECURSIVE n (x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n WHERE x < 3) SELECT x FROM n",
     "SELECT name.upper()[1:2], {'a': 1}.a, [x * 2 for x in [1, 2]], list_transform([1], lambda x: x) FROM sessions",
     "SELECT extract(year FROM DATE '2026-01-01'), trim(BOTH 'x' FROM 'xa'), 'a' SIMILAR TO 'a', 'a' NOT ILIKE 'b'",
@@ -254,6 +257,15 @@ def test_a_view_of_recorders_name_is_read_as_recorder_declares_it(
     change(hostile, f"CREATE OR REPLACE VIEW {view} AS SELECT * FROM read_text('{files['file']}')")
     assert run_here(log, "query", f"SELECT * FROM {view}", *of_archive).out == expected
     assert run_here(log, "sessions", *of_archive).code == 0
+
+
+def test_nothing_is_deleted_in_a_folder_that_is_not_of_an_archive(hostile: URL, files: dict[str, Path]) -> None:
+    """The files that an archive does not know are deleted in its data path, which a catalog names."""
+    with closing(sqlite3.connect(str(hostile.database))) as connection, connection:
+        connection.execute(f"UPDATE ducklake_metadata SET value = '{files['folder']}/' WHERE key = 'data_path'")
+    with lake(hostile, "x", writes=True) as opened, pytest.raises(StoreError, match="nothing is deleted there"):
+        upkeep.clean(opened)
+    assert [path.name for path in files["folder"].iterdir()] == ["secret.csv"]
 
 
 def test_other_tables_of_a_catalogs_server_are_out_of_reach(postgres_database: URL, tmp_path: Path) -> None:

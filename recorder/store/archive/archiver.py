@@ -30,7 +30,8 @@ from recorder.store.archive.rows import TABLES, LakeWriter, LogRows, SessionCont
 from recorder.store.ducklake import upkeep
 from recorder.store.ducklake.connection import LAKE, catalog_of, data_path, lake, translated
 from recorder.store.ducklake.schema import ARCHIVED as ARCHIVED_SESSIONS
-from recorder.store.ducklake.schema import VERSION, create, month_of, revision
+from recorder.store.ducklake.schema import create, month_of, revision
+from recorder.store.ducklake.upkeep import FIRST_FILES
 from recorder.store.engine import engine_of
 from recorder.store.location import database_name
 from recorder.store.purge.delete import Archived, purge, require_owner
@@ -48,9 +49,6 @@ COMMAND = "db archive"
 LOCK_S = 3600.0  # another archiver holds the lock for a batch: a minute, on a slow disk some more
 BATCH_SESSIONS = 500  # a condition names them all
 BATCH_BYTES = 64 * 2**20  # of events: a batch passes it by one session. What a crash may leave in both, and cost
-
-_FIRST_FILES = f"main/{VERSION.name}"
-"""The folder in a data path that every archive has from its beginning."""
 
 Step = Literal["verified", "written", "committed", "compared", "deleted", "merged", "cleaned"]
 """A step of an archiver that was completed just now."""
@@ -126,7 +124,7 @@ def _require_empty(data: str) -> None:
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise _taken(data)
     for outer in (*folder.parents, *folder.resolve().parents):
-        if (outer / _FIRST_FILES).is_dir():
+        if (outer / FIRST_FILES).is_dir():
             raise _inside(data, str(outer))
 
 
@@ -137,7 +135,7 @@ def _require_no_object(connection: DuckDBPyConnection) -> None:
     bucket, *folders = place.removeprefix("s3://").rstrip("/").split("/")
     for depth in range(len(folders)):
         outer = "/".join([f"s3://{bucket}", *folders[:depth]])
-        if connection.execute("SELECT 1 FROM glob($1) LIMIT 1", [f"{outer}/{_FIRST_FILES}/*"]).fetchall():
+        if connection.execute("SELECT 1 FROM glob($1) LIMIT 1", [f"{outer}/{FIRST_FILES}/*"]).fetchall():
             raise _inside(place, outer)
 
 

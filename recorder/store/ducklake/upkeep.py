@@ -18,8 +18,10 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy import URL
 
+from recorder.errors import StoreError
 from recorder.store.duckdb.connection import connected, load, quoted
 from recorder.store.ducklake.connection import EXTRA, LAKE, catalog_of, data_path, translated
+from recorder.store.ducklake.schema import VERSION
 from recorder.store.engine import engine_of
 
 if TYPE_CHECKING:
@@ -31,6 +33,9 @@ MERGED = "64MB"
 """The size of a file that is not merged any more. All of one is in memory when it is written."""
 
 MEMORY = "512MB"  # a row group of large rows must fit, as it is read and as it is written
+
+FIRST_FILES = f"main/{VERSION.name}"
+"""The folder in a data path that every archive has from its beginning."""
 
 _CATALOG = "catalog"  # its database as one of tables
 _METADATA = f"__ducklake_metadata_{LAKE}"
@@ -88,7 +93,13 @@ def rewrite(connection: DuckDBPyConnection) -> None:
 
 
 def clean(connection: DuckDBPyConnection) -> None:
-    """Delete all files but those of the newest snapshot: replaced ones, and those of transactions that broke off."""
+    """Delete all files but those of the newest snapshot: replaced ones, and those of transactions that broke off.
+
+    Raise `StoreError` if the data path has no files of an archive: a catalog of somebody else may name any folder.
+    """
+    place = data_path(connection)
+    if not connection.execute("SELECT 1 FROM glob($1) LIMIT 1", [f"{place}{FIRST_FILES}/**"]).fetchall():
+        raise StoreError(f"{place} has no files of an archive, and nothing is deleted there: look where they are.")
     sync(connection)
     connection.execute(f"SELECT count(*) FROM ducklake_expire_snapshots('{LAKE}', older_than => now())").fetchall()
     connection.execute(f"CALL ducklake_cleanup_old_files('{LAKE}', cleanup_all => true)").fetchall()
