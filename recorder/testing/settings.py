@@ -2,6 +2,7 @@
 
 The table is that of `recorder.toml` in pytest's root directory, which `recorder mock` reads when it is run there, or of
 the file that the ini key `recorder_match` names. A user's own settings do not count: a test is the same for everybody.
+Nothing but this table is read of such a file, which needs no trust: it sends, listens and writes nowhere.
 """
 
 from __future__ import annotations
