@@ -123,6 +123,9 @@ _CODECS: dict[str, Callable[[], _Codec]] = {
     "br": _Brotli,
     "zstd": _Zstd,
 }
+CODINGS = frozenset(_CODECS)
+"""The names of the codings that can be undone."""
+
 _NO_CODINGS = frozenset(
     {
         *("", "identity", "none", "null", "binary", "raw", "plain", "text", "uncompressed", "7bit", "8bit"),

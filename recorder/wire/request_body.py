@@ -12,7 +12,7 @@ from typing import NamedTuple
 import msgspec
 
 from recorder.model.payloads import GapRecord, RequestHead, RequestRecord
-from recorder.wire.content_coding import UndecodableError, codings, decode, decode_all
+from recorder.wire.content_coding import CODINGS, UndecodableError, codings, decode, decode_all
 from recorder.wire.grouping.session import Grouping, group
 from recorder.wire.redaction.bodies import PLACEHOLDER, Redactor, is_json, placeholder
 from recorder.wire.redaction.headers import redact_text
@@ -52,7 +52,9 @@ def recorded_body(head: RequestHead, wire: bytes, redactor: Redactor, *, complet
     raw, counts = redactor.redact(decoded, cut=not complete)
     if undecoded and decoded is not wire:
         counts = {"coded": 1}
-    return Body(raw, raw if counts else wire, undecoded, counts, decoded)
+    # What was sent is not what is kept: without a secret in it, and without a coding that no header names.
+    is_as_kept = bool(counts) or not codings(head.headers)
+    return Body(raw, raw if is_as_kept else wire, undecoded, counts, decoded)
 
 
 def grouped(head: RequestHead, body: Body, redactor: Redactor) -> Grouping:
@@ -66,8 +68,13 @@ def grouped(head: RequestHead, body: Body, redactor: Redactor) -> Grouping:
 
 def decoded_body(headers: Iterable[tuple[str, str]], wire: bytes) -> tuple[bytes, str | None]:
     """Undo all codings of a body; or return its replacement, and the reason."""
+    named = codings(headers)
     try:
-        return _without_unnamed(decode_all(codings(headers), wire, REQUEST_LIMIT)), None
+        decoded = decode_all(named, wire, REQUEST_LIMIT)
+        unknown = [coding for coding in named if coding not in CODINGS]
+        if unknown and not is_json(decoded):  # what looks like text may be parts of one, with a secret in two of them
+            raise UndecodableError(f"the coding {unknown[0]!r} is not known", wire)
+        return _without_unnamed(decoded), None
     except UndecodableError as error:
         return wire if is_json(wire) or not wire else placeholder("coded", len(wire)), str(error)
 

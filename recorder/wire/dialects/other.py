@@ -66,16 +66,20 @@ class OtherDecoder(JsonDecoder):
         if type == ERROR or body.get("error"):
             return (failed(body),)
         for holder in (body, *(object_(body.get(name)) for name in _HOLDERS)):
-            if usage := object_(holder.get("usage")):
-                return Started(None, text(holder.get("model"))), _report(usage)
+            report = _report(object_(holder.get("usage")))
+            if report is not None:
+                return Started(None, text(holder.get("model"))), report
         return ()
 
     def whole(self, payload: Any) -> Sequence[Fact]:
         return self.payload(None, payload)
 
 
-def _report(usage: Object) -> UsageReported:
+def _report(usage: Object) -> UsageReported | None:
+    """Return the report, None if it counts no tokens: some transcriptions are paid by their length."""
     counts = {name: first_count(usage, paths) for name, paths in _COUNTS.items()}
+    if all(count is None for count in counts.values()):
+        return None
     thoughts = whole(usage.get("total_thought_tokens"))
     if thoughts and counts["output_tokens"] is not None:  # which Gemini counts apart
         counts["output_tokens"] += thoughts

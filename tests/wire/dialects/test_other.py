@@ -25,7 +25,7 @@ RUN = {"prompt_tokens": 381, "completion_tokens": 88, "total_tokens": 469, "prom
         ({"event_type": "interaction.completed", "interaction": {"usage": INTERACTION}}, (16, 22, 38, 12, None)),
         ({"type": "message-end", "delta": {"usage": COHERE}}, (1698, 66, None, None, None)),
         ({"object": "thread.run", "model": "gpt-4o", "usage": RUN}, (381, 88, 469, None, 7)),
-        ({"text": "Hello", "usage": {"type": "duration", "seconds": 3}}, (None,) * 5),
+        ({"text": "Hello", "usage": {"type": "duration", "seconds": 3}}, None),
         ({"object": "thread.run", "usage": None}, None),
     ],
 )

@@ -34,6 +34,7 @@ from recorder.replay.transport import match_request
 from recorder.store.sql import Statement
 from recorder.store.verify.chain import ChainVerifier
 from recorder.store.writer import Store
+from recorder.wire.content_coding import CODINGS
 from recorder.wire.dialects import by_path
 from recorder.wire.redaction import shapes
 from recorder.wire.redaction.bodies import BY_SHAPE, PLACEHOLDER, Redactor, redactor_from
@@ -471,12 +472,10 @@ def test_json_in_a_coding_that_no_header_names_is_kept_without_it(
 @pytest.mark.parametrize(
     ("codings", "wire"),
     [
-        (["aws-chunked,gzip"], gzip.compress(PLAIN)),
         (["aws-chunked"], IN_CHUNKS),
         (["gzip", "br"], gzip.compress(PLAIN)),
         (["gzip", "gzip"], gzip.compress(PLAIN)),
         (["gzip"], gzip.compress(PLAIN)[:-9]),
-        (["gzip"], gzip.compress(PLAIN) + PLAIN),
         (["zstd"], ZSTD(PLAIN)[:-1]),
         (["gzip"] * 5, gzip.compress(gzip.compress(gzip.compress(gzip.compress(gzip.compress(PLAIN)))))),
         (["gzip"], PLAIN[:-1]),
@@ -502,7 +501,7 @@ def test_json_that_is_not_coded_is_kept_whatever_its_head_says(coding: str) -> N
     """Without its secrets."""
     assembler, events = _events(PLAIN, coding)
     assert events[1].raw == BY_SHAPE.redact(PLAIN).body
-    assert _record(events).undecoded
+    assert (_record(events).undecoded is not None) == (coding in CODINGS)
     assert _findings(assembler, events) == []
     plain = _json({"input": "hello"})
     assert _events(plain, coding)[1][1].raw == plain
