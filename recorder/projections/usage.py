@@ -141,10 +141,12 @@ class _UsageFold:
         """
         if self._raw is None or None not in (self._usage.input_tokens, self._usage.output_tokens):
             return
-        names = unreadable(request_object(self._raw.encode("utf-8", "replace")))
+        given = request_object(self._raw.encode("utf-8", "replace"))
+        names = unreadable(given)
+        is_total_alone = self._usage.total_tokens is not None and len(given) == 1
         if names:
             self._note("malformed", f"tokens: {', '.join(names)}", event)
-        elif self._usage.input_tokens is None and self._usage.output_tokens is None:
+        elif self._usage.input_tokens is None and self._usage.output_tokens is None and not is_total_alone:
             self._note("malformed", "tokens: neither input nor output is known by its name", event)
 
     def _on_cost(self, fact: CostReported, event: Event) -> None:

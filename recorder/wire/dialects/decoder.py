@@ -55,13 +55,13 @@ class JsonDecoder(ABC):
         """Decode an event without the quick readers."""
         if data.strip() == b"[DONE]":
             return ()
-        return self._read(data, lambda payload: self._with_unread(type, payload, self.payload(type, payload)))
+        return self._read(data, lambda payload: self._all_of(type, payload, self.payload(type, payload)))
 
     def document(self, data: bytes) -> Sequence[Fact]:
         """Decode a response body that is no stream."""
         if not data.strip():
             return ()
-        return self._read(data, lambda payload: self._with_unread(DOCUMENT, payload, self.whole(payload)))
+        return self._read(data, lambda payload: self._all_of(DOCUMENT, payload, self.whole(payload)))
 
     @abstractmethod
     def payload(self, type: str | None, payload: Any) -> Sequence[Fact]:
@@ -75,8 +75,9 @@ class JsonDecoder(ABC):
         """Return the places of a payload at which all text is content, which a fact should have."""
         return ()
 
-    def _with_unread(self, type: str | None, payload: Any, facts: Sequence[Fact]) -> Sequence[Fact]:
-        """Return facts, and what of the payload they do not have."""
+    def _all_of(self, type: str | None, payload: Any, facts: Sequence[Fact]) -> Sequence[Fact]:
+        """Return the facts of a payload with errors that are in no field of its API, and what none of them has."""
+        facts = with_errors(payload, facts)
         rest = unread(self.contents(type, payload), self.about, facts)
         return (*facts, *rest) if rest else facts
 
@@ -92,8 +93,7 @@ class JsonDecoder(ABC):
     def _read(self, data: bytes, meaning: Callable[[Any], Sequence[Fact]]) -> Sequence[Fact]:
         self._data = data
         try:
-            payload = decoded(data)
-            return with_errors(payload, meaning(payload))
+            return meaning(decoded(data))
         except ValueError as error:
             return (Malformed(str(error)[:200], len(data)),)
         finally:

@@ -206,7 +206,7 @@ class GeminiDecoder(JsonDecoder):
         if not (facts and isinstance(facts[0], Malformed) and data.lstrip().startswith(b"[")):
             return facts
         chunks, left = _complete_elements(data)
-        read = self._with_unread(DOCUMENT, chunks, self.payload(None, chunks))
+        read = self._all_of(DOCUMENT, chunks, self.payload(None, chunks))
         return (*read, Malformed(facts[0].reason, left))
 
     def _chunk(self, payload: Any) -> Sequence[Fact]:
