@@ -229,7 +229,7 @@ def _zero_payload(fd: int, record: Record) -> None:
 
 
 def _records_from(directory: Path, place: Position) -> Iterator[Record]:
-    reader = JournalReader(directory, place)
+    reader = JournalReader(directory, place, put_back_s=0)  # it is asked once: what cannot be read now is said
     while records := reader.read(BLOCK_BYTES):
         yield from records
 

@@ -128,22 +128,25 @@ class Links:
     def link(self) -> Asking:
         """Put the new rows behind those that they continue."""
         linking = [row for row in self.rows if _link_of(row)]
+        naming = [row for row in linking if row.previous_response_id is not None]
         responses = [row for row in self.rows if row.response_id is not None and not self._in_order]
         conversing = [row for row in self.rows if row.conversation_id is not None and not self._in_order]
         continued = [
             *((_CONTINUING, {**_values(row), "response_id": id}) for row in responses for id in row.response_ids),
             *((_CONVERSING, _values(row)) for row in conversing),
         ]
-        found = yield [*map(_previous, linking), *continued]
+        # All at once: comparisons of prompts go by the links as soon as they have their own first answer.
+        found = yield [*map(_previous, linking), *((_ROTATED, _values(row)) for row in naming), *continued]
+        answers = iter(found)
+        previous = list(islice(answers, len(linking)))
+        rotated = list(islice(answers, len(naming)))
         asked = [*(row for row in responses for _ in row.response_ids), *conversing]
-        later = zip(asked, found[len(linking) :], strict=True)
+        later = zip(asked, answers, strict=True)
         self._followed = list({key_of(row): row for row, rows in later if rows}.values())
-        stored = {key_of(row): _converted(rows)[0] for row, rows in zip(linking, found, strict=False) if rows}
-        missing = [row for row in linking if row.previous_response_id is not None and key_of(row) not in stored]
-        rotated = (yield [(_ROTATED, _values(row)) for row in missing]) if missing else ()
-        for row, rows in zip(missing, rotated, strict=True):
-            if (previous := _of_response(row.previous_response_id, _converted(rows))) is not None:
-                stored[key_of(row)] = previous
+        stored = {key_of(row): _converted(rows)[0] for row, rows in zip(linking, previous, strict=True) if rows}
+        for row, rows in zip(naming, rotated, strict=True):
+            if (known := _of_response(row.previous_response_id, _converted(rows))) is not None:
+                stored.setdefault(key_of(row), known)
         self._link(stored)
 
     def follow(self) -> None:

@@ -276,6 +276,12 @@ for _link in ("previous_response_id", "conversation_id"):
         *(_requests.c.session_id, _requests.c[_link], _requests.c.exchange_id),
         sqlite_where=text(f"{_link} IS NOT NULL"),
     )
+# Of a response whose id rotates, any may be named: such responses are few.
+Index(
+    f"{_requests.name}_rotated",
+    *(_requests.c.session_id, _requests.c.exchange_id),
+    sqlite_where=text("other_ids IS NOT NULL"),
+)
 # The indexes that do not begin with a session: they find the session that a request belongs to.
 Index(f"{TABLES['history']}_digest", tables_of["history"].c.digest)
 Index(f"{TABLES['history']}_request", tables_of["history"].c.request_digest)

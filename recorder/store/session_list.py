@@ -94,6 +94,7 @@ class SessionRow(Session, frozen=True):
     output_tokens: int | None = None
     reasoning_output_tokens: int | None = None
     total_tokens: int | None = None
+    answers: int = 0  # exchanges that ask for an answer
     # By the prices, if there are any (`recorder.store.prices.costs`).
     cost_usd: str | None = None  # decimal text; None if the cost of no exchange is known
     cost_partial: bool | None = None  # some exchange has no known cost, or broke off: there may be more
