@@ -200,7 +200,7 @@ def test_what_is_written_is_matched_by_who_asks_it_with_something_else(tmp_path:
 
 REFUSED: dict[str, tuple[str, list[Recording]]] = {
     "two codings": ("cannot be decoded", [episode(gzip.compress(gzip.compress(b"{}")), coding="gzip, rot13")]),
-    "an unknown coding": ("cannot be decoded", [episode(b"{}", coding="rot13")]),
+    "an unknown coding": ("cannot be decoded", [episode(b"\xff\x06{}", coding="rot13")]),
     "cut JSON": ("neither JSON nor a form", [episode(f'{{"user": "{WHO}", "n')]),
     "cut JSON with a BOM": ("neither JSON nor a form", [episode(b"\xef\xbb\xbf" + f'{{"user": "{WHO}", "n'.encode())]),
     "cut JSON in UTF-16": ("neither JSON nor a form", [episode(f'{{"user": "{WHO}", "n'.encode("utf-16"))]),
@@ -240,7 +240,7 @@ REFUSED: dict[str, tuple[str, list[Recording]]] = {
     ),
     "a response in an unknown coding": (
         "its response cannot be decoded",
-        [episode(json.dumps({"user": WHO}), answered=[("content-encoding", "rot13")])],
+        [episode(json.dumps({"user": WHO}), answer=b"\xff\x06" * 9, answered=[("content-encoding", "rot13")])],
     ),
     "a number": ("its response still has", [episode('{"user": 4915112345}', answer=b'data: {"phone":4915112345}\n\n')]),
     "a part of an object": (
