@@ -765,6 +765,14 @@ MUTANTS: list[Mutant] = [
         "assert ",
     ),
     Mutant(
+        "E7: a recorded text may end the script of an HTML file",
+        "recorder/ui/html_file.py",
+        'written.replace("<", "\\\\u003c").replace(',
+        "written.replace(",
+        "tests/ui/test_html_file.py::test_hostile_texts_stay_data",
+        "assert ",
+    ),
+    Mutant(
         "E8: a claude-tap file may have any size",
         "recorder/cassettes/budget.py",
         "    if len(data) > limit_bytes:",
