@@ -57,3 +57,14 @@ class UpstreamError(RecorderError):
     def __init__(self, message: str, outcome: str, *, status: int = 502, close: tuple[int, str] | None = None) -> None:
         super().__init__(message)
         self.outcome, self.status, self.close = outcome, status, close
+
+
+def missing_extra(what: str, extra: str) -> RecorderError:
+    """Return the error for what needs an extra that is not installed: the one place that says how to get it.
+
+    The name of the distribution is not registered while there is no release: what works is a checkout, or a wheel.
+    """
+    return RecorderError(
+        f"{what} needs the extra {extra}: run `pip install '.[{extra}]'` in a checkout of recorder, "
+        f"or `pip install 'PATH[{extra}]'` with the path of its wheel."
+    )

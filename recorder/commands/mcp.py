@@ -11,11 +11,10 @@ from recorder.commands.agents.answer import LEAST_CHARS
 from recorder.commands.terminal.catch_up import chosen_wait_s, wait_option
 from recorder.commands.terminal.database import database_option
 from recorder.commands.terminal.output import echo
-from recorder.errors import RecorderError
+from recorder.errors import missing_extra
 from recorder.store.location import chosen_url
 
 MAX_ANSWER = 30_000  # characters, some 10,000 tokens: above that, clients warn, cut, or refuse the answer of a tool
-MISSING = "`recorder mcp` needs a package that is not installed: pip install 'sse-recorder[mcp]'."
 
 
 @click.command()
@@ -35,7 +34,7 @@ def command(db: str | None, max_answer: int) -> None:
     Agents start it themselves: docs/mcp.md has the settings for Claude Code, Codex and Cursor. It has six tools, which
     only read: sessions, show, events, query, lint, diff. Each gives the JSON of the command of its name.
 
-    It needs an extra: pip install 'sse-recorder[mcp]'.
+    It needs the extra mcp: `pip install '.[mcp]'` in a checkout of recorder.
 
     \b
     recorder mcp
@@ -46,7 +45,7 @@ def command(db: str | None, max_answer: int) -> None:
     except ModuleNotFoundError as error:
         if (error.name or "").startswith("recorder"):
             raise
-        raise RecorderError(MISSING) from error
+        raise missing_extra("`recorder mcp`", "mcp") from error
     if sys.stdin is not None and sys.stdin.isatty():
         echo("This waits for an agent at stdin; docs/mcp.md says how one starts it. Ctrl-C ends it.")
     asyncio.run(serve(chosen_url(db), chosen_wait_s(), max_answer))

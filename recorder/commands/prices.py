@@ -49,7 +49,7 @@ def update(db: str | None, valid_from: int | None, file: Path | None) -> None:
     differs, the old one ends now and the new one begins.
 
     \b
-    pip install 'sse-recorder[pricing]'
+    pip install '.[pricing]'  # in a checkout of recorder
     recorder prices update
     recorder prices update --file prices.toml --valid-from 2026-01-01
     """

@@ -141,7 +141,7 @@ def test_the_wheel_records_and_replays(installed: Path, tmp_path: Path) -> None:
     assert (installed.parent / "share" / "man" / "man1" / "recorder.1").exists()
     assert json.loads(run(installed, tmp_path, installed / "recorder", "schema", "sessions").stdout)["title"]
     without = run(installed, tmp_path, installed / "recorder", "mcp")
-    assert without.stderr.decode().rstrip().endswith("pip install 'sse-recorder[mcp]'.")
+    assert "needs the extra mcp: run `pip install '.[mcp]'` in a checkout" in without.stderr.decode()
 
 
 def test_the_wheel_serves_the_viewer_and_writes_its_page(installed: Path, demo_db: Path, tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from typing import NamedTuple
 import pytest
 from sqlalchemy import URL
 
+from recorder.errors import missing_extra
 from recorder.ingest.ingester import Ingester
 from recorder.journal.writer import Journal
 from recorder.store.archive.registry import archives_of, register, unregister
@@ -99,7 +100,7 @@ def test_sql_over_both_only_reads(divided: Divided, tmp_path: Path) -> None:
 
 def test_without_the_extra_the_log_is_read_alone(divided: Divided, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "duckdb", None)
-    sentence = "needs the extra archive: pip install 'sse-recorder[archive]'."
+    sentence = str(missing_extra("", "archive"))
     ran = run(divided.log, "sessions", "--json")
     assert (ran.code, len(json.loads(ran.out))) == (0, len(session_ids(divided.log))), ran.err
     assert sentence in ran.err

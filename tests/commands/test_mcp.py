@@ -18,6 +18,7 @@ from jsonschema import Draft202012Validator
 
 from recorder.commands.agents.answer import LEAST_CHARS, Page
 from recorder.commands.agents.tools import QUERY_S
+from recorder.errors import missing_extra
 from tests.commands.test_commands import FRAMES, Recorded
 from tests.mcp_client import Agent, AgentAnswer, connected_agent
 from tests.security.terminal import CONTROLS, HOSTILE, record
@@ -288,6 +289,4 @@ def test_without_the_package_the_sentence_names_the_extra(db: Path, monkeypatch:
     monkeypatch.delitem(sys.modules, "recorder.commands.agents.server", raising=False)
     ran = run(db, "mcp")
     assert (ran.code, ran.out) == (1, b"")
-    assert ran.err == (
-        "Error: `recorder mcp` needs a package that is not installed: pip install 'sse-recorder[mcp]'.\n"
-    )
+    assert ran.err == f"Error: {missing_extra('`recorder mcp`', 'mcp')}\n"

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import URL
 
+from recorder.errors import missing_extra
 from recorder.store.postgres.ddl import GRANTS
 from recorder.store.writer import Store
 from tests.behind import asked, connected, execute
@@ -45,7 +46,7 @@ def recorded(database: URL | Path) -> None:
 def test_without_the_package_an_update_names_the_extra(tmp_path: Path) -> None:
     ran = run(tmp_path / "log.db", "prices", "update")
     assert ran.code == 1
-    assert ran.err.splitlines()[-1].endswith("pip install 'sse-recorder[pricing]'.")
+    assert ran.err == f"Error: {missing_extra('The list of prices of providers', 'pricing')}\n"
     assert "Traceback" not in ran.err
 
 

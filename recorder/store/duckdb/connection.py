@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy import URL
 
-from recorder.errors import RecorderError, StoreError
+from recorder.errors import RecorderError, StoreError, missing_extra
 from recorder.store.engine import engine_of
 from recorder.store.location import database_name
 
@@ -55,7 +55,7 @@ def connected(command: str, extra: str, attach: Attach = lambda _connection: ())
     try:
         import duckdb
     except ImportError as error:
-        raise _missing(command, extra) from error
+        raise missing_extra(f"`recorder {command}`", extra) from error
     with tempfile.TemporaryDirectory(prefix="recorder-duckdb-") as folder:
         folders = {"temp_directory": folder, "secret_directory": f"{folder}/no-secrets"}
         connection = duckdb.connect(config={**SETTINGS, **folders})
@@ -122,7 +122,7 @@ def load(connection: DuckDBPyConnection, name: str, command: str, extra: str) ->
     """Load an extension. Raise `RecorderError` if its wheel is not installed."""
     path = _extension(name)
     if path is None:
-        raise _missing(command, extra)
+        raise missing_extra(f"`recorder {command}`", extra)
     connection.execute(f"LOAD {quoted(str(path))}")
 
 
@@ -133,10 +133,6 @@ def _extension(name: str) -> Path | None:
     except PackageNotFoundError:
         return None
     return next((Path(str(file.locate())) for file in found if file.suffix == ".duckdb_extension"), None)
-
-
-def _missing(command: str, extra: str) -> RecorderError:
-    return RecorderError(f"`recorder {command}` needs the extra {extra}: pip install 'sse-recorder[{extra}]'.")
 
 
 def first_line(error: BaseException) -> str:

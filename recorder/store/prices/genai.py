@@ -2,7 +2,7 @@
 
 Rules of this file:
 
-* The package is optional (`pip install 'sse-recorder[pricing]'`) and takes a quarter of a second to import: it is
+* The package is optional (the extra `pricing`) and takes a quarter of a second to import: it is
   imported when prices are updated, and at no other time. Nothing here uses the network.
 * The package decides: of a text that one of its models equals, its own lookup says which model that is; of the dates,
   times of day and variants of a price, its own function says what is valid. Here that is only written as rows.
@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from recorder.errors import RecorderError
+from recorder.errors import missing_extra
 from recorder.store.prices.catalog import (
     DAY_S,
     NO_PRICE,
@@ -42,7 +42,6 @@ from recorder.store.prices.catalog import (
 
 SOURCE = "genai-prices"
 _ANY_DAY = datetime(2000, 1, 2, tzinfo=UTC)
-MISSING = "The prices of providers are in a package that is not installed: pip install 'sse-recorder[pricing]'."
 
 # The package's keys of prices, and how many units one of its prices is for.
 _UNITS: Mapping[str, tuple[Unit, int]] = {
@@ -87,7 +86,7 @@ def version() -> str:
     try:
         import genai_prices
     except ImportError:
-        raise RecorderError(MISSING) from None
+        raise missing_extra("The list of prices of providers", "pricing") from None
     return str(genai_prices.__version__)
 
 

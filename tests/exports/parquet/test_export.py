@@ -286,7 +286,8 @@ def test_without_the_extra_one_sentence_names_it(
     ran = run_here(demo_db, "export", tmp_path / "x", "--format", "parquet", "--db", demo_db)
     assert ran.code == 1
     assert ran.err == (
-        "Error: `recorder export --format parquet` needs the extra analytics: pip install 'sse-recorder[analytics]'.\n"
+        "Error: `recorder export --format parquet` needs the extra analytics: run `pip install '.[analytics]'` in a "
+        "checkout of recorder, or `pip install 'PATH[analytics]'` with the path of its wheel.\n"
     )
     assert not (tmp_path / "x").exists()
 
