@@ -5,6 +5,7 @@ Pure. A guess, never an error: whether a file really is what it looks like is ch
 
 from __future__ import annotations
 
+import codecs
 import json
 import re
 from collections.abc import Iterable, Mapping
@@ -41,12 +42,42 @@ _OPENINGS: Mapping[Format, re.Pattern[bytes]] = {
         rb'\s*(?:\[\s*)?\{(?=.*?"call_type"\s*:)(?=.*?"startTime"\s*:)(?=.*?"custom_llm_provider"\s*:)', re.DOTALL
     ),
     "vcr": re.compile(
-        rb'\s*\{\s*(?:"version"\s*:\s*1\s*,\s*)?"interactions"\s*:\s*\['
+        rb'\s*\{\s*(?:"version"\s*:\s*1\s*,\s*)?"(?:http_)?interactions"\s*:\s*\['
         rb"|(?:\s|#[^\n]*\n|---[^\n]*\n)*(?:(?:version|metadata|recorded_with)\s*:.*?^)?(?:http_)?interactions\s*:",
         re.MULTILINE | re.DOTALL,
     ),
 }
+
+_UNREAD: Mapping[str, re.Pattern[bytes]] = {
+    # Its status is a text above the code, where that of VCR is a mapping of both.
+    "go-vcr": re.compile(
+        rb"(?:\s|#[^\n]*\n|---[^\n]*\n)*version\s*:\s*\d+\s+interactions\s*:"
+        rb".*?^ +status\s*:\s*[\"']?\d{3}\b[^\n]*\n +code\s*:\s*\d{3}\b",
+        re.MULTILINE | re.DOTALL,
+    ),
+    "nock": re.compile(rb'\s*\[\s*\{\s*"scope"\s*:\s*"https?://'),
+    "Betamax for Java": re.compile(rb"(?:---\s*)?!tape\b"),
+    "WireMock": re.compile(
+        rb'\s*\{\s*"mappings"\s*:\s*\['
+        rb'|\s*\{(?:\s*"(?:id|uuid|name)"\s*:\s*"[^"]*"\s*,)*\s*"request"\s*:\s*\{[^{}]*"url(?:Path|Pattern)?\w*"\s*:'
+    ),
+    "Hoverfly": re.compile(rb'\s*\{\s*"data"\s*:\s*\{\s*"pairs"\s*:'),
+}
+"""Programs whose recordings look like what is read here, and are not."""
+
+_WIDE = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE, codecs.BOM_UTF32_BE)  # that of UTF-32-LE begins like UTF-16's
 _FIELD = re.compile(rb"^(?:(?:event|data|id|retry|error)(?::|\r?$)|:)", re.MULTILINE)
+
+
+def is_wide(head: bytes) -> bool:
+    """Return whether a file that begins like this is UTF-16 or UTF-32, as Windows' `>` writes it."""
+    return head.startswith(_WIDE)
+
+
+def unread_program(head: bytes) -> str | None:
+    """Return the name of the program whose recordings begin like this and are not read here, or None."""
+    head = head.removeprefix(BOM)
+    return next((program for program, opening in _UNREAD.items() if opening.match(head)), None)
 
 
 def formats(head: bytes) -> tuple[Format, ...]:

@@ -18,7 +18,7 @@ from recorder.cassettes import SIZE_LIMIT, Cassette, Names, refused
 from recorder.cassettes.ai_sdk import Generations
 from recorder.cassettes.cassetter import Cassetter
 from recorder.cassettes.claude_tap import ClaudeTap
-from recorder.cassettes.content import HEAD_BYTES, Format, formats
+from recorder.cassettes.content import HEAD_BYTES, Format, formats, is_wide, unread_program
 from recorder.cassettes.har.reader import Har
 from recorder.cassettes.jsonl import Jsonl
 from recorder.cassettes.litellm import LiteLlm
@@ -75,7 +75,12 @@ def cassette_in(
     if size > SIZE_LIMIT:
         raise RecorderError(f"it is over {SIZE_LIMIT // 2**30} GiB, far more than any stream: split it")
     file.seek(0)
-    likely = formats(file.read(HEAD_BYTES)) if format == "auto" else (cast(Format, format),)
+    head = file.read(HEAD_BYTES)
+    if is_wide(head):
+        raise RecorderError("it is UTF-16 or UTF-32, and streams are UTF-8: convert it, for example with iconv")
+    if format == "auto" and (program := unread_program(head)) is not None:
+        raise RecorderError(f"it is a recording of {program}, which is not supported")
+    likely = formats(head) if format == "auto" else (cast(Format, format),)
     likeliest: RecorderError | None = None  # of the likeliest format: what a person can mend
     for each in likely:
         try:

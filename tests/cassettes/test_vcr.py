@@ -177,6 +177,13 @@ def test_a_cassette_in_json_is_read_too() -> None:
     assert bodies(read(json.dumps(value, indent=4).encode())) == [b"data: 1\n\n"] * 2
 
 
+def test_a_cassette_of_betamax_is_read() -> None:
+    asked = {"body": {"encoding": "utf-8", "string": "{}"}, "headers": {"Accept": ["*/*"]}}
+    answered = {"body": {"encoding": "utf-8", "string": "data: 1\n\n"}, "url": "http://127.0.0.1/"}
+    value = {"http_interactions": [call(request=asked, response=answered)], "recorded_with": "betamax/0.9.0"}
+    assert bodies(read(json.dumps(value).encode())) == [b"data: 1\n\n"]
+
+
 def test_a_cassette_of_ruby_is_read_with_the_time_it_says() -> None:
     data = b"""---
 http_interactions:
@@ -272,6 +279,7 @@ def test_a_header_may_be_alone_and_a_status_a_text() -> None:
         b"version: 1\ninteractions:\n- request:\n",
         b'{"version": 1, "interactions": [',
         b'{\n    "interactions": [',
+        b'{"http_interactions": [',
     ],
 )
 def test_a_cassette_is_known_by_its_beginning(data: bytes) -> None:

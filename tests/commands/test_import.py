@@ -106,6 +106,50 @@ def test_a_file_that_is_nearly_something_is_told_what_is_wrong_with_that(db: Pat
     ]
 
 
+GO_VCR = b"""---
+version: %d
+interactions:
+- request:
+    body: '{"model":"m"}'
+    url: https://api.openai.com/v1/responses
+    method: POST
+  response:
+    body: "data: {}\\n\\n"
+    status: 200 OK
+    code: 200
+"""
+
+
+@pytest.mark.parametrize(
+    ("program", "data"),
+    [
+        ("go-vcr", GO_VCR % 1),
+        ("go-vcr", GO_VCR.replace(b"  ", b"    ") % 2),
+        ("nock", b'[\n  {"scope": "https://api.openai.com:443", "method": "POST", "response": "data: {}"}]'),
+        ("Betamax for Java", b"!tape\nname: x\ninteractions:\n- recorded: 2026-01-01T00:00:00.000Z\n"),
+        ("WireMock", b'{"mappings": [{"request": {}}]}'),
+        ("WireMock", b'{"id": "1", "request": {"method": "POST", "urlPath": "/v1/responses"}, "response": {}}'),
+        ("Hoverfly", b'{"data": {"pairs": []}, "meta": {"schemaVersion": "v5.2"}}'),
+    ],
+)
+def test_recordings_of_a_program_that_is_not_read_are_named(
+    db: Path, tmp_path: Path, program: str, data: bytes
+) -> None:
+    file = write(tmp_path, "theirs", data)
+    said = f"{file} is passed over: it is a recording of {program}, which is not supported.\n"
+    assert run(db, "import", file) == (1, b"", said)
+
+
+@pytest.mark.parametrize("coding", ["utf-16", "utf-16-be", "utf-32"])
+def test_utf_16_is_refused_with_what_to_do(db: Path, tmp_path: Path, coding: str) -> None:
+    file = write(tmp_path, "a.sse", f"\ufeff{STREAM.decode()}".encode(coding))
+    ran = run(db, "import", file)
+    assert (ran.code, ran.err) == (
+        1,
+        f"{file} is passed over: it is UTF-16 or UTF-32, and streams are UTF-8: convert it, for example with iconv.\n",
+    )
+
+
 def test_no_session_is_called_latest(db: Path, tmp_path: Path) -> None:
     ran = run(db, "import", write(tmp_path, "latest.sse", STREAM))
     assert (ran.code, ran.err) == (

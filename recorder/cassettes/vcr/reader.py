@@ -1,4 +1,5 @@
-"""Cassettes of VCR, read: what vcrpy and pytest-recording write, as YAML or JSON, and Ruby's VCR, which came first.
+"""Cassettes of VCR, read: what vcrpy and pytest-recording write, as YAML or JSON, and Ruby's VCR, which came first, and
+Betamax, whose JSON has the form of Ruby's.
 
 Each interaction becomes an exchange, in their order. VCR knows no times: one exchange follows the other, and the last
 ends now; but where `recorded_at` says when, an exchange began then.
@@ -28,8 +29,9 @@ class _Document(msgspec.Struct, frozen=True):
 
 
 class _JsonDocument(msgspec.Struct, frozen=True):
-    interactions: tuple[msgspec.Raw, ...]
     version: int = VERSION
+    interactions: tuple[msgspec.Raw, ...] | None = None
+    of_ruby: tuple[msgspec.Raw, ...] | None = msgspec.field(name="http_interactions", default=None)  # and of Betamax
 
 
 class Vcr:
@@ -77,8 +79,7 @@ def _json_interactions(data: bytes) -> Sequence[Any]:
         document = msgspec.json.decode(check_values(data), type=_JsonDocument)
     except (ValueError, RecursionError) as error:
         raise RecorderError(f"it is no VCR cassette: {error}") from error
-    _check_version(document.version)
-    return document.interactions
+    return _interactions_of(document)
 
 
 def _yaml_interactions(data: bytes) -> Sequence[Any]:
@@ -92,6 +93,10 @@ def _yaml_interactions(data: bytes) -> Sequence[Any]:
         document = msgspec.convert(given, _Document, strict=False)
     except ValueError as error:
         raise RecorderError(f"it is no VCR cassette: {error}") from error
+    return _interactions_of(document)
+
+
+def _interactions_of(document: _Document | _JsonDocument) -> Sequence[Any]:
     _check_version(document.version)
     found = document.of_ruby if document.interactions is None else document.interactions
     if found is None:
