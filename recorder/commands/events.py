@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -21,6 +22,7 @@ from recorder.recordings.preview import PREVIEW, Previews
 from recorder.store.reader import LogReader
 
 FOLLOW_S = 0.1  # how often a followed session is looked at: a person does not see less
+SAMPLED_BYTES = 2**24  # of the events whose rows say how wide the table is: they are held
 HIDDEN = "--json has every column, --raw the bytes"
 _COLUMNS = (
     Column("exchange", right=True),
@@ -58,7 +60,7 @@ def command(
 ) -> None:
     """Show the events of SESSION (an id, the beginning of one, a name, or `latest`), exchange by exchange.
 
-    The column text has what a delta adds, in quotes, and how any other event begins.
+    The column text has what a delta adds, in quotes, and how any other event begins; in a pipe, all of it.
 
     \b
     recorder events latest
@@ -127,23 +129,30 @@ async def _write_json(events: AsyncIterator[Numbered], out: JsonRows) -> None:
 
 async def _table(events: AsyncIterator[Numbered]) -> None:
     """Write a table as wide as its first rows need; the others are written as they are read."""
-    previews, sample, table = Previews(), list[tuple[object, ...]](), None
+    previews, sample, table = _previews(), list[tuple[object, ...]](), None
+    sampled_bytes = 0
     async for numbered in events:
         cells = _cells(previews, *numbered)
         if table is not None:
             table.write(cells)
             continue
         sample.append(cells)
-        if len(sample) == SIZED_ROWS:
+        sampled_bytes += len(numbered[2].raw)
+        if len(sample) == SIZED_ROWS or sampled_bytes > SAMPLED_BYTES:
             table = Table(_COLUMNS, sample)
     say_hidden(table or Table(_COLUMNS, sample), HIDDEN)
 
 
 async def _growing(events: AsyncIterator[Numbered]) -> None:
-    previews, table = Previews(), Table(_COLUMNS, None)
+    previews, table = _previews(), Table(_COLUMNS, None)
     say_hidden(table, HIDDEN)
     async for numbered in events:
         table.write(_cells(previews, *numbered))
+
+
+def _previews() -> Previews:
+    """Return previews for a person, or for a pipe the events whole."""
+    return Previews() if sys.stdout.isatty() else Previews(None)
 
 
 def _row(event: Event) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from recorder.model.facts import TextAdded
 from recorder.wire.dialects import by_name
 from recorder.wire.dialects.dialect import FactDecoder
 
-PREVIEW = 120  # characters of an event
+PREVIEW = 120  # characters of an event, for a person
 
 _TYPE = re.compile(r'\{"type":"[^"]*",?')
 
@@ -22,7 +22,9 @@ _TYPE = re.compile(r'\{"type":"[^"]*",?')
 class Previews:
     """The previews of events, which must be given in order within each exchange."""
 
-    def __init__(self) -> None:
+    def __init__(self, limit: int | None = PREVIEW) -> None:
+        """Take the characters that a preview may have; None is for all of an event, on one line."""
+        self._limit = limit
         self._decoders: dict[str, FactDecoder] = {}  # of the exchanges that go on
 
     def of(self, api: str, event: Event) -> str:
@@ -30,17 +32,35 @@ class Previews:
         if event.kind == "end":
             self._decoders.pop(event.exchange_id, None)
         if event.kind not in BODY_KINDS:
-            return _step(event)
+            return self._step(event)
         start, length = event.data_start, event.data_length
         if start is None or length is None:
-            return _begun(event.raw)
+            return self._begun(event.raw)
         payload = event.raw[start : start + length]
         if event.exchange_id not in self._decoders:
             self._decoders[event.exchange_id] = by_name(api).decoder()
         facts = self._decoders[event.exchange_id].event(event.type, payload)
         if added := "".join(fact.text for fact in facts if isinstance(fact, TextAdded)):
-            return msgspec.json.encode(added.encode("utf-8", "replace").decode()).decode()[:PREVIEW]
-        return _TYPE.sub("{", _begun(payload), count=1)
+            return msgspec.json.encode(added.encode("utf-8", "replace").decode()).decode()[: self._limit]
+        return _TYPE.sub("{", self._begun(payload), count=1)
+
+    def _step(self, event: Event) -> str:
+        if event.kind == "request" and event.type == "body":
+            return self._begun(event.raw)
+        if event.kind == "sent":
+            return _TYPE.sub("{", self._begun(event.raw), count=1)
+        try:
+            step = msgspec.json.decode(event.raw, type=_PhaseStep)
+        except msgspec.MsgspecError:
+            return self._begun(event.raw)
+        text = " ".join(str(each) for each in _shown(step) if each not in ("", None))
+        return text or self._begun(event.raw)
+
+    def _begun(self, raw: bytes) -> str:
+        """Return the beginning of bytes on one line; a type of unknown length may precede the rest."""
+        if self._limit is not None:
+            raw = raw[: self._limit * 4]
+        return " ".join(raw.decode("utf-8", "replace").split())[: self._limit]
 
 
 class _PhaseStep(msgspec.Struct, frozen=True):
@@ -54,23 +74,5 @@ class _PhaseStep(msgspec.Struct, frozen=True):
     reason: str = ""
 
 
-def _step(event: Event) -> str:
-    if event.kind == "request" and event.type == "body":
-        return _begun(event.raw)
-    if event.kind == "sent":
-        return _TYPE.sub("{", _begun(event.raw), count=1)
-    try:
-        step = msgspec.json.decode(event.raw, type=_PhaseStep)
-    except msgspec.MsgspecError:
-        return _begun(event.raw)
-    text = " ".join(str(each) for each in _shown(step) if each not in ("", None))
-    return text or _begun(event.raw)
-
-
 def _shown(step: _PhaseStep) -> tuple[str | int | None, ...]:
     return step.by, step.method, step.target, step.status, step.code, step.reason
-
-
-def _begun(raw: bytes) -> str:
-    """Return the beginning of bytes on one line; a type of unknown length may precede the rest."""
-    return " ".join(raw[: PREVIEW * 4].decode("utf-8", "replace").split())[:PREVIEW]

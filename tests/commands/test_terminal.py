@@ -27,6 +27,7 @@ from recorder.store.rebuild import rebuild
 from recorder.store.writer import Store
 from tests import forked
 from tests.commands.test_commands import FRAMES, HOSTILE, Recorded, run
+from tests.conversations import Conversations, asking, message, response
 
 
 @pytest.fixture(scope="module")
@@ -101,6 +102,27 @@ def test_events_show_what_deltas_add(recorded: Recorded) -> None:
         assert [line.split(maxsplit=4)[-1].split('"')[-2] for line in deltas] == ["Hello", ", été"]
         [created] = [line for line in lines if " response.created " in line]
         assert created.count("response.created") == 1
+
+
+@pytest.mark.parametrize("follow", [(), ("--follow", "--limit", 5)])
+def test_events_are_whole_in_a_pipe(tmp_path: Path, follow: tuple[object, ...]) -> None:
+    made = Recorded(tmp_path / "log.db")
+    text = "word " * 200 + "end"
+    made.session("long", [FRAMES[0], b'data: {"type":"made.up","text":"%b"}\n\n' % text.encode()])
+    header, *lines = run("events", "long", *follow, "--db", made.path).out.decode().splitlines()
+    assert header.split() == ["exchange", "pos", "t_ms", "type", "seq", "item_id", "index", "bytes", "text"]
+    [line] = [line for line in lines if "made.up" in line]
+    assert line.endswith(f'{{"text":"{text}"}}')
+
+
+def test_a_long_cell_in_a_pipe_pads_no_other(tmp_path: Path) -> None:
+    log = Conversations(tmp_path / "log.db")
+    for name, words in (("long", "word " * 50), ("short", "Hello")):
+        log.session(name).exchange(response(*message("Yes")), asking(words))
+    header, *lines = run("sessions", "--db", log.path).out.decode().splitlines()
+    [long] = [line for line in lines if "  long  " in line]
+    assert len(re.findall(r"\bword\b", long)) > 20
+    assert max(len(line) for line in (header, *lines) if line != long) < 180
 
 
 def test_sessions_are_readable_on_eighty_columns(recorded: Recorded) -> None:

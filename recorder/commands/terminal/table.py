@@ -1,7 +1,8 @@
 """Tables: for a person on a terminal, and line by line for programs that read columns.
 
-In a pipe every cell is whole. On a terminal a table fits its width: the least important columns are left out, which is
-reported, a few columns share the remaining width, and numbers and words that are searched for are never cut.
+In a pipe every cell is whole, and what is wider than most is not a reason to pad the others. On a terminal a table
+fits its width: the least important columns are left out, which is reported, a few columns share the remaining width,
+and numbers and words that are searched for are never cut.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from recorder.model.text import safe_text
 GAP = "  "
 SIZED_ROWS = 1_000
 """Rows that a table is as wide as: more than a person reads. Those after them are written as they come."""
+PADDED = 60  # characters to which a pipe pads a column at most: ids of items have 53, and a title may have 200
 LEAST_ID = 18  # characters: a UUIDv7 says its millisecond and 12 random bits in them
 
 
@@ -83,9 +85,9 @@ def say_hidden(table: Table, how: str) -> None:
 
 
 def fitted(columns: Sequence[Column], needed: Sequence[int], width: int | None) -> Widths:
-    """Return the columns that fit in `width` with their widths; all of them in full if it is None."""
+    """Return the columns that fit in `width` with their widths; all of them if it is None, padded to a limit."""
     if width is None:
-        return dict(enumerate(needed))
+        return {number: min(size, PADDED) for number, size in enumerate(needed)}
     wanted = {number: min(needed[number], column.cap) for number, column in enumerate(columns)}
     sharing = [number for number, column in enumerate(columns) if column.least]
     widths = {n: min(size, columns[n].least) if n in sharing else size for n, size in wanted.items()}
