@@ -21,7 +21,7 @@ from recorder.commands.terminal.progress import progress_bar
 from recorder.commands.terminal.selection import EXCHANGE_HELP, say_if_stale, select
 from recorder.commands.terminal.times import Instant
 from recorder.errors import NotFoundError, RecorderError, UsageError
-from recorder.model.events import BODY_KINDS, Session
+from recorder.model.events import BODY_KINDS, LATEST, Session
 from recorder.model.jsonl import closing_line, event_line, exchange_line, opening_line
 from recorder.model.recording import MemoryBudget, Recording
 from recorder.model.text import counted
@@ -36,6 +36,7 @@ _BY_ROWS = "--format jsonl writes it row by row"
 
 @click.command()
 @click.argument("source", metavar="SESSION|DIR", shell_complete=session_names)
+@click.argument("folder", metavar="[DIR]", required=False)
 @click.option(
     "--format",
     type=click.Choice(
@@ -69,6 +70,7 @@ def command(
     ctx: click.Context,
     db: str | None,
     source: str,
+    folder: str | None,
     format: str,
     exchange: str | None,
     allow_gaps: bool,
@@ -79,7 +81,8 @@ def command(
     session: str | None,
     events: bool,
 ) -> None:
-    """Write SESSION (an id, the beginning of one, a name, or `latest`) to stdout; as Parquet, the whole log to DIR.
+    """Write SESSION (an id, the beginning of one, a name, or `latest`) to stdout; as Parquet, the whole log to DIR,
+    or of SESSION alone if both are given.
 
     \b
     recorder export latest > run.jsonl
@@ -90,10 +93,14 @@ def command(
     recorder export latest --format otlp-json > run.otlp.jsonl
     recorder export latest --format chat > run.chat.jsonl
     recorder export analysis/ --format parquet --since 7d
+    recorder export latest analysis/ --format parquet
     """
     _require_own_options(ctx, format)
     if format == "parquet":
-        _write_parquet(db, Path(source), since, session, events)
+        session, place = _session_and_folder(source, folder, session)
+        _write_parquet(db, place, since, session, events)
+    elif folder is not None:
+        raise UsageError(f"--format {format} writes to stdout: leave {folder} out, or write `> {folder}`.")
     elif format == "otlp-json":
         asyncio.run(write_otlp(db, source, exchange, content=content, convention=convention, metrics=metrics))
     elif format == "sse":
@@ -110,6 +117,20 @@ def _require_own_options(ctx: click.Context, format: str) -> None:
         is_wrong = format not in _FORMATS_OF.get(name, (format,))
         if is_wrong and ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE:
             raise UsageError(f"{option.opts[0]} is not for --format {format}: see `recorder export --help`.")
+
+
+def _session_and_folder(source: str, folder: str | None, session: str | None) -> tuple[str | None, Path]:
+    """Return the session that Parquet is limited to, if it is, and the folder. Raises `UsageError`."""
+    if folder is not None:
+        if session is not None:
+            raise UsageError(f"{source} and --session {session} both name a session: leave one out.")
+        return source, Path(folder)
+    if source == LATEST:
+        raise UsageError(
+            "--format parquet writes files into a folder: give it behind latest, as in "
+            "`recorder export latest analysis/ --format parquet`; ./latest is a folder of that name."
+        )
+    return session, Path(source)
 
 
 async def _write_jsonl(db: str | None, session: str, exchange: str | None) -> None:

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import msgspec
 import pandas
 import polars
@@ -28,6 +29,7 @@ from recorder.projections.views import VIEWS, View
 from recorder.store.location import database_url
 from recorder.store.query_process import open_query
 from recorder.store.writer import Store
+from tests.conversations import Conversations, asking, message, response
 from tests.exported import filled, tables
 from tests.log_rows import START_NS, add, make_end, make_events, make_exchange, make_session
 from tests.serving import Ran, address, run, run_here
@@ -270,6 +272,9 @@ def test_a_folder_of_something_else_is_left_alone(demo_db: Path, tmp_path: Path)
         (["latest", "--session", "x"], "--session is not for --format jsonl"),
         (["latest", "--events", "--format", "har"], "--events is not for --format har"),
         (["x", "--format", "parquet", "--exchange", "1"], "--exchange is not for --format parquet"),
+        (["latest", "--format", "parquet"], "--format parquet writes files into a folder: give it behind latest"),
+        (["latest", "x", "--format", "har"], "--format har writes to stdout: leave x out, or write `> x`."),
+        (["latest", "x", "--format", "parquet", "--session", "y"], "latest and --session y both name a session"),
         (["x", "--format", "parquet", "--allow-gaps"], "--allow-gaps is not for --format parquet"),
     ],
 )
@@ -277,6 +282,16 @@ def test_options_of_other_formats_are_refused(demo_db: Path, options: list[str],
     ran = run(demo_db, "export", *options, "--db", demo_db)
     assert ran.code == 2
     assert ran.err.startswith(f"Error: {sentence}")
+
+
+def test_a_session_before_the_folder_is_the_only_one_in_it(tmp_path: Path) -> None:
+    log = Conversations(tmp_path / "log.db")
+    for name in ("one", "two"):
+        log.session(name).exchange(response(*message("Hi")), asking("Go"))
+    ran = run_here(log.path, "export", "one", tmp_path / "out", "--format", "parquet", "--db", log.path)
+    assert ran.code == 0, ran.err
+    sessions = duckdb.sql(f"select distinct session_name from '{tmp_path}/out/exchange_summary/**/*.parquet'").fetchall()
+    assert sessions == [("one",)]
 
 
 def test_without_the_extra_one_sentence_names_it(
