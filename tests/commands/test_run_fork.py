@@ -16,6 +16,7 @@ from jsonschema import Draft202012Validator
 from recorder.demo.server import DemoServer, start
 from tests.acceptance.logbook import entries
 from tests.commands.test_run import run
+from tests.conversations import Conversations, asking, message, response
 from tests.landed_schemas import schemas
 from tests.serving import Ran
 from tests.serving import run as command
@@ -175,6 +176,27 @@ def test_wrong_use_of_a_fork_is_one_sentence(parent: Path, words: Sequence[str],
     assert ran.code == 2
     assert said in ran.err
     assert "Traceback" not in ran.err
+
+
+@pytest.mark.parametrize(
+    ("until", "said"),
+    [
+        (
+            1,
+            "replay nothing: exchange 1 is a connection, a prewarm or a probe; the first answer is 4: give --until 4",
+        ),
+        (3, "replay nothing: exchanges 1 to 3 are connections, prewarms or probes; the first answer is 4"),
+    ],
+)
+def test_a_fork_that_would_replay_nothing_is_refused(tmp_path: Path, until: int, said: str) -> None:
+    session = Conversations(tmp_path / "recorder.db").session("parent")
+    session.exchange([], method="HEAD", target="/", api="anthropic", provider="anthropic")
+    session.exchange([], method="GET", headers=[("upgrade", "websocket")], at_s=1)
+    session.exchange(response(), body={"model": "m", "input": [], "generate": False}, at_s=2)
+    session.exchange(response(*message("Hi")), asking("Hello?"), at_s=3)
+    ran = run(session.path, "--replay", "parent", "--then", "live", "--until", until, "--", "true")
+    assert (ran.code, ran.out) == (2, b"")
+    assert said in ran.err
 
 
 async def test_an_address_that_is_missing_is_asked_for(tmp_path: Path, demo: DemoServer) -> None:

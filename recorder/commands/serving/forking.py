@@ -22,6 +22,9 @@ from recorder.replay.matching import Matcher
 from recorder.replay.transport import ReplayTransport
 from recorder.store.location import chosen_url
 from recorder.store.reader import LogReader
+from recorder.wire.turns import is_connection
+
+LOOKED_AT = 20  # exchanges behind --until where the first answer is looked for: a client opens few connections before
 
 
 class ForkTerms(NamedTuple):
@@ -46,11 +49,14 @@ class Fork:
     async def load(cls, db: str | None, terms: ForkTerms, name: str, upstreams: Iterable[Upstream]) -> Fork:
         """Return the fork of a recording that is to be recorded as session `name`.
 
-        Raises `UsageError` if that session exists, the recording is shorter, or an address is missing.
+        Raises `UsageError` if that session exists, the recording is shorter, nothing of it would be replayed, or an
+        address is missing.
         """
         if terms.model is not None and not terms.model.strip():
             raise UsageError("--model needs the name of a model: leave it out to keep that of the requests.")
         parent = await loader(db).beginning(terms.source, terms.until, is_cassette=terms.is_file)
+        if terms.until and not _has_answer(parent):
+            raise await _no_answer(db, terms)
         _require_addresses(parent.recordings, upstreams)
         await _require_new(db, name)
         return cls(parent, terms)
@@ -83,6 +89,31 @@ class Fork:
     def unused(self) -> list[Recording]:
         """Return the recordings that no request used."""
         return [] if self._transport is None else self._transport.unused()
+
+
+def _has_answer(parent: RecordedSession) -> bool:
+    """Return whether a request would be answered for its answer: not a connection, a prewarm, or a probe."""
+    return any(not is_connection(each) for each in Matcher(parent.recordings, match_rules()).unused())
+
+
+async def _no_answer(db: str | None, terms: ForkTerms) -> UsageError:
+    """Return the error for a beginning without an answer; it names the first exchange that is one, if that is near."""
+    first = None
+    for number in range(terms.until + 1, terms.until + LOOKED_AT + 1):
+        try:
+            parent = await loader(db).beginning(terms.source, number, is_cassette=terms.is_file)
+        except UsageError:  # it has no more exchanges
+            break
+        if _has_answer(parent):
+            first = number
+            break
+    which = "exchange 1 is a connection, a prewarm or a probe"
+    if terms.until > 1:
+        which = f"exchanges 1 to {terms.until} are connections, prewarms or probes"
+    there = f"the first answer is {first}: give --until {first}, or 0" if first else "give --until 0"
+    return UsageError(
+        f"--until {terms.until} would replay nothing: {which}; {there} to ask the upstream from the first on."
+    )
 
 
 def _require_addresses(recordings: Sequence[Recording], upstreams: Iterable[Upstream]) -> None:
