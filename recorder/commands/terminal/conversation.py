@@ -45,7 +45,6 @@ _USUAL_ENDS = frozenset(
     ("stop", "end_turn", "tool_use", "tool_calls", "function_call", "stop_sequence", "STOP", "completed", None)
 )
 _CONVERSED = (None, "turn", "subagent")  # what an exchange is for, if it is of a conversation
-_PURPOSES = {"subagent": "sub-agent"}  # how it is written, if otherwise than in the column
 _MARGIN = "  "  # of a thread that another one began
 _DEEPEST = 8  # margins: clients say whose thread began theirs, and a line needs room
 _RETURN = re.compile(r"\r+(?=\n|\Z)")
@@ -266,7 +265,7 @@ class _Threads:
         """Return the purpose and thread of an exchange; nothing for turns of a conversation with one thread."""
         purpose, thread_id = taken.row.purpose, taken.exchange.thread_id
         is_below = self._is_below(taken)
-        named = None if purpose in (None, "turn") else _PURPOSES.get(purpose, purpose)
+        named = None if purpose in (None, "turn") else purpose
         thread = thread_id if is_below else thread_id and f"thread {thread_id}" if self._has_several else None
         return " ".join(filter(None, (named, thread))) or None
 

@@ -221,7 +221,7 @@ def test_agents_stand_below_the_thread_that_began_them(recorded: Conversations) 
     lines = run(recorded.path, "show", "agents").out.decode().splitlines()
     assert any(line.startswith("1 · title · POST") for line in lines)
     assert any(line.startswith("2 · POST") for line in lines)
-    assert any(line.startswith(f"  3 · sub-agent {SUB} · POST") for line in lines)
+    assert any(line.startswith(f"  3 · subagent {SUB} · POST") for line in lines)
     assert "  › Find it" in lines
 
 
