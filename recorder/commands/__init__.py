@@ -71,7 +71,7 @@ def recorder() -> None:
     Messages, Gemini). Every event is kept in an append-only SQL log.
 
     \b
-    recorder serve                       # then: OPENAI_BASE_URL=http://127.0.0.1:8787/v1
+    recorder serve       # then: OPENAI_BASE_URL=http://127.0.0.1:8787/v1
     recorder sessions
     recorder replay latest
     """

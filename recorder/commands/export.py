@@ -42,6 +42,7 @@ _BY_ROWS = "--format jsonl writes it row by row"
     type=click.Choice(
         ["jsonl", "cassette", "payloads", "har", "vcr", "sse", "html", "perfetto", "otlp-json", "chat", "parquet"]
     ),
+    metavar="FORMAT",
     default="jsonl",
     show_default=True,
     help="jsonl: every row of the log, for `recorder import`. cassette: the same for people, git and tests, see "

@@ -45,6 +45,7 @@ class Wanted(NamedTuple):
 @click.option(
     "--format",
     type=click.Choice(["auto", *get_args(Format)]),
+    metavar="FORMAT",
     default="auto",
     show_default=True,
     help="sse: the body of an event stream. payloads: the JSON of one event a line. json: a body that is one document. "
@@ -84,7 +85,7 @@ def command(
     \b
     recorder import body.sse
     recorder import run.sse.jsonl --json
-    recorder import fixtures/*.chunks.txt --dialect openai-responses --session fixtures
+    recorder import fixtures/*.chunks.txt --dialect openai-responses --session all
     recorder export latest | recorder import - --session copy --db other.db
     """
     if request is not None and len(files) > 1:

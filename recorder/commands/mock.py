@@ -119,7 +119,7 @@ def command(
     `/_recorder/requests` lists the requests, their answers, and unused recordings. Stop with Ctrl-C.
 
     \b
-    recorder mock                                  # then: OPENAI_BASE_URL=http://127.0.0.1:8787/v1
+    recorder mock             # then: OPENAI_BASE_URL=http://127.0.0.1:8787/v1
     recorder mock latest --speed max --strict
     recorder mock latest --fault cut@12 --port 0 --ready-file mock.url
     """

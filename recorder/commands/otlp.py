@@ -92,7 +92,7 @@ def push(
 
     \b
     recorder otlp push http://127.0.0.1:4318
-    recorder otlp push https://otlp.example --header authorization="Bearer $KEY" --follow
+    recorder otlp push https://otlp.example --header "authorization=$KEY" --follow
     recorder otlp push http://127.0.0.1:4318 --since 7d --content --no-metrics
     """
     if follow and (json or jsonl):

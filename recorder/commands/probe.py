@@ -119,7 +119,7 @@ def command(
 
     \b
     recorder probe http://127.0.0.1:8900 --api openai-responses
-    recorder probe http://127.0.0.1:4000/v1 --api openai-chat --key-env GATEWAY_KEY --model gpt-5-mini
+    recorder probe http://127.0.0.1:4000/v1 --api openai-chat --key-env GATE_KEY
     recorder probe http://127.0.0.1:8900 --api openai-chat --dry-run
     """
     log_to_stderr()

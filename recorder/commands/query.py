@@ -80,7 +80,7 @@ def command(
     \b
     recorder query --list
     recorder query "select model, total_tokens from usage_by_model"
-    recorder query "select text from messages where session_name = :name" -p name my-run --jsonl
+    recorder query "select text from messages where session_name = :s" -p s my-run
     echo "select * from tool_stats" | recorder query --csv
     """
     if list:

@@ -93,12 +93,12 @@ def command(
     \b
     recorder serve
     recorder serve --port 9000 --upstream openai=https://openrouter.ai/api/v1
-    recorder serve --upstream local=http://127.0.0.1:11434/v1    # as http://127.0.0.1:8787/local
-    recorder serve --host 0.0.0.0 --token                        # for other machines: as http://HOST:8787/t/TOKEN
-    recorder serve --upstream-proxy env                          # by a company's proxy: docs/network.md
-    recorder serve --admin-port 9187                             # for Prometheus: docs/operations.md
-    recorder serve --ui-port 8788                                # with the viewer: as `recorder ui`
-    recorder serve --allow-origin http://localhost:5173          # for a web page that calls an API itself
+    recorder serve --upstream local=http://127.0.0.1:11434/v1  # path: /local
+    recorder serve --host 0.0.0.0 --token        # at http://HOST:8787/t/TOKEN
+    recorder serve --upstream-proxy env          # by a company's proxy
+    recorder serve --admin-port 9187             # for Prometheus
+    recorder serve --ui-port 8788                # with the viewer
+    recorder serve --allow-origin http://localhost:5173  # for a web page
     """
     log_to_stderr()
     options: dict[str, Any] = {"body_limit_bytes": max_body * 2**20, "durability": durability, "network": network}

@@ -15,7 +15,7 @@ from tests.corpus import ROOT
 from tests.serving import run
 
 # Up to what ends a command in a shell, or in the quotes of `eval "$(…)"`.
-_EXAMPLE = re.compile(r"(?:^|[\s(])recorder ((?:[^|>&)#;\n]|\\\n)+)")
+_EXAMPLE = re.compile(r"(?:^|[\s(])recorder ((?:\\\n|[^|>&)#;\n])+)")
 
 
 def commands(name: str, command: click.Command) -> Iterator[tuple[str, click.Command]]:
@@ -80,6 +80,17 @@ def test_help_is_printed(name: str) -> None:
     ran = run(ROOT / "recorder.db", *name.split(), "--help")
     assert (ran.code, ran.err) == (0, "")
     assert ran.out.decode().startswith(f"Usage: recorder {name}".rstrip())
+
+
+@pytest.mark.parametrize("name", ["", *VERBS, *COMMANDS])
+def test_help_fits_eighty_columns(name: str) -> None:
+    """On a terminal of that width; click wraps all but examples and the names of options."""
+    command: click.Command = recorder
+    for word in name.split():
+        assert isinstance(command, click.Group)
+        command = command.get_command(click.Context(command), word) or command
+    context = click.Context(command, info_name=f"recorder {name}".strip(), terminal_width=80)
+    assert [line for line in command.get_help(context).splitlines() if len(line) > 80] == []
 
 
 def test_every_example_of_the_program_itself_can_be_typed() -> None:

@@ -78,7 +78,8 @@ def archive_command(
 
     \b
     recorder db archive --older-than 30d --to ducklake:archive.db
-    recorder db archive --older-than 90d --to ducklake:postgresql://me@db.example/lake --data s3://bucket/recordings
+    recorder db archive --older-than 90d --to ducklake:postgresql://me@db/lake \\
+      --data s3://bucket/recordings
     """
     url, archive = chosen_url(db), database_url(to)
     _check(url, archive)

@@ -51,7 +51,7 @@ def command(ctx: click.Context, source: str, target: str, session: tuple[str, ..
 
     \b
     recorder db copy recordings.db postgresql://me@db.example/recordings
-    recorder db copy postgresql://me@db.example/recordings recordings.db --session latest
+    recorder db copy postgresql://me@db.example/recordings run.db --session latest
     """
     urls = database_url(source), database_url(target)
     _check_apart(*urls)

@@ -33,7 +33,7 @@ def upgrade(roles: bool, partitions: str | None, db: str | None) -> None:
     \b
     recorder db upgrade --db recordings.db
     recorder db upgrade --db postgresql://owner@db.example/recordings --roles
-    recorder db upgrade --db postgresql://owner@db.example/recordings --partitions day
+    recorder db upgrade --db postgresql://owner@db.example/log --partitions day
     """
     url = chosen_url(db)
     engine = engine_of(url)
