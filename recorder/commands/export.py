@@ -94,7 +94,7 @@ def command(
     recorder export latest --format otlp-json > run.otlp.jsonl
     recorder export latest --format chat > run.chat.jsonl
     recorder export analysis/ --format parquet --since 7d
-    recorder export latest analysis/ --format parquet
+    recorder export latest one/ --format parquet
     """
     _require_own_options(ctx, format)
     if format == "parquet":
@@ -129,7 +129,7 @@ def _session_and_folder(source: str, folder: str | None, session: str | None) ->
     if source == LATEST:
         raise UsageError(
             "--format parquet writes files into a folder: give it behind latest, as in "
-            "`recorder export latest analysis/ --format parquet`; ./latest is a folder of that name."
+            "`recorder export latest one/ --format parquet`; ./latest is a folder of that name."
         )
     return session, Path(source)
 

@@ -29,7 +29,7 @@ from recorder.store.schema import STALE
 TABLE_ROWS = 10_000  # more than anyone reads; a table is as wide as its widest cell, so all of it is held
 HELD_BYTES = 64 * 2**20  # of the rows that a table or a JSON array holds: much, and no machine minds
 BATCH_ROWS = 500
-WIDTH = 100  # characters of a line of prose
+WIDTH = 80  # characters of a line of prose: the least terminal
 
 Write = Callable[[QueryResult], None]
 

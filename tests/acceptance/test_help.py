@@ -46,7 +46,7 @@ COMMANDS = dict(each for name in VERBS for each in commands(name, verb(name)))
 
 def examples(text: str) -> list[list[str]]:
     """The command lines of ours in a text, without `recorder`."""
-    return [shlex.split(match[1]) for match in _EXAMPLE.finditer(text)]
+    return [shlex.split(match[1].replace("\\\n", "")) for match in _EXAMPLE.finditer(text)]
 
 
 def blocks(help: str | None) -> str:
