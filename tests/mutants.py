@@ -711,7 +711,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "E4: the process of a statement lives longer than its command",
         "recorder/store/query_process.py",
-        "    time.sleep(GRACE_S / 2)\n    os._exit(1)",
+        "    time.sleep(GRACE_S / 2)\n    _end(folder, 1)",
         "    time.sleep(GRACE_S * 10_000)",
         "tests/commands/test_query.py::test_a_statement_ends_with_its_command[9-one step]",
         "not within",

@@ -16,7 +16,7 @@ PACKAGE = ROOT / "recorder"
 
 # From bottom to top: a folder imports from rows above its own. The folders of one row do not know each other.
 ORDER = (
-    ("errors",),
+    ("errors", "program"),
     ("model",),
     ("wire",),
     ("journal", "projections"),

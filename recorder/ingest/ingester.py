@@ -1,6 +1,6 @@
 """Journal → Capture → store: the only way into the log, and the only writer of it.
 
-One ingester per journal, a process beside the proxy (`python -m recorder.commands.serving.ingester`): a slow, locked,
+One ingester per journal, a process beside the proxy (`recorder.commands.serving.ingester`): a slow, locked,
 full or absent database only makes the journal longer. Its place in the journal is committed in the same transaction as
 the events, so a crash at any point resumes exactly there; what was committed twice is refused as a repeat by the log
 itself. Recovery of a recorder that was killed is this same code, started again.

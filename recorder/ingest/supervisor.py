@@ -2,8 +2,8 @@
 
 Rules of this file:
 
-* The process is `python -m recorder.commands.serving.ingester DIRECTORY`. Its standard input is a pipe from the
-  recorder: when that closes, the recorder has ended and the journal is complete.
+* The process calls `main` of `recorder.commands.serving.ingester`, see `recorder.program`. Its standard input is a pipe
+  from the recorder: when that closes, the recorder has ended and the journal is complete.
 * A thread waits for the process, so recorders with an event loop and without one supervise it in the same way.
 """
 
@@ -13,13 +13,13 @@ import contextlib
 import logging
 import os
 import subprocess
-import sys
 import time
 from pathlib import Path
 from threading import Event, Thread
 
 from sqlalchemy import URL
 
+from recorder.program import command_of
 from recorder.store.location import VARIABLE
 
 log = logging.getLogger(__name__)
@@ -87,7 +87,7 @@ class IngesterSupervisor:
         """Run a process to its end; return how it ended."""
         try:
             process = self._process = subprocess.Popen(
-                [sys.executable, "-m", "recorder.commands.serving.ingester", str(self._directory)],
+                command_of("recorder.commands.serving.ingester", str(self._directory)),
                 env={**os.environ, VARIABLE: self._url},  # no argument: it may have a password
                 stdin=subprocess.PIPE,
                 start_new_session=True,  # Ctrl-C is for the recorder, which ends in its own order

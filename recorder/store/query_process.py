@@ -17,6 +17,7 @@ import logging
 import os
 import pickle
 import resource
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -25,14 +26,14 @@ import traceback
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from logging.handlers import QueueHandler
-from pathlib import Path
 from queue import SimpleQueue
 from threading import Thread, Timer
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 from sqlalchemy import URL
 
 from recorder.errors import RecorderError
+from recorder.program import command_of
 from recorder.store.archive.registry import archives_of
 from recorder.store.engine import engine_of
 from recorder.store.query import STOPPED, TIMEOUT_S, Query, QueryResult, Row, Value, too_late
@@ -49,9 +50,6 @@ _Call = tuple[str, tuple[Any, ...]]
 
 TOO_MUCH = f"This takes more than the {MEMORY_BYTES >> 20} MiB of memory that a statement has: ask for less at once."
 TOO_WIDE = f"A row is over {ANSWER_BYTES >> 20} MiB: take a part of it with substr(…)."
-
-# The folder of the program is not on the path if it runs from a checkout that is not installed.
-_START = f"import sys; sys.path.append({str(Path(__file__).parents[2])!r}); from {__name__} import main; main()"
 
 OWN, ALONE, DUCKDB = "own", "alone", "duckdb"
 """Who answers: the log's own engine, with its archives; that without them; DuckDB."""
@@ -146,7 +144,10 @@ class QueryProcess:
 
 @contextmanager
 def _scratch() -> Iterator[str | None]:
-    """Make a folder for temporary files, which is removed however the process ends; None where none can be made."""
+    """Make a folder for temporary files, which is removed however the process ends; None where none can be made.
+
+    The process removes it too, in case that the one who asked is killed.
+    """
     try:
         folder = tempfile.TemporaryDirectory(prefix="recorder-query-", ignore_cleanup_errors=True)
     except OSError:  # all is read-only: most statements need none
@@ -160,7 +161,7 @@ def _started(folder: str | None) -> subprocess.Popen[bytes]:
     environment = {**os.environ, "TMPDIR": folder} if folder else None
     try:
         return subprocess.Popen(
-            [sys.executable, "-P", "-c", _START],  # -P: no module from the folder in which somebody works
+            command_of(__name__, *([folder] if folder else [])),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             env=environment,
@@ -256,8 +257,8 @@ _OPENERS: Mapping[str, Callable[[URL], AbstractContextManager[Query]]] = {
 }
 
 
-def main() -> None:
-    """Answer the calls that come on stdin, on stdout, until there are no more."""
+def main(folder: str = "") -> None:
+    """Answer the calls that come on stdin, on stdout, until there are no more. Then remove the temporary files."""
     _limit(resource.RLIMIT_DATA, MEMORY_BYTES)  # the address space of DuckDB is larger than what it uses
     _limit(resource.RLIMIT_FSIZE, FILE_BYTES)
     _limit(resource.RLIMIT_CORE, 0)
@@ -267,7 +268,7 @@ def main() -> None:
     logging.basicConfig(handlers=[QueueHandler(warnings)], level=logging.WARNING)
     calls: SimpleQueue[_Call | None] = SimpleQueue()
     service = _Service()
-    Thread(target=_read, args=(calls, service), daemon=True).start()
+    Thread(target=_read, args=(calls, service, folder), daemon=True).start()
     code = 1
     try:
         for name, arguments in iter(calls.get, None):
@@ -280,7 +281,7 @@ def main() -> None:
     except Exception:
         traceback.print_exc()
     finally:
-        os._exit(code)  # the thread that reads may wait for stdin, and nothing else is left to do
+        _end(folder, code)  # the thread that reads may wait for stdin, and nothing else is left to do
 
 
 def _limit(kind: int, most: int) -> None:
@@ -292,7 +293,13 @@ def _limit(kind: int, most: int) -> None:
         resource.setrlimit(kind, (most, most))
 
 
-def _read(calls: SimpleQueue[_Call | None], service: _Service) -> None:
+def _end(folder: str, code: int) -> NoReturn:
+    if folder:
+        shutil.rmtree(folder, ignore_errors=True)
+    os._exit(code)
+
+
+def _read(calls: SimpleQueue[_Call | None], service: _Service, folder: str) -> None:
     """Pass on the calls. When there are no more, nobody waits for an answer: end, in whatever step an engine is."""
     with contextlib.suppress(EOFError, OSError):
         while True:
@@ -301,7 +308,7 @@ def _read(calls: SimpleQueue[_Call | None], service: _Service) -> None:
     if service.query is not None:
         service.query.stop()
     time.sleep(GRACE_S / 2)
-    os._exit(1)
+    _end(folder, 1)
 
 
 def _answered(

@@ -420,20 +420,24 @@ def test_a_module_of_the_working_directory_is_not_run(
 
 
 @pytest.mark.parametrize("sql", [ENDLESS, HOURS], ids=["endless", "one step"])
-@pytest.mark.parametrize("by", [signal.SIGINT, signal.SIGKILL])
+@pytest.mark.parametrize("by", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_a_statement_ends_with_its_command(path: Path, sql: str, by: signal.Signals) -> None:
     command = [*PROGRAM, "query", "--db", str(path), "--timeout", "600", sql]
+    temporary = path.parent / "temporary"
+    temporary.mkdir()
+    environment = {**os.environ, "TMPDIR": str(temporary)}
     asked: list[int] = []
     with (
         (path.parent / "said").open("w+b") as said,
-        subprocess.Popen(command, stdout=said, stderr=said, start_new_session=True) as process,
+        subprocess.Popen(command, stdout=said, stderr=said, env=environment, start_new_session=True) as process,
     ):
         try:
             wait_until(lambda: any(cpu_s(child) > COMPUTES_S for child in children(process.pid)))
             asked = children(process.pid)
             process.send_signal(by)
-            assert process.wait(30) == (130 if by == signal.SIGINT else -by)
+            assert process.wait(60) == (130 if by == signal.SIGINT else -by)
             wait_until(lambda: not any(str(path) in opened_by(child) for child in asked))
+            wait_until(lambda: not list(temporary.iterdir()))
         finally:
             process.kill()
             for child in asked:

@@ -7,7 +7,6 @@ import os
 import random
 import sqlite3
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -28,6 +27,7 @@ from recorder.journal.writer import ExchangeWriter, Journal
 from recorder.model.events import BODY_KINDS, Event, Outcome
 from recorder.model.ids import uuid7
 from recorder.model.payloads import EndRecord, ExchangeEnd, RequestEnd, RequestHead, ResponseHead
+from recorder.program import command_of
 from recorder.store.location import VARIABLE
 from recorder.store.retry import Stopped
 from recorder.store.writer import Store
@@ -342,7 +342,7 @@ def test_a_recorder_that_lets_go_of_its_pipe_first_is_ingested(root: Path, path:
     """A process that is killed closes what it has open in any order."""
     journal = Journal(root, "r")
     exchange = Exchange(journal).chunk(COMPLETED).end()
-    command = [sys.executable, "-m", "recorder.commands.serving.ingester", str(journal.directory)]
+    command = command_of("recorder.commands.serving.ingester", str(journal.directory))
     process = subprocess.Popen(command, stdin=subprocess.PIPE, env={**os.environ, VARIABLE: str(path)})
     assert process.stdin
     process.stdin.close()

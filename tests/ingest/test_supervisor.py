@@ -109,7 +109,7 @@ def test_a_password_of_the_database_is_in_no_command_line(journal: Journal) -> N
     supervisor.start()
     try:
         until(lambda: supervisor.pid is not None)
-        shown = subprocess.check_output(["ps", "-o", "args=", "-p", str(supervisor.pid)], text=True)
+        shown = subprocess.check_output(["ps", "-ww", "-o", "args=", "-p", str(supervisor.pid)], text=True)
         assert "serving.ingester" in shown
         assert "hidden" not in shown
     finally:

@@ -1,4 +1,4 @@
-"""The ingester as a separate process: `python -m recorder.commands.serving.ingester DIRECTORY`.
+"""The ingester as a separate process, which `recorder.program` starts: `main(DIRECTORY)`.
 
 Its database is the one that its environment names (`recorder.store.location.VARIABLE`).
 It ingests what dead recorders left, then follows the journal in DIRECTORY. Its standard input is the recorder's end of
@@ -58,8 +58,9 @@ def collect_seldom() -> None:
     gc.set_threshold(GARBAGE)
 
 
-def main(url: str, directory: Path) -> None:
-    """Follow one journal to its end."""
+def main(journal: str) -> None:
+    """Follow the journal in a directory to its end."""
+    url, directory = os.environ[VARIABLE], Path(journal)
     log_to_stderr()
     collect_seldom()
     pause = Pause()
@@ -137,7 +138,3 @@ def _open(url: str, pause: Pause) -> Store | None:
                 complained_s = time.monotonic()
             if pause(RETRY_S):
                 return None
-
-
-if __name__ == "__main__":
-    main(os.environ[VARIABLE], Path(sys.argv[1]))

@@ -1,4 +1,4 @@
-"""The viewer beside a recorder, as a separate process: `python -m recorder.commands.serving.viewer PORT`.
+"""The viewer beside a recorder, as a separate process, which `recorder.program` starts: `main(PORT)`.
 
 Rules of this file:
 
@@ -29,6 +29,7 @@ from sqlalchemy import URL
 from recorder.commands.terminal.output import log_to_stderr, write_line
 from recorder.commands.terminal.settings import match_rules
 from recorder.errors import NotFoundError, RecorderError, StoreError
+from recorder.program import command_of
 from recorder.proxy.http import server
 from recorder.store.location import VARIABLE, database_url
 from recorder.store.retry import RETRY_S
@@ -84,7 +85,7 @@ async def viewing(url: URL, port: int) -> AsyncIterator[str]:
 def _start(url: URL, port: int) -> subprocess.Popen[bytes]:
     try:
         return subprocess.Popen(
-            [sys.executable, "-m", __name__, str(port)],
+            command_of(__name__, str(port)),
             env={**os.environ, VARIABLE: url.render_as_string(hide_password=False)},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -144,13 +145,9 @@ def _say(begun: _Begun) -> None:
     write_line(msgspec.json.encode(begun).decode())
 
 
-def main(port: int) -> None:
+def main(port: str) -> None:
     """Serve the viewer until the recorder ends."""
     log_to_stderr()
     with contextlib.suppress(OSError):
         os.nice(NICENESS)
-    server.run(_serve(database_url(os.environ[VARIABLE]), port))
-
-
-if __name__ == "__main__":
-    main(int(sys.argv[1]))
+    server.run(_serve(database_url(os.environ[VARIABLE]), int(port)))
