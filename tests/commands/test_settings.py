@@ -10,6 +10,7 @@ import click
 import pytest
 
 from recorder.commands import recorder
+from recorder.commands.terminal.project import trust
 from recorder.commands.terminal.settings import match_rules, session_places
 from recorder.commands.verbs import VERBS
 from recorder.errors import UsageError
@@ -206,8 +207,11 @@ def test_help_and_version_read_no_file(tmp_path: Path) -> None:
     assert (ran.code, "is not valid TOML" in ran.err) == (2, True)
 
 
-def test_places_of_session_names_stand_in_both_files(here: Path) -> None:
-    (here / "recorder.toml").write_text('[sessions]\nheaders = ["X-Run-Id"]\nfields = "metadata.run"\nprobes = true\n')
+def test_places_of_session_names_stand_in_both_files(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(here / "state"))
+    content = b'[sessions]\nheaders = ["X-Run-Id"]\nfields = "metadata.run"\nprobes = true\n'
+    (here / "recorder.toml").write_bytes(content)
+    trust(here / "recorder.toml", content)
     own = here / "config" / "recorder" / "recorder.toml"
     own.parent.mkdir(parents=True)
     own.write_text('[sessions]\nheaders = ["X-Job"]\n')
@@ -219,6 +223,15 @@ def test_places_of_session_names_stand_in_both_files(here: Path) -> None:
 def test_a_wrong_place_is_named_with_the_file(here: Path, written: str) -> None:
     (here / "recorder.toml").write_text(f"[sessions]\n{written}\n")
     with pytest.raises(UsageError, match=r"recorder\.toml: `(headers|fields)` in \[sessions\] is a list of names"):
+        session_places()
+
+
+@pytest.mark.parametrize("header", ["Authorization", "x-api-key", "X-Goog-Api-Key", "Cookie"])
+def test_no_session_is_named_by_a_header_with_a_secret(here: Path, header: str) -> None:
+    own = here / "config" / "recorder" / "recorder.toml"
+    own.parent.mkdir(parents=True)
+    own.write_text(f'[sessions]\nheaders = ["{header}"]\n')
+    with pytest.raises(UsageError, match=f"the value of {header} is a secret"):
         session_places()
 
 

@@ -107,6 +107,13 @@ def test_a_projects_file_can_neither_send_nor_listen_nor_write(project: Project,
     assert_refused(project, ran, *names)
 
 
+@pytest.mark.parametrize("setting", ['headers = ["X-Customer"]', 'fields = ["metadata.user"]'])
+def test_a_projects_file_does_not_choose_what_is_kept_as_a_name(project: Project, setting: str) -> None:
+    """The value of a header is not kept otherwise, if nobody knows that it is harmless."""
+    project.sets(f"[sessions]\n{setting}\n")
+    assert_refused(project, project.run("run", "--", "true"), setting.partition(" ")[0])
+
+
 @pytest.mark.parametrize("table", ["", "[sessions]\n"])
 @pytest.mark.parametrize("place", OUTSIDE)
 def test_a_projects_database_is_below_its_folder(project: Project, place: str, table: str) -> None:

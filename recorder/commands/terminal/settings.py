@@ -87,15 +87,15 @@ def defaults(verb: str, command: click.Command) -> dict[str, Any]:
                 raise UsageError(f"{file.path}: `recorder {verb}` has no option --{name}.")
             values[option.name] = _value(file.path, name, option, value)
         if names := file.refused(verb, settings):
-            raise UsageError(_refusal(file.path, verb, names))
+            raise UsageError(_refusal(file.path, f"for `recorder {verb}`", names))
         found.update(values)
     return dict.fromkeys(_names(command), found) if isinstance(command, click.Group) else found
 
 
-def _refusal(path: Path, verb: str, names: list[str]) -> str:
+def _refusal(path: Path, where: str, names: list[str]) -> str:
     listed = ", ".join(f"`{name}`" for name in names)
     return (
-        f"{path} sets {listed} for `recorder {verb}`: a project's file may set only what neither sends, listens nor "
+        f"{path} sets {listed} {where}: a project's file may set only what neither sends, listens nor "
         "writes outside of its folder. Read the file, then run `recorder trust`, or remove that from it."
     )
 
@@ -130,7 +130,11 @@ def redactor() -> Redactor:
 
 
 def session_places() -> SessionPlaces:
-    """Return where clients of the user name their sessions, from the `[sessions]` tables of both files."""
+    """Return where clients of the user name their sessions, from the `[sessions]` tables of both files.
+
+    Such a name is kept as it came, of a header whose value is not kept otherwise, too: a project's file needs trust for
+    it, and no file may name a header that has a secret.
+    """
     from recorder.proxy.routing import SessionPlaces
 
     found: dict[str, list[str]] = {name: [] for name in PLACES}
@@ -138,16 +142,23 @@ def session_places() -> SessionPlaces:
         table = file.given.get(SESSIONS, {})
         for name in PLACES:
             found[name] += _place_names(file.path, name, table.get(name, []))
+        places = {name: table[name] for name in PLACES if name in table}
+        if names := file.refused(SESSIONS, places):
+            raise UsageError(_refusal(file.path, f"in [{SESSIONS}]", names))
     headers = tuple(header.lower().encode() for header in found["headers"])
     return SessionPlaces(headers, tuple(found["fields"]))
 
 
 def _place_names(path: Path, name: str, given: Any) -> list[str]:
+    from recorder.wire.redaction.headers import is_secret_header
+
     names = given if isinstance(given, list) else [given]
     for each in names:
         if not isinstance(each, str) or _PLACE.fullmatch(each) is None:
             example = '["X-Run-Id"]' if name == "headers" else '["metadata.run"]'
             raise UsageError(f"{path}: `{name}` in [{SESSIONS}] is a list of names: {name} = {example}.")
+        if name == "headers" and is_secret_header(each):
+            raise UsageError(f"{path}: `headers` in [{SESSIONS}]: the value of {each} is a secret, and no name.")
     return names
 
 

@@ -108,9 +108,15 @@ def _redact_name(name: str) -> str:
 def keeps(name: str) -> bool:
     """Return whether the value of a header of that name, in any case, is kept."""
     name = name.lower()
-    if NEVER.search(name) and not COUNTS.fullmatch(name):
+    if is_secret_header(name):
         return False
     return name in grouping.HEADERS or HARMLESS.fullmatch(name) is not None
+
+
+def is_secret_header(name: str) -> bool:
+    """Return whether the value of a header of that name, in any case, is a secret wherever it stands."""
+    name = name.lower()
+    return NEVER.search(name) is not None and COUNTS.fullmatch(name) is None
 
 
 def _counted(value: str) -> str:
