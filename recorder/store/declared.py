@@ -5,6 +5,7 @@ Rules of this file:
 * A revision says what a recorder made. It does not say what is there now: whoever may write to a log can drop a guard,
   change a view, or add a trigger. So the texts themselves are compared.
 * What belongs to the user is let be: tables, indexes and views of other names. They only read, or are only read.
+* A unique index is none of these: it refuses rows, and an exchange that the log refuses is recorded nowhere.
 * What runs by itself when a row is written or read is never the user's on a table of recorder: it may drop or change
   what is recorded, or hide it.
 """
@@ -24,7 +25,7 @@ Objects = Mapping[tuple[str, str], str]
 ReadSchema = Callable[[str], Iterable[Sequence[Any]]]
 """The rows of a statement without values."""
 
-RUNS_BY_ITSELF = ("trigger", "rule", "policy")
+RUNS_BY_ITSELF = ("trigger", "rule", "policy", "unique index")
 
 REMEDY = "`recorder db copy` into a new database has all that was recorded, and the schema as it is declared"
 

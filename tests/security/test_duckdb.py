@@ -58,6 +58,8 @@ REFUSED = [
     'SELECT * FROM "INFORMATION_SCHEMA".columns',
     "SELECT * FROM system.information_schema.tables",
     "SELECT * FROM pg_catalog.pg_class",
+    "WITH RECURSIVE pg_settings AS (FROM pg_settings UNION ALL FROM pg_settings WHERE false) FROM pg_settings",
+    "WITH RECURSIVE duckdb_databases AS (FROM duckdb_databases UNION FROM duckdb_databases) FROM duckdb_databases",
     "SELECT * FROM pg_tables",
     "SELECT * FROM sqlite_master",
     "SELECT * FROM main.sqlite_master",
@@ -138,6 +140,12 @@ REFUSED = [
     "CHECKPOINT log",
     "SELECT 1; SELECT * FROM duckdb_databases",
 ]
+
+
+def test_a_value_that_python_does_not_have_is_said(asking: Query) -> None:
+    with pytest.raises(RecorderError, match=r"^A value is too large for a row: write CAST"):
+        list(asking.ask("SELECT to_days(2000000000)").rows)
+    assert list(asking.ask("SELECT CAST(to_days(2000000000) AS TEXT)").rows) == [("2000000000 days",)]
 
 
 @pytest.mark.parametrize("sql", REFUSED)

@@ -31,6 +31,10 @@ IN_FILE = {
     ),
     f"CREATE TRIGGER more {DROPS_ROWS}": "the trigger more was added",
     "CREATE TRIGGER more AFTER INSERT ON p_usage_v1 BEGIN DELETE FROM p_usage_v1; END": "the trigger more was added",
+    "CREATE UNIQUE INDEX more ON exchanges (api)": "the unique index more was added",
+    "CREATE TRIGGER sqlitemore BEFORE INSERT ON events BEGIN SELECT raise(IGNORE); END": (
+        "the trigger sqlitemore was added"
+    ),
     "CREATE TRIGGER more INSTEAD OF INSERT ON messages BEGIN SELECT 1; END": "the trigger more was added",
     f"DROP VIEW session_summary; CREATE VIEW session_summary AS {LIES}": "the view session_summary was changed",
     f"DROP VIEW session_summary; CREATE TABLE session_summary AS {LIES}": "the view session_summary is missing",

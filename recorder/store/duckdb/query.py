@@ -204,6 +204,8 @@ def _explained() -> Iterator[None]:
         elif isinstance(error, duckdb.CatalogException) and text.startswith("Table"):
             text = f"{text.partition('Did you mean')[0].strip().rstrip('!')}; `recorder query --list` names the views"
         raise RecorderError(f"{text}.") from error
+    except OverflowError as error:  # an interval that Python has no type for
+        raise RecorderError("A value is too large for a row: write CAST(… AS TEXT).") from error
 
 
 # A value by name, or something that may contain what looks like one: texts, names, comments, casts. A slice has a
@@ -222,15 +224,14 @@ def _for_driver(match: re.Match[str]) -> str:
 def _nodes(tree: Any, defined: frozenset[str]) -> Iterator[tuple[dict[str, Any], frozenset[str]]]:
     """Yield all objects of a statement as DuckDB parsed it, each with the names that WITH has given where it stands.
 
-    A name is known to what follows its definition, and inside of it only if it is recursive.
+    A name is known to what follows its definition, and inside of it only to the part that repeats: DuckDB looks for
+    a name in the part before UNION among its own tables and views.
     """
     if isinstance(tree, list):
         for child in tree:
             yield from _nodes(child, defined)
     if not isinstance(tree, dict):
         return
-    if tree.get("type") == "RECURSIVE_CTE_NODE":
-        defined |= {_folded(tree["cte_name"])}
     for definition in tree.get("cte_map", {}).get("map", ()):
         yield from _nodes(definition["value"], defined)
         defined |= {_folded(definition["key"])}
@@ -238,7 +239,9 @@ def _nodes(tree: Any, defined: frozenset[str]) -> Iterator[tuple[dict[str, Any],
     for key, child in tree.items():
         if key == "function" and tree.get("type") == "TABLE_FUNCTION":
             child = child["children"]  # the function itself gives rows: it is in another list
-        if key != "cte_map":
+        if key == "right" and tree.get("type") == "RECURSIVE_CTE_NODE":
+            yield from _nodes(child, defined | {_folded(tree["cte_name"])})
+        elif key != "cte_map":
             yield from _nodes(child, defined)
 
 

@@ -19,7 +19,9 @@ from recorder.store.sqlite.connection import translated
 from recorder.store.sqlite.engine import ENGINE
 from recorder.store.sqlite.migrate import open_log
 
-_OBJECTS = "SELECT type, name, tbl_name, sql FROM sqlite_master WHERE sql IS NOT NULL AND name NOT LIKE 'sqlite_%'"
+_OBJECTS = """SELECT type, name, tbl_name, sql FROM sqlite_master
+WHERE sql IS NOT NULL AND NOT (type = 'table' AND name GLOB 'sqlite_*')"""
+"""Without the tables of SQLite itself. Nothing else is left out by its name: a trigger may have one that looks so."""
 
 
 @contextmanager
@@ -48,7 +50,11 @@ def declared() -> Objects:
 
 
 def _named(rows: Iterable[Sequence[Any]]) -> Objects:
-    return {(kind, name): f"{table}: {_normal(kind, sql)}" for kind, name, table, sql in rows}
+    objects: dict[tuple[str, str], str] = {}
+    for kind, name, table, sql in rows:
+        is_unique = re.match(r"create\s+unique\b", sql, re.IGNORECASE) is not None
+        objects["unique index" if is_unique else kind, name] = f"{table}: {_normal(kind, sql)}"
+    return objects
 
 
 def _normal(kind: str, sql: str) -> str:
