@@ -146,7 +146,7 @@ class HeldFiles:
 
     def _adopt_one(self, name: str) -> None:
         held = self._descriptors.get(name)
-        with suppress(FileNotFoundError):
+        with suppress(OSError):  # it is gone again, or it is a link, which no ingester makes
             if held is None or not os.path.samestat(os.stat(self._directory / name), os.fstat(held)):
                 descriptor = os.open(self._directory / name, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
                 self._let_go(name)
@@ -202,7 +202,8 @@ class HeldFiles:
         """Put a file back from its descriptor; return its size. It is held by the new descriptor from then on."""
         source = self._descriptors[name]
         partial = self._directory / f"{PARTIAL}{name}"
-        target = os.open(partial, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+        target = os.open(partial, flags, 0o600)
         try:
             offset = 0
             while block := os.pread(source, BLOCK_BYTES, offset):

@@ -56,14 +56,14 @@ class DamagedStretch(NamedTuple):
 class JournalReader:
     """A reader of records from a position on, from the journal of a live recorder or a dead one."""
 
-    def __init__(self, directory: Path, position: Position = START, *, put_back_s: float = PUT_BACK_S) -> None:
-        """`put_back_s` is how long a segment that is missing, or is another one, is waited for."""
+    def __init__(self, directory: Path, position: Position = START, *, waits: bool = True) -> None:
+        """`waits`: a segment that is missing, or is another one, may come back while its writer lives."""
         self.directory = directory
         self.position = position
         self.torn: list[str] = []  # a sentence for each record that was never finished: nobody has seen its bytes
         self.damaged: list[str] = []  # a sentence for each stretch of records that cannot be read any more
         self.stretches: list[DamagedStretch] = []  # what there is of those
-        self._put_back_s = put_back_s
+        self._waits = waits
         self._missing_since_s: float | None = None
 
     def read(self, limit_bytes: int, *, writer_is_dead: bool = False) -> list[Record]:
@@ -151,12 +151,12 @@ class JournalReader:
         return True
 
     def _may_come_back(self, writer_is_dead: bool) -> bool:
-        if writer_is_dead or self.position == START:
+        if writer_is_dead or not self._waits or self.position == START:
             return False
         now_s = time.monotonic()
         if self._missing_since_s is None:
             self._missing_since_s = now_s
-        return now_s - self._missing_since_s < self._put_back_s
+        return now_s - self._missing_since_s < PUT_BACK_S
 
     def _load(self, limit_bytes: int) -> bytes | None:
         """Return what there is behind `position` in its segment; None if there is no such segment."""

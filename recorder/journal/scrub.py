@@ -108,6 +108,8 @@ class RequestBodyScrubber:
         if not (self._due or self._before or self._sent) or now_s < self._next_s:
             return
         self._next_s = now_s + SCRUB_S
+        if self._is_one_missing(place):
+            return
         due, self._due = self._due, {}
         before, self._before = self._before, None
         sent = {number: span for number, span in self._sent.items() if number not in open_ and span[1] <= place}
@@ -125,6 +127,15 @@ class RequestBodyScrubber:
                     self._carried.difference_update(spans)
         except OSError as error:
             log.warning("request bodies in the journal are not overwritten, and go with it: %s", error.strerror)
+
+    def _is_one_missing(self, place: Position) -> bool:
+        """Return whether another program has deleted a segment with something to overwrite, which is not done with.
+
+        Its writer puts it back, secrets and all (`recorder.journal.held_files`): it is overwritten after that.
+        """
+        stretches = _joined([*self._due.values(), *self._sent.values()])
+        needed = {number for number, _, _ in stretches if number >= place.segment}
+        return any(not (self._directory / segment_name(number)).exists() for number in needed)
 
 
 def _joined(spans: Iterable[tuple[Position, Position]]) -> list[Stretch]:
@@ -229,7 +240,7 @@ def _zero_payload(fd: int, record: Record) -> None:
 
 
 def _records_from(directory: Path, place: Position) -> Iterator[Record]:
-    reader = JournalReader(directory, place, put_back_s=0)  # it is asked once: what cannot be read now is said
+    reader = JournalReader(directory, place, waits=False)  # it is asked once: what cannot be read now is said
     while records := reader.read(BLOCK_BYTES):
         yield from records
 

@@ -52,6 +52,7 @@ TOGETHER = 400  # chunks of one write: a system call takes 1,024 buffers, and a 
 TURN_NS = 30_000  # chunks of one turn of the loop are a third of that apart, or less
 TOGETHER_BYTES = 64 * 2**10  # beyond that the call costs little, and what waits is not yet sent
 _CHUNK = int(Mark.CHUNK)
+_FLAGS = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
 REMEASURE_NS = 100_000_000  # how often a writer at its bound looks whether the ingester has made room
 
 Then = Callable[[bytes], None]
@@ -264,7 +265,7 @@ class Journal:
         partial = path.with_suffix(PARTIAL)
         beginning = MAGIC + segment_record(self._size) if self._segment else MAGIC
         try:
-            fd = os.open(partial, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+            fd = os.open(partial, _FLAGS, 0o600)
         except OSError as error:
             return self._not_rotated(partial, error)
         try:

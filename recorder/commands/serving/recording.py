@@ -13,7 +13,6 @@ import click
 from sqlalchemy import URL
 
 from recorder.commands.serving.disk_watch import watch_disk
-from recorder.commands.serving.journal_watch import watch_journal
 from recorder.commands.serving.meter import Meter
 from recorder.commands.terminal.settings import redactor, session_places
 from recorder.errors import StoreBusyError, StoreError
@@ -39,6 +38,7 @@ log = logging.getLogger(__name__)
 Durability = Literal["journal", "strict"]
 
 STOP_S = 7.5  # from the signal to the end: whoever stops processes kills after ten
+LOOK_S = 1.0  # between two looks at the journal: for so long nobody but the recorder has what somebody deletes of it
 DRAIN_S = 1.0  # of it, at least, for the ingester to commit what is left; what it cannot, the next start does
 
 
@@ -202,3 +202,10 @@ def departures(upstreams: Iterable[Upstream], network: Network) -> list[str]:
 
 def _way(network: Network) -> list[str]:
     return [] if network == DIRECT else [f"Upstreams are reached {network.describe()}"]
+
+
+async def watch_journal(journal: Journal, look_s: float = LOOK_S) -> None:
+    """Look at the files of the journal, in the thread that writes them: it takes some microseconds."""
+    while True:
+        await asyncio.sleep(look_s)
+        journal.look()
