@@ -14,7 +14,7 @@ from recorder.commands.terminal.database import database_option
 from recorder.commands.terminal.output import echo, write_bytes, write_json, write_line
 from recorder.commands.terminal.selection import EXCHANGE_HELP, select
 from recorder.errors import NotFoundError, RecorderError
-from recorder.model.events import BODY_KINDS, WHOLE, BrokenOff, Event, Exchange
+from recorder.model.events import BODY_KINDS, LEFT_OUT, WHOLE, BrokenOff, Event, Exchange
 from recorder.model.facts import Fact, Field, ItemKey, ItemStarted, Restated, TextAdded
 from recorder.model.text import storable
 from recorder.projections.fact_reader import FactReader
@@ -99,6 +99,8 @@ async def _replay(
             async for event in paced(events, speed):
                 if event.kind == "response":
                     writer.head(event)
+                    continue
+                if event.type == LEFT_OUT:
                     continue
                 writer.write(event)
                 played += 1

@@ -375,7 +375,7 @@ class Capture:
         return since_ns if since_ns > 0 else 0
 
     def _event(self, kind: Kind, t_ns: int, raw: bytes, keys: Keys = _NO_KEYS) -> Event:
-        if kind in BODY_KINDS:
+        if kind in BODY_KINDS and keys.type != LEFT_OUT:
             self._body_bytes += len(raw)
             if self._decoder.coding is not None:  # else it is what was on the wire
                 self._body.update(raw)

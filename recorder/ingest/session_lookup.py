@@ -142,6 +142,11 @@ class EarlierExchange(NamedTuple):
     strangeness: int  # 0: they share an id; 1: one of them has none; 2: they have different ids
     likeness: int  # how many of model, tools and system prompt are the same
 
+    @property
+    def may_be_likely(self) -> bool:
+        """Return False if nothing but words is the same: those of a greeting or a refusal are said every day."""
+        return self.strangeness == 0 or (self.strangeness == 1 and self.likeness > 0)
+
 
 class Continued(NamedTuple):
     """The session of the exchange that a request continues, and the one that it does if nothing else is found.
@@ -230,7 +235,7 @@ def _order(each: EarlierExchange) -> tuple[int, int, bool]:
 def _by_answer(history: Chain, candidates: Sequence[EarlierExchange]) -> str | None:
     """Return the one session whose answer the request repeats last, whatever else was said before."""
     keys = history.answers[0].keys if history.answers else ()
-    found = [each for each in candidates if each.row.digest in keys and each.strangeness < 2]
+    found = [each for each in candidates if each.row.digest in keys and each.may_be_likely]
     return _only(found, lambda each: (each.strangeness, -each.likeness))
 
 

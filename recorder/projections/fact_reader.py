@@ -47,6 +47,7 @@ PAYLOAD_LIMIT = 16 * 2**20  # of one event, as `recorder.ingest.capture` reads i
 DOCUMENT_LIMIT = 16 * 2**20  # of a body that is no stream, and of a request: decoded JSON takes many times its bytes
 
 _NOTHING: Sequence[Fact] = ()
+_FIELDS = (b"event:", b"id:", b"retry:")  # of a block without data, which is neither a text nor an error
 
 _NO_ANSWER = (
     Unknown,
@@ -288,6 +289,8 @@ class FactReader:
         if block.startswith(BOM):
             return (Malformed("a byte order mark within the stream: clients do not read this event"),)
         bare = block.removeprefix(b"error:").strip()
+        if bare.startswith(_FIELDS):
+            return _NOTHING
         if not bare.startswith((b"{", b"[")):
             return self._refused(bare)
         if self._dialect.reads_bare_json:

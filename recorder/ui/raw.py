@@ -15,7 +15,7 @@ import msgspec
 from sqlalchemy import URL
 
 from recorder.errors import NotFoundError, UsageError
-from recorder.model.events import BODY_KINDS, Event, Session
+from recorder.model.events import BODY_KINDS, LEFT_OUT, Event, Session
 from recorder.model.recording import Recording
 from recorder.model.text import safe_text
 from recorder.recordings.requests import load_requests, request_head, request_json
@@ -141,7 +141,8 @@ async def _as_the_model_saw_it(log: LogReader, ref: str, exchange: str) -> tuple
 async def _response_body(events: AsyncIterator[Event]) -> AsyncGenerator[bytes]:
     body = StreamedBody()
     async for event in events:
-        yield body.feed(event)
+        if event.type != LEFT_OUT:
+            yield body.feed(event)
 
 
 async def _parts(body: bytes) -> AsyncGenerator[bytes]:

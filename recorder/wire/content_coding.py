@@ -183,8 +183,7 @@ class Decoder:
             data = self._open(self._opening + data)
         if self.coding is None:
             return iter((data,) if data else ())
-        between, self._between = self._between, b""
-        return self._decode(between + data)
+        return self._decode(data)
 
     def close(self) -> bytes:
         """End the body; returns what a sniffer still held back.
@@ -226,7 +225,8 @@ class Decoder:
 
     def _decode(self, data: bytes) -> Iterator[bytes]:
         for start in range(0, len(data), PIECE_BYTES):
-            left = data[start : start + PIECE_BYTES]
+            between, self._between = self._between, b""  # also of the piece before, whose last byte it was
+            left = between + data[start : start + PIECE_BYTES]
             try:
                 while left:
                     left = yield from self._decode_member(left)
@@ -322,7 +322,7 @@ def decode(coding: str | None, data: bytes, limit_bytes: int) -> bytes:
         if size > limit_bytes:
             raise UndecodableError(f"the decoded body is over {limit_bytes} bytes")
         pieces.append(piece)
-    decoder.close()
+    pieces.append(decoder.close())  # of a short body in a coding that is not known: it may be plain
     return b"".join(pieces)
 
 

@@ -23,7 +23,7 @@ from tests.commands.test_commands import FRAMES
 from tests.commands.test_commands import Recorded as Made
 from tests.played import APIS, Streamed, streamed_async
 from tests.sdks import ASKS, Got
-from tests.serving import Ran, Serving, everywhere, run, run_apart, running, serving, wait_until
+from tests.serving import STOPPED_S, Ran, Serving, everywhere, run, run_apart, running, serving, wait_until
 
 pytestmark = pytest.mark.filterwarnings("ignore:Inheritance class AiohttpClientSession:DeprecationWarning")
 
@@ -303,7 +303,7 @@ def test_the_ready_file_has_the_url_while_it_listens(taken: Taken, tmp_path: Pat
     with mocking(taken.db, "one", "--ready-file", ready) as mock:
         assert ready.read_text() == f"{mock.base}\n"
         mock.interrupt()
-        assert mock.process.wait(15) == 0
+        assert mock.process.wait(STOPPED_S) == 0
     assert not ready.exists()
     assert "Requests: 0, not recorded: 0. Recordings not used: 1." in mock.said
 
@@ -327,7 +327,7 @@ def test_a_ready_file_that_somebody_replaced_stays(taken: Taken, tmp_path: Path)
     with mocking(taken.db, "one", "--ready-file", ready) as mock:
         ready.write_text("http://127.0.0.1:1\n")
         mock.interrupt()
-        assert mock.process.wait(15) == 0
+        assert mock.process.wait(STOPPED_S) == 0
     assert ready.read_text() == "http://127.0.0.1:1\n"
 
 

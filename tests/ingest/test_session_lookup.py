@@ -423,6 +423,14 @@ def test_a_conversation_goes_on_with_another_model_and_other_tools(
     assert recorded.session_of(recorded.asks([*told, model("More."), user("bye")], "Bye.", given=given(3))) == first
 
 
+def test_a_greeting_alone_joins_no_stranger(recorded: Recorded) -> None:
+    greeting = "Hello! How can I assist you today?"
+    first = recorded.session_of(recorded.asks(HI, greeting, given={"model": "m1", "tools": [{"n": 1}]}))
+    told = [user("Good morning"), model(greeting), user("Write a poem")]
+    other = {"model": "m2", "tools": [{"n": 2}], "instructions": "Be brief."}
+    assert recorded.session_of(recorded.asks(told, "Roses.", given=other)) != first
+
+
 def test_a_helper_that_quotes_a_conversation_is_of_its_session(recorded: Recorded) -> None:
     """As Open WebUI asks for a title; of two conversations, and with the last messages only."""
     told: Told = [user("hi"), model("Hello!\nHow are you?")]

@@ -45,14 +45,24 @@ HI = {"candidates": [{"content": {"parts": [{"text": "Hi"}]}}]}
 DOCUMENT = {"content_type": "application/json"}
 BUSY = {"error": {"code": 503, "message": "overloaded", "status": "UNAVAILABLE"}}
 
+MINIMAX = {"base_resp": {"status_code": 1004, "status_msg": "no login"}}
+
 FAILED: dict[str, tuple[str, bytes, dict[str, Any], str | None]] = {
     "choice": (CHAT, stream(chunk(), chunk({"error": {"code": 502, "message": "cut off"}})), {}, "cut off"),
     "vendor's fields in a choice": (CHAT, stream(chunk({"error_msg": "cut off"}), STOP), {}, "cut off"),
     "reason": (CHAT, stream(chunk(), chunk({"finish_reason": "error"})), {}, None),
     "after the end": (CHAT, stream(chunk(), STOP, {"error": "late"}) + b"data: [DONE]\n\n", {}, "late"),
     "vendor's fields": (CHAT, stream(chunk(choices=None, error_message="too long", error_code=400)), {}, "too long"),
+    "beside a usual text": (CHAT, stream(chunk(), chunk({"error_msg": "cut off"}), STOP), {}, "cut off"),
+    "beside a usual text of another API": (
+        ANTHROPIC,
+        stream({"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "a"}, **MINIMAX}),
+        {},
+        "no login",
+    ),
+    "envelope as a document": (ANTHROPIC, b'{"code":"InvalidApiKey","message":"bad key"}', DOCUMENT, "bad key"),
     "beside a text": (CHAT, stream(chunk(), chunk(error_message="too long"), STOP), {}, "too long"),
-    "MiniMax": (CHAT, stream({"base_resp": {"status_code": 1004, "status_msg": "no login"}}), {}, "no login"),
+    "MiniMax": (CHAT, stream(MINIMAX), {}, "no login"),
     "envelope": (
         CHAT,
         stream({"code": "InvalidApiKey", "message": "Invalid key", "request_id": "1"}),
@@ -100,9 +110,16 @@ def test_the_status_is_the_worse_of_event_and_response(step: str, said: str | No
 
 
 PAGE = b"<html><head><title>502 Bad &amp; Gateway</title><style>p{}</style></head><body><p>nginx</p></body></html>"
+EVENTS = "text/event-stream"
 REFUSED: dict[str, tuple[str, bytes, str, str]] = {
     "text": (CHAT, b"Too many requests\r\n", "text/plain", "Too many requests"),
     "text of no type": (ANTHROPIC, b"Too many requests", "", "Too many requests"),
+    "after a time to wait": (
+        CHAT,
+        b'retry: 3000\n\ndata: {"error":{"message":"Overloaded"}}\n\n',
+        EVENTS,
+        "Overloaded",
+    ),
     "text as a stream": (RESPONSES, b"Too many requests", "text/event-stream", "Too many requests"),
     "lines as a stream": (GEMINI, b"Too many\nrequests\n\n", "text/event-stream", "Too many requests"),
     "page": (GEMINI, PAGE, "text/html", "502 Bad & Gateway"),
@@ -167,6 +184,8 @@ READ: dict[str, tuple[str, bytes, dict[str, Any]]] = {
     "only usage": (GEMINI, b'{"usageMetadata":{"totalTokenCount":1}}', DOCUMENT),
     "moved": (CHAT, b"", {"status": 307}),
     "of nobody": ("other", b"", DOCUMENT),
+    "no errors": ("other", b'{"object":"batch","status":"completed","errors":{"object":"list","data":[]}}', DOCUMENT),
+    "a blank error": ("other", b'{"status":"running","error":{"code":null,"param":null,"message":null}}', DOCUMENT),
 }
 
 

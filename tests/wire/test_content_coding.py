@@ -55,6 +55,9 @@ def test_members_that_follow_one_another_are_one_body(coding: str) -> None:
     wire = CODERS[coding](b"one") + CODERS[coding](b"two")
     assert decode(coding, wire, 100) == b"onetwo"
     assert decoded(Decoder(coding), [wire[i : i + 1] for i in range(len(wire))]) == b"onetwo"
+    for size in range(65_525, 65_545):  # of a first member that ends about where a piece does
+        first = bytes(random.Random(size).choices(range(256), k=size))
+        assert decode(coding, CODERS[coding](first) + CODERS[coding](b"two"), 100_000) == first + b"two"
 
 
 @pytest.mark.parametrize("coding", ["gzip", "zstd", "br"])
@@ -133,6 +136,11 @@ def test_damage_is_an_error_or_harmless(coding: str, data: bytes) -> None:
 def test_plain_text_under_a_coding_is_undecodable(coding: str) -> None:
     with pytest.raises(UndecodableError):
         decode(coding, b"data: this is not compressed at all, whatever the header says\n\n" * 3, 1 << 20)
+
+
+@pytest.mark.parametrize("text", [b'{"a":1}', b'{"a": "longer than what is looked at"}'])
+def test_a_text_under_an_unknown_word_is_plain(text: bytes) -> None:
+    assert decode("rot13", text, 100) == text
 
 
 def test_an_unknown_coding_is_undecodable() -> None:

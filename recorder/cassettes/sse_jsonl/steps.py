@@ -26,7 +26,7 @@ from recorder.cassettes.sse_jsonl.lines import (
     text,
     value,
 )
-from recorder.model.events import BODY_KINDS, Event, Kind
+from recorder.model.events import BODY_KINDS, LEFT_OUT, Event, Kind
 from recorder.model.payloads import ControlRecord, EndRecord, FrameShape, GapRecord, RequestRecord, ResponseHead, Side
 from recorder.wire.content_coding import Decoder
 from recorder.wire.redaction.headers import redact_headers, redact_target
@@ -50,6 +50,8 @@ class Sums:
     def add(self, event: Event) -> None:
         """Add the next event."""
         self._events += 1
+        if event.type == LEFT_OUT:
+            return
         if event.kind in BODY_KINDS:
             self._body.update(event.raw)
             self._bytes += len(event.raw)

@@ -183,7 +183,7 @@ def _decoded(coding: str | None, data: bytes, left: int) -> tuple[bytes, bool]:
             left -= len(piece)
             if left < 0:
                 raise UndecodableError("the bodies are too large")
-        decoder.close()
+        pieces.append(decoder.close())
     except UndecodableError:
         return data, bool(pieces) and not _is_text(data)
     return b"".join(pieces), False

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, TypeVar
 import msgspec
 
 from recorder.model.chain import link, root, row_root
-from recorder.model.events import BODY_KINDS, Event, Exchange
+from recorder.model.events import BODY_KINDS, LEFT_OUT, Event, Exchange
 from recorder.model.payloads import EndRecord, GapRecord, RequestRecord, ResponseHead
 from recorder.wire.content_coding import codings
 
@@ -191,6 +191,8 @@ class Sums:
             self._gap_bytes += gap.size_bytes
 
     def _on_body(self, event: Event) -> None:
+        if event.type == LEFT_OUT:
+            return
         self._body.update(event.raw)
         self._body_bytes += len(event.raw)
         self._frames += event.kind == "frame"

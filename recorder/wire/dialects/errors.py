@@ -10,7 +10,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from html import unescape
-from typing import Any
+from typing import Any, Literal
+
+import msgspec
 
 from recorder.model.facts import Failed
 from recorder.wire.dialects.json_values import Object, as_json, decoded, object_, objects, text, text_or_json
@@ -30,6 +32,24 @@ _OWN = ("error_message", "errorMessage", "error_msg", "err_msg")
 
 _SUCCESSES = (None, 0, "0", 200, "200", "OK", "ok", "success", "Success", "SUCCESS")
 """Values of a vendor's `code` under which its message says that all is well."""
+
+
+_Nothing = Literal[""] | None
+
+
+class _NoStatus(msgspec.Struct, gc=False):
+    status_code: Literal[0] = 0
+
+
+class NoVendorError(msgspec.Struct, gc=False, kw_only=True, rename={"error_in_camels": "errorMessage"}):
+    """The members that `vendors_errors` reads, without an error: what quick readers take is checked here."""
+
+    errors: None = None
+    error_message: _Nothing = None
+    error_in_camels: _Nothing = None
+    error_msg: _Nothing = None
+    err_msg: _Nothing = None
+    base_resp: _NoStatus | None = None
 
 
 def failed(payload: Object) -> Failed:
@@ -62,7 +82,7 @@ def vendors_errors(payload: Any) -> Iterable[Failed]:
     elif any(body.get(name) for name in _OWN):
         own = {name: body[name] for name in (*_OWN, "error_type", "error_code") if body.get(name)}
         yield failed(own)
-    elif body.get("errors"):  # Cloudflare, GraphQL
+    elif isinstance(body.get("errors"), list) and body["errors"]:  # Cloudflare, GraphQL; of OpenAI's batches an object
         yield failed({"error": body["errors"]})
 
 
@@ -77,11 +97,13 @@ def envelope_error(payload: Any) -> Failed | None:
 def refusal(body: bytes) -> Failed | None:
     """Return the error that the body of an HTTP error is, whatever its form: JSON, a page, a text; None if it is empty.
 
-    A body is a page or a text where it is no JSON.
+    A body is a page or a text where it is not JSON; of half of a document nobody knows what it says.
     """
     try:
         payload = decoded(body)
     except ValueError:
+        if body.lstrip().startswith((b"{", b"[")):
+            return None
         words = _words(body)
         return Failed(message=words) if words else None
     if isinstance(payload, list) and objects(payload):

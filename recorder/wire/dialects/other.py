@@ -16,7 +16,15 @@ from recorder.wire.dialects.decoder import JsonDecoder, failed, no_request
 from recorder.wire.dialects.dialect import Dialect, NoiseField, RequestPlaces, ResponseFields
 from recorder.wire.dialects.json_values import Object, as_json, object_, text, whole
 from recorder.wire.dialects.keys import DONE, ERROR, KeyExtractor, Named, Payload, Text, Whole
-from recorder.wire.dialects.usage_report import Path, first_count
+from recorder.wire.dialects.usage_report import (
+    CACHE_READ,
+    INPUT,
+    OUTPUT,
+    REASONING,
+    TOTAL,
+    Path,
+    first_count,
+)
 
 
 class _TypedEvent(Payload):
@@ -37,20 +45,20 @@ _HOLDERS = ("interaction", "delta")
 _INPUT_DETAILS = ("input_token_details", "input_tokens_details", "prompt_token_details", "prompt_tokens_details")
 _OUTPUT_DETAILS = ("output_tokens_details", "completion_tokens_details")
 _COUNTS: Mapping[str, Sequence[Path]] = {
-    "input_tokens": (("input_tokens",), ("prompt_tokens",), ("total_input_tokens",), ("tokens", "input_tokens")),
-    "cache_read_input_tokens": (*((name, "cached_tokens") for name in _INPUT_DETAILS), ("total_cached_tokens",)),
-    "output_tokens": (
-        ("output_tokens",),
-        ("completion_tokens",),
-        ("total_output_tokens",),
-        ("tokens", "output_tokens"),
+    "input_tokens": (*INPUT, ("total_input_tokens",), ("tokens", "input_tokens")),
+    "cache_read_input_tokens": (
+        *CACHE_READ,
+        ("input_token_details", "cached_tokens"),
+        ("prompt_token_details", "cached_tokens"),
+        ("total_cached_tokens",),
     ),
-    "reasoning_output_tokens": (
-        *((name, "reasoning_tokens") for name in _OUTPUT_DETAILS),
-        ("total_thought_tokens",),
-    ),
-    "total_tokens": (("total_tokens",),),
+    "output_tokens": (*OUTPUT, ("total_output_tokens",), ("tokens", "output_tokens")),
+    "reasoning_output_tokens": (*REASONING, ("total_thought_tokens",)),
+    "total_tokens": TOTAL,
 }
+_THOUGHTS: Sequence[Path] = (("total_thought_tokens",), ("thoughtsTokenCount",))
+"""The thoughts of Gemini, which are not in its output."""
+
 _DETAILS: Mapping[str, Sequence[Path]] = {
     "input_audio_tokens": tuple((name, "audio_tokens") for name in _INPUT_DETAILS),
     "input_image_tokens": tuple((name, "image_tokens") for name in _INPUT_DETAILS),
@@ -63,7 +71,9 @@ class OtherDecoder(JsonDecoder):
 
     def payload(self, type: str | None, payload: Any) -> Sequence[Fact]:
         body = object_(payload)
-        if type == ERROR or body.get("error"):
+        error = body.get("error")
+        is_blank = isinstance(error, dict) and not any(error.values())  # of a fine-tuning job that goes well
+        if type == ERROR or (error and not is_blank):
             return (failed(body),)
         for holder in (body, *(object_(body.get(name)) for name in _HOLDERS)):
             report = _report(object_(holder.get("usage")))
@@ -80,9 +90,9 @@ def _report(usage: Object) -> UsageReported | None:
     counts = {name: first_count(usage, paths) for name, paths in _COUNTS.items()}
     if all(count is None for count in counts.values()):
         return None
-    thoughts = whole(usage.get("total_thought_tokens"))
-    if thoughts and counts["output_tokens"] is not None:  # which Gemini counts apart
-        counts["output_tokens"] += thoughts
+    output, thoughts = counts["output_tokens"], first_count(usage, _THOUGHTS)
+    if output is not None and thoughts is not None:
+        counts["output_tokens"] = whole(output + thoughts)
     details: dict[str, Any] = {name: first_count(usage, paths) for name, paths in _DETAILS.items()}
     return UsageReported(Usage(**counts), as_json(usage), UsageDetails(**details))
 

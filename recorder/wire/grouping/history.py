@@ -37,11 +37,11 @@ from recorder.wire.dialects.conversation import (
     Message,
     ModelAnswer,
     canonical,
+    canonical_message,
     texts_of,
 )
 from recorder.wire.dialects.json_values import request_object
 from recorder.wire.dialects.user_text import last_words
-from recorder.wire.grouping.quoted import may_quote, quoted_turns
 
 LOOK_BACK_ANSWERS = 8
 """How many of the last answers in a request may be those of the exchange before. The last one is, as a rule; a client
@@ -263,3 +263,30 @@ def _alone(answer: ModelAnswer) -> str:
 def _is_distinctive(answer: ModelAnswer) -> bool:
     arguments = sum(len(arguments) for _, arguments in answer.calls)
     return len(_said(answer)) + arguments >= DISTINCTIVE
+
+
+# -- conversations that a message quotes
+
+# A request of a helper quotes one in its message, as Open WebUI asks for titles and tags. The quoted turns are read as
+# if the request had them, so it joins the session that they are of.
+_QUOTED = re.compile(r"<chat_history>\n?(.*?)\n?</chat_history>", re.DOTALL)
+_SPEAKER = re.compile(r"^(USER|ASSISTANT): ", re.MULTILINE)
+
+
+def may_quote(content: str) -> bool:
+    """Return False if a message quotes nothing, as most do not."""
+    return "<chat_history>" in content
+
+
+def quoted_turns(content: str) -> Iterator[Message | ModelAnswer]:
+    """Yield the turns that a message quotes."""
+    found = _QUOTED.search(content)
+    if found is None:
+        return
+    _, *pieces = _SPEAKER.split(found[1])
+    for speaker, text in zip(pieces[::2], pieces[1::2], strict=True):
+        said = text.removesuffix("\n")
+        if speaker == "USER":
+            yield Message(canonical_message("user", said), content=said)
+        else:
+            yield ModelAnswer([said])

@@ -13,7 +13,7 @@ _SECRET = re.compile(
     r"|(?:api|access|private|account|search|embedding|subscription|master|admin|shared|signing|encryption|license"
     r"|client|service|auth|storage|cosmos)[-_.]?key"
     r"|connection[-_]?string|conn[-_]?str|sas[-_]?(?:url|uri)|key[-_]?string|webhook[-_]?url"
-    r"|(?:^|[-_.])(?:auth|authentication|pat|dsn|sas)$"
+    r"|(?:^|[-_.])(?:auth|authentication|pat|pass|dsn|sas)$"
 )
 _HARMLESS = re.compile(
     # What a value is, where it is sent and how long it holds; and tokens that are words of a model, or pages of a list.

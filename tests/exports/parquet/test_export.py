@@ -290,7 +290,8 @@ def test_a_session_before_the_folder_is_the_only_one_in_it(tmp_path: Path) -> No
         log.session(name).exchange(response(*message("Hi")), asking("Go"))
     ran = run_here(log.path, "export", "one", tmp_path / "out", "--format", "parquet", "--db", log.path)
     assert ran.code == 0, ran.err
-    sessions = duckdb.sql(f"select distinct session_name from '{tmp_path}/out/exchange_summary/**/*.parquet'").fetchall()
+    files = f"{tmp_path}/out/exchange_summary/**/*.parquet"
+    sessions = duckdb.sql(f"select distinct session_name from '{files}'").fetchall()
     assert sessions == [("one",)]
 
 

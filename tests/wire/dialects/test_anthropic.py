@@ -87,6 +87,13 @@ def test_a_message_begins_with_its_id_model_and_first_usage() -> None:
     )
 
 
+def test_tokens_from_the_cache_in_the_words_of_another_api_are_part_of_the_input() -> None:
+    reported = {"input_tokens": 10, "input_tokens_details": {"cached_tokens": 6}, "output_tokens": 1}
+    _, usage = told({"type": "message_start", "message": {"id": "msg_1", "model": "m", "usage": reported}})
+    assert isinstance(usage, UsageReported)
+    assert (usage.usage.input_tokens, usage.usage.cache_read_input_tokens) == (10, 6)
+
+
 def test_details_of_usage_come_at_the_beginning_and_at_the_end() -> None:
     def report(*events: Any) -> UsageDetails:
         return [fact for fact in told(*events) if isinstance(fact, UsageReported)][-1].details

@@ -81,6 +81,7 @@ def test_what_a_model_reads_is_unchanged(body: object) -> None:
         ({"tools": [{"name": "get_token", "description": "the token", "parameters": {"token": "x"}}]}, None),
         ({"headers": {"Accept": "a/b", "user-agent": "x/1"}, "url": "https://h/a/b?model=m&stream=true"}, None),
         ({"auth": {"type": "bearer", "token": "x1"}}, {"auth": {"type": "bearer"}}),
+        ({"basic_auth": {"username": "u", "pass": "x1"}}, {"basic_auth": {"username": "u"}}),
         ({"headers": [["Accept", "a/b"], ["X-Key", "x1"]]}, {"headers": [["Accept", "a/b"]]}),
         ({"headers": [{"name": "X-Key", "value": "x1"}]}, None),
         ({"authorization": "", "token": None, "secret": False, "password": "REDACTED (12 bytes)"}, None),

@@ -24,36 +24,26 @@ from recorder.model.facts import (
     ItemFinished,
     ItemKey,
     ItemStarted,
-    Iteration,
     Malformed,
     Restated,
     Started,
     Stated,
     TextAdded,
     TierReported,
-    Usage,
-    UsageDetails,
     UsageReported,
 )
 from recorder.wire.dialects.anthropic.blocks import ContentBlock, returned, stated, written_input
 from recorder.wire.dialects.anthropic.continuation import CONTINUATION
 from recorder.wire.dialects.anthropic.provider import FIELDS, PLACES, PROVIDER, is_event, speaks
 from recorder.wire.dialects.anthropic.request import CACHE, PROMPT, request_facts, turns
+from recorder.wire.dialects.anthropic.usage import beside, details, fallback, normalised, odd_iterations
 from recorder.wire.dialects.decoder import DOCUMENT, JsonDecoder, QuickReader, failed, unknown
 from recorder.wire.dialects.dialect import Dialect
+from recorder.wire.dialects.errors import NoVendorError, envelope_error
 from recorder.wire.dialects.json_values import Object, as_json, object_, objects, text, whole
 from recorder.wire.dialects.keys import ERROR, KeyExtractor, Named, Payload, Text, Whole
 from recorder.wire.dialects.unread import Content
-from recorder.wire.dialects.usage_report import (
-    CACHE_READ,
-    INPUT,
-    OUTPUT,
-    REASONING,
-    Path,
-    ReportedCost,
-    first_count,
-    reported_cost,
-)
+from recorder.wire.dialects.usage_report import Path, ReportedCost, reported_cost
 
 
 class _Block(msgspec.Struct):
@@ -88,7 +78,7 @@ class _InputDelta(msgspec.Struct, tag="input_json_delta", gc=False, forbid_unkno
     text: str = msgspec.field(name="partial_json")
 
 
-class _BlockDelta(msgspec.Struct, gc=False):
+class _BlockDelta(NoVendorError, gc=False):
     index: Whole
     delta: _TextDelta | _ThinkingDelta | _InputDelta
     error: None = None
@@ -166,7 +156,8 @@ class MessagesDecoder(JsonDecoder):
         if message.get("type") == ERROR or message.get("error"):
             return (failed(message),)
         if not isinstance(message.get("content"), list):
-            return ()  # a count of tokens, a batch
+            error = envelope_error(message)  # of a gateway
+            return () if error is None else (error,)  # else a count of tokens, a batch
         blocks = objects(message["content"])
         items = [stated(block, status="completed", output_index=index) for index, block in enumerate(blocks)]
         return (
@@ -215,12 +206,13 @@ class MessagesDecoder(JsonDecoder):
         cost = reported_cost(usage, self._data, (*place, "usage"))
         self._cost = cost if cost.usd is not None else self._cost
         iterations = objects(usage.get("iterations"))
-        counts, details = normalised(self._usage), _details(self._usage, self._cost)
-        used = UsageReported(counts, as_json(self._usage), details, _beside(objects(self._usage.get("iterations"))))
+        counts = normalised(self._usage)
+        runs = beside(objects(self._usage.get("iterations")))
+        used = UsageReported(counts, as_json(self._usage), details(self._usage, self._cost), runs)
         return (
             *self._served_by(fallback(iterations)),
             *self._served_at(text(usage.get("service_tier"))),
-            *_odd_iterations(iterations),
+            *odd_iterations(iterations),
             used,
             *self._fallen(counts),
         )
@@ -353,69 +345,6 @@ def _refused(delta: Object) -> Sequence[Fact]:
 def _finished(message: Object) -> Sequence[Fact]:
     reason = text(message.get("stop_reason"))
     return (Finished(reason),) if reason else ()
-
-
-_FRESH: Sequence[Path] = (("input_tokens",),)
-_OUTPUT: Sequence[Path] = (("output_tokens",), *OUTPUT)
-_CACHE_READ: Sequence[Path] = (("cache_read_input_tokens",), *CACHE_READ)
-_CACHE_WRITE: Sequence[Path] = (("cache_creation_input_tokens",),)
-_REASONING: Sequence[Path] = (("output_tokens_details", "thinking_tokens"), *REASONING)
-
-
-def normalised(usage: Object) -> Usage:
-    """Return the counts, `input_tokens` with those read from the cache and written to it; a total is not sent."""
-    fresh, output = first_count(usage, _FRESH), first_count(usage, _OUTPUT)
-    read, written = first_count(usage, _CACHE_READ), first_count(usage, _CACHE_WRITE)
-    gross = first_count(usage, INPUT)  # of another API: what was cached is in it
-    if fresh is not None:
-        gross = whole(fresh + (read or 0) + (written or 0))
-    return Usage(
-        input_tokens=gross,
-        cache_read_input_tokens=read,
-        cache_write_input_tokens=written,
-        output_tokens=output,
-        reasoning_output_tokens=first_count(usage, _REASONING),
-        total_tokens=None if gross is None or output is None else whole(gross + output),
-    )
-
-
-_WRITTEN_1H = (("cache_creation", "ephemeral_1h_input_tokens"),)
-
-
-def _details(usage: Object, cost: ReportedCost) -> UsageDetails:
-    return UsageDetails(
-        cache_write_1h_input_tokens=first_count(usage, _WRITTEN_1H),
-        web_searches=first_count(usage, (("server_tool_use", "web_search_requests"),)),
-        reported_cost_usd=cost.usd,
-        reported_cost_source=cost.source,
-        inference_geo=text(usage.get("inference_geo")),
-    )
-
-
-# The types of the entries of `usage.iterations`. Source: anthropic-sdk-python, `BetaUsage.iterations`: "A `compaction`
-# entry's tokens are not included in the top-level `usage` fields." Nor are an advisor's; real streams add up so.
-_COUNTED = frozenset({"message", "fallback_message"})
-_NOT_COUNTED = frozenset({"compaction", "advisor_message"})
-
-
-def _beside(iterations: Sequence[Object]) -> tuple[Iteration, ...]:
-    """Return the runs whose tokens are not among those of the response."""
-    return tuple(_iteration(each) for each in iterations if text(each.get("type")) in _NOT_COUNTED)
-
-
-def _iteration(entry: Object) -> Iteration:
-    return Iteration(entry["type"], text(entry.get("model")), normalised(entry), first_count(entry, _WRITTEN_1H))
-
-
-def _odd_iterations(iterations: Sequence[Object]) -> Sequence[Fact]:
-    types = {text(each.get("type")) for each in iterations}
-    return [unknown(type) for type in sorted(types - _COUNTED - _NOT_COUNTED, key=str)]
-
-
-def fallback(iterations: Sequence[Object]) -> str | None:
-    """Return the model that served the response instead of another, from the entry of the usage for it."""
-    served = [each for each in iterations if each.get("type") == "fallback_message"]
-    return text(served[-1].get("model")) if served else None
 
 
 _KEYS = KeyExtractor(_MessagesEvent, _name)

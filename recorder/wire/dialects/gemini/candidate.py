@@ -60,6 +60,7 @@ NO_CONTENT = frozenset(
 _NOTES = ("citationMetadata", "groundingMetadata", "logprobsResult")
 
 _COMPLETE = {"STOP", "FINISH_REASON_UNSPECIFIED"}
+_WITHOUT_FAULT = _COMPLETE | {"MAX_TOKENS"}  # what is said of these reasons explains no error
 
 STEPS = ("executableCode", "codeExecutionResult", "toolCall", "toolResponse")
 """Parts that are a step of a tool of the provider: the model goes on after it."""
@@ -101,7 +102,7 @@ class Candidate:
             self._end("completed" if reason in _COMPLETE else "incomplete")
             self._facts.append(Finished(reason))
         explanation = text(given.get("finishMessage"))
-        if explanation and reason not in _COMPLETE:
+        if explanation and reason not in _WITHOUT_FAULT:
             self._facts.append(Failed(reason, None, explanation))
         return self._facts
 

@@ -20,7 +20,6 @@ import msgspec
 
 from recorder.model.facts import (
     Fact,
-    Failed,
     Finished,
     Malformed,
     Restated,
@@ -34,7 +33,7 @@ from recorder.model.facts import (
 from recorder.wire.dialects.decoder import DOCUMENT, JsonDecoder, QuickReader, failed, unknown
 from recorder.wire.dialects.dialect import Dialect
 from recorder.wire.dialects.errors import vendors_errors
-from recorder.wire.dialects.json_values import Object, as_json, object_, objects, text, text_or_json, whole
+from recorder.wire.dialects.json_values import Object, as_json, object_, objects, text, whole
 from recorder.wire.dialects.keys import DONE, ERROR, KeyExtractor, Named, Payload, Text, Whole
 from recorder.wire.dialects.openai import CACHE, PROVIDER
 from recorder.wire.dialects.openai_chat.choice import Choice, items
@@ -204,7 +203,7 @@ def _refused(body: Object) -> Iterator[Fact]:
     kind = _kind(body)
     reason = body.get("message") or body.get("detail")
     if reason:
-        yield Failed(text(body.get("type")), None, text_or_json(reason))
+        yield failed(body)
     elif kind != "list" and not kind.endswith(".deleted"):
         yield unknown(kind)
 

@@ -10,6 +10,7 @@ from typing import Literal
 import msgspec
 
 from recorder.model.facts import TextAdded
+from recorder.wire.dialects.errors import NoVendorError
 from recorder.wire.dialects.openai_chat.choice import Choice
 
 _Nothing = Literal[""] | None
@@ -56,7 +57,7 @@ class _UsualDelta(msgspec.Struct, gc=False, forbid_unknown_fields=True):
     audio: None = None
 
 
-class _UsualChoice(msgspec.Struct, gc=False):
+class _UsualChoice(NoVendorError, gc=False):
     delta: _UsualDelta
     index: int = 0
     finish_reason: _Nothing = None
@@ -65,21 +66,13 @@ class _UsualChoice(msgspec.Struct, gc=False):
     usage: None = None
 
 
-class _NoError(msgspec.Struct, gc=False):
-    status_code: Literal[0] = 0
-
-
-class _UsualChunk(msgspec.Struct, gc=False):
+class _UsualChunk(NoVendorError, gc=False):
     choices: tuple[_UsualChoice]
     id: str | None = None
     model: str | None = None
     usage: None = None
     x_groq: None = None
     error: None = None
-    errors: None = None
-    error_message: None = None
-    error_msg: None = None
-    base_resp: _NoError | None = None
 
 
 decode = msgspec.json.Decoder(_UsualChunk).decode
