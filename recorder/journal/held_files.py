@@ -40,7 +40,7 @@ log = logging.getLogger(__name__)
 HELD_LIMIT = 128  # descriptors of finished segments: a journal of the usual bound has 64
 BLOCK_BYTES = 2**20  # copied at a time
 
-_OF_INGESTER = (INGESTED, INGESTER_LOCK)  # it makes them again itself: another file there is no replacement
+_OF_INGESTER = (INGESTED, INGESTER_LOCK)  # it makes them again itself: another file there is not a replacement
 
 
 class Damage(NamedTuple):

@@ -232,8 +232,8 @@ RULES: tuple[Rule, ...] = (
         "ST010",
         "error",
         "A byte order mark stands before an event within the stream.",
-        "It is one only at the beginning of a stream, and anywhere else a part of the first line, which is no field of "
-        "server-sent events then: clients ignore that line, without an error, and its content is lost.",
+        "It is one only at the beginning of a stream, and anywhere else a part of the first line, which is then not a "
+        "field of server-sent events: clients ignore that line, without an error, and its content is lost.",
         f"{_STANDARD}; {_SDK}",
         profiles_of("ST010"),
         _mark_within,

@@ -113,7 +113,7 @@ UNDECODED: Literal["undecoded"] = "undecoded"
 """The type of a `sent` that is no message, of which no part is JSON: bytes of the client that make no sense."""
 
 LEFT_OUT: Literal["left_out"] = "left_out"
-"""The type of a `body` that is no part of the decoded body: what stood behind the end of its coding, which clients
+"""The type of a `body` that is not part of the decoded body: what stood after the end of its coding, which clients
 leave out."""
 
 SWITCHED = 101  # the status of the response with which a connection is switched to WebSocket; turns repeat its head

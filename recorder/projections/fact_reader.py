@@ -44,7 +44,7 @@ from recorder.wire.sse import BOM, ends_block, ends_message, parse
 ERROR_STATUS = 400  # from here on, a body says what went wrong
 
 PAYLOAD_LIMIT = 16 * 2**20  # of one event, as `recorder.ingest.capture` reads its keys
-DOCUMENT_LIMIT = 16 * 2**20  # of a body that is no stream, and of a request: decoded JSON takes many times its bytes
+DOCUMENT_LIMIT = 16 * 2**20  # of a body that is not a stream, and of a request: decoded JSON takes many times its bytes
 
 _NOTHING: Sequence[Fact] = ()
 _FIELDS = (b"event:", b"id:", b"retry:")  # of a block without data, which is neither a text nor an error
@@ -160,7 +160,7 @@ class FactReader:
         self._is_answered = self._is_finished = False
         self._said_end = False
         self._silent_frames = 0  # frames that were read here, and said nothing
-        self._body_bytes = 0  # of a body that is no stream
+        self._body_bytes = 0  # of a body that is not a stream
         self._missing = ""  # why bytes of the response are not there
 
     def quick_readers(self) -> Mapping[str | None, QuickReader]:

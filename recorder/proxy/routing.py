@@ -137,7 +137,7 @@ class Routes:
         return Route(upstream, join(upstream.base, rest), target, session, source, self._session_places.fields)
 
     def _named(self, headers: Mapping[bytes, bytes]) -> str | None:
-        """Return the name in a header of the user's own. It is of another program: what is no name is left alone."""
+        """Return the name in a header of the user's own. It is of another program: what is not a name is left alone."""
         for header in self._session_places.headers:
             name = headers.get(header, b"").decode("utf-8", "replace").strip()
             if name and len(name) <= SESSION_LIMIT and name != LATEST:

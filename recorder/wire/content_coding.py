@@ -141,7 +141,7 @@ among its first."""
 _CONTROLS = re.compile(rb"[^\t\n\r\x20-\x7e\x80-\xff]")
 
 _ZLIB_CODINGS = ("gzip", "x-gzip", "deflate")
-"""Codings behind whose end clients leave out what is no further member: httpx, urllib3, node and curl do."""
+"""Codings behind whose end clients leave out what is not a further member: httpx, urllib3, node and curl do."""
 
 _MAGIC = {"gzip": b"\x1f\x8b", "zstd": b"\x28\xb5\x2f\xfd"}
 _FAILURES = (zlib.error, brotli.error, zstd.ZstdError, EOFError)
@@ -276,7 +276,7 @@ class Decoder:
         return left or b""
 
     def _is_behind(self, data: bytes) -> bool:
-        """Take what stands behind a member, and is not the next one. It is kept, but it is no content."""
+        """Take what stands behind a member, and is not the next one. It is kept, but it is not content."""
         is_between = self._has_member and self._codec is None and not self._is_guess
         if not is_between or self.coding not in _ZLIB_CODINGS:
             return False

@@ -130,8 +130,8 @@ async def recording(
 def _require_schema(url: URL) -> None:
     """Say what of the schema is not as it is declared. Raise `StoreError` if it may lose what is recorded from now on.
 
-    A guard that is missing is no reason to lose streams: recorder itself changes no row, with it or without, and each
-    is in a chain of hashes. A trigger that somebody added may drop every row, and the journal is deleted after that.
+    A missing guard is not a reason to lose streams: recorder itself changes no row, with it or without, and each is in
+    a chain of hashes. A trigger that somebody added may drop every row, and the journal is deleted after that.
     """
     found = schema_differences(url)
     if any(each.may_lose for each in found):

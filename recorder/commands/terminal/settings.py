@@ -34,7 +34,7 @@ FILE_NAME = "recorder.toml"
 MATCH = "match"  # the table of `recorder.replay.matching.noise`: of no verb
 REDACT = "redact"  # that of `recorder.wire.redaction.bodies`
 SESSIONS = "sessions"  # that of a verb, and of `session_places`
-PLACES = ("headers", "fields")  # its settings that are no options
+PLACES = ("headers", "fields")  # its settings that are not options
 
 _PLACE = re.compile(r"[\w!#$%&'*+.^`|~-]{1,100}", re.ASCII)  # the characters of a header's name; dots go into a field
 SIZE_LIMIT = 2**20  # bytes: thousands of settings, and a file of a stranger is read at every command

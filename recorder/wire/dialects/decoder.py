@@ -26,7 +26,7 @@ text. It changes nothing that a general reading of the same ones does not change
 
 
 DOCUMENT = "(document)"
-"""The type of a body that is no stream, to `JsonDecoder.contents`."""
+"""The type of a body that is not a stream, to `JsonDecoder.contents`."""
 
 
 class JsonDecoder(ABC):

@@ -117,7 +117,7 @@ def refusal(body: bytes) -> Failed | None:
 
 
 def _message(details: Object) -> str | None:
-    """Return what an error says, by the first of its members that say it; one that is no text as JSON."""
+    """Return what an error says, by the first of its members that say it; one that is not a text as JSON."""
     for name in _MESSAGES:
         if isinstance(details.get(name), str) and details[name]:
             return str(details[name])

@@ -58,7 +58,7 @@ class PromptPart(msgspec.Struct, frozen=True):
     text_as: tuple[bytes, bytes] | None = None  # of a text: what stands before and behind it in the list that it means
     blocks: str | None = None  # the member of an element whose elements are segments, each under the element's `role`
     blocks_text_as: tuple[bytes, bytes] | None = None  # the same as `text_as`, of that member
-    ignored: frozenset[str] = frozenset()  # members of an element that are no content
+    ignored: frozenset[str] = frozenset()  # members of an element that are not content
     no_content: re.Pattern[bytes] | None = None  # matched with an element: the model is not shown it
 
     @property

@@ -36,7 +36,7 @@ Content = tuple[str, Any]
 
 
 def unread(contents: Iterable[Content], about: AbstractSet[str], facts: Sequence[Fact]) -> list[Unread]:
-    """Return the text in `contents` that none of the facts has. Members named in `about` are no content."""
+    """Return the text in `contents` that none of the facts has. Members named in `about` are not content."""
     texts: list[tuple[str, str]] = []
     for place, content in contents:
         _gather(place, content, about, texts)
@@ -51,7 +51,7 @@ def unread(contents: Iterable[Content], about: AbstractSet[str], facts: Sequence
 
 
 def _gather(place: str, value: Any, about: AbstractSet[str], texts: list[tuple[str, str]]) -> None:
-    """Add the texts in a value, however deep, with their places. What a `data:` URL holds is no text."""
+    """Add the texts in a value, however deep, with their places. What a `data:` URL holds is not a text."""
     if isinstance(value, str):
         if value and not value.startswith("data:"):
             texts.append((place, value))

@@ -328,7 +328,7 @@ def wide_encoding(body: bytes) -> str | None:
     try:
         body.decode(encoding, "surrogatepass")
     except UnicodeDecodeError as error:
-        # A body that breaks off may do so within a character. Anything else is no such text, but a file.
+        # A body that breaks off may do so within a character. Anything else is not such a text, but a file.
         return encoding if error.start >= len(body) - 4 else None
     return encoding
 

@@ -3,8 +3,8 @@
 Rules of this file:
 
 * Only the value is a secret; what stands before it stays.
-* Text about secrets is no secret. A value has letters and digits and no spaces; code, a reference to a variable and the
-  `your-key-here` of a manual stay: `API_KEY = os.environ["API_KEY"]`, `TOKEN=$OTHER`, `password=settings.password`.
+* Text about secrets is not a secret. A value has letters and digits and no spaces; code, a reference to a variable and
+  the `your-key-here` of a manual stay: `API_KEY = os.environ["API_KEY"]`, `TOKEN=$OTHER`, `password=settings.password`.
 """
 
 from __future__ import annotations

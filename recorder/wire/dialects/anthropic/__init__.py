@@ -94,7 +94,7 @@ _ABOUT = frozenset(
         *("stop_reason", "stop_sequence", "fallback_credit_token", "page_age", "cache_control"),
     )
 )
-"""Members of blocks and of their deltas that are no content."""
+"""Members of blocks and of their deltas that are not content."""
 
 _FIELDS: Mapping[type, Field] = {_TextDelta: "text", _ThinkingDelta: "reasoning", _InputDelta: "arguments"}
 

@@ -55,7 +55,7 @@ NO_CONTENT = frozenset(
         *("urlContextMetadata", "groundingAttributions", "logprobsResult", "avgLogprobs", "tokenCount"),
     )
 )
-"""Members of a candidate and of its parts that are no content."""
+"""Members of a candidate and of its parts that are not content."""
 
 _NOTES = ("citationMetadata", "groundingMetadata", "logprobsResult")
 

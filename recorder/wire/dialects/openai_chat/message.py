@@ -35,7 +35,7 @@ ABOUT = frozenset(
         *("prompt_filter_results", "time_info", "p", "created"),
     )
 )
-"""Members of a chunk and of its deltas that are no content."""
+"""Members of a chunk and of its deltas that are not content."""
 
 
 class ToolCall(msgspec.Struct, frozen=True):

@@ -57,7 +57,7 @@ ABOUT = frozenset(
         *("encrypted_content", "annotations", "error", "response", "metadata", "server_label"),
     )
 )
-"""Members of events and of items that are no content."""
+"""Members of events and of items that are not content."""
 
 
 def _quick(field: Field, index: str) -> QuickReader:
