@@ -23,8 +23,9 @@ COLUMNS = {
     "p_usage_v1": "inference_geo TEXT, billed_input_tokens INTEGER, billed_output_tokens INTEGER",
 }
 HISTORY_INDEX = "CREATE INDEX p_history_v1_request ON p_history_v1 (request_digest)"
-ROTATED_INDEX = "CREATE INDEX p_requests_v1_rotated ON p_requests_v1 (session_id, exchange_id)"
-OF_FEW_ROWS = " WHERE other_ids IS NOT NULL"  # in a file
+ROTATED_INDEX = (
+    "CREATE INDEX p_requests_v1_rotated ON p_requests_v1 (session_id, exchange_id) WHERE other_ids IS NOT NULL"
+)
 
 ITERATIONS = """
 CREATE TABLE p_iterations_v1 (
@@ -67,7 +68,7 @@ def upgrade() -> None:
     for table, columns in COLUMNS.items():
         for column in columns.split(", "):
             add_column(table, column, dialect)
-    run(HISTORY_INDEX, ROTATED_INDEX + (OF_FEW_ROWS if dialect == "sqlite" else ""))
+    run(HISTORY_INDEX, ROTATED_INDEX)
     for view in VIEWS:
         replace(view.name, view.statement(dialect), dialect)
     run("DELETE FROM rebuilds", DUE.format(START[dialect]))

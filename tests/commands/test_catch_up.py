@@ -8,7 +8,6 @@ import os
 import signal
 import sqlite3
 import subprocess
-import sys
 import time
 from asyncio.subprocess import PIPE
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -25,6 +24,7 @@ from recorder.ingest.ingester import Ingester
 from recorder.journal.format import Mark
 from recorder.journal.reader import claimed, ingester_pid, waiting
 from recorder.journal.writer import Journal
+from recorder.program import command_of
 from recorder.store.location import VARIABLE, database_url, journal_root
 from recorder.store.writer import Store
 from tests.behind import asked
@@ -151,7 +151,7 @@ def test_an_ingester_that_is_far_behind_is_less_nice_until_it_has_caught_up(tmp_
     journal = Journal(tmp_path / "recorder.db.journal", "r")
     os.utime(journal.directory / "lock", (1, 1))
     journal.exchange().write(Mark.CHUNK, time.monotonic_ns() - 60 * 10**9, b"of a minute ago")
-    command = [sys.executable, "-m", "recorder.commands.serving.ingester", str(journal.directory)]
+    command = command_of("recorder.commands.serving.ingester", str(journal.directory))
     environment = {**os.environ, VARIABLE: str(path)}
     with closing(sqlite3.connect(path, isolation_level=None)) as holder:
         holder.execute("BEGIN IMMEDIATE")

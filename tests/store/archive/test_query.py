@@ -73,5 +73,5 @@ def test_without_the_extra_one_sentence_names_it(tmp_path: Path, monkeypatch: py
     monkeypatch.setenv("PYTHONPATH", str(tmp_path / "without"))  # a statement runs in a process of its own
     ran = run_here(tmp_path / "log.db", "query", "SELECT 1", "--engine", "duckdb", "--db", tmp_path / "log.db")
     assert (ran.code, ran.out) == (1, b"")
-    assert ran.err.startswith("Error: `recorder query --engine duckdb` needs the extra analytics: pip install")
+    assert ran.err.startswith("Error: `recorder query --engine duckdb` needs the extra analytics: run `pip install ")
     assert ran.err.count("\n") == 1
