@@ -22,7 +22,8 @@ def test_a_long_session_takes_little_time_and_memory(tmp_path: Path) -> None:
     items = [{"role": "user", "content": " ".join(str(words.random()) for _ in range(260))} for _ in range(TURNS)]
     for number in range(TURNS):
         usage = {"input_tokens": 250_000, "output_tokens": 9, "input_tokens_details": {"cached_tokens": 0}}
-        body = {"model": "gpt-5", "instructions": f"Turn {number}. " + "Rules. " * 500, "input": items}
+        said = [*items, {"role": "user", "content": f"And {number}?"}]
+        body = {"model": "gpt-5", "instructions": f"Turn {number}. " + "Rules. " * 500, "input": said}
         session.exchange(response(*message("Yes."), id=f"resp_{number}", usage=usage), body=body, at_s=10 * number)
     began = time.monotonic()
     ran, peak_kb = peak("cache", "run", "--db", tmp_path / "log.db")
