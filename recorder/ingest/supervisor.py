@@ -36,7 +36,7 @@ class IngesterSupervisor:
         self._url = url.render_as_string(hide_password=False)
         self._directory = directory
         self._process: subprocess.Popen[bytes] | None = None
-        self._finishing, self._ended = Event(), Event()
+        self._tried, self._finishing, self._ended = Event(), Event(), Event()
         self._retries, self._is_stopped = True, False
         self._thread = Thread(target=self._supervise, name="ingester", daemon=True)
         self.restarts = self.refusals = 0
@@ -49,7 +49,9 @@ class IngesterSupervisor:
         return process.pid if process is not None and process.returncode is None else None
 
     def start(self) -> None:
+        """Return when the first process runs, or could not be started: from then on a program may end at any time."""
         self._thread.start()
+        self._tried.wait()
 
     def finish(self, *, retry: bool = True) -> None:
         """Let the ingester read the complete journal to its end; with `retry`, start another one if it fails."""
@@ -94,6 +96,8 @@ class IngesterSupervisor:
             )
         except OSError as error:  # no descriptors or no memory left just now: clients must not notice
             return f"could not be started ({error.strerror})"
+        finally:
+            self._tried.set()
         self._signal()
         code = process.wait()
         assert process.stdin is not None

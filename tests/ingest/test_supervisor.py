@@ -55,6 +55,11 @@ def is_running(pid: int) -> bool:
     return True
 
 
+def test_its_process_runs_when_the_start_is_over(supervisor: IngesterSupervisor) -> None:
+    """A program that ends at once takes the thread with it, and nobody else would start the process."""
+    assert supervisor.pid is not None
+
+
 def test_an_ingester_that_is_killed_is_followed_by_another_one(supervisor: IngesterSupervisor) -> None:
     first = until(lambda: supervisor.pid)
     os.kill(first, signal.SIGKILL)
