@@ -9,7 +9,7 @@ TYPESCRIPT := 5.9.3
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow test-clients test-gateway soak check check-js vendor docs bench bench-quick pictures
+.PHONY: help demo test test-all test-slow test-clients test-gateway soak check check-js vendor docs bench bench-quick pictures
 .PHONY: reference clean
 
 help:  ## what there is to make
@@ -33,22 +33,28 @@ demo: $(VENV)/.runtime  ## record, show, count and replay a session: no key, no 
 
 # A test waits for half of its time, for sockets and other processes: so there are more of its processes than processors.
 # The tests of a file stay in one process: what they share, such as an archive or an export, is made once.
-test: $(VENV)/.dev  ## the tests, a few minutes (PYTHON=python3.14 for another Python)
-	$(BIN)/python -m pytest -m 'not slow and not timed' -n 4 --dist loadfile --no-loadscope-reorder
-	$(BIN)/python -m pytest -q -m 'timed and not slow' $$(grep -rl --include='test_*.py' 'mark\.timed' tests)
+PYTEST := $(BIN)/python -m pytest
+PARALLEL := -n 4 --dist loadfile --no-loadscope-reorder
+
+test: $(VENV)/.dev  ## the tests that everybody runs, two minutes (PYTHON=python3.14 for another Python)
+	$(PYTEST) -m 'not slow and not timed' $(PARALLEL) tests/unit tests/integration tests/acceptance/test_smoke.py
+
+test-all: $(VENV)/.dev  ## all tests but the slow ones, ten minutes: browsers, real SDKs, kill -9, the docs
+	$(PYTEST) -m 'not slow and not timed' $(PARALLEL)
+	$(PYTEST) -q -m 'timed and not slow' $$(grep -rl --include='test_*.py' 'mark\.timed' tests)
 
 test-slow: $(VENV)/.slow  ## crash loops, mutants, the whole corpus, many minutes
-	$(BIN)/python -m pytest -m slow --timeout 1800
-	$(BIN)/python -m pytest -q -m 'hypothesis and not slow' --hypothesis-profile thorough --timeout 1800
+	$(PYTEST) -m slow --timeout 1800
+	$(PYTEST) -q -m 'hypothesis and not slow' --hypothesis-profile thorough --timeout 1800
 
 test-clients: $(VENV)/.dev  ## real clients from their registries, a quarter of an hour; writes docs/clients.md (CLIENTS=codex)
-	$(BIN)/python -m tests.real_clients --write $(CLIENTS)
+	$(BIN)/python -m tools.real_clients --write $(CLIENTS)
 
 check: $(VENV)/.dev  ## ruff, mypy --strict, the layers
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/python -m pytest -q tests/test_layers.py
+	$(PYTEST) -q tests/repository/test_layers.py
 
 check-js: .tools/node_modules/.typescript-$(TYPESCRIPT)  ## the types of the viewer's pages; needs npm
 	.tools/node_modules/.bin/tsc -p recorder/ui/static/jsconfig.json
@@ -58,13 +64,13 @@ check-js: .tools/node_modules/.typescript-$(TYPESCRIPT)  ## the types of the vie
 	@touch $@
 
 vendor: $(VENV)/.dev  ## fetch the libraries of the viewer's pages and compare their digests; needs npm
-	$(BIN)/python -m tests.vendored
+	$(BIN)/python -m tools.vendored
 
 test-gateway: $(VENV)/.dev  ## a probe of LiteLLM's proxy, from its registry, some minutes; writes docs/probe-litellm.md
-	$(BIN)/python -m tests.probe.litellm --write $(ROUTES)
+	$(BIN)/python -m tools.litellm_probe --write $(ROUTES)
 
 soak: $(VENV)/.dev  ## an hour of 200 streams, faults and a nemesis; writes JSON (SOAK='--minutes 5 --seed 1')
-	$(BIN)/python -m tests.soak $(SOAK)
+	$(BIN)/python -m tools.soak $(SOAK)
 
 docs: $(VENV)/.dev  ## the site of the documentation, in build/docs; a warning is an error
 	$(BIN)/python -m sphinx -q -n -W --keep-going -c docs -d build/doctrees . build/docs
@@ -76,12 +82,12 @@ bench-quick: $(VENV)/.dev  ## the same in two minutes: shorter, and fewer altern
 	$(BIN)/python -m benchmarks --quick
 
 pictures: $(VENV)/.dev  ## draw the pictures of README and docs/ anew, with the Chromium of this machine
-	$(BIN)/python -m tests.terminal_pictures
-	$(BIN)/python -m tests.ui.pictures
+	$(BIN)/python -m tools.terminal_pictures
+	$(BIN)/python -m tools.viewer_pictures
 
 reference: $(VENV)/.dev  ## write docs/cli.md, docs/json.md and the man pages anew
-	$(BIN)/python -m tests.man_pages
-	$(BIN)/python -m tests.json_docs
+	$(BIN)/python -m tools.man_pages
+	$(BIN)/python -m tools.json_docs
 
 clean:  ## remove what was made
 	rm -rf .venv .venv-* .tools build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -27,8 +27,8 @@ from benchmarks.paces import Timed
 from benchmarks.settings import Settings
 from benchmarks.subjects import Subject, running
 from recorder.proxy.http import server
-from tests.browser import MISSING, launched, program
-from tests.viewing import Viewer, viewing
+from tests.support.browser import MISSING, launched, program
+from tests.support.viewer import Viewer, viewing
 
 EVENTS_S = 500
 NICE = 19

@@ -43,7 +43,7 @@ from recorder.store.postgres.ddl import SCHEMA
 from recorder.store.sql import Statement
 from recorder.store.writer import Store
 from recorder.wire.dialects import by_name
-from tests.postgres import conninfo
+from tests.support.postgres import conninfo
 
 API = "openai-responses"
 EVENTS = 100  # of an exchange

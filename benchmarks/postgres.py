@@ -21,7 +21,7 @@ from recorder.model.events import Event, Exchange
 from recorder.store.postgres.ddl import SCHEMA
 from recorder.store.reader import LogReader
 from recorder.store.writer import Store
-from tests.postgres import Server, conninfo
+from tests.support.postgres import Server, conninfo
 
 APPEND_COLUMNS = (
     Column("rows/s", "rows_s"),

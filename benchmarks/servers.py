@@ -19,7 +19,7 @@ from recorder.store.engine import engine_of
 from recorder.store.location import database_url
 from recorder.store.sql import Statement
 from recorder.store.writer import Store
-from tests import postgres
+from tests.support import postgres
 
 DURABLE = {"fsync": "on", "full_page_writes": "on"}
 

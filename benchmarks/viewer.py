@@ -21,9 +21,9 @@ from recorder.model.events import Event, Exchange, Session
 from recorder.model.ids import uuid7
 from recorder.store.writer import Store
 from recorder.wire.dialects import by_name
-from tests.browser import MISSING, launched, program
-from tests.conversations import call, message, response, thought
-from tests.viewing import viewing
+from tests.support.browser import MISSING, launched, program
+from tests.support.conversations import call, message, response, thought
+from tests.support.viewer import viewing
 
 EVENT_NS = 10_000_000  # 100 events a second, as a quick model writes
 PAUSE_NS = 2_000_000_000  # between two exchanges

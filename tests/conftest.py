@@ -21,10 +21,10 @@ from sqlalchemy import URL
 
 from recorder.store.location import database_url
 from recorder.store.writer import Store
-from tests import postgres
-from tests.corpus import is_of_the_big_corpus
-from tests.empty_logs import empty
-from tests.serving import run
+from tests.support import postgres
+from tests.support.corpus import is_of_the_big_corpus
+from tests.support.empty_log import empty
+from tests.support.server import run
 
 # How long an example takes says something of the machine, and of what else runs on it. What fails is printed with what
 # repeats it.

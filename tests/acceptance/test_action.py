@@ -17,10 +17,10 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.corpus import ROOT
-from tests.pages import blocks
-from tests.serving import environment, run
-from tests.wheels import built, with_libraries
+from tests.support.corpus import ROOT
+from tests.support.pages import blocks
+from tests.support.server import environment, run
+from tests.support.wheel import built, with_libraries
 
 ACTION: dict[str, Any] = yaml.safe_load((ROOT / "action.yml").read_text())
 STEPS: list[dict[str, Any]] = ACTION["runs"]["steps"]

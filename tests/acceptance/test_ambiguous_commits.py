@@ -13,8 +13,8 @@ from recorder.errors import StoreBusyError
 from recorder.ingest.ingester import Ingester
 from recorder.journal.writer import Journal
 from recorder.store.writer import Store
-from tests.acceptance.logbook import assert_chained, entries
-from tests.ingest.test_ingester import Exchange, never, stream
+from tests.integration.ingest.test_ingester import Exchange, never, stream
+from tests.support.logbook import assert_chained, entries
 
 
 class Cut(BaseException):

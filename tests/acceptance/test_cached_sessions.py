@@ -14,9 +14,9 @@ import pytest
 from sqlalchemy import URL
 
 from recorder.demo.server import start
-from tests.cached import FOLDER, OF_AGENTS, OF_SDKS, recorded
-from tests.planted import PLANTED
-from tests.serving import everywhere, run, serving
+from tests.support.cached_sessions import FOLDER, OF_AGENTS, OF_SDKS, recorded
+from tests.support.planted_changes import PLANTED
+from tests.support.server import everywhere, run, serving
 
 MISS = re.compile(r"(?!first|hit)")
 

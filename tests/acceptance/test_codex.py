@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from recorder.demo.server import start
-from tests.acceptance.logbook import entries
-from tests.serving import everywhere, serving
+from tests.support.logbook import entries
+from tests.support.server import everywhere, serving
 
 CODEX = shutil.which("codex")
 

@@ -14,12 +14,12 @@ from typing import Any, NamedTuple
 import pytest
 
 from recorder.demo.server import start
-from tests.acceptance.company import KEY
 from tests.acceptance.test_secrets import forms
-from tests.forward_proxy import Authority, ForwardProxy
-from tests.real_clients import namespace
-from tests.serving import environment, run
-from tests.sockets import listening
+from tests.support.company import KEY
+from tests.support.forward_proxy import Authority, ForwardProxy
+from tests.support.server import environment, run
+from tests.support.sockets import listening
+from tools.real_clients import namespace
 
 NAME = "api.corp.test"
 USER, PASSWORD = "corp-user", "p-of-the-proxy-7c1"
@@ -41,7 +41,7 @@ async def in_a_company(folder: Path) -> Company:
         outside.bind(str(door))
         outside.listen()
         outside.setblocking(False)
-        words = ["unshare", "--map-root-user", "--net", sys.executable, "-m", "tests.acceptance.company"]
+        words = ["unshare", "--map-root-user", "--net", sys.executable, "-m", "tests.support.company"]
         settings = {**environment(folder), "COMPANY_LOGIN": f"{USER}:{PASSWORD}", "PYTHONPATH": os.getcwd()}
         inside = await asyncio.create_subprocess_exec(
             *words, str(door), str(folder), NAME, env=settings, stdout=asyncio.subprocess.PIPE

@@ -16,11 +16,11 @@ from urllib.parse import urlsplit
 import pytest
 
 from recorder.model.payloads import EndRecord
-from tests.acceptance.logbook import Entry, assert_chained, entries
-from tests.acceptance.upstreams import Answer, Upstream, asked, request
-from tests.corpus import CORPUS, corpus_index, needs_corpus
-from tests.serving import everywhere, run, serving
-from tests.sockets import LAST_CHUNK, RawClient, RawResponse, head
+from tests.support.corpus import CORPUS, corpus_index, needs_corpus
+from tests.support.logbook import Entry, assert_chained, entries
+from tests.support.server import everywhere, run, serving
+from tests.support.sockets import LAST_CHUNK, RawClient, RawResponse, head
+from tests.support.upstreams import Answer, Upstream, asked, request
 
 pytestmark = needs_corpus
 

@@ -1,7 +1,7 @@
 """B1, SIGKILL to the whole tree in mid-stream: what a client has received is in the log, in order, once.
 
 `recorder serve` and its ingester as a user starts them, 20 live streams, killed at a random moment, started again;
-at the end `tests.history` holds what every client received and what the upstream sent against the log.
+at the end `tests.support.history` holds what every client received and what the upstream sent against the log.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from tests import history
-from tests.log_rows import projections
-from tests.scripted import Action, Chunk, ReadAll, Received, Sleep, Upstream, ask, body_of
-from tests.serving import everywhere, run, serving
+from tests.support import history
+from tests.support.rows import projections
+from tests.support.scripts import Action, Chunk, ReadAll, Received, Sleep, Upstream, ask, body_of
+from tests.support.server import everywhere, run, serving
 
 STREAMS = 20
 LIVE_S = (0.05, 1.0)  # how long streams have lived when the kill comes

@@ -17,13 +17,14 @@ import trustme
 
 from recorder.commands.verbs import VERBS
 from recorder.store import migrate
-from tests import cli_docs, forked
 from tests.acceptance.test_help import COMMANDS, blocks
-from tests.consoles import Terminal, steps
-from tests.corpus import ROOT
-from tests.pages import PAGES, name_of
-from tests.pages import blocks as of_page
-from tests.serving import STOPPED_S, environment, run, wait_until
+from tests.support import processes
+from tests.support.console import Terminal, steps
+from tests.support.corpus import DATA, ROOT
+from tests.support.pages import PAGES, name_of
+from tests.support.pages import blocks as of_page
+from tests.support.server import STOPPED_S, environment, run, wait_until
+from tools import cli_docs
 
 # What asks an agent, its client, the network, a server or somebody at a terminal, or takes many seconds: the quick
 # start, the demo, Codex, `mcp`, collectors, PostgreSQL and attached archives have tests of their own.
@@ -85,9 +86,9 @@ def recorded(demo_recording: Path, tmp_path_factory: pytest.TempPathFactory) -> 
     (folder / "tests" / "cassettes" / "test_turn.yaml").write_bytes(run(db, "export", "latest", "--format", "vcr").out)
     shutil.copy(folder / "run.sse.jsonl", folder / "tests" / "cassettes" / "weather.sse.jsonl")
     for name, place in THEIRS.items():
-        shutil.copy(ROOT / "tests" / "cassettes" / "files" / name, folder / place)
+        shutil.copy(DATA / "cassettes" / name, folder / place)
     (folder / "logs").mkdir()
-    logged = (ROOT / "tests" / "cassettes" / "files" / "litellm.jsonl").read_text().splitlines()
+    logged = (DATA / "cassettes" / "litellm.jsonl").read_text().splitlines()
     (folder / "logs" / "one.json").write_text(logged[0])
     assert run(db, "export", str(folder / "analysis"), "--format", "parquet").code == 0
     (folder / "recordings.manifest").write_bytes(run(db, "verify", "--manifest").out)
@@ -124,7 +125,7 @@ def interrupted(line: str, place: Path) -> int:
     words = shlex.split(re.sub(r"(port) \d+", r"\1 0", re.split(r" [>&]", line)[0]), comments=True)
     said = place / "said"
     said.touch()
-    process = forked.Process(words[1:], variables(place), place, (str(said), str(said)), leads=True)
+    process = processes.Process(words[1:], variables(place), place, (str(said), str(said)), leads=True)
     try:
         wait_until(lambda: process.poll() is not None or BEGUN.search(said.read_text()))
         assert BEGUN.search(said.read_text()), said.read_text()
@@ -134,14 +135,14 @@ def interrupted(line: str, place: Path) -> int:
         process.kill()
 
 
-def typed(line: str, place: Path) -> forked.Ended:
+def typed(line: str, place: Path) -> processes.Ended:
     """A line as a shell runs it; one that needs no shell, as `recorder` runs it."""
     line = line.replace("/tmp/", f"{place}/")
     if re.match(r"recorder (?!run)", line) and not re.search(r"[|><;&$`*]", re.sub(r'"[^"]*"', "", line)):
-        return forked.command(shlex.split(line, comments=True)[1:], variables(place), place)
+        return processes.command(shlex.split(line, comments=True)[1:], variables(place), place)
     command = ["bash", "-o", "pipefail", "-c", line]
     done = subprocess.run(command, cwd=place, env=variables(place), capture_output=True, timeout=60)
-    return forked.Ended(done.returncode, done.stdout, done.stderr)
+    return processes.Ended(done.returncode, done.stdout, done.stderr)
 
 
 @pytest.mark.parametrize("line", SHOWN)

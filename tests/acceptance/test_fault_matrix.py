@@ -22,10 +22,10 @@ import pytest
 from recorder.ingest.ingester import recover
 from recorder.journal.reader import segment_name
 from recorder.store.writer import Store
-from tests import history
-from tests.ingest.test_ingester import never
-from tests.loops import on_uvloop
-from tests.scripted import (
+from tests.integration.ingest.test_ingester import never
+from tests.support import history
+from tests.support.event_loop import on_uvloop
+from tests.support.scripts import (
     Action,
     Behaviour,
     Chunk,
@@ -42,7 +42,7 @@ from tests.scripted import (
     ask,
     body_of,
 )
-from tests.serving import Serving, everywhere, halt, run, serving, wait_until
+from tests.support.server import Serving, everywhere, halt, run, serving, wait_until
 
 STREAMS = 4
 PATIENCE_S = 4.0

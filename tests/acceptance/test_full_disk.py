@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from tests import history
-from tests.loops import eventually, on_uvloop
-from tests.scripted import Action, Chunk, End, ReadAll, Received, Upstream, ask, body_of
-from tests.serving import Serving, everywhere, serving
+from tests.support import history
+from tests.support.event_loop import eventually, on_uvloop
+from tests.support.scripts import Action, Chunk, End, ReadAll, Received, Upstream, ask, body_of
+from tests.support.server import Serving, everywhere, serving
 
 KIB = 1024
 LEFT_BYTES = 48 * KIB  # too little for what is recorded, in the journal and in the database

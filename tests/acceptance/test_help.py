@@ -11,8 +11,8 @@ import pytest
 
 from recorder.commands import recorder
 from recorder.commands.verbs import VERBS
-from tests.corpus import ROOT
-from tests.serving import run
+from tests.support.corpus import ROOT
+from tests.support.server import run
 
 # Up to what ends a command in a shell, or in the quotes of `eval "$(…)"`.
 _EXAMPLE = re.compile(r"(?:^|[\s(])recorder ((?:\\\n|[^|>&)#;\n])+)")

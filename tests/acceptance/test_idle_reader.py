@@ -16,8 +16,8 @@ from recorder.model.events import Exchange as Row
 from recorder.store.sqlite import writer as sqlite_writer
 from recorder.store.sqlite.writer import WAL_BYTES
 from recorder.store.writer import Store
-from tests.ingest.test_ingester import Exchange, body
-from tests.log_rows import begin, make_events
+from tests.integration.ingest.test_ingester import Exchange, body
+from tests.support.rows import begin, make_events
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 

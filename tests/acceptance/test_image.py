@@ -22,10 +22,10 @@ from typing import NamedTuple
 import pytest
 
 from recorder.proxy.app import HEALTH
-from tests.corpus import ROOT
-from tests.serving import STARTED_S, environment
-from tests.test_docs import free_port
-from tests.wheels import built, with_libraries
+from tests.acceptance.docs.test_docs import free_port
+from tests.support.corpus import ROOT
+from tests.support.server import STARTED_S, environment
+from tests.support.wheel import built, with_libraries
 
 TOKEN = "t" * 22
 

@@ -1,8 +1,8 @@
 """B6, a disk that fails: whichever write or sync it is, the client has its stream, and the log has it or a counted gap.
 
 Every I/O call of a whole recording is refused in turn, once or until there is room again: the journal's writes through
-`os`, the database's through the VFS of SQLite (`tests.iofaults`). What passed is then compared with what the log says,
-byte by byte and gap by gap.
+`os`, the database's through the VFS of SQLite (`tests.support.disk_faults`). What passed is then compared with what
+the log says, byte by byte and gap by gap.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ from recorder.proxy.recording import RecordingTransport, new_id
 from recorder.proxy.upstream import UpstreamTransport
 from recorder.store.sqlite import writer as sqlite_writer
 from recorder.store.writer import Store
-from tests.acceptance.logbook import Entry, assert_chained, entries
-from tests.ingest.test_ingester import COMPLETED
-from tests.iofaults import SHORT, Faults, on_disk
-from tests.messages import request_for
-from tests.proxy.test_recording import Echo
-from tests.sockets import LAST_CHUNK, STREAM_HEAD, Action, ScriptedUpstream, Send, Wait, chunked
+from tests.integration.ingest.test_ingester import COMPLETED
+from tests.support.disk_faults import SHORT, Faults, on_disk
+from tests.support.http_requests import request_for
+from tests.support.logbook import Entry, assert_chained, entries
+from tests.support.sockets import LAST_CHUNK, STREAM_HEAD, Action, ScriptedUpstream, Send, Wait, chunked
+from tests.unit.proxy.test_recording import Echo
 
 pytestmark = pytest.mark.timeout(1200)
 

@@ -11,10 +11,10 @@ import pytest
 
 from recorder.ingest.ingester import recover
 from recorder.store.writer import Store
-from tests import history
-from tests.ingest.test_ingester import never
-from tests.loops import on_uvloop
-from tests.scripted import (
+from tests.integration.ingest.test_ingester import never
+from tests.support import history
+from tests.support.event_loop import on_uvloop
+from tests.support.scripts import (
     Action,
     Behaviour,
     Chunk,
@@ -29,7 +29,7 @@ from tests.scripted import (
     ask,
     body_of,
 )
-from tests.serving import Serving, everywhere, serving
+from tests.support.server import Serving, everywhere, serving
 
 AT_ONCE = 100
 SPARE = 5  # descriptors that may come and go: the journal's next segment, a look at the ingester

@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from tests import history
-from tests.log_rows import projections
-from tests.loops import on_uvloop
-from tests.scripted import Action, Chunk, End, ReadAll, Received, Sleep, Upstream, ask, body_of
-from tests.serving import Serving, everywhere, run, serving
+from tests.support import history
+from tests.support.event_loop import on_uvloop
+from tests.support.rows import projections
+from tests.support.scripts import Action, Chunk, End, ReadAll, Received, Sleep, Upstream, ask, body_of
+from tests.support.server import Serving, everywhere, run, serving
 
 STREAMS = 8  # at once, of each recorder
 

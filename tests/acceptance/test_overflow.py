@@ -5,11 +5,11 @@ from __future__ import annotations
 import random
 from pathlib import Path
 
-from tests import history
-from tests.acceptance.one_process import judged
-from tests.loops import on_uvloop
-from tests.scripted import Action, Chunk, End, ReadAll, Received, body_of
-from tests.serving import run
+from tests.support import history
+from tests.support.event_loop import on_uvloop
+from tests.support.one_process import judged
+from tests.support.scripts import Action, Chunk, End, ReadAll, Received, body_of
+from tests.support.server import run
 
 STREAMS, CHUNKS = 6, 60
 BOUND_BYTES = 40_000

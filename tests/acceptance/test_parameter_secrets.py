@@ -15,14 +15,14 @@ import httpx
 import pytest
 from websockets.sync.client import connect
 
-from tests.acceptance.logbook import all_ended, entries
+from tests.acceptance.commands.test_mock import mocking
 from tests.acceptance.test_realtime import upstream as websocket_upstream
 from tests.acceptance.test_secrets import inflated
-from tests.commands.test_mock import mocking
-from tests.loops import eventually
-from tests.parameter_secrets import REQUESTS
-from tests.serving import Serving, everywhere, run_here, serving, wait_until
-from tests.sockets import STREAM_HEAD, ScriptedUpstream, Send, answer
+from tests.support.event_loop import eventually
+from tests.support.logbook import all_ended, entries
+from tests.support.parameter_secrets import REQUESTS
+from tests.support.server import Serving, everywhere, run_here, serving, wait_until
+from tests.support.sockets import STREAM_HEAD, ScriptedUpstream, Send, answer
 
 READ = (
     "I wrote \"authorization\": \"mine\", headers = {'X-Api-Key': 'mine'} and API_KEY = os.environ['KEY_1'] by myself."

@@ -21,16 +21,26 @@ from urllib.parse import quote, quote_plus
 import brotli
 import pytest
 
-from tests.acceptance.logbook import entries
 from tests.acceptance.test_secrets import forms, inflated
-from tests.corpus import ROOT
-from tests.loops import eventually
-from tests.secret_shapes import SECRETS, secrets_of
-from tests.serving import Serving, everywhere, run_here, serving
-from tests.sockets import LAST_CHUNK, STREAM_HEAD, RawClient, ScriptedUpstream, Send, Stall, answer, chunked, head
-from tests.wire.redaction.test_bodies import PLACES as BODIES
-from tests.wire.redaction.test_headers import PLACES as TARGETS
-from tests.zstandard import zstd
+from tests.support.corpus import ROOT
+from tests.support.event_loop import eventually
+from tests.support.logbook import entries
+from tests.support.secret_shapes import SECRETS, secrets_of
+from tests.support.server import Serving, everywhere, run_here, serving
+from tests.support.sockets import (
+    LAST_CHUNK,
+    STREAM_HEAD,
+    RawClient,
+    ScriptedUpstream,
+    Send,
+    Stall,
+    answer,
+    chunked,
+    head,
+)
+from tests.support.zstandard import zstd
+from tests.unit.wire.redaction.test_bodies import PLACES as BODIES
+from tests.unit.wire.redaction.test_headers import PLACES as TARGETS
 
 MARKER = b"this is no secret"
 IN_LOG_S = 120.0  # for all that was sent: other tests may run beside this one

@@ -19,14 +19,14 @@ from sqlalchemy import URL
 from recorder.store.location import database_url
 from recorder.store.verify.chain import ChainVerifier
 from recorder.store.writer import Store
-from tests import history
-from tests.acceptance.logbook import assert_chained, entries
-from tests.loops import on_uvloop
-from tests.outside import asking
-from tests.postgres import MISSING, Cluster, conninfo, programs
-from tests.scripted import Action, Chunk, End, ReadAll, Received, Sleep, Upstream, ask, body_of
-from tests.serving import Serving, everywhere, run, serving
-from tests.store.test_postgres import end_connections
+from tests.integration.store.test_postgres import end_connections
+from tests.support import history
+from tests.support.event_loop import on_uvloop
+from tests.support.logbook import assert_chained, entries
+from tests.support.postgres import MISSING, Cluster, conninfo, programs
+from tests.support.raw_log import asking
+from tests.support.scripts import Action, Chunk, End, ReadAll, Received, Sleep, Upstream, ask, body_of
+from tests.support.server import Serving, everywhere, run, serving
 
 RECORDERS, STREAMS = 4, 200
 FRAMES, EVERY_S = 80, 0.15  # of a stream: twelve seconds

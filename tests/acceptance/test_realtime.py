@@ -14,9 +14,9 @@ from openai import AsyncOpenAI, OpenAI
 from websockets.sync.client import connect
 from websockets.sync.server import ServerConnection
 
-from tests.acceptance.logbook import Entry, entries
-from tests.real_clients.relay import listening
-from tests.serving import serving
+from tests.support.logbook import Entry, entries
+from tests.support.server import serving
+from tools.real_clients.relay import listening
 
 AUDIO = base64.b64encode(bytes(range(256)) * 64).decode()
 LIVE = "/ws/google.ai.generativelanguage.v1beta.GenerativeService.BidiGenerateContent"

@@ -19,12 +19,12 @@ import pytest
 from recorder.ingest.ingester import Ingester, recover
 from recorder.journal.writer import Journal
 from recorder.store.writer import Store
-from tests.acceptance.logbook import assert_chained, entries
-from tests.corpus import ROOT
-from tests.ingest.test_ingester import Exchange, never, rows, stream
-from tests.iofaults import Disk, on_disk
-from tests.log_rows import projections
-from tests.serving import environment
+from tests.integration.ingest.test_ingester import Exchange, never, rows, stream
+from tests.support.corpus import ROOT
+from tests.support.disk_faults import Disk, on_disk
+from tests.support.logbook import assert_chained, entries
+from tests.support.rows import projections
+from tests.support.server import environment
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
 
@@ -35,7 +35,7 @@ import sys
 from pathlib import Path
 from recorder.commands import main
 from tests.acceptance.test_recovery_killed import Deadly
-from tests.iofaults import on_disk
+from tests.support.disk_faults import on_disk
 with on_disk(Path(sys.argv[1]), Deadly(int(sys.argv[2]))):
     main(["db", "recover", "--db", sys.argv[1] + "/recorder.db"])
 """

@@ -8,9 +8,9 @@ from pathlib import Path
 
 from recorder.demo.reply import DemoRequest
 from recorder.demo.server import start
-from tests.acceptance.logbook import assert_chained, entries
-from tests.sdks import ASKS, Got
-from tests.serving import everywhere, serving
+from tests.support.logbook import assert_chained, entries
+from tests.support.sdks import ASKS, Got
+from tests.support.server import everywhere, serving
 
 PROMPTS = ("hello", "weather")
 APIS = {"openai-responses", "openai-chat", "anthropic", "gemini"}

@@ -19,12 +19,12 @@ import pytest
 
 from recorder.proxy import recording
 from recorder.proxy.routing import Upstream
-from tests.acceptance.logbook import entries
-from tests.loops import eventually, on_uvloop
-from tests.proxied import get, proxied
-from tests.security.servers import SERVERS
-from tests.serving import Serving, everywhere, run, run_here, serving
-from tests.sockets import (
+from tests.support.event_loop import eventually, on_uvloop
+from tests.support.logbook import entries
+from tests.support.proxy import get, proxied
+from tests.support.server import Serving, everywhere, run, run_here, serving
+from tests.support.servers import SERVERS
+from tests.support.sockets import (
     LAST_CHUNK,
     STREAM_HEAD,
     Action,

@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 from recorder.demo.server import start
-from tests.acceptance.logbook import assert_chained, entries
-from tests.serving import Serving, everywhere, serving
-from tests.sockets import RawClient, RawResponse
+from tests.support.logbook import assert_chained, entries
+from tests.support.server import Serving, everywhere, serving
+from tests.support.sockets import RawClient, RawResponse
 
 pytestmark = pytest.mark.timed
 

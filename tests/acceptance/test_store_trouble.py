@@ -21,10 +21,10 @@ import pytest
 
 from recorder.demo.server import start
 from recorder.store.writer import Store
-from tests.acceptance.logbook import all_ended, assert_chained, entries
-from tests.acceptance.upstreams import Answer, Upstream, request
-from tests.serving import PROGRAM, Serving, environment, everywhere, run, serving, wait_until
-from tests.sockets import LAST_CHUNK, STREAM_HEAD, RawClient, chunked
+from tests.support.logbook import all_ended, assert_chained, entries
+from tests.support.server import PROGRAM, Serving, environment, everywhere, run, serving, wait_until
+from tests.support.sockets import LAST_CHUNK, STREAM_HEAD, RawClient, chunked
+from tests.support.upstreams import Answer, Upstream, request
 
 STREAMS = 12
 EXTRA_MS = 100.0  # that a chunk may be late, at most, when the database is locked, on a machine with other work

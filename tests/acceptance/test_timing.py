@@ -16,8 +16,8 @@ import httpx
 import pytest
 
 from recorder.demo.server import start
-from tests.acceptance.logbook import entries
-from tests.serving import PROGRAM, environment, everywhere, serving
+from tests.support.logbook import entries
+from tests.support.server import PROGRAM, environment, everywhere, serving
 
 pytestmark = pytest.mark.timed
 

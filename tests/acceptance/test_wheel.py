@@ -20,11 +20,11 @@ import yaml
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from tests import man_pages, sbom
-from tests.corpus import ROOT
-from tests.landed_schemas import SCHEMAS
-from tests.serving import environment
-from tests.wheels import built
+from tests.support.corpus import ROOT
+from tests.support.server import environment
+from tests.support.wheel import built
+from tools import man_pages, sbom
+from tools.landed_schemas import SCHEMAS
 
 PAGE_FILES = {".html", ".js", ".css", ".svg", ".toml"}  # of the viewer
 

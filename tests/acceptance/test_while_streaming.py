@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from tests.loops import eventually
-from tests.serving import PROGRAM, environment, everywhere, run, serving
-from tests.sockets import LAST_CHUNK, STREAM_HEAD, Script, ScriptedUpstream, Send, Wait, chunked
+from tests.support.event_loop import eventually
+from tests.support.server import PROGRAM, environment, everywhere, run, serving
+from tests.support.sockets import LAST_CHUNK, STREAM_HEAD, Script, ScriptedUpstream, Send, Wait, chunked
 
 pytestmark = pytest.mark.skipif(shutil.which("curl") is None, reason="no curl")
 

@@ -17,11 +17,11 @@ from pathlib import Path
 import pytest
 
 from recorder.demo.server import start
-from tests.acceptance.logbook import all_ended, entries
-from tests.loops import eventually
-from tests.proxied import get
-from tests.serving import Ran, everywhere, run, serving
-from tests.sockets import LAST_CHUNK, STREAM_HEAD, RawClient, RawResponse, ScriptedUpstream, Send
+from tests.support.event_loop import eventually
+from tests.support.logbook import all_ended, entries
+from tests.support.proxy import get
+from tests.support.server import Ran, everywhere, run, serving
+from tests.support.sockets import LAST_CHUNK, STREAM_HEAD, RawClient, RawResponse, ScriptedUpstream, Send
 
 SERVE = ("serve", "--port", "0")
 REQUEST = json.dumps({"model": "gpt-5.5", "stream": True, "input": "hello"}).encode()

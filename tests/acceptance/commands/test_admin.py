@@ -1,0 +1,444 @@
+"""The admin port of `recorder serve`: who may ask, and that what it says follows what happens."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import re
+import shutil
+import signal
+import sqlite3
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from itertools import product
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Self
+
+import pytest
+from sqlalchemy import URL
+
+from recorder.commands.serving.admin import Admin, administered
+from recorder.commands.serving.health_snapshot import LAG_S, HealthSnapshot
+from recorder.commands.serving.meter import Meter
+from recorder.errors import RecorderError
+from recorder.proxy.admission import ANY_HOST
+from recorder.proxy.http.server import Server
+from tests.support.event_loop import on_uvloop
+from tests.support.postgres import MISSING, Cluster, conninfo, programs
+from tests.support.proxy import get
+from tests.support.server import PROGRAM, Serving, everywhere, halt, serving
+from tests.support.sockets import (
+    LAST_CHUNK,
+    STREAM_HEAD,
+    Action,
+    RawClient,
+    RawResponse,
+    ScriptedUpstream,
+    Send,
+    Wait,
+    chunked,
+)
+from tests.unit.commands.test_metrics import WELL, parsed
+
+CHUNK = b"data: 1\n\n"
+BYTES_OF_ONE = len(CHUNK)
+
+
+async def ask(port: int, request: bytes) -> RawResponse:
+    async with await RawClient.connect(port) as client:
+        await client.send(request)
+        return await client.response(to_head=request.startswith(b"HEAD"))
+
+
+class Asked:
+    """The admin port of a running recorder."""
+
+    def __init__(self, serve: Serving) -> None:
+        found = re.search(r"^Metrics and health on http://127\.0\.0\.1:(\d+)$", serve.said, re.MULTILINE)
+        assert found, serve.said
+        self.port = int(found[1])
+
+    async def metrics(self) -> dict[str, float]:
+        return parsed((await ask(self.port, get("/metrics"))).body.decode())
+
+    async def health(self) -> tuple[int, Any]:
+        response = await ask(self.port, get("/healthz"))
+        return int(response.status[:3]), json.loads(response.body)
+
+    async def until(self, condition: Callable[[dict[str, float]], bool], within_s: float = 30.0) -> dict[str, float]:
+        """The metrics, as soon as they are like this."""
+        async with asyncio.timeout(within_s):
+            while True:
+                if condition(found := await self.metrics()):
+                    return found
+                await asyncio.sleep(0.05)
+
+    async def until_health(self, status: int, within_s: float = 30.0) -> Any:
+        async with asyncio.timeout(within_s):
+            while True:
+                found = await self.health()
+                if found[0] == status:
+                    return found[1]
+                await asyncio.sleep(0.05)
+
+    async def until_reason(self, words: str, within_s: float = 30.0) -> None:
+        async with asyncio.timeout(within_s):
+            while True:
+                if words in str((await self.health())[1]):
+                    return
+                await asyncio.sleep(0.05)
+
+
+@contextlib.contextmanager
+def recorder_at(folder: Path, base: str) -> Iterator[tuple[Serving, Asked]]:
+    with serving(folder / "recorder.db", "--admin-port", "0", *everywhere(base)) as serve:
+        yield serve, Asked(serve)
+
+
+# -- who may ask
+
+OUR_HOSTS = (b"127.0.0.1:9187", b"localhost", b"[::1]:9187", b"a.localhost", b"box.test")
+OTHER_HOSTS = (b"evil.example", b"127.0.0.1.evil.example", b"169.254.169.254", b"0.0.0.0", b"")
+OF_PROGRAMS = ((), (b"Sec-Fetch-Site: none",), (b"Sec-Fetch-Site: same-origin",))
+OF_PAGES = (
+    *((b"Sec-Fetch-Site: cross-site",), (b"Sec-Fetch-Site: same-site",)),
+    *((b"Origin: http://127.0.0.1",), (b"Origin: null",)),
+)
+
+
+@contextlib.asynccontextmanager
+async def admin(health: HealthSnapshot = WELL) -> AsyncIterator[int]:
+    async def now() -> HealthSnapshot:
+        return health
+
+    server = Server(Admin(now, ["Box.test", ANY_HOST]), "127.0.0.1", 0, on_drain=lambda: None)
+    await server.start()
+    try:
+        yield server.port
+    finally:
+        await server.stop(0)
+
+
+@on_uvloop
+async def test_only_programs_on_this_machine_are_answered() -> None:
+    async with admin() as port:
+        for host, headers in product(OUR_HOSTS + OTHER_HOSTS, OF_PROGRAMS + OF_PAGES):
+            response = await ask(port, b"\r\n".join([b"GET /metrics HTTP/1.1", b"Host: " + host, *headers, b"", b""]))
+            may_ask = host in OUR_HOSTS and headers in OF_PROGRAMS
+            assert response.status[:3] == (b"200" if may_ask else b"403"), (host, headers)
+            assert (b"recorder_" in response.body) == may_ask
+            assert response.header(b"access-control-allow-origin") is None
+
+
+@on_uvloop
+async def test_a_request_names_its_host_once() -> None:
+    async with admin() as port:
+        for hosts in ([], [b"Host: localhost", b"Host: localhost"]):
+            response = await ask(port, b"\r\n".join([b"GET /metrics HTTP/1.1", *hosts, b"", b""]))
+            assert response.status[:3] == b"400"
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE", "OPTIONS", "CONNECT", "TRACE"])
+@on_uvloop
+async def test_the_pages_are_for_reading(method: str) -> None:
+    async with admin() as port:
+        assert (await ask(port, get("/metrics", method=method))).status[:3] in (b"405", b"400")
+
+
+@pytest.mark.parametrize("target", ["/", "/v1/models", "/metrics/", "/_recorder/healthz", "//healthz", "http://h/x"])
+@on_uvloop
+async def test_nothing_else_is_there(target: str) -> None:
+    async with admin() as port:
+        assert (await ask(port, get(target))).status[:3] == b"404"
+
+
+@on_uvloop
+async def test_head_is_get_without_a_body() -> None:
+    async with admin() as port:
+        asked, told = [await ask(port, get("/healthz", method=method)) for method in ("HEAD", "GET")]
+        assert (asked.status, asked.headers, asked.body) == (told.status, told.headers, b"")
+
+
+@on_uvloop
+async def test_who_is_unwell_says_why() -> None:
+    async with admin(HealthSnapshot(journal_is_full=True)) as port:
+        response = await ask(port, get("/healthz"))
+        assert response.status[:3] == b"503"
+        assert len(json.loads(response.body)["reasons"]) == 2, "no ingester, and a journal at its bound"
+
+
+@on_uvloop
+async def test_a_taken_port_names_the_option_that_chooses_another() -> None:
+    async with admin() as port:
+        with pytest.raises(RecorderError, match="--admin-port"):
+            async with administered(Meter(Path("none")), port, ()):
+                pass
+
+
+# -- what it says of a recorder
+
+
+@on_uvloop
+async def test_the_figures_follow_what_passes_and_no_scrape_reaches_the_upstream(tmp_path: Path) -> None:
+    go_on = asyncio.Event()
+    script: list[Action] = [Send(STREAM_HEAD + chunked(CHUNK)), Wait(go_on), Send(chunked(CHUNK) + LAST_CHUNK)]
+    async with ScriptedUpstream(script) as upstream:
+        with recorder_at(tmp_path, upstream.base) as (serve, admin):
+            async with (
+                await RawClient.connect(serve.port) as stays,
+                await RawClient.connect(serve.port) as leaves,
+            ):
+                for client in (stays, leaves):
+                    await client.send(get("/v1/responses"))
+                    await client.read_until(CHUNK)
+                assert (await admin.metrics())['recorder_streams_open{upstream="openai"}'] == 2
+                leaves.socket.close()
+                await admin.until(lambda now: now['recorder_streams_open{upstream="openai"}'] == 1)
+                go_on.set()
+                await stays.read_until(LAST_CHUNK)
+            found = await admin.until(lambda now: now["recorder_response_bytes_total"] == 3 * BYTES_OF_ONE)
+            outcomes = {key: value for key, value in found.items() if key.startswith("recorder_exchanges_total")}
+            assert outcomes == {
+                'recorder_exchanges_total{upstream="openai",outcome="eof"}': 1,
+                'recorder_exchanges_total{upstream="openai",outcome="client_disconnect"}': 1,
+            }
+            assert found["recorder_response_chunks_total"] == 3
+            assert found["recorder_gap_chunks_total"] == found["recorder_database_errors_total"] == 0
+            assert (found["recorder_ingester_up"], found["recorder_journal_full"]) == (1, 0)
+            assert found['recorder_process_resident_memory_bytes{process="recorder"}'] > 2**24
+            assert found['recorder_process_open_fds{process="ingester"}'] > 3
+            assert await admin.until_health(200) == {"status": "ok"}  # a busy machine may hold the ingester up
+            assert len(upstream.requests) == 2
+
+
+@on_uvloop
+async def test_an_ingester_that_was_killed_is_said_and_so_is_its_return(tmp_path: Path) -> None:
+    with recorder_at(tmp_path, "http://127.0.0.1:9") as (serve, admin):
+        await admin.until_health(200)
+        os.kill(serve.ingesters()[0], signal.SIGKILL)
+        await admin.until_reason("ended with code -9")  # and not only that none runs
+        await admin.until_health(200)
+        assert (await admin.metrics())["recorder_ingester_restarts_total"] == 1
+
+
+@on_uvloop
+async def test_a_journal_that_was_deleted_is_said(tmp_path: Path) -> None:
+    with recorder_at(tmp_path, "http://127.0.0.1:9") as (serve, admin):
+        await admin.until_health(200)
+        shutil.rmtree(f"{serve.db}.journal")
+        await admin.until_reason("they are put back, 0 bytes are lost")
+        found = await admin.metrics()
+        assert (found["recorder_journal_restored_total"], found["recorder_journal_lost_bytes_total"]) == (1, 0)
+
+
+@pytest.mark.slow
+@on_uvloop
+async def test_a_locked_database_is_said_after_a_while_and_so_is_its_release(tmp_path: Path) -> None:
+    script = [Send(STREAM_HEAD + chunked(CHUNK) + LAST_CHUNK)]
+    async with ScriptedUpstream(script) as upstream:
+        with recorder_at(tmp_path, upstream.base) as (serve, admin):
+            await ask(serve.port, get("/v1/responses"))
+            await admin.until(lambda now: now["recorder_response_chunks_total"] == 1)
+            holder = sqlite3.connect(serve.db, isolation_level=None)
+            holder.execute("BEGIN IMMEDIATE")
+            await ask(serve.port, get("/v1/responses"))
+            told = await admin.until_health(503, within_s=2 * LAG_S + 5)
+            locked = await admin.metrics()
+            holder.execute("ROLLBACK")
+            holder.close()
+            await admin.until_health(200)
+            freed = await admin.until(lambda now: now["recorder_response_chunks_total"] == 2)
+    assert "the database is locked, full or slow" in told["reasons"][0]
+    assert locked["recorder_ingest_lag_seconds"] > LAG_S
+    assert locked["recorder_ingest_lag_bytes"] > BYTES_OF_ONE
+    assert freed["recorder_ingest_lag_seconds"] == freed["recorder_ingest_lag_bytes"] == 0
+
+
+@pytest.mark.slow
+@on_uvloop
+async def test_a_recorder_is_well_while_a_stream_is_silent(tmp_path: Path) -> None:
+    gate = asyncio.Event()
+    script: list[Action] = [Send(STREAM_HEAD + chunked(CHUNK)), Wait(gate), Send(LAST_CHUNK)]
+    async with ScriptedUpstream(script) as upstream:
+        with recorder_at(tmp_path, upstream.base) as (serve, admin):
+            await admin.until_health(200)
+            async with await RawClient.connect(serve.port) as client:
+                await client.send(get("/v1/responses"))
+                await client.read_until(CHUNK)
+                silent_s, until_s = [], time.monotonic() + LAG_S + 4
+                while time.monotonic() < until_s:
+                    assert await admin.health() == (200, {"status": "ok"})
+                    silent_s.append((await admin.metrics())["recorder_ingest_lag_seconds"])
+                    await asyncio.sleep(0.5)
+                gate.set()
+                await client.read_until(LAST_CHUNK)
+    assert silent_s[-1] == 0
+
+
+@pytest.mark.slow
+@on_uvloop
+async def test_a_stopped_ingester_is_named(tmp_path: Path) -> None:
+    async with ScriptedUpstream([Send(STREAM_HEAD + chunked(CHUNK) + LAST_CHUNK)]) as upstream:
+        with recorder_at(tmp_path, upstream.base) as (serve, admin):
+            await admin.until_health(200)
+            ingester = serve.ingesters()[0]
+            halt(ingester)
+            await ask(serve.port, get("/v1/responses"))
+            told = await admin.until_health(503, within_s=2 * LAG_S + 5)
+            os.kill(ingester, signal.SIGCONT)
+            await admin.until_health(200)
+    assert f"process {ingester}) is stopped" in told["reasons"][0]
+
+
+@pytest.mark.slow
+@on_uvloop
+async def test_a_server_that_is_away_is_said_and_so_is_its_return(tmp_path: Path) -> None:
+    folder = programs()
+    if folder is None:
+        pytest.skip(MISSING)
+    with TemporaryDirectory() as directory, Cluster(folder, Path(directory)) as cluster:
+        async with ScriptedUpstream([Send(STREAM_HEAD + chunked(CHUNK) + LAST_CHUNK)]) as upstream:
+            options = ("--admin-port", "0", "--db", conninfo(cluster.url), *everywhere(upstream.base))
+            with serving(tmp_path / "none", *options) as serve:
+                admin = Asked(serve)
+                await ask(serve.port, get("/v1/responses"))
+                before = await admin.until(lambda now: now["recorder_response_chunks_total"] == 1, 60)
+                await asyncio.to_thread(cluster.stop)
+                await admin.until_reason("cannot be reached", 30)
+                await ask(serve.port, get("/v1/responses"))
+                await asyncio.to_thread(cluster.start)
+                await admin.until_health(200, 60)
+                after = await admin.until(lambda now: now["recorder_response_chunks_total"] == 2, 60)
+    assert before["recorder_database_bytes"] > 2**20
+    assert after["recorder_database_errors_total"] >= 1
+    assert after["recorder_ingester_restarts_total"] == 0
+
+
+class DeafRelay:
+    """A way to a server on which nothing comes through any more from `deaf` on, and nothing is closed."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._tasks: list[asyncio.Task[Any]] = []
+        self.hears = asyncio.Event()
+        self.hears.set()
+
+    async def __aenter__(self) -> Self:
+        self._server = await asyncio.start_server(self._relay, "127.0.0.1", 0)
+        self.port = self._server.sockets[0].getsockname()[1]
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._server.close()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await asyncio.sleep(0)  # for the loop to close what was aborted
+
+    async def _relay(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if (task := asyncio.current_task()) is not None:
+            self._tasks.append(task)
+        server_reader, server_writer = await asyncio.open_unix_connection(self._path)
+        try:
+            await asyncio.gather(self._pass_on(reader, server_writer), self._pass_on(server_reader, writer))
+        except OSError:
+            pass
+        finally:
+            for each in (writer, server_writer):
+                each.transport.abort()
+
+    async def _pass_on(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while data := await reader.read(2**16):
+            await self.hears.wait()
+            writer.write(data)
+            await writer.drain()
+        raise ConnectionResetError
+
+
+@pytest.mark.parametrize("returns", [False, True], ids=["for good", "for a while"])
+@on_uvloop
+async def test_a_server_that_hangs_is_said_and_keeps_nobody(
+    tmp_path: Path, postgres_database: URL, returns: bool
+) -> None:
+    path = f"{postgres_database.query['host']}/.s.PGSQL.5432"
+    async with DeafRelay(path) as relay:
+        url = postgres_database.set(query={}, host="127.0.0.1", port=relay.port)
+        options = ("--admin-port", "0", "--db", conninfo(url), *everywhere("http://127.0.0.1:9"))
+        with serving(tmp_path / "none", *options, program=PROGRAM) as serve:
+            admin = Asked(serve)
+            await admin.until_health(200, 60)
+            relay.hears.clear()
+            await admin.until_reason("has not answered for", 60)
+            assert (await admin.health())[0] == 503, "it is not waited for again"
+            if returns:
+                relay.hears.set()
+                await admin.until_health(200, 60)
+            assert await asyncio.to_thread(serve.stop) == 0
+
+
+# -- what it costs
+
+STREAMS, EVERY_S, FOR_S = 200, 0.1, 12.0
+LATE_S = 0.020
+
+
+class Stamped:
+    """An upstream whose chunks say when they were sent; how late they came is measured in the client beside it."""
+
+    async def __call__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(STREAM_HEAD)
+        with contextlib.suppress(ConnectionError):
+            until = time.monotonic() + FOR_S
+            while time.monotonic() < until:
+                writer.write(chunked(b"data: %017.6f\n\n" % time.monotonic()))
+                await asyncio.sleep(EVERY_S)
+            writer.write(LAST_CHUNK)
+            await writer.drain()
+            writer.close()
+
+
+async def _delays(port: int, into: list[float]) -> None:
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(get("/v1/responses"))
+    while not (line := await reader.readline()).startswith(b"0\r\n"):
+        if line.startswith(b"data: "):
+            into.append(time.monotonic() - float(line[6:]))
+    writer.close()
+
+
+async def _run(serve: Serving, scrape: Asked | None) -> list[float]:
+    delays: list[float] = []
+    async with asyncio.TaskGroup() as tasks:
+        scraping = tasks.create_task(_scrape(scrape)) if scrape else None
+        streams = [tasks.create_task(_delays(serve.port, delays)) for _ in range(STREAMS)]
+        await asyncio.wait(streams)
+        if scraping:
+            scraping.cancel()
+    return sorted(delays[len(delays) // 10 :])  # without the rush of the beginning
+
+
+async def _scrape(admin: Asked) -> None:
+    while True:
+        assert (await admin.metrics())["recorder_ingester_up"] == 1
+        await asyncio.sleep(0.02)
+
+
+@pytest.mark.slow
+@on_uvloop
+async def test_no_chunk_of_200_streams_is_late_because_the_metrics_are_scraped_in_a_loop(tmp_path: Path) -> None:
+    upstream = await asyncio.start_server(Stamped(), "127.0.0.1", 0, backlog=STREAMS)
+    base = f"http://127.0.0.1:{upstream.sockets[0].getsockname()[1]}"
+    with recorder_at(tmp_path, base) as (serve, admin):
+        without = await _run(serve, None)
+        during = await _run(serve, admin)
+    upstream.close()
+    assert len(during) > 0.8 * STREAMS * FOR_S / EVERY_S
+    found = {
+        name: (each[len(each) // 2], each[-len(each) // 1000], each[-1])
+        for name, each in (("without", without), ("during", during))
+    }
+    assert during[-1] <= without[-1] + LATE_S, found

@@ -1,0 +1,136 @@
+"""`recorder prices`, with and without the package, in every database, and beside what moves and deletes sessions."""
+
+from __future__ import annotations
+
+import json
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from sqlalchemy import URL
+
+from recorder.errors import missing_extra
+from recorder.store.postgres.ddl import GRANTS
+from recorder.store.writer import Store
+from tests.support.conversations import Conversations, asking, message, response
+from tests.support.server import address, run
+from tests.support.superuser import asked, connected, execute
+
+GPT = response(*message("Hi."))
+OWN = '[[price]]\nprovider = "openai"\nmodel = "gpt-5"\ninput = 1.25\noutput = 10\n'
+ALL = "SELECT * FROM prices ORDER BY provider, rank, model, unit, service_tier, above_input_tokens, valid_from_ns"
+TOTAL = "SELECT sum(cost_picousd), count(*) FROM costs"
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "prices.toml"
+    path.write_text(OWN)
+    return path
+
+
+@pytest.fixture
+def _is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make an import of the package fail, as where it is not installed."""
+    monkeypatch.setitem(sys.modules, "genai_prices", None)
+
+
+def recorded(database: URL | Path) -> None:
+    made = Conversations(database)
+    made.session("one").exchange(GPT, asking("Hello?"))
+    made.session("two", 10).exchange(GPT, asking("Hello?"))
+
+
+@pytest.mark.usefixtures("_is_missing")
+def test_without_the_package_an_update_names_the_extra(tmp_path: Path) -> None:
+    ran = run(tmp_path / "log.db", "prices", "update")
+    assert ran.code == 1
+    assert ran.err == f"Error: {missing_extra('The list of prices of providers', 'pricing')}\n"
+    assert "Traceback" not in ran.err
+
+
+@pytest.mark.usefixtures("_is_missing")
+def test_without_the_package_own_prices_count(tmp_path: Path, file: Path) -> None:
+    log = tmp_path / "log.db"
+    recorded(log)
+    ran = run(log, "prices", "update", "--file", file)
+    assert (ran.code, ran.err.splitlines()[:2]) == (0, ["Prices of prices.toml for openai.", "2 rows added, 0 ended."])
+    [total] = json.loads(run(log, "usage", "--cost", "--json").out)
+    assert (total["cost_usd"], total["priced"]) == ("0.012205", 2)
+
+
+def test_without_the_package_its_earlier_prices_stay(tmp_path: Path, file: Path) -> None:
+    log = tmp_path / "log.db"
+    assert run(log, "prices", "update").code == 0
+    before = set(asked(log, ALL))
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setitem(sys.modules, "genai_prices", None)
+        assert run(log, "prices", "update", "--file", file).code == 0
+    assert before < set(asked(log, ALL))
+
+
+def test_an_update_names_what_needs_a_list_and_no_subscription(tmp_path: Path, file: Path) -> None:
+    log = tmp_path / "log.db"
+    Conversations(log).session("one").exchange(GPT, asking("Hello?"), provider="gateway")
+    [*_, last] = run(log, "prices", "update").err.splitlines()
+    assert last.startswith("No list of prices for gateway: ")
+    file.write_text('[providers]\ngateway = "opnai"\n')
+    refused = run(log, "prices", "update", "--file", file)
+    assert (refused.code, "`gateway`" in refused.err, "'opnai'" in refused.err) == (2, True, True)
+    file.write_text('[providers]\ngateway = "openai"\n')
+    assert run(log, "prices", "update", "--file", file).err.count("\n") == 2
+
+
+def test_an_update_twice_changes_nothing(database: URL, file: Path) -> None:
+    recorded(database)
+    assert run(database, "prices", "update", "--file", file).code == 0
+    there = asked(database, ALL)
+    again = run(database, "prices", "update", "--file", file)
+    assert (again.code, "Nothing has changed." in again.err) == (0, True)
+    assert asked(database, ALL) == there
+
+
+def test_two_updates_at_a_time_add_the_rows_once(database: URL, file: Path) -> None:
+    with ThreadPoolExecutor(2) as pool:
+        for ran in pool.map(lambda _: run(database, "prices", "update", "--file", file), range(2)):
+            assert ran.code == 0, ran.err
+    twice = "SELECT count(*) - count(DISTINCT model || unit) FROM prices WHERE source = 'prices.toml'"
+    assert asked(database, twice) == [(0,)]
+
+
+def test_a_writer_of_a_server_updates_prices_and_a_reader_reads_them(postgres_database: URL, file: Path) -> None:
+    recorded(postgres_database)
+    with Store(postgres_database) as store:
+        store.grant(GRANTS)
+    asked(postgres_database, "DO $$ BEGIN CREATE ROLE pricing LOGIN IN ROLE recorder_writer; EXCEPTION "
+                             "WHEN duplicate_object THEN NULL; END $$")  # fmt: skip
+    writer = postgres_database.set(username="pricing")
+    assert run(writer, "prices", "update", "--file", file).code == 0
+    file.write_text(OWN.replace("1.25", "2"))
+    ran = run(writer, "prices", "update", "--file", file, "--valid-from", "2020-01-01")
+    assert (ran.code, ran.err.splitlines()[1]) == (0, "4 rows added, 2 ended.")
+    with connected(postgres_database) as reader:
+        execute(reader, "SET ROLE recorder_reader")
+        [(picousd, rows)] = execute(reader, TOTAL).fetchall()
+    assert (picousd, rows) == (2 * (1234 * 2_000_000 + 456 * 10_000_000), 2)
+
+
+def test_a_purge_and_a_rebuild_leave_prices_as_they_are(database: URL, file: Path) -> None:
+    recorded(database)
+    run(database, "prices", "update", "--file", file)
+    there, [(picousd, _)] = asked(database, ALL), asked(database, TOTAL)
+    assert run(database, "db", "purge", "one", "--yes").code == 0
+    assert run(database, "db", "rebuild").code == 0
+    assert asked(database, ALL) == there
+    assert asked(database, TOTAL) == [(picousd / 2, 1)]
+
+
+def test_a_copy_has_no_prices_until_an_update(database: URL, tmp_path: Path, file: Path) -> None:
+    recorded(database)
+    run(database, "prices", "update", "--file", file)
+    copy = tmp_path / "copy.db"
+    assert run(tmp_path, "db", "copy", address(database), copy).code == 0
+    assert asked(copy, ALL) == []
+    assert run(copy, "prices", "update", "--file", file).code == 0
+    assert asked(copy, TOTAL) == asked(database, TOTAL)

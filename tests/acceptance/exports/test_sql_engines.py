@@ -1,0 +1,63 @@
+"""The recipes of `docs/analytics.md` for ClickHouse and Spark, over the files of an export."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.analytics import RECIPES, plain
+from tests.support.analytics_sql import (
+    CLICKHOUSE,
+    OPENED_BY_CLICKHOUSE,
+    OPENED_BY_SPARK,
+    SPARK,
+    ClickHouse,
+    answers_of_the_log,
+    exported_log,
+    sections,
+)
+from tests.support.corpus import ROOT
+
+
+@pytest.fixture(scope="module")
+def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return exported_log(tmp_path_factory.mktemp("analytics"))
+
+
+def test_the_page_has_a_recipe_for_each_question() -> None:
+    assert sections() in (ROOT / "docs" / "analytics.md").read_text()
+
+
+@pytest.fixture
+def clickhouse(tmp_path: Path) -> Iterator[ClickHouse]:
+    engine = ClickHouse(tmp_path / "clickhouse")
+    yield engine
+    engine.close()
+
+
+@pytest.mark.slow
+def test_clickhouse_gives_the_rows_of_sqlite_over_the_files(clickhouse: ClickHouse, log: Path) -> None:
+    for statement in OPENED_BY_CLICKHOUSE.replace("analysis/", f"{log}/parquet/").splitlines():
+        clickhouse.rows(statement)
+    answers = answers_of_the_log(log / "recorder.db")
+    assert all(answers)
+    for recipe, sql, rows in zip(RECIPES, CLICKHOUSE, answers, strict=True):
+        assert clickhouse.rows(sql) == rows, recipe.question
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("java") is None, reason="Spark needs Java: apt-get install default-jre-headless")
+def test_spark_gives_the_rows_of_sqlite_over_the_files(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYSPARK_SUBMIT_ARGS", "--driver-memory 1g pyspark-shell")
+    names: dict[str, Any] = {}
+    exec(OPENED_BY_SPARK.replace("analysis/", f"{log}/parquet/"), names)
+    spark = names["spark"]
+    try:
+        for recipe, sql, rows in zip(RECIPES, SPARK, answers_of_the_log(log / "recorder.db"), strict=True):
+            assert plain(spark.sql(sql).collect()) == rows, recipe.question
+    finally:
+        spark.stop()

@@ -1,0 +1,291 @@
+"""A log and its archive answer together what one log with all of it answers."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import shutil
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple, get_args
+
+import pytest
+from sqlalchemy import URL
+
+from recorder.errors import NotFoundError, UsageError
+from recorder.ingest.ingester import Ingester
+from recorder.journal.writer import Journal
+from recorder.recordings.loader import load_session
+from recorder.store.archive.attached import AttachedReader
+from recorder.store.archive.registry import register, unregister
+from recorder.store.location import database_name, database_path, database_url
+from recorder.store.purge.delete import purge
+from recorder.store.reader import LogReader
+from recorder.store.session_list import SessionFilter
+from recorder.store.usage import By, Summed
+from recorder.store.writer import Store
+from tests.acceptance.store.test_purge import RECORDER, record
+from tests.integration.ingest.test_ingester import never
+from tests.support.divided_log import archive_to, divide, session_ids
+from tests.support.prices import put_prices
+from tests.support.rows import make_id, make_session
+from tests.support.server import run
+
+
+class Divided(NamedTuple):
+    """A log with everything, and the same in a log and its archive."""
+
+    whole: Path
+    log: Path
+    archive: URL
+
+
+@pytest.fixture(scope="module")
+def whole(demo_recording: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("divided")
+    whole = Path(shutil.copy(demo_recording, folder / "whole.db"))
+    journal = Journal(folder / "elsewhere", RECORDER)
+    record(journal, *"abcdef", rounds=2)
+    journal.close()
+    with Store(whole) as store:
+        Ingester(store, journal.directory, never).drain()
+        with store.transaction():
+            for number in (1, 2, 3):
+                store.add_session(make_session(number, name="run-1"))
+    put_prices(whole, "gpt-demo", input="1.25", output="10")
+    return whole
+
+
+@pytest.fixture(scope="module")
+def divided(whole: Path, tmp_path_factory: pytest.TempPathFactory) -> Divided:
+    return made(whole, tmp_path_factory.mktemp("divided"), "sqlite")
+
+
+@pytest.fixture
+def copied(whole: Path, tmp_path: Path) -> Divided:
+    """One to be written to, whose archive is another log: it can be written to as well."""
+    return made(whole, tmp_path, "sqlite")
+
+
+def made(whole: Path, folder: Path, engine: str) -> Divided:
+    log, archive = divide(whole, folder, engine)
+    if engine == "sqlite":  # another log has prices of its own
+        put_prices(archive, "gpt-demo", input="1.25", output="10")
+    return Divided(whole, log, archive)
+
+
+Question = Callable[[LogReader], Awaitable[Any]]
+
+
+def asked(log: Path, question: Question) -> Any:
+    async def ask() -> Any:
+        async with await LogReader.open(log) as reader:
+            return await question(reader)
+
+    return asyncio.run(ask())
+
+
+async def _pages(log: LogReader) -> list[Any]:
+    rows, place = [], None
+    while True:
+        page = await log.session_page(2, before=place)
+        rows += page.rows
+        place = page.next
+        if place is None:
+            return rows
+
+
+async def _of_all(log: LogReader, read: Callable[[str], Awaitable[Any]]) -> list[Any]:
+    return [await read(row.session_id) for row in await log.sessions(wanted=SessionFilter())]
+
+
+async def _events(log: LogReader) -> list[Any]:
+    return [
+        event
+        for row in await log.sessions()
+        for exchange in await log.exchanges(row.session_id)
+        async for event in log.events(exchange.session_id, exchange.exchange_id)
+    ]
+
+
+async def _places(log: LogReader) -> list[Any]:
+    return [
+        await log.place(row.session_id, exchange.exchange_id, 2)
+        for row in await log.sessions()
+        for exchange in await log.exchanges(row.session_id)
+    ]
+
+
+async def _names(log: LogReader) -> list[Any]:
+    return [(row.name, await log.session(row.name), await log.count_named(row.name)) for row in await log.sessions()]
+
+
+async def _recordings(log: LogReader) -> list[Any]:
+    return [(await load_session(log, row.session_id)).session for row in await log.sessions()]
+
+
+def _usage(by: By) -> Question:
+    return lambda log: log.usage((by,), Summed(1, 2**62))
+
+
+def _costs(by: By) -> Question:
+    return lambda log: log.costs((by,), Summed(1, 2**62))
+
+
+QUESTIONS: Mapping[str, Question] = {
+    "sessions": lambda log: log.sessions(),
+    "the newest sessions": lambda log: log.sessions(3),
+    "sessions of a model": lambda log: log.sessions(None, SessionFilter(model="a")),
+    "sessions with words": lambda log: log.sessions(None, SessionFilter(words="cana*")),
+    "pages": _pages,
+    "events": _events,
+    "places": _places,
+    "recordings": _recordings,
+    "names": _names,
+    "names that begin": lambda log: log.names("", 20),
+    "latest": lambda log: log.session("latest"),
+    "exchanges": lambda log: _of_all(log, log.exchanges),
+    "the first exchange": lambda log: _of_all(log, lambda id: log.exchanges_named(id, "1")),
+    "spans": lambda log: _of_all(log, log.spans),
+    "ids": lambda log: _of_all(log, lambda id: log.session(id.upper())),
+    **{f"usage by {by}": _usage(by) for by in get_args(By)},
+    "costs by model": _costs("model"),
+    "costs by day": _costs("day"),
+}
+
+
+@pytest.mark.parametrize("name", QUESTIONS)
+def test_both_answer_as_one_log(divided: Divided, name: str) -> None:
+    whole, both = (asked(log, QUESTIONS[name]) for log in (divided.whole, divided.log))
+    if name.startswith("sessions") or name in ("the newest sessions", "pages"):
+        assert [row.session_id for row in both] == [row.session_id for row in whole]
+    assert both == whole
+    assert whole
+
+
+IN_ARCHIVE = ("sessions", "pages", "names that begin", "latest", "usage by model", "usage by tool", "costs by day")
+
+
+def test_an_archive_and_its_log_answer_as_one_log(whole: Path, tmp_path: Path) -> None:
+    """Costs too: an archive has no prices, so those of the log are used."""
+    log, archive = divide(whole, tmp_path, "ducklake")
+    some = session_ids(archive)[-1]
+
+    async def answers(reader: LogReader) -> list[Any]:
+        found = [await QUESTIONS[name](reader) for name in IN_ARCHIVE]
+        exchanges = await reader.exchanges((await reader.session(some[:-1])).session_id)
+        found += [exchanges, await reader.exchange_costs(some), sorted(await reader.outlines(some), key=str)]
+        return [*found, [each async for each in reader.events(some, exchanges[0].exchange_id)]]
+
+    for both, alone in zip(asked(log, answers), asked(whole, answers), strict=True):
+        assert both == alone
+        assert both
+
+
+def test_the_costs_of_an_exchange_are_known_in_the_archive_too(divided: Divided) -> None:
+    assert asked(divided.log, lambda log: _of_all(log, log.exchange_costs)) == asked(
+        divided.whole, lambda log: _of_all(log, log.exchange_costs)
+    )
+
+
+def archived(divided: Divided) -> str:
+    return session_ids(divided.archive)[0]
+
+
+def test_a_session_that_is_in_both_is_listed_and_counted_once(copied: Divided) -> None:
+    """An archiver was stopped before it deleted the session from the log."""
+    for each in session_ids(copied.log):
+        assert run(copied.whole, "db", "copy", copied.whole, database_path(copied.archive), "--session", each).code == 0
+    for name in (
+        "sessions",
+        "the newest sessions",
+        "pages",
+        "names",
+        "usage by model",
+        "usage by tool",
+        "costs by day",
+    ):
+        assert asked(copied.log, QUESTIONS[name]) == asked(copied.whole, QUESTIONS[name]), name
+
+
+def test_the_beginning_of_ids_is_looked_for_in_both(divided: Divided) -> None:
+    beginning = make_id(1)[:8]
+    assert all(any(each.startswith(beginning) for each in session_ids(log)) for log in divided)
+    with pytest.raises(UsageError) as caught:
+        asked(divided.log, lambda log: log.session(beginning))
+    with pytest.raises(UsageError) as of_whole:
+        asked(divided.whole, lambda log: log.session(beginning))
+    assert str(caught.value) == str(of_whole.value)
+
+
+def test_a_session_of_the_log_is_read_without_the_archive(
+    divided: Divided, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    log = Path(shutil.copy(divided.log, tmp_path / "log.db"))
+    with Store(log) as store:
+        register(store, database_url(tmp_path / "nowhere.db"), 1)
+    here = session_ids(log)[-1]
+
+    async def read(reader: LogReader) -> int:
+        assert isinstance(reader, AttachedReader)
+        await reader.session(here)
+        return len(await reader.exchanges(here))
+
+    assert asked(log, read)
+    assert not caplog.messages
+
+
+def test_an_archive_that_is_away_is_left_out_with_one_warning(
+    copied: Divided, caplog: pytest.LogCaptureFixture
+) -> None:
+    gone = archived(copied)
+    database_path(copied.archive).unlink()
+
+    async def read(reader: LogReader) -> list[str]:
+        await reader.session("latest")
+        with pytest.raises(NotFoundError, match=r"was archived on .* It may be in .*other.db: `recorder doctor`"):
+            await reader.session(gone)
+        return sorted(row.session_id for row in await reader.sessions())
+
+    with caplog.at_level(logging.WARNING):
+        assert asked(copied.log, read) == session_ids(copied.log)
+    [warning] = caplog.messages
+    assert warning.startswith(f"The archive {database_name(copied.archive)} is left out: There is no database")
+
+
+def test_a_session_that_was_purged_from_the_archive_is_purged(copied: Divided) -> None:
+    gone = archived(copied)
+    with Store(copied.archive) as store:
+        purge(store, gone, "by name", 1)
+    with pytest.raises(NotFoundError, match=r"was purged on .*: by name"):
+        asked(copied.log, lambda log: log.session(gone))
+
+
+def test_a_session_of_no_attached_archive_says_what_to_do(copied: Divided) -> None:
+    gone = archived(copied)
+    with Store(copied.log) as store:
+        unregister(store, copied.archive)
+    with pytest.raises(NotFoundError, match=r"was archived on .*: `recorder db attach` its archive"):
+        asked(copied.log, lambda log: log.session(gone))
+
+
+def test_a_session_that_is_archived_while_it_is_read_is_read_to_its_end(copied: Divided) -> None:
+    moved = session_ids(copied.log)[-1]
+    whole = asked(copied.whole, lambda log: _events_of(log, moved))
+    assert run(copied.whole, "db", "copy", copied.whole, database_path(copied.archive), "--session", moved).code == 0
+
+    async def read(log: LogReader) -> list[Any]:
+        [exchange, *_] = await log.exchanges(moved)
+        found = []
+        async for event in log.events(moved, exchange.exchange_id):
+            found.append(event)
+            if len(found) == 1:
+                archive_to(copied.log, copied.archive, moved)
+        return found
+
+    assert asked(copied.log, read) == whole
+
+
+async def _events_of(log: LogReader, session_id: str) -> list[Any]:
+    [exchange, *_] = await log.exchanges(session_id)
+    return [event async for event in log.events(session_id, exchange.exchange_id)]

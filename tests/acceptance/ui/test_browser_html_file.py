@@ -1,0 +1,171 @@
+"""The one HTML file in a browser, from the disk and with the network off: it shows what `recorder show` says."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from playwright.async_api import Browser
+
+from tests.acceptance.ui.test_browser_state import SEEK, Shown, compare, lines, shown
+from tests.support.browser import IN_A_BROWSER, NARROW, PLAYER, THEMES, WIDE, Tab, Theme, opened
+from tests.support.conversations import Conversations, asking, message, response
+from tests.support.corpus import needs_corpus
+from tests.support.html_file import exported
+from tests.support.secret_shapes import made
+from tests.support.server import run
+from tests.support.viewer import OF_EACH_API, SAMPLE
+
+pytestmark = IN_A_BROWSER
+
+EVENTS = """
+async (player, [exchange, count]) => {
+  const { source } = player.player.app;
+  const positions = [...Array(count).keys()];
+  return {
+    details: await Promise.all(positions.map((pos) => source.event("any", exchange, pos))),
+    rows: (await source.events("any", exchange, 0, count)).events,
+  };
+}
+"""
+KEYS = ("pos", "kind", "type", "t_ns", "sequence_number", "item_id", "output_index")
+THOUGHTS = ("**Checking the weather**\n\n", "One city was named", ", so one call will do.")
+
+
+class Given(NamedTuple):
+    """An exported file, and what the commands say of one exchange in it. Commands run before the loop of a test."""
+
+    path: Path
+    session: str
+    exchange: int
+    states: Shown
+    events: list[dict[str, Any]]
+
+
+def given(db: Path, folder: Path, session: str, exchange: int, *options: object) -> Given:
+    path = folder / "a run.html"
+    path.write_text(exported(db, session, *options))
+    rows = json.loads(run(db, "events", session, "--exchange", exchange, "--json").out)
+    return Given(path, session, exchange, shown(db, session, exchange), rows)
+
+
+@pytest.fixture
+def file(request: pytest.FixtureRequest, gallery: Path, tmp_path: Path) -> Given:
+    """The file of a session of the gallery: its name, the exchange to compare, and options."""
+    return given(gallery, tmp_path, *getattr(request, "param", ("agent", 1)))
+
+
+@pytest.fixture
+def long(tmp_path: Path) -> Given:
+    """A file that is deflated, with several segments."""
+    log = Conversations(tmp_path / "log.db")
+    words = [f"</script>{made('abcdefghij ', 1500, number)}" for number in range(700)]
+    log.session("long").exchange(response(*message(*words)), asking("Count."))
+    return given(log.path, tmp_path, "long", 1)
+
+
+@pytest.fixture
+def hostile_files(hostile: Path, tmp_path: Path) -> list[Path]:
+    """Files in which every text is hostile."""
+    paths = []
+    for row in json.loads(run(hostile, "sessions", "--json").out):
+        paths.append(tmp_path / f"{row['session_id']}.html")
+        paths[-1].write_text(exported(hostile, row["session_id"]))
+    return paths
+
+
+@asynccontextmanager
+async def off_line(chromium: Browser, path: Path) -> AsyncIterator[Tab]:
+    async with opened(chromium, path.as_uri(), offline=True) as tab:
+        await tab.open("")
+        yield tab
+
+
+async def assert_events(tab: Tab, file: Given) -> None:
+    """Assert that the file has the events of the log, byte for byte, with what the API says of them."""
+    found = await tab.page.locator(PLAYER).evaluate(EVENTS, [file.exchange, len(file.events)])
+    previous = None
+    for row, details in zip(file.events, found["details"], strict=True):
+        assert details["event"] == row
+        start, length = row["data_start"], row["data_length"]
+        payload = None if start is None else row["raw"].encode()[start : start + length].decode()
+        assert details["payload"] == payload
+        assert details["chain"] == {"hash": row["hash"], "previous": previous, "holds": True}
+        previous = row["hash"]
+    assert [[row[key] for key in KEYS] for row in found["rows"]] == [[row[key] for key in KEYS] for row in file.events]
+    assert [row["size_bytes"] for row in found["rows"]] == [len(row["raw"].encode()) for row in file.events]
+
+
+STREAMS = [
+    pytest.param((Path(each).stem, 1), marks=[] if each in OF_EACH_API else [pytest.mark.slow], id=str(number))
+    for number, each in enumerate(SAMPLE)
+]
+
+
+@needs_corpus
+@pytest.mark.parametrize("file", STREAMS, indirect=True)
+async def test_the_player_in_a_file_draws_what_the_command_shows(file: Given, chromium: Browser) -> None:
+    async with off_line(chromium, file.path) as tab:
+        await compare(tab, file.session, file.exchange, file.states)
+        await assert_events(tab, file)
+
+
+# A whole session is quick in the test before, of each API.
+@pytest.mark.parametrize(
+    "file",
+    [pytest.param(("agent", 1), marks=pytest.mark.slow), ("agent", 2, "--exchange", 2), ("broken", 2)],
+    indirect=True,
+)
+async def test_a_session_or_one_exchange_of_it_opens(file: Given, chromium: Browser) -> None:
+    async with off_line(chromium, file.path) as tab:
+        await compare(tab, file.session, file.exchange, file.states)
+        await assert_events(tab, file)
+
+
+async def test_a_long_file_is_inflated_and_sought_in_segments(long: Given, chromium: Browser) -> None:
+    assert 'data-coding="deflate"' in long.path.read_text()
+    async with off_line(chromium, long.path) as tab:
+        for pos, document in long.states:
+            assert lines(await tab.page.locator(PLAYER).evaluate(SEEK, [1, pos])) == lines(document)
+        await assert_events(tab, long)
+
+
+async def test_previews_are_what_events_add(file: Given, chromium: Browser) -> None:
+    async with off_line(chromium, file.path) as tab:
+        found = await tab.page.locator(PLAYER).evaluate(EVENTS, [1, len(file.events)])
+        deltas = [row["preview"] for row in found["rows"] if row["type"] == "response.reasoning_summary_text.delta"]
+        assert deltas == [json.dumps(text) for text in THOUGHTS]
+
+
+async def test_hostile_texts_run_nothing(hostile_files: list[Path], chromium: Browser) -> None:
+    assert hostile_files
+    for path in hostile_files:
+        async with off_line(chromium, path) as tab:
+            assert await tab.page.evaluate("() => !('pwned' in window) && document.scripts.length === 1")
+
+
+async def test_it_has_the_player_alone_and_says_what_is_in_it(file: Given, chromium: Browser) -> None:
+    async with off_line(chromium, file.path) as tab:
+        assert await tab.page.locator("nav").count() == 0
+        note = tab.page.locator("details.note")
+        assert "no secret was found" in await note.locator("summary").inner_text()
+        await note.locator("summary").click()
+        assert "Not in this file" in await note.inner_text()
+        await tab.enter("#/sql")
+        assert "is not in the file" in await tab.page.locator("main [role=alert]").inner_text()
+        await tab.page.locator(".brand").click()
+        await tab.page.locator(PLAYER).wait_for()
+
+
+@pytest.mark.parametrize("theme", [THEMES[0], pytest.param(THEMES[1], marks=pytest.mark.slow)])
+async def test_it_is_for_everybody(theme: Theme, file: Given, chromium: Browser) -> None:
+    async with off_line(chromium, file.path) as tab:
+        await tab.page.locator("details.note summary").click()
+        for size in (WIDE, NARROW):
+            await tab.show(size, theme)
+            await tab.picture(f"html-file-{theme}-{size[0]}")
+            assert await tab.violations() == []

@@ -1,0 +1,163 @@
+"""The player's own movements: dragging, playing, findings, silences, the JSON view, long texts, a narrow window."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_asyncio
+from playwright.async_api import Browser, expect
+
+from tests.support.browser import IN_A_BROWSER, NARROW, PLAYER, Tab, opened
+from tests.support.conversations import Conversations, asking, message, response
+from tests.support.viewer import Viewer, viewing
+
+pytestmark = IN_A_BROWSER
+
+LINE = "A line of a long text.\n"
+LINES = 15_000  # 345,000 characters: more than are drawn at first
+
+REACHED = "([player, least, most]) => player.dataset.pos >= least && player.dataset.pos <= most"
+DOCUMENT = "(player) => player.player.document()"
+GAPS = "(player) => player.player.lanes.axis.gaps.length"
+
+
+@pytest.fixture(scope="module")
+def lengthy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Viewer]:
+    """A viewer on a session with a long text and a long silence, and on one with an event that is no text."""
+    path: Path = tmp_path_factory.mktemp("lengthy") / "lengthy.db"
+    conversations = Conversations(path)
+    session = conversations.session("lengthy")
+    session.exchange(response(*message(*[LINE * 1000] * (LINES // 1000))), asking("Write."))
+    session.exchange(response(*message("Short."), id="resp_2"), asking("Again."), at_s=900.0)
+    conversations.session("bytes").exchange([b"event: x\ndata: \xff\xfe\n\n"])
+    with viewing(path) as viewer:
+        yield viewer
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def lengthy_tab(chromium: Browser, lengthy: Viewer) -> AsyncIterator[Tab]:
+    """A tab of that viewer."""
+    async with opened(chromium, lengthy.url) as one:
+        yield one
+
+
+async def reach(tab: Tab, least: int, most: int) -> None:
+    """Wait until the playhead is at one of these positions."""
+    player = await tab.page.query_selector(PLAYER)
+    await tab.page.wait_for_function(REACHED, arg=[player, least, most])
+
+
+async def document(tab: Tab) -> dict[str, Any]:
+    """Return the document that the playhead's exchange is drawn from."""
+    return dict(await tab.page.locator(PLAYER).evaluate(DOCUMENT))
+
+
+async def test_a_drag_over_the_lanes_moves_the_playhead(tab: Tab) -> None:
+    await tab.open("#/s/long")
+    slider = tab.page.get_by_role("slider")
+    box = await slider.bounding_box()
+    assert box is not None
+    mouse, y = tab.page.mouse, box["y"] + box["height"] - 6
+    await mouse.move(box["x"] + box["width"] * 0.9, y)
+    await mouse.down()
+    for share in (0.8, 0.6, 0.5):
+        await mouse.move(box["x"] + box["width"] * share, y)
+    await mouse.up()
+    await reach(tab, 400, 800)
+    await tab.page.wait_for_selector(f"{PLAYER}[data-ready=true]", state="attached")
+    said = str((await document(tab))["items"][0]["text"])
+    position = len(said.split()) + 5  # after the request, the heads and what opens the message
+    await expect(slider).to_have_attribute("aria-valuenow", str(position))
+
+
+async def test_play_goes_on_and_a_pause_holds(tab: Tab) -> None:
+    await tab.open("#/s/long/x/1/e/10")
+    await tab.page.get_by_role("combobox", name="Speed").select_option("16")
+    await tab.page.get_by_role("button", name="Play").click()
+    await reach(tab, 20, 2_000)
+    await tab.page.get_by_role("button", name="Pause").click()
+    held = await tab.page.locator(PLAYER).get_attribute("data-pos")
+    await tab.page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+    assert await tab.page.locator(PLAYER).get_attribute("data-pos") == held
+
+
+async def test_keys_go_from_finding_to_finding(tab: Tab) -> None:
+    await tab.open("#/s/broken/x/1/e/0")
+    await expect(tab.page.get_by_text("findings")).to_be_visible()
+    await tab.page.keyboard.press("n")
+    await expect(tab.page.locator(".finding").first).to_be_visible()
+    first = await tab.page.locator(PLAYER).get_attribute("data-pos")
+    await tab.page.keyboard.press("End")
+    for _ in range(30):
+        await tab.page.keyboard.press("p")
+    place = f"{PLAYER}[data-exchange='1'][data-pos='{first}']"
+    await tab.page.wait_for_selector(place, state="attached")
+
+
+async def test_the_json_view_is_the_document(tab: Tab) -> None:
+    await tab.open("#/s/agent/x/1/e/9")
+    await tab.page.keyboard.press("v")
+    shown = tab.page.locator("section[data-number='1'] .json .text")
+    await expect(shown).to_be_visible()
+    assert await shown.evaluate("(element) => JSON.parse(element.textContent)") == await document(tab)
+
+
+async def test_each_exchange_begins_with_what_the_person_said(tab: Tab) -> None:
+    await tab.open("#/s/agent/x/3")
+    said = tab.page.locator("section.exchange .user-text")
+    await expect(said.locator("visible=true")).to_have_text(["userWeather in Paris?", "userThanks"])
+    await expect(said.first.locator("[dir=auto]")).to_have_text("Weather in Paris?")
+
+
+async def test_a_long_text_is_cut_until_all_is_wanted(lengthy_tab: Tab) -> None:
+    await lengthy_tab.open("#/s/lengthy/x/1")
+    text = lengthy_tab.page.locator('[data-path=\'["items",0,"text"]\']').first
+    assert len(await text.text_content() or "") == 200_000
+    await lengthy_tab.page.get_by_role("button", name="Show all:").click()
+    assert await text.text_content() == LINE * LINES
+    for _ in range(8):
+        await lengthy_tab.page.keyboard.press("ArrowLeft")
+    await lengthy_tab.page.wait_for_selector(f"{PLAYER}[data-ready=true]", state="attached")
+    written = (await document(lengthy_tab))["items"][0]["text"]
+    assert len(written) < len(LINE) * LINES
+    assert await text.text_content() == written
+
+
+async def test_bytes_that_are_no_text_are_shown_too(lengthy_tab: Tab) -> None:
+    await lengthy_tab.open("#/s/bytes/x/1/e/3")
+    await lengthy_tab.page.get_by_role("tab", name="Bytes").click()
+    await expect(lengthy_tab.page.locator(".dump")).to_contain_text("fe 0a 0a")
+
+
+async def test_the_model_stays_when_the_session_grows(tab: Tab) -> None:
+    await tab.open("#/s/agent/x/1")
+    about = tab.page.locator("section[data-number='1'] .about")
+    await expect(about).to_contain_text("gpt-5")
+    await tab.page.locator(PLAYER).evaluate(
+        "(element) => element.player.conversation.setExchanges(element.player.header.exchanges)"
+    )
+    await expect(about).to_contain_text("gpt-5")
+
+
+async def test_long_silences_between_exchanges_are_drawn_shorter(lengthy_tab: Tab) -> None:
+    await lengthy_tab.open("#/s/lengthy")
+    player = lengthy_tab.page.locator(PLAYER)
+    assert await player.evaluate(GAPS) == 1
+    await lengthy_tab.page.keyboard.press("z")
+    await expect(lengthy_tab.page.get_by_role("button", name="Shorten silences")).to_have_attribute(
+        "aria-pressed", "false"
+    )
+    assert await player.evaluate(GAPS) == 0
+
+
+async def test_a_narrow_window_shows_one_panel_at_a_time(tab: Tab) -> None:
+    await tab.show(NARROW)
+    await tab.open("#/s/agent/x/2/e/6")
+    events = tab.page.get_by_role("listbox", name="Events")
+    await expect(events).to_be_hidden()
+    await tab.page.get_by_role("button", name="Events", exact=True).click()
+    await expect(events.locator("[aria-selected=true]")).to_be_in_viewport()
+    await expect(tab.page.get_by_role("region", name="Conversation at the playhead")).to_be_hidden()

@@ -1,0 +1,309 @@
+"""The track: after its steps up to an event, the document is that of `recorder show --at-event`."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+import re
+from collections.abc import AsyncIterator, Collection, Iterable
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import URL
+
+from recorder.errors import NotFoundError
+from recorder.model.chain import link
+from recorder.model.events import Event, Exchange
+from recorder.projections.fold import Folding
+from recorder.store import session_state
+from recorder.store.reader import LogReader
+from recorder.store.writer import Store
+from recorder.ui import running_document
+from recorder.ui.track import SEGMENT, TrackCache, segment
+from tests.integration.ingest.test_websocket_log import closed, ingested
+from tests.support.conversations import Conversation, Conversations, answering, asking, call, message, response, thought
+from tests.support.corpus import CORPUS, corpus_files, needs_corpus
+from tests.support.facts import PATHS, captured
+from tests.support.rows import make_exchange, make_session
+from tests.support.server import run
+from tests.support.tracks import Json, require_exact, shown, state_at, times, tracked
+
+WEATHER = '{"city": "Paris"}'
+QUESTION = asking("What is the weather in Paris?")
+CALLS = response(*thought("Look it ", "up."), *call("get_weather", WEATHER, index=1), id="resp_1")
+GET: dict[str, Any] = {"method": "GET", "target": "/v1/responses/resp_1?stream=true", "resumes_response_id": "resp_1"}
+
+
+async def require_session(url: URL, session: str = "s") -> dict[int, list[Json]]:
+    """Compare all exchanges of a session at all events; returns the segments of each."""
+    async with await LogReader.open(url) as log:
+        found = await log.session(session)
+        numbers = range(1, len(await log.exchanges(found.session_id)) + 1)
+        return {number: await require_exact(log, session, str(number)) for number in numbers}
+
+
+def from_outside(segments: Iterable[Json]) -> list[tuple[int, int]]:
+    """The positions and times of steps from outside of an exchange."""
+    return [(step[0], step[2]) for each in segments for step in each["steps"] if len(step) == 3]
+
+
+async def test_a_result_comes_with_its_request(database: URL) -> None:
+    made = Conversations(database).session("s")
+    made.exchange(CALLS, QUESTION)
+    made.exchange(response(*message("18 °C"), id="resp_2"), [*QUESTION, *answering("18 °C, clear")], at_s=2.0)
+    found = await require_session(database)
+    assert from_outside(found[1]) == [(found[1][-1]["last"], 2_000_000_000)]
+    assert from_outside(found[2]) == []
+
+
+async def test_results_from_parallel_threads(database: URL) -> None:
+    """Requests of another thread come while a response streams, with results of the same call ids."""
+    made = Conversations(database).session("s")
+    made.exchange(CALLS, QUESTION, thread_id="a")
+    made.exchange(CALLS, [*QUESTION, *answering("of b")], at_s=0.75, thread_id="b")
+    made.exchange(CALLS, [*QUESTION, *answering("of c")], at_s=0.75, thread_id="c")
+    made.exchange([], [*QUESTION, *answering("of a")], at_s=3.0, thread_id="a")
+    made.exchange([], [*QUESTION, *answering("of b, later")], at_s=3.5, thread_id="b")
+    found = await require_session(database)
+    assert [t_ns for _, t_ns in from_outside(found[1])] == [750_000_000, 3_000_000_000], "first of another thread"
+    assert [t_ns for _, t_ns in from_outside(found[2])] == [2_250_000_000, 2_750_000_000]
+
+
+@pytest.mark.parametrize("ends", [(3, 3), (4, 2, 3), (8, 5), (3, 8, 8, 2)])
+async def test_copies_of_a_response(tmp_path: Path, ends: tuple[int, ...]) -> None:
+    made = Conversations(tmp_path / "log.db").session("s")
+    frames = response(*message("It is ", "18 °C"))
+    for number, end in enumerate(ends):
+        made.exchange(frames[:end], at_s=number * 5.0, outcome="truncated", **(GET if number else {}))
+    await require_session(made.database)
+
+
+async def test_a_copy_that_comes_while_another_runs(tmp_path: Path) -> None:
+    made = Conversations(tmp_path / "log.db").session("s")
+    made.exchange(CALLS, QUESTION)
+    made.exchange(CALLS[:-1], at_s=0.35, **GET)
+    made.exchange([], answering("18 °C"), at_s=2.0)
+    made.exchange(CALLS, at_s=2.5, **GET)
+    await require_session(made.database)
+
+
+async def test_a_response_that_was_resumed(database: URL) -> None:
+    made = Conversations(database).session("s")
+    frames = response(*message("It is ", "18 °C"), *call("get_weather", WEATHER, index=1))
+    made.exchange(frames[:4], QUESTION, outcome="client_disconnect")
+    made.exchange(frames[4:], at_s=1.0, **{**GET, "resumes_after": 3})
+    made.exchange([], answering("clear"), at_s=4.0)
+    found = await require_session(database)
+    assert from_outside(found[1]), "that it is superseded"
+
+
+async def test_turns_and_their_websocket_connection(database: URL, tmp_path: Path) -> None:
+    url = ingested(database, tmp_path / "journal", closed())
+    found = await require_session(url, "latest")
+    assert len(found) == 4
+    async with await LogReader.open(url) as log:
+        assert "connection" in await shown(log, "latest", "1")
+
+
+def test_the_state_is_that_of_the_command(tmp_path: Path) -> None:
+    made = Conversations(tmp_path / "log.db").session("s")
+    made.exchange(CALLS, QUESTION)
+    made.exchange([], [*QUESTION, *answering("18 °C, clear")], at_s=2.0)
+
+    async def segments() -> tuple[list[Json], Any]:
+        async with await LogReader.open(made.database) as log:
+            return await tracked(log, "s"), await times(log, "s")
+
+    [found], at = asyncio.run(segments())
+    for pos in (0, 5, found["last"]):
+        printed = json.loads(run(made.path, "show", "s", 1, "--at-event", pos, "--json").out)
+        assert printed["exchanges"] == [state_at(found, pos, at[pos])]
+    assert json.loads(run(made.path, "show", "s", 1, "--json").out)["exchanges"] == [
+        state_at(found, found["last"], 3_000_000_000)
+    ]
+
+
+def long_response(count: int = 3 * SEGMENT) -> list[bytes]:
+    words = [f"word {number} " for number in range(count // 3)]
+    return response(*thought(*words), *message(*words, index=1), *call("get_weather", WEATHER, index=2))
+
+
+async def test_a_segment_needs_no_other(tmp_path: Path) -> None:
+    made = Conversations(tmp_path / "log.db").session("s")
+    made.exchange(long_response(), QUESTION)
+    made.exchange([], answering("18 °C"), at_s=100.0)
+    async with await LogReader.open(made.database) as log:
+        whole = await require_exact(log, "s", "1", range(0, 500, 83))
+        assert [(each["from"], each["to"]) for each in whole[:2]] == [(0, SEGMENT - 1), (SEGMENT, 2 * SEGMENT - 1)]
+        for at in (2 * SEGMENT, SEGMENT, 0, 10**9, 700):
+            [wanted] = [each for each in whole if each["from"] <= min(at, each["last"]) <= each["to"]]
+            for cache in (TrackCache(), TrackCache(0)):
+                assert await segment(log, "s", "1", at, cache) == wanted
+
+
+class _Counting(LogReader):
+    """A log that counts the events that are read from it."""
+
+    count = 0
+
+    async def events(
+        self, session_id: str, exchange_id: str, after: int = -1, kinds: Collection[str] | None = None
+    ) -> AsyncIterator[Event]:
+        async for event in super().events(session_id, exchange_id, after, kinds):
+            type(self).count += 1
+            yield event
+
+
+async def test_events_are_read_once_and_only_as_far_as_a_segment_needs(tmp_path: Path) -> None:
+    made = Conversations(tmp_path / "log.db").session("s")
+    made.exchange(long_response(9 * SEGMENT), QUESTION)
+    async with await _Counting.open(made.database) as log:
+        cache = TrackCache()
+        await segment(log, "s", "1", 0, cache)
+        assert _Counting.count <= 2 * SEGMENT
+        last = (await segment(log, "s", "1", 10**9, cache))["last"]
+        read = _Counting.count
+        assert read <= last + 5, "its request twice: it may have results of other calls"
+        await asyncio.gather(*(segment(log, "s", "1", at, cache) for at in range(0, last, 300)))
+        assert _Counting.count == read
+        cache.trim()
+        small = TrackCache(1000)
+        await segment(log, "s", "1", 10**9, small)
+        await segment(log, "s", "1", 10**9, small)
+        assert _Counting.count >= 3 * (last + 1), "a cache holds no more than its limit"
+
+
+async def test_an_open_exchange_grows(database: URL) -> None:
+    """What was known of it before stays true, whatever follows; results may come before it is read again."""
+    session = make_session(name="s")
+    exchange = make_exchange(session)
+    frames = long_response(2 * SEGMENT)
+    ends = [sum(map(len, frames[: count + 1])) for count in range(len(frames))]
+    request = json.dumps({"model": "gpt-5", "input": QUESTION}).encode()
+    _, events = captured(
+        b"".join(frames), cuts=ends, request=request, exchange=exchange, started_ns=exchange.started_ns
+    )
+    later = make_exchange(session, 2, started_ns=exchange.started_ns + 10**12)
+    _, result = captured(
+        b"", request=json.dumps({"input": answering("18 °C")}).encode(), exchange=later, started_ns=later.started_ns
+    )
+    cache, places = TrackCache(), [0, 1, 2, 3, 7, SEGMENT - 1, SEGMENT, SEGMENT + 1, len(events) - 1, len(events)]
+    with Store(database) as store:
+        with store.transaction():
+            store.add_session(session)
+            store.add_exchange(exchange)
+        async with await LogReader.open(database) as log:
+            with pytest.raises(NotFoundError):
+                await segment(log, "s", "1", 0, cache)
+            for start, end in pairwise(places):
+                with store.transaction():
+                    store.append(events[start:end])
+                await same_as_anew(log, cache, end == len(events))
+            fields: Any = (len(events), "note", events[-1].t_ns + 1, None, None, None, None, b"{}", None, None)
+            noted = Event(*(*ids(exchange), *fields, link(events[-1].hash, *fields)))
+            with store.transaction():
+                store.append([noted])
+            await same_as_anew(log, cache, True)
+            for rows in (result[:1], result[1:2], result[2:]):
+                with store.transaction():
+                    store.add_exchange(later)
+                    store.append(rows)
+                await same_as_anew(log, cache, True)
+            assert from_outside(await tracked(log, "s", "1", cache))
+
+
+def ids(exchange: Exchange) -> tuple[str, str]:
+    return exchange.session_id, exchange.exchange_id
+
+
+async def same_as_anew(log: LogReader, cache: TrackCache, has_ended: bool) -> None:
+    kept, anew = await tracked(log, "s", "1", cache), await tracked(log, "s", "1")
+    assert kept == anew
+    assert {each["has_ended"] for each in kept} == {has_ended}
+    at = await times(log, "s")
+    last = max(at)
+    assert state_at(kept[-1], last, at[last]) == await shown(log, "s", at_event=last)
+    assert state_at(kept[-1], last, float("inf")) == await shown(log, "s")
+
+
+async def test_what_another_says_of_a_time_that_was_seen_already(database: URL) -> None:
+    """The request of another thread may be in the log later than the events that follow it."""
+    made = Conversations(database).session("s")
+    made.exchange(CALLS, QUESTION, ended=False)
+    cache = TrackCache()
+    async with await LogReader.open(database) as log:
+        before = await tracked(log, "s", "1", cache)
+        made.exchange([], [*QUESTION, *answering("soon")], at_s=0.8)
+        after = await tracked(log, "s", "1", cache)
+        assert before != after == await tracked(log, "s", "1")
+        await require_exact(log, "s")
+
+
+class _Faulty(Folding):
+    def tell(self, event: Event) -> None:
+        if b"poison" in event.raw:
+            raise RuntimeError("a bug")
+        super().tell(event)
+
+    def tell_all(self, events: Iterable[Event]) -> None:
+        for event in events:
+            self.tell(event)
+
+
+async def test_an_exchange_that_cannot_be_folded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = Conversations(tmp_path / "log.db").session("s")
+    made.exchange(response(*message("So far ", "poison", "!")), QUESTION)
+    for module in (session_state, running_document):
+        monkeypatch.setattr(module, "Folding", _Faulty)
+    [[found]] = (await require_session(made.database)).values()
+    assert "fault" in state_at(found, found["last"], 0)
+    assert "items" in state_at(found, 5, 0)
+
+
+def recorded_stream(session: Conversation, path: Path) -> None:
+    api = path.parent.name if path.parent.name in PATHS else "other"
+    frames = [frame for frame in re.split(rb"(?<=\n\n)|(?<=\r\n\r\n)", path.read_bytes()) if frame]
+    session.exchange(frames, QUESTION, api=api, target=PATHS[api])
+
+
+async def require_stream(tmp_path: Path, path: Path, seed: int, count: int) -> None:
+    made = Conversations(tmp_path / "log.db")
+    recorded_stream(made.session("s"), path)
+    async with await LogReader.open(made.database) as log:
+        positions = sorted(await times(log, "s"))
+        some = random.Random(seed).sample(positions, min(count, len(positions)))
+        await require_exact(log, "s", "1", {0, *some, positions[-1]})
+
+
+@needs_corpus
+@pytest.mark.parametrize("path", corpus_files()[::8], ids=lambda path: path.stem)
+async def test_streams_of_the_corpus(tmp_path: Path, path: Path, seed: int) -> None:
+    await require_stream(tmp_path, path, seed, 5)
+
+
+@needs_corpus
+@pytest.mark.slow
+@pytest.mark.parametrize("path", corpus_files(core=False), ids=lambda path: str(path.relative_to(CORPUS)))
+async def test_all_streams_of_the_corpus(tmp_path: Path, path: Path, seed: int) -> None:
+    await require_stream(tmp_path, path, seed, 20)
+
+
+@pytest.mark.parametrize("size_bytes", [1, 7, 40])
+async def test_a_document_in_parts(tmp_path: Path, size_bytes: int) -> None:
+    """It is read when it may be complete: to read half of it at each part would take quadratic time."""
+    item = {"id": "m", "type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "a {b} c"}]}
+    body = b" " + json.dumps({"id": "resp_1", "status": "completed", "output": [item]}).encode() + b"\n "
+    parts = [body[start : start + size_bytes] for start in range(0, len(body), size_bytes)]
+    made = Conversations(tmp_path / "log.db").session("s")
+    exchange = made.exchange(parts, QUESTION, content_type="application/json")
+    [found] = (await require_session(made.database)).values()
+    assert found[-1]["last"] > len(parts)
+    folding, held = Folding(exchange), 0
+    async with await LogReader.open(made.database) as log:
+        async for event in log.events(exchange.session_id, exchange.exchange_id):
+            folding.tell(event)
+            held += event.kind == "body" and folding.holds_back
+    assert 0 < held <= 10, "at those that end as JSON may end, and blanks after them"

@@ -1,0 +1,175 @@
+"""A fifth provider is one folder and its lines in the table: nothing else in the program is changed for it.
+
+The package is copied, the folder `acme` of the tests is put into the copy, and its `DIALECT` into the table there.
+Everything is done by commands of that copy, over real sockets.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+import shutil
+import subprocess
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.support.corpus import DATA, ROOT
+from tests.support.server import PROGRAM, Serving, environment, serving
+
+KEY = "acme_" + 30 * "k"
+
+
+def stream(id: str, *texts: str) -> bytes:
+    events: list[dict[str, Any]] = [
+        {"type": "start", "chatter": 1, "id": id, "model": "acme-1"},
+        *({"type": "text", "text": text} for text in texts),
+        {"type": "end", "reason": "said", "usage": {"in": 3, "out": 2}},
+    ]
+    return b"".join(b"data: %b\n\n" % json.dumps(event).encode() for event in events)
+
+
+ANSWERS = {
+    "one": stream("a-1", "Hel", "lo"),
+    "other": stream("a-2", "Hel", "lo"),
+    "wrong": b"data: {no JSON}\n\n" + stream("a-3", "Hel", "lo"),
+}
+
+
+class Acme(BaseHTTPRequestHandler):
+    """The provider: what is asked for is the name of an answer."""
+
+    def do_POST(self) -> None:
+        question = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        self.send_response(200)
+        self.send_header("content-type", "text/event-stream")
+        self.send_header("acme-region", "north")
+        self.send_header("acme-account", "secret")
+        self.end_headers()
+        self.wfile.write(ANSWERS[question["ask"]])
+
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+
+@contextlib.contextmanager
+def acme() -> Iterator[str]:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Acme)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+class Program:
+    """The copy of the program, a database, and what was recorded into it."""
+
+    def __init__(self, home: Path) -> None:
+        self.home, self.db = home, home / "recorder.db"
+        self.got: dict[str, bytes] = {}
+
+    def record(self, base: str, ask: str, **more: str) -> bytes:
+        response = httpx.post(f"{base}/s/{ask}/v1/chatter", json={"ask": ask, "key": KEY, **more})
+        return response.content
+
+    def run(self, *arguments: object, code: int = 0) -> str:
+        done = subprocess.run(
+            [*PROGRAM, *map(str, arguments)],
+            capture_output=True,
+            text=True,
+            cwd=self.home,
+            env={**environment(self.home), "RECORDER_DB": str(self.db)},
+        )
+        assert done.returncode == code, done.stderr
+        return done.stdout
+
+    def rows(self, sql: str) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = json.loads(self.run("query", sql, "--json"))
+        return found
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory: pytest.TempPathFactory) -> Program:
+    home = tmp_path_factory.mktemp("fifth")
+    shutil.copytree(ROOT / "recorder", home / "recorder")
+    (home / "migrations").symlink_to(ROOT / "migrations")
+    dialects = home / "recorder/wire/dialects"
+    shutil.copytree(DATA / "acme", dialects / "acme")
+    table = dialects / "__init__.py"
+    source = table.read_text().replace("import anthropic", "import acme, anthropic", 1)
+    table.write_text(source.replace("    other.DIALECT,", "    acme.DIALECT,\n    other.DIALECT,", 1))
+    made = Program(home)
+    with acme() as upstream, serving(made.db, "--upstream", f"acme={upstream}", program=PROGRAM) as serve:
+        made.got = {ask: made.record(serve.base, ask) for ask in ANSWERS}
+    made.run("db", "recover")
+    return made
+
+
+def test_it_is_recorded_under_its_name_and_without_its_secrets(program: Program) -> None:
+    assert program.got == ANSWERS
+    exchanges = program.rows("select api, provider from exchanges")
+    assert {(each["api"], each["provider"]) for each in exchanges} == {("acme-chatter", "acme")}
+    events = program.run("events", "one", "--jsonl")
+    assert KEY not in events
+    assert "acme-key" in events
+    assert '"north"' in program.run("query", "select raw from events where kind = 'response'", "--json").replace(
+        "\\", ""
+    )
+
+
+def test_it_is_projected(program: Program) -> None:
+    assert "Hello" in program.run("show", "one")
+    (usage,) = json.loads(program.run("usage", "--json"))
+    assert (usage["model"], usage["input_tokens"], usage["output_tokens"]) == ("acme-1", 9, 6)
+
+
+def test_the_general_rules_judge_it(program: Program) -> None:
+    assert json.loads(program.run("lint", "one", "--json")) == []
+    findings = json.loads(program.run("lint", "wrong", "--json", code=4))
+    assert [(each["profile"], each["rule"]) for each in findings] == [("acme", "ST002")]
+
+
+def test_its_noise_is_no_difference(program: Program) -> None:
+    program.run("diff", "one", "other", "--only", "answer,tools,usage,events")
+    assert "no JSON" in program.run("diff", "one", "wrong", code=4)
+
+
+def test_its_payloads_are_imported(program: Program) -> None:
+    lines = [line.removeprefix(b"data: ") for line in ANSWERS["one"].splitlines() if line]
+    (program.home / "stored.jsonl").write_bytes(b"\n".join(lines))
+    program.run("import", "stored.jsonl", "--session", "imported")
+    found = program.rows(
+        "select e.api, e.target from exchanges e join sessions s using (session_id) where s.name = 'imported'"
+    )
+    assert found == [{"api": "acme-chatter", "target": "/v1/chatter"}]
+    assert b"".join(b"data: %b\n\n" % line for line in lines) == ANSWERS["one"]
+
+
+def test_it_is_mocked_and_refuses_in_its_own_way(program: Program) -> None:
+    command = [*PROGRAM, "mock", "one", "--port", "0", "--speed", "max"]
+    env = {**environment(program.home), "RECORDER_DB": str(program.db)}
+    with (program.home / "mock.log").open("wb+") as output:
+        process = subprocess.Popen(command, stdout=output, stderr=output, cwd=program.home, env=env)
+        mock = Serving(process, program.db, output.fileno())
+        try:
+            mock.listen()
+            asked = httpx.post(f"{mock.base}/v1/chatter", json={"ask": "one", "key": KEY, "ticket": "another"})
+            assert asked.content == ANSWERS["one"]
+            missed = httpx.post(f"{mock.base}/v1/chatter", json={"ask": "what was never asked"})
+            assert [*missed.json()] == ["acme_error"]
+        finally:
+            mock.close()
+
+
+def test_its_clients_are_pointed_here(program: Program) -> None:
+    assert re.fullmatch(r"export ACME_BASE_URL=http://127\.0\.0\.1:8787/v1\n", program.run("env", "acme"))

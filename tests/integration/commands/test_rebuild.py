@@ -1,0 +1,84 @@
+"""`recorder db rebuild` and `recorder db upgrade`: projections of a log that has none, or others."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from sqlalchemy import URL
+
+from recorder.store.projector import START
+from recorder.store.writer import Store
+from tests.acceptance.store.test_migrate import alembic
+from tests.integration.store.test_projector import recorded
+from tests.support import superuser
+from tests.support.rows import projections
+from tests.support.server import Ran, run
+from tests.unit.projections.test_fold import BODY
+
+LOG = ("sessions", "exchanges", "events")
+
+
+def a_log(path: Path | URL, count: int = 3) -> dict[str, list[tuple[object, ...]]]:
+    """A log of so many exchanges; returns its projections."""
+    with Store(path) as store:
+        for number in range(1, count + 1):
+            recorded(store, number)
+    return projections(path)
+
+
+def command(database: URL, home: Path, *arguments: object) -> Ran:
+    return run(home / "none.db", *arguments, "--db", database.render_as_string(hide_password=False))
+
+
+def test_a_rebuild_says_how_many_exchanges_it_was(database: URL, tmp_path: Path) -> None:
+    as_it_came = a_log(database)
+    superuser.asked(database, "UPDATE p_usage_v1 SET input_tokens = 0")
+    assert projections(database) != as_it_came
+    ran = command(database, tmp_path, "db", "rebuild")
+    assert (ran.code, ran.out, ran.err) == (0, b"", "3 exchanges rebuilt.\n")
+    assert projections(database) == as_it_came
+
+
+def test_an_upgrade_of_a_log_without_projections_makes_them(tmp_path: Path) -> None:
+    path = tmp_path / "log.db"
+    as_it_came = a_log(path)
+    with superuser.connected(path) as connection:
+        log = {
+            table: connection.execute(f"SELECT * FROM {table}").fetchall()
+            for table in ("sessions", "exchanges", "events")
+        }
+    path.unlink()
+    assert alembic(path, "upgrade", "0001") == ""
+    with superuser.connected(path) as connection:
+        for name, rows in log.items():
+            connection.executemany(f"INSERT INTO {name} VALUES ({', '.join('?' * len(rows[0]))})", rows)
+    ran = run(path, "usage")
+    assert (ran.code, "run `recorder db upgrade`" in ran.err) == (1, True)
+    ran = run(path, "db", "upgrade")
+    assert (ran.code, ran.err.splitlines()) == (0, ["3 exchanges rebuilt.", f"{path} is up to date."])
+    assert projections(path) == as_it_came
+
+
+def test_who_asks_before_a_rebuild_is_done_is_told(database: URL, tmp_path: Path) -> None:
+    a_log(database)
+    superuser.asked(database, "INSERT INTO rebuilds VALUES ('projections', ?, ?)", *START)
+    for asks in (("usage",), ("query", "select * from usage"), ("sessions", "--model", "gpt")):
+        assert (
+            "The projections are not up to date: run `recorder db rebuild`.\n" in command(database, tmp_path, *asks).err
+        )
+    assert command(database, tmp_path, "db", "rebuild").code == 0
+    assert "not up to date" not in command(database, tmp_path, "usage").err
+
+
+def test_there_must_be_a_log(tmp_path: Path) -> None:
+    ran = run(tmp_path / "none.db", "db", "rebuild")
+    assert (ran.code, ran.err.startswith("Error: There is no database ")) == (3, True)
+    assert not (tmp_path / "none.db").exists()
+
+
+def test_the_log_stays_as_it_is(database: URL, tmp_path: Path) -> None:
+    a_log(database, 1)
+    before = superuser.asked(database, "SELECT * FROM events ORDER BY pos")
+    assert len(before) > BODY.count(b"\n\n")
+    assert command(database, tmp_path, "db", "rebuild").code == 0
+    assert superuser.asked(database, "SELECT * FROM events ORDER BY pos") == before

@@ -1,0 +1,226 @@
+"""`recorder schema`: a JSON Schema for each `--json`, compared with what commands really write."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+from jsonschema import Draft202012Validator
+
+from tests.acceptance.commands.test_commands import FRAMES, Recorded
+from tests.acceptance.security.test_printed_text import recording
+from tests.acceptance.test_help import COMMANDS
+from tests.support.collector import receiving
+from tests.support.corpus import ROOT
+from tests.support.probe.faults import PLANTED
+from tests.support.probe.gateway import gateways
+from tests.support.server import Ran, run
+from tools.landed_schemas import landed, promised, schemas
+
+FAULT = "chat-no-done"  # of the demo behind a gateway
+VARIANTS = {"show-request", "query-list", "lint-list"}
+"""Forms that another option of the same command chooses."""
+
+
+def with_json() -> set[str]:
+    """The names of the commands that write JSON."""
+    return {
+        name.replace(" ", "-")
+        for name, command in COMMANDS.items()
+        if {"json", "jsonl"} & {each.name for each in command.params if isinstance(each, click.Option)}
+    }
+
+
+def test_every_command_that_writes_json_has_a_schema() -> None:
+    assert schemas().keys() == with_json() | VARIANTS
+
+
+def objects(schema: Any, path: str = "$") -> Iterator[tuple[str, dict[str, Any]]]:
+    """The parts of a schema that are schemas of objects with known properties."""
+    if isinstance(schema, dict):
+        if isinstance(schema.get("properties"), dict):
+            yield path, schema
+        for name, each in schema.items():
+            yield from objects(each, f"{path}/{name}")
+    elif isinstance(schema, list):
+        for number, each in enumerate(schema):
+            yield from objects(each, f"{path}/{number}")
+
+
+@pytest.mark.parametrize("name", schemas())
+def test_a_schema_describes_every_property_and_allows_others(name: str) -> None:
+    schema = schemas()[name]
+    Draft202012Validator.check_schema(schema)
+    assert schema["$schema"] == Draft202012Validator.META_SCHEMA["$id"]
+    assert schema["title"].startswith("recorder " + name.split("-")[0])
+    for path, each in objects(schema):
+        assert each["additionalProperties"] is True, path
+        assert set(each["required"]) <= each["properties"].keys(), path
+        assert not {key for key, value in each["properties"].items() if not value.get("description")}, path
+
+
+def closed(schema: Any) -> Any:
+    """The same schema, for which a property that it does not know is wrong."""
+    if isinstance(schema, dict):
+        found = {name: closed(each) for name, each in schema.items()}
+        return {**found, "additionalProperties": False} if isinstance(schema.get("properties"), dict) else found
+    return [closed(each) for each in schema] if isinstance(schema, list) else schema
+
+
+def problems(name: str, value: Any) -> list[str]:
+    """What a schema does not allow in a value, unknown properties included."""
+    found = Draft202012Validator(closed(schemas()[name])).iter_errors(value)
+    return [f"{each.json_path}: {each.message[:200]}" for each in found]
+
+
+@pytest.fixture(scope="module")
+def db(demo_recording: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("schemas")
+    path = Path(shutil.copy(demo_recording, folder / "recorder.db"))
+    made = Recorded(path)
+    made.session("faulty", FRAMES, FRAMES[:3])
+    made.session("gappy", FRAMES[:2], gap=True)
+    made.session("open", FRAMES[:2], ended=False)
+    made.session("bytes", [b"data: \xff\xfe\n\n"])
+    (folder / "prices.toml").write_text('[[price]]\nprovider = "openai"\nmodel = "gpt-*"\ninput = 1.1\noutput = 8.8\n')
+    assert run(path, "prices", "update", "--file", folder / "prices.toml").code == 0
+    (folder / "run.sse.jsonl").write_bytes(run(path, "export", "latest", "--format", "cassette").out)
+    Recorded(folder / "elsewhere.db").session("elsewhere", FRAMES)
+    (folder / "recordings.manifest").write_bytes(run(folder / "elsewhere.db", "verify", "--manifest").out)
+    return path
+
+
+WRITTEN = """\
+sessions
+sessions --probes
+show latest
+show faulty
+show gappy
+show open
+show latest 2 --at 50%
+show faulty --request --json
+events faulty
+events bytes
+events gappy
+query "select * from exchange_summary"
+query "select raw from events"
+query --list
+lint faulty
+lint latest
+lint --list
+diff faulty:1 faulty:2
+diff latest faulty
+diff latest latest
+diff latest:1 latest:3 --exact
+usage
+usage --cost
+usage --by tool --by outcome
+usage --by session --by day --by hour --by week --by month --by client --by effort --by tier --by tools
+cache latest
+cache run.sse.jsonl
+verify
+verify gappy
+verify --against recordings.manifest
+db archive --older-than 0s --to ducklake:/none/lake.db --dry-run
+doctor
+prices list
+import run.sse.jsonl
+db archives
+db copy recorder.db other.db
+db purge --older-than 0s --dry-run
+"""
+
+
+def name_of(words: list[str]) -> str:
+    """The schema of a command line."""
+    command = next(
+        name for name in sorted(COMMANDS, key=len, reverse=True) if words[: name.count(" ") + 1] == name.split()
+    )
+    variants = [f"{command.replace(' ', '-')}-{word.removeprefix('--')}" for word in words]
+    return next((name for name in variants if name in VARIANTS), command.replace(" ", "-"))
+
+
+def written(place: Path, line: str) -> Ran:
+    """What a command writes; files are in the folder of the database."""
+    words = [str(place / word) if re.fullmatch(r"[\w.]+\.[a-z]+", word) else word for word in shlex.split(line)]
+    return run(place / "recorder.db", *words, "--json")
+
+
+@pytest.mark.parametrize("line", WRITTEN.splitlines())
+def test_what_a_command_writes_is_as_its_schema_says(line: str, db: Path) -> None:
+    ran = written(db.parent, line)
+    assert ran.out, ran.err
+    assert problems(name_of(line.split()), json.loads(ran.out)) == []
+
+
+def test_what_is_pushed_is_as_its_schema_says(demo_db: Path) -> None:
+    with receiving() as receiver:
+        ran = run(demo_db, "otlp", "push", receiver.url, "--json")
+    assert problems("otlp-push", json.loads(ran.out)) == []
+
+
+def test_what_a_probe_finds_is_as_its_schema_says(tmp_path: Path) -> None:
+    with gateways({FAULT: PLANTED[FAULT]}) as base:
+        words = ("--api", "openai-chat", "--only", "text", "--json")
+        ran = run(tmp_path / "recorder.db", "probe", f"{base}/{FAULT}", *words)
+    verdicts = json.loads(ran.out)
+    assert [row for row in verdicts if row["findings"]], "something is wrong there"
+    assert problems("probe", verdicts) == []
+
+
+def test_a_line_of_tail_is_as_its_schema_says(demo_db: Path) -> None:
+    with recording(demo_db):
+        ran = run(demo_db, "tail", "--limit", 3, "--jsonl")
+    assert [problems("tail", json.loads(line)) for line in ran.out.splitlines()] == [[], [], []]
+
+
+def test_every_schema_is_tried() -> None:
+    tried = {name_of(line.split()) for line in WRITTEN.splitlines()}
+    assert tried | {"otlp-push", "probe", "tail"} == schemas().keys()
+
+
+def test_a_property_that_a_schema_does_not_know_is_found(db: Path) -> None:
+    rows = json.loads(run(db, "sessions", "--json").out)
+    assert problems("sessions", rows) == []
+    assert problems("sessions", [{**rows[0], "more": 1}])
+    assert problems("sessions", [{**rows[0], "turns": "1"}])
+
+
+def test_schemas_only_grow() -> None:
+    """A line that is missing was a promise. `python -m tools.landed_schemas` adds those that are new."""
+    assert set(landed()) - set(promised()) == set()
+    assert set(promised()) - set(landed()) == set()
+
+
+def test_the_names_are_listed(db: Path) -> None:
+    assert run(db, "schema").out.decode().split() == sorted(schemas())
+
+
+def test_a_schema_is_printed(db: Path) -> None:
+    assert json.loads(run(db, "schema", "show-request").out) == schemas()["show-request"]
+
+
+def test_a_wrong_name_is_answered_with_the_nearest(db: Path) -> None:
+    ran = run(db, "schema", "sesions")
+    assert (ran.code, ran.out) == (3, b"")
+    assert "Did you mean 'sessions'?" in ran.err
+
+
+def test_a_schema_is_printed_without_a_database() -> None:
+    program = (
+        "import sys; from recorder.__main__ import main\ntry: main()\nfinally: print(*sys.modules, file=sys.stderr)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, "schema", "sessions"], capture_output=True, text=True, timeout=60, cwd=ROOT
+    )
+    assert done.returncode == 0
+    assert not {"sqlalchemy", "httpx", "rich.console"} & set(done.stderr.split())

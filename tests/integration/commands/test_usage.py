@@ -1,0 +1,348 @@
+"""`recorder usage`: what tokens were used for; and times as options take them."""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import io
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, get_args
+
+import click
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sqlalchemy import URL
+
+from recorder.commands.terminal.times import LARGEST_NS, At, Instant, Moment
+from recorder.store.schema import STALE
+from recorder.store.usage import By
+from tests.acceptance.commands.test_terminal import on_terminal
+from tests.support.conversations import Conversations, answering, asking, call, message, response
+from tests.support.projection_rows import price_rows, put
+from tests.support.server import Ran, run
+from tests.support.superuser import connected
+
+NEW_YEAR_S = 8_770_000.0  # after the other session: the first hours of 2027, in the last week of 2026
+TOKENS = {"input_tokens": 1000, "output_tokens": 100, "total_tokens": 1100}
+CACHED = {**TOKENS, "input_tokens_details": {"cached_tokens": 400}}
+THOUGHT = {**TOKENS, "output_tokens_details": {"reasoning_tokens": 41}}
+
+
+def filled(database: Path | URL) -> Conversations:
+    made = Conversations(database)
+    first = made.session("first")
+    calls = [*call("roll", "{}"), *call("look", "{}", index=1, call_id="call_2"), *call("roll", "{}", index=2)]
+    asked = {"model": "gpt-5", "stream": True, "input": asking("Roll."), "reasoning": {"effort": "high"}}
+    offered = {"tools": [{"type": "web_search"}, {"type": "function", "name": "roll"}], "service_tier": "flex"}
+    first.exchange(response(*calls, id="resp_1", usage=CACHED), body={**asked, **offered}, client="codex")
+    first.exchange(response(*message("Six."), id="resp_2", usage=THOUGHT), answering("6"), at_s=5, client="codex")
+    first.exchange(response(*message("Hm"), id="resp_3")[:4], asking("And?"), at_s=9, ended=False)
+    later = made.session("later", NEW_YEAR_S)
+    later.exchange(response(*message("Hello."), id="resp_4", model="gpt-6", usage=TOKENS), asking("Hello?"))
+    later.exchange(
+        response(*message("Bye."), id="resp_5", usage=None)[:-1], asking("Bye?"), at_s=1, outcome="truncated"
+    )
+    return made
+
+
+@pytest.fixture(scope="module")
+def recorded(shared_database: URL) -> Conversations:
+    return filled(shared_database)
+
+
+@pytest.fixture(scope="module")
+def in_file(tmp_path_factory: pytest.TempPathFactory) -> Conversations:
+    """The same for what is shown of it, which is no matter of the engine, and takes a process each."""
+    return filled(tmp_path_factory.mktemp("shown") / "recorder.db")
+
+
+@pytest.fixture
+def usage(recorded: Conversations) -> Callable[..., Ran]:
+    return lambda *arguments: run(recorded.database, "usage", *arguments)
+
+
+@pytest.fixture
+def told(usage: Callable[..., Ran]) -> Callable[..., list[dict[str, Any]]]:
+    def ask(*arguments: object) -> list[dict[str, Any]]:
+        ran = usage(*arguments, "--json")
+        rows: list[dict[str, Any]] = json.loads(ran.out)
+        assert ran.code == (0 if rows else 3)
+        return rows
+
+    return ask
+
+
+def from_sql(database: Path | URL, statement: str) -> list[dict[str, Any]]:
+    with connected(database) as connection:
+        cursor = connection.execute(statement)
+        return [dict(zip([column[0] for column in cursor.description], row, strict=True)) for row in cursor]
+
+
+KEYS = [
+    ("day", ["2026-09-21", "2027-01-01"], [2, 2]),
+    ("week", ["2026-W39", "2026-W53"], [2, 2]),
+    ("month", ["2026-09", "2027-01"], [2, 2]),
+    ("model", ["gpt-5", "gpt-6"], [3, 1]),
+    ("client", ["codex", None], [2, 2]),
+    ("tool", ["look", "roll"], [1, 1]),
+    ("hour", ["2026-09-21 14", "2027-01-01 02"], [2, 2]),
+    ("outcome", ["completed", "truncated"], [3, 1]),
+    ("effort", [None, "high"], [3, 1]),
+    ("tier", [None, "flex"], [3, 1]),
+    ("tools", [0, 2], [3, 1]),
+]
+
+
+@pytest.mark.parametrize(("by", "keys", "exchanges"), KEYS)
+def test_tokens_are_summed_by_anything(
+    told: Callable[..., list[dict[str, Any]]], by: By, keys: list[str | None], exchanges: list[int]
+) -> None:
+    rows = told("--by", by)
+    assert [(row[by], row["exchanges"]) for row in rows] == list(zip(keys, exchanges, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("by", "rows"),
+    [
+        (("day", "model"), [("2026-09-21", "gpt-5", 2), ("2027-01-01", "gpt-6", 1), ("2027-01-01", "gpt-5", 1)]),
+        (("model", "month"), [("gpt-5", "2026-09", 2), ("gpt-5", "2027-01", 1), ("gpt-6", "2027-01", 1)]),
+        (("tool", "day"), [("look", "2026-09-21", 1), ("roll", "2026-09-21", 1)]),
+        (("client", "tool"), [("codex", "look", 1), ("codex", "roll", 1)]),
+        (("outcome", "model"), [("completed", "gpt-5", 2), ("completed", "gpt-6", 1), ("truncated", "gpt-5", 1)]),
+        (("tool", "outcome"), [("look", "completed", 1), ("roll", "completed", 1)]),
+        (("effort", "model"), [(None, "gpt-5", 2), (None, "gpt-6", 1), ("high", "gpt-5", 1)]),
+        (("tool", "effort"), [("look", "high", 1), ("roll", "high", 1)]),
+        (("week", "week"), None),
+    ],
+)
+def test_two_keys_are_two_dimensions(
+    told: Callable[..., list[dict[str, Any]]], by: tuple[By, By], rows: list[tuple[str, str, int]] | None
+) -> None:
+    found = told("--by", by[0], "--by", by[1])
+    if rows is None:
+        assert found == told("--by", by[0])
+        return
+    assert [(row[by[0]], row[by[1]], row["exchanges"]) for row in found] == rows
+    for key in {*by} - {"tool"} if "tool" not in by else set():
+        sums = {row[key]: row["exchanges"] for row in told("--by", key)}
+        assert sums == {name: sum(row["exchanges"] for row in found if row[key] == name) for name in sums}
+
+
+def test_any_number_of_keys_are_as_many_dimensions(told: Callable[..., list[dict[str, Any]]]) -> None:
+    keys = [by for by in get_args(By) if by != "tool"]
+    rows = told(*(option for by in keys for option in ("--by", by)))
+    found = [(row["effort"], row["tier"], row["tools"], row["exchanges"]) for row in rows]
+    assert sorted(found, key=str) == [("high", "flex", 2, 1), *[(None, None, 0, 1)] * 3]
+    assert sum(row["total_tokens"] or 0 for row in rows) == sum(row["total_tokens"] for row in told("--by", "model"))
+
+
+def test_a_response_that_is_fetched_later_counts_at_the_effort_of_its_request(database: URL) -> None:
+    session = Conversations(database).session("background")
+    asked = {"model": "gpt-5", "input": "Think.", "background": True, "reasoning": {"effort": "low"}, "tools": []}
+    frames = response(*message("Done."), id="resp_1", usage=THOUGHT)
+    session.exchange(frames[:1], body={**asked, "service_tier": "flex"}, outcome="truncated")
+    later = [frame.replace(b'"completed"', b'"completed", "service_tier": "default"') for frame in frames]
+    fetched: Any = {"method": "GET", "target": "/v1/responses/resp_1", "resumes_response_id": "resp_1"}
+    session.exchange(later, body={"": ""}, at_s=60, **fetched)
+    found = run(database, "usage", *(o for by in ("effort", "tier", "tools") for o in ("--by", by)), "--json")
+    [row] = json.loads(found.out)
+    assert (row["effort"], row["tier"], row["tools"], row["exchanges"]) == ("low", "default", 0, 1)
+    [by_effort] = from_sql(database, "SELECT * FROM reasoning_by_effort")
+    assert (by_effort["reasoning_effort"], by_effort["exchanges"], by_effort["reasoning_output_tokens"]) == (
+        "low",
+        1,
+        41,
+    )
+    assert len(from_sql(database, "SELECT * FROM requests")) == 1
+
+
+def test_no_name_of_a_model_is_cut_before_numbers_go(database: URL) -> None:
+    made = Conversations(database)
+    name = "a-vendor-with-a-name/a-model-of-a-long-name-2026-11-22"
+    made.session("first").exchange(response(*message("Hello."), model=name, usage=CACHED), asking("Hello?"))
+    header, line = on_terminal(80, "usage", "--db", made.database, said="")
+    assert line.startswith(f"{name} ")
+    assert header.split()[:2] == ["model", "exchanges"]
+
+
+def test_sessions_of_one_name_are_not_one(told: Callable[..., list[dict[str, Any]]]) -> None:
+    rows = told("--by", "session")
+    assert [row["session_name"] for row in rows] == ["first", "later"]
+    assert list(rows[0])[:3] == ["session_id", "session_name", "exchanges"]
+
+
+@pytest.mark.parametrize("by", ["model", "day"])
+def test_the_numbers_are_those_of_the_view(
+    recorded: Conversations, told: Callable[..., list[dict[str, Any]]], by: By
+) -> None:
+    view = from_sql(recorded.database, f"SELECT * FROM usage_by_{by}")
+    assert sorted(told("--by", by), key=str) == sorted(view, key=str)
+
+
+def test_what_nobody_reports_is_null_and_shares_are_of_those_who_do(told: Callable[..., list[dict[str, Any]]]) -> None:
+    gpt_5, gpt_6 = told("--by", "model")
+    assert (gpt_5["reported"], gpt_5["input_tokens"], gpt_5["cache_read_input_tokens"]) == (2, 2000, 400)
+    assert (gpt_5["reasoning_share"], gpt_5["cached_share"]) == (0.41, 0.4)
+    assert (gpt_6["reasoning_output_tokens"], gpt_6["reasoning_share"], gpt_6["cached_share"]) == (None, None, None)
+
+
+def test_an_exchange_counts_once_for_each_tool(told: Callable[..., list[dict[str, Any]]]) -> None:
+    look, roll = told("--by", "tool")
+    assert [(row["calls"], row["answered"], row["failed"]) for row in (look, roll)] == [(1, 0, 0), (2, 2, 0)]
+    assert look["total_tokens"] == roll["total_tokens"] == 1100
+
+
+def test_only_the_time_asked_for_is_counted(told: Callable[..., list[dict[str, Any]]]) -> None:
+    assert [row["day"] for row in told("--by", "day", "--since", "2026-10-01")] == ["2027-01-01"]
+    assert [row["day"] for row in told("--by", "day", "--until", "2026-10-01T00:00:00Z")] == ["2026-09-21"]
+    assert [row["tool"] for row in told("--by", "tool", "--since", "2026-10-01")] == []
+    assert told("--since", "2026-10-01", "--until", "2026-11-01") == []
+
+
+def test_csv_has_the_names_of_the_columns(usage: Callable[..., Ran], told: Callable[..., list[dict[str, Any]]]) -> None:
+    header, *rows = csv.reader(io.StringIO(usage("--by", "tool", "--csv").out.decode()))
+    expected = told("--by", "tool")
+    assert header == list(expected[0])
+    assert rows == [["" if value is None else str(value) for value in row.values()] for row in expected]
+
+
+def test_numbers_are_grouped_and_summed_for_people_only(in_file: Conversations) -> None:
+    shown = on_terminal(160, "usage", "--db", in_file.path)
+    assert [line.split()[0] for line in shown] == ["model", "gpt-5", "gpt-6", "total"]
+    assert shown[-1].split()[1:5] == ["4", "3", "3,000", "400"]
+    assert "41 %" in shown[1]
+    piped = run(in_file.path, "usage").out.decode().splitlines()
+    assert [line.split()[0] for line in piped] == ["model", "gpt-5", "gpt-6"]
+    assert piped[1].split()[3] == "2000"
+    assert [line.split()[0] for line in on_terminal(160, "usage", "--by", "tool", "--db", in_file.path)][-1] == "roll"
+
+
+def test_the_ids_of_a_table_can_be_pasted_back(in_file: Conversations) -> None:
+    [_, *sessions, total] = on_terminal(200, "usage", "--by", "session", "--db", in_file.path)
+    for line in sessions:
+        short, name = line.split()[:2]
+        assert len(short) >= 18
+        assert run(in_file.path, "show", short).out.decode().startswith(f"{name} · {short}")
+    assert total.split()[0] == "total"
+
+
+@pytest.mark.parametrize("by", get_args(By))
+def test_the_table_is_readable_on_eighty_columns(in_file: Conversations, by: By) -> None:
+    header, *lines = on_terminal(80, "usage", "--by", by, "--db", in_file.path)
+    assert {"exchanges", "input", "output"} < set(header.split())
+    assert max(map(len, (header, *lines))) <= 80
+
+
+def test_wrong_use_is_answered_with_one_sentence(usage: Callable[..., Ran]) -> None:
+    for arguments, code, sentence in (
+        (("--by", "colour"), 2, "is not one of"),
+        (("--since", "soon"), 2, "'soon' is not a time: give 30m, 12h, 7d, 2w"),
+        (("--json", "--csv"), 2, "choose one"),
+        (("--since", "2d", "--until", "3d"), 2, "--since is later than --until: nothing can be in between."),
+        (("--since", "2026-10-01", "--until", "2026-11-01"), 3, "has ended in that time."),
+    ):
+        ran = usage(*arguments)
+        assert (ran.code, ran.out) == (code, b"")
+        assert sentence in ran.err
+
+
+def test_nothing_used_yet_is_exit_code_three(database: URL) -> None:
+    made = Conversations(database)
+    made.session("empty")
+    ran = run(made.database, "usage")
+    assert (ran.code, ran.err) == (3, "Error: No exchange that asks a model for something has ended yet.\n")
+    ran = run(made.database, "usage", "--json")
+    assert (ran.code, ran.out) == (3, b"[]\n")
+
+
+def test_projections_that_are_not_up_to_date_are_mentioned(database: URL) -> None:
+    made = Conversations(database)
+    made.session("first").exchange(response(*message("Hello.")), asking("Hello?"))
+    assert all(run(made.database, verb).err == "" for verb in ("usage", "sessions"))
+    with connected(database) as connection:
+        connection.execute("INSERT INTO rebuilds VALUES ('projections', '', '')")
+    for arguments in (("usage",), ("sessions",), ("sessions", "--model", "gpt")):
+        ran = run(made.database, *arguments)
+        assert (ran.code, ran.err) == (0, f"{STALE}\n")
+
+
+def test_where_a_rebuild_is_due_it_is_not_said_that_nothing_has_ended(database: URL) -> None:
+    made = Conversations(database)
+    made.session("first").exchange(response(*message("Hello.")), asking("Hello?"))
+    with connected(database) as connection:
+        connection.execute("DELETE FROM p_exchanges_v1")
+        connection.execute("DELETE FROM p_usage_v1")
+    ran = run(made.database, "usage")
+    assert (ran.code, ran.err) == (3, f"Error: {STALE}\n")
+    ran = run(made.database, "usage", "--json")
+    assert (ran.code, ran.out, ran.err) == (3, b"[]\n", f"Error: {STALE}\n")
+
+
+def test_the_demo_uses_reasoning_tokens_and_prompts_too_short_for_the_cache(demo_db: Path) -> None:
+    path = demo_db
+    rows = json.loads(run(path, "usage", "--by", "model", "--json").out)
+    assert len(rows) >= 3
+    assert all(row["reasoning_output_tokens"] > 0 and not row["cache_read_input_tokens"] for row in rows)
+    assert sorted(rows, key=str) == sorted(from_sql(path, "SELECT * FROM usage_by_model"), key=str)
+    half, whole = (json.loads(run(path, "show", "latest", *at, "--json").out) for at in (("--at", "50%"), ()))
+    stands = {item["item_id"]: item for each in whole["exchanges"] for item in each["items"] if "item_id" in item}
+    growing = [item for each in half["exchanges"] for item in each["items"] if item.get("item_id") in stands]
+    for item in growing:
+        assert stands[item["item_id"]].get("text", "").startswith(item.get("text", ""))
+    assert len(half["exchanges"]) > 0
+    assert any("status" not in each for each in half["exchanges"]), "half of the way, something still streams"
+
+
+MOMENTS = [
+    ("1.5s", At(1_500_000_000)),
+    ("350ms", At(350_000_000)),
+    ("2m", At(120_000_000_000)),
+    ("0s", At(0)),
+    ("50%", At(share=0.5)),
+    ("12.5 %", At(share=0.125)),
+    ("100%", At(share=1.0)),
+    ("9" * 400 + "w", At(LARGEST_NS)),
+]
+
+
+@pytest.mark.parametrize(("text", "at"), MOMENTS)
+def test_a_moment_is_a_span_or_a_share(text: str, at: At) -> None:
+    assert Moment().convert(text, None, None) == at
+
+
+def test_no_moment_is_after_the_end() -> None:
+    with pytest.raises(click.BadParameter, match="'200%' is after the end: give a share up to 100%, or a time like"):
+        Moment().convert("200%", None, None)
+
+
+def test_a_time_is_a_span_ago_or_a_date() -> None:
+    convert = Instant().convert
+    for text, ago_s in (("30m", 1800), ("12h", 43200), ("7d", 604800), ("2w", 1209600)):
+        assert abs(time.time_ns() - ago_s * 1_000_000_000 - convert(text, None, None)) < 10**9
+    assert convert("1970-01-02T00:00:00Z", None, None) == 86_400_000_000_000
+    assert convert("1970-01-02T00:00:00+02:00", None, None) == 79_200_000_000_000
+    assert convert("1970-01-02T00:00:00.000001Z", None, None) == 86_400_000_001_000
+    assert convert("2026-11-30", None, None) == round(time.mktime((2026, 11, 30, 0, 0, 0, 0, 0, -1))) * 10**9
+
+
+@given(st.text() | st.from_regex(r"[0-9]{1,400}(\.[0-9]+)?(ms|s|m|h|d|w|%)", fullmatch=True) | st.datetimes().map(str))
+def test_whatever_is_typed_is_a_number_that_a_database_takes_or_refused(text: str) -> None:
+    for kind in (Moment(), Instant()):
+        with contextlib.suppress(click.BadParameter):
+            value = kind.convert(text, None, None)
+            assert abs(value.after_ns if isinstance(value, At) else value) <= LARGEST_NS
+
+
+def test_costs_are_exact_decimals_beside_what_has_no_price(tmp_path: Path) -> None:
+    made = filled(tmp_path / "recorder.db")
+    with connected(made.database) as connection:
+        put(connection, *price_rows("gpt-6", input="0.1", output="0.2"))
+    ran = run(made.path, "usage", "--cost", "--json")
+    found = {each["model"]: (each["cost_usd"], each["priced"]) for each in json.loads(ran.out)}
+    assert found.pop("gpt-6") == ("0.00012", 1)
+    assert {cost for cost, _ in found.values()} == {None}
+    assert "without a cost (no price): openai " in str(ran.err)

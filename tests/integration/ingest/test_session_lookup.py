@@ -1,0 +1,753 @@
+"""Clients that have no name for their session: what they repeat of their conversation tells which one it is."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing
+from pathlib import Path
+from typing import Any
+
+import anthropic
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sqlalchemy import URL
+
+from recorder.demo.server import start
+from recorder.ingest.ingester import Ingester
+from recorder.ingest.session_lookup import LOOK_BACK_NS, PROBES_NS
+from recorder.journal.writer import Journal
+from recorder.store.location import database_url
+from recorder.store.writer import Store
+from recorder.wire.dialects.conversation import ModelAnswer
+from recorder.wire.grouping.history import LINKS, LOOK_BACK_ANSWERS, Chain, chain
+from tests.integration.ingest.test_ingester import Exchange, never
+from tests.support.empty_log import empty
+from tests.support.sdks import TOOL, anthropic_client, gemini_client, openai_client
+from tests.support.server import everywhere, serving
+from tests.support.superuser import asked
+
+Say = Callable[[str], None]
+Told = list[dict[str, Any]]
+
+
+def openai_chat(clients: ExitStack, url: str, stream: bool) -> Say:
+    client, told = clients.enter_context(openai_client(url)), list[Any]()
+    tools: list[Any] = [{"type": "function", "function": {"name": "get_weather", "parameters": TOOL}}]
+
+    def ask() -> Any:
+        if not stream:
+            return client.chat.completions.create(model="gpt-5.5", messages=told, tools=tools).choices[0].message
+        with client.chat.completions.stream(model="gpt-5.5", messages=told, tools=tools) as streaming:
+            return streaming.get_final_completion().choices[0].message
+
+    def say(text: str) -> None:
+        told.append({"role": "user", "content": text})
+        told.append(answer := ask())
+        for call in answer.tool_calls or ():
+            told.append({"role": "tool", "tool_call_id": call.id, "content": "sunny"})
+        if answer.tool_calls:
+            told.append(ask())
+
+    return say
+
+
+def messages(clients: ExitStack, url: str, stream: bool) -> Say:
+    client, told = clients.enter_context(anthropic_client(url)), list[Any]()
+    given: dict[str, Any] = {
+        "model": "claude-opus-5",
+        "max_tokens": 4_096,
+        "tools": [{"name": "get_weather", "input_schema": TOOL}],
+        "system": "Be brief.",
+    }
+
+    def ask() -> Any:
+        marked: Any = [{**each} for each in told]
+        if isinstance(marked[-1]["content"], str):  # the mark of what is cached moves on
+            block = {"type": "text", "text": marked[-1]["content"], "cache_control": {"type": "ephemeral"}}
+            marked[-1]["content"] = [block]
+        if not stream:
+            return client.messages.create(messages=marked, **given)
+        with client.messages.stream(messages=marked, **given) as streaming:
+            return streaming.get_final_message()
+
+    def say(text: str) -> None:
+        told.append({"role": "user", "content": text})
+        told.append({"role": "assistant", "content": (answer := ask()).content})
+        uses = [block.id for block in answer.content if block.type == "tool_use"]
+        if uses:
+            results = [{"type": "tool_result", "tool_use_id": id, "content": "sunny"} for id in uses]
+            told.append({"role": "user", "content": results})
+            told.append({"role": "assistant", "content": ask().content})
+
+    return say
+
+
+def contents(clients: ExitStack, url: str, stream: bool) -> Say:
+    talk = clients.enter_context(gemini_client(url, "v1beta")).chats.create(model="gemini-3.5-flash")
+
+    def say(text: str) -> None:
+        if stream:
+            list(talk.send_message_stream(text))
+        else:
+            talk.send_message(text)
+
+    return say
+
+
+def responses(clients: ExitStack, url: str, stream: bool) -> Say:
+    client, told = clients.enter_context(openai_client(url)), list[Any]()
+    tool: Any = {"type": "function", "name": "get_weather", "parameters": {**TOOL, "additionalProperties": False}}
+
+    def ask() -> Any:
+        given: dict[str, Any] = {"model": "gpt-5.5", "input": told, "tools": [tool], "store": False}
+        if not stream:
+            return client.responses.create(**given)
+        with client.responses.stream(**given) as streaming:
+            return streaming.get_final_response()
+
+    def say(text: str) -> None:
+        told.append({"role": "user", "content": text})
+        told.extend((answer := ask()).output)
+        calls = [item.call_id for item in answer.output if item.type == "function_call"]
+        told.extend({"type": "function_call_output", "call_id": id, "output": "sunny"} for id in calls)
+        if calls:
+            told.extend(ask().output)
+
+    return say
+
+
+CLIENTS: dict[str, Callable[[ExitStack, str, bool], Say]] = {
+    "openai-chat": openai_chat,
+    "anthropic": messages,
+    "gemini": contents,
+    "openai-responses": responses,
+}
+
+SESSIONS = """SELECT s.source, x.api, count(*), sum(p.is_turn) FROM sessions AS s JOIN exchanges AS x USING (session_id)
+JOIN p_exchanges_v1 AS p USING (session_id, exchange_id) GROUP BY s.session_id ORDER BY x.api, 3, 4"""
+
+
+@pytest.mark.parametrize("stream", [True, False], ids=["stream", "whole"])
+async def test_a_conversation_is_one_session_and_two_are_two(tmp_path: Path, stream: bool) -> None:
+    """Two that begin with the same words, turn by turn, of each SDK, and one calls a tool."""
+    db = tmp_path / "recorder.db"
+    async with await start(pace=0) as demo:
+        with serving(db, *everywhere(demo.base_url)) as serve:
+
+            def talk() -> None:
+                with ExitStack() as clients:
+                    for client in CLIENTS.values():
+                        one, other = client(clients, serve.base, stream), client(clients, serve.base, stream)
+                        for words in (("hello", "hello"), ("weather", "What is a stream?"), ("thanks", "thanks")):
+                            for say, text in zip((one, other), words, strict=True):
+                                say(text)
+
+            await asyncio.to_thread(talk)
+    found = asked(db, SESSIONS)
+    with_tools = [3, 4]
+    assert found == [
+        ("history", api, exchanges, 3)
+        for api in sorted(CLIENTS)
+        for exchanges in ([3, 3] if api == "gemini" else with_tools)
+    ]
+
+
+# -- loops that SDKs and frameworks make, not the program that calls them
+
+
+def tool_runner(clients: ExitStack, url: str) -> None:
+    """Of the Anthropic SDK: it lets the provider keep the conversation, and sends what is new."""
+
+    @anthropic.beta_tool
+    def get_weather(city: str, unit: str) -> str:
+        return "sunny"
+
+    told: Any = [{"role": "user", "content": "weather"}]
+    tools: Any = clients.enter_context(anthropic_client(url)).beta.messages
+    tools.tool_runner(model="claude-opus-5", max_tokens=4_096, tools=[get_weather], messages=told).until_done()
+
+
+def function_calling(clients: ExitStack, url: str) -> None:
+    """Of the Google SDK: its results have no id, although the calls do."""
+
+    def get_weather(city: str, unit: str) -> str:
+        return f"sunny in {city}"
+
+    talk = clients.enter_context(gemini_client(url, "v1beta")).chats.create(
+        model="gemini-3.5-flash", config={"tools": [get_weather]}
+    )
+    talk.send_message("weather")
+    talk.send_message("thanks")
+
+
+def references(clients: ExitStack, url: str) -> None:
+    """As the Vercel AI SDK asks: what the provider keeps is only referred to, but for calls."""
+    client, told = clients.enter_context(openai_client(url)), list[Any]([{"role": "user", "content": "weather"}])
+    tool: Any = {"type": "function", "name": "get_weather", "parameters": TOOL}
+    for text in ("thanks", "bye", None):
+        for item in client.responses.create(model="gpt-5.5", input=told, tools=[tool]).output:
+            called = {"call_id", "name", "arguments"}
+            told.append(
+                item.model_dump(include={"type", *called})
+                if item.type == "function_call"
+                else {"type": "item_reference", "id": item.id}
+            )
+        calls = [each["call_id"] for each in told if each.get("type") == "function_call"]
+        is_answered = any(each.get("type") == "function_call_output" for each in told)
+        told += [{"type": "function_call_output", "call_id": id, "output": "12"} for id in calls if not is_answered]
+        told += [{"role": "user", "content": text}] if is_answered else []
+
+
+def hand_over(clients: ExitStack, url: str) -> None:
+    """As an agent hands over to another one, which has other instructions, another model and no tools."""
+    client, told = clients.enter_context(openai_client(url)), list[Any]([{"role": "user", "content": "weather"}])
+    tool: Any = {"type": "function", "name": "get_weather", "parameters": TOOL}
+    told += client.responses.create(model="gpt-5.5", input=told, tools=[tool], instructions="Be brief.").output
+    calls = [each.call_id for each in told[1:] if each.type == "function_call"]
+    told += [{"type": "function_call_output", "call_id": id, "output": "12"} for id in calls]
+    client.responses.create(model="gpt-5", input=told, instructions="Say goodbye.")
+    client.responses.create(model="gpt-5", input=told[-len(calls) :], instructions="What of the rest is left.")
+
+
+LOOPS: dict[Callable[[ExitStack, str], None], int] = {tool_runner: 2, function_calling: 3, references: 3, hand_over: 3}
+
+
+@pytest.mark.parametrize("loop", LOOPS, ids=lambda loop: loop.__name__)
+async def test_a_loop_is_one_session_and_its_calls_have_their_results(
+    tmp_path: Path, loop: Callable[[ExitStack, str], None]
+) -> None:
+    """Twice, one after the other: two sessions."""
+    db = tmp_path / "recorder.db"
+    async with await start(pace=0) as demo:
+        with serving(db, *everywhere(demo.base_url)) as serve:
+
+            def talk() -> None:
+                for _ in range(2):
+                    with ExitStack() as clients:
+                        loop(clients, serve.base)
+
+            await asyncio.to_thread(talk)
+    assert asked(db, "SELECT count(*) FROM exchanges GROUP BY session_id") == [(LOOPS[loop],)] * 2
+    assert asked(db, "SELECT count(*), count(output) FROM tool_calls GROUP BY session_id") == [(2, 2)] * 2
+
+
+# -- what is in the journal
+
+
+class Recorded:
+    """A database and the journal of a recorder; each request is told by an ingester that knows nothing yet."""
+
+    def __init__(self, url: URL, root: Path) -> None:
+        self.url, self.journal = url, Journal(root, "recorder-1")
+        self._directory = root / "recorder-1"
+        self._store = Store(url)
+        self.now_ns = time.time_ns()
+
+    def asks(
+        self, told: Told, answer: str | None, *, answers: Told | None = None, ends: bool = True, **head: Any
+    ) -> Exchange:
+        """A request, and the beginning of its answer, if it gets any, as text or in deltas; not told yet."""
+        answers = [{"content": answer}] if answer is not None else answers
+        self.now_ns += 10**9
+        given: dict[str, Any] = {"model": "m", **head.pop("given", {}), "messages": told}
+        fields: dict[str, Any] = {"target": "/v1/chat/completions", "started_ns": self.now_ns, **head}
+        exchange = Exchange(self.journal, json.dumps(given).encode(), **fields)
+        if answers is not None:
+            choices: Told = [*({"delta": each} for each in answers), {"delta": {}, "finish_reason": "stop"}]
+            for choice in choices:
+                exchange.chunk(b"data: " + json.dumps({"choices": [{"index": 0, **choice}]}).encode() + b"\n\n")
+            exchange.chunk(b"data: [DONE]\n\n")
+        return exchange.end() if ends else exchange
+
+    def sends(self, target: str, body: Any, answer: Any) -> Exchange:
+        """A request, and its answer as JSON; not ended yet."""
+        self.now_ns += 10**9
+        json_type = [("content-type", "application/json")]
+        exchange = Exchange(self.journal, json.dumps(body).encode(), json_type, target=target, started_ns=self.now_ns)
+        return exchange.chunk(json.dumps(answer).encode())
+
+    def session_of(self, exchange: Exchange) -> tuple[str, str]:
+        """The session of an exchange, and the rule that found it."""
+        Ingester(self._store, self._directory, never).drain()
+        [found] = asked(
+            self.url,
+            "SELECT session_id, source FROM exchanges JOIN sessions USING (session_id) WHERE exchange_id = ?",
+            exchange.id,
+        )
+        return found
+
+    def close(self) -> None:
+        self.journal.close()
+        self._store.close()
+
+
+@pytest.fixture
+def recorded(tmp_path: Path) -> Iterator[Recorded]:
+    with closing(Recorded(database_url(empty(tmp_path / "log.db")), tmp_path / "journal")) as made:
+        yield made
+
+
+@pytest.fixture
+def on_each_engine(database: URL, tmp_path: Path) -> Iterator[Recorded]:
+    with closing(Recorded(database, tmp_path / "journal")) as made:
+        yield made
+
+
+def user(text: str) -> dict[str, Any]:
+    return {"role": "user", "content": text}
+
+
+def model(text: str) -> dict[str, Any]:
+    return {"role": "assistant", "content": text}
+
+
+HI: Told = [{"role": "system", "content": "Be brief."}, user("hi")]
+RETRY = [("x-stainless-retry-count", "1")]
+
+
+def test_a_request_goes_on_with_the_exchange_whose_answer_it_repeats(on_each_engine: Recorded) -> None:
+    recorded = on_each_engine
+    first = recorded.session_of(recorded.asks(HI, "Hello!"))
+    told = [*HI, model("Hello!"), user("more")]
+    assert first[1] == "history"
+    assert recorded.session_of(recorded.asks(told, "More.")) == first
+    assert recorded.session_of(recorded.asks([*told, model("More.\n"), user("bye")], "Bye.")) == first
+    assert recorded.session_of(recorded.asks([*HI, model("Hello!"), user("less")], "Less.")) == first  # a branch of it
+
+
+def test_equal_first_requests_are_sessions_of_their_own(recorded: Recorded) -> None:
+    one, other = (recorded.session_of(recorded.asks(HI, answer)) for answer in ("Hello!", "Good day."))
+    assert one != other
+    for session, answer in ((one, "Hello!"), (other, "Good day.")):
+        assert recorded.session_of(recorded.asks([*HI, model(answer), user("more")], "More.")) == session
+
+
+def test_conversations_that_began_alike_stay_two(on_each_engine: Recorded) -> None:
+    """All of it in one batch."""
+    recorded = on_each_engine
+    begun = [recorded.asks(HI, "Hello!") for _ in range(2)]
+    followed = [recorded.asks([*HI, model("Hello!"), user(each)], each.upper()) for each in ("a", "b")]
+    last = [recorded.asks([*HI, model("Hello!"), user(each), model(each.upper()), user("c")], "C") for each in "ab"]
+    sessions = [recorded.session_of(exchange) for exchange in (*begun, *followed, *last)]
+    assert sorted(sessions[:2]) == sorted(sessions[2:4])
+    assert sessions[2:4] == sessions[4:]
+    assert len(set(sessions)) == 2
+
+
+def test_an_answer_put_otherwise_leads_to_the_only_request_that_got_one(recorded: Recorded) -> None:
+    """As smolagents repeats a call as text. Two that asked the same may both be meant."""
+    told = [*HI, model("Calling tools: f()"), user("Observation: 1")]
+    first = recorded.session_of(recorded.asks(HI, None, answers=[call_of("call_0123456789")]))
+    assert recorded.session_of(recorded.asks(told, "One.")) == first
+    assert recorded.session_of(recorded.asks([*HI, user("more")], "More.")) != first
+    begun = [recorded.session_of(recorded.asks([*HI, user("2")], "Hello!")) for _ in range(2)]
+    assert recorded.session_of(recorded.asks([*HI, user("2"), model("Hi"), user("more")], "More.")) not in begun
+
+
+def test_of_equal_conversations_the_one_with_the_same_model_tools_and_system_prompt_goes_on(recorded: Recorded) -> None:
+    """Experts that are asked one question, and say the same."""
+    abouts: list[tuple[Told, dict[str, Any]]] = [
+        ([{"role": "system", "content": "You are Ann."}], {}),
+        ([{"role": "system", "content": "You are Bob."}], {}),
+        ([{"role": "system", "content": "You are Ann."}], {"model": "n"}),
+        ([{"role": "system", "content": "You are Ann."}], {"tools": [{"type": "function"}]}),
+    ]
+    begun = [recorded.session_of(recorded.asks([*told, user("hi")], "Hello!", given=about)) for told, about in abouts]
+    assert len(set(begun)) == len(abouts)
+    for (told, about), session in zip(abouts, begun, strict=True):
+        more = [*told, user("hi"), model("Hello!"), user("more")]
+        assert recorded.session_of(recorded.asks(more, "More.", given=about)) == session
+
+
+Ask = Callable[[Told, int], Told]
+"""What an app makes of a conversation that ends with a question, and of the number of that question."""
+
+
+def system(text: str) -> dict[str, Any]:
+    return {"role": "system", "content": text}
+
+
+def last(told: Told, content: Any) -> Told:
+    return [*told[:-1], {"role": "user", "content": content}]
+
+
+APPS: dict[str, Ask] = {
+    "plain": lambda told, _: told,
+    "parts": lambda told, _: [{**each, "content": [{"type": "text", "text": each["content"]}]} for each in told],
+    "trailing newline": lambda told, _: [{**each, "content": each["content"] + "\n"} for each in told],
+    "name": lambda told, _: [{**each, "name": "ann"} for each in told],
+    "window": lambda told, _: told[-3:],
+    "summary": lambda told, number: [user(f"Summary {number}"), *told[-3:]],
+    "time in the system prompt": lambda told, number: [system(f"It is 12:0{number}."), *told],
+    "system message at the end": lambda told, number: [*told, system(f"It is 12:0{number}.")],
+    "message behind": lambda told, _: [*told, user("Remember: be brief.")],
+    "reminder behind": lambda told, _: last(told, f"{told[-1]['content']}\n\nRemember: be brief."),
+    "time before": lambda told, number: [*told[:-1], user(f"<time>12:0{number}</time>"), told[-1]],
+    "time at the beginning": lambda told, number: last(told, f"<time>12:0{number}</time>\n\n{told[-1]['content']}"),
+    "retrieved context": lambda told, number: last(told, f"Use this: document {number}.\n{told[-1]['content']}"),
+    "answers put otherwise": lambda told, _: [
+        model(f"({each['content']})") if each["role"] == "assistant" else each for each in told
+    ],
+}
+
+
+@pytest.mark.parametrize("app", APPS)
+def test_a_conversation_is_one_session_whatever_an_app_puts_around_it(recorded: Recorded, app: str) -> None:
+    """Of two conversations at once, turn by turn."""
+    told: dict[str, Told] = {"Bern": [], "Oslo": []}
+    sessions: dict[str, set[tuple[str, str]]] = {city: set() for city in told}
+    for number in range(4):
+        for city, conversation in told.items():
+            conversation.append(user(f"Question {number} about {city}"))
+            answer = f"This is answer {number} about {city}."
+            exchange = recorded.asks(APPS[app](conversation, number), answer)
+            sessions[city].add(recorded.session_of(exchange))
+            conversation.append(model(answer))
+    assert [len(found) for found in sessions.values()] == [1, 1]
+    assert sessions["Bern"] != sessions["Oslo"]
+
+
+@pytest.mark.parametrize(
+    "given", [lambda n: {"model": f"m{n}"}, lambda n: {"tools": [{"n": n}]}], ids=["model", "tools"]
+)
+def test_a_conversation_goes_on_with_another_model_and_other_tools(
+    recorded: Recorded, given: Callable[[int], dict[str, Any]]
+) -> None:
+    told = [*HI, model("Hello!"), user("more")]
+    first = recorded.session_of(recorded.asks(HI, "Hello!", given=given(1)))
+    assert recorded.session_of(recorded.asks(told, "More.", given=given(2))) == first
+    assert recorded.session_of(recorded.asks([*told, model("More."), user("bye")], "Bye.", given=given(3))) == first
+
+
+def test_a_greeting_alone_joins_no_stranger(recorded: Recorded) -> None:
+    greeting = "Hello! How can I assist you today?"
+    first = recorded.session_of(recorded.asks(HI, greeting, given={"model": "m1", "tools": [{"n": 1}]}))
+    told = [user("Good morning"), model(greeting), user("Write a poem")]
+    other = {"model": "m2", "tools": [{"n": 2}], "instructions": "Be brief."}
+    assert recorded.session_of(recorded.asks(told, "Roses.", given=other)) != first
+
+
+def test_a_helper_that_quotes_a_conversation_is_of_its_session(recorded: Recorded) -> None:
+    """As Open WebUI asks for a title; of two conversations, and with the last messages only."""
+    told: Told = [user("hi"), model("Hello!\nHow are you?")]
+    first = recorded.session_of(recorded.asks(told[:1], "Hello!\nHow are you?"))
+    other = recorded.session_of(recorded.asks([user("hi")], "Hello, hello. And now?"))
+    assert recorded.session_of(recorded.asks([*told, user("Fine.\n\nThanks")], "That is good.")) == first
+    quoted = "USER: hi\nASSISTANT: Hello!\nHow are you?"
+    more = "USER: Fine.\n\nThanks\nASSISTANT: That is good."
+    for history, session in {
+        quoted: first,
+        more: first,
+        f"{quoted}\n{more}": first,
+        "USER: hi\nASSISTANT: Hello, hello. And now?": other,
+    }.items():
+        task = f"### Task:\nGenerate a title.\n### Chat History:\n<chat_history>\n{history}\n</chat_history>"
+        assert recorded.session_of(recorded.asks([user(task)], '{"title": "Hi"}')) == session
+
+
+def test_requests_that_only_have_the_same_examples_are_sessions_of_their_own(recorded: Recorded) -> None:
+    """Also those whose answer is that of an example."""
+    examples = [
+        user("I like it."),
+        model('{"sentiment": "positive"}'),
+        user("Bad."),
+        model('{"sentiment": "negative"}'),
+    ]
+    exchanges = [recorded.asks([*examples, user(f"Text {n}")], '{"sentiment": "negative"}') for n in range(3)]
+    assert len({recorded.session_of(exchange) for exchange in exchanges}) == 3
+
+
+def test_a_client_may_be_quicker_than_the_end_of_a_stream(recorded: Recorded) -> None:
+    first = recorded.asks(HI, "Hello!", ends=False)
+    second = recorded.asks([*HI, model("Hello!"), user("more")], "More.")
+    assert recorded.session_of(first) == recorded.session_of(second)
+    first.end()
+
+
+def test_what_is_kept_of_an_answer_that_broke_off_is_enough(recorded: Recorded) -> None:
+    first = recorded.asks(HI, None, ends=False)
+    first.chunk(b'data: {"choices":[{"index":0,"delta":{"content":"Hello, you there"}}]}\n\n').end("client_disconnect")
+    session = recorded.session_of(first)
+    assert recorded.session_of(recorded.asks([*HI, model("Hello, you"), user("stop")], "Yes.")) == session
+
+
+def test_a_retry_is_of_the_session_that_got_no_answer_if_it_says_so(recorded: Recorded) -> None:
+    failed = recorded.session_of(recorded.asks(HI, None))
+    assert recorded.session_of(recorded.asks(HI, "Hello!", headers=RETRY)) == failed
+    assert recorded.session_of(recorded.asks(HI, "Hello!")) != failed  # who does not say so asks anew
+    assert recorded.session_of(recorded.asks(HI, "Hello!", headers=RETRY)) != failed  # it has its answer
+
+
+def call_of(id: str) -> dict[str, Any]:
+    function = {"name": "get_weather", "arguments": "{}"}
+    return {"tool_calls": [{"index": 0, "id": id, "type": "function", "function": function}]}
+
+
+def test_the_result_of_a_call_leads_to_it_whatever_else_is_said(on_each_engine: Recorded) -> None:
+    recorded = on_each_engine
+    first = recorded.session_of(recorded.asks(HI, None, answers=[call_of("call_0123456789")]))
+    result = {"role": "tool", "tool_call_id": "call_0123456789", "content": "sunny"}
+    other: Told = [{"role": "system", "content": "It is 12:01."}, user("hi"), model("Let me see."), result]
+    assert recorded.session_of(recorded.asks(other, "Sunny.", given={"model": "n"})) == first
+    assert recorded.session_of(recorded.asks([*HI, user("hi")], "Hello!")) != first
+
+
+BERN = {"city": "Bern"}
+TEXT_OF_BERN = json.dumps(BERN)
+Turns = Callable[[str], list[tuple[dict[str, Any], dict[str, Any]]]]
+"""The requests of a run, with their answers, by the letter with which its ids begin: three, with a call of a tool."""
+
+
+def chat_turns(run: str) -> list[tuple[dict[str, Any], dict[str, Any]]]:
+    call = {"id": f"call_{run}aaaaaaa", "type": "function", "function": {"name": "f", "arguments": TEXT_OF_BERN}}
+    said: Told = [user("Weather?"), {"role": "assistant", "content": None, "tool_calls": [call]}]
+    said += [{"role": "tool", "tool_call_id": call["id"], "content": "18 C"}, model("18."), user("thanks")]
+    answers = [said[1], said[3], model("Bye.")]
+    bodies = [{"model": "m", "messages": said[:count]} for count in (1, 3, 5)]
+    return [(body, {"choices": [{"index": 0, "message": each}]}) for body, each in zip(bodies, answers, strict=True)]
+
+
+def messages_turns(run: str) -> list[tuple[dict[str, Any], dict[str, Any]]]:
+    use = {"type": "tool_use", "id": f"toolu_{run}aaaaaaa", "name": "f", "input": BERN}
+    returned = {"type": "tool_result", "tool_use_id": use["id"], "content": "18 C"}
+    said: Told = [user("Weather?"), {"role": "assistant", "content": [use]}, {"role": "user", "content": [returned]}]
+    said += [model("18."), user("thanks")]
+    answers = [[use], [{"type": "text", "text": "18."}], [{"type": "text", "text": "Bye."}]]
+    bodies = [{"model": "m", "max_tokens": 9, "messages": said[:count]} for count in (1, 3, 5)]
+    about = {"type": "message", "role": "assistant", "model": "m", "stop_reason": "end_turn"}
+    return [(body, {**about, "content": each}) for body, each in zip(bodies, answers, strict=True)]
+
+
+def contents_turns(run: str) -> list[tuple[dict[str, Any], dict[str, Any]]]:
+    call = {"functionCall": {"id": f"{run}aaaaaaa", "name": "f", "args": BERN}}
+    returned = {"functionResponse": {"id": f"{run}aaaaaaa", "name": "f", "response": {"output": "18 C"}}}
+    said: Told = [{"role": "user", "parts": [{"text": "Weather?"}]}, {"role": "model", "parts": [call]}]
+    said += [{"role": "user", "parts": [returned]}, {"role": "model", "parts": [{"text": "18."}]}]
+    said += [{"role": "user", "parts": [{"text": "thanks"}]}]
+    answers = [said[1], said[3], {"role": "model", "parts": [{"text": "Bye."}]}]
+    bodies = [{"contents": said[:count]} for count in (1, 3, 5)]
+    return [
+        (body, {"candidates": [{"index": 0, "content": each, "finishReason": "STOP"}]})
+        for body, each in zip(bodies, answers, strict=True)
+    ]
+
+
+def responses_turns(run: str) -> list[tuple[dict[str, Any], dict[str, Any]]]:
+    """Their results name the call, their texts the message."""
+    call = {"type": "function_call", "call_id": f"call_{run}aaaaaaa", "name": "f", "arguments": TEXT_OF_BERN}
+    text: dict[str, Any] = {"type": "message", "id": f"msg_{run}aaaaaaa", "role": "assistant"}
+    text |= {"status": "completed", "content": [{"type": "output_text", "text": "18.", "annotations": []}]}
+    said: Told = [user("Weather?"), call, {"type": "function_call_output", "call_id": call["call_id"], "output": "18"}]
+    said += [text, user("thanks")]
+    answers = [{**call, "id": f"fc_{run}aaaaaaa", "status": "completed"}, text, {**text, "id": f"msg_{run}bbbbbbb"}]
+    bodies = [{"model": "m", "input": said[:count]} for count in (1, 3, 5)]
+    about = {"id": f"resp_{run}", "object": "response", "status": "completed", "model": "m"}
+    return [(body, {**about, "output": [each]}) for body, each in zip(bodies, answers, strict=True)]
+
+
+PARALLEL: dict[str, Turns] = {
+    "/v1/chat/completions": chat_turns,
+    "/v1/messages": messages_turns,
+    "/v1beta/models/m:generateContent": contents_turns,
+    "/v1/responses": responses_turns,
+}
+ORDERS = ["ABAB", "ABBA", "ABCBAC"]
+
+
+@pytest.mark.parametrize("ends", [True, False], ids=["ended", "open"])
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("target", PARALLEL)
+def test_parallel_runs_of_one_prompt_stay_apart_by_their_ids(
+    recorded: Recorded, target: str, order: str, ends: bool
+) -> None:
+    """Each in one batch, whose streams may end after the next request has come."""
+    runs = {run: iter(PARALLEL[target](run)) for run in order}
+    exchanges: dict[str, list[Exchange]] = {run: [] for run in order}
+    for run in (*order, *sorted(runs)):
+        body, answer = next(runs[run])
+        exchange = recorded.sends(target, body, answer)
+        exchanges[run].append(exchange.end() if ends else exchange)
+    sessions = {run: {recorded.session_of(each) for each in sent} for run, sent in exchanges.items()}
+    assert [len(found) for found in sessions.values()] == [1] * len(runs)
+    assert len(set.union(*sessions.values())) == len(runs)
+
+
+CALLS: list[tuple[str, dict[str, Any]]] = [("f", {"n": 1.0}), ("g", {"é": "ü"}), ("f", {"n": 2}), ("f", {"n": 2})]
+
+
+def said_by(model: str, *parts: dict[str, Any]) -> dict[str, Any]:
+    return {"role": model, "parts": list(parts)}
+
+
+def parallel_parts(kind: str, turn: int, id: str) -> Told:
+    """The calls of a turn, or their results, with ids that begin so, if at all."""
+    parts: Told = []
+    for number, (name, args) in enumerate(CALLS):
+        said = {"args": args} if kind == "functionCall" else {"response": {"result": f"{turn}-{number}"}}
+        parts.append({kind: {"name": name, **said, **({"id": f"{id}-{turn}-{number}"} if id else {})}})
+    return parts
+
+
+@pytest.mark.parametrize("apart", [False, True], ids=["one content", "a content each"])
+@pytest.mark.parametrize("client", ["as given", "own", ""])
+@pytest.mark.parametrize("server", ["given", ""])
+def test_results_of_gemini_are_joined_whoever_has_ids(
+    recorded: Recorded, server: str, client: str, apart: bool
+) -> None:
+    """Two turns of parallel calls, whose second has the same calls as the first."""
+    target, id = "/v1beta/models/m:generateContent", server if client == "as given" else client
+    told: Told = [said_by("user", {"text": "go"})]
+    for turn in (0, 1):
+        answer = said_by("model", *parallel_parts("functionCall", turn, server))
+        recorded.sends(target, {"contents": told}, {"candidates": [{"content": answer, "finishReason": "STOP"}]}).end()
+        told.append(said_by("model", *parallel_parts("functionCall", turn, id)))
+        results = parallel_parts("functionResponse", turn, id)
+        told += [said_by("user", each) for each in results] if apart else [said_by("user", *results)]
+    answer = said_by("model", {"text": "Done."})
+    end = recorded.sends(
+        target, {"contents": told}, {"candidates": [{"content": answer, "finishReason": "STOP"}]}
+    ).end()
+    sql = "SELECT output FROM tool_calls WHERE session_id = ? ORDER BY exchange_id, item"
+    outputs = asked(recorded.url, sql, recorded.session_of(end)[0])
+    assert [json.loads(output)["result"] for (output,) in outputs] == [
+        f"{turn}-{n}" for turn in (0, 1) for n in range(4)
+    ]
+
+
+def test_an_id_that_two_sessions_have_leads_to_neither(recorded: Recorded) -> None:
+    """Of a server that gives the same ids over and over, with a client that changes what it said."""
+    id = "chatcmpl-tool-0123456789"
+    begun = [recorded.session_of(recorded.asks(HI, None, answers=[call_of(id)])) for _ in range(2)]
+    result = {"role": "tool", "tool_call_id": id, "content": "sunny"}
+    assert recorded.session_of(recorded.asks([user("hi!"), result], "Sunny.")) not in begun
+
+
+@pytest.mark.parametrize("id", ["functions.get_weather:0", "call_weather_1", "get_weather"])
+def test_an_id_that_each_conversation_has_leads_nowhere(recorded: Recorded, id: str) -> None:
+    """Another user asks the same server, and the beginning of that conversation is not recorded."""
+    first = recorded.session_of(recorded.asks(HI, None, answers=[call_of(id)]))
+    result = {"role": "tool", "tool_call_id": id, "content": "rain"}
+    assert recorded.session_of(recorded.asks([user("I am Bob"), result], "Rain.")) != first
+
+
+def test_probes_are_one_session_a_day(recorded: Recorded) -> None:
+    def probe() -> tuple[str, str]:
+        return recorded.session_of(recorded.asks([], None, method="HEAD", target="/v1/messages"))
+
+    first = probe()
+    assert first[1] == "probe"
+    assert probe() == first
+    recorded.now_ns += PROBES_NS
+    assert probe() != first
+    assert probe() != first
+
+
+def test_a_session_with_a_name_is_none_of_a_history(recorded: Recorded) -> None:
+    named = recorded.session_of(recorded.asks(HI, "Hello!", session="mine", session_source="path"))
+    assert named[1] == "path"
+    assert asked(recorded.url, "SELECT * FROM p_history_v1") == []
+    assert recorded.session_of(recorded.asks([*HI, model("Hello!"), user("more")], "More.")) != named
+
+
+def test_it_looks_back_a_week_and_some_answers(recorded: Recorded) -> None:
+    first = recorded.session_of(recorded.asks(HI, "Hello!"))
+    begun = [*HI, model("Hello!")]
+    some = [each for number in range(LOOK_BACK_ANSWERS - 1) for each in (user(f"q{number}"), model(f"a{number}"))]
+    assert recorded.session_of(recorded.asks([*begun, *some, user("more")], "x")) == first
+    assert recorded.session_of(recorded.asks([*begun, *some, user("q"), model("a"), user("more")], "x")) != first
+    recorded.now_ns += LOOK_BACK_NS
+    assert recorded.session_of(recorded.asks([*begun, user("late")], "x")) != first
+
+
+# -- the same said otherwise
+
+
+def of(api: str, given: Any, path: str = "/v1") -> Chain:
+    found = chain(api, path, json.dumps(given).encode())
+    assert found is not None
+    return found
+
+
+def test_a_text_is_the_same_in_a_list_and_with_a_mark_of_what_is_cached() -> None:
+    marked = {"type": "text", "text": "hi", "cache_control": {"type": "ephemeral"}}
+    for api in ("anthropic", "openai-chat"):
+        plain, listed = (
+            of(api, {"model": "m", "messages": [{"role": "user", "content": content}]}) for content in ("hi", [marked])
+        )
+        assert plain == listed
+    texts = [
+        of("openai-responses", {"input": given}) for given in ("hi", [user("hi")], [{"type": "message", **user("hi")}])
+    ]
+    assert texts[0] == texts[1] == texts[2]
+
+
+def test_an_answer_is_the_same_in_pieces_and_with_its_reasoning() -> None:
+    def contents(*answer: Any) -> Chain:
+        asking = {"role": "user", "parts": [{"text": "hi"}]}
+        return of("gemini", {"contents": [asking, *answer, asking]}, "/v1beta/models/g:generateContent")
+
+    def says(*parts: Any) -> dict[str, Any]:
+        return {"role": "model", "parts": list(parts)}
+
+    thought = {"text": "Hm.", "thought": True}
+    call = {"functionCall": {"name": "f", "args": {"b": 1, "a": 2}}}
+    turned = {"functionCall": {"args": {"a": 2, "b": 1}, "name": "f"}}
+    whole = contents(says({"text": "Hello!"}, call))
+    assert whole == contents(says(thought, {"text": "Hel"}), says({"text": "lo!"}), says(turned))
+    assert whole != contents(says({"text": "Hello!"}))
+
+
+def test_the_beginning_of_an_answer_is_part_of_it() -> None:
+    begun = of("anthropic", {"messages": [user("hi"), model("Hel")]})
+    whole = of("anthropic", {"messages": [user("hi"), model("Hello!"), user("more")]})
+    [answer] = whole.answers
+    assert begun.request_digest == answer.before
+    assert begun.answered(ModelAnswer(["lo!"])) in answer.keys
+
+
+def test_reasoning_that_is_only_referred_to_is_left_out_as_any() -> None:
+    said: Told = [user("hi"), {"role": "assistant", "content": "Hello!"}, user("more")]
+    reference = {"type": "item_reference", "id": "rs_0123456789"}
+    plain, with_it = (of("openai-responses", {"input": given}) for given in (said, [said[0], reference, *said[1:]]))
+    assert plain == with_it
+    assert of("openai-responses", {"input": [user("hi"), {**reference, "id": "msg_0123456789"}]}).links == (
+        "msg_0123456789",
+    )
+
+
+def test_only_the_last_ids_are_links_and_none_that_another_conversation_may_have() -> None:
+    def result(id: Any) -> dict[str, Any]:
+        return {"role": "tool", "tool_call_id": id, "content": "sunny"}
+
+    ids = [f"call_{number:08}" for number in range(LINKS + 1)]
+    given = [user("hi"), *map(result, [*ids, "call_0", "0", None, 7, "x" * 1_000, ids[-1]])]
+    assert of("openai-chat", {"messages": given}).links == tuple(reversed(ids[1:]))
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(["role", "content", "parts", "type", "text", "tool_calls", "function", "name", "args"]),
+            inner | st.sampled_from(["assistant", "model", "message", "tool_use", "function_call"]),
+            max_size=4,
+        )
+    ),
+    max_leaves=12,
+)
+
+
+@given(st.sampled_from(sorted(CLIENTS)), st.sampled_from(["messages", "contents", "input", "request"]), JSON)
+def test_no_request_makes_it_fail(api: str, field: str, value: Any) -> None:
+    chain(api, "/v1/models/m:generateContent", json.dumps({field: value, "model": value}).encode())
+
+
+@given(st.binary(max_size=50))
+def test_no_body_makes_it_fail(body: bytes) -> None:
+    for api in (*CLIENTS, "other", "unknown"):
+        chain(api, "/", body)

@@ -1,0 +1,361 @@
+"""How an exchange ends, over real sockets, and what the journal says of it. Each branch of `proxy.py` by its name."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import random
+import resource
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from recorder.journal.format import Mark
+from tests.support.event_loop import eventually, on_uvloop
+from tests.support.proxy import get, proxied
+from tests.support.sockets import (
+    LAST_CHUNK,
+    STREAM_HEAD,
+    Action,
+    Close,
+    Flood,
+    Reset,
+    ScriptedUpstream,
+    Send,
+    Sleep,
+    Stall,
+    answer,
+    chunked,
+    head,
+    reset,
+)
+
+EVENT = b"data: 1\n\n"
+WHOLE = [Mark.REQUEST, Mark.REQUEST_END, Mark.RESPONSE, Mark.CHUNK, Mark.END]
+
+# client leaves
+
+
+@pytest.mark.parametrize("how", ["closes", "resets"])
+@pytest.mark.parametrize("upstream_is", ["busy", "idle", "silent"])
+@on_uvloop
+async def test_client_leaves(tmp_path: Path, upstream_is: str, how: str) -> None:
+    """The upstream is closed within a second, and what the client got is in the journal."""
+    scripts: dict[str, list[Action]] = {
+        "busy": [Send(STREAM_HEAD), Flood(chunked(EVENT))],
+        "idle": [Send(STREAM_HEAD + chunked(EVENT)), Stall()],
+        "silent": [Stall()],
+    }
+    async with ScriptedUpstream(scripts[upstream_is]) as upstream, proxied(tmp_path, upstream.base) as proxy:
+        async with await proxy.connect() as client:
+            await client.send(get())
+            if upstream_is == "silent":
+                await eventually(lambda: len(upstream.requests) == 1)
+            else:
+                await client.read_until(EVENT)
+            if how == "resets":
+                reset(client.socket)
+        await eventually(upstream.gone.is_set, 1)
+        await eventually(lambda: proxy.tapes()[0].outcome is not None)
+        (tape,) = proxy.tapes()
+        assert tape.outcome == "client_disconnect"
+        assert tape.body.startswith(EVENT) or upstream_is == "silent"
+
+
+@pytest.mark.parametrize("size", [0, 60_000, 70_000, 3_000_000])
+@pytest.mark.parametrize("coding", ["length", "chunked"])
+@on_uvloop
+async def test_client_leaves_after_a_request_of_any_size(tmp_path: Path, size: int, coding: str) -> None:
+    """The server stops reading at 64 KiB, and would not know."""
+    body, head = b"x" * size, b"Content-Length: %d" % size
+    if coding == "chunked":
+        body, head = chunked(body) * bool(size) + LAST_CHUNK, b"Transfer-Encoding: chunked"
+    async with ScriptedUpstream([Stall()]) as upstream, proxied(tmp_path, upstream.base) as proxy:
+        async with await proxy.connect() as client:
+            await client.send(get("/v1/x", head, method="POST") + body)
+            await eventually(lambda: len(upstream.requests) == 1)
+        await eventually(upstream.gone.is_set, 1)
+        await eventually(lambda: proxy.tapes()[0].outcome is not None)
+        (tape,) = proxy.tapes()
+        assert (tape.outcome, len(tape.request_body)) == ("client_disconnect", size)
+
+
+@on_uvloop
+async def test_a_client_that_leaves_with_requests_waiting_harms_nobody_else(tmp_path: Path) -> None:
+    """Its connection knows the request that came last; the one that is being answered is to hear of it."""
+    tick: list[Action] = [Send(chunked(EVENT)), Sleep(0.001)]
+    script: list[Action] = [Send(STREAM_HEAD), *tick * 50, Send(LAST_CHUNK)]
+    async with ScriptedUpstream(script) as upstream, proxied(tmp_path, upstream.base) as proxy:
+
+        async def leave(after_s: float) -> None:
+            async with await proxy.connect() as client:
+                await client.send(get() * 3)
+                await client.read_until(EVENT)
+                await asyncio.sleep(after_s)
+                reset(client.socket)
+
+        async with asyncio.TaskGroup() as tasks:
+            asked = [tasks.create_task(proxy.ask(get())) for _ in range(5)]
+            for number in range(30):
+                tasks.create_task(leave(number / 1000))
+        assert [task.result().body for task in asked] == [EVENT * 50] * 5
+        await eventually(lambda: all(tape.outcome is not None for tape in proxy.tapes()))
+        outcomes = Counter(tape.outcome for tape in proxy.tapes())
+        assert outcomes == {"client_disconnect": 30, "eof": 5}
+
+
+@on_uvloop
+async def test_client_leaves_in_mid_upload(tmp_path: Path) -> None:
+    async with ScriptedUpstream([Stall()], read_request=False) as upstream, proxied(tmp_path, upstream.base) as proxy:
+        async with await proxy.connect() as client:
+            await client.send(get("/v1/x", b"Content-Length: 100", method="POST") + b"part")
+            await eventually(lambda: upstream.connections == 1)
+        await eventually(upstream.gone.is_set, 1)
+        (tape,) = proxy.tapes()
+        assert (tape.outcome, tape.json[Mark.REQUEST_END]) == ("client_disconnect", {"complete": False})
+
+
+@on_uvloop
+async def test_after_300_cancels_nothing_is_leaked_and_requests_succeed(tmp_path: Path) -> None:
+    chance = random.Random(7)
+    tick: list[Action] = [Send(chunked(EVENT)), Sleep(0.002)]
+    slow: list[Action] = [Send(STREAM_HEAD), *tick * 20, Send(LAST_CHUNK)]
+    async with ScriptedUpstream(slow) as upstream, proxied(tmp_path, upstream.base) as proxy:
+
+        async def cancel_one() -> None:
+            async with await proxy.connect() as client:
+                await client.send(get()[: chance.choice([20, None, None, None])])
+                await asyncio.sleep(chance.random() * 0.05)
+                if chance.random() < 0.5:
+                    reset(client.socket)
+
+        async def ask_one() -> bytes:
+            return (await proxy.ask(get())).body
+
+        await ask_one()
+        before = len(os.listdir("/proc/self/fd"))
+        for _ in range(10):
+            await asyncio.gather(*(cancel_one() for _ in range(30)))
+        assert await asyncio.gather(*(ask_one() for _ in range(50))) == [EVENT * 20] * 50
+        kept = 2 * 50  # connections that are kept for the next request, at both their ends
+        await eventually(lambda: len(os.listdir("/proc/self/fd")) <= before + kept)
+        assert all(tape.outcome in ("eof", "client_disconnect") for tape in proxy.tapes())
+
+
+# upstream breaks
+
+
+@pytest.mark.parametrize(
+    ("script", "outcome"),
+    [
+        ([Send(STREAM_HEAD + chunked(EVENT)), Sleep(0.02), Reset()], "upstream_reset"),
+        ([Send(STREAM_HEAD + chunked(EVENT)), Close()], "truncated"),
+        ([Send(head(b"Content-Length: 99") + EVENT), Close()], "truncated"),
+        ([Send(head(b"X: 1") + EVENT), Sleep(0.02), Reset()], "upstream_reset"),
+        ([Send(STREAM_HEAD + chunked(EVENT)), Sleep(0.02), Send(b"zz\r\n")], "truncated"),
+    ],
+    ids=["reset", "no last chunk", "short length", "reset, no length", "bad chunk"],
+)
+@on_uvloop
+async def test_upstream_breaks(tmp_path: Path, script: list[Action], outcome: str) -> None:
+    """The client sees a broken response, never an end, with all that came before."""
+    async with ScriptedUpstream(script) as upstream, proxied(tmp_path, upstream.base) as proxy:
+        response = await proxy.ask(get())
+        assert (response.body, response.ending) == (EVENT, "closed")
+        (tape,) = proxy.tapes()
+        assert (tape.body, tape.outcome, tape.marks) == (EVENT, outcome, WHOLE)
+        assert len(upstream.requests) == 1
+
+
+@on_uvloop
+async def test_an_unreachable_upstream_is_a_502_that_names_it_and_is_recorded(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with ScriptedUpstream([Close()]) as upstream:
+        base = upstream.base
+    async with proxied(tmp_path, base) as proxy:
+        response = await proxy.ask(get("/v1/responses?key=canary", b"Authorization: canary", method="POST", body=b"{}"))
+        (tape,) = proxy.tapes()
+    assert response.status == b"502 Bad Gateway"
+    assert b"'openai'" in response.body
+    assert base.encode() in response.body
+    assert (tape.outcome, tape.marks[-1]) == ("upstream_unreachable", Mark.END)
+    assert "canary" not in caplog.text
+    assert [record.levelno for record in caplog.records if record.name == "recorder.proxy.app"] == [logging.WARNING]
+
+
+async def close_after_head(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """An upstream behind which nothing is: a forwarded port, a container that is starting."""
+    await reader.readuntil(b"\r\n\r\n")
+    writer.close()
+
+
+@pytest.mark.parametrize("framing", [b"Content-Length: 9", b"Transfer-Encoding: chunked"])
+@pytest.mark.parametrize("begun", [[], [b"beau"]], ids=["nothing", "a part"])
+@pytest.mark.parametrize("is_there", [False, True], ids=["refused", "closed at once"])
+@on_uvloop
+async def test_the_body_of_a_request_that_no_upstream_takes_is_recorded(
+    tmp_path: Path, framing: bytes, begun: list[bytes], is_there: bool
+) -> None:
+    """It is on its way when the upstream is found to be away."""
+    rest = [b"tiful"] if begun else [b"beau", b"tiful"]
+    frame: Callable[[bytes], bytes] = chunked if framing.startswith(b"Transfer") else bytes
+    upstream = await asyncio.start_server(close_after_head, "127.0.0.1", 0)
+    port = upstream.sockets[0].getsockname()[1]
+    if not is_there:
+        upstream.close()
+    async with proxied(tmp_path, f"http://127.0.0.1:{port}") as proxy, await proxy.connect() as client:
+        await client.send(get("/v1/responses", framing, method="POST") + b"".join(map(frame, begun)))
+        await eventually(lambda: len(proxy.tapes()) == 1)
+        await asyncio.sleep(0.05)  # enough for the upstream to be found away; if it is not, the test claims less
+        for piece in rest:
+            await client.send(frame(piece))
+        if frame is chunked:
+            await client.send(LAST_CHUNK)
+        response = await client.response()
+        (tape,) = proxy.tapes()
+    upstream.close()
+    assert response.status == b"502 Bad Gateway"
+    assert (tape.request_body, tape.json.get(Mark.REQUEST_END)) == (b"beautiful", {"complete": True})
+
+
+@on_uvloop
+async def test_a_body_that_does_not_come_is_waited_for_no_longer_than_its_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("recorder.proxy.upstream.REST_S", 0.05)
+    async with proxied(tmp_path, "http://127.0.0.1:1") as proxy, await proxy.connect() as client:
+        await client.send(get("/v1/responses", b"Content-Length: 9", method="POST") + b"begun")
+        response = await client.response()
+        (tape,) = proxy.tapes()
+    assert response.status == b"502 Bad Gateway"
+    assert (tape.request_body, tape.json[Mark.REQUEST_END]) == (b"begun", {"complete": False})
+    assert tape.outcome == "upstream_unreachable"
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        b"Content-Length: 5\r\nTransfer-Encoding: chunked",
+        b"Transfer-Encoding: chunked\r\nContent-Length: 5",
+        b"Content-Length: 50000\r\nTransfer-Encoding: chunked",
+    ],
+)
+@on_uvloop
+async def test_chunks_count_and_not_a_length_beside_them(tmp_path: Path, head: bytes) -> None:
+    script: list[Action] = [Send(b"HTTP/1.1 200 OK\r\n" + head + b"\r\n\r\n" + chunked(EVENT) + LAST_CHUNK), Stall()]
+    async with ScriptedUpstream(script, answer(b"next")) as upstream, proxied(tmp_path, upstream.base) as proxy:
+        async with await proxy.connect() as client:
+            await client.send(get())
+            response = await client.response()
+            await client.send(get())
+            following = await client.response()
+        tape, _ = proxy.tapes()
+    assert (response.body, response.ending, following.body) == (EVENT, "complete", b"next")
+    assert response.header(b"content-length") is None
+    assert (tape.body, tape.outcome) == (EVENT, "eof")
+    names = {name.lower() for name, _ in tape.json[Mark.RESPONSE]["headers"]}
+    assert {"content-length", "transfer-encoding"} <= names, "lint says so"
+    assert upstream.connections == 2, "a connection with two ends is not used again"
+
+
+@on_uvloop
+async def test_an_upstream_that_answers_nonsense_is_a_502(tmp_path: Path) -> None:
+    async with ScriptedUpstream([Send(b"SSH-2.0\r\n"), Stall()]) as upstream, proxied(tmp_path, upstream.base) as proxy:
+        response = await proxy.ask(get())
+    assert response.status == b"502 Bad Gateway"
+    assert b"did not answer in HTTP" in response.body
+
+
+@pytest.mark.parametrize("bad", [b"X-A: a\x01b", b"X-A: a\x7fb"])
+@on_uvloop
+async def test_a_header_that_cannot_be_passed_on_is_a_502(tmp_path: Path, bad: bytes) -> None:
+    async with ScriptedUpstream(answer(b"body", bad)) as upstream, proxied(tmp_path, upstream.base) as proxy:
+        response = await proxy.ask(get())
+        (tape,) = proxy.tapes()
+    assert (response.status[:3], response.ending) == (b"502", "complete")
+    assert b"has a character that none can have" in response.body
+    assert (tape.body, tape.outcome) == (b"body", "upstream_reset")
+
+
+@on_uvloop
+async def test_an_upstream_with_too_long_a_head_is_a_502_and_a_small_record(tmp_path: Path) -> None:
+    via = b"Via: " + b'"' * 65_000 + b"\r\n"
+    script: list[Action] = [Send(b"HTTP/1.1 200 OK\r\n" + via * 900 + b"\r\n")]
+    async with ScriptedUpstream(script) as upstream, proxied(tmp_path, upstream.base) as proxy:
+        response = await proxy.ask(get())
+        (tape,) = proxy.tapes()
+    assert response.status == b"502 Bad Gateway"
+    assert b"is over 256 KiB" in response.body
+    error = "the head of the upstream's response is over 256 KiB"
+    assert tape.json[Mark.END] == {"outcome": "upstream_reset", "error": error}
+    assert Mark.RESPONSE not in tape.marks
+
+
+# store is slow, store fails (`test_recording.test_store_fails` has the rest)
+
+
+@on_uvloop
+async def test_store_is_slow(tmp_path: Path) -> None:
+    """Nobody takes records out of the journal and it is full: the client gets all, and the gap is counted."""
+    chunks = [b"%04d" % number * 500 for number in range(100)]
+    script: list[Action] = [Send(STREAM_HEAD), *(Send(chunked(chunk)) for chunk in chunks), Send(LAST_CHUNK)]
+    async with ScriptedUpstream(script) as upstream, proxied(tmp_path, upstream.base, journal_bytes=20_000) as proxy:
+        response = await proxy.ask(get())
+        (tape,) = proxy.tapes()
+    assert (response.body, response.ending) == (b"".join(chunks), "complete")
+    assert response.body.startswith(tape.body)
+    assert len(tape.body) + tape.json[Mark.GAP]["size_bytes"] == len(response.body)
+
+
+# client is slow
+
+
+@on_uvloop
+async def test_a_slow_client_slows_the_upstream_and_not_our_memory(tmp_path: Path) -> None:
+    flood: list[Action] = [Send(STREAM_HEAD), Flood(chunked(b"x" * 65536))]
+    async with ScriptedUpstream(flood) as upstream, proxied(tmp_path, upstream.base) as proxy:
+        async with await proxy.connect(receive_buffer=4096) as client:
+            await client.send(get())
+            await client.read(1024)
+            rss_before, sent = _rss_bytes(), -1
+            while sent != upstream.sent_bytes:
+                sent = upstream.sent_bytes
+                assert sent < 24 * 2**20  # what the kernel holds on two loopback connections, and 0.2 MB of ours
+                await asyncio.sleep(0.2)
+                await client.read(512)
+            assert _rss_bytes() - rss_before < 8 * 2**20
+            assert sent > 0
+        await eventually(upstream.gone.is_set, 1)
+
+
+def _rss_bytes() -> int:
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * resource.getpagesize()
+
+
+@on_uvloop
+async def test_a_slow_upstream_slows_the_upload(tmp_path: Path) -> None:
+    async with ScriptedUpstream([Sleep(60)], read_request=False) as upstream, proxied(tmp_path, upstream.base) as proxy:
+        async with await proxy.connect() as client:
+            await client.send(get("/v1/files", b"Content-Length: 60000000", method="POST"))
+            with pytest.raises(TimeoutError):
+                await asyncio.wait_for(client.send(b"x" * 30 * 2**20), 1)  # more than the kernel holds on the way
+
+
+# The end.
+
+
+@on_uvloop
+async def test_shutdown_ends_open_streams_as_incomplete(tmp_path: Path) -> None:
+    async with ScriptedUpstream([Send(STREAM_HEAD + chunked(EVENT)), Stall()]) as upstream:
+        async with proxied(tmp_path, upstream.base) as proxy, await proxy.connect() as client:
+            await client.send(get())
+            await client.read_until(EVENT + b"\r\n")
+            await proxy.server.stop(0)
+            assert await client.read() == b""  # and no last chunk before
+            assert proxy.tapes()[0].outcome == "recorder_shutdown"
+            await eventually(upstream.gone.is_set, 1)

@@ -1,0 +1,178 @@
+"""Replay over real sockets, as `recorder mock` serves it: raw client, server, proxy, replay."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import httpx2
+import msgspec
+import pytest
+
+from recorder.model.recording import Recording
+from recorder.proxy.app import Proxy
+from recorder.proxy.http.server import Server
+from recorder.proxy.routing import Routes
+from recorder.replay.faults.forms import parse_fault
+from recorder.replay.faults.transport import FaultTransport
+from recorder.replay.matching import Matcher
+from recorder.replay.transport import ReplayTransport
+from recorder.testing import async_replay_transport
+from tests.integration.testing.test_testing import STREAMS
+from tests.support.event_loop import both_loops, eventually, on_uvloop
+from tests.support.facts import MS
+from tests.support.proxy import get
+from tests.support.recordings import ask as asks
+from tests.support.recordings import record
+from tests.support.sdk_playback import APIS, asked, of, streamed_async
+from tests.support.sockets import RawClient, RawResponse
+from tests.unit.replay.matching.test_handles import END
+from tests.unit.replay.test_transport import ENDS, EVENT
+
+CREATED = b'data: {"type":"response.created","response":{"id":"resp_1"},"sequence_number":0}\n\n'
+FRAMES = [CREATED, *(EVENT % (number, number) + b"\n\n" for number in range(1, 200))]
+BODY = b"".join(FRAMES)
+POST = get("/v1/responses", b"Content-Type: application/json", method="POST", body=asked("openai-responses"))
+
+
+@asynccontextmanager
+async def mocked(
+    *recordings: Recording, faults: tuple[str, ...] = (), strict: bool = True, **how: Any
+) -> AsyncIterator[tuple[int, Proxy]]:
+    transport: Any = ReplayTransport(Matcher(recordings, strict=strict), **how)
+    if faults:
+        transport = FaultTransport(transport, [parse_fault(fault) for fault in faults])
+    proxy = Proxy(transport, Routes())
+    server = Server(proxy, "127.0.0.1", 0, on_drain=proxy.shutdown)
+    await server.start()
+    try:
+        yield server.port, proxy
+    finally:
+        await server.stop(0)
+
+
+async def ask(port: int, request: bytes = POST) -> RawResponse:
+    async with await RawClient.connect(port) as client:
+        await client.send(request)
+        return await client.response()
+
+
+@both_loops
+async def test_a_client_gets_the_recorded_bytes() -> None:
+    async with mocked(of("openai-responses", BODY), speed=None) as (port, _):
+        response = await ask(port)
+    assert (response.status, response.body, response.ending) == (b"200 OK", BODY, "complete")
+    assert response.header(b"content-type") == b"text/event-stream"
+
+
+@on_uvloop
+async def test_what_broke_off_is_not_ended() -> None:
+    for recording, faults in (
+        (of("openai-responses", BODY[:-9], outcome="truncated"), ()),
+        (of("openai-responses", BODY), ("cut@7",)),
+    ):
+        async with mocked(recording, speed=None, faults=faults) as (port, _):
+            response = await ask(port)
+        assert response.body == (b"".join(FRAMES[:7]) if faults else BODY[:-9])
+        assert response.ending in ("closed", "reset")
+
+
+@on_uvloop
+async def test_after_a_cut_at_every_event_starting_after_gives_the_rest() -> None:
+    recording = of("openai-responses", BODY, cuts=list(itertools.accumulate(map(len, FRAMES))))
+    async with mocked(recording, speed=None, strict=False) as (port, _):
+        for number, frame in enumerate(FRAMES):
+            async with await RawClient.connect(port) as client:
+                await client.send(POST)
+                await client.read_until(frame)
+            rest = await ask(port, get(f"/v1/responses/resp_1?stream=true&starting_after={number}"))
+            assert (rest.status, rest.ending) == (b"200 OK", "complete")
+            assert b"".join(FRAMES[: number + 1]) + rest.body == BODY
+
+
+@on_uvloop
+@pytest.mark.parametrize("after", [199, 200, 10**9])
+async def test_after_the_last_event_there_is_an_empty_stream(after: int) -> None:
+    async with mocked(of("openai-responses", BODY), speed=None) as (port, _):
+        rest = await ask(port, get(f"/v1/responses/resp_1?stream=true&starting_after={after}"))
+    assert (rest.status, rest.body, rest.ending) == (b"200 OK", b"", "complete")
+    assert rest.header(b"content-type") == b"text/event-stream"
+
+
+@on_uvloop
+async def test_after_the_last_event_of_what_broke_off_nothing_is_known() -> None:
+    async with mocked(of("openai-responses", BODY, outcome="truncated"), speed=None) as (port, _):
+        rest = await ask(port, get("/v1/responses/resp_1?stream=true&starting_after=199"))
+    assert rest.status == b"400 Bad Request"
+
+
+@on_uvloop
+@pytest.mark.parametrize("mine", ["91667", "1234", "123456789"])
+async def test_a_client_gets_the_number_of_its_own_process_whatever_its_length(mine: str) -> None:
+    """In reads that are cut within the number, and with the length that the body has then."""
+
+    def turn(id: str) -> bytes:
+        result = {"type": "function_call_output", "output": f"Process running with session ID {id}\nOutput:\n"}
+        return json.dumps({"model": "m", "input": [{"role": "user", "content": "go"}, result]}).encode()
+
+    said = b'data: {"delta":"{\\"session_id\\": %b}"}\n\n'
+    made = record(asks(turn("86068")), said % b"86068", said % b"86068")
+    half = len(said % b"86068") - 8
+    cut = tuple((0, size) for size in (half, 2, 6, len(said % b"86068")))
+    async with mocked(msgspec.structs.replace(made, reads=cut, end=END), speed=None) as (port, _):
+        given = await ask(port, get("/v1/responses", method="POST", body=turn(mine)))
+    assert (given.body, given.ending) == (said % mine.encode() * 2, "complete")
+
+
+@on_uvloop
+async def test_a_miss_says_so() -> None:
+    async with mocked(of("openai-responses", BODY)) as (port, _):
+        missed = await ask(port, get("/v1/messages", method="POST", body=b"{}"))
+    assert (missed.status[:3], missed.header(b"x-recorder-miss")) == (b"400", b"1")
+    assert json.loads(missed.body)["error"]["type"] == "invalid_request_error"
+
+
+@pytest.mark.timed
+@both_loops
+async def test_at_speed_one_events_arrive_when_they_did() -> None:
+    """A loose bound, for a busy machine; the benchmark has the real one."""
+    recording = of("openai-chat", b"".join(EVENT % (n, n) + b"\n\n" for n in range(20)), cuts=ENDS)
+    slowed = 0.05
+    body = get("/v1/chat/completions", b"Content-Type: application/json", method="POST", body=asked("openai-chat"))
+    async with mocked(recording, speed=slowed) as (port, _), await RawClient.connect(port) as client:
+        started_ns = time.monotonic_ns()
+        await client.send(body)
+        await client.read_until(b"\r\n\r\n")
+        late: list[float] = []
+        for chunk in recording.pieces:
+            await client.read_until(chunk.raw)
+            late.append(time.monotonic_ns() - started_ns - chunk.t_ns / slowed)
+    assert min(late) > 0
+    assert sorted(late)[len(late) // 2] < 15 * MS
+
+
+@on_uvloop
+async def test_a_client_that_leaves_ends_its_replay() -> None:
+    async with mocked(of("openai-responses", BODY), speed=1e-6) as (port, proxy):
+        async with await RawClient.connect(port) as client:
+            await client.send(POST)
+            await eventually(lambda: bool(proxy._open))
+        await eventually(lambda: not proxy._open)
+
+
+@on_uvloop
+async def test_the_sdks_yield_over_a_socket_what_they_yield_over_a_transport() -> None:
+    recordings = [of(api, b"".join(STREAMS[api])) for api in APIS]
+    async with mocked(*recordings, speed=None) as (port, _):
+        for api in APIS:
+            async with httpx2.AsyncClient() as client, asyncio.timeout(10):
+                came = await streamed_async(api, client, f"http://127.0.0.1:{port}")
+            async with httpx2.AsyncClient(transport=async_replay_transport(recordings)) as client:
+                assert came == await streamed_async(api, client)
+            assert came.error is None
+            assert came.events

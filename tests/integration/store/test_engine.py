@@ -1,0 +1,201 @@
+"""`recorder.store.engine`: the one table of what depends on the engine, and what each says of its errors."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+from sqlalchemy import URL
+
+from recorder.errors import NotFoundError, StoreBusyError, StoreConflictError, StoreError, UsageError
+from recorder.store import engine as table
+from recorder.store.engine import engine_of
+from recorder.store.location import database_url
+from recorder.store.retry import Retry, Stopped
+from recorder.store.sql import Statement
+from recorder.store.writer import Store
+from tests.repository.test_layers import loaded_by, modules
+from tests.support import superuser
+from tests.support.corpus import ROOT
+
+ENTRIES = ("recorder/store/engine.py", "recorder/store/sqlite/", "recorder/store/postgres/", "recorder/store/ducklake/")
+ASKS = re.compile(r"get_backend_name|drivername|is_server\b|store\S* import .*\bis_file\b|dialect\.name [!=]=")
+
+
+@pytest.fixture
+def store(database: URL) -> Iterator[Store]:
+    with Store(database, busy_timeout_s=0.2) as store:
+        yield store
+
+
+def test_nobody_else_asks_which_engine_a_database_is_of() -> None:
+    asking = {
+        f"{name}: {found[0]}"
+        for name, text in ((str(path.relative_to(ROOT)), path.read_text()) for path in modules())
+        if not name.startswith(ENTRIES) and (found := ASKS.search(text))
+    }
+    assert asking == set()
+
+
+def test_no_mapping_has_an_entry_for_each_engine() -> None:
+    """But the table itself: a third engine would be missing there."""
+    names = set(table._MODULES)
+    for path in modules():
+        if path != Path(table.__file__):
+            for node in ast.walk(ast.parse(path.read_text())):
+                if isinstance(node, ast.Dict):
+                    keys = {key.value for key in node.keys if isinstance(key, ast.Constant)}
+                    assert not keys or not keys <= names, f"{path}:{node.lineno}: ask the engine"
+
+
+def test_what_is_said_of_a_server_without_its_driver() -> None:
+    statement = (
+        "from recorder.store.location import *; url = database_url('postgresql://me@db/log'); "
+        "assert (database_name(url), journal_root(url).name) == ('postgresql://db/log', 'db-log')"
+    )
+    assert "psycopg" not in loaded_by(statement)
+
+
+@pytest.mark.parametrize("name", table._MODULES)
+def test_each_entry_has_the_name_by_which_it_is_found(name: str) -> None:
+    assert engine_of(URL.create(name)).name == name
+
+
+def test_an_engine_that_is_not_in_the_table_is_refused() -> None:
+    with pytest.raises(UsageError, match="recorder cannot record into mysql"):
+        engine_of(URL.create("mysql"))
+
+
+def test_whether_two_urls_of_files_are_of_one_file_is_known_by_their_paths(tmp_path: Path) -> None:
+    url, other = (database_url(tmp_path / name) for name in ("log.db", "other.db"))
+    engine = engine_of(url)
+    assert (engine.is_same(url, url), engine.is_same(url, other)) == (True, False)
+    with pytest.raises(NotFoundError, match="nothing has been recorded there"):
+        engine.require(url)
+    (tmp_path / "log.db").touch()
+    (tmp_path / "other.db").symlink_to(tmp_path / "log.db")
+    assert engine.is_same(url, other)
+
+
+# -- errors
+
+
+def refusal(store: Store, sql: str) -> StoreError:
+    """The error of a transaction in which the driver was given a statement."""
+    with pytest.raises(StoreError) as raised, store.transaction():
+        store.run(Statement(sql), {})
+    return raised.value
+
+
+WRONG = [
+    *("SELEC 1", "SELECT 1 FROM nowhere", "SELECT nothing FROM events", "INSERT INTO sessions (nothing) VALUES (1)"),
+    *("SELECT nothing(1)", "INSERT INTO sessions (session_id, created_ns) VALUES (NULL, NULL)"),
+]
+
+
+@pytest.mark.parametrize("sql", WRONG)
+def test_a_wrong_statement_is_final_on_every_engine(store: Store, sql: str) -> None:
+    error = refusal(store, sql)
+    assert engine_of(store.url).is_final(error), error
+
+
+def raised(store: Store, code: str) -> StoreError:
+    """The error of a statement that a server refused with that SQLSTATE."""
+    return refusal(store, f"DO $$ BEGIN RAISE EXCEPTION USING ERRCODE = '{code}', MESSAGE = 'no'; END $$")
+
+
+PASSING = [
+    *("08006", "28000", "3D000", "40001", "40P01", "53100", "53200", "53300", "55006", "55P03", "57014", "57P01"),
+    *("57P02", "57P03", "58030", "XX001", "25006", "25P03", "25P04", "42501"),
+]
+FINAL = ["0A000", "21000", "23502", "23514", "26000", "25P02", "42601", "42703", "42P01", "42883", "54000", "P0001"]
+
+
+@pytest.mark.parametrize("code", [*PASSING, *FINAL])
+def test_a_server_says_by_its_code_whether_to_try_again(postgres_database: URL, code: str) -> None:
+    with Store(postgres_database) as store:
+        error = raised(store, code)
+        assert engine_of(store.url).is_final(error) is (code in FINAL), error
+
+
+def test_a_connection_that_ends_is_worth_another_try(postgres_database: URL) -> None:
+    with Store(postgres_database) as store:
+        error = refusal(store, "SELECT pg_terminate_backend(pg_backend_pid())")
+        assert isinstance(error, StoreBusyError)
+        assert not engine_of(store.url).is_final(error)
+
+
+def test_an_error_without_a_code_is_worth_another_try_unless_the_driver_refused_what_it_was_given() -> None:
+    """A result that libpq makes when a connection breaks has no code, and psycopg no class of its own for it."""
+    engine = engine_of(URL.create("postgresql"))
+    broken = (psycopg.DatabaseError("no message from the libpq"), psycopg.InterfaceError("the cursor is closed"))
+    wrong = (psycopg.ProgrammingError("a placeholder"), psycopg.DataError("NUL"), psycopg.NotSupportedError("a type"))
+    for error in (*broken, *wrong):
+        store_error = StoreError("failed")
+        store_error.__cause__ = error
+        assert engine.is_final(store_error) is (error in wrong), error
+
+
+def test_a_server_that_is_not_there_is_worth_another_try(tmp_path: Path) -> None:
+    url = database_url(URL.create("postgresql", "me", database="log", query={"host": str(tmp_path)}))
+    with pytest.raises(StoreBusyError, match="cannot be reached") as raised:
+        Store(url)
+    assert not engine_of(url).is_final(raised.value)
+
+
+def test_a_lock_is_worth_another_try_and_a_conflict_is_not(store: Store) -> None:
+    engine = engine_of(store.url)
+    assert not engine.is_final(StoreBusyError("locked"))
+    assert engine.is_final(StoreConflictError("other content"))
+
+
+def test_a_transaction_that_the_database_will_never_take_is_not_repeated(store: Store) -> None:
+    """It was for ever on PostgreSQL, whose errors nobody had sorted."""
+    tries: list[int] = []
+    retry = Retry(store, pause=lambda _seconds: len(tries) > 3)
+
+    def work() -> None:
+        tries.append(1)
+        store.set_offset("recorder-1", 1, 1)
+
+    with superuser.connected(store.url) as connection:
+        connection.execute("ALTER TABLE ingest_offsets RENAME TO elsewhere")
+    with pytest.raises(StoreError, match="ingest_offsets"):
+        retry(work)
+    assert len(tries) == 1
+    with superuser.connected(store.url) as connection:
+        connection.execute("ALTER TABLE elsewhere RENAME TO ingest_offsets")
+    retry(work)
+
+
+def test_a_transaction_that_fails_for_a_while_is_repeated_until_it_is_asked_to_stop(postgres_database: URL) -> None:
+    tries: list[int] = []
+    with Store(postgres_database) as store:
+        retry = Retry(store, pause=lambda _seconds: len(tries) == 3)
+
+        def work() -> None:
+            tries.append(1)
+            store.run(Statement("DO $$ BEGIN RAISE EXCEPTION USING ERRCODE = '53100'; END $$"), {})
+
+        with pytest.raises(Stopped):
+            retry(work)
+    assert len(tries) == 3
+
+
+def test_the_files_beside_a_database_are_named_after_it(tmp_path: Path) -> None:
+    url = database_url(tmp_path / "a b.db")
+    engine = engine_of(url)
+    assert engine.journal_root(url) == tmp_path / "a b.db.journal"
+    assert engine.verified_path(url) == tmp_path / "a b.db.verified"
+
+
+def test_a_task_is_done_by_one_at_a_time_and_others_beside_it(database: URL) -> None:
+    engine = engine_of(database)
+    for _ in range(2):
+        with engine.task_lock(database, "push-a"), engine.task_lock(database, "push-b"):
+            with pytest.raises(StoreBusyError, match="already: wait until it has ended"):
+                engine.task_lock(database, "push-a").__enter__()

@@ -1,0 +1,510 @@
+"""What ended exchanges come to in the store: in one transaction, once, in any order, and again from the log."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import random
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from sqlalchemy import URL
+
+from recorder.model.events import Event, Exchange
+from recorder.projections import PROJECTIONS
+from recorder.projections.fold import Folding
+from recorder.store import projector
+from recorder.store.projector import Whole
+from recorder.store.rebuild import rebuild
+from recorder.store.request_links import key_of
+from recorder.store.schema import REBUILD_IS_DUE
+from recorder.store.search import INDEX_NAMES
+from recorder.store.writer import Store
+from recorder.wire.grouping.session import HISTORY
+from recorder.wire.sse import FRAME_LIMIT
+from tests.support import superuser
+from tests.support.empty_log import empty
+from tests.support.facts import captured
+from tests.support.rows import PROJECTED, START_NS, make_exchange, make_id, make_session, projections
+from tests.unit.projections.test_fold import BODY
+
+
+@pytest.fixture
+def store(database: URL) -> Iterator[Store]:
+    with Store(database) as opened:
+        yield opened
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Iterator[Store]:
+    """A store of SQLite, where the claim is about its full-text index."""
+    with Store(empty(tmp_path / "log.db")) as opened:
+        yield opened
+
+
+def write(store: Store, exchange: Exchange, events: Sequence[Event]) -> None:
+    """What the ingester does with a batch."""
+    with store.transaction():
+        store.append(events)
+        if events and events[-1].kind == "end":
+            store.projector.project(exchange.session_id, exchange.exchange_id)
+
+
+def begun(store: Store, number: int = 1, **fields: Any) -> Exchange:
+    session = make_session(1)
+    exchange = make_exchange(session, number, **fields)
+    with store.transaction():
+        store.add_session(session)
+        store.add_exchange(exchange)
+    return exchange
+
+
+def recorded(store: Store, number: int = 1, request: bytes = b"", body: bytes = BODY, **fields: Any) -> Exchange:
+    exchange = begun(store, number, **fields)
+    write(store, *captured(body, exchange=exchange, request=request))
+    return exchange
+
+
+def ask(store: Store, sql: str) -> list[Any]:
+    return superuser.asked(store.url, sql)
+
+
+EMPTIED = {
+    "sqlite": "INSERT INTO {0} ({0}) VALUES ('delete-all')",
+    "postgresql": "DELETE FROM {0}",
+}
+
+
+def rebuilt(store: Store) -> dict[str, list[Any]]:
+    """The projections after all of them were thrown away and made anew."""
+    with superuser.connected(store.url) as connection:
+        for name in INDEX_NAMES:
+            connection.execute(EMPTIED[store.engine].format(name))
+        for table in PROJECTED:
+            connection.execute(f"DELETE FROM {table}")
+    assert rebuild(store, lambda done, total: None).put_aside == []
+    return projections(store.url)
+
+
+def returned(call_id: str, output: str) -> bytes:
+    item = {"type": "function_call_output", "call_id": call_id, "output": output}
+    return json.dumps({"model": "gpt-5", "input": [item]}).encode()
+
+
+def found(store: Store, words: str) -> list[str]:
+    return superuser.matching(store.url, words)
+
+
+def test_rows_are_there_with_the_end_and_not_before(store: Store) -> None:
+    exchange = begun(store)
+    _, events = captured(BODY, exchange=exchange)
+    write(store, exchange, events[:-1])
+    assert ask(store, "SELECT count(*) FROM p_items_v1") == [(0,)]
+    write(store, exchange, events)
+    assert ask(store, "SELECT kind FROM p_items_v1 ORDER BY item") == [("reasoning",), ("message",), ("tool_call",)]
+
+
+def test_end_and_rows_are_committed_together_or_not_at_all(store: Store) -> None:
+    exchange = begun(store)
+    _, events = captured(BODY, exchange=exchange)
+
+    def fail_at_the_end() -> None:
+        with store.transaction():
+            store.append(events)
+            store.projector.project(exchange.session_id, exchange.exchange_id)
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail_at_the_end()
+    assert ask(store, "SELECT (SELECT count(*) FROM events), (SELECT count(*) FROM p_items_v1)") == [(0, 0)]
+
+
+def test_told_twice_is_told_once(store: Store) -> None:
+    exchange = recorded(store)
+    once = projections(store.url)
+    write(store, *captured(BODY, exchange=exchange))
+    assert projections(store.url) == once
+    assert found(store, "wörld") == ["message"]
+
+
+def test_words_of_messages_reasoning_and_arguments_are_found(store: Store) -> None:
+    recorded(store)
+    assert (found(store, "wörld"), found(store, "thinking"), found(store, "sky")) == (
+        ["message"],
+        ["reasoning"],
+        ["tool_call"],
+    )
+    superuser.check_search(store.url)
+
+
+def prompted(text: str, *results: tuple[str, str]) -> bytes:
+    """A request of a person's turn, after results of calls."""
+    items = [{"type": "function_call_output", "call_id": call, "output": output} for call, output in results]
+    return json.dumps({"model": "gpt-5", "input": [*items, {"role": "user", "content": text}]}).encode()
+
+
+@pytest.mark.parametrize("order", list(itertools.permutations(range(3))))
+def test_a_text_of_a_user_and_a_result_are_indexed_once_in_whatever_order_they_are_told(
+    store: Store, order: tuple[int, ...]
+) -> None:
+    request = prompted("Where is Waldo?", ("call_1", "behind the lighthouse"))
+    told = [captured(BODY, exchange=begun(store, number), request=request) for number in (1, 2, 3)]
+    for index in order:
+        write(store, *told[index])
+        assert (found(store, "waldo"), found(store, "lighthouse")) == (["user"], ["result"])
+        superuser.check_search(store.url)
+    first = told[0][0]
+    assert ask(store, "SELECT exchange_id, text FROM p_user_texts_v1") == [(first.exchange_id, "Where is Waldo?")]
+    for index in order:  # an exchange that is projected again takes nothing from the index
+        with store.transaction():
+            store.projector.project(told[index][0].session_id, told[index][0].exchange_id)
+        superuser.check_search(store.url)
+    assert (found(store, "waldo"), found(store, "lighthouse")) == (["user"], ["result"])
+
+
+def test_words_that_fill_an_index_entry_of_a_server_are_no_obstacle(store: Store) -> None:
+    """A tsvector has 1 MB, and a hyphenated word is in it whole and in parts: 8 bytes for each of these letters."""
+    letters, noise = [chr(0x20000 + number) for number in range(40_000)], random.Random(1)
+    halves = ("".join(noise.choices(letters, k=8)) for _ in itertools.count())
+    text = " ".join(f"{next(halves)}-{next(halves)}" for _ in range(12_000))
+    recorded(store, 1, request=prompted(f"Waldo {text}", ("call_1", f"lighthouse {text}")))
+    assert ask(store, "SELECT reason FROM dead_letters") == []
+    assert (found(store, "waldo"), found(store, "lighthouse")) == (["user"], ["result"])
+
+
+def test_a_request_that_goes_on_with_a_turn_has_no_text_of_a_user(store: Store) -> None:
+    recorded(store, 1, request=prompted("Where is Waldo?"))
+    history = [{"role": "user", "content": "Look for Waldo"}, json.loads(returned("call_1", "nowhere"))["input"][0]]
+    recorded(store, 2, request=json.dumps({"model": "gpt-5", "input": history}).encode())
+    assert ask(store, "SELECT text FROM p_user_texts_v1") == [("Where is Waldo?",)]
+
+
+def test_an_index_that_a_migration_left_empty_is_filled_by_a_rebuild(store: Store) -> None:
+    exchange = recorded(store, 1, request=prompted("Where is Waldo?", ("call_1", "behind the lighthouse")))
+    with superuser.connected(store.url) as connection:
+        for name in INDEX_NAMES[1:]:
+            connection.execute(EMPTIED[store.engine].format(name))
+    with store.transaction():
+        store.projector.set_place(projector.START)
+    rebuild(store, lambda done, total: None)
+    superuser.check_search(store.url)
+    assert (found(store, "waldo"), found(store, "lighthouse")) == (["user"], ["result"])
+    with store.transaction():
+        store.projector.project(exchange.session_id, exchange.exchange_id)
+    superuser.check_search(store.url)
+
+
+@pytest.mark.parametrize("order", list(itertools.permutations(range(3))))
+def test_a_result_is_the_first_request_s_in_whatever_order_they_are_told(store: Store, order: tuple[int, ...]) -> None:
+    told = [captured(BODY, exchange=begun(store, number), request=returned("call_1", "clear")) for number in (1, 2, 3)]
+    for index in order:
+        write(store, *told[index])
+    first = told[0][0]
+    assert ask(store, "SELECT exchange_id, started_ns, output FROM p_results_v1") == [
+        (first.exchange_id, first.started_ns, "clear")
+    ]
+
+
+def test_a_resumed_response_has_the_items_of_the_whole(store: Store) -> None:
+    frames = [frame + b"\n\n" for frame in BODY.split(b"\n\n")[:-1]]
+    cut = begun(store, 1)
+    write(store, *captured(b"".join(frames[:9]), exchange=cut, outcome="client_disconnect"))
+    rest = b"".join(frames[7:])
+    resumed = recorded(store, 2, body=rest, method="GET", resumes_response_id="resp_1", resumes_after=6)
+    whole = recorded(store, 3)
+    columns = "item, kind, type, output_index, item_id, status, text, summary, arguments, call_id"
+    parts, uncut = (
+        ask(store, f"SELECT {columns} FROM p_items_v1 WHERE exchange_id = '{each.exchange_id}' ORDER BY item")
+        for each in (resumed, whole)
+    )
+    assert parts == uncut
+    assert ask(store, f"SELECT kind FROM p_anomalies_v1 WHERE exchange_id = '{resumed.exchange_id}'") == []
+
+
+def parts_of(store: Store, exchange: Exchange) -> list[Any]:
+    columns = "item, kind, type, output_index, item_id, status, text, summary, arguments, call_id"
+    return ask(store, f"SELECT {columns} FROM p_items_v1 WHERE exchange_id = '{exchange.exchange_id}' ORDER BY item")
+
+
+def test_a_resumed_response_is_whole_whichever_part_is_told_first(store: Store) -> None:
+    frames = [frame + b"\n\n" for frame in BODY.split(b"\n\n")[:-1]]
+    cut = begun(store, 1)
+    _, first = captured(b"".join(frames[:9]), exchange=cut, outcome="client_disconnect")
+    write(store, cut, first[:-1])
+    rest = b"".join(frames[7:])
+    resumed = recorded(store, 2, body=rest, method="GET", resumes_response_id="resp_1", resumes_after=6)
+    write(store, cut, first)
+    assert parts_of(store, resumed) == parts_of(store, recorded(store, 3))
+    as_it_came = projections(store.url)
+    assert rebuilt(store) == as_it_came
+
+
+def test_a_resumed_response_is_whole_after_a_long_request_and_with_long_events(store: Store) -> None:
+    long = "x" * (FRAME_LIMIT + 10)
+    body = BODY.replace(b'"Think"', json.dumps(long).encode()).replace(b'"Thinking"', json.dumps(f"{long}ing").encode())
+    frames = [frame + b"\n\n" for frame in body.split(b"\n\n")[:-1]]
+    request = json.dumps({"model": "gpt-5", "input": "y" * 12 * FRAME_LIMIT}).encode()
+    cut = begun(store, 1)
+    write(store, *captured(b"".join(frames[:9]), exchange=cut, request=request, outcome="client_disconnect"))
+    rest = b"".join(frames[7:])
+    resumed = recorded(store, 2, body=rest, method="GET", resumes_response_id="resp_1", resumes_after=6)
+    assert parts_of(store, resumed) == parts_of(store, recorded(store, 3, body=body))
+
+
+def test_a_row_that_the_database_does_not_take_costs_the_exchange_its_projections_only(store: Store) -> None:
+    exchange = begun(store)
+    _, events = captured(BODY, exchange=exchange)
+    odd = [msgspec.structs.replace(event, t_ns=-(2**63) if event.pos == 3 else 2**63 - 1) for event in events]
+    write(store, exchange, odd)
+    [(_, reason)] = ask(store, "SELECT exchange_id, reason FROM dead_letters")
+    assert reason.startswith("OverflowError: ")
+    assert ask(store, REBUILD_IS_DUE) == [(0,)], "it is not the tables that failed"
+    good = recorded(store, 2)
+    assert ask(store, "SELECT exchange_id FROM p_timing_v1") == [(good.exchange_id,)]
+    assert ask(store, "SELECT count(*) FROM events") == [(2 * len(events),)]
+
+
+def test_a_damaged_index_does_not_stop_the_log_and_is_mended_by_a_rebuild(file: Store) -> None:
+    recorded(file, 1)
+    superuser.asked(file.url, "DELETE FROM p_search_v1_data WHERE id = 10")
+    after = recorded(file, 2)
+    assert ask(file, "SELECT exchange_id FROM dead_letters") == [(after.exchange_id,)]
+    assert ask(file, f"SELECT count(*) > 0 FROM events WHERE exchange_id = '{after.exchange_id}'") == [(1,)]
+    assert ask(file, REBUILD_IS_DUE) == [(1,)]
+    assert rebuild(file, lambda done, total: None).put_aside == []
+    assert found(file, "hello") == ["message", "message"]
+    assert ask(file, REBUILD_IS_DUE) == [(0,)]
+
+
+def test_what_an_older_recorder_wrote_is_seen_to_be_missing(store: Store) -> None:
+    recorded(store, 1)
+    exchange = begun(store, 2)
+    with store.transaction():
+        store.append(captured(BODY, exchange=exchange)[1])
+    assert ask(store, REBUILD_IS_DUE) == [(1,)]
+    rebuild(store, lambda done, total: None)
+    assert ask(store, REBUILD_IS_DUE) == [(0,)]
+
+
+class _Faulty(Folding):
+    def tell_all(self, events: Iterable[Event]) -> None:
+        for event in events:
+            if b"poison" in event.raw:
+                raise RuntimeError("a bug")
+            super().tell_all([event])
+
+
+def test_an_exchange_that_cannot_be_folded_is_put_aside_and_the_log_goes_on(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(projector, "Folding", _Faulty)
+        bad = recorded(store, 1, request=b'{"model": "poison"}')
+        good = recorded(store, 2)
+        assert ask(store, "SELECT exchange_id, reason FROM dead_letters") == [(bad.exchange_id, "RuntimeError: a bug")]
+        assert ask(store, "SELECT exchange_id FROM p_usage_v1") == [(good.exchange_id,)]
+        told = rebuild(store, lambda done, total: None)
+        assert told.put_aside == [(bad.session_id, bad.exchange_id, "RuntimeError: a bug")]
+    assert rebuild(store, lambda done, total: None).put_aside == []
+    assert ask(store, "SELECT count(*) FROM p_usage_v1") == [(2,)]
+
+
+def test_a_resumption_is_folded_again_when_its_response_comes_later(store: Store) -> None:
+    cut, (_, first) = begun(store, 1), captured(BODY, exchange=begun(store, 1), outcome="client_disconnect")
+    rest = b"".join(frame + b"\n\n" for frame in BODY.split(b"\n\n")[7:-1])
+    resumed = recorded(store, 2, body=rest, method="GET", resumes_response_id="resp_1", resumes_after=6)
+    assert parts_of(store, resumed) != parts_of(store, recorded(store, 3))
+    write(store, cut, first)
+    assert parts_of(store, resumed) == parts_of(store, recorded(store, 4))
+
+
+def test_a_resumption_that_was_put_aside_is_folded_again_when_its_response_comes(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cut, (_, first) = begun(store, 1), captured(BODY, exchange=begun(store, 1), outcome="client_disconnect")
+    write(store, cut, first[:-1])
+    rest = b"".join(frame + b"\n\n" for frame in BODY.split(b"\n\n")[7:-1])
+    with monkeypatch.context() as patch:
+        patch.setattr(projector, "Folding", _Faulty)
+        asked = {"method": "GET", "resumes_response_id": "resp_1", "resumes_after": 6}
+        resumed = recorded(store, 2, b'{"model": "poison"}', rest, **asked)
+    assert ask(store, "SELECT exchange_id FROM dead_letters") == [(resumed.exchange_id,)]
+    write(store, cut, first)
+    assert ask(store, "SELECT exchange_id FROM dead_letters") == []
+
+
+def test_of_exchanges_together_one_that_cannot_be_folded_is_put_aside_alone(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    requests = [b'{"model": "gpt-5"}', b'{"model": "poison"}', b'{"model": "gpt-5"}']
+    exchanges = [recorded(store, number, request=body) for number, body in enumerate(requests, 1)]
+    monkeypatch.setattr(projector, "Folding", _Faulty)
+    with store.transaction():
+        store.projector.project_all(map(key_of, exchanges))
+    assert ask(store, "SELECT exchange_id FROM dead_letters") == [(exchanges[1].exchange_id,)]
+    usage = ask(store, "SELECT exchange_id FROM p_usage_v1 ORDER BY 1")
+    assert usage == [(exchanges[0].exchange_id,), (exchanges[2].exchange_id,)]
+
+
+def test_exchanges_that_fill_memory_are_written_one_after_the_other(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    exchanges = [recorded(store, number, request=returned("call_1", f"{number}")) for number in range(1, 6)]
+    as_it_came = projections(store.url)
+    for name, value in (("TOGETHER_BYTES", 1), ("TOGETHER", 2)):
+        with monkeypatch.context() as patch, store.transaction():
+            patch.setattr(projector, name, value)
+            store.projector.project_all(map(key_of, exchanges))
+        assert projections(store.url) == as_it_came
+
+
+def test_events_in_memory_are_folded_and_the_log_is_not_read(file: Store) -> None:
+    exchange = begun(file)
+    _, events = captured(BODY, exchange=exchange)
+    write(file, exchange, events)
+    as_it_came = projections(file.url)
+    found: list[str] = []
+    driver: Any = file._connection.connection.driver_connection
+    driver.set_trace_callback(found.append)
+    with file.transaction():
+        file.projector.project_all([key_of(exchange)], {key_of(exchange): Whole(exchange, events)})
+    assert [each for each in found if "events.raw" in each] == []
+    assert projections(file.url) == as_it_came
+
+
+def test_the_source_of_a_session_is_known_after_any_number_of_sessions(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(projector, "SOURCES", 0)
+    session = msgspec.structs.replace(make_session(1), source=HISTORY)
+    exchanges = [make_exchange(session, number) for number in (1, 2, 3)]
+    with store.transaction():
+        store.add_session(session)
+        store.add_exchanges(exchanges)
+    for exchange in exchanges:
+        write(store, *captured(BODY, exchange=exchange, request=prompted("Look for Waldo")))
+    assert ask(store, "SELECT count(DISTINCT exchange_id) FROM p_history_v1") == [(3,)]
+
+
+def test_a_rebuild_gives_the_same_bytes(store: Store) -> None:
+    for number in range(1, 6):
+        recorded(store, number, request=returned(f"call_{number % 2}", "clear"))
+    begun(store, 9)
+    as_it_came = projections(store.url)
+    assert rebuilt(store) == as_it_came
+    assert found(store, "wörld") == ["message"] * 5
+    superuser.check_search(store.url)
+
+
+def test_a_rebuild_that_is_interrupted_goes_on_where_it_was(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("recorder.store.rebuild.BATCH_EXCHANGES", 2)
+    for number in range(1, 8):
+        recorded(store, number)
+    as_it_came = projections(store.url)
+    steps: list[int] = []
+
+    def stop_at_four(done: int, total: int) -> None:
+        steps.append(done)
+        if done == 4:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        rebuild(store, stop_at_four)
+    assert ask(store, "SELECT count(*) FROM rebuilds") == [(1,)]
+    rebuild(store, lambda done, total: steps.append(done))
+    assert steps == [2, 4, 2, 3, 3]
+    assert projections(store.url) == as_it_came
+
+
+def test_a_reader_sees_an_exchange_whole_at_every_step_of_a_rebuild(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("recorder.store.rebuild.BATCH_EXCHANGES", 1)
+    for number in range(1, 5):
+        recorded(store, number)
+    as_it_came = projections(store.url)
+    as_it_came.pop("rebuilds")
+    seen = 0
+
+    def look(done: int, total: int) -> None:
+        nonlocal seen
+        seen += 1
+        now = projections(store.url)
+        now.pop("rebuilds")
+        assert now == as_it_came
+
+    rebuild(store, look)
+    assert seen >= 4
+
+
+def test_an_empty_log_is_rebuilt_at_once(store: Store) -> None:
+    assert rebuild(store, lambda done, total: None).put_aside == []
+    assert ask(store, "SELECT count(*) FROM rebuilds") == [(0,)]
+
+
+class Histories(RuleBasedStateMachine):
+    """Exchanges that end in any order, batches cut anywhere, told again after crashes: always what a rebuild gives."""
+
+    directories: Path
+    numbers = itertools.count()
+
+    @initialize()
+    def open(self) -> None:
+        self.store = Store(self.directories / f"{next(self.numbers)}.db")
+        self.waiting: list[tuple[Exchange, list[Event], int]] = []
+        self.count = 0
+
+    @rule(call=st.integers(0, 2), output=st.sampled_from(["a", "b"]), frames=st.integers(0, 17))
+    def begin(self, call: int, output: str, frames: int) -> None:
+        self.count += 1
+        exchange = begun(self.store, self.count)
+        body = b"".join(frame + b"\n\n" for frame in BODY.split(b"\n\n")[:frames])
+        _, events = captured(body, exchange=exchange, request=returned(f"call_{call}", output))
+        self.waiting.append((exchange, events, 0))
+
+    @rule(which=st.integers(0, 9), count=st.integers(1, 30))
+    def go_on(self, which: int, count: int) -> None:
+        if self.waiting:
+            exchange, events, done = self.waiting.pop(which % len(self.waiting))
+            write(self.store, exchange, events[: done + count])  # what was told is told again
+            if done + count < len(events):
+                self.waiting.append((exchange, events, done + count))
+
+    @rule()
+    def start_a_rebuild(self) -> None:
+        rebuild(self.store, lambda done, total: None)
+
+    @invariant()
+    def rebuilt_is_the_same(self) -> None:
+        if hasattr(self, "store"):
+            as_it_is = projections(self.store.url)
+            assert rebuilt(self.store) == as_it_is
+
+    def teardown(self) -> None:
+        if hasattr(self, "store"):
+            self.store.close()
+
+
+def test_incremental_is_rebuilt_whatever_happened(tmp_path: Path) -> None:
+    from hypothesis.stateful import run_state_machine_as_test
+
+    Histories.directories = tmp_path
+    run_state_machine_as_test(
+        Histories, settings=settings(max_examples=12, stateful_step_count=12, deadline=None, derandomize=True)
+    )
+
+
+def test_rows_have_the_ids_of_their_exchange(store: Store) -> None:
+    exchange = recorded(store, 1, request=returned("call_1", "x"))
+    for projection in PROJECTIONS:
+        ids = set(ask(store, f"SELECT session_id, exchange_id FROM {projection.table}"))
+        assert ids <= {(exchange.session_id, exchange.exchange_id)}
+    assert make_id(1) == exchange.session_id
+    assert exchange.started_ns > START_NS
+    assert msgspec.structs.asdict(exchange)["method"] == "POST"

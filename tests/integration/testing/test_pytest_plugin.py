@@ -1,0 +1,524 @@
+"""The pytest plugin as its users have it: tests of theirs that are answered from recordings."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import httpx
+import httpx2
+import openai
+import pytest
+
+from recorder.errors import RecorderError
+from recorder.recordings.session import require_whole
+from recorder.testing import fixture
+from recorder.wire.recording import recording_of
+from tests.support.facts import captured, event
+from tests.support.projects import ONE_CASSETTE, ONE_TEST, Project, Upstream
+
+pytest_plugins = ["pytester"]
+
+
+@pytest.fixture
+def project(pytester: pytest.Pytester) -> Project:
+    return Project(pytester)
+
+
+def test_the_sdk_gets_over_a_socket_what_the_cassette_of_the_test_holds(project: Project) -> None:
+    project.holds("hi").test(ONE_TEST).said(passed=1)
+
+
+@pytest.mark.parametrize("library", ["httpx", "httpx2", "None"])
+def test_the_sdk_gets_the_same_over_a_transport(project: Project, library: str) -> None:
+    client = "httpx2" if library == "None" else library
+    project.holds("hi").test(
+        f"def test_one(recorder_replay):\n"
+        f"    http = {client}.Client(transport=recorder_replay.transport({library}))\n"
+        f"    assert ask('http://127.0.0.1:9/v1', http_client=http) == 'Zürich'\n"
+    ).said(passed=1)
+
+
+@pytest.mark.parametrize("library", [httpx, httpx2])
+def test_an_asynchronous_sdk_gets_the_same(project: Project, library: Any) -> None:
+    project.holds("hi").test(f"""
+def test_one(recorder_replay):
+    async def main():
+        http = {library.__name__}.AsyncClient(transport=recorder_replay.async_transport({library.__name__}))
+        async with openai.AsyncOpenAI(api_key="none", http_client=http) as client:
+            events = await client.responses.create(model="m", input="hi", stream=True)
+            return "".join([e.delta async for e in events if e.type == "response.output_text.delta"])
+    assert asyncio.run(main()) == "Zürich"
+""").said(passed=1)
+
+
+def test_a_transport_needs_no_socket_where_tests_may_make_none(project: Project) -> None:
+    """As with `pytest --disable-socket` of pytest-socket."""
+    project.holds("hi").test("""
+import socket
+
+class Blocked(socket.socket):
+    def __new__(cls, *args, **kwargs):
+        raise RuntimeError("a test tried to use a socket")
+
+@pytest.fixture(autouse=True)
+def without_sockets(monkeypatch):
+    monkeypatch.setattr(socket, "socket", Blocked)
+
+def test_one(recorder_replay):
+    with httpx2.Client(transport=recorder_replay.transport()) as http:
+        assert ask("http://127.0.0.1:9/v1", http_client=http) == "Zürich"
+""").said(passed=1)
+
+
+def test_server_and_transports_share_the_recordings_of_a_test(project: Project) -> None:
+    project.holds("hi", "ho").test("""
+def test_one(recorder_replay):
+    ask(recorder_replay.base_url())
+    ask("http://127.0.0.1:9/v1", "ho", http_client=httpx2.Client(transport=recorder_replay.transport()))
+    assert [seen.how for seen in recorder_replay.requests] == ["exact", "exact"]
+""").said(passed=1)
+
+
+def test_a_test_can_read_what_was_recorded(project: Project) -> None:
+    project.holds("hi").test("""
+def test_one(recorder_replay):
+    told = recorder_replay.session
+    assert told.text == ask(recorder_replay.base_url()) == "Zürich"
+    assert [(call.name, call.arguments) for call in told.tool_calls] == [("look", "{}")]
+    assert (told.usage.input_tokens, told.usage.output_tokens, told.usage.reasoning_output_tokens) == (7, 2, None)
+    assert [event.type for event in told.events if event.kind == "frame"][::4] == [
+        "response.created", "response.completed"]
+    assert repr(told) == "<session 'demo': 1 exchange, 10 events, text 'Zürich'>"
+""").said(passed=1)
+
+
+def test_each_test_has_recordings_of_its_own(project: Project) -> None:
+    for name in ("test_one", "test_two[a]", "TestIt.test_three"):
+        project.holds("hi", path=f"cassettes/test_it/{name}.sse.jsonl")
+    said = project.test(f"""{ONE_TEST}
+@pytest.mark.parametrize("what", ["a", "/b"])
+def test_two(recorder_replay, what):
+    ask(recorder_replay.base_url())
+class TestIt:
+    def test_three(self, recorder_replay):
+        ask(recorder_replay.base_url())
+""").said(passed=3, errors=1)
+    assert "There is no cassette cassettes/test_it/test_two[-b]-" in said
+
+
+def test_a_missing_cassette_says_how_to_record_it(project: Project) -> None:
+    said = project.test(ONE_TEST).said(errors=1)
+    assert f"recorder: There is no cassette {ONE_CASSETTE}. Record it from the real upstream:" in said
+    assert said.count("pytest --recorder-mode once test_it.py::test_one") == 1
+    assert "Traceback" not in said
+    assert "During handling" not in said
+
+
+def test_a_cassette_that_cannot_be_read_fails_with_its_line(project: Project) -> None:
+    path = project.holds("hi").test(ONE_TEST).pytester.path / ONE_CASSETTE
+    path.write_bytes(path.read_bytes() + b"nonsense\n")
+    said = project.said(errors=1)
+    assert f"test_one.sse.jsonl cannot be read: line {len(path.read_bytes().splitlines())} is none" in said
+
+
+def test_a_request_that_is_not_recorded_fails_a_test_that_did_not_notice(project: Project) -> None:
+    said = (
+        project.holds("hi")
+        .test("""
+def test_one(recorder_replay):
+    ask(recorder_replay.base_url())
+    with pytest.raises(openai.BadRequestError):
+        ask(recorder_replay.base_url(), "ho")
+""")
+        .said(passed=1, errors=1)
+    )
+    assert f"recorder: 1 request was not answered by {ONE_CASSETTE}." in said
+    assert "Nothing recorded answers POST /responses (openai): of 1 there" in said
+    assert 'input: recorded "hi", asked "ho"' in said
+    assert "POST /openai/v1/responses (openai): exact" in said
+    assert "POST /openai/v1/responses (openai): miss" in said
+
+
+def test_a_request_that_is_not_recorded_is_told_of_where_the_test_fails(project: Project) -> None:
+    said = project.holds("hi").test(ONE_TEST.replace("base_url()", "base_url(), 'ho'")).said(failed=1)
+    assert f"recorder: 1 request was not answered by {ONE_CASSETTE}." in said
+    assert "not asked for" not in said
+
+
+def test_recordings_that_are_not_asked_for_fail_the_test(project: Project) -> None:
+    said = project.holds("hi", "ho").test(ONE_TEST).said(passed=1, errors=1)
+    assert f"recorder: 1 of 2 recordings in {ONE_CASSETTE} was not asked for:\n  2. POST /v1/responses (openai)" in said
+    assert "pytest --recorder-mode rewrite test_it.py::test_one" in said
+
+
+def test_what_a_fixture_asks_when_it_ends_counts(project: Project) -> None:
+    project.holds("hi", "ho").test(f"""
+@pytest.fixture
+def polite(recorder_replay):
+    yield recorder_replay
+    ask(recorder_replay.base_url(), "ho")
+{ONE_TEST.replace("recorder_replay", "polite")}
+""").said(passed=1)
+
+
+def test_a_failed_test_says_nothing_of_recordings_it_did_not_come_to(project: Project) -> None:
+    said = project.holds("hi").test("def test_one(recorder_replay):\n    assert False").said(failed=1)
+    assert "not asked for" not in said
+
+
+def test_a_fault_of_the_marker_is_what_the_client_sees(project: Project) -> None:
+    project.holds("hi").test("""
+@pytest.mark.recorder(fault=["cut@2"])
+def test_one(recorder_replay):
+    with pytest.raises(openai.APIConnectionError):
+        ask(recorder_replay.base_url())
+""").said(passed=1)
+
+
+def test_a_fault_may_keep_a_client_from_the_recordings(project: Project) -> None:
+    project.holds("hi").test("""
+@pytest.mark.recorder(fault="status:429:retry-after=1")
+def test_one(recorder_replay):
+    with pytest.raises(openai.RateLimitError):
+        ask(recorder_replay.base_url())
+""").said(passed=1)
+
+
+def test_a_fault_that_a_client_does_not_come_to_counts_as_asked(project: Project) -> None:
+    project.holds("hi").test("""
+@pytest.mark.recorder(fault="status:429:times=1")
+def test_one(recorder_replay):
+    with pytest.raises(openai.RateLimitError):
+        ask(recorder_replay.base_url())
+    ask(recorder_replay.base_url())
+    assert [seen.how for seen in recorder_replay.requests] == ["fault", "exact"]
+""").said(passed=1)
+
+
+def test_a_fault_that_does_nothing_fails_the_test(project: Project) -> None:
+    said = (
+        project.holds("hi")
+        .test(f"@pytest.mark.recorder(fault=['cut@12', 'slice:3'])\n{ONE_TEST}")
+        .said(passed=1, errors=1)
+    )
+    assert said.count("recorder: the fault cut@12 did nothing: the stream had 5 events.") == 1
+    assert "slice:3 did" not in said
+
+
+def test_a_test_that_fails_for_want_of_its_fault_says_so(project: Project) -> None:
+    said = (
+        project.holds("hi")
+        .test("""
+@pytest.mark.recorder(fault="drop@9")
+def test_one(recorder_replay):
+    with pytest.raises(openai.APIError):
+        ask(recorder_replay.base_url())
+""")
+        .said(failed=1)
+    )
+    assert "recorder: the fault drop@9 did nothing: the stream had 5 events." in said
+
+
+def test_a_miss_that_comes_again_is_said_once(project: Project) -> None:
+    said = (
+        project.holds("hi")
+        .test("""
+def test_one(recorder_replay):
+    ask(recorder_replay.base_url())
+    for prompt in ("ho", "ho", "ha", "ho"):
+        with pytest.raises(openai.BadRequestError):
+            ask(recorder_replay.base_url(), prompt)
+""")
+        .said(passed=1, errors=1)
+    )
+    assert "recorder: 4 requests were not answered by" in said
+    assert said.count('asked "ho"') == said.count('asked "ha"') == 1
+    assert "3 times: Nothing recorded answers POST /responses (openai): of 1 there" in said
+    assert f"The nearest is exchange 1 of {ONE_CASSETTE}, already used. It differs" in said
+
+
+def test_what_a_library_raises_for_a_recording_shows_nothing_of_what_is_behind_it(project: Project) -> None:
+    said = (
+        project.holds("hi")
+        .test("""
+from recorder.testing import recorded_in
+def test_one(recorder_replay):
+    with httpx2.Client(transport=recorder_replay.transport()) as http:
+        ask("http://127.0.0.1:9/v1", http_client=http)
+@pytest.mark.recorder(cassette="cassettes/test_it/test_one.sse.jsonl", fault="cut@2:reset")
+def test_two(recorder_replay):
+    with httpx2.Client(transport=recorder_replay.transport()) as http:
+        http.post("http://127.0.0.1:9/v1/responses", json={"input": "hi", "model": "m", "stream": True})
+def test_three():
+    recorded_in("nowhere.db")
+""")
+        .said(passed=1, failed=2)
+    )
+    assert "ReadError" in said
+    assert "nowhere.db" in said
+    for behind in ("libraries.py", "faults.py", "futures", "stored.py", "During handling", "direct cause"):
+        assert behind not in said, behind
+
+
+@pytest.mark.parametrize(("marker", "option"), [("speed=0.02", "max"), ("", "0.02"), ("speed='0.02'", "max")])
+def test_an_answer_takes_the_recorded_time_by_the_speed(project: Project, marker: str, option: str) -> None:
+    project.holds("hi").test(f"""
+import time
+@pytest.mark.recorder({marker})
+def test_one(recorder_replay):
+    began = time.monotonic()
+    ask(recorder_replay.base_url())
+    assert time.monotonic() - began >= 0.1  # two milliseconds, and more
+""").said(f"--recorder-speed={option}", passed=1)
+
+
+def test_the_rules_of_a_match_can_be_given(project: Project) -> None:
+    project.holds("hi").test("""
+from recorder.replay.matching.noise import Rules
+@pytest.mark.recorder(match=Rules(until="position"))
+def test_one(recorder_replay):
+    ask(recorder_replay.base_url())
+@pytest.mark.recorder(match=Rules(until="exact"), cassette="cassettes/test_it/test_one.sse.jsonl")
+def test_two(recorder_replay):
+    with pytest.raises(openai.BadRequestError):
+        ask(recorder_replay.base_url(), "ho")
+""").said(passed=2, errors=1)
+
+
+ASKED_OTHERWISE = """
+def test_one(recorder_replay):
+    with httpx2.Client() as http:
+        body = {"input": "hi", "model": "m", "stream": True, "run": "tuesday"}
+        assert http.post(recorder_replay.base_url() + "/responses", json=body).status_code == 200
+"""
+
+
+def test_a_marker_can_say_what_does_not_count_in_a_match(project: Project) -> None:
+    project.holds("hi").test(ASKED_OTHERWISE).said(failed=1)
+    project.test(f"@pytest.mark.recorder(match={{'fields': ['run']}}){ASKED_OTHERWISE}").said(passed=1)
+
+
+def test_the_project_can_say_what_does_not_count_in_a_match(project: Project) -> None:
+    path = project.pytester.path / "recorder.toml"
+    path.write_text('[serve]\nport = 9\n[match]\nfields = ["run"]\n')
+    project.holds("hi").test(ASKED_OTHERWISE).said(passed=1)
+    path.rename(project.pytester.path / "rules.toml")
+    project.said(failed=1)
+    project.pytester.makeini("[pytest]\nrecorder_match = rules.toml")
+    project.said(passed=1)
+
+
+def test_what_a_marker_does_not_say_the_project_does(project: Project) -> None:
+    (project.pytester.path / "recorder.toml").write_text('[match]\nfields = ["run"]\n')
+    project.holds("hi").test(f"@pytest.mark.recorder(match={{'until': 'noise'}}){ASKED_OTHERWISE}").said(passed=1)
+    project.test(f"@pytest.mark.recorder(match={{'fields': []}}){ASKED_OTHERWISE}").said(failed=1)
+
+
+def test_the_settings_of_a_user_count_in_no_test(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    home = project.pytester.mkdir("home")
+    (home / "recorder").mkdir()
+    (home / "recorder" / "recorder.toml").write_text('[match]\nfields = ["run"]\n')
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(home))
+    project.holds("hi").test(ASKED_OTHERWISE).said(failed=1)
+
+
+@pytest.mark.parametrize(
+    ("ini", "toml", "sentence"),
+    [
+        ("", "[match", "recorder: recorder.toml is not valid TOML"),
+        ("", "match = 1", "recorder: recorder.toml has no table [match]"),
+        ("", "[match]\nuntil = 1", "recorder: recorder.toml: [match] until must be one of"),
+        ("recorder_match = else.toml", "", "recorder: recorder_match: else.toml cannot be read: No such file"),
+        ("recorder_match = recorder.toml", "[serve]", "recorder: recorder.toml has no table [match], where"),
+        ("recorder_redact = email", "", "recorder: recorder_redact: 'email' names nothing: write fields:PATH"),
+        ("recorder_redact = fields:a..b", "", "recorder: recorder_redact: 'fields:a..b' names nothing"),
+        ("", "[match]\nwithout = ['dates']", "recorder: recorder.toml: [match] without: there is no rule 'dates'"),
+        ("recorder_upstream = openai", "", "recorder: 'openai' is not an upstream: write NAME=URL"),
+        ("recorder_mode = sometimes", "", "recorder_mode = sometimes is not a mode: use one of none, once"),
+    ],
+)
+def test_settings_that_make_no_sense_stop_the_run_in_a_sentence(
+    project: Project, ini: str, toml: str, sentence: str
+) -> None:
+    """Whether any test asks for a recording or not."""
+    project.pytester.makeini(f"[pytest]\n{ini}")
+    (project.pytester.path / "recorder.toml").write_text(toml)
+    result = project.test("def test_one(): ...").run()
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    assert sentence in str(result.stderr)
+    assert "Traceback" not in str(result.stderr)
+
+
+def test_requests_of_many_threads_are_matched_by_what_they_say(project: Project) -> None:
+    prompts = [f"number {number}" for number in range(8)]
+    project.holds(*prompts).test("""
+import threading
+from concurrent.futures import ThreadPoolExecutor
+def test_one(recorder_replay):
+    transport = recorder_replay.transport()
+    def one(number):
+        if number % 2:
+            return ask(recorder_replay.base_url(), f"number {number}")
+        return ask("http://127.0.0.1:9/v1", f"number {number}", http_client=httpx2.Client(transport=transport))
+    with ThreadPoolExecutor(8) as threads:
+        assert list(threads.map(one, range(8))) == ["Zürich"] * 8
+def test_the_one_server_is_gone():
+    assert "recorder-loopback" not in [thread.name for thread in threading.enumerate()]
+""").said(passed=2)
+
+
+def test_a_cassette_has_the_place_that_a_marker_or_the_ini_file_says(project: Project) -> None:
+    project.holds("hi", path="shared/a.sse.jsonl").holds("hi", path="tapes/test_it/test_two.sse.jsonl")
+    project.pytester.makeini("[pytest]\nrecorder_cassette_dir = tapes")
+    project.test(f"""
+@pytest.mark.recorder(cassette="shared/a.sse.jsonl")
+{ONE_TEST}
+{ONE_TEST.replace("test_one", "test_two")}
+""").said(passed=2)
+
+
+def test_the_marker_of_a_test_counts_before_that_of_its_module(project: Project) -> None:
+    project.holds("hi", path="a.sse.jsonl").test(f"""
+pytestmark = pytest.mark.recorder(session="elsewhere", speed=1)
+@pytest.mark.recorder(cassette="a.sse.jsonl", speed="max")
+{ONE_TEST}
+""").said(passed=1)
+
+
+@pytest.mark.parametrize(
+    ("marker", "sentence"),
+    [
+        ("'a.sse.jsonl'", "takes no 'a.sse.jsonl': its keywords are cassette, session"),
+        ("casette='a'", "takes no casette"),
+        ("cassette='a', session='b'", "takes a cassette or a session, not both"),
+        ("cassette=1", "cassette=1 of the recorder marker is no path"),
+        ("session=1", "session=1 of the recorder marker is no name"),
+        ("speed=0", "0 is not a speed"),
+        ("speed='fast'", "'fast' is not a speed"),
+        ("fault='explode'", "'explode' is no fault: there are cut"),
+        ("fault=1", "fault=1 of the recorder marker is no text or list of texts"),
+        ("upstream='openai'", "'openai' is not an upstream: write NAME=URL"),
+        ("allow_network='no'", "allow_network='no' of the recorder marker is neither True nor False"),
+        ("match='all'", "match='all' of the recorder marker is no [match] table"),
+        ("match={'field': []}", "The recorder marker: [match] has no setting 'field': it has fields, texts"),
+        ("match={'until': 'never'}", "The recorder marker: [match] until must be one of exact, noise, position"),
+    ],
+)
+def test_a_marker_that_makes_no_sense_fails_in_a_sentence(project: Project, marker: str, sentence: str) -> None:
+    said = project.holds("hi").test(f"@pytest.mark.recorder({marker})\n{ONE_TEST}").said(errors=1)
+    assert sentence in said
+    assert "Traceback" not in said
+
+
+def test_an_upstream_that_nobody_knows_fails_in_a_sentence(project: Project) -> None:
+    said = project.holds("hi").test("def test_one(recorder_replay):\n    recorder_replay.base_url('opnai')")
+    assert "There is no upstream 'opnai': there are openai, anthropic, gemini, chatgpt." in said.said(failed=1)
+
+
+def test_a_speed_of_the_command_line_that_is_none_stops_the_run(project: Project) -> None:
+    result = project.test("def test_one(): ...").run("--recorder-speed=-1")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    assert "recorder: '-1' is not a speed: give 1" in str(result.stderr)
+
+
+def test_a_server_is_gone_when_its_test_is_over(project: Project) -> None:
+    project.holds("hi").test("""
+import threading
+@pytest.mark.recorder(fault='stall@1')
+def test_one(recorder_replay):
+    url = f"{recorder_replay.base_url()}/responses"
+    with httpx2.stream("POST", url, json=dict(input="hi", model="m", stream=True)) as response:
+        next(response.iter_bytes())
+def test_two():
+    assert "recorder-loopback" not in [thread.name for thread in threading.enumerate()]
+""").said(passed=2)
+
+
+def test_a_session_of_a_database_answers_too(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    database = project.pytester.path / "runs.db"
+    asyncio.run(_record(database))
+    monkeypatch.setenv("RECORDER_DB", str(database))
+    project.test(f"@pytest.mark.recorder(session='mine')\n{ONE_TEST}").said("--recorder-mode=all", passed=1)
+    said = project.test(f"@pytest.mark.recorder(session='yours')\n{ONE_TEST}").said(errors=1)
+    assert "recorder: " in said
+    assert "yours" in said
+
+
+async def _record(database: Path) -> None:
+    from recorder.testing import recording_transport
+
+    upstream = Upstream()
+    with suppress(openai.APIError), httpx2.Client(transport=recording_transport(database, session="mine")) as http:
+        client = openai.OpenAI(base_url=f"{upstream.base}/v1", api_key="none", http_client=http)
+        list(await asyncio.to_thread(client.responses.create, model="m", input="hi", stream=True))
+    upstream.close()
+
+
+PAST = """
+def past(url="https://api.anthropic.com/v1/messages"):
+    with pytest.raises(httpx.ProxyError, match="403"):
+        httpx.get(url)
+"""
+
+
+def test_a_client_that_goes_past_the_recordings_fails_the_test(project: Project) -> None:
+    said = project.holds("hi").test(f"{PAST}{ONE_TEST}    past()\n").said(passed=1, errors=1)
+    assert "recorder: api.anthropic.com was to be asked past the recordings, and was refused." in said
+    assert "recorder_replay.base_url('anthropic')" in said
+
+
+def test_a_test_that_fails_because_its_client_went_past_is_told_so(project: Project) -> None:
+    said = (
+        project.holds("hi").test("def test_one(recorder_replay):\n    ask('https://api.openai.com/v1')").said(failed=1)
+    )
+    assert "recorder: api.openai.com was to be asked past the recordings" in said
+
+
+def test_what_else_a_test_asks_is_refused_and_does_not_fail_it(project: Project) -> None:
+    project.holds("hi").test(f"{PAST}{ONE_TEST}    past('https://x.test'); past('https://api.openai.com')").said(
+        passed=1
+    )
+
+
+@pytest.mark.parametrize("by", ["marker", "ini"])
+def test_a_test_can_be_let_out(project: Project, by: str) -> None:
+    marker = "@pytest.mark.recorder(allow_network=True)" if by == "marker" else ""
+    if by == "ini":
+        project.pytester.makeini("[pytest]\nrecorder_allow_network = true")
+    project.holds("hi").test(f"""
+import os
+BEFORE = dict(os.environ)
+{marker}
+{ONE_TEST}    assert {{**BEFORE, "PYTEST_CURRENT_TEST": ""}} == {{**os.environ, "PYTEST_CURRENT_TEST": ""}}
+""").said(passed=1)
+
+
+def test_the_environment_is_as_it_was_after_a_test(project: Project) -> None:
+    project.holds("hi").test(f"""
+import os
+BEFORE = os.environ.get("HTTPS_PROXY")
+{ONE_TEST}    assert os.environ["HTTPS_PROXY"].startswith("http://127.0.0.1:")
+def test_two():
+    assert os.environ.get("HTTPS_PROXY") == BEFORE
+""").said(passed=2)
+
+
+def test_the_marker_and_the_options_are_told_of(project: Project) -> None:
+    assert "@pytest.mark.recorder(cassette or session" in str(project.run("--markers").stdout)
+    told = str(project.run("--help").stdout)
+    keys = ("mode", "cassette_dir", "upstream", "match", "redact", "allow_network")
+    for name in ("--recorder-mode", "--recorder-speed", *(f"recorder_{key} (" for key in keys)):
+        assert name in told
+
+
+def test_the_fixture_has_what_its_documentation_names() -> None:
+    assert {"base_url", "transport", "async_transport", "requests", "session"} <= set(vars(fixture.Replay))
+
+
+def test_a_recording_with_a_gap_is_no_answer() -> None:
+    exchange, events = captured(b"data: 1\n\n")
+    with pytest.raises(RecorderError, match="Exchange 1 has a gap"):
+        require_whole([recording_of(exchange, [*events, event(9, kind="gap")])])

@@ -1,0 +1,196 @@
+"""The direction of imports, the purity of the core, and what `import recorder` costs."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from tests.support.corpus import ROOT
+
+PACKAGE = ROOT / "recorder"
+
+# From bottom to top: a folder imports from rows above its own. The folders of one row do not know each other.
+ORDER = (
+    ("errors", "program"),
+    ("model",),
+    ("wire",),
+    ("journal", "projections"),
+    ("replay.matching",),
+    ("lint", "diff", "cassettes"),
+    ("store", "proxy.http"),
+    ("ingest", "proxy", "demo"),
+    ("replay",),
+    ("recordings",),
+    ("testing", "ui", "exports"),
+    ("probe",),
+    ("commands",),
+    ("pytest_plugin", "__main__"),
+)
+ROW = {folder: number for number, row in enumerate(ORDER) for folder in row}
+PURE = {"errors", "model", "wire", "projections", "replay.matching", "lint", "diff"}
+
+IMPURE = {
+    *("asyncio", "datetime", "fcntl", "http", "logging.config", "multiprocessing", "os", "pathlib", "random"),
+    *("secrets", "select", "shutil", "signal", "socket", "sqlite3", "subprocess", "tempfile", "threading", "time"),
+}
+ALLOWED_LIBRARIES = {"msgspec", "brotli", "backports", "compression", "rapidfuzz"}
+
+
+def modules() -> list[Path]:
+    return sorted(PACKAGE.rglob("*.py"))
+
+
+def name_of(path: Path) -> str:
+    return ".".join(path.relative_to(PACKAGE).with_suffix("").parts).removesuffix(".__init__")
+
+
+def folder(name: str) -> str:
+    """The entry of `ORDER` that a module, named without `recorder.`, belongs to."""
+    first, _, rest = name.partition(".")
+    inner = f"{first}.{rest.partition('.')[0]}"
+    return inner if inner in ROW else first
+
+
+@cache
+def imports(path: Path) -> frozenset[str]:
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: imports are absolute"
+            found.add(node.module or "")
+            found |= {f"{node.module}.{alias.name}" for alias in node.names if node.module and _is_folder(node.module)}
+    return frozenset(found)
+
+
+@cache
+def _is_folder(module: str) -> bool:
+    """Whether a name that is imported from there may be a module."""
+    return (ROOT / module.replace(".", "/")).is_dir()
+
+
+def test_every_folder_has_its_place_and_says_what_it_is() -> None:
+    tops = {path.stem for path in PACKAGE.iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()}
+    assert tops == {name.partition(".")[0] for name in ROW} | {"__init__"}
+    for path in PACKAGE.rglob("__init__.py"):
+        text = ast.get_docstring(ast.parse(path.read_text()))
+        assert text, f"{path}: say what the folder is"
+        assert path.parent == PACKAGE or "Must not know: " in text, f"{path}: say what the folder must not know"
+
+
+@pytest.mark.parametrize("path", modules(), ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_a_folder_imports_only_from_those_above_it(path: Path) -> None:
+    if path == PACKAGE / "__init__.py":
+        return
+    own = folder(name_of(path))
+    for name in imports(path):
+        top = folder(name.removeprefix("recorder.")) if name.startswith("recorder.") else own
+        if top not in (own, "__version__"):
+            assert ROW[top] < ROW[own], f"{own} imports {name}, which is not above it"
+
+
+@pytest.mark.parametrize("path", [p for p in modules() if folder(name_of(p)) == "proxy.http"], ids=name_of)
+def test_the_http_layer_stands_alone(path: Path) -> None:
+    ours = {name for name in imports(path) if name.startswith("recorder.")}
+    assert all(name == "recorder.errors" or name.startswith("recorder.proxy.http.") for name in ours), ours
+
+
+# What knows an engine: its folder and its driver. `store.engine` finds a folder by its name, and imports none.
+ENGINES = {
+    "store.sqlite": {"sqlite3"},
+    "store.postgres": {"psycopg"},
+    "store.ducklake": set[str](),
+}
+BESIDE = {"store.ducklake": ("store.archive.",)}  # an archive is of one engine: what writes to it may know that
+OUTSIDE = {
+    "commands.serving.metrics": {"sqlite3"},  # the version of the library is a label of `recorder_build_info`
+}
+
+
+@pytest.mark.parametrize("path", modules(), ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_an_engine_is_imported_by_its_own_folder_alone(path: Path) -> None:
+    own, found = name_of(path), set()
+    for engine, drivers in ENGINES.items():
+        if not f"{own}.".startswith((f"{engine}.", *BESIDE.get(engine, ()))):
+            for name in imports(path):
+                is_of_folder = f"{name}.".startswith(f"recorder.{engine}.")
+                found |= {name} if is_of_folder or name.partition(".")[0] in drivers else set()
+    assert found == OUTSIDE.get(own, set()), f"{own}: call a method of `recorder.store.engine.Engine`"
+
+
+@pytest.mark.parametrize("path", [p for p in modules() if folder(name_of(p)) in PURE], ids=name_of)
+def test_the_core_is_pure(path: Path) -> None:
+    for name in imports(path):
+        top = name.split(".")[0]
+        assert name not in IMPURE, f"{path.name} imports {name}: no I/O, no clock, no randomness in the core"
+        assert top in sys.stdlib_module_names or top == "recorder" or top in ALLOWED_LIBRARIES, name
+
+
+def loaded_by(statement: str) -> set[str]:
+    script = f"import sys; {statement}; print('\\n'.join(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    return set(done.stdout.split())
+
+
+def test_importing_the_package_loads_nothing_heavy() -> None:
+    heavy = {"sqlalchemy", "alembic", "httpx", "click", "httptools", "asyncio", "msgspec"}
+    assert not heavy & loaded_by("import recorder")
+
+
+def test_the_pytest_plugin_loads_nothing_heavy() -> None:
+    heavy = {"sqlalchemy", "alembic", "httpx", "httpx2", "click", "httptools", "msgspec"}
+    assert not heavy & loaded_by("import recorder.pytest_plugin")
+
+
+def test_the_command_line_loads_a_verb_when_it_is_called() -> None:
+    loaded = loaded_by("import recorder.commands")
+    assert not {"sqlalchemy", "alembic", "httpx", "httptools"} & loaded
+
+
+# What a verb starts without, and who needs it instead: each takes a twentieth of the start or more.
+FILES = {"yaml", "recorder.recordings.files", "recorder.ingest.assembler"}  # who is given a file, not a session
+TERMINAL = {"rich.console", "rich.progress"}  # who writes to a terminal
+DIFFERENCES = {"rapidfuzz"}  # a diff of what differs
+RARE = {"alembic", "httpx", "sqlalchemy.orm", "sqlalchemy.ext.asyncio", "psycopg", "duckdb"}
+VIEWER = {"recorder.ui.app", "recorder.lint", "recorder.diff", "rapidfuzz"}  # the process of `--ui-port`
+WRITERS = {f"recorder.cassettes.{name}" for name in ("har", "plain", "sse_jsonl", "vcr")}  # a format of `export`
+WITHOUT = {
+    "show": FILES | TERMINAL | RARE,
+    "diff": FILES | TERMINAL | DIFFERENCES | RARE,
+    "lint": FILES | TERMINAL | RARE,
+    "export": FILES | TERMINAL | RARE | WRITERS,
+    "verify": FILES | TERMINAL | RARE,
+    "cache": FILES | TERMINAL | RARE,
+    "events": FILES | TERMINAL | RARE,
+    "replay": FILES | TERMINAL | RARE | {"recorder.proxy"},
+    "usage": FILES | TERMINAL | RARE,
+    "query": FILES | TERMINAL | RARE,
+    "tail": FILES | TERMINAL | RARE,
+    "serve": VIEWER | TERMINAL | WRITERS | {"alembic", "duckdb", "httpx"},
+    "mock": VIEWER | TERMINAL | {"alembic", "duckdb", "httpx"},
+    "env": {"sqlalchemy", "recorder.store.reader"},  # it opens no log
+    "ops.path": {"recorder.store.reader", "recorder.store.schema"},  # nor does `recorder db path`
+    "db": {"sqlalchemy"},  # each of its commands is loaded when it is called
+}
+
+
+@pytest.mark.parametrize("verb", WITHOUT)
+def test_a_verb_starts_without_what_it_rarely_needs(verb: str) -> None:
+    assert not WITHOUT[verb] & loaded_by(f"import recorder.commands.{verb}")
+
+
+LONGEST = 450  # lines: a module holds one concept, whole, which 150 to 400 lines do; more wants a reason, here
+SCRIPTS = sorted((PACKAGE / "ui" / "static").rglob("*.js"))
+
+
+def test_no_module_has_grown_past_its_noun() -> None:
+    assert SCRIPTS
+    every = (*modules(), *SCRIPTS)
+    long = {path.name: count for path in every if (count := len(path.read_text().splitlines())) > LONGEST}
+    assert not long, "split it where it is two concepts, or say here why not"

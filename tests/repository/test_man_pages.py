@@ -1,0 +1,72 @@
+"""`docs/man` and `docs/cli.md`: as `--help` says today, and readable by `man` and by Markdown."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+
+import click
+import pytest
+
+from tests.acceptance.test_help import COMMANDS
+from tools import cli_docs
+from tools.man_pages import FOLDER, escaped, pages
+
+PAGES = sorted(FOLDER.glob("*.1"))
+
+needs_groff = pytest.mark.skipif(shutil.which("groff") is None, reason="there is no groff here")
+needs_man = pytest.mark.skipif(shutil.which("lexgrog") is None, reason="there is no man-db here")
+
+
+def test_the_pages_say_what_help_says_today() -> None:
+    """Else `make reference` writes them anew."""
+    assert {path.name: path.read_text() for path in PAGES} == pages()
+
+
+def test_the_reference_says_what_help_says_today() -> None:
+    """Else `make reference` writes it anew."""
+    assert cli_docs.PAGE.read_text() == cli_docs.page()
+
+
+@needs_groff
+def test_no_page_makes_groff_warn() -> None:
+    done = subprocess.run(["groff", "-ww", "-man", "-Tutf8", "-z", *PAGES], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@needs_man
+def test_every_page_has_a_line_that_apropos_finds() -> None:
+    done = subprocess.run(["lexgrog", *PAGES], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert len(re.findall(r"\.1: \"recorder\S* - \w", done.stdout)) == len(PAGES)
+
+
+@needs_man
+def test_man_shows_the_options_of_a_command_as_they_are_typed() -> None:
+    environment = {"PATH": "/usr/bin:/bin", "MANWIDTH": "100", "LC_ALL": "C.UTF-8", "MANPAGER": "cat"}
+    command = ["man", "--warnings", "-l", str(FOLDER / "recorder-serve.1")]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
+    shown = re.sub(r".\x08|\x1b\[[\d;]*m", "", done.stdout)
+    assert (done.returncode, done.stderr) == (0, "")
+    for each in COMMANDS["serve"].params:
+        if isinstance(each, click.Option):
+            assert re.search(rf"^ +{each.opts[-1]}\b", shown, re.MULTILINE), each.opts
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_reference_has_every_option_of_a_command(name: str) -> None:
+    section = re.split(rf"^##+ recorder {name}$", cli_docs.PAGE.read_text(), flags=re.MULTILINE)[1].partition("\n##")[0]
+    for each in COMMANDS[name].params:
+        if isinstance(each, click.Option) and not each.hidden:
+            assert re.search(rf"^\* `(\S+, )?{each.opts[-1]}\b", section, re.MULTILINE), each.opts
+
+
+def test_roff_takes_no_text_for_a_macro() -> None:
+    assert escaped(".SH 'x' -y \\z …") == r"\&.SH \[aq]x\[aq] \-y \[rs]z \[u2026]"
+
+
+def test_every_link_of_the_reference_leads_to_a_heading() -> None:
+    text = cli_docs.PAGE.read_text()
+    headings = {each.replace(" ", "-") for each in re.findall(r"^##+ (recorder .*)$", text, re.MULTILINE)}
+    assert set(re.findall(r"\(#([\w-]+)\)", text)) <= headings

@@ -1,0 +1,65 @@
+"""`make docs` makes a site of README and docs/ without a warning, and all in it leads somewhere."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import pytest
+
+from tests.support.corpus import ROOT
+from tests.support.pages import INDEX, PAGES, name_of
+
+# Of MyST, as no other reader of Markdown knows it: directives, roles, targets, blocks of its own.
+ONLY_MYST = re.compile(r"^[`~:]{3,}\{|(?:^|\s)\{[a-z:-]+\}`|^\([\w-]+\)=$|^:::", re.MULTILINE)
+LINK = re.compile(r'<(?:a|img|link|script|source)\b[^>]*?\b(?:href|src|srcset)="([^"]+)"', re.DOTALL)
+LOADED = re.compile(r'<(?:img|link|script|source)\b[^>]*?\b(?:href|src|srcset)="(https?:|//)', re.DOTALL)
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The site, made as the Makefile makes it, but in another folder."""
+    shown = subprocess.run(["make", "-n", "docs"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    command = next(line for line in shown.splitlines() if " -m sphinx " in line)
+    folder = tmp_path_factory.mktemp("site")
+    arguments = command.replace("build/", f"{folder}/").split()[1:]
+    made = subprocess.run([sys.executable, *arguments], cwd=ROOT, capture_output=True, text=True)
+    assert (made.returncode, made.stderr) == (0, "")
+    return folder / "docs"
+
+
+@cache
+def anchors(page: Path) -> set[str]:
+    return set(re.findall(r'\bid="([^"]+)"', page.read_text()))
+
+
+def test_every_link_of_the_site_leads_somewhere(site: Path) -> None:
+    lost = []
+    for page in site.rglob("*.html"):
+        for link in LINK.findall(page.read_text()):
+            to = urlsplit(link)
+            target = page.parent / unquote(to.path) if to.path else page
+            missing = not target.exists() or (to.fragment and target.suffix == ".html" and page.name != "search.html")
+            if not to.scheme and missing and to.fragment not in (anchors(target) if target.exists() else ()):
+                lost.append((page.relative_to(site).as_posix(), link))
+    assert not lost
+
+
+def test_the_site_loads_nothing_from_the_network(site: Path) -> None:
+    assert not [page for page in site.rglob("*.html") if LOADED.search(page.read_text())]
+
+
+def test_the_first_page_leads_to_every_page(site: Path) -> None:
+    first = site / "docs" / "index.html"
+    links = {(first.parent / urlsplit(link).path).resolve() for link in LINK.findall(first.read_text())}
+    assert not [name_of(page) for page in PAGES if (site / name_of(page)).with_suffix(".html").resolve() not in links]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_a_page_is_plain_markdown(page: Path) -> None:
+    assert page != INDEX
+    assert not ONLY_MYST.search(page.read_text())

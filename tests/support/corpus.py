@@ -1,0 +1,48 @@
+"""The corpus of recorded streams, where this machine has it. See its own README for what it is."""
+
+from __future__ import annotations
+
+import json
+import os
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+DATA = ROOT / "tests" / "data"
+CORPUS = Path(os.environ.get("RECORDER_CORPUS", ROOT.parent / "shared" / "corpus"))
+
+TRANSCRIPTS = Path(os.environ.get("RECORDER_WIRE", ROOT.parent / "shared" / "wire")) / "websocket"
+
+needs_corpus = pytest.mark.skipif(
+    not (CORPUS / "index.json").exists(), reason="no corpus: set RECORDER_CORPUS to a folder that holds index.json"
+)
+
+
+@cache
+def corpus_index() -> list[dict[str, Any]]:
+    """The entries of `index.json`: `file`, `provider`, `core`, `bytes`, `sha256`, `event_types` and more."""
+    if not (CORPUS / "index.json").exists():
+        return []
+    files: list[dict[str, Any]] = json.loads((CORPUS / "index.json").read_text())["files"]
+    return files
+
+
+def corpus_files(*, core: bool = True) -> list[Path]:
+    """The streams of the corpus: the core set, or all of them. Empty where there is no corpus."""
+    return [CORPUS / entry["file"] for entry in corpus_index() if entry["core"] or not core]
+
+
+def is_of_the_big_corpus(parameter: object) -> bool:
+    """Whether a parameter of a test is a stream of the corpus, by entry, name or path, that is not of the core set."""
+    name = parameter.get("file") if isinstance(parameter, dict) else parameter
+    if isinstance(name, Path):
+        name = str(name.relative_to(CORPUS)) if name.is_relative_to(CORPUS) else None
+    return isinstance(name, str) and name in _beyond_the_core()
+
+
+@cache
+def _beyond_the_core() -> frozenset[str]:
+    return frozenset(entry["file"] for entry in corpus_index() if not entry["core"])

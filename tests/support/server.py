@@ -1,0 +1,279 @@
+"""`recorder serve` in a process of its own on a free port, gone at the end whatever happens.
+
+It is forked from one that has imported the program (`tests.support.processes`), unless `program` starts it.
+
+with serving(tmp_path / "recorder.db", "--upstream", f"openai={url}") as serve:
+    … serve.base …                     # http://127.0.0.1:PORT
+serve.said                             # what it wrote to stdout and stderr
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gc
+import io
+import logging
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from sqlalchemy import URL
+
+from recorder.commands import main
+from recorder.store.engine import engine_of
+from recorder.store.location import database_path
+from tests.support import processes
+from tests.support.postgres import conninfo
+
+STARTED_S = 60.0  # to listen, on a machine that has other things to do
+STOPPED_S = 60.0  # the grace of open streams, and as much as a busy machine may want
+POLL_S = 0.01
+
+PROGRAM = (sys.executable, "-m", "recorder")
+
+NOT_ALL = "not all of the journal is in the log yet"
+
+_LISTENING = re.compile(r"^Listening on http://127\.0\.0\.1:(\d+)(?:/t/\S+)?$", re.MULTILINE)
+
+
+class Ran(NamedTuple):
+    """A finished command."""
+
+    code: int
+    out: bytes
+    err: str
+
+
+def environment(home: Path) -> dict[str, str]:
+    """The environment of a user who has set nothing."""
+    return {"PATH": os.environ["PATH"], "HOME": str(home), "XDG_CONFIG_HOME": str(home), "XDG_DATA_HOME": str(home)}
+
+
+def _environment(db: Path | URL) -> dict[str, str]:
+    """The environment of a user who has set that database, at home where it is if it is a file."""
+    path = db if isinstance(db, Path) else database_path(db) if engine_of(db).is_local else None
+    return {**environment(path.parent if path else Path("/")), "RECORDER_DB": address(db)}
+
+
+def address(db: Path | URL) -> str:
+    """As `--db` takes it."""
+    return str(db) if isinstance(db, Path) else str(database_path(db)) if engine_of(db).is_local else conninfo(db)
+
+
+def run(db: Path | URL, *arguments: object) -> Ran:
+    """A command on a database, to its end: in this process where that can be, for it has imported everything."""
+    return run_apart(db, *arguments) if _is_busy() else run_here(db, *arguments)
+
+
+def _is_busy() -> bool:
+    """Whether this thread has an event loop, or is not the one that signals come to."""
+    return asyncio._get_running_loop() is not None or threading.current_thread() is not threading.main_thread()
+
+
+def run_apart(db: Path | URL, *arguments: object) -> Ran:
+    """A command in a process of its own."""
+    code, out, err = processes.command(arguments, _environment(db), Path("/"))
+    return Ran(code, out, err.decode())
+
+
+def run_here(db: Path | URL, *arguments: object, cwd: Path = Path("/")) -> Ran:
+    """A command in this process."""
+    out, err = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True) for _ in range(2))
+    with pytest.MonkeyPatch.context() as patched:
+        for name, value in _environment(db).items():
+            patched.setenv(name, value)
+        patched.chdir(cwd)
+        patched.setattr(sys, "stdout", out)
+        patched.setattr(sys, "stderr", err)
+        patched.setattr(logging.root, "handlers", [])
+        with pytest.raises(SystemExit) as ended:
+            main(list(map(str, arguments)))
+        gc.enable()
+    said, told = (stream.buffer.getvalue() for stream in (err, out))
+    return Ran(int(ended.value.code or 0), told, said.decode())
+
+
+def wait_until(condition: Callable[[], object], within_s: float = STARTED_S) -> None:
+    """Wait until `condition` holds. Raises `AssertionError` if it does not."""
+    deadline = time.monotonic() + within_s
+    while not condition():
+        assert time.monotonic() < deadline, f"not within {within_s:g} s"
+        time.sleep(POLL_S)
+
+
+def children(pid: int) -> list[int]:
+    """Return the processes that a process has started."""
+    texts = [path.read_text() for path in Path(f"/proc/{pid}/task").glob("*/children")]
+    return [int(child) for child in " ".join(texts).split()]
+
+
+def cpu_s(pid: int) -> float:
+    """Return the processor time that a process has taken; 0 if it is gone."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].split()
+    except FileNotFoundError:
+        return 0.0
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def halt(pid: int) -> None:
+    """Stop a process until SIGCONT. On a busy machine its threads run on until one of them takes the signal."""
+    os.kill(pid, signal.SIGSTOP)
+    tasks = Path(f"/proc/{pid}/task")
+    if tasks.exists():
+        wait_until(lambda: all(") T " in each.read_text() for each in tasks.glob("*/stat")), 60)
+
+
+class Serving:
+    """A running recorder."""
+
+    def __init__(self, process: subprocess.Popen[bytes] | processes.Process, db: Path, output: int) -> None:
+        self.process, self.db = process, db
+        self._output = output
+        self._last_words: str | None = None
+        self.port = 0
+
+    @property
+    def base(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    @property
+    def said(self) -> str:
+        """All that the recorder and its ingester wrote to stdout and stderr so far."""
+        if self._last_words is not None:
+            return self._last_words
+        return os.pread(self._output, 2**26, 0).decode("utf-8", "replace")
+
+    def listen(self) -> None:
+        """Wait for its port."""
+        wait_until(lambda: self.process.poll() is not None or _LISTENING.search(self.said))
+        found = _LISTENING.search(self.said)
+        assert found, f"recorder serve ended with code {self.process.poll()}: {self.said}"
+        self.port = int(found[1])
+
+    def ingesters(self) -> list[int]:
+        """The ids of the processes that the recorder has started and that run."""
+        pid = self.process.pid
+        try:
+            found = " ".join(each.read_text() for each in Path(f"/proc/{pid}/task").glob("*/children"))
+        except FileNotFoundError:
+            found = subprocess.run(["pgrep", "-P", str(pid)], capture_output=True, text=True).stdout
+        return [int(child) for child in found.split()]
+
+    def interrupt(self) -> None:
+        """Ctrl-C: a terminal sends it to all that was started in it."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGINT)
+
+    def stop(self) -> int:
+        """As a supervisor stops it; returns the exit code."""
+        self.process.terminate()
+        return self.process.wait(STOPPED_S)
+
+    def kill(self) -> None:
+        """SIGKILL to the whole tree at once: it is stopped first, so that nothing is started meanwhile.
+
+        An ingester is nice, and on a busy machine it may take seconds to die and to let go of a journal.
+        """
+        self.process.send_signal(signal.SIGSTOP)
+        wait_until(lambda: self.process.poll() is not None or _state(self.process.pid) in "TtZX")
+        tree = (*self.ingesters(), self.process.pid)
+        for pid in tree:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        self.process.wait(STOPPED_S)
+        wait_until(lambda: all(map(_is_gone, tree)))
+
+    def close(self) -> None:
+        """Keep what was said; nothing runs after this."""
+        if self.process.poll() is None:
+            self.kill()
+        self._last_words = self.said
+
+
+def _state(pid: int) -> str:
+    """The state of a process, in the letters of `ps`; X if there is none."""
+    if not Path("/proc/self/stat").exists():
+        return subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True).stdout[:1] or "X"
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except (FileNotFoundError, ProcessLookupError):
+        return "X"
+
+
+def _is_gone(pid: int) -> bool:
+    """Whether a process has let go of its files: a zombie may have threads that end later, with all its locks."""
+    try:
+        return _state(pid) in "ZX" and len(os.listdir(f"/proc/{pid}/task")) == 1
+    except (FileNotFoundError, ProcessLookupError):
+        return _state(pid) in "ZX"
+
+
+def bring_in(db: Path, serve: Serving) -> None:
+    """What a busy machine has not left the time for in a stop, as the next start would."""
+    if NOT_ALL in serve.said:
+        assert run_apart(db, "db", "recover").code == 0
+
+
+@contextlib.contextmanager
+def running(db: Path, verb: str, *words: str, umask: int = -1, program: Sequence[str] = ()) -> Iterator[Serving]:
+    """A command that listens on a free port, with that database unless `words` name others; killed at the end if it
+    has not ended.
+
+    `program` is what starts it instead of a fork, such as `PROGRAM`.
+    """
+    arguments = [verb, "--port", "0", "--db", str(db), *words]
+    home = db.parent if db.parent.exists() else Path("/")
+    own = environment(home)
+    with tempfile.NamedTemporaryFile() as output:
+        process: subprocess.Popen[bytes] | processes.Process
+        if program:
+            process = subprocess.Popen(
+                [*program, *arguments],
+                stdout=output,
+                stderr=output,
+                cwd=home,
+                env=own,
+                start_new_session=True,
+                umask=umask,
+            )
+        else:
+            process = processes.Process(arguments, own, home, (output.name, output.name), leads=True, umask=umask)
+        started = Serving(process, db, output.fileno())
+        try:
+            started.listen()
+            yield started
+        finally:
+            started.close()
+
+
+@contextlib.contextmanager
+def serving(
+    db: Path, *options: str, umask: int = -1, ulimit: str = "", program: Sequence[str] = ()
+) -> Iterator[Serving]:
+    """A recorder with that database, stopped at the end as a supervisor would, and killed if that does not help.
+
+    `ulimit` has the words that the shell's command takes, before the recorder is started.
+    """
+    if ulimit:
+        program = ("sh", "-c", f'ulimit {ulimit} && exec "$@"', "sh", *PROGRAM)
+    with running(db, "serve", *options, umask=umask, program=program) as serve:
+        yield serve
+        if serve.process.poll() is None:
+            serve.stop()
+            bring_in(db, serve)
+
+
+def everywhere(base: str) -> list[str]:
+    """The options that put every API at `base`."""
+    return [word for api in ("openai", "anthropic", "gemini") for word in ("--upstream", f"{api}={base}")]

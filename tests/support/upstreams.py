@@ -1,0 +1,80 @@
+"""An upstream that sends exactly these pieces: which ones, the body of the request says.
+
+async with Upstream({"one": Answer([head, …pieces…])}) as upstream:
+    … request("/v1/responses", "one") to a recorder before upstream.base …
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import re
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Self
+
+from tests.support.event_loop import eventually
+
+_LENGTH = re.compile(rb"^content-length: *(\d+)", re.IGNORECASE | re.MULTILINE)
+
+
+class Answer:
+    """The pieces of a response as they go into the socket, one `send` each, `every_s` apart."""
+
+    def __init__(self, pieces: Sequence[bytes], *, every_s: float = 0.0, close: bool = False) -> None:
+        self.pieces, self.every_s, self.close = pieces, every_s, close
+        self.sent_s: list[float] = []  # when each piece went out
+
+
+def request(path: str, key: str, *headers: str, method: str = "POST") -> bytes:
+    """A request for the answer of that name."""
+    body = json.dumps({"answer": key, "stream": True}).encode()
+    lines = [f"{method} {path} HTTP/1.1", "Host: localhost", f"Content-Length: {len(body)}", *headers, "", ""]
+    return "\r\n".join(lines).encode() + body
+
+
+def asked(body: bytes) -> str:
+    """Which answer a request was for."""
+    return str(json.loads(body)["answer"])
+
+
+class Upstream:
+    """Gives each request the answer it names."""
+
+    def __init__(self, answers: Mapping[str, Answer] | Callable[[str], Answer]) -> None:
+        self._find = answers if callable(answers) else answers.__getitem__
+
+    async def __aenter__(self) -> Self:
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0, backlog=128)
+        self._open: set[asyncio.StreamWriter] = set()
+        self.base = f"http://127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._server.close()
+        for writer in list(self._open):
+            writer.transport.abort()
+        await eventually(lambda: not self._open)
+        await self._server.wait_closed()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._open.add(writer)
+        with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError):
+            while True:
+                head = await reader.readuntil(b"\r\n\r\n")
+                found = _LENGTH.search(head)
+                answer = self._find(asked(await reader.readexactly(int(found[1]) if found else 0)))
+                await self._send(writer, answer)
+                if answer.close:
+                    break
+        writer.close()
+        self._open.discard(writer)
+
+    async def _send(self, writer: asyncio.StreamWriter, answer: Answer) -> None:
+        started = time.monotonic()
+        for number, piece in enumerate(answer.pieces):
+            writer.write(piece)
+            answer.sent_s.append(time.monotonic())
+            await writer.drain()
+            await asyncio.sleep(max(0.0, started + (number + 1) * answer.every_s - time.monotonic()))

@@ -1,0 +1,226 @@
+"""All projections of an exchange together: any cut of the bytes, any prefix, any damage."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from recorder.model.events import Event, Exchange
+from recorder.projections.fold import Folding, Rows
+from recorder.wire.sse import Splitter
+from tests.support.corpus import CORPUS, corpus_index, needs_corpus
+from tests.support.facts import EXCHANGE, PATHS, captured, folded
+
+PAYLOADS: list[dict[str, Any]] = [
+    {"type": "response.created", "response": {"id": "resp_1", "model": "gpt-5", "status": "in_progress"}},
+    {"type": "response.output_item.added", "output_index": 0, "item": {"type": "reasoning", "id": "rs_1"}},
+    *(
+        {"type": "response.reasoning_summary_text.delta", "item_id": "rs_1", "output_index": 0}
+        | {"summary_index": part, "delta": text}
+        for part, text in ((0, "Think"), (0, "ing"), (1, "Then"))
+    ),
+    {
+        "type": "response.output_item.done",
+        "output_index": 0,
+        "item": {
+            "type": "reasoning",
+            "id": "rs_1",
+            "summary": [{"type": "summary_text", "text": text} for text in ("Thinking", "Then")],
+        },
+    },
+    {
+        "type": "response.output_item.added",
+        "output_index": 1,
+        "item": {"type": "message", "id": "msg_1", "role": "assistant", "content": [], "status": "in_progress"},
+    },
+    *(
+        {"type": "response.output_text.delta", "item_id": "msg_1", "output_index": 1}
+        | {"content_index": 0, "delta": text, "logprobs": []}
+        for text in ("Hé", "llo ", "wörld 😀")
+    ),
+    {
+        "type": "response.output_text.done",
+        "item_id": "msg_1",
+        "output_index": 1,
+        "content_index": 0,
+        "text": "Héllo wörld 😀",
+    },
+    {
+        "type": "response.output_item.done",
+        "output_index": 1,
+        "item": {
+            "type": "message",
+            "id": "msg_1",
+            "role": "assistant",
+            "content": [{"type": "output_text", "text": "Héllo wörld 😀", "annotations": []}],
+            "status": "completed",
+        },
+    },
+    {
+        "type": "response.output_item.added",
+        "output_index": 2,
+        "item": {"type": "function_call", "id": "fc_1", "call_id": "call_1", "name": "look", "arguments": ""},
+    },
+    {
+        "type": "response.function_call_arguments.delta",
+        "item_id": "fc_1",
+        "output_index": 2,
+        "delta": '{"at": "sky"}',
+    },
+    {
+        "type": "response.output_item.done",
+        "output_index": 2,
+        "item": {
+            "type": "function_call",
+            "id": "fc_1",
+            "call_id": "call_1",
+            "name": "look",
+            "arguments": '{"at": "sky"}',
+        },
+    },
+    {
+        "type": "response.completed",
+        "response": {
+            "id": "resp_1",
+            "model": "gpt-5",
+            "status": "completed",
+            "output": [],
+            "usage": {
+                "input_tokens": 9,
+                "input_tokens_details": {"cached_tokens": 4},
+                "output_tokens": 7,
+                "output_tokens_details": {"reasoning_tokens": 3},
+                "total_tokens": 16,
+            },
+        },
+    },
+]
+BODY = "".join(
+    f"event: {each['type']}\ndata: {json.dumps({**each, 'sequence_number': number})}\n\n"
+    for number, each in enumerate(PAYLOADS)
+).encode()
+
+
+def meaning(rows: Rows) -> dict[str, Any]:
+    """What rows say, less what hangs on when things came."""
+    timeless = {name: told for name, told in rows.items() if name != "timing"}
+    return {
+        name: [{k: v for k, v in msgspec.structs.asdict(row).items() if not k.endswith("_ns")} for row in told]
+        for name, told in timeless.items()
+    }
+
+
+WHOLE = folded(*captured(BODY))
+
+
+def test_a_response_is_its_items_and_its_usage() -> None:
+    reasoning, message, call = WHOLE["items"]
+    assert (reasoning.kind, reasoning.summary, reasoning.status) == ("reasoning", '["Thinking","Then"]', "completed")
+    assert (message.text, message.role, message.item_id) == ("Héllo wörld 😀", "assistant", "msg_1")
+    assert (call.name, call.call_id, call.arguments_json) == ("look", "call_1", '{"at": "sky"}')
+    [usage] = WHOLE["usage"]
+    assert (usage.input_tokens, usage.cache_read_input_tokens, usage.reasoning_output_tokens) == (9, 4, 3)
+    assert not usage.partial
+    [exchange] = WHOLE["exchanges"]
+    assert (exchange.response_id, exchange.response_model, exchange.status) == ("resp_1", "gpt-5", "completed")
+    assert WHOLE["anomalies"] == []
+
+
+@given(st.lists(st.integers(1, len(BODY) - 1), max_size=40))
+def test_however_the_bytes_come_they_mean_the_same(cuts: list[int]) -> None:
+    assert meaning(folded(*captured(BODY, cuts=cuts))) == meaning(WHOLE)
+
+
+@given(st.integers(0, 40))
+def test_a_prefix_says_no_more_and_no_less_than_it_says(count: int) -> None:
+    """Texts of a prefix are beginnings of the whole texts, and telling the rest afterwards changes nothing."""
+    exchange, events = captured(BODY)
+    for part, whole in zip(folded(exchange, events[:count])["items"], WHOLE["items"], strict=False):
+        assert (part.kind, part.item_id, part.began_ns) == (whole.kind, whole.item_id, whole.began_ns)
+        for name in ("text", "arguments", "summary_text"):
+            assert (getattr(whole, name) or "").startswith(getattr(part, name) or "")
+    folding = Folding(exchange)
+    for event in [*events[:count], *events[count:]]:
+        folding.tell(event)
+    assert folding.rows() == WHOLE
+
+
+@given(st.integers(0, len(BODY.split(b"\n\n")) - 2), st.integers(0, 30))
+def test_a_resumed_response_is_the_uncut_one(after: int, overlap: int) -> None:
+    """Cut anywhere, with whatever the first part had received beyond what the client asks to go on from."""
+    frames = [frame + b"\n\n" for frame in BODY.split(b"\n\n")[:-1]]
+    _, first = captured(b"".join(frames[: after + 1 + overlap]), outcome="client_disconnect")
+    resumed = msgspec.structs.replace(
+        EXCHANGE, exchange_id="e-2", method="GET", resumes_response_id="resp_1", resumes_after=after
+    )
+    _, rest = captured(b"".join(frames[after + 1 :]), exchange=resumed)
+    folding = Folding(resumed)
+    for event in first:
+        if event.kind == "frame" and (event.sequence_number or 0) <= after:
+            folding.recall(event)
+    for event in rest:
+        folding.tell(event)
+    rows = {name: told for name, told in meaning(folding.rows()).items() if name in ("items", "anomalies")}
+    for told in rows.values():
+        for row in told:
+            row["exchange_id"] = EXCHANGE.exchange_id
+    assert rows == {name: meaning(WHOLE)[name] for name in rows}
+
+
+def garbled(events: Sequence[Event], dice: random.Random) -> Iterable[Event]:
+    """Events dropped, repeated, reordered, and with other bytes."""
+    for event in events:
+        fate = dice.random()
+        if fate < 0.1:
+            continue
+        if fate < 0.2:
+            yield event
+        if fate < 0.3:
+            raw = bytearray(event.raw)
+            for _ in range(3):
+                if raw:
+                    raw[dice.randrange(len(raw))] = dice.randrange(256)
+            event = msgspec.structs.replace(event, raw=bytes(raw))
+        if fate < 0.4:
+            event = dice.choice(events)
+        yield event
+
+
+def survives(exchange: Exchange, events: Sequence[Event], seed: int) -> None:
+    dice = random.Random(seed)
+    for _ in range(3):
+        rows = folded(exchange, garbled(events, dice))
+        assert len(rows["exchanges"]) == len(rows["usage"]) == len(rows["timing"]) == 1
+        for told in rows.values():
+            for row in told:
+                for value in msgspec.structs.astuple(row):
+                    if isinstance(value, str):
+                        assert "\0" not in value
+                        value.encode()
+
+
+@given(st.integers(0, 2**32))
+def test_no_damage_stops_a_fold(seed: int) -> None:
+    survives(*captured(BODY), seed)
+
+
+ENTRIES = {entry["file"]: entry for entry in corpus_index()}
+
+
+@needs_corpus
+@pytest.mark.parametrize("file", ENTRIES)
+def test_no_damage_to_a_real_stream_stops_a_fold(file: str) -> None:
+    provider = ENTRIES[file]["provider"]
+    body = (CORPUS / file).read_bytes()[: 512 * 1024]
+    survives(*captured(body, provider if provider in PATHS else "other"), seed=len(body))
+
+
+def test_frames_of_the_example_are_what_they_seem() -> None:
+    assert len(Splitter().feed(BODY)) == BODY.count(b"\n\n")

@@ -1,0 +1,23 @@
+"""The limits in `docs/http.md` are those of the modules."""
+
+from __future__ import annotations
+
+import re
+from importlib import import_module
+
+from tests.support.corpus import ROOT
+
+PAGE = (ROOT / "docs" / "http.md").read_text()
+
+
+def test_every_limit_is_the_one_that_the_page_has() -> None:
+    rows = re.findall(r"^\| `(\w+)\.(\w+)` \| ([\d,]+) \|", PAGE, re.MULTILINE)
+    assert len(rows) > 10
+    for module, name, shown in rows:
+        limit = getattr(import_module(f"recorder.proxy.http.{module}"), name)
+        assert limit == int(shown.replace(",", "")), f"{module}.{name}"
+
+
+def test_every_module_has_its_row() -> None:
+    modules = {path.stem for path in (ROOT / "recorder" / "proxy" / "http").glob("*.py")} - {"__init__"}
+    assert modules == set(re.findall(r"^\| `(\w+)` \|", PAGE, re.MULTILINE))

@@ -1,0 +1,111 @@
+"""`recorder.replay.fork`: the model of a live request, in its path and in its body."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Callable
+
+import pytest
+
+from recorder.errors import UpstreamError
+from recorder.proxy.http.messages import Request, Response, Transport
+from recorder.proxy.routing import Origin
+from recorder.replay.fork import ForkTransport, in_body, in_path
+from recorder.replay.matching import Matcher
+from recorder.replay.transport import ReplayTransport
+from tests.support.http_requests import request_for
+from tests.unit.replay.test_transport import request, stream
+
+
+class Upstream:
+    """An upstream that keeps what it is asked, and cannot be reached."""
+
+    def __init__(self) -> None:
+        self.asked: list[Request] = []
+
+    async def handle_async_request(self, request: Request) -> Response:
+        self.asked.append(request)
+        raise UpstreamError("nobody is there", "upstream_unreachable")
+
+    async def aclose(self) -> None: ...
+
+
+def unrecorded(inner: Transport) -> Transport:
+    return inner
+
+
+async def sent(asked: Request, model: str | None) -> Request:
+    """A request as a fork without recordings sends it on."""
+    upstream = Upstream()
+    fork = ForkTransport(ReplayTransport(Matcher([])), upstream, unrecorded, model=model)
+    with pytest.raises(UpstreamError):
+        await fork.handle_async_request(asked)
+    return upstream.asked[0]
+
+
+@pytest.mark.parametrize(
+    ("target", "expected"),
+    [
+        ("/v1beta/models/gemini-pro:streamGenerateContent?alt=sse", "/v1beta/models/new:streamGenerateContent?alt=sse"),
+        ("/v1beta/models/gemini-pro%3AgenerateContent", "/v1beta/models/new%3AgenerateContent"),
+        ("/v1/publishers/anthropic/models/claude:rawPredict", "/v1/publishers/anthropic/models/new:rawPredict"),
+        ("/v1beta/models/gemini-pro", "/v1beta/models/gemini-pro"),
+        ("/v1/responses?of=/models/x:y", "/v1/responses?of=/models/x:y"),
+    ],
+)
+def test_a_model_in_a_path_is_replaced_where_a_method_follows(target: str, expected: str) -> None:
+    assert in_path(target, "new") == expected
+
+
+def test_a_model_for_a_path_cannot_leave_it() -> None:
+    assert in_path("/v1beta/models/a:b", "../x?y") == "/v1beta/models/..%2Fx%3Fy:b"
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        (b'{"model": "a", "t": 1.0, "x": {"model": "a"}}', b'{"model":"new","t":1.0,"x":{"model": "a"}}'),
+        (b'{"model":"models/a"}', b'{"model":"models/new"}'),
+        (b'{"input":"model"}', None),
+        (b'{"model":1}', None),
+        (b"no JSON", None),
+        (b"", None),
+    ],
+)
+def test_a_model_in_a_body_is_replaced_and_nothing_else(body: bytes, expected: bytes | None) -> None:
+    assert in_body(body, "new") == expected
+
+
+@pytest.mark.parametrize(("coded", "coding"), [(bytes, b""), (gzip.compress, b"gzip")])
+async def test_a_body_with_another_model_has_its_own_length_and_no_coding(
+    coded: Callable[[bytes], bytes], coding: bytes
+) -> None:
+    body = coded(b'{"model":"a","input":"hi"}')
+    asked = request_for("POST", "https://api.openai.com/v1/responses", content=body)
+    asked.headers.raw += [(b"content-encoding", coding)] if coding else []
+    asked.extensions["recorder"] = Origin("openai", "/v1/responses", asked.headers.raw)
+    went = await sent(asked, "another-model")
+    body = await went.aread()
+    assert json.loads(body) == {"model": "another-model", "input": "hi"}
+    origin = went.extensions["recorder"]
+    assert isinstance(origin, Origin)
+    for headers in (went.headers.raw, origin.headers):
+        known = {name.lower(): value for name, value in headers}
+        assert (known[b"content-length"], b"content-encoding" in known) == (b"%d" % len(body), False)
+
+
+async def test_without_a_model_a_live_request_is_not_touched() -> None:
+    asked = request()
+    stream_before = asked.stream
+    went = await sent(asked, None)
+    assert went.stream is stream_before
+
+
+async def test_a_probe_that_was_not_recorded_does_not_end_the_replay() -> None:
+    upstream = Upstream()
+    fork = ForkTransport(ReplayTransport(Matcher([stream()]), speed=None), upstream, unrecorded)
+    with pytest.raises(UpstreamError):
+        await fork.handle_async_request(request("HEAD", "/api/hello", body=b""))
+    assert (await fork.handle_async_request(request())).status_code == 200
+    assert (len(upstream.asked), fork.replayed, fork.unused()) == (1, 1, [])

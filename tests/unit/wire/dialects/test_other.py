@@ -1,0 +1,56 @@
+"""Streams and documents of which only errors and reports of tokens are understood."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.support.facts import captured, folded
+
+OPENAI = {"input_tokens": 14, "output_tokens": 4, "total_tokens": 18}
+TRANSCRIPTION = {"type": "tokens", **OPENAI, "input_token_details": {"text_tokens": 0, "audio_tokens": 14}}
+IMAGE = {**OPENAI, "input_tokens_details": {"image_tokens": 9, "text_tokens": 5}}
+INTERACTION = {"total_input_tokens": 16, "total_output_tokens": 10, "total_thought_tokens": 12, "total_tokens": 38}
+COHERE = {"billed_units": {"input_tokens": 1}, "tokens": {"input_tokens": 1698, "output_tokens": 66}}
+RUN = {"prompt_tokens": 381, "completion_tokens": 88, "total_tokens": 469, "prompt_token_details": {"cached_tokens": 7}}
+
+
+@pytest.mark.parametrize(
+    ("event", "counts"),
+    [
+        ({"type": "transcript.text.done", "text": "Hello", "usage": TRANSCRIPTION}, (14, 4, 18, None, None)),
+        ({"type": "image_generation.completed", "usage": IMAGE}, (14, 4, 18, None, None)),
+        ({"event_type": "interaction.completed", "interaction": {"usage": INTERACTION}}, (16, 22, 38, 12, None)),
+        ({"type": "message-end", "delta": {"usage": COHERE}}, (1698, 66, None, None, None)),
+        ({"object": "thread.run", "model": "gpt-4o", "usage": RUN}, (381, 88, 469, None, 7)),
+        ({"text": "Hello", "usage": {"type": "duration", "seconds": 3}}, None),
+        ({"object": "thread.run", "usage": None}, None),
+    ],
+)
+@pytest.mark.parametrize("is_stream", [True, False])
+def test_tokens_that_are_reported_are_counted(event: dict[str, Any], counts: Any, is_stream: bool) -> None:
+    payload = json.dumps(event).encode()
+    body, content_type = (b"data: %b\n\ndata: [DONE]\n\n" % payload, "text/event-stream")
+    if not is_stream:
+        body, content_type = payload, "application/json"
+    rows = folded(*captured(body, "other", content_type=content_type))
+    [usage] = rows["usage"]
+    names = ("input_tokens", "output_tokens", "total_tokens", "reasoning_output_tokens", "cache_read_input_tokens")
+    assert usage.reported == (counts is not None)
+    assert tuple(getattr(usage, name) for name in names) == (counts or (None,) * 5)
+    assert rows["anomalies"] == []
+
+
+def test_an_embedding_has_its_model_and_its_tokens() -> None:
+    document = {"object": "list", "model": "text-embedding-3-small", "usage": {"prompt_tokens": 8, "total_tokens": 8}}
+    rows = folded(*captured(json.dumps(document).encode(), "other", content_type="application/json"))
+    assert (rows["usage"][0].model, rows["usage"][0].input_tokens) == ("text-embedding-3-small", 8)
+
+
+def test_parts_of_the_tokens_have_columns_of_their_own() -> None:
+    for report, name, count in ((TRANSCRIPTION, "input_audio_tokens", 14), (IMAGE, "input_image_tokens", 9)):
+        body = json.dumps({"usage": report}).encode()
+        [usage] = folded(*captured(body, "other", content_type="application/json"))["usage"]
+        assert getattr(usage, name) == count

@@ -1,0 +1,87 @@
+"""Writes `docs/json.md` from the schemas of `recorder schema`: `python -m tools.json_docs`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from importlib.resources import files
+from typing import Any
+
+from recorder.commands.schema import names
+from tests.support.corpus import ROOT
+
+PAGE = ROOT / "docs" / "json.md"
+
+INTRO = """\
+# JSON
+
+Each `--json` form has a JSON Schema (2020-12), which `recorder schema NAME` prints. Schemas only grow: a key keeps its
+name, its type and its meaning; new keys may come. A key with `?` may be absent. A line of `--jsonl` is one item of the
+array. The same names are columns in [SQL](sql.md); [Formats](formats.md) has examples.
+
+```sh
+recorder schema
+recorder schema sessions
+```
+"""
+
+Schema = dict[str, Any]
+
+
+def schema(name: str) -> Schema:
+    """Return the schema of that name."""
+    found: Schema = json.loads((files("recorder.commands") / "schemas" / f"{name}.json").read_text())
+    return found
+
+
+def page() -> str:
+    """Return the page, with a section for each schema."""
+    return "\n".join([INTRO, *(_section(schema(name)) for name in names())])
+
+
+def rows(of: Schema, path: str = "") -> Iterator[tuple[str, str, str]]:
+    """Yield the keys in a value: the path of each, its type and its meaning."""
+    for each in (of, *of.get("anyOf", ())):
+        yield from _keys(each, path)
+        if "items" in each:
+            yield from rows(each["items"], f"{path}[]")
+
+
+def _keys(of: Schema, path: str) -> Iterator[tuple[str, str, str]]:
+    for key, value in of.get("properties", {}).items():
+        name = f"{path}.{key}".removeprefix(".").removeprefix("[].")
+        absent = "" if key in of.get("required", ()) else "?"
+        yield f"{name}{absent}", type_of(value), value.get("description", "")
+        yield from rows(value, f"{path}.{key}")
+    more = of.get("additionalProperties")
+    if isinstance(more, dict):
+        name = f"{path}.*".removeprefix(".").removeprefix("[].")
+        yield name, type_of(more), more.get("description", "")
+        yield from rows(more, f"{path}.*")
+
+
+def type_of(value: Schema) -> str:
+    """Return the types of a value, as a reader says them."""
+    if "anyOf" in value:
+        return " or ".join(map(type_of, value["anyOf"]))
+    stated = value.get("type", "any")
+    text = " or ".join(stated) if isinstance(stated, list) else str(stated)
+    if "enum" in value:
+        return f"{text}: {', '.join(f'`{each}`' for each in value['enum'])}"
+    return text
+
+
+def _section(of: Schema) -> str:
+    head = [f"## {of['title']}", "", of["description"], ""]
+    lines = [f"| `{path}` | {kind} | {_cell(meaning)} |" for path, kind, meaning in rows(of)]
+    if lines:
+        head += ["| key | type | meaning |", "|---|---|---|"]
+    return "\n".join([*head, *lines, *([""] if lines else [])]).replace("|  |", "| |")
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page())
