@@ -20,8 +20,16 @@ $(VENV)/.runtime: pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e .
 	@touch $@
 
-$(VENV)/.dev: $(VENV)/.runtime
+$(VENV)/.test: $(VENV)/.runtime
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[test]'
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.test
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@touch $@
+
+$(VENV)/.docs: $(VENV)/.runtime
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[docs]'
 	@touch $@
 
 $(VENV)/.slow: $(VENV)/.dev
@@ -72,7 +80,7 @@ test-gateway: $(VENV)/.dev  ## a probe of LiteLLM's proxy, from its registry, so
 soak: $(VENV)/.dev  ## an hour of 200 streams, faults and a nemesis; writes JSON (SOAK='--minutes 5 --seed 1')
 	$(BIN)/python -m tools.soak $(SOAK)
 
-docs: $(VENV)/.dev  ## the site of the documentation, in build/docs; a warning is an error
+docs: $(VENV)/.docs  ## the site of the documentation, in build/docs; a warning is an error
 	$(BIN)/python -m sphinx -q -n -W --keep-going -c docs -d build/doctrees . build/docs
 
 bench: $(VENV)/.dev  ## ratios against references measured in the same run, ten minutes; writes JSON

@@ -28,7 +28,8 @@ from tools.vendored import FOLDER, files_of, packages
 PLACE = ROOT / "docs" / "sse-recorder.cdx.json"
 PROJECT: Mapping[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 
-NOT_FOR_USERS = {"dev", "docs", "slow"}  # extras for those who work on the program
+# Extras for those who work on the program.
+NOT_FOR_USERS = {"browser", "check", "dev", "docs", "frames", "slow", "test"}
 PYTHONS = ("3.11", "3.12", "3.13", "3.14")
 MACHINES = (("linux", "Linux", "x86_64"), ("darwin", "Darwin", "arm64"))
 
