@@ -11,6 +11,7 @@ import itertools
 import os
 import shutil
 import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -28,6 +29,7 @@ MISSING = (
 )
 _FOLDERS = ("/usr/lib/postgresql/*/bin", "/usr/local/pgsql/bin", "/opt/homebrew/opt/postgresql*/bin")
 STARTED_S = 240  # to start, on a machine that has other things to do
+_WATCHDOG = Path(__file__).with_name("watchdog.py")
 _NUMBERS = itertools.count(1)
 _COPIES_FILES = 150_000  # the version since which a server has a choice
 # What a test loses in a power cut it makes again.
@@ -96,7 +98,7 @@ def server() -> Iterator[Server]:
 
 
 class Cluster:
-    """A server of our own, while the block lasts."""
+    """A server of our own, while the block lasts; if this process is killed in it, a watchdog ends it instead."""
 
     def __init__(self, programs: Path, directory: Path, **settings: str) -> None:
         self._programs, self.directory, self._data = programs, directory, directory / "data"
@@ -105,12 +107,17 @@ class Cluster:
     def __enter__(self) -> Cluster:
         if os.geteuid() == 0:
             shutil.chown(self.directory, "postgres")
+        self._watchdog = self._watched()
         self._run("initdb", "-D", self._data, "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C", "-N")
         self.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.stop()
+        try:
+            self.stop()
+        finally:
+            self._watchdog.kill()
+            self._watchdog.wait()
 
     @property
     def url(self) -> URL:
@@ -126,10 +133,27 @@ class Cluster:
         """`immediate` is a crash: what was not committed is gone."""
         self._run("pg_ctl", "-D", self._data, "-m", mode, "-w", "stop")
 
+    def _watched(self) -> subprocess.Popen[bytes]:
+        """Start the watchdog, in a session of its own: what kills or interrupts our process group does not reach it."""
+        stop = self._command("pg_ctl", "-D", self._data, "-m", "immediate", "-w", "stop")
+        command = [sys.executable, "-I", "-S", str(_WATCHDOG), str(os.getpid()), str(self.directory), *stop]
+        return subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            cwd="/",
+            start_new_session=True,
+        )
+
     def _run(self, program: str, *arguments: object) -> None:
+        ran = subprocess.run(self._command(program, *arguments), capture_output=True, text=True, cwd=self.directory)
+        if ran.returncode:
+            raise RuntimeError(f"{program} failed: {ran.stderr or ran.stdout}")
+
+    def _command(self, program: str, *arguments: object) -> list[str]:
+        """A program of the server, as a user that may run it."""
         command = [str(self._programs / program), *map(str, arguments)]
         if os.geteuid() == 0:
             command = ["setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups", *command]
-        ran = subprocess.run(command, capture_output=True, text=True, cwd=self.directory)
-        if ran.returncode:
-            raise RuntimeError(f"{program} failed: {ran.stderr or ran.stdout}")
+        return command
