@@ -9,8 +9,8 @@ TYPESCRIPT := 5.9.3
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-slow test-clients test-gateway soak check check-js vendor docs bench bench-quick pictures
-.PHONY: reference clean
+.PHONY: help demo test test-all test-slow test-clients test-gateway coverage soak check check-js vendor docs bench
+.PHONY: bench-quick pictures reference clean
 
 help:  ## what there is to make
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -54,6 +54,19 @@ test-all: $(VENV)/.dev  ## all tests but the slow ones, ten minutes: browsers, r
 test-slow: $(VENV)/.slow  ## crash loops, mutants, the whole corpus, many minutes
 	$(PYTEST) -m slow --timeout 1800
 	$(PYTEST) -q -m 'hypothesis and not slow' --hypothesis-profile thorough --timeout 1800
+
+# Every Python process that has these variables is measured, so that the quick tests are listed in one place. That is slow:
+# a test which fails of it here and passes in `make test` says nothing, so that the table is made in any case. A process
+# that was killed leaves half a file.
+coverage: export COVERAGE_FILE := $(CURDIR)/build/coverage/data
+coverage: $(VENV)/.test  ## lines and branches that the quick tests reach, by folder; pages in build/coverage/pages
+	rm -rf build/coverage
+	-COVERAGE_PROCESS_START=$(CURDIR)/pyproject.toml $(MAKE) test
+	$(BIN)/python -m coverage combine --quiet
+	rm -f $(COVERAGE_FILE).*
+	$(BIN)/python -m coverage html --quiet -d build/coverage/pages
+	$(BIN)/python -m coverage json --quiet -o build/coverage/report.json
+	$(BIN)/python -m tools.coverage_table < build/coverage/report.json
 
 test-clients: $(VENV)/.dev  ## real clients from their registries, a quarter of an hour; writes docs/clients.md (CLIENTS=codex)
 	$(BIN)/python -m tools.real_clients --write $(CLIENTS)
