@@ -1,4 +1,4 @@
-"""The workflow of a release and the action: pinned, without passwords, with no more rights than a job needs."""
+"""The workflows and the action: pinned, without passwords, with no more rights than a job needs."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ import yaml
 
 from tests.support.corpus import ROOT
 
-FILES = (ROOT / ".github" / "workflows" / "release.yml", ROOT / "action.yml")
-RELEASE: dict[Any, Any] = yaml.safe_load(FILES[0].read_text())
+FILES = (*sorted((ROOT / ".github" / "workflows").iterdir()), ROOT / "action.yml")
+CHECKS: dict[Any, Any] = yaml.safe_load((ROOT / ".github" / "workflows" / "checks.yml").read_text())
+RELEASE: dict[Any, Any] = yaml.safe_load((ROOT / ".github" / "workflows" / "release.yml").read_text())
 JOBS: dict[str, dict[str, Any]] = RELEASE["jobs"]
 SCRIPTS = [step["run"] for job in JOBS.values() for step in job["steps"] if "run" in step]
 
@@ -24,7 +25,7 @@ def test_an_action_of_others_is_pinned_to_a_commit_whose_version_is_said(file: A
     assert all(re.fullmatch(r"[\w./-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+", each) for each in used), used
 
 
-def test_both_files_use_the_same_commit_of_an_action() -> None:
+def test_all_files_use_the_same_commit_of_an_action() -> None:
     used = dict[str, set[str]]()
     for file in FILES:
         for name, commit in re.findall(r"uses: (.*)@(\w+)", file.read_text()):
@@ -56,8 +57,28 @@ def test_no_job_runs_code_of_the_repository_where_it_may_publish() -> None:
     ]
 
 
-def test_there_is_no_password() -> None:
-    assert not re.search(r"secrets\.|password:|api-token", FILES[0].read_text())
+@pytest.mark.parametrize("file", FILES, ids=lambda path: path.name)
+def test_there_is_no_password(file: Any) -> None:
+    assert not re.search(r"secrets\.|password:|api-token", file.read_text())
+
+
+def test_a_pull_request_may_only_read() -> None:
+    """`pull_request_target` would run it with the rights of the repository."""
+    assert set(CHECKS[True]) == {"pull_request", "push"}, "YAML reads `on` as true"
+    assert CHECKS["permissions"] == {}
+    assert [job["permissions"] for job in CHECKS["jobs"].values()] == [{"contents": "read"}] * len(CHECKS["jobs"])
+
+
+def test_a_pull_request_is_tested_where_a_release_is() -> None:
+    assert CHECKS["jobs"]["test"]["strategy"] == JOBS["test"]["strategy"]
+
+
+def test_a_pull_request_has_to_pass_what_can_be_run_at_home() -> None:
+    commands = [step["run"] for job in CHECKS["jobs"].values() for step in job["steps"] if "run" in step]
+    targets = [command.removeprefix("make ") for command in commands if command.startswith("make ")]
+    assert set(commands) == {".ci/run", *(f"make {target}" for target in targets)}
+    assert (ROOT / ".ci" / "run").is_file()
+    subprocess.run(["make", "-C", ROOT, "-n", *targets], capture_output=True, check=True)
 
 
 @pytest.mark.parametrize("script", SCRIPTS)
