@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from tests import postgres
-from tests.corpus import ROOT
-from tests.serving import wait_until
+from tests.support import postgres
+from tests.support.corpus import ROOT
+from tests.support.server import wait_until
 
 # What is forked has all that its parent had open, and lives on.
 OWNER = f"""
