@@ -9,7 +9,7 @@ TYPESCRIPT := 5.9.3
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-slow test-clients test-gateway coverage soak check check-js vendor docs bench
+.PHONY: help demo test test-all test-slow test-clients test-gateway coverage mutants soak check check-js vendor docs bench
 .PHONY: bench-quick pictures reference clean
 
 help:  ## what there is to make
@@ -67,6 +67,12 @@ coverage: $(VENV)/.test  ## lines and branches that the quick tests reach, by fo
 	$(BIN)/python -m coverage html --quiet -d build/coverage/pages
 	$(BIN)/python -m coverage json --quiet -o build/coverage/report.json
 	$(BIN)/python -m tools.coverage_table < build/coverage/report.json
+
+FILES ?= $(shell git diff --name-only HEAD -- recorder)
+
+mutants: $(VENV)/.dev  ## break the files that have changed (FILES='recorder/wire/sse.py') and see that a test notices
+	@test -n "$(FILES)" || { echo "No file of recorder/ has changed: name some, FILES='recorder/wire/sse.py'."; exit 2; }
+	$(BIN)/python -m tools.mutants $(FILES)
 
 test-clients: $(VENV)/.dev  ## real clients from their registries, a quarter of an hour; writes docs/clients.md (CLIENTS=codex)
 	$(BIN)/python -m tools.real_clients --write $(CLIENTS)

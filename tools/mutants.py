@@ -2,6 +2,7 @@
 
     python -m tools.mutants            # all of them, ten minutes
     python -m tools.mutants B7 strict  # those whose name has one of these words in it
+    python -m tools.mutants recorder/wire/sse.py  # those of a file; `make mutants FILES=…`, or of what has changed
 
 A mutant is a line of the table: a text of a file, what stands there instead, and the test that must go red, for the
 reason that is given. It must fail as a claim that does not hold: a program that cannot be imported, a fixture that
@@ -1165,7 +1166,7 @@ def main(words: Sequence[str]) -> int:
     with tempfile.TemporaryDirectory() as folder:
         copy = Copy(Path(folder))
         for mutant in MUTANTS:
-            if not words or any(word in mutant.name for word in words):
+            if not words or any(word in mutant.name or word == mutant.file for word in words):
                 why = survived(copy, mutant)
                 alive += why is not None
                 sys.stdout.write(f"{mutant.name}: {why or 'seen'}\n")

@@ -49,6 +49,11 @@ def name_of(path: Path) -> str:
     return ".".join(path.relative_to(PACKAGE).with_suffix("").parts).removesuffix(".__init__")
 
 
+def path_of(name: str) -> Path:
+    module = PACKAGE.joinpath(*name.split("."))
+    return module / "__init__.py" if module.is_dir() else module.with_suffix(".py")
+
+
 def folder(name: str) -> str:
     """The entry of `ORDER` that a module, named without `recorder.`, belongs to."""
     first, _, rest = name.partition(".")
@@ -84,21 +89,30 @@ def test_every_folder_has_its_place_and_says_what_it_is() -> None:
         assert path.parent == PACKAGE or "Must not know: " in text, f"{path}: say what the folder must not know"
 
 
-@pytest.mark.parametrize("path", modules(), ids=lambda path: str(path.relative_to(PACKAGE)))
-def test_a_folder_imports_only_from_those_above_it(path: Path) -> None:
-    if path == PACKAGE / "__init__.py":
-        return
-    own = folder(name_of(path))
-    for name in imports(path):
-        top = folder(name.removeprefix("recorder.")) if name.startswith("recorder.") else own
-        if top not in (own, "__version__"):
-            assert ROW[top] < ROW[own], f"{own} imports {name}, which is not above it"
+def ours(path: Path) -> list[str]:
+    """What a module imports of the program, named without `recorder.`; the version is anybody's."""
+    names = [name.removeprefix("recorder.") for name in imports(path) if name.startswith("recorder.")]
+    return [name for name in names if name != "__version__"]
 
 
-@pytest.mark.parametrize("path", [p for p in modules() if folder(name_of(p)) == "proxy.http"], ids=name_of)
-def test_the_http_layer_stands_alone(path: Path) -> None:
-    ours = {name for name in imports(path) if name.startswith("recorder.")}
-    assert all(name == "recorder.errors" or name.startswith("recorder.proxy.http.") for name in ours), ours
+def test_a_folder_imports_only_from_those_above_it() -> None:
+    offences = []
+    for path in modules():
+        own = folder(name_of(path))
+        for name in ours(path):
+            is_above = own == "__init__" or folder(name) == own or ROW[folder(name)] < ROW[own]
+            if not is_above:
+                offences.append(f"{name_of(path)} imports {name}")
+    assert offences == []
+
+
+def test_the_http_layer_stands_alone() -> None:
+    offences = []
+    for path in modules():
+        if folder(name_of(path)) == "proxy.http":
+            others = [name for name in ours(path) if name != "errors" and not name.startswith("proxy.http.")]
+            offences += [f"{name_of(path)} imports {name}" for name in others]
+    assert offences == []
 
 
 # What knows an engine: its folder and its driver. `store.engine` finds a folder by its name, and imports none.
@@ -113,23 +127,35 @@ OUTSIDE = {
 }
 
 
-@pytest.mark.parametrize("path", modules(), ids=lambda path: str(path.relative_to(PACKAGE)))
-def test_an_engine_is_imported_by_its_own_folder_alone(path: Path) -> None:
-    own, found = name_of(path), set()
+def knows_an_engine(module: str) -> set[str]:
+    """What a module imports of engines and their drivers that are not its own."""
+    found = set()
     for engine, drivers in ENGINES.items():
-        if not f"{own}.".startswith((f"{engine}.", *BESIDE.get(engine, ()))):
+        if f"{module}.".startswith((f"{engine}.", *BESIDE.get(engine, ()))):
+            continue
+        for name in imports(path_of(module)):
+            if f"{name}.".startswith(f"recorder.{engine}.") or name.partition(".")[0] in drivers:
+                found.add(name)
+    return found
+
+
+def test_an_engine_is_imported_by_its_own_folder_alone() -> None:
+    """Others call a method of `recorder.store.engine.Engine`."""
+    known = {module: knows_an_engine(module) for module in map(name_of, modules())}
+    assert {module: found for module, found in known.items() if found} == OUTSIDE
+
+
+def test_the_core_is_pure() -> None:
+    """No I/O, no clock, no random number, no other library."""
+    offences = []
+    for path in modules():
+        if folder(name_of(path)) in PURE:
             for name in imports(path):
-                is_of_folder = f"{name}.".startswith(f"recorder.{engine}.")
-                found |= {name} if is_of_folder or name.partition(".")[0] in drivers else set()
-    assert found == OUTSIDE.get(own, set()), f"{own}: call a method of `recorder.store.engine.Engine`"
-
-
-@pytest.mark.parametrize("path", [p for p in modules() if folder(name_of(p)) in PURE], ids=name_of)
-def test_the_core_is_pure(path: Path) -> None:
-    for name in imports(path):
-        top = name.split(".")[0]
-        assert name not in IMPURE, f"{path.name} imports {name}: no I/O, no clock, no randomness in the core"
-        assert top in sys.stdlib_module_names or top == "recorder" or top in ALLOWED_LIBRARIES, name
+                top = name.partition(".")[0]
+                is_known = top in sys.stdlib_module_names or top == "recorder" or top in ALLOWED_LIBRARIES
+                if name in IMPURE or not is_known:
+                    offences.append(f"{name_of(path)} imports {name}")
+    assert offences == []
 
 
 def loaded_by(statement: str) -> set[str]:
