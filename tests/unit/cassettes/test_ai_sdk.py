@@ -19,6 +19,7 @@ from recorder.errors import RecorderError
 from recorder.model.recording import Recording
 from tests.support.corpus import DATA
 from tests.support.server import run
+from tests.support.tables import table
 from tests.unit.cassettes.test_cassettes import imported
 from tests.unit.cassettes.test_har_messages import recordings
 
@@ -96,7 +97,7 @@ def test_a_step_that_was_never_ended_broke_off() -> None:
     assert (each.end.outcome, each.has_gap) == ("recorder_crash", True)
 
 
-@pytest.mark.parametrize(
+@table(
     ("data", "reason"),
     [
         (FILE.read_bytes()[:-10], "^it is no generations.json of @ai-sdk/devtools: "),

@@ -19,6 +19,7 @@ from recorder.model.recording import Recording
 from recorder.wire.recording import recording_of
 from tests.support.corpus import DATA
 from tests.support.server import run
+from tests.support.tables import table
 from tests.unit.cassettes.test_cassettes import imported
 
 FILES = DATA / "cassettes"
@@ -131,7 +132,7 @@ def test_no_secret_comes_along() -> None:
     assert not any(b"key-of-mine" in event.raw for event in imported(Cassetter(io.BytesIO(WRITTEN))).events)
 
 
-@pytest.mark.parametrize(
+@table(
     ("data", "reason"),
     [
         (b"version: 1\ninteractions: [\n", "it is no cassette of cassetter: line 3"),

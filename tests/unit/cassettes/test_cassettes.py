@@ -30,6 +30,7 @@ from recorder.model.payloads import ExchangeEnd, Imported, RequestEnd, RequestHe
 from recorder.recordings.files import cassette_in
 from recorder.wire.sse import FRAME_LIMIT
 from tests.support.rows import START_NS, make_events, make_exchange, make_id, make_session
+from tests.support.tables import table
 
 RESPONSES = '{"type":"response.created","sequence_number":0}'
 CHAT = '{"object":"chat.completion.chunk","choices":[{"index":0,"delta":{"content":"Hi"}}]}'
@@ -72,7 +73,7 @@ def body(events: Iterable[Event]) -> bytes:
 # -- what a file is
 
 
-@pytest.mark.parametrize(
+@table(
     ("data", "format"),
     [
         (b"data: {}\n\n", "sse"),
@@ -106,7 +107,7 @@ def test_no_bytes_are_too_odd_to_be_looked_at(data: bytes) -> None:
             imported(cassette_in(io.BytesIO(data), format))
 
 
-@pytest.mark.parametrize(
+@table(
     ("payload", "api", "target"),
     [
         (RESPONSES, "openai-responses", "/v1/responses"),
@@ -162,7 +163,7 @@ def test_a_stream_has_an_event_every_10_ms_and_is_marked_as_imported() -> None:
     assert (session.name, session.source, session.origin) == ("it", "import", "import")
 
 
-@pytest.mark.parametrize(
+@table(
     ("payload", "framed"),
     [
         (RESPONSES, f"event: response.created\ndata: {RESPONSES}\n\n"),
@@ -191,7 +192,7 @@ def test_a_document_is_a_body_without_frames() -> None:
     assert json.loads(batch.events[1].raw)["headers"] == [["content-type", "application/json"]]
 
 
-@pytest.mark.parametrize(
+@table(
     ("format", "data", "reason"),
     [
         ("sse", b"Dear diary", "no stream"),
@@ -363,7 +364,7 @@ def mutilated() -> Iterator[tuple[list[bytes], str]]:
     yield [opening, exchange, first.replace(b'"request"', b'"wish"')], "line 3"
 
 
-@pytest.mark.parametrize(("lines", "reason"), list(mutilated()))
+@table(("lines", "reason"), list(mutilated()))
 def test_what_is_no_whole_export_is_refused_with_its_line(lines: list[bytes], reason: str) -> None:
     with pytest.raises(RecorderError, match=reason):
         Jsonl(io.BytesIO(b"".join(lines)))

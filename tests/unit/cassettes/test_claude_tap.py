@@ -28,6 +28,7 @@ from recorder.model.recording import Recording
 from recorder.wire.turns import is_turn
 from tests.support.corpus import DATA
 from tests.support.server import run
+from tests.support.tables import table
 from tests.unit.cassettes.test_cassettes import imported
 from tests.unit.cassettes.test_har_messages import recordings
 
@@ -108,7 +109,7 @@ def test_a_stream_without_its_events_is_a_document_with_a_gap() -> None:
     assert gap["reason"] == NOT_STORED
 
 
-@pytest.mark.parametrize(
+@table(
     ("data", "reason"),
     [
         (LINES.read_bytes()[:-100], "^line 2 is no call that claude-tap recorded"),

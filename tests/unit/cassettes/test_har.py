@@ -19,6 +19,7 @@ from recorder.errors import RecorderError
 from recorder.ingest.pending import Batch
 from recorder.model.events import BODY_KINDS, Outcome
 from recorder.wire.recording import recording_of
+from tests.support.tables import table
 from tests.unit.cassettes.test_cassettes import OUTCOMES, body, imported, told
 from tests.unit.cassettes.test_sse_jsonl import taped
 
@@ -65,7 +66,7 @@ def times(batch: Batch) -> list[tuple[bytes, int]]:
     return [(event.raw, event.t_ns // 10**6) for event in batch.events if event.kind in BODY_KINDS]
 
 
-@pytest.mark.parametrize(
+@table(
     ("response", "is_whole"),
     [
         ({"content": {"size": 348, "mimeType": "text/event-stream"}}, False),

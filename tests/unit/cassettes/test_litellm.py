@@ -18,6 +18,7 @@ from recorder.errors import RecorderError
 from recorder.model.recording import Recording
 from tests.support.corpus import DATA
 from tests.support.server import run
+from tests.support.tables import table
 from tests.unit.cassettes.test_cassetter import recordings
 from tests.unit.cassettes.test_cassettes import imported
 
@@ -129,7 +130,7 @@ def test_calls_of_other_kinds_are_passed_over() -> None:
         read(other)
 
 
-@pytest.mark.parametrize(
+@table(
     ("data", "reason"),
     [
         (b"{", "it is no payload of LiteLLM: Input data was truncated"),

@@ -32,8 +32,9 @@ from recorder.model.events import BODY_KINDS, Outcome
 from recorder.model.payloads import ExchangeEnd, Header, Imported, RequestEnd, RequestHead, ResponseHead
 from recorder.wire.recording import recording_of
 from recorder.wire.sse import FRAME_LIMIT
-from tests.support.corpus import ROOT, corpus_files, corpus_index, needs_corpus
+from tests.support.corpus import CORPUS, ROOT, corpus_files, corpus_index, each_stream, needs_corpus
 from tests.support.rows import START_NS, make_id, make_session
+from tests.support.tables import table
 from tests.unit.cassettes.test_cassettes import body, exchanges, imported, told
 
 PATHS = {
@@ -159,12 +160,11 @@ def test_any_json_of_any_usual_encoder_stands_parsed_or_raw_and_comes_back(
     assert in_microseconds(restored(write(batch))) == in_microseconds(batch)
 
 
-@needs_corpus
-@pytest.mark.parametrize("path", corpus_files(core=False), ids=lambda path: path.name)
-def test_every_stream_of_the_corpus_comes_back(path: Path) -> None:
-    wire = path.read_bytes()
-    [provider] = {entry["provider"] for entry in corpus_index() if path.match(entry["file"])}
-    batch = told(taped(*(wire[at : at + 700] for at in range(0, len(wire), 700)), path=PATHS.get(provider, "/v1/x")))
+@each_stream(corpus_index())
+def test_every_stream_of_the_corpus_comes_back(entry: dict[str, Any]) -> None:
+    wire = (CORPUS / entry["file"]).read_bytes()
+    path = PATHS.get(entry["provider"], "/v1/x")
+    batch = told(taped(*(wire[at : at + 700] for at in range(0, len(wire), 700)), path=path))
     assert in_microseconds(restored(write(batch))) == in_microseconds(batch)
 
 
@@ -219,7 +219,7 @@ def test_the_first_version_stays_readable() -> None:
     assert json.loads(batch.events[-1].raw)["body_bytes"] == len(body(batch.events))
 
 
-@pytest.mark.parametrize(
+@table(
     ("frame", "written"),
     [
         (b'data: {"a": 1, "b": 2}\n\n', 'null,{"a":1,"b":2}]'),
@@ -235,13 +235,13 @@ def test_the_framings_of_the_usual_servers_are_known(frame: bytes, written: str)
     assert [line.partition(",1,")[2] for line in frames_of(frame * 3)] == [written] * 3
 
 
-@pytest.mark.parametrize("payload", [b'{"a":1e5}', b'{"a":1,"a":2}', b'{"raw":"x"}', b'{"tail":1}', b"-0", b'{ "a":1}'])
+@table("payload", [b'{"a":1e5}', b'{"a":1,"a":2}', b'{"raw":"x"}', b'{"tail":1}', b"-0", b'{ "a":1}'])
 def test_a_payload_that_no_framing_gives_back_is_raw(payload: bytes) -> None:
     [line] = frames_of(b"data: %b\n\n" % payload)
     assert json.loads(line)[2:] == [None, {"raw": f"data: {payload.decode()}\n\n"}]
 
 
-@pytest.mark.parametrize("depth", [150, 190, 200, 900, 990, 5000])
+@table("depth", [150, 190, 200, 900, 990, 5000])
 def test_nesting_that_some_reader_would_refuse_is_raw(depth: int) -> None:
     batch = told(taped(b"data: " + b"[" * depth + b"]" * depth + b"\n\n", asked=b"[" * depth + b"]" * depth))
     written = write(batch)
@@ -395,7 +395,7 @@ FAULTS: Sequence[tuple[int, str, str, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("line", "old", "new", "reason"), FAULTS, ids=[f"{at}-{new[:20]}" for at, _, new, _ in FAULTS])
+@table(("line", "old", "new", "reason"), FAULTS)
 def test_what_is_wrong_is_said_with_its_line(line: int, old: str, new: str, reason: str) -> None:
     with pytest.raises(RecorderError, match=reason) as refusal:
         SseJsonl(io.BytesIO(changed(line, old, new)))

@@ -32,6 +32,7 @@ from recorder.wire.redaction.headers import redact_headers as redacted
 from tests.support.logbook import entries
 from tests.support.rows import START_NS
 from tests.support.server import run
+from tests.support.tables import table
 from tests.unit.cassettes.test_cassettes import ANTHROPIC, CHAT, GEMINI, RESPONSES, body, imported, told
 from tests.unit.cassettes.test_sse_jsonl import STREAM, taped
 
@@ -271,7 +272,7 @@ def test_a_header_may_be_alone_and_a_status_a_text() -> None:
     assert (each.response.status, each.headers) == (429, [("retry-after", "7")])
 
 
-@pytest.mark.parametrize(
+@table(
     "data",
     [
         WRITTEN,
@@ -294,7 +295,7 @@ def test_what_is_no_cassette_is_not_taken_for_one() -> None:
 # -- what is refused
 
 
-@pytest.mark.parametrize(
+@table(
     ("data", "reason"),
     [
         (b"interactions:\n- a: [\n", "it is no YAML that can be read: line 3: did not find expected node content"),
@@ -381,7 +382,7 @@ def test_bytes_as_text_are_these_bytes_again(data: bytes) -> None:
     assert as_bytes(as_text(data)) == data
 
 
-@pytest.mark.parametrize("plain", ["yes", "1.0", "2026-01-31", "0x1f", "1:30", "!!int 7", "!!str null"])
+@table("plain", ["yes", "1.0", "2026-01-31", "0x1f", "1:30", "!!int 7", "!!str null"])
 def test_a_scalar_is_its_text(plain: str) -> None:
     assert read_yaml(f"a: {plain}".encode()) == {"a": plain.split()[-1]}
 
@@ -471,7 +472,7 @@ def test_a_body_is_written_to_be_read() -> None:
     assert b"string: !!binary |\n        " + b64encode(b"data: \xff\n\n") in interaction(binary)
 
 
-@pytest.mark.parametrize(
+@table(
     ("uri", "exported"),
     [
         ("http://127.0.0.1:4141/v1/responses", "https://api.openai.com/v1/responses"),

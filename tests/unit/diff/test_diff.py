@@ -20,6 +20,7 @@ from recorder.wire.recording import recording_of
 from tests.support.corpus import corpus_files, needs_corpus
 from tests.support.replies import Json, Reply, recorded
 from tests.support.streams import CHAT_REPLY, GOOD, MESSAGES, RESPONSES, compared, demo_at, differing, replaced
+from tests.support.tables import table
 
 every_api = pytest.mark.parametrize("good", GOOD.values(), ids=GOOD)
 
@@ -67,7 +68,7 @@ def test_a_delay_is_found_in_the_timing_alone(good: Reply, before: int) -> None:
     assert differing(good, good._replace(pauses={before % len(good.events): 1.0})) == ("timing",)
 
 
-@pytest.mark.parametrize(
+@table(
     ("good", "dropped"),
     [
         *(

@@ -18,6 +18,7 @@ from recorder.replay.matching.differences import differences
 from recorder.wire.recording import recording_of
 from tests.support.replies import Json, Reply, assembled, recorded
 from tests.support.streams import CHAT_REPLY, GOOD, MESSAGES, RESPONSES, compared, differing
+from tests.support.tables import table
 
 _PLACE = {"item_id": "msg_1", "output_index": 0}
 _ITEM = {"id": "msg_1", "type": "message", "role": "assistant"}
@@ -54,8 +55,8 @@ def told(a: Reply, b: Reply, **terms: Any) -> list[Difference]:
     return report.pairs[0].levels[5].differences
 
 
-@pytest.mark.parametrize("is_numbered_anew", [False, True], ids=["a hole", "numbered anew"])
-@pytest.mark.parametrize("number", [1, 20, 48])
+@table("is_numbered_anew", [False, True])
+@table("number", [1, 20, 48])
 def test_a_delta_that_is_missing_is_named_alone(number: int, is_numbered_anew: bool) -> None:
     less = LONG.without(number)
     [found] = told(LONG, less.numbered() if is_numbered_anew else less)
@@ -169,7 +170,7 @@ def _with(reply: Reply, more: Json, number: int = 0) -> Reply:
     return reply.edited(number, lambda event: event.update(more))
 
 
-@pytest.mark.parametrize(
+@table(
     ("good", "field"),
     [
         (RESPONSES, "p"),
@@ -206,7 +207,7 @@ def test_the_ids_of_a_list_of_models_are_compared() -> None:
 # -- what is not the same to JSON
 
 
-@pytest.mark.parametrize(
+@table(
     ("one", "other", "is_same"),
     [
         (1, True, False),

@@ -8,6 +8,7 @@ import pytest
 from recorder.diff import Report, Terms, diff
 from recorder.model.recording import Recording
 from tests.support.chains import RESULT, answer, asks, by_delta, made, said, whole_history
+from tests.support.tables import table
 
 
 def requests(a: list[Recording], b: list[Recording]) -> Report:
@@ -65,7 +66,7 @@ def test_bodies_that_are_no_json_are_still_compared() -> None:
     assert [each.where for each in report.pairs[3].levels[0].differences] == ["(the body)"]
 
 
-@pytest.mark.parametrize(
+@table(
     ("a", "b", "differences"),
     [
         ("", "?trace=REDACTED", [("query · trace", None, '"REDACTED"')]),

@@ -9,6 +9,7 @@ import pytest
 from recorder.model.events import Event
 from recorder.model.packed_events import PAGE_BYTES, PAGE_EVENTS, Derived, PackedEvents
 from tests.support.rows import make_events, make_exchange, make_session
+from tests.support.tables import table
 
 COUNT = 2 * PAGE_EVENTS + 3  # two pages and a part of the third
 
@@ -36,7 +37,7 @@ def test_what_went_in_comes_out() -> None:
     assert made != EVENTS[:-1]
 
 
-@pytest.mark.parametrize("at", [0, 1, PAGE_EVENTS - 1, PAGE_EVENTS, 2 * PAGE_EVENTS, COUNT - 1, -1, -COUNT])
+@table("at", [0, 1, PAGE_EVENTS - 1, PAGE_EVENTS, 2 * PAGE_EVENTS, COUNT - 1, -1, -COUNT])
 def test_an_event_is_found_by_its_number(at: int) -> None:
     assert packed(EVENTS)[at] == EVENTS[at]
 

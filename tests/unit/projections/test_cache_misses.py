@@ -21,6 +21,7 @@ from recorder.wire.dialects import by_name
 from recorder.wire.dialects.prompt import prompt_of
 from tests.support.conversations import Conversation, Conversations
 from tests.support.superuser import asked
+from tests.support.tables import table
 
 TARGETS = {
     "openai-responses": "/v1/responses",
@@ -401,7 +402,7 @@ def test_a_life_time_is_that_of_the_model(
     assert last(tmp_path, "openai-responses", *sent) == (expected, None)
 
 
-@pytest.mark.parametrize(
+@table(
     ("model", "tokens"),
     [
         ("claude-opus-5", 512),

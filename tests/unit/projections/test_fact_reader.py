@@ -33,6 +33,7 @@ from recorder.store.verify.chain import ChainVerifier
 from recorder.wire.recording import recording_of
 from recorder.wire.sse import BOM, FRAME_LIMIT
 from tests.support.facts import MS, captured, event
+from tests.support.tables import table
 
 
 def delta(text: str, **more: Any) -> bytes:
@@ -70,7 +71,7 @@ def test_a_life_is_told_from_request_to_end() -> None:
     assert told[5] == FirstByte(2 * MS)
 
 
-@pytest.mark.parametrize(
+@table(
     ("headers", "costs"),
     [
         ([("X-LiteLLM-Response-Cost", "0.0009884999999999998")], ["0.0009884999999999998"]),
@@ -159,8 +160,8 @@ UNSEEN = {
 }
 
 
-@pytest.mark.parametrize("api", UNSEEN)
-@pytest.mark.parametrize("end", [b"\n\n", b"\r\n\r\n", b"\n", b""])
+@table("api", UNSEEN)
+@table("end", [b"\n\n", b"\r\n\r\n", b"\n", b""])
 def test_json_without_data_is_an_anomaly_and_no_content(api: str, end: bytes) -> None:
     payload = json.dumps(UNSEEN[api]).encode()
     told = of(b"data: " + payload + b"\n\n" + payload + end, api)

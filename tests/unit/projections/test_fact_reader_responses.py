@@ -17,6 +17,7 @@ from openai import OpenAI
 
 from recorder.projections.fold import Folding, Rows
 from tests.support.facts import EXCHANGE, MS, captured, folded
+from tests.support.tables import table
 
 Json = dict[str, Any]
 
@@ -150,8 +151,8 @@ def test_what_an_item_says_as_it_begins_stands_until_more_comes() -> None:
         assert kinds(rows) == {"missing_terminal"}
 
 
-@pytest.mark.parametrize("is_stream", [True, False])
-@pytest.mark.parametrize("output", [{}, {"output": None}, {"output": []}])
+@table("is_stream", [True, False])
+@table("output", [{}, {"output": None}, {"output": []}])
 def test_a_body_that_has_only_its_text_is_a_message(is_stream: bool, output: Json) -> None:
     said = {**response(status="completed", output_text="Hi", output_reasoning="Hm."), **output}
     if not output:
@@ -235,7 +236,7 @@ def test_a_partial_image_is_known_by_size_and_digest() -> None:
     }
 
 
-@pytest.mark.parametrize(
+@table(
     "type",
     [
         *("code_interpreter_call.interpreting", "image_generation_call.generating", "mcp_call.failed"),

@@ -8,14 +8,13 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 import msgspec
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from recorder.model.events import Event, Exchange
 from recorder.projections.fold import Folding, Rows
 from recorder.wire.sse import Splitter
-from tests.support.corpus import CORPUS, corpus_index, needs_corpus
+from tests.support.corpus import CORPUS, corpus_index, each_stream
 from tests.support.facts import EXCHANGE, PATHS, captured, folded
 
 PAYLOADS: list[dict[str, Any]] = [
@@ -211,14 +210,10 @@ def test_no_damage_stops_a_fold(seed: int) -> None:
     survives(*captured(BODY), seed)
 
 
-ENTRIES = {entry["file"]: entry for entry in corpus_index()}
-
-
-@needs_corpus
-@pytest.mark.parametrize("file", ENTRIES)
-def test_no_damage_to_a_real_stream_stops_a_fold(file: str) -> None:
-    provider = ENTRIES[file]["provider"]
-    body = (CORPUS / file).read_bytes()[: 512 * 1024]
+@each_stream(corpus_index())
+def test_no_damage_to_a_real_stream_stops_a_fold(entry: dict[str, Any]) -> None:
+    provider = entry["provider"]
+    body = (CORPUS / entry["file"]).read_bytes()[: 512 * 1024]
     survives(*captured(body, provider if provider in PATHS else "other"), seed=len(body))
 
 

@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 
 from recorder.projections.fold import Folding, Rows
 from tests.support.facts import captured
+from tests.support.tables import table
 
 Payload = dict[str, Any]
 Stream = list[Payload]
@@ -426,7 +427,7 @@ MISPLACED: Sequence[tuple[str, Stream, list[tuple[str, str | None, str | None]]]
 )
 
 
-@pytest.mark.parametrize(("api", "stream", "expected"), MISPLACED)
+@table(("api", "stream", "expected"), MISPLACED)
 def test_what_does_not_fit_its_item_is_an_item_beside_it(
     api: str, stream: Stream, expected: list[tuple[str, str | None, str | None]]
 ) -> None:
@@ -435,7 +436,7 @@ def test_what_does_not_fit_its_item_is_an_item_beside_it(
         assert [(row.kind, row.name, row.summary_text or row.arguments or row.text) for row in rows] == expected
 
 
-@pytest.mark.parametrize(
+@table(
     ("api", "stream", "expected"),
     [
         ("openai-chat", chat({"content": {"text": "Hi"}}), "delta.content.text (2 characters)"),

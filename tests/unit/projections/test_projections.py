@@ -32,6 +32,7 @@ from recorder.model.text import storable
 from recorder.projections import PROJECTIONS, anomalies, exchanges, results, timing, usage
 from recorder.projections.timing import STALL_NS
 from tests.support.facts import EXCHANGE, MS, Told, event, fold
+from tests.support.tables import table
 
 COMPLETED = Ended("completed", "eof", None, 200, True)
 NO_COUNTS = ("session_id", "exchange_id", "partial", "started_ns", "model", "client", "outcome", "reported")
@@ -75,7 +76,7 @@ def test_usage_is_partial_until_the_response_has_ended() -> None:
     assert not is_partial(Ended("completed", "eof"))  # a document
 
 
-@pytest.mark.parametrize(
+@table(
     ("told", "is_partial"),
     [
         ((Ended("completed", "eof", frames=3, said_end=True),), False),
@@ -97,7 +98,7 @@ def test_usage_is_partial_where_something_broke_off(told: tuple[Fact, ...], is_p
 NO_TOKENS = UsageReported(Usage(input_tokens=0, output_tokens=0, total_tokens=0), "{}")
 
 
-@pytest.mark.parametrize(
+@table(
     ("purpose", "report", "is_counted"),
     [
         ("turn", None, True),

@@ -19,8 +19,9 @@ from recorder.projections.fold import Folding, Rows
 from recorder.projections.items import NOTHING
 from recorder.wire.dialects import by_name
 from recorder.wire.dialects.decoder import JsonDecoder
-from tests.support.corpus import CORPUS, corpus_index, needs_corpus
+from tests.support.corpus import CORPUS, corpus_index, each_stream
 from tests.support.facts import PATHS, captured
+from tests.support.tables import table
 from tests.unit.projections.test_fold import garbled
 
 APIS = ("openai-responses", "openai-chat", "anthropic", "gemini")
@@ -63,14 +64,10 @@ def same_rows(exchange: Exchange, events: Sequence[Event]) -> bool:
     return folded(Folding(exchange), events) == folded(PlainFolding(exchange), events)
 
 
-ENTRIES = {entry["file"]: entry for entry in corpus_index() if entry["provider"] in APIS}
-
-
-@needs_corpus
-@pytest.mark.parametrize("file", ENTRIES)
-def test_rows_of_a_recorded_stream_are_those_of_the_plain_way(file: str) -> None:
-    body = (CORPUS / file).read_bytes()[: 512 * 1024]
-    exchange, events = captured(body, ENTRIES[file]["provider"])
+@each_stream(entry for entry in corpus_index() if entry["provider"] in APIS)
+def test_rows_of_a_recorded_stream_are_those_of_the_plain_way(entry: dict[str, Any]) -> None:
+    body = (CORPUS / entry["file"]).read_bytes()[: 512 * 1024]
+    exchange, events = captured(body, entry["provider"])
     assert same_rows(exchange, events)
     assert same_rows(exchange, [*garbled(events, random.Random(len(body)))])
 
@@ -178,7 +175,7 @@ def test_nothing_that_is_read_quickly_ends_a_stream() -> None:
         assert quick.keys().isdisjoint(dialect.terminal)
 
 
-@pytest.mark.parametrize("numbers", [(0, 1, 3, 4), (0, 1, 1, 2), (0, None, 1, None), (None, 0, 1), (2, 1, 0)])
+@table("numbers", [(0, 1, 3, 4), (0, 1, 1, 2), (0, None, 1, None), (None, 0, 1), (2, 1, 0)])
 def test_numbers_of_deltas_are_checked_together_as_they_are_one_by_one(numbers: Sequence[int | None]) -> None:
     type = "response.output_text.delta"
     payloads = [{"type": type, "output_index": 0, "delta": str(at)} for at in range(len(numbers))]

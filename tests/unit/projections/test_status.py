@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-import pytest
 
 from recorder.model.payloads import EndRecord
 from recorder.projections.exchanges import ExchangeRow
 from recorder.projections.fold import Folding
 from tests.support.corpus import corpus_files, needs_corpus
 from tests.support.facts import EXCHANGE, PATHS, captured, folded
+from tests.support.tables import table
 
 RESPONSES, CHAT, ANTHROPIC, GEMINI = "openai-responses", "openai-chat", "anthropic", "gemini"
 WELL = ("completed", "incomplete")
@@ -87,14 +87,14 @@ FAILED: dict[str, tuple[str, bytes, dict[str, Any], str | None]] = {
 }
 
 
-@pytest.mark.parametrize("case", FAILED)
+@table("case", FAILED)
 def test_an_error_wherever_it_stands_is_a_failure(case: str) -> None:
     api, body, how, error = FAILED[case]
     found = row(body, api, **how)
     assert (found.status, found.error) == ("failed", error)
 
 
-@pytest.mark.parametrize(
+@table(
     ("step", "said", "status"),
     [
         ("completed", "incomplete", "incomplete"),
@@ -132,7 +132,7 @@ REFUSED: dict[str, tuple[str, bytes, str, str]] = {
 }
 
 
-@pytest.mark.parametrize("case", REFUSED)
+@table("case", REFUSED)
 def test_whatever_stands_under_the_status_of_an_error_is_the_error(case: str) -> None:
     api, body, content_type, error = REFUSED[case]
     found = folded(*captured(body, api, content_type=content_type, status=429))
@@ -169,7 +169,7 @@ UNREAD: dict[str, tuple[str, bytes, dict[str, Any], str]] = {
 }
 
 
-@pytest.mark.parametrize("case", UNREAD)
+@table("case", UNREAD)
 def test_what_cannot_be_read_is_not_completed_and_not_without_an_anomaly(case: str) -> None:
     api, body, how, kind = UNREAD[case]
     found = folded(*captured(body, api, **how))
@@ -189,7 +189,7 @@ READ: dict[str, tuple[str, bytes, dict[str, Any]]] = {
 }
 
 
-@pytest.mark.parametrize("case", READ)
+@table("case", READ)
 def test_an_answer_without_words_is_an_answer(case: str) -> None:
     api, body, how = READ[case]
     found = folded(*captured(body, api, **how))
@@ -280,7 +280,7 @@ def assert_fits(body: bytes, api: str, dice: random.Random) -> None:
     assert found.error is None or found.status not in WELL, (found.status, found.error, body)
 
 
-@pytest.mark.parametrize("api", STREAMS)
+@table("api", STREAMS)
 def test_no_error_stands_beside_a_status_that_is_well(api: str) -> None:
     dice = random.Random(api)
     blocks = [stream(payload) for payload in STREAMS[api]]
@@ -289,7 +289,7 @@ def test_no_error_stands_beside_a_status_that_is_well(api: str) -> None:
 
 
 @needs_corpus
-@pytest.mark.parametrize("path", corpus_files(), ids=lambda path: path.stem[-60:])
+@table("path", corpus_files())
 def test_no_error_stands_beside_a_status_that_is_well_in_real_streams(path: Path) -> None:
     dice = random.Random(path.name)
     api = {"openai-completions": "openai-chat"}.get(path.parent.name, path.parent.name)

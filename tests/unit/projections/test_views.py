@@ -25,6 +25,7 @@ from recorder.projections.views import VIEWS, View
 from tests.support.projection_rows import a_call, a_conversation, an_exchange, price_rows, put, row, written
 from tests.support.rows import START_NS, make_events, make_session
 from tests.support.superuser import execute
+from tests.support.tables import table
 from tools.cookbook import COOKBOOK
 
 DAY_NS = 86_400_000_000_000
@@ -75,7 +76,7 @@ def test_a_view_has_the_columns_that_are_declared(db: Any, view: View) -> None:
     assert cursor.fetchall() == []
 
 
-@pytest.mark.parametrize("view", VIEWS, ids=lambda view: view.name)
+@table("view", VIEWS)
 def test_every_row_says_whose_it_is(view: View) -> None:
     of_sums = {
         "usage_by_day",

@@ -27,6 +27,7 @@ from recorder.wire.recording import recording_of
 from recorder.wire.sse import BOM, FRAME_LIMIT, Splitter
 from tests.support.corpus import corpus_files, needs_corpus
 from tests.support.facts import captured, folded
+from tests.support.tables import table
 
 STARTED = b'event: response.created\ndata: {"type":"response.created","response":{"id":"resp_1"}}\n\n'
 COMPLETED = b'event: response.completed\ndata: {"type":"response.completed","response":{"id":"resp_1"}}\n\n'
@@ -127,7 +128,7 @@ def anomalies(rows: Rows) -> list[str]:
     return [row.kind for row in rows["anomalies"]]
 
 
-@pytest.mark.parametrize("case", DONE)
+@table("case", DONE)
 def test_who_leaves_when_all_was_said_is_done(case: str) -> None:
     api, frames, status = DONE[case]
     exchange, events = left(frames, api)
@@ -139,7 +140,7 @@ def test_who_leaves_when_all_was_said_is_done(case: str) -> None:
     assert anomalies(folded(exchange, events)) == anomalies(folded(waited, whole))
 
 
-@pytest.mark.parametrize("case", CUT)
+@table("case", CUT)
 def test_who_leaves_before_has_broken_off(case: str) -> None:
     api, frames = CUT[case]
     exchange, events = left(frames, api)
@@ -147,14 +148,14 @@ def test_who_leaves_before_has_broken_off(case: str) -> None:
     assert answer(recording_of(exchange, events)).failure is not None
 
 
-@pytest.mark.parametrize("outcome", ["truncated", "upstream_reset", "timeout", "recorder_shutdown", "recorder_crash"])
+@table("outcome", ["truncated", "upstream_reset", "timeout", "recorder_shutdown", "recorder_crash"])
 def test_what_others_broke_off_is_broken_off(outcome: Outcome) -> None:
     exchange, events = left([STARTED, COMPLETED], "openai-responses", outcome)
     assert end_of(events).outcome == outcome
     assert answer(recording_of(exchange, events)).failure is not None
 
 
-@pytest.mark.parametrize("case", DONE)
+@table("case", DONE)
 def test_a_recording_of_before_is_judged_alike(case: str) -> None:
     api, frames, status = DONE[case]
     exchange, events = left(frames, api)
@@ -170,7 +171,7 @@ def test_a_recording_of_before_is_judged_alike(case: str) -> None:
         assert b"_error" not in b"".join(har_lines([recording]))
 
 
-@pytest.mark.parametrize("case", ["completed", "[DONE]", "usage alone", "message_stop", "finishReason"])
+@table("case", ["completed", "[DONE]", "usage alone", "message_stop", "finishReason"])
 def test_lint_finds_nothing_missing_that_the_client_did_not_wait_for(case: str) -> None:
     api, frames, _ = DONE[case]
     found, waited = (
@@ -219,7 +220,7 @@ def test_a_length_that_is_no_number_of_bytes_is_none() -> None:
     assert told([STARTED + COMPLETED], ("Content-Length", "9" * 5_000)).end is not None
 
 
-@pytest.mark.parametrize("kept", range(11))
+@table("kept", range(11))
 def test_the_end_of_a_coding_need_not_come(kept: int) -> None:
     """Ten bytes stand behind the last event: an empty block, a digest and a length. What came of them is no event."""
     coder = zlib.compressobj(wbits=zlib.MAX_WBITS | 16)
@@ -243,7 +244,7 @@ TWO_RESPONSES = {"anthropic-tool-search-bm25", "encrypted-content"}  # in one fi
 
 
 @needs_corpus
-@pytest.mark.parametrize("path", corpus_files(), ids=lambda path: path.stem[-60:])
+@table("path", corpus_files())
 def test_no_real_stream_goes_on_behind_its_end(path: Path) -> None:
     """At whatever event its client leaves: only `[DONE]` and comments follow."""
     api = {"openai-completions": "openai-chat"}.get(path.parent.name, path.parent.name)

@@ -18,6 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from recorder.wire.content_coding import PIECE_BYTES, SILENT_BYTES, Decoder, UndecodableError, decode
+from tests.support.tables import table
 from tests.support.zstandard import zstd
 
 
@@ -90,9 +91,9 @@ def test_a_truncated_body_gives_what_was_there_and_the_rest_as_it_was_sent(
     assert wire.endswith(caught.value.rest)
 
 
-@pytest.mark.parametrize("size", [1, 7, 1_000])
-@pytest.mark.parametrize("rest", [b"\0\0\0\0xyz", b"\0", b"\x1f", b"\x1fx", b"data: x\n\n" * 20])
-@pytest.mark.parametrize("coding", ["gzip", "x-gzip", "deflate"])
+@table("size", [1, 7, 1_000])
+@table("rest", [b"\0\0\0\0xyz", b"\0", b"\x1f", b"\x1fx", b"data: x\n\n" * 20])
+@table("coding", ["gzip", "x-gzip", "deflate"])
 def test_what_is_no_member_behind_one_is_left_out(coding: str, rest: bytes, size: int) -> None:
     decoder, wire = Decoder(coding), CODERS[coding](b"text") + rest
     assert decoded(decoder, [wire[i : i + size] for i in range(0, len(wire), size)]) == b"text"
@@ -150,11 +151,9 @@ def test_an_unknown_coding_is_undecodable() -> None:
         assert caught.value.rest == data
 
 
-@pytest.mark.parametrize("coding", ["none", "snappy", "gzip, snappy", "utf-8", "x"])
-@pytest.mark.parametrize(
-    "body", [b"data: \xc3\xa9\n\n" * 9, b'{"a":\n1}', b"x", b"", b"\xef\xbb\xbf{}", "é".encode() * 9]
-)
-@pytest.mark.parametrize("size", [1, 7, 1_000])
+@table("coding", ["none", "snappy", "gzip, snappy", "utf-8", "x"])
+@table("body", [b"data: \xc3\xa9\n\n" * 9, b'{"a":\n1}', b"x", b"", b"\xef\xbb\xbf{}", "é".encode() * 9])
+@table("size", [1, 7, 1_000])
 def test_a_text_under_a_word_that_is_no_coding_is_plain(coding: str, body: bytes, size: int) -> None:
     decoder = Decoder(coding)
     assert decoded(decoder, [body[i : i + size] for i in range(0, len(body), size)]) == body
@@ -166,13 +165,13 @@ def test_a_word_beside_a_coding_means_nothing(coding: str) -> None:
     assert decode(coding, gzip.compress(b"text"), 100) == b"text"
 
 
-@pytest.mark.parametrize("coding", [None, "", "identity", "Identity", "none", "binary", "UTF-8", "identity, identity"])
+@table("coding", [None, "", "identity", "Identity", "none", "binary", "UTF-8", "identity, identity"])
 def test_no_coding_changes_nothing(coding: str | None) -> None:
     assert decoded(Decoder(coding), [b"a", b"\x1f\x8b"]) == b"a\x1f\x8b"
 
 
-@pytest.mark.parametrize("coding", ["gzip", "zstd"])
-@pytest.mark.parametrize("size", [1, 3, 1000])
+@table("coding", ["gzip", "zstd"])
+@table("size", [1, 3, 1000])
 def test_an_unlabelled_coding_is_recognised(coding: str, size: int) -> None:
     wire = CODERS[coding](TEXT)
     decoder = Decoder(None, sniff=True)
@@ -180,7 +179,7 @@ def test_an_unlabelled_coding_is_recognised(coding: str, size: int) -> None:
     assert decoder.coding == coding
 
 
-@pytest.mark.parametrize("start", [b"data: x", b"\x1f", b"\x1fx", b"\x28\xb5\x2f", b"(", b""])
+@table("start", [b"data: x", b"\x1f", b"\x1fx", b"\x28\xb5\x2f", b"(", b""])
 def test_sniffing_loses_nothing(start: bytes) -> None:
     assert decoded(Decoder(None, sniff=True), [start[i : i + 1] for i in range(len(start))]) == start
 
@@ -201,8 +200,8 @@ LOOKALIKES = {
 }
 
 
-@pytest.mark.parametrize("size", [1, 7, 1_000_000])
-@pytest.mark.parametrize("wire", LOOKALIKES.values(), ids=list(LOOKALIKES))
+@table("size", [1, 7, 1_000_000])
+@table("wire", LOOKALIKES.values())
 def test_what_only_looks_coded_is_plain(wire: bytes, size: int) -> None:
     decoder = Decoder(None, sniff=True)
     size = max(size, len(wire) // 1_000)

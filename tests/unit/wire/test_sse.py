@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from recorder.wire.sse import BOM, FRAME_LIMIT, Fields, Piece, Splitter, ends_block, parse, usual_fields
 from tests.support.corpus import corpus_files, needs_corpus
+from tests.support.tables import table
 
 LINES = [
     *(b"data: x", b"data:y", b"data", b"data:  two", b"da", b"data: \xff\xfe", "data: \u2028\x0c\x85é".encode()),
@@ -158,7 +159,7 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize(("data", "expected"), CASES)
+@table(("data", "expected"), CASES)
 def test_blocks_end_where_the_standard_ends_them(data: bytes, expected: list[tuple[str, bytes]]) -> None:
     for chunks in ([data], bytewise(data)):
         assert [(piece.kind, piece.raw) for piece in split(chunks)] == expected
@@ -184,13 +185,13 @@ PARSED = [
 ]
 
 
-@pytest.mark.parametrize(("raw", "expected"), PARSED)
+@table(("raw", "expected"), PARSED)
 def test_parse_reads_the_fields(raw: bytes, expected: Fields) -> None:
     assert parse(raw) == expected
 
 
-@pytest.mark.parametrize("end", [b"\n\n", b"\r\n\r\n", b"\r\r", b"\n\r\n"])
-@pytest.mark.parametrize("extra", range(-3, 4))
+@table("end", [b"\n\n", b"\r\n\r\n", b"\r\r", b"\n\r\n"])
+@table("extra", range(-3, 4))
 def test_a_long_frame_leaves_in_equal_parts_whatever_the_chunking(end: bytes, extra: int) -> None:
     data = b"data: " + b"x" * (FRAME_LIMIT - 6 - len(end) + extra) + end + b"data: y\n\n"
     whole = split([data])
@@ -226,7 +227,7 @@ def test_work_is_linear_in_single_bytes(filler: bytes) -> None:
 
 
 @needs_corpus
-@pytest.mark.parametrize("path", corpus_files(), ids=lambda path: path.stem[-60:])
+@table("path", corpus_files())
 def test_recorded_streams_split_alike_in_any_chunking(path: Path) -> None:
     data = path.read_bytes()
     whole = split([data])
@@ -272,14 +273,14 @@ def test_events_are_those_of_httpx_sse_where_that_one_is_right(data: bytes) -> N
     assert our_events(data) == httpx_sse_events(data)
 
 
-@pytest.mark.parametrize("name", HTTPX_SSE_DIFFERS)
+@table("name", HTTPX_SSE_DIFFERS)
 def test_the_known_differences_of_httpx_sse_still_stand(name: str) -> None:
     data = HTTPX_SSE_DIFFERS[name]
     assert our_events(data) != httpx_sse_events(data), "httpx-sse has changed: take this case off the list"
 
 
-@pytest.mark.parametrize("end", [b"\n\n", b"\r\n\r\n", b"\r\r", b"\n\r\n", b"\r\n\n", b"\r\r\n", b"\r\n\r", b"\n\r"])
-@pytest.mark.parametrize("more", range(-3, 4))
+@table("end", [b"\n\n", b"\r\n\r\n", b"\r\r", b"\n\r\n", b"\r\n\n", b"\r\r\n", b"\r\n\r", b"\n\r"])
+@table("more", range(-3, 4))
 def test_the_last_part_of_a_block_is_known_by_its_bytes(end: bytes, more: int) -> None:
     block = b"data: ".ljust(2 * FRAME_LIMIT + more - len(end), b"x") + end
     splitter = Splitter()

@@ -28,6 +28,7 @@ from recorder.wire.turns import (
     prewarm_answer,
     with_stream_id,
 )
+from tests.support.tables import table
 from tests.support.websocket import answer, connection, message, turn
 
 JSON = st.recursive(
@@ -41,7 +42,7 @@ def test_a_payload_comes_back_from_its_block(fields: dict[str, Any], indent: int
     assert payload_of(as_block(payload)) == payload
 
 
-@pytest.mark.parametrize("type", ["a.b", "", "a\nb", 7, None])
+@table("type", ["a.b", "", "a\nb", 7, None])
 def test_the_type_of_a_message_is_the_name_of_its_event(type: object) -> None:
     named = parse(as_block(json.dumps({"type": type}).encode())).event
     assert named == (b"a.b" if type == "a.b" else b"" if type == "" else None)
@@ -96,7 +97,7 @@ def test_an_error_that_came_later_is_an_event() -> None:
     assert stream.pieces[-1].raw.startswith(b"event: error\n")
 
 
-@pytest.mark.parametrize("status", [200, 302, 700, "429", None])
+@table("status", [200, 302, 700, "429", None])
 def test_an_error_without_a_status_of_one_is_an_event(status: object) -> None:
     stream = as_sse(turn({"model": "m"}, message("error", status=status, error={})))
     assert stream.response is not None

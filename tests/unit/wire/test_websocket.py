@@ -39,6 +39,7 @@ from recorder.wire.websocket import (
     unmask,
 )
 from tests.support.corpus import TRANSCRIPTS
+from tests.support.tables import table
 
 KEY = b"\x12\x00\xfe\x80"
 TAKEOVER, NO_TAKEOVER = Deflate(context_takeover=True, window_bits=15), Deflate(context_takeover=False, window_bits=15)
@@ -277,7 +278,7 @@ def _homeless(data: object) -> str:
 
 
 @pytest.mark.skipif(not TRANSCRIPTS.exists(), reason="no transcripts: set RECORDER_WIRE to the folder above websocket/")
-@pytest.mark.parametrize("path", transcripts(), ids=lambda path: path.name.removesuffix("-raw-tcp.jsonl"))
+@table("path", transcripts())
 def test_transcripts_are_parsed_as_they_were_decoded(path: Path) -> None:
     connections = sides(path)
     decoded = by_connection(path.with_name(path.name.replace("-raw-tcp", "-frames")))
@@ -417,10 +418,9 @@ BAD_INPUT = [
 ]
 
 
-@pytest.mark.parametrize(
+@table(
     ("from_client", "deflate", "data", "expected"),
     [each[1:] for each in BAD_INPUT],
-    ids=[each[0] for each in BAD_INPUT],
 )
 def test_broken_rules_are_faults_or_damage(
     from_client: bool, deflate: Deflate | None, data: bytes, expected: list[Part]
@@ -445,12 +445,11 @@ def deflated(*payloads: bytes) -> bytes:
     return b"".join(encode_frame("text", payload, rsv1=True) for payload in payloads)
 
 
-@pytest.mark.parametrize(
+@table(
     "payload",
     [HELLO_DEFLATED, HELLO_STORED, HELLO_FINAL, HELLO_TWO_BLOCKS, HELLO_FINAL[:-1]],
-    ids=["one block", "stored", "final", "two blocks", "final without a byte behind it"],
 )
-@pytest.mark.parametrize("deflate", [TAKEOVER, NO_TAKEOVER])
+@table("deflate", [TAKEOVER, NO_TAKEOVER])
 def test_the_examples_of_the_standard_are_inflated(payload: bytes, deflate: Deflate) -> None:
     found = messages(parsed([deflated(payload, EMPTY_DEFLATED, b"", payload)], deflate=deflate))
     assert [data for _, data in found] == [b"Hello", b"", b"", b"Hello"]
@@ -464,15 +463,15 @@ def test_a_message_refers_to_those_before_it(before: bytes) -> None:
     assert [type(part) for part in parsed([data], deflate=NO_TAKEOVER)][-1] is Damage
 
 
-@pytest.mark.parametrize("end", range(1, len(HELLO_TWO_BLOCKS)))
+@table("end", range(1, len(HELLO_TWO_BLOCKS)))
 def test_a_message_that_ends_inside_a_block_is_damage(end: int) -> None:
     (_, part) = parsed([deflated(HELLO_TWO_BLOCKS[:end])], deflate=TAKEOVER)
     is_whole = isinstance(part, Message) and part.payload == b"He" and end in (4, 5)  # at the end of the first block
     assert is_whole or (isinstance(part, Damage) and part.raw == HELLO_TWO_BLOCKS[:end])
 
 
-@pytest.mark.parametrize(("deflate", "is_read"), [(TAKEOVER, False), (NO_TAKEOVER, True)])
-@pytest.mark.parametrize(
+@table(("deflate", "is_read"), [(TAKEOVER, False), (NO_TAKEOVER, True)])
+@table(
     "damage",
     [
         deflated(b"\xff\xff\xff"),
@@ -480,7 +479,6 @@ def test_a_message_that_ends_inside_a_block_is_damage(end: int) -> None:
         b"\x41\x01x" + encode_frame("text", b""),
         b"\xe1\x07" + HELLO_DEFLATED,
     ],
-    ids=["no blocks", "many final blocks", "broken off", "RSV2"],
 )
 def test_with_context_takeover_nothing_is_inflated_behind_damage(
     damage: bytes, deflate: Deflate, is_read: bool
@@ -609,7 +607,7 @@ AGREED = [
 ]
 
 
-@pytest.mark.parametrize(("headers", "expected"), AGREED)
+@table(("headers", "expected"), AGREED)
 def test_the_response_says_how_each_side_compresses(headers: list[tuple[str, str]], expected: object) -> None:
     assert negotiated(headers) == expected
 
@@ -651,7 +649,7 @@ def test_a_close_is_read_as_it_was_made(code: int | None, reason: str) -> None:
     assert len(message.payload) <= CONTROL_LIMIT
 
 
-@pytest.mark.parametrize("code", [*range(990, 1020), 2999, 3000, 4999, 5000])
+@table("code", [*range(990, 1020), 2999, 3000, 4999, 5000])
 def test_close_codes_are_those_that_the_oracle_lets_pass(code: int) -> None:
     (_, message) = MessageParser(from_client=False).feed(encode_close(code))
     assert isinstance(message, Message)

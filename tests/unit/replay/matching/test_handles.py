@@ -18,6 +18,7 @@ from recorder.replay.matching.handles import ANSWER_BYTES, handed_back, is_handl
 from recorder.replay.matching.noise import Rules
 from recorder.replay.matching.noise_rules import DEFAULT
 from tests.support.recordings import ask, event, record
+from tests.support.tables import table
 
 AGENT, OTHER = "01a20550-36d9-7951-b01a-a59f4c60b60a", "01a20550-59f6-7491-b3cf-ad21b33fcf0c"
 LONGER = "/tmp/claude-0/-home-me-a-project/5a280d05-f767-40f6-aea6-5da1ab4a387b/tasks/a0facf202446e758e.output"
@@ -55,7 +56,7 @@ def given_for(asked: MatchRequest, recorded: Recording, rules: Rules | None = No
     return handed_back(found.recorded, found.handles)
 
 
-@pytest.mark.parametrize("split", [1, 2, 7, 36, 1000])
+@table("split", [1, 2, 7, 36, 1000])
 def test_an_agent_is_waited_for_under_the_id_that_it_has_in_this_run(split: int) -> None:
     recorded = record(codex(SPAWNED.format(AGENT, "Bohr")), *waits(AGENT, split=split))
     answer = given_for(codex(SPAWNED.format(OTHER, "Epicurus")), recorded)
@@ -116,8 +117,8 @@ def test_without_its_rule_nothing_is_put_in() -> None:
     assert given_for(codex(SPAWNED.format(OTHER, "x")), recorded, rules) is recorded
 
 
-@pytest.mark.parametrize(("theirs", "mine"), [("86068", "91667"), ("86068", "1234"), ("1234", "86068")])
-@pytest.mark.parametrize("split", [1, 3, 50])
+@table(("theirs", "mine"), [("86068", "91667"), ("86068", "1234"), ("1234", "86068")])
+@table("split", [1, 3, 50])
 def test_the_number_of_a_process_is_put_into_arguments_and_nowhere_else(theirs: str, mine: str, split: int) -> None:
     def answer(id: str) -> bytes:
         arguments = f'{{"session_id": {id}, "chars": ""}}'
@@ -235,7 +236,7 @@ def test_a_document_is_answered_in_the_client_s_ids_too() -> None:
     assert body(given_for(codex(SPAWNED.format(OTHER, "x")), recorded)) == said % OTHER.encode()
 
 
-@pytest.mark.parametrize(
+@table(
     "raw",
     [b"", b"data: {", b"data: \xff\xfe\n\n", b"data: [[[{", b'{"a": ' + b"[" * 5000, b"data: [DONE]\n\n", b"\x00"],
 )
@@ -249,6 +250,6 @@ def test_an_answer_over_the_limit_stays_as_it_is() -> None:
     assert given_for(codex(SPAWNED.format(OTHER, "x")), recorded) is recorded
 
 
-@pytest.mark.parametrize("text", ["abc", "a" * 513, 'with"quote', "back\\slash", "two words", "näher", "line\n1"])
+@table("text", ["abc", "a" * 513, 'with"quote', "back\\slash", "two words", "näher", "line\n1"])
 def test_what_is_not_found_again_as_it_is_is_no_handle(text: str) -> None:
     assert not is_handle(text)

@@ -20,6 +20,7 @@ from recorder.replay.matching.fingerprint import place
 from recorder.replay.matching.noise import DEFAULT_RULES, Rules
 from tests.support.corpus import CORPUS, needs_corpus
 from tests.support.recordings import ask, event, get, record, stream
+from tests.support.tables import table
 
 TEXTS = st.text(st.characters(exclude_categories=()), max_size=20)
 VALUES = st.recursive(
@@ -85,7 +86,7 @@ class TestExact:
         assert found.recorded is not None
         assert "true" in found.recorded
 
-    @pytest.mark.parametrize(
+    @table(
         "target",
         [
             *("/v1/responses", "/responses", "/openai/v1/responses", "/openai/responses"),
@@ -96,13 +97,12 @@ class TestExact:
         for one, other in [(target, "/v1/responses"), ("/v1/responses", target)]:
             assert matched(Matcher([record(ask({}, one))]), ask({}, other)).how == "exact"
 
-    @pytest.mark.parametrize(
+    @table(
         "other",
         [
             *(ask({}, "/v1/responses", method="PUT"), ask({}, "/v1/responses/compact"), ask({}, "/v2/responses")),
             *(ask({}, "/v1/responses?beta=true"), ask({}, "/v1/responses", upstream="azure")),
         ],
-        ids=lambda request: f"{request.method} {request.target} {request.upstream}",
     )
     def test_another_place_never_matches(self, other: MatchRequest) -> None:
         missed(Matcher([record(ask({}))]), other)
@@ -186,7 +186,7 @@ class TestPosition:
 
         assert matched(Matcher([record(wrapped("1"))]), wrapped("2")).how == "position"
 
-    @pytest.mark.parametrize(
+    @table(
         "change",
         [
             {"model": "n"},
@@ -196,7 +196,6 @@ class TestPosition:
             {"input": [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "hello"}]},
             {"previous_response_id": "resp_1"},
         ],
-        ids=json.dumps,
     )
     def test_what_changes_the_question_is_another_position(self, change: dict[str, Any]) -> None:
         missed(Matcher([record(ask(says("hi", instructions="1")))]), ask(says("hi", instructions="2") | change))
@@ -371,7 +370,7 @@ class TestMiss:
         miss = missed(Matcher([]), ask({}))
         assert (miss.nearest, "there are no recordings" in miss.message) == (None, True)
 
-    @pytest.mark.parametrize("body", [b"", b"\xff", b"{", b"[" * 100_000, b'"\\ud800"', b"NaN", b"1e999", b"9" * 9_000])
+    @table("body", [b"", b"\xff", b"{", b"[" * 100_000, b'"\\ud800"', b"NaN", b"1e999", b"9" * 9_000])
     def test_no_body_is_too_strange(self, body: bytes) -> None:
         missed(Matcher([record(ask(says("hi")))]), ask(body))
         assert matched(Matcher([record(ask(body))]), ask(body)).how == "exact"

@@ -10,6 +10,7 @@ import pytest
 
 from recorder.replay.matching.noise import DEFAULT_RULES, Rules, rules_from
 from recorder.replay.matching.noise_rules import DEFAULT
+from tests.support.tables import table
 
 
 def quiet(body: Any, rules: Rules = DEFAULT_RULES, others: dict[str, int] | None = None) -> Any:
@@ -48,7 +49,7 @@ def test_what_stands_beside_a_noisy_field_stays() -> None:
     assert quiet({"metadata": {"user_id": "u", "topic": "t"}}) == {"metadata": {"topic": "t"}}
 
 
-@pytest.mark.parametrize(
+@table(
     ("one", "other"),
     [
         (
@@ -86,7 +87,7 @@ def test_what_a_client_tells_of_its_surroundings_is_noise(one: str, other: str) 
     assert quiet(says(one)) == quiet(says(other))
 
 
-@pytest.mark.parametrize(
+@table(
     ("one", "other"),
     [
         ("Wall time: 3 minutes", "Wall time: 4 minutes"),
@@ -103,7 +104,7 @@ def test_what_a_person_says_is_no_noise(one: str, other: str) -> None:
     assert quiet(says(one)) != quiet(says(other))
 
 
-@pytest.mark.parametrize(
+@table(
     "context",
     [
         "<environment_context>\n  <cwd>{}</cwd>\n</environment_context>",
@@ -176,7 +177,7 @@ def test_ids_that_codex_makes_are_noise(one: str, other: str) -> None:
     assert quiet({"input": [{"id": one}, {"id": one}]}) != quiet({"input": [{"id": one}, {"id": other}]})
 
 
-@pytest.mark.parametrize(
+@table(
     ("told", "one", "other"),
     [
         ('{{"agent_id":"{}"}}', *AGENTS),
@@ -275,7 +276,7 @@ def test_a_table_adds_rules_and_takes_some_away() -> None:
     assert rules.until == "position"
 
 
-@pytest.mark.parametrize(
+@table(
     ("table", "sentence"),
     [
         ({"field": ["x"]}, "has no setting 'field'"),

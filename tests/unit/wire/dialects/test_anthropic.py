@@ -31,11 +31,7 @@ from recorder.model.facts import (
 from recorder.wire.dialects.anthropic import DELTA, DIALECT
 from recorder.wire.dialects.decoder import JsonDecoder
 from recorder.wire.dialects.dialect import FactDecoder
-from recorder.wire.sse import Splitter, parse
-from tests.support.corpus import CORPUS, corpus_index, needs_corpus
-
-FILES = [entry for entry in corpus_index() if entry["provider"] == "anthropic"]
-every_file = pytest.mark.parametrize("entry", FILES, ids=lambda entry: entry["file"].split("/", 1)[1])
+from tests.support.tables import table
 
 
 def told(*events: Any, teller: FactDecoder | None = None) -> list[Fact]:
@@ -57,18 +53,6 @@ def stopped(index: int = 0) -> dict[str, Any]:
 
 def last_finished(facts: Sequence[Fact]) -> ItemFinished:
     return [fact for fact in facts if isinstance(fact, ItemFinished)][-1]
-
-
-def recorded(entry: dict[str, Any]) -> list[tuple[str | None, bytes]]:
-    splitter = Splitter()
-    pieces = [*splitter.feed((CORPUS / entry["file"]).read_bytes()), *splitter.close()]
-    found = ((DIALECT.keys(piece.raw).type, parse(piece.raw).data) for piece in pieces)
-    return [(type, data) for type, data in found if data is not None]
-
-
-def of_file(entry: dict[str, Any]) -> list[Fact]:
-    teller = DIALECT.decoder()
-    return [fact for type, data in recorded(entry) for fact in teller.event(type, data)]
 
 
 TEXT = {"type": "text", "text": ""}
@@ -178,7 +162,7 @@ def test_the_result_of_a_tool_of_the_provider_is_what_its_call_returned() -> Non
     ]
 
 
-@pytest.mark.parametrize(
+@table(
     ("block", "failed"),
     [
         ({"content": {"type": "web_search_tool_result_error", "error_code": "unavailable"}}, True),
@@ -414,36 +398,3 @@ def test_the_quick_reading_of_a_delta_says_what_the_slow_one_says(deltas: list[A
     for each in deltas:
         data = json.dumps(each).encode()
         assert list(quick.event(DELTA, data)) == list(JsonDecoder.general(slow, DELTA, data))
-
-
-@needs_corpus
-@every_file
-def test_usage_of_a_recorded_stream_is_that_of_its_last_overlay(entry: dict[str, Any]) -> None:
-    last = [fact for fact in of_file(entry) if isinstance(fact, UsageReported)][-1]
-    names = ("input", "cached_input", "cache_write", "output", "reasoning", "total")
-    assert Usage(*(entry["usage_normalised"][name] for name in names)) == last.usage
-    assert json.loads(last.raw) == entry["usage_raw"]
-
-
-@needs_corpus
-@every_file
-def test_a_recorded_stream_holds_nothing_unknown_and_all_its_text(entry: dict[str, Any]) -> None:
-    facts = of_file(entry)
-    assert not [fact for fact in facts if isinstance(fact, Unknown | Malformed)]
-    deltas = [json.loads(data).get("delta", {}) for _, data in recorded(entry) if data != b"[DONE]"]
-    for field, names in {
-        "text": ("text", "content"),
-        "reasoning": ("thinking",),
-        "arguments": ("partial_json",),
-    }.items():
-        said = "".join(fact.text for fact in facts if isinstance(fact, TextAdded) and fact.field == field)
-        assert said == "".join(each.get(name) or "" for each in deltas for name in names)
-
-
-@needs_corpus
-@every_file
-def test_a_recorded_stream_without_any_of_its_events_stops_nothing(entry: dict[str, Any]) -> None:
-    events = recorded(entry)
-    for teller, kept in ((DIALECT.decoder(), events[::2]), (DIALECT.decoder(), events[::-1])):
-        for type, data in kept:
-            assert all(isinstance(fact, Fact) for cut in (data, data[:-9]) for fact in teller.event(type, cut))

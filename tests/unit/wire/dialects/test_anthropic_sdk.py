@@ -6,11 +6,11 @@ import json
 from typing import Any
 
 import httpx2
-import pytest
 from anthropic import Anthropic
 
 from recorder.projections.fold import Rows
 from tests.support.facts import captured, folded
+from tests.support.tables import table
 
 USAGE = {"input_tokens": 9, "output_tokens": 1}
 CALL = {"type": "tool_use", "id": "toolu_1", "name": "roll", "input": {"sides": 6}}
@@ -96,7 +96,7 @@ def rows_of(body: bytes) -> Rows:
     return folded(*captured(body, "anthropic"))
 
 
-@pytest.mark.parametrize("events", STREAMS.values(), ids=STREAMS)
+@table("events", STREAMS.values())
 def test_a_message_is_what_the_sdk_says(events: list[dict[str, Any]]) -> None:
     rows, message = rows_of(bytes_of(events)), accumulated(bytes_of(events))
     [exchange], items = rows["exchanges"], rows["items"]

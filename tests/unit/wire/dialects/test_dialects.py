@@ -17,6 +17,7 @@ from recorder.wire.dialects import DIALECTS, Dialect, Keys, by_name, by_path, fr
 from recorder.wire.dialects.json_values import NESTING_LIMIT, too_deep
 from recorder.wire.sse import Splitter, parse
 from tests.support.corpus import corpus_files, corpus_index, needs_corpus
+from tests.support.tables import table
 
 T = TypeVar("T")
 
@@ -66,7 +67,7 @@ RESPONSES_TYPES = [
 ]
 
 
-@pytest.mark.parametrize(("raw", "type"), RESPONSES_TYPES)
+@table(("raw", "type"), RESPONSES_TYPES)
 def test_the_type_of_a_responses_event(raw: bytes, type: str | None) -> None:
     assert RESPONSES(raw).type == type
 
@@ -83,7 +84,7 @@ CHAT_KEYS = [
 ]
 
 
-@pytest.mark.parametrize(("raw", "type", "index"), CHAT_KEYS)
+@table(("raw", "type", "index"), CHAT_KEYS)
 def test_a_chat_chunk_is_named_by_its_object_and_has_no_item(raw: bytes, type: str | None, index: int | None) -> None:
     assert said(CHAT(raw)) == (type, None, None, index)
 
@@ -104,7 +105,7 @@ ANTHROPIC_KEYS = [
 ]
 
 
-@pytest.mark.parametrize(("payload", "type", "item_id", "index"), ANTHROPIC_KEYS)
+@table(("payload", "type", "item_id", "index"), ANTHROPIC_KEYS)
 def test_an_anthropic_event(payload: object, type: str, item_id: str | None, index: int | None) -> None:
     assert said(ANTHROPIC(frame(payload))) == (type, None, item_id, index)
 
@@ -121,7 +122,7 @@ GEMINI_KEYS = [
 ]
 
 
-@pytest.mark.parametrize(("raw", "type", "index"), GEMINI_KEYS)
+@table(("raw", "type", "index"), GEMINI_KEYS)
 def test_a_gemini_response_has_no_type_of_its_own(raw: bytes, type: str | None, index: int | None) -> None:
     assert said(GEMINI(raw)) == (type, None, None, index)
 
@@ -137,7 +138,7 @@ OTHER_KEYS = [
 ]
 
 
-@pytest.mark.parametrize(("raw", "expected"), OTHER_KEYS)
+@table(("raw", "expected"), OTHER_KEYS)
 def test_any_other_stream_is_read_by_the_names_we_know(raw: bytes, expected: tuple[Any, ...]) -> None:
     assert said(OTHER(raw)) == expected
 
@@ -147,14 +148,14 @@ def test_any_other_stream_is_read_by_the_names_we_know(raw: bytes, expected: tup
 UNFIT = ['"7"', "1.0", "true", str(2**63), str(-(2**63) - 1), "1" + "0" * 5000, "[]", "{}", "null"]
 
 
-@pytest.mark.parametrize("number", UNFIT, ids=range(len(UNFIT)))
+@table("number", UNFIT)
 def test_a_number_that_is_no_bigint_is_left_out_alone(number: str) -> None:
     event = '{"type": "t", "item_id": "i", "output_index": 1, "sequence_number": ' + number + "}"
     assert said(RESPONSES(frame(event))) == ("t", None, "i", 1)
 
 
-@pytest.mark.parametrize("text", ['"a\\u0000b"', '"\\ud83d"', '"\\ude00x"', '"' + "x" * 513 + '"', "7", "[]", "{}"])
-@pytest.mark.parametrize("where", ['"item_id":@', '"item":{"id":@}'])
+@table("text", ['"a\\u0000b"', '"\\ud83d"', '"\\ude00x"', '"' + "x" * 513 + '"', "7", "[]", "{}"])
+@table("where", ['"item_id":@', '"item":{"id":@}'])
 def test_a_text_that_no_database_holds_is_left_out_alone(text: str, where: str) -> None:
     raw = frame('{"type":"t","sequence_number":5,"output_index":1,' + where.replace("@", text) + "}")
     keys = RESPONSES(raw)
@@ -206,8 +207,8 @@ PLACES = [
 ]
 
 
-@pytest.mark.parametrize(("raw", "payload"), PLACES, ids=range(len(PLACES)))
-@pytest.mark.parametrize("dialect", DIALECTS, ids=lambda dialect: dialect.name)
+@table(("raw", "payload"), PLACES)
+@table("dialect", DIALECTS)
 def test_the_payload_is_pointed_at_only_where_it_is_one_line_of_json(
     dialect: Any, raw: bytes, payload: bytes | None
 ) -> None:
@@ -239,9 +240,9 @@ def deep(levels: int, opening: bytes = b"[", closing: bytes = b"]") -> bytes:
     return b'{"type":"t","error":null,"deep":' + opening * (levels - 1) + b"1" + closing * (levels - 1) + b"}"
 
 
-@pytest.mark.parametrize("levels", [NESTING_LIMIT, NESTING_LIMIT + 1, 500, 975, 987, 990, 2000])
-@pytest.mark.parametrize(("opening", "closing"), [(b"[", b"]"), (b'{"a":', b"}")])
-@pytest.mark.parametrize("dialect", DIALECTS, ids=lambda dialect: dialect.name)
+@table("levels", [NESTING_LIMIT, NESTING_LIMIT + 1, 500, 975, 987, 990, 2000])
+@table(("opening", "closing"), [(b"[", b"]"), (b'{"a":', b"}")])
+@table("dialect", DIALECTS)
 def test_what_a_deep_payload_says_does_not_hang_on_the_stack(
     dialect: Dialect, opening: bytes, closing: bytes, levels: int
 ) -> None:
@@ -380,7 +381,7 @@ ROUTES = [
 ]
 
 
-@pytest.mark.parametrize(("method", "path", "name"), ROUTES)
+@table(("method", "path", "name"), ROUTES)
 def test_the_route_tells_the_dialect(method: str, path: str, name: str) -> None:
     assert by_path(method, path).name == name
 
@@ -390,7 +391,7 @@ def test_a_hostile_path_is_told_in_no_time(path: str) -> None:
     assert by_path("POST", path).name in {"other", "openai-responses"}
 
 
-@pytest.mark.parametrize(
+@table(
     ("content_type", "frames"),
     [
         ("text/event-stream", "sse"),
@@ -427,7 +428,7 @@ ENDINGS = [
 ]
 
 
-@pytest.mark.parametrize(("name", "raw", "ending"), ENDINGS)
+@table(("name", "raw", "ending"), ENDINGS)
 def test_the_events_that_end_a_stream(name: str, raw: bytes, ending: str | None) -> None:
     dialect = by_name(name)
     assert dialect.terminal.get(dialect.keys(raw).type or "") == ending

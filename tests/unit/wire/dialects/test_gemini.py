@@ -31,15 +31,7 @@ from recorder.model.facts import (
 )
 from recorder.wire.dialects.decoder import JsonDecoder
 from recorder.wire.dialects.gemini import DIALECT, RESPONSE
-from recorder.wire.sse import Splitter, parse
-from tests.support.corpus import CORPUS, corpus_index, needs_corpus
-
-FILES = [entry for entry in corpus_index() if entry["provider"] == "gemini"]
-every_file = pytest.mark.parametrize("entry", FILES, ids=lambda entry: entry["file"].split("/", 1)[1])
-
-NOT_GENERATE_CONTENT = {
-    "vercel-ai__google.speech-translation.google-live-speech-translation.sse": "messages of the Live API, framed as SSE"
-}
+from tests.support.tables import table
 
 
 def told(*chunks: Any) -> list[Fact]:
@@ -142,7 +134,7 @@ def test_a_call_that_is_cut_off_has_the_arguments_so_far() -> None:
     )
 
 
-@pytest.mark.parametrize("path", ["", "$", "$[0]", "$.a[", "$" + ".a" * 100, None])
+@table("path", ["", "$", "$[0]", "$.a[", "$" + ".a" * 100, None])
 def test_a_path_that_cannot_be_read_is_malformed(path: Any) -> None:
     facts = told(call({"jsonPath": path, "stringValue": "x"}, name="f"), said({"functionCall": {}}))
     assert [fact for fact in facts if isinstance(fact, Malformed)]
@@ -450,51 +442,3 @@ def test_the_quick_reading_of_a_chunk_says_what_the_slow_one_says(chunks: list[A
     for chunk in chunks:
         data = json.dumps(chunk).encode()
         assert list(quick.event(RESPONSE, data)) == list(JsonDecoder.general(slow, RESPONSE, data))
-
-
-def recorded(entry: dict[str, Any]) -> list[bytes]:
-    splitter = Splitter()
-    pieces = [*splitter.feed((CORPUS / entry["file"]).read_bytes()), *splitter.close()]
-    return [parse(piece.raw).data or piece.raw for piece in pieces]
-
-
-def of_file(entry: dict[str, Any]) -> list[Fact]:
-    teller = DIALECT.decoder()
-    return [fact for data in recorded(entry) for fact in teller.event(RESPONSE, data)]
-
-
-@needs_corpus
-@every_file
-def test_usage_of_a_recorded_stream_is_its_last_snapshot(entry: dict[str, Any]) -> None:
-    reports = [fact for fact in of_file(entry) if isinstance(fact, UsageReported)]
-    if entry["usage_normalised"] is None:
-        assert not reports
-        return
-    names = ("input", "cached_input", "cache_write", "output", "reasoning", "total")
-    assert Usage(*(entry["usage_normalised"][name] for name in names)) == reports[-1].usage
-    assert json.loads(reports[-1].raw) == entry["usage_raw"]
-
-
-@needs_corpus
-@every_file
-def test_a_recorded_stream_holds_nothing_unknown_and_all_its_text(entry: dict[str, Any]) -> None:
-    facts, chunks = of_file(entry), [json.loads(data) for data in recorded(entry)]
-    known = not [fact for fact in facts if isinstance(fact, Unknown | Malformed)]
-    assert known is (entry["file"].split("/", 1)[1] not in NOT_GENERATE_CONTENT)
-    candidates = [candidate for chunk in chunks for candidate in chunk.get("candidates", [])]
-    contents = [candidate.get("content") or {} for candidate in candidates]
-    parts = [part for content in contents for part in content.get("parts", [])]
-    for field, thought in (("text", False), ("summary", True)):
-        joined = "".join(fact.text for fact in facts if isinstance(fact, TextAdded) and fact.field == field)
-        assert joined == "".join(part.get("text", "") for part in parts if part.get("thought", False) is thought)
-    calls = [json.loads(arguments) for type, _, arguments in items(facts) if type == "function_call"]
-    assert calls == [part["functionCall"].get("args", {}) for part in parts if "functionCall" in part]
-
-
-@needs_corpus
-@every_file
-def test_a_recorded_stream_that_is_cut_or_turned_round_stops_nothing(entry: dict[str, Any]) -> None:
-    events = recorded(entry)
-    for teller, kept in ((DIALECT.decoder(), events[::2]), (DIALECT.decoder(), events[::-1])):
-        for data in kept:
-            assert all(isinstance(fact, Fact) for cut in (data, data[:-9]) for fact in teller.event(RESPONSE, cut))

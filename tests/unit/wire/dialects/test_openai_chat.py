@@ -28,6 +28,7 @@ from recorder.model.facts import (
     UsageReported,
 )
 from recorder.wire.dialects.openai_chat import DIALECT
+from tests.support.tables import table
 
 CHUNK = "chat.completion.chunk"
 
@@ -174,7 +175,7 @@ def test_logprobs_belong_to_the_item_they_are_of() -> None:
 # Reasoning.
 
 
-@pytest.mark.parametrize(
+@table(
     "said",
     [
         {"reasoning_content": "Hm"},
@@ -258,7 +259,7 @@ def piece(index: int | None, arguments: str, name: str | None = None, id: str | 
     return call(index=index, **opening, function=function(name, arguments))
 
 
-@pytest.mark.parametrize(
+@table(
     ("pieces", "expected"),
     [
         ([piece(0, '{"a":1}', "get"), piece(0, '{"a":2}', "put")], ['{"a":1}', '{"a":2}']),
@@ -286,7 +287,7 @@ def test_parallel_calls_without_ids_of_their_own_are_told_apart(
     assert [*texts(told(*pieces)).values()] == expected
 
 
-@pytest.mark.parametrize(
+@table(
     ("delta_fields", "expected", "encrypted"),
     [
         ({"reasoning_text": "hm"}, {"reasoning": "hm"}, False),
@@ -351,7 +352,7 @@ def test_a_response_starts_again_only_where_its_id_or_model_changes() -> None:
     assert of(Started, facts) == [Started("chatcmpl-1", "m"), Started("chatcmpl-2", "m")]
 
 
-@pytest.mark.parametrize(
+@table(
     ("usage", "expected"),
     [
         ({"prompt_tokens": 3, "completion_tokens": 2, "total_tokens": 5}, Usage(3, None, None, 2, None, 5)),
@@ -394,7 +395,7 @@ def test_output_includes_what_perplexity_counts_apart() -> None:
     assert fact.details == UsageDetails(output_citation_tokens=5)
 
 
-@pytest.mark.parametrize(
+@table(
     ("usage", "expected"),
     [
         ({"prompt_tokens": 3}, UsageDetails()),
@@ -432,7 +433,7 @@ def test_usage_has_the_details_that_have_prices_of_their_own(usage: dict[str, An
     assert fact.details == expected
 
 
-@pytest.mark.parametrize(
+@table(
     ("said", "expected"),
     [
         ({"error": {"message": "no", "code": 400}}, Failed(None, "400", "no")),
@@ -450,7 +451,7 @@ def test_an_error_by_its_field_name_is_told() -> None:
     assert DIALECT.decoder().event("error", b'{"code": 500, "message": "no"}') == [Failed(None, "500", "no")]
 
 
-@pytest.mark.parametrize(
+@table(
     ("data", "expected"),
     [
         (b'{"object": "thread.run"}', Unknown("thread.run")),
@@ -524,7 +525,7 @@ def test_citations_beside_the_choices_of_a_body_are_those_of_the_message() -> No
     assert item.annotations == ('{"type":"citation","url":"https://a"}',)
 
 
-@pytest.mark.parametrize(
+@table(
     ("body", "expected"),
     [
         ({"object": "list", "data": []}, []),

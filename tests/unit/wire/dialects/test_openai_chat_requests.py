@@ -9,6 +9,7 @@ import pytest
 
 from recorder.model.facts import RequestFacts, Returned
 from recorder.wire.dialects.openai_chat import DIALECT
+from tests.support.tables import table
 
 
 def asked(path: str = "/v1/chat/completions", /, **body: Any) -> RequestFacts:
@@ -63,9 +64,7 @@ def test_a_deployment_in_the_path_is_the_model() -> None:
     assert asked("/openai/deployments/gpt-4/chat/completions", messages=[]).model == "gpt-4"
 
 
-@pytest.mark.parametrize(
-    "body", [b"", b"no JSON", b"[]", b'{"messages": [1, {"role": "user", "content": {}}]}', b"\xff"]
-)
+@table("body", [b"", b"no JSON", b"[]", b'{"messages": [1, {"role": "user", "content": {}}]}', b"\xff"])
 def test_a_request_that_cannot_be_read_asks_for_nothing(body: bytes) -> None:
     said = DIALECT.request_facts("/v1/chat/completions", body)
     assert (said.model, said.text, said.results) == (None, None, ())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any
 
@@ -18,7 +17,6 @@ from recorder.model.facts import (
     Field,
     Finished,
     ItemFinished,
-    ItemKey,
     LogprobsAdded,
     Malformed,
     Restated,
@@ -36,9 +34,9 @@ from recorder.wire.dialects.openai_responses import DIALECT
 from recorder.wire.dialects.openai_responses.decoder import ResponsesDecoder
 from recorder.wire.dialects.openai_responses.items import ITEM_TYPES
 from recorder.wire.dialects.openai_responses.texts import QUICK
-from recorder.wire.sse import Splitter, parse
-from tests.support.corpus import CORPUS, ROOT, corpus_index, needs_corpus
+from tests.support.corpus import ROOT
 from tests.support.responses import Json, document, item_event, of, tell
+from tests.support.tables import table
 
 CATALOG = ROOT.parent / "shared" / "wire" / "events-catalog.json"
 
@@ -168,7 +166,7 @@ REASONS: list[tuple[str, Json, Finished]] = [
 ]
 
 
-@pytest.mark.parametrize(("step", "response", "finished"), REASONS)
+@table(("step", "response", "finished"), REASONS)
 def test_why_a_response_ended_is_in_the_words_of_the_provider(step: str, response: Json, finished: Finished) -> None:
     assert tell({"type": f"response.{step}", "response": response})[-1] == finished
 
@@ -209,7 +207,7 @@ def test_a_failed_response_is_started_failed_and_finished() -> None:
 # -- texts
 
 
-@pytest.mark.parametrize(("family", "field", "index"), DELTAS)
+@table(("family", "field", "index"), DELTAS)
 def test_a_delta_adds_to_its_text(family: str, field: Field, index: str) -> None:
     event = {"type": f"response.{family}.delta", "output_index": 2, "item_id": "x", index or "other": 3, "delta": "ab"}
     assert tell(event) == [TextAdded(2, field, 3 if index else 0, "ab")]
@@ -224,7 +222,7 @@ NAMES_AT_THE_END = {
 }
 
 
-@pytest.mark.parametrize(("family", "field", "index"), DELTAS)
+@table(("family", "field", "index"), DELTAS)
 def test_the_end_of_a_text_settles_it(family: str, field: Field, index: str) -> None:
     name = NAMES_AT_THE_END.get(family, "text")
     event = {"type": f"response.{family}.done", "output_index": 2, index or "other": 1, name: "whole"}
@@ -314,7 +312,7 @@ DOCUMENTS: list[tuple[Any, Sequence[Fact]]] = [
 ]
 
 
-@pytest.mark.parametrize(("payload", "facts"), DOCUMENTS)
+@table(("payload", "facts"), DOCUMENTS)
 def test_other_documents(payload: Any, facts: Sequence[Fact]) -> None:
     assert list(document(payload)) == list(facts)
 
@@ -322,7 +320,7 @@ def test_other_documents(payload: Any, facts: Sequence[Fact]) -> None:
 # -- all types, any payload
 
 
-@pytest.mark.parametrize(
+@table(
     "type",
     sorted(
         {
@@ -439,54 +437,7 @@ def test_the_quick_way_and_the_slow_one_come_to_the_same(type: str, payload: Jso
     assert list(ResponsesDecoder().event(type, data)) == list(JsonDecoder.general(ResponsesDecoder(), type, data))
 
 
-# -- recorded streams
-
-RESPONSES = [entry for entry in corpus_index() if entry["provider"] == DIALECT.name]
-BROKEN = "sse:data_is_not_one_json_document"  # a hand-made fixture with a bracket missing
-EDITED = {"concatenated_deltas_differ_from_done", "done_without_any_delta"}
-
-
-def recorded(entry: Json) -> list[Fact]:
-    splitter, teller = Splitter(), DIALECT.decoder()
-    blocks = [*splitter.feed((CORPUS / entry["file"]).read_bytes()), *splitter.close()]
-    frames = [(DIALECT.keys(block.raw).type, parse(block.raw).data) for block in blocks]
-    return [fact for type, data in frames if data is not None for fact in teller.event(type, data)]
-
-
-def columns(usage: Usage) -> list[int | None]:
-    return [getattr(usage, field) for field in usage.__struct_fields__]
-
-
-@needs_corpus
-@pytest.mark.parametrize("entry", RESPONSES, ids=lambda entry: str(entry["file"]).partition("/")[2][:60])
-class TestRecordedStreams:
-    def test_all_is_understood(self, entry: Json) -> None:
-        facts = recorded(entry)
-        assert not of(Unknown, facts)
-        assert not of(Malformed, facts) or BROKEN in entry["oddities"]
-
-    def test_the_last_usage_is_the_known_one(self, entry: Json) -> None:
-        known = entry["usage_normalised"]
-        names = ("input", "cached_input", "cache_write", "output", "reasoning", "total")
-        reports = of(UsageReported, recorded(entry))
-        last = reports[-1].usage if reports else Usage()
-        assert columns(last) == [known and known[name] for name in names]
-
-    def test_the_deltas_come_to_what_is_stated(self, entry: Json) -> None:
-        differs = not set(entry["oddities"]).isdisjoint(EDITED)
-        texts: dict[tuple[ItemKey, Field, int], str] = defaultdict(str)
-        for fact in recorded(entry):
-            match fact:
-                case TextAdded(item, field, part, text):
-                    texts[item, field, part] += text
-                case TextSettled(item, field, part, text):
-                    assert texts[item, field, part] == text or differs
-                case ItemFinished(item, _, said):
-                    for field, part, text in said.texts:
-                        assert texts.get((item, field, part), text) == text or differs
-
-
-@pytest.mark.parametrize(
+@table(
     ("payload", "ids"),
     [
         (b'{"type":"response.created","response":{"id":"resp_1"}}', (None, "resp_1")),

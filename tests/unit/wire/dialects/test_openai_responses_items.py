@@ -27,6 +27,7 @@ from recorder.wire.dialects.json_values import NESTING_LIMIT
 from recorder.wire.dialects.openai_responses import DIALECT
 from recorder.wire.dialects.openai_responses.items import ITEM_TYPES
 from tests.support.responses import Json, asked, document, item_event, of, tell
+from tests.support.tables import table
 
 
 def stated(item: Json) -> Stated:
@@ -96,7 +97,7 @@ CALLS: list[tuple[Json, str, Any]] = [
 ]
 
 
-@pytest.mark.parametrize(("item", "name", "called_with"), CALLS)
+@table(("item", "name", "called_with"), CALLS)
 def test_a_call_has_a_name_and_what_it_is_called_with(item: Json, name: str, called_with: Any) -> None:
     assert stated(item).kind == "tool_call"
     assert stated(item).name == name
@@ -119,7 +120,7 @@ OUTPUTS: list[tuple[Json, Any]] = [
 ]
 
 
-@pytest.mark.parametrize(("item", "output"), OUTPUTS)
+@table(("item", "output"), OUTPUTS)
 def test_what_a_tool_of_the_provider_gave_is_its_output(item: Json, output: Any) -> None:
     assert json.loads(stated(item).output or "null") == output
 
@@ -170,7 +171,7 @@ ARGUMENTS = '{"query":"x"}'
 CALLS_OF_XAI = ["web_search_call", "x_search_call", "code_execution_call", "view_image_call", "view_x_video_call"]
 
 
-@pytest.mark.parametrize("type", [*CALLS_OF_XAI, "file_search_call", "code_interpreter_call", "computer_call"])
+@table("type", [*CALLS_OF_XAI, "file_search_call", "code_interpreter_call", "computer_call"])
 def test_a_call_of_any_type_may_have_its_arguments_as_a_text(type: str) -> None:
     said = stated(
         {"type": type, "id": "ws_1", "name": "web_search", "arguments": '{"query":"x"}', "status": "completed"}
@@ -303,7 +304,7 @@ RESULTS: list[tuple[Json, bool | None]] = [
 ]
 
 
-@pytest.mark.parametrize(("item", "failed"), RESULTS)
+@table(("item", "failed"), RESULTS)
 def test_a_result_failed_if_one_of_its_fields_says_so(item: Json, failed: bool | None) -> None:
     [result] = asked(input=[{**item, "call_id": "c1"}]).results
     assert (result.call_id, result.failed) == ("c1", failed)
@@ -321,14 +322,14 @@ TEXTS: list[tuple[Any, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("output", "said"), TEXTS)
+@table(("output", "said"), TEXTS)
 def test_a_result_is_text_or_json_without_images(output: Any, said: str) -> None:
     assert [each.output for each in asked(input=[{"type": FUNCTION, "call_id": "c", "output": output}]).results] == [
         said
     ]
 
 
-@pytest.mark.parametrize("type", sorted(type for type in ITEM_TYPES if type.endswith("_output")))
+@table("type", sorted(type for type in ITEM_TYPES if type.endswith("_output")))
 def test_every_output_item_is_a_result(type: str) -> None:
     assert [each.call_id for each in asked(input=[{"type": type, "call_id": "c1"}]).results] == ["c1"]
 
@@ -368,7 +369,7 @@ INPUTS: list[tuple[Any, str | None, bool]] = [
 ]
 
 
-@pytest.mark.parametrize(("input", "said", "is_turn"), INPUTS)
+@table(("input", "said", "is_turn"), INPUTS)
 def test_the_last_thing_that_a_person_wrote(input: Any, said: str | None, is_turn: bool) -> None:
     request = asked(input=input)
     assert (request.text, request.is_turn) == (said, is_turn)

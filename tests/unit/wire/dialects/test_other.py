@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import pytest
-
 from tests.support.facts import captured, folded
+from tests.support.tables import table
 
 OPENAI = {"input_tokens": 14, "output_tokens": 4, "total_tokens": 18}
 TRANSCRIPTION = {"type": "tokens", **OPENAI, "input_token_details": {"text_tokens": 0, "audio_tokens": 14}}
@@ -17,7 +16,7 @@ COHERE = {"billed_units": {"input_tokens": 1}, "tokens": {"input_tokens": 1698, 
 RUN = {"prompt_tokens": 381, "completion_tokens": 88, "total_tokens": 469, "prompt_token_details": {"cached_tokens": 7}}
 
 
-@pytest.mark.parametrize(
+@table(
     ("event", "counts"),
     [
         ({"type": "transcript.text.done", "text": "Hello", "usage": TRANSCRIPTION}, (14, 4, 18, None, None)),
@@ -29,7 +28,7 @@ RUN = {"prompt_tokens": 381, "completion_tokens": 88, "total_tokens": 469, "prom
         ({"object": "thread.run", "usage": None}, None),
     ],
 )
-@pytest.mark.parametrize("is_stream", [True, False])
+@table("is_stream", [True, False])
 def test_tokens_that_are_reported_are_counted(event: dict[str, Any], counts: Any, is_stream: bool) -> None:
     payload = json.dumps(event).encode()
     body, content_type = (b"data: %b\n\ndata: [DONE]\n\n" % payload, "text/event-stream")

@@ -15,6 +15,7 @@ from recorder.model.facts import RequestParameters, TierReported
 from recorder.wire.dialects import DIALECTS, by_name, by_path
 from recorder.wire.dialects.json_values import NESTING_LIMIT, fraction
 from tests.support.corpus import CORPUS, TRANSCRIPTS, needs_corpus
+from tests.support.tables import table
 from tests.unit.wire.dialects.test_dialects import deeper
 
 RESPONSES, CHAT, LEGACY, ANTHROPIC = "/v1/responses", "/v1/chat/completions", "/v1/completions", "/v1/messages"
@@ -261,7 +262,7 @@ def test_a_field_of_gemini_may_be_in_snake_case() -> None:
     assert (found.tool_choice, found.tool_names, found.tools_digest, found.tools_bytes) == ("auto", (), None, 0)
 
 
-@pytest.mark.parametrize(
+@table(
     ("path", "body", "name", "value"),
     [
         (CHAT, {"reasoning_effort": "minimal"}, "reasoning_effort", "minimal"),
@@ -350,7 +351,7 @@ def test_what_a_client_changes_with_every_request_changes_no_digest_of_the_syste
     assert later.system_digest == asked(RESPONSES, OF_RESPONSES).system_digest
 
 
-@pytest.mark.parametrize(
+@table(
     ("path", "body", "fields"),
     [
         (RESPONSES, OF_RESPONSES, {"client_metadata": {"turn": "2"}, "metadata": {"a": "b"}, "stream": True}),
@@ -419,8 +420,8 @@ def _places(value: Any) -> Iterator[tuple[Any, Any]]:
             yield from _places(each)
 
 
-@pytest.mark.parametrize("text", ["x", "\ud800"])
-@pytest.mark.parametrize("path", PATHS)
+@table("text", ["x", "\ud800"])
+@table("path", PATHS)
 def test_json_may_nest_as_deep_as_it_is_read(path: str, text: str) -> None:
     deep: Any = text
     for _ in range(NESTING_LIMIT - 2):

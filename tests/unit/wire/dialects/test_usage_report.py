@@ -6,7 +6,6 @@ import json
 from decimal import Decimal
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -14,9 +13,10 @@ from recorder.model.facts import Malformed, UsageReported
 from recorder.wire.dialects import by_name
 from recorder.wire.dialects.json_values import decoded
 from recorder.wire.dialects.usage_report import AMOUNT_LIMIT, ReportedCost, first_count, reported_cost, usd
+from tests.support.tables import table
 
 
-@pytest.mark.parametrize(
+@table(
     ("digits", "expected"),
     [
         ("0.0076509169000000005", "0.0076509169000000005"),
@@ -37,7 +37,7 @@ def test_an_amount_has_the_digits_of_the_payload(digits: str, expected: str) -> 
     assert reported_cost(usage, data, ("response", "usage")) == ReportedCost(expected, "usage.cost")
 
 
-@pytest.mark.parametrize(
+@table(
     "cost",
     [
         *("-1", "-0.5", "1e9", "1e400", "1e-31", "1e-9999999999", "true", "null"),
@@ -75,8 +75,8 @@ def test_nothing_raises(value: Any) -> None:
     assert isinstance(reported_cost(usage, data, ("usage",)), ReportedCost)
 
 
-@pytest.mark.parametrize("api", ["openai-chat", "openai-responses", "anthropic", "gemini"])
-@pytest.mark.parametrize(
+@table("api", ["openai-chat", "openai-responses", "anthropic", "gemini"])
+@table(
     "usage",
     [
         {"prompt_tokens": 10, "completion_tokens": 4},

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import pytest
-
 from recorder.replay.matching import Matcher, MatchRequest, Miss
 from recorder.wire.grouping.probes import is_optional
 from tests.support.recordings import record
+from tests.support.tables import table
 
 
-@pytest.mark.parametrize(
+@table(
     ("method", "target", "verdict"),
     [
         ("HEAD", "/anthropic/api/hello", True),

@@ -18,6 +18,7 @@ from recorder.wire.grouping.purpose import placed
 from recorder.wire.grouping.rules import Claims
 from tests.support.conversations import Conversations, answering, asking, call, message, response
 from tests.support.server import run
+from tests.support.tables import table
 
 REMINDER = "<system-reminder>\n# Environment\nYou are in /work.\n</system-reminder>"
 CONTEXT = "<session_context>\nThis is the Gemini CLI.\n</session_context>"
@@ -84,7 +85,7 @@ SAID: list[tuple[str, Any, str | None, bool]] = [
 ]
 
 
-@pytest.mark.parametrize(("api", "body", "text", "is_turn"), SAID)
+@table(("api", "body", "text", "is_turn"), SAID)
 def test_the_prompt_is_what_a_person_says(api: str, body: Any, text: str | None, is_turn: bool) -> None:
     found = asked(api, body)
     assert (found.text, found.is_turn) == (text, is_turn)
@@ -137,7 +138,7 @@ PURPOSES: list[tuple[str, Any, list[Header], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("api", "body", "headers", "purpose"), PURPOSES)
+@table(("api", "body", "headers", "purpose"), PURPOSES)
 def test_a_request_says_what_it_is_for(api: str, body: Any, headers: list[Header], purpose: str) -> None:
     assert place(api, body, headers).purpose == purpose
 

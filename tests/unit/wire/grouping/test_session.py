@@ -14,6 +14,7 @@ from recorder.model.payloads import RequestHead
 from recorder.wire.grouping.rules import BODY_LIMIT
 from recorder.wire.grouping.session import HEADERS, Grouping, group
 from recorder.wire.redaction.headers import keeps
+from tests.support.tables import table
 
 CODEX = "codex_exec/0.169.0 (Debian 12; x86_64) dumb"
 CLAUDE = "claude-cli/2.1.329 (external, cli)"
@@ -64,7 +65,7 @@ BY_HEADER = [
 ]
 
 
-@pytest.mark.parametrize(("headers", "source"), BY_HEADER, ids=[source for _, source in BY_HEADER])
+@table(("headers", "source"), BY_HEADER)
 def test_a_client_names_its_session_in_a_header(headers: dict[str, str], source: str) -> None:
     """Redaction keeps its value."""
     assert found(**headers) == (ID, source)
@@ -91,7 +92,7 @@ BY_BODY: list[tuple[object, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("body", "source"), BY_BODY)
+@table(("body", "source"), BY_BODY)
 def test_a_client_names_its_session_in_the_body(body: object, source: str) -> None:
     assert found(body) == (ID, source)
 
@@ -127,7 +128,7 @@ def test_a_field_that_the_user_names_wins_over_what_the_client_says() -> None:
     assert group(given, b'{"prompt_cache_key": "k"}').source == "prompt_cache_key"
 
 
-@pytest.mark.parametrize(
+@table(
     ("method", "target"),
     [("HEAD", "/api/hello"), ("HEAD", "/v1/messages"), ("OPTIONS", "/v1/responses"), ("GET", "/")]
     + [("GET", path) for path in ("/v1/models", "/v1/models?client_version=0.169.0", "/models/a/b", "/api/tags")],
@@ -194,7 +195,7 @@ def test_the_rules_are_tried_in_order() -> None:
     assert found(body, **headers) == (None, "new")
 
 
-@pytest.mark.parametrize(
+@table(
     ("method", "target"),
     [
         ("GET", "/v1/responses/resp_1"),
@@ -271,9 +272,7 @@ def test_claude_code_tells_its_agent() -> None:
     assert group(head(x__claude__code__agent__id="agent-1"), None).thread_id == "agent-1"
 
 
-@pytest.mark.parametrize(
-    ("count", "attempt"), [("0", 0), ("2", 2), ("", None), ("-1", None), ("9" * 30, None), ("x", None)]
-)
+@table(("count", "attempt"), [("0", 0), ("2", 2), ("", None), ("-1", None), ("9" * 30, None), ("x", None)])
 def test_a_retry_is_counted(count: str, attempt: int | None) -> None:
     assert group(head(X__Stainless__Retry__Count=count), None).attempt == attempt
 
@@ -307,7 +306,7 @@ AGENTS = [
 ]
 
 
-@pytest.mark.parametrize(("agent", "client", "version"), AGENTS)
+@table(("agent", "client", "version"), AGENTS)
 def test_the_user_agent_tells_client_and_version(agent: str, client: str | None, version: str | None) -> None:
     grouping = group(head(User__Agent=agent), None)
     assert (grouping.client, grouping.client_version) == (client, version)
@@ -331,7 +330,7 @@ RESUMES = [
 ]
 
 
-@pytest.mark.parametrize(("method", "target", "resumed"), RESUMES)
+@table(("method", "target", "resumed"), RESUMES)
 def test_a_retrieved_response_is_named(method: str, target: str, resumed: tuple[str | None, int | None]) -> None:
     grouping = group(head(target, method), None)
     assert (grouping.resumes_response_id, grouping.resumes_after) == resumed
@@ -354,12 +353,12 @@ ODD_BODIES = [
 ]
 
 
-@pytest.mark.parametrize("body", ODD_BODIES, ids=range(len(ODD_BODIES)))
+@table("body", ODD_BODIES)
 def test_an_odd_body_names_no_session(body: bytes) -> None:
     assert found(body) == (None, "new")
 
 
-@pytest.mark.parametrize("levels", [100, 500, 975, 987, 990])
+@table("levels", [100, 500, 975, 987, 990])
 def test_what_a_deep_body_names_does_not_hang_on_the_stack(levels: int) -> None:
     def deeper(frames: int) -> tuple[str | None, str]:
         return deeper(frames - 1) if frames else found(body)

@@ -47,6 +47,7 @@ from tests.support.recordings import ask, record
 from tests.support.secret_shapes import ALPHANUMERIC, PIECE, SECRETS, URL_SAFE, made, pem, pieces
 from tests.support.server import everywhere, run_here, serving
 from tests.support.sockets import ScriptedUpstream, answer
+from tests.support.tables import table
 from tests.support.zstandard import zstd
 
 MARKER = "this is no secret"
@@ -114,7 +115,7 @@ def _same_structure(one: object, other: object) -> bool:
 NO_JSON = ("plain text", "lines of JSON", "not quite JSON")
 
 
-@pytest.mark.parametrize("place", PLACES)
+@table("place", PLACES)
 def test_a_secret_is_taken_out_whole_wherever_it_stands(place: str) -> None:
     for secret in SECRETS.values():
         body = PLACES[place](secret).encode()
@@ -125,7 +126,7 @@ def test_a_secret_is_taken_out_whole_wherever_it_stands(place: str) -> None:
         assert place in NO_JSON or _same_structure(json.loads(body), json.loads(redacted))
 
 
-@pytest.mark.parametrize("place", PLACES)
+@table("place", PLACES)
 def test_a_registered_value_is_taken_out_however_it_is_written(place: str) -> None:
     for value in VALUES:
         redactor = Redactor([value])
@@ -143,7 +144,7 @@ def test_a_number_that_is_registered_becomes_a_string() -> None:
     assert json.loads(redacted) == {"pin": instead, "more": [instead], "text": instead}
 
 
-@pytest.mark.parametrize("name", [name for name, secret in SECRETS.items() if "\n" not in secret])
+@table("name", [name for name, secret in SECRETS.items() if "\n" not in secret])
 def test_a_form_has_no_secret(name: str) -> None:
     secret = SECRETS[name]
     redacted = BY_SHAPE.redact(f"grant=x&key={secret}&more={quote_plus(f'a={secret} b')}".encode()).body
@@ -151,7 +152,7 @@ def test_a_form_has_no_secret(name: str) -> None:
     assert redacted.startswith(b"grant=x&key=<REDACTED ")
 
 
-@pytest.mark.parametrize(
+@table(
     "text",
     [
         "task-force-of-twenty-people-and-1-more disk-0123456789abcdefghijklmnop",
@@ -178,7 +179,7 @@ def test_nothing_is_taken_out_of_what_was_really_sent() -> None:
     assert [body[:100] for body in sent if BY_SHAPE.redact(body) != (body, {})] == []
 
 
-@pytest.mark.parametrize(
+@table(
     "told",
     [
         "resp_68a1b2c3d4e5f60718293a4b5c6d7e8f90a1b2c3d4e5f6071829",
@@ -198,7 +199,7 @@ def test_ids_hashes_and_ciphertexts_stay_wherever_they_stand(told: str) -> None:
 CIPHER = "EqQBCgIYAhIM/"  # as one begins
 
 
-@pytest.mark.parametrize(
+@table(
     "body",
     [
         *(json.dumps({name: CIPHER + SECRETS["google"]}) for name in ("encrypted_content", "encrypted_index")),
@@ -219,10 +220,8 @@ def test_a_text_under_the_name_of_a_signature_has_no_secret() -> None:
         _assert_gone(SECRETS["google"], BY_SHAPE.redact(_json({"signature": text.format(SECRETS["google"])})).body)
 
 
-@pytest.mark.parametrize(
-    "name", ["encrypted_content", "encrypted_index", "signature", "thoughtSignature", "thought_signature", "data"]
-)
-@pytest.mark.parametrize("form", ["{}", "{}==", "key={}", "v1.{}"])
+@table("name", ["encrypted_content", "encrypted_index", "signature", "thoughtSignature", "thought_signature", "data"])
+@table("form", ["{}", "{}==", "key={}", "v1.{}"])
 def test_a_key_in_the_place_of_a_signature_is_taken_out(name: str, form: str) -> None:
     for secret in [*SECRETS.values(), VALUES[0]]:
         said = form.format(secret)
@@ -240,7 +239,7 @@ def test_numbered_lines_of_a_key_without_its_end_are_taken_out() -> None:
         _assert_gone(key, BY_SHAPE.redact(_json({"input": text})).body)
 
 
-@pytest.mark.parametrize("name", ["anthropic", "openai", "google", "jwt", "rsa key", "value"])
+@table("name", ["anthropic", "openai", "google", "jwt", "rsa key", "value"])
 def test_a_body_that_breaks_off_has_no_half_of_a_secret(name: str) -> None:
     secret = SECRETS.get(name, VALUES[0])
     redactor = Redactor([VALUES[0]])
@@ -309,8 +308,8 @@ def test_json_stays_json_of_the_same_structure(value: object, data: st.DataObjec
         assert secret not in text
 
 
-@pytest.mark.parametrize("pattern", ["sk-", "^k", "(?<=sk-).", "[a-f]", "-[^-]*$", "a secret"])
-@pytest.mark.parametrize("form", ['{{"a": "k {}"}}', "k {}"], ids=["json", "text"])
+@table("pattern", ["sk-", "^k", "(?<=sk-).", "[a-f]", "-[^-]*$", "a secret"])
+@table("form", ['{{"a": "k {}"}}', "k {}"])
 def test_a_pattern_takes_no_piece_out_of_a_secret(pattern: str, form: str) -> None:
     """The rest of it would look like none, and a pattern may be that of a project which somebody cloned."""
     redactor = Redactor(["a secret value"], [re.compile(pattern)])
@@ -352,7 +351,7 @@ def test_short_values_and_variables_that_are_not_set_are_passed_over() -> None:
     assert redactor.redact(b"1234567 12345678x").body == b"1234567 <REDACTED value, 9 bytes>"
 
 
-@pytest.mark.parametrize(
+@table(
     "piece",
     [
         b"sk-",
@@ -450,8 +449,8 @@ def test_all_codings_of_a_body_are_undone(codings: list[str], wire: bytes) -> No
     assert _findings(assembler, events) == []
 
 
-@pytest.mark.parametrize("code", [gzip.compress, zlib.compress, ZSTD])
-@pytest.mark.parametrize("codings", [[], ["gzip"]])
+@table("code", [gzip.compress, zlib.compress, ZSTD])
+@table("codings", [[], ["gzip"]])
 def test_json_in_a_coding_that_no_header_names_is_kept_without_it(
     code: Callable[[bytes], bytes], codings: list[str]
 ) -> None:
@@ -496,7 +495,7 @@ def test_what_cannot_be_decoded_to_its_end_is_counted_and_not_kept(
     assert _findings(assembler, events) == []
 
 
-@pytest.mark.parametrize("coding", ["utf-8", "aws-chunked", "none", "gzip", "br"])
+@table("coding", ["utf-8", "aws-chunked", "none", "gzip", "br"])
 def test_json_that_is_not_coded_is_kept_whatever_its_head_says(coding: str) -> None:
     """Without its secrets."""
     assembler, events = _events(PLAIN, coding)
@@ -585,7 +584,7 @@ def test_who_sends_the_secret_again_gets_what_was_recorded(recorded: str) -> Non
     assert found.how == "exact"
 
 
-@pytest.mark.parametrize("name", REQUESTS)
+@table("name", REQUESTS)
 def test_who_sends_other_credentials_gets_what_was_recorded(name: str) -> None:
     asked = _json(REQUESTS[name])
     others = asked.replace(b"CANARY-", b"CANARY-of-somebody-else-")
@@ -682,7 +681,7 @@ def test_a_redact_table_that_makes_no_sense_is_said_before_anything_is_recorded(
 # -- a text that is no JSON
 
 
-@pytest.mark.parametrize(("name", "secret"), SECRETS.items(), ids=SECRETS.keys())
+@table(("name", "secret"), SECRETS.items())
 def test_a_secret_in_a_text_has_its_place_in_characters(name: str, secret: str) -> None:
     text = f"é😀\ud83d {secret} ü"
     [hit] = BY_SHAPE.secrets(text)

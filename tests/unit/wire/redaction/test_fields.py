@@ -12,6 +12,7 @@ import pytest
 from recorder.wire.dialects import DIALECTS
 from recorder.wire.redaction.bodies import BY_SHAPE, PLACEHOLDER, redactor_from
 from tests.support.parameter_secrets import READ_BY_A_MODEL, REQUESTS
+from tests.support.tables import table
 
 CANARY = re.compile(r"CANARY-[a-z-]+-\d{4}")
 
@@ -20,7 +21,7 @@ def _json(value: object) -> bytes:
     return json.dumps(value).encode()
 
 
-@pytest.mark.parametrize("name", REQUESTS)
+@table("name", REQUESTS)
 def test_no_credential_among_the_parameters_is_left(name: str) -> None:
     body = _json(REQUESTS[name])
     planted = CANARY.findall(body.decode())
@@ -39,14 +40,14 @@ def _names(value: Any) -> Any:
     return [_names(each) for each in value] if isinstance(value, list) else type(value)
 
 
-@pytest.mark.parametrize("name", REQUESTS)
-@pytest.mark.parametrize("wrapped", ["{}", '{{"response":{}}}', '{{"body":{}}}\n{{"body":{}}}', "data: {}\n\n", "[{}]"])
+@table("name", REQUESTS)
+@table("wrapped", ["{}", '{{"response":{}}}', '{{"body":{}}}\n{{"body":{}}}', "data: {}\n\n", "[{}]"])
 def test_it_is_found_in_what_wraps_a_request_and_in_what_repeats_it(name: str, wrapped: str) -> None:
     for body in (json.dumps(REQUESTS[name]), json.dumps(REQUESTS[name], indent=1)):
         assert CANARY.findall(BY_SHAPE.redact(wrapped.format(body, body).encode()).body.decode()) == []
 
 
-@pytest.mark.parametrize("name", REQUESTS)
+@table("name", REQUESTS)
 def test_a_body_that_breaks_off_has_none_of_it(name: str) -> None:
     body = _json(REQUESTS[name])
     starts = [match.start() for match in CANARY.finditer(body.decode())]
@@ -56,7 +57,7 @@ def test_a_body_that_breaks_off_has_none_of_it(name: str) -> None:
             assert b"CANARY" not in redacted, redacted
 
 
-@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-16-be", "utf-16-le", "utf-32", "utf-32-be"])
+@table("encoding", ["utf-8-sig", "utf-16", "utf-16-be", "utf-16-le", "utf-32", "utf-32-be"])
 def test_it_is_found_in_every_encoding_of_json(encoding: str) -> None:
     for request in REQUESTS.values():
         text = json.dumps(request)
@@ -66,7 +67,7 @@ def test_it_is_found_in_every_encoding_of_json(encoding: str) -> None:
         assert "CANARY" not in broken_off.decode(encoding, "ignore")
 
 
-@pytest.mark.parametrize("body", READ_BY_A_MODEL, ids=lambda body: str(body)[:40])
+@table("body", READ_BY_A_MODEL)
 def test_what_a_model_reads_is_unchanged(body: object) -> None:
     for written in (_json(body), json.dumps(body, indent=1).encode(), _json({"request": body}), _json([body, body])):
         assert BY_SHAPE.redact(written) == (written, {})
@@ -74,7 +75,7 @@ def test_what_a_model_reads_is_unchanged(body: object) -> None:
     assert BY_SHAPE.redact(beside).body.startswith(_json([body])[:-1])
 
 
-@pytest.mark.parametrize(
+@table(
     ("parameters", "kept"),
     [
         ({"max_tokens": 10, "stop_token": "<|end|>", "prompt_cache_key": "a", "token_type": "bearer"}, None),

@@ -25,6 +25,7 @@ from recorder.wire.redaction.headers import (
     redact_url,
 )
 from tests.support import secret_shapes
+from tests.support.tables import table
 
 CANARY = "canary-5f1d0c"
 
@@ -58,13 +59,13 @@ accept-token openai-secret x-anything
 )
 
 
-@pytest.mark.parametrize("name", KEPT)
+@table("name", KEPT)
 def test_a_harmless_header_is_kept(name: str) -> None:
     assert redact_headers([(name.encode(), b"value")]) == [(name, "value")]
 
 
-@pytest.mark.parametrize("name", SECRET)
-@pytest.mark.parametrize("case", [str, str.upper, str.title])
+@table("name", SECRET)
+@table("case", [str, str.upper, str.title])
 def test_a_secret_header_keeps_its_name_and_length_only(name: str, case: type[str]) -> None:
     assert redact_headers([(case(name).encode(), b"s" * 51)]) == [(case(name), "REDACTED (51 bytes)")]
 
@@ -97,7 +98,7 @@ def test_of_the_turn_metadata_only_ids_are_kept() -> None:
     assert json.loads(value) == kept
 
 
-@pytest.mark.parametrize("value", [b"", b"[]", b"{", b"7", b"\xff", b"[" * 100_000])
+@table("value", [b"", b"[]", b"{", b"7", b"\xff", b"[" * 100_000])
 def test_turn_metadata_that_is_none_is_redacted(value: bytes) -> None:
     assert redact_headers([(b"x-codex-turn-metadata", value)])[0][1] == f"REDACTED ({len(value)} bytes)"
 
@@ -163,7 +164,7 @@ TARGETS = [
 ]
 
 
-@pytest.mark.parametrize(("raw", "kept"), TARGETS)
+@table(("raw", "kept"), TARGETS)
 def test_a_target_keeps_its_path_and_the_known_parameters(raw: str, kept: str) -> None:
     assert redact_target(raw) == kept
 
@@ -186,7 +187,7 @@ URLS = [
 ]
 
 
-@pytest.mark.parametrize(("raw", "kept"), URLS)
+@table(("raw", "kept"), URLS)
 def test_a_url_loses_user_password_and_unknown_parameters(raw: str, kept: str) -> None:
     assert redact_url(raw) == kept
 
@@ -329,8 +330,8 @@ def assert_gone(secret: str, kept: str) -> None:
     assert [piece for piece in secret_shapes.pieces(secret) if piece in undone] == []
 
 
-@pytest.mark.parametrize("place", PLACES)
-@pytest.mark.parametrize("coding", CODINGS)
+@table("place", PLACES)
+@table("coding", CODINGS)
 def test_a_key_in_a_target_is_taken_out_wherever_it_stands(place: str, coding: str) -> None:
     for secret in SHAPED.values():
         raw = PLACES[place].format(*[CODINGS[coding](secret)] * 2)
@@ -340,7 +341,7 @@ def test_a_key_in_a_target_is_taken_out_wherever_it_stands(place: str, coding: s
         assert redact_target(redact_target(raw)) == redact_target(raw)
 
 
-@pytest.mark.parametrize("name", KEPT)
+@table("name", KEPT)
 def test_a_key_in_the_value_of_a_harmless_header_is_taken_out(name: str) -> None:
     for secret in SHAPED.values():
         [(kept, value)] = redact_headers([(name.encode(), f"before {secret} after".encode())])
@@ -349,7 +350,7 @@ def test_a_key_in_the_value_of_a_harmless_header_is_taken_out(name: str) -> None
         assert redact_headers([(name.encode(), value.encode())]) == [(name, value)]
 
 
-@pytest.mark.parametrize("name", SHAPED)
+@table("name", SHAPED)
 def test_a_key_in_the_name_of_a_header_is_taken_out_though_http_makes_its_letters_small(name: str) -> None:
     for secret in (SHAPED[name], SHAPED[name].lower()):
         [(kept, value)] = redact_headers([(f"x {secret}".encode(), b"1")])
@@ -411,7 +412,7 @@ ORDINARY = [
 ]
 
 
-@pytest.mark.parametrize("ordinary", ORDINARY)
+@table("ordinary", ORDINARY)
 def test_ordinary_ids_stay(ordinary: str) -> None:
     assert redact_target(ordinary) == ordinary
     assert redact_text(ordinary) == ordinary

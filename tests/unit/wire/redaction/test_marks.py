@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import json
 
-import pytest
-
 from recorder.wire.redaction.bodies import BY_SHAPE
 from tests.support.corpus import ROOT
+from tests.support.tables import table
 
 SHOWN = {
     "ACME_API_KEY=CANARY-0001-abc": "variable",
@@ -50,7 +49,7 @@ ORDINARY = (
 )
 
 
-@pytest.mark.parametrize("text", SHOWN)
+@table("text", SHOWN)
 def test_the_value_is_taken_and_what_names_it_stays(text: str) -> None:
     for body in (
         f"See:\n{text}",
@@ -67,7 +66,7 @@ def test_the_value_is_taken_and_what_names_it_stays(text: str) -> None:
         assert BY_SHAPE.redact(redacted) == (redacted, {})
 
 
-@pytest.mark.parametrize("text", ORDINARY)
+@table("text", ORDINARY)
 def test_text_about_secrets_stays(text: str) -> None:
     for body in (
         f"See:\n{text}".encode(),

@@ -1,49 +1,23 @@
-"""What Chat Completions means where it is recorded, mutated, or any JSON at all."""
+"""The quick way of Chat Completions says what the slow one does, and nothing raises: mutated chunks, or any JSON."""
 
 from __future__ import annotations
 
 import copy
 import json
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recorder.model.facts import Fact, Malformed, TextAdded, Unknown, UsageReported
+from recorder.model.facts import Fact, TextAdded
 from recorder.wire.dialects.decoder import JsonDecoder
 from recorder.wire.dialects.openai_chat import DIALECT
-from recorder.wire.sse import Splitter, parse
-from tests.support.corpus import CORPUS, corpus_index, needs_corpus
+from tests.support.tables import table
 
 CHUNK = "chat.completion.chunk"
 
-ENTRIES = [entry for entry in corpus_index() if entry["provider"] in ("openai-chat", "openai-completions")]
-
-COUNTS = {
-    "input": "input_tokens",
-    "cached_input": "cache_read_input_tokens",
-    "cache_write": "cache_write_input_tokens",
-    "output": "output_tokens",
-    "reasoning": "reasoning_output_tokens",
-    "total": "total_tokens",
-}
-
 Event = tuple[str | None, bytes]
-
-
-def events(path: Path) -> Iterator[Event]:
-    splitter = Splitter()
-    raw = b""
-    for piece in (*splitter.feed(path.read_bytes()), *splitter.close()):
-        raw += piece.raw
-        if piece.complete or piece.kind == "tail":
-            data = parse(raw).data
-            if data is not None:
-                yield DIALECT.keys(raw).type, data
-            raw = b""
 
 
 def told(said: Sequence[Event], *, quick: bool = True) -> list[Fact]:
@@ -52,65 +26,6 @@ def told(said: Sequence[Event], *, quick: bool = True) -> list[Fact]:
     if quick:
         return [fact for type_, data in said for fact in teller.event(type_, data)]
     return [fact for type_, data in said for fact in JsonDecoder.event(teller, type_, data)]
-
-
-def chunks(said: Sequence[Event]) -> list[dict[str, Any]]:
-    payloads = [json.loads(data) for _, data in said if data.strip() != b"[DONE]"]
-    return [payload for payload in payloads if isinstance(payload, dict)]
-
-
-def added(facts: Sequence[Fact], item: str) -> str:
-    return "".join(fact.text for fact in facts if isinstance(fact, TextAdded) and fact.item == item)
-
-
-in_corpus = pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: Path(entry["file"]).stem[-60:])
-
-
-@needs_corpus
-@in_corpus
-def test_usage_is_as_the_corpus_has_it(entry: dict[str, Any]) -> None:
-    reports = [fact for fact in told([*events(CORPUS / entry["file"])]) if isinstance(fact, UsageReported)]
-    expected = entry["usage_normalised"]
-    assert bool(reports) == bool(expected)
-    if expected:
-        assert {name: getattr(reports[-1].usage, field) for name, field in COUNTS.items()} == expected
-        assert json.loads(reports[-1].raw) == entry["usage_raw"]
-
-
-@needs_corpus
-@in_corpus
-def test_every_recorded_payload_is_understood(entry: dict[str, Any]) -> None:
-    assert [fact for fact in told([*events(CORPUS / entry["file"])]) if isinstance(fact, Unknown | Malformed)] == []
-
-
-@needs_corpus
-@in_corpus
-def test_no_recorded_text_is_lost_or_told_twice(entry: dict[str, Any]) -> None:
-    said = [*events(CORPUS / entry["file"])]
-    content = thought = arguments = ""
-    for choice in (choice for payload in chunks(said) for choice in payload.get("choices") or ()):
-        delta: dict[str, Any] = choice.get("delta") or {"content": choice.get("text")}
-        if choice.get("index", 0) != 0:
-            continue
-        parts: list[Any] = delta["content"] if isinstance(delta.get("content"), list) else []
-        content += "".join(part["text"] for part in parts if part["type"] == "text") or ""
-        content += "" if parts else delta.get("content") or ""
-        content += delta.get("refusal") or (delta.get("audio") or {}).get("transcript") or ""
-        thought += "".join(each["text"] for part in parts for each in part.get("thinking", ()))
-        thought += delta.get("reasoning_content") or delta.get("reasoning") or ""
-        arguments += "".join(call["function"].get("arguments") or "" for call in delta.get("tool_calls") or ())
-    facts = told(said)
-    calls = {fact.item for fact in facts if isinstance(fact, TextAdded) and str(fact.item).startswith("0.call.")}
-    assert added(facts, "0.message") == content
-    assert added(facts, "0.reasoning") == thought
-    assert sum(len(added(facts, str(call))) for call in calls) == len(arguments)
-
-
-@needs_corpus
-@in_corpus
-def test_the_quick_way_tells_what_the_slow_one_does(entry: dict[str, Any]) -> None:
-    said = [*events(CORPUS / entry["file"])]
-    assert told(said) == told(said, quick=False)
 
 
 # Anything at all.
@@ -208,11 +123,10 @@ MORE: tuple[tuple[tuple[str | int, ...], Any], ...] = (
 )
 
 
-@pytest.mark.parametrize(("path", "value"), MORE, ids=lambda value: str(value)[:60])
-@pytest.mark.parametrize(
+@table(("path", "value"), MORE)
+@table(
     "delta",
     [{"content": "B"}, {"reasoning": "B"}, {"tool_calls": [{"index": 0, "function": {"arguments": "B"}}]}],
-    ids=lambda delta: str(*delta),
 )
 def test_what_more_a_usual_chunk_says_is_not_lost(path: tuple[Any, ...], value: Any, delta: Any) -> None:
     payload: Any = {"id": "a", "model": "m", "choices": [{"index": 0, "delta": {**delta}}]}
