@@ -1,23 +1,16 @@
 """Replies made by hand, recorded as the proxy would, and what `lint` says of them: the harness of all rules.
 
 A rule is tested with a good reply and changes to it: each `Mutation` names the one rule that it breaks.
-
-    MUTATIONS = [Mutation("RS001", "the first event is missing", GOOD.without(0).numbered())]
-
-    @each(MUTATIONS)
-    def test_a_fault_is_named_by_its_rule_alone(mutation: Mutation) -> None:
-        assert_only(mutation.rule, mutation.reply)
 """
 
 from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 import msgspec
-import pytest
 
 from recorder.ingest.assembler import Assembler
 from recorder.journal.format import START, Mark, Record
@@ -121,11 +114,6 @@ class Mutation(NamedTuple):
     rule: str
     says: str
     reply: Reply
-
-
-def each(mutations: Sequence[Mutation]) -> pytest.MarkDecorator:
-    """A test of each mutation, as its argument `mutation`."""
-    return pytest.mark.parametrize("mutation", mutations, ids=lambda each: f"{each.rule}-{each.says.replace(' ', '-')}")
 
 
 def assert_only(rule: str, reply: Reply) -> None:

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import pytest
-
 from recorder.lint import PROFILES, Finding, Profile, lint
 from recorder.recordings.files import load_file
-from tests.support.corpus import CORPUS, corpus_index, needs_corpus
+from tests.support.corpus import CORPUS, corpus_index, each_stream, needs_corpus
 
 VENDORS = ("openai", "azure", "chatgpt-backend")
 """Where OpenAI's own servers answer."""
@@ -39,11 +37,6 @@ def unedited(entry: Mapping[str, Any]) -> bool:
     return is_theirs and entry["provenance"] == "recorded"
 
 
-def cases() -> list[Any]:
-    files = [entry["file"] for entry in corpus_index() if unedited(entry)]
-    return [pytest.param(file, id=file.rpartition("/")[2][-70:]) for file in files]
-
-
 def errors(file: str) -> list[tuple[Profile, Finding]]:
     found = load_file(CORPUS / file)
     return [
@@ -61,9 +54,9 @@ def explanation(file: str, rule: str) -> str | None:
     return next((why for (start, of), why in EXPLAINED.items() if of == rule and name.startswith(start)), None)
 
 
-@needs_corpus
-@pytest.mark.parametrize("file", cases())
-def test_what_a_vendor_sent_has_no_error(file: str) -> None:
+@each_stream(filter(unedited, corpus_index()))
+def test_what_a_vendor_sent_has_no_error(entry: dict[str, Any]) -> None:
+    file = entry["file"]
     left = [(profile, each) for profile, each in errors(file) if not explanation(file, each.rule)]
     assert not left, [(profile, each.rule, each.meaning, each.places[:3]) for profile, each in left]
 

@@ -3,28 +3,16 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Callable
 from typing import Any
 
-import msgspec
-import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-
-from recorder.lint import lint
-from recorder.lint.gemini import RULES
-from recorder.wire.recording import recording_of
 from tests.support.replies import (
     Json,
     Mutation,
     Reply,
     assert_clean,
-    assert_only,
     broken,
     crlf,
-    each,
-    recorded,
     unnamed,
 )
 
@@ -156,15 +144,6 @@ MUTATIONS = [
 ]
 
 
-@each(MUTATIONS)
-def test_a_fault_is_named_by_its_rule_alone(mutation: Mutation) -> None:
-    assert_only(mutation.rule, mutation.reply)
-
-
-def test_every_rule_has_a_mutation() -> None:
-    assert [rule.id for rule in RULES] == sorted({mutation.rule for mutation in MUTATIONS})
-
-
 GOODS = {
     "as it should be": GOOD,
     "several data lines": told(TEXT, b'data: {"candidates":\r\ndata: []}\r\n\r\n'),
@@ -192,11 +171,6 @@ GOODS = {
 }
 
 
-@pytest.mark.parametrize("name", GOODS)
-def test_what_is_right_breaks_no_rule(name: str) -> None:
-    assert_clean(GOODS[name])
-
-
 def test_what_is_no_json_is_named_by_the_rule_of_all_streams() -> None:
     assert broken(GOOD.put(TEXT, b"data: {\r\n\r\n")) == ["ST002"]
 
@@ -207,63 +181,3 @@ def test_a_byte_order_mark_is_named_by_the_rule_of_all_streams() -> None:
 
 def test_an_error_in_the_place_of_a_stream_is_none() -> None:
     assert_clean(GOOD._replace(status=503, body=BARE))
-
-
-def test_what_the_recorder_lost_is_no_fault() -> None:
-    exchange, events = recorded(GOOD)
-    at = [number for number, event in enumerate(events) if event.kind == "frame"][LAST]
-    events[at] = msgspec.structs.replace(events[at], kind="gap", raw=b'{"of": "response"}')
-    assert lint(recording_of(exchange, events)) == []
-
-
-json_values = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=5),
-    lambda inner: (
-        st.lists(inner, max_size=3)
-        | st.dictionaries(
-            st.sampled_from(
-                ["candidates", "content", "parts", "functionCall", "thoughtSignature", "index", "error", "x"]
-            ),
-            inner,
-            max_size=4,
-        )
-    ),
-    max_leaves=12,
-)
-
-
-@given(st.lists(json_values.map(lambda value: crlf({"candidates": value})) | st.binary(max_size=40)))
-def test_nothing_that_a_server_sends_raises(blocks: list[bytes]) -> None:
-    broken(GOOD._replace(body=b"".join(blocks)))
-
-
-@given(
-    st.integers(THOUGHT, LAST), st.sampled_from(["candidates", "usageMetadata", "error", "modelVersion"]), json_values
-)
-def test_no_field_of_another_type_raises(at: int, name: str, value: Any) -> None:
-    event = GOOD.events[at]
-    assert isinstance(event, dict)
-    broken(told(at, {**event, name: value}))
-
-
-@given(st.sampled_from(["finishReason", "index", "content"]), json_values)
-def test_no_field_of_a_candidate_of_another_type_raises(name: str, value: Any) -> None:
-    broken(in_candidate(TEXT, lambda candidate: candidate.update({name: value})))
-
-
-@given(st.sampled_from(["text", "functionCall", "thoughtSignature"]), json_values)
-def test_no_field_of_a_part_of_another_type_raises(name: str, value: Any) -> None:
-    broken(told(TEXT, chunk({name: value})))
-
-
-@given(st.dictionaries(st.sampled_from(list(usage(cachedContentTokenCount=0))), json_values))
-def test_no_count_of_another_type_raises(counts: Json) -> None:
-    broken(GOOD.edited(LAST, lambda event: event.update(usageMetadata=counts)))
-
-
-@pytest.mark.slow
-def test_a_long_stream_is_judged_in_seconds() -> None:
-    exchange, events = recorded(GOOD.put(TEXT, *[chunk({"text": "x"})] * 100_000))
-    began = time.process_time()
-    assert lint(recording_of(exchange, events)) == []
-    assert time.process_time() - began < 5

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import importlib
 from collections import Counter
 
 import msgspec
@@ -13,9 +12,6 @@ from hypothesis import strategies as st
 
 from recorder.journal.format import Gap, Mark
 from recorder.lint import PLACES_LIMIT, PROFILES, RULES, Profile, Rule, lint, profile_of
-from recorder.lint.http import RULES as HTTP
-from recorder.lint.openai_errors import RULES as OPENAI_ERRORS
-from recorder.lint.sse import RULES as SSE
 from recorder.lint.stream import StreamView
 from recorder.model.events import Event, Exchange, Outcome
 from recorder.model.payloads import ExchangeEnd, RequestEnd, RequestHead, ResponseHead
@@ -27,18 +23,16 @@ from tests.support.replies import (
     Reply,
     assembled,
     assert_clean,
-    assert_only,
     broken,
-    each,
     linted,
     recorded,
 )
+from tests.support.tables import table
 from tests.unit.lint.test_anthropic import GOOD as ANTHROPIC
 from tests.unit.lint.test_gemini import GOOD as GEMINI
 from tests.unit.lint.test_openai_chat import GOOD as CHAT
 from tests.unit.lint.test_openai_responses import COMPLETED, CUT, GOOD
 
-TESTS = ("test_lint", "test_openai_responses", "test_openai_chat", "test_anthropic", "test_gemini")
 TARGETS = ("/v1/responses", "/v1/chat/completions", "/v1/messages", "/v1beta/models/m:streamGenerateContent", "/other")
 
 
@@ -128,27 +122,11 @@ MUTATIONS = [
 ]
 
 
-@each(MUTATIONS)
-def test_a_fault_is_named_by_its_rule_alone(mutation: Mutation) -> None:
-    assert_only(mutation.rule, mutation.reply)
-
-
-def test_every_rule_has_a_mutation() -> None:
-    assert {mutation.rule for mutation in MUTATIONS} == {rule.id for rule in (*HTTP, *OPENAI_ERRORS, *SSE)}
-
-
-def test_every_rule_there_is_has_a_mutation() -> None:
-    mutations = [
-        mutation for name in TESTS for mutation in importlib.import_module(f"tests.unit.lint.{name}").MUTATIONS
-    ]
-    assert {mutation.rule for mutation in mutations} == {rule.id for rule in RULES}
-
-
 def test_ids_are_of_one_rule() -> None:
     assert [id for id, count in Counter(rule.id for rule in RULES).items() if count > 1] == []
 
 
-@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.id)
+@table("rule", RULES)
 def test_a_rule_says_what_and_why_in_sentences(rule: Rule) -> None:
     assert rule.meaning.endswith((".", "”."))
     assert rule.why.endswith((".", ".”", ".)"))
@@ -200,8 +178,8 @@ def test_an_error_of_its_api_is_clean() -> None:
     assert_clean(ANTHROPIC._replace(body=ERROR, status=503).headed("content-type", "application/json"))
 
 
-@pytest.mark.parametrize("good", [GOOD, CHAT, ANTHROPIC, GEMINI], ids=lambda reply: reply.target)
-@pytest.mark.parametrize("sent", [b"", b": ping\n\n", b'data: {"id', b"data: [DONE]\n\n", b"data: {}\n\n"])
+@table("good", [GOOD, CHAT, ANTHROPIC, GEMINI])
+@table("sent", [b"", b": ping\n\n", b'data: {"id', b"data: [DONE]\n\n", b"data: {}\n\n"])
 def test_no_stream_without_an_answer_is_without_a_finding(good: Reply, sent: bytes) -> None:
     assert broken(good._replace(events=(sent,)))
 
@@ -247,8 +225,8 @@ def with_gap(at: int, seconds: float) -> tuple[Exchange, list[Event]]:
     )
 
 
-@pytest.mark.parametrize("profile", ["openai", "codex", "sdk"])
-@pytest.mark.parametrize("at", [0, 12, 20])
+@table("profile", ["openai", "codex", "sdk"])
+@table("at", [0, 12, 20])
 def test_where_bytes_were_lost_nothing_is_said_to_be_wrong(profile: Profile, at: int) -> None:
     exchange, events = with_gap(at, 400.0)
     assert any(event.kind == "gap" for event in events)
@@ -286,7 +264,8 @@ OUTCOMES: list[Outcome | None] = ["eof", "truncated", "client_disconnect", None]
 SCRAPS = st.binary(max_size=40) | st.sampled_from(
     [b"data: ", b"event: ", b"\n\n", b"{", b"null", b'"\\ud800"', b"[DONE]"]
 )
-BLOCKS = st.lists(SCRAPS, max_size=6).map(b"".join) | st.sampled_from(GOOD.blocks())
+SENT = [block for reply in (GOOD, CHAT, ANTHROPIC, GEMINI) for block in reply.blocks()]
+BLOCKS = st.lists(SCRAPS, max_size=6).map(b"".join) | st.sampled_from(SENT)
 DATA = SCRAPS.map(lambda scrap: b"data: " + scrap + b"\n\n")
 
 

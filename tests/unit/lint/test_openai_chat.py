@@ -2,29 +2,14 @@
 
 from __future__ import annotations
 
-import json
-import time
 from collections.abc import Callable
 from typing import Any
 
-import msgspec
-import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-
-from recorder.lint import lint
-from recorder.lint.openai_chat import RULES
-from recorder.wire.recording import recording_of
 from tests.support.replies import (
     Json,
     Mutation,
     Reply,
-    assert_clean,
-    assert_only,
     broken,
-    each,
-    recorded,
-    the_rule,
     unnamed,
 )
 
@@ -175,15 +160,6 @@ MUTATIONS = [
 ]
 
 
-@each(MUTATIONS)
-def test_a_fault_is_named_by_its_rule_alone(mutation: Mutation) -> None:
-    assert_only(mutation.rule, mutation.reply)
-
-
-def test_every_rule_has_a_mutation() -> None:
-    assert [rule.id for rule in RULES] == sorted({mutation.rule for mutation in MUTATIONS})
-
-
 GOODS = {
     "as it should be": GOOD,
     "nobody asked for usage": GOOD.without(USAGE)._replace(asked={"stream": True}),
@@ -213,11 +189,6 @@ GOODS = {
 }
 
 
-@pytest.mark.parametrize("name", GOODS)
-def test_what_is_right_breaks_no_rule(name: str) -> None:
-    assert_clean(GOODS[name])
-
-
 def test_an_unterminated_end_is_named_by_the_rule_of_all_streams() -> None:
     assert broken(told(END, b"data: [DONE]")) == []  # the SDKs lose nothing with it
     unterminated = told(USAGE, unnamed(usage())[:-1]).without(END)
@@ -227,56 +198,3 @@ def test_an_unterminated_end_is_named_by_the_rule_of_all_streams() -> None:
 def test_what_a_cut_answer_lacks_is_named_once() -> None:
     cut = GOOD.without(*range(ARGUMENTS, END + 1))._replace(outcome="upstream_reset")
     assert broken(cut) == ["CH011"]
-
-
-@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.id)
-def test_a_rule_says_who_breaks_and_where_that_stands(rule: Any) -> None:
-    assert the_rule(rule.id) is rule
-    assert rule.meaning.endswith(".")
-    assert rule.why.endswith((".", "`"))
-    assert rule.source
-
-
-def test_what_the_recorder_lost_is_no_fault() -> None:
-    exchange, events = recorded(GOOD)
-    at = [number for number, event in enumerate(events) if event.kind == "frame"][TEXT]
-    events[at] = msgspec.structs.replace(events[at], kind="gap", raw=b'{"of": "response"}')
-    assert lint(recording_of(exchange, events)) == []
-
-
-json_values = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=5),
-    lambda inner: (
-        st.lists(inner, max_size=3)
-        | st.dictionaries(
-            st.sampled_from(
-                ["id", "choices", "index", "delta", "tool_calls", "function", "arguments", "usage", "error", "x"]
-            ),
-            inner,
-            max_size=4,
-        )
-    ),
-    max_leaves=12,
-)
-
-
-@given(
-    st.lists(json_values.map(lambda value: b"data: " + json.dumps(value).encode() + b"\n\n") | st.binary(max_size=40))
-)
-def test_nothing_that_a_server_sends_raises(blocks: list[bytes]) -> None:
-    broken(GOOD._replace(body=b"".join(blocks)))
-
-
-@given(st.integers(0, END), st.sampled_from(["choices", "usage", "id", "object", "error"]), json_values)
-def test_no_field_of_another_type_raises(at: int, name: str, value: Any) -> None:
-    event = GOOD.events[at]
-    if isinstance(event, dict):
-        broken(told(at, {**event, name: value}))
-
-
-@pytest.mark.slow
-def test_a_long_stream_is_judged_in_seconds() -> None:
-    exchange, events = recorded(GOOD.put(TEXT, *[chunk({"content": "x"})] * 100_000))
-    began = time.process_time()
-    assert lint(recording_of(exchange, events)) == []
-    assert time.process_time() - began < 5

@@ -9,11 +9,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from recorder.lint import Profile, lint
-from recorder.lint.openai_responses import RULES
+from recorder.lint import lint
 from recorder.lint.openai_responses.catalog import FIELDS, OF_ITEMS
 from recorder.wire.recording import recording_of
 from tests.support.replies import (
@@ -21,13 +18,12 @@ from tests.support.replies import (
     Mutation,
     Reply,
     assert_clean,
-    assert_only,
     broken,
-    each,
     linted,
     recorded,
     the_rule,
 )
+from tests.support.tables import table
 
 PARTS: Json = {"annotations": [], "logprobs": []}
 USAGE = {
@@ -303,20 +299,7 @@ MUTATIONS = [
 ]
 
 
-@each(MUTATIONS)
-def test_a_fault_is_named_by_its_rule_alone(mutation: Mutation) -> None:
-    assert_only(mutation.rule, mutation.reply)
-
-
-def test_every_rule_has_a_mutation() -> None:
-    assert {mutation.rule for mutation in MUTATIONS} == {rule.id for rule in RULES}
-
-
-@pytest.mark.parametrize(
-    "reply", [GOOD, FAILURE, ERROR_AND_FAILURE, INCOMPLETE], ids=["good", "failed", "error", "cut"]
-)
-def test_what_openai_sends_breaks_no_rule(reply: Reply) -> None:
-    assert_clean(reply)
+GOODS = {"as it should be": GOOD, "failed": FAILURE, "an error and a failure": ERROR_AND_FAILURE, "cut": INCOMPLETE}
 
 
 def test_a_part_that_an_item_has_when_it_is_added_is_a_part() -> None:
@@ -379,7 +362,7 @@ def test_the_final_response_may_list_what_was_not_streamed() -> None:
     assert_clean(but(COMPLETED, of_response(output=[THOUGHT, tools, MESSAGE, CALL])))
 
 
-@pytest.mark.parametrize(
+@table(
     ("rule", "words"),
     [
         ("RS021", "ReasoningSummaryDelta without active item"),
@@ -416,29 +399,6 @@ def test_the_catalog_is_that_of_the_sdk() -> None:
         assert (type in OF_ITEMS) == ("item_id" in required), type
         beyond.add(type)
     assert beyond == set(FIELDS)
-
-
-ANYTHING = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=5),
-    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.sampled_from(list(MESSAGE)), inner, max_size=2),
-    max_leaves=4,
-)
-
-
-def paths(json: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-    children = json.items() if isinstance(json, dict) else enumerate(json) if isinstance(json, list) else ()
-    return [path, *(found for key, child in children for found in paths(child, (*path, key)))]
-
-
-@settings(max_examples=150, deadline=None)
-@given(data=st.data())
-def test_no_value_anywhere_makes_a_rule_raise(data: st.DataObject) -> None:
-    number = data.draw(st.integers(0, len(GOOD.events) - 1))
-    path = data.draw(st.sampled_from(paths(GOOD.events[number])[1:]))
-    value = data.draw(ANYTHING)
-    profiles: list[Profile] = ["openai", "codex", "sdk"]
-    for profile in profiles:
-        linted(but(number, said(*path, value)), profile)
 
 
 @pytest.mark.slow

@@ -10,6 +10,7 @@ from openai import OpenAI
 
 from recorder.lint import Profile
 from tests.support.replies import Mutation, Reply, broken, the_rule
+from tests.support.tables import table
 from tests.unit.lint.test_lint import MUTATIONS as OF_STREAMS
 from tests.unit.lint.test_openai_responses import COMPLETED, GOOD, but, less
 from tests.unit.lint.test_openai_responses import MUTATIONS as OF_RESPONSES
@@ -70,7 +71,7 @@ TOLERATED = [each for each in OF_RESPONSES if the_rule(each.rule).profiles == {"
 
 
 @pytest.mark.filterwarnings("ignore:Pydantic serializer warnings")  # the SDK's own, at a value of another kind
-@pytest.mark.parametrize("mutation", TOLERATED, ids=lambda each: f"{each.rule}-{each.says}")
+@table("mutation", TOLERATED)
 def test_what_the_profile_allows_the_sdk_reads(mutation: Mutation) -> None:
     assert broken(mutation.reply, SDK) == []
     assert accumulated(mutation.reply) == "Hello world"

@@ -14,6 +14,7 @@ from openai import APIStatusError, OpenAI
 from recorder.lint import RULES
 from tests.support.replies import Mutation, the_rule
 from tests.support.sdk_readings import reading
+from tests.support.tables import table
 from tests.unit.lint.test_anthropic import GOOD as MESSAGE
 from tests.unit.lint.test_anthropic import WORD
 from tests.unit.lint.test_openai_responses import CALL, COMPLETED, GOOD, THOUGHT, but, less, of_response, said
@@ -133,7 +134,7 @@ def found(rule: str, says: str) -> tuple[str, Mutation]:
     return api, mutation
 
 
-@pytest.mark.parametrize(("rule", "says", "error", "words"), QUOTED, ids=[f"{each[0]} {each[1]}" for each in QUOTED])
+@table(("rule", "says", "error", "words"), QUOTED)
 def test_the_sdk_raises_what_the_rule_quotes(rule: str, says: str, error: str, words: str) -> None:
     api, mutation = found(rule, says)
     raised = reading(api, b"".join(mutation.reply.blocks())).error
@@ -145,7 +146,7 @@ def test_the_sdk_raises_what_the_rule_quotes(rule: str, says: str, error: str, w
     assert words in why
 
 
-@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.id)
+@table("rule", RULES)
 def test_every_error_that_a_rule_names_is_raised_or_is_of_another_client(rule: Any) -> None:
     named = set(re.findall(r"\b(?:[A-Z]\w+)?Error\b", rule.why))
     raised = {error for id, _, error, _ in QUOTED if id == rule.id}

@@ -22,6 +22,7 @@ from recorder.lint.gemini.shapes import SHAPES as GEMINI
 from recorder.lint.openai_chat.shapes import SHAPES as CHAT
 from recorder.lint.openai_responses.shapes import SHAPES as RESPONSES
 from recorder.lint.shape import PLAIN, Shapes
+from tests.support.tables import table
 
 SHAPES = Shapes("""\
 answer: id!:text count:whole price:number parts:[part] prices:{number} said:text|[part] is_new:truth extra:any
@@ -31,7 +32,7 @@ part.image: url!:text
 """)
 
 
-@pytest.mark.parametrize(
+@table(
     ("value", "misfits"),
     [
         ({"id": "x"}, []),
@@ -109,7 +110,7 @@ DECLARED: dict[str, tuple[Shapes, str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("name", DECLARED)
+@table("name", DECLARED)
 def test_the_shapes_are_those_that_the_sdk_declares(name: str) -> None:
     shapes, kind, declared = DECLARED[name]
     assert list(_unlike(shapes, (kind,), declared, name, set())) == []

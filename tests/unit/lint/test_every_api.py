@@ -1,0 +1,108 @@
+"""What holds for the rules of every API: each is broken by one change to a good reply, and nothing else is."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from recorder.lint import PROFILES, RULES, lint
+from recorder.wire.recording import recording_of
+from tests.support.replies import Json, Mutation, Reply, assert_clean, assert_only, recorded
+from tests.support.tables import table
+from tests.unit.lint import test_anthropic, test_gemini, test_lint, test_openai_chat, test_openai_responses
+
+MUTATIONS: list[Mutation] = [
+    *test_lint.MUTATIONS,
+    *test_openai_responses.MUTATIONS,
+    *test_openai_chat.MUTATIONS,
+    *test_anthropic.MUTATIONS,
+    *test_gemini.MUTATIONS,
+]
+CLEAN: list[tuple[str, Reply]] = [
+    *test_openai_responses.GOODS.items(),
+    *test_openai_chat.GOODS.items(),
+    *test_anthropic.GOODS.items(),
+    *test_gemini.GOODS.items(),
+]
+GOOD: dict[str, Reply] = {
+    "openai-responses": test_openai_responses.GOOD,
+    "openai-chat": test_openai_chat.GOOD,
+    "anthropic": test_anthropic.GOOD,
+    "gemini": test_gemini.GOOD,
+}
+
+
+@table("mutation", MUTATIONS)
+def test_a_fault_is_named_by_its_rule_alone(mutation: Mutation) -> None:
+    assert_only(mutation.rule, mutation.reply)
+
+
+def test_every_rule_has_a_mutation() -> None:
+    assert {mutation.rule for mutation in MUTATIONS} == {rule.id for rule in RULES}
+
+
+@table(("says", "reply"), CLEAN)
+def test_what_is_right_breaks_no_rule(says: str, reply: Reply) -> None:
+    assert_clean(reply)
+
+
+@table("reply", GOOD.values())
+def test_what_the_recorder_lost_is_no_fault(reply: Reply) -> None:
+    exchange, events = recorded(reply)
+    frames = [number for number, event in enumerate(events) if event.kind == "frame"]
+    for number in frames:
+        gap = msgspec.structs.replace(events[number], kind="gap", raw=b'{"of": "response"}')
+        assert lint(recording_of(exchange, [*events[:number], gap, *events[number + 1 :]])) == []
+
+
+def paths(json: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    """Return the way to each value in JSON."""
+    children = json.items() if isinstance(json, dict) else enumerate(json) if isinstance(json, list) else ()
+    return [path, *(found for key, child in children for found in paths(child, (*path, key)))]
+
+
+def with_value(event: Json, path: tuple[Any, ...], value: Any) -> None:
+    place: Any = event
+    for key in path[:-1]:
+        place = place[key]
+    place[path[-1]] = value
+
+
+ANY_VALUE = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=5)
+
+
+@pytest.mark.parametrize("api", GOOD)
+@settings(max_examples=100)
+@given(data=st.data())
+def test_no_value_anywhere_makes_a_rule_raise(api: str, data: st.DataObject) -> None:
+    reply = GOOD[api]
+    numbers = [number for number, event in enumerate(reply.events) if isinstance(event, dict)]
+    number = data.draw(st.sampled_from(numbers))
+    path = data.draw(st.sampled_from(paths(reply.events[number])[1:]))
+    names = [key for key in path if isinstance(key, str)]
+    objects = st.dictionaries(st.sampled_from([*names, "error", "x"]), ANY_VALUE, max_size=3)
+    value = data.draw(ANY_VALUE | objects | st.lists(ANY_VALUE | objects, max_size=2))
+    exchange, events = recorded(reply.edited(number, lambda event: with_value(event, path, value)))
+    for profile in PROFILES:
+        lint(recording_of(exchange, events), profile)
+
+
+@pytest.mark.slow
+@table(
+    ("reply", "at", "delta"),
+    [
+        (test_openai_chat.GOOD, test_openai_chat.TEXT, test_openai_chat.chunk({"content": "x"})),
+        (test_anthropic.GOOD, test_anthropic.WORD, test_anthropic.delta(1, "text_delta", text="x")),
+        (test_gemini.GOOD, test_gemini.TEXT, test_gemini.chunk({"text": "x"})),
+    ],
+)
+def test_a_long_stream_is_judged_in_seconds(reply: Reply, at: int, delta: Json) -> None:
+    exchange, events = recorded(reply.put(at, *[delta] * 100_000))
+    began = time.process_time()
+    assert lint(recording_of(exchange, events)) == []
+    assert time.process_time() - began < 5
