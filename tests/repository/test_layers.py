@@ -174,6 +174,10 @@ def test_the_pytest_plugin_loads_nothing_heavy() -> None:
     assert not heavy & loaded_by("import recorder.pytest_plugin")
 
 
+def test_reading_a_cassette_loads_nothing_heavy() -> None:
+    assert not {"sqlalchemy", "click", "httpx", "asyncio"} & loaded_by("import recorder.cassettes.sse_jsonl")
+
+
 def test_the_command_line_loads_a_verb_when_it_is_called() -> None:
     loaded = loaded_by("import recorder.commands")
     assert not {"sqlalchemy", "alembic", "httpx", "httptools"} & loaded

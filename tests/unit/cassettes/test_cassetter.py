@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import io
 import json
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -18,7 +17,6 @@ from recorder.ingest.pending import Batch
 from recorder.model.recording import Recording
 from recorder.wire.recording import recording_of
 from tests.support.corpus import DATA
-from tests.support.server import run
 from tests.support.tables import table
 from tests.unit.cassettes.test_cassettes import imported
 
@@ -110,7 +108,7 @@ def test_bytes_that_are_no_text_are_read_from_hexadecimal() -> None:
     assert body(each) == b"data: \xff\xfe\n\n"
 
 
-def test_messages_over_websocket_become_a_connection_and_its_turns(tmp_path: Path) -> None:
+def test_messages_over_websocket_become_a_connection_and_its_turns() -> None:
     data = (FILES / "cassetter-websocket.yaml").read_bytes()
     assert formats(data) == ("cassetter",)
     connection, first, second = read(data)
@@ -121,8 +119,6 @@ def test_messages_over_websocket_become_a_connection_and_its_turns(tmp_path: Pat
     times = {first.exchange.started_ns - connection.exchange.started_ns + piece.t_ns for piece in first.pieces}
     assert times <= {ms * 10**6 for ms in offsets}
     assert len(first.pieces) + len(second.pieces) + 2 == len(offsets)
-    assert run(tmp_path / "recorder.db", "import", FILES / "cassetter-websocket.yaml").code == 0
-    assert run(tmp_path / "recorder.db", "verify").code == 0
 
 
 def test_no_secret_comes_along() -> None:
@@ -161,15 +157,6 @@ def test_no_secret_comes_along() -> None:
 def test_what_is_no_cassette_is_refused_in_one_sentence(data: bytes, reason: str) -> None:
     with pytest.raises(RecorderError, match=reason):
         Cassetter(io.BytesIO(data))
-
-
-def test_nothing_of_a_bad_file_is_imported(tmp_path: Path) -> None:
-    path = tmp_path / "bad.yaml"
-    path.write_bytes(WRITTEN.replace(b"status: 429", b"status: 4290"))
-    ran = run(tmp_path / "recorder.db", "import", path)
-    assert (ran.code, ran.err.count("\n")) == (1, 1)
-    assert "interaction 4 is none of a cassetter cassette" in ran.err
-    assert json.loads(run(tmp_path / "recorder.db", "sessions", "--json").out) == []
 
 
 @given(st.data())

@@ -27,7 +27,6 @@ from recorder.errors import RecorderError
 from recorder.model.recording import Recording
 from recorder.wire.turns import is_turn
 from tests.support.corpus import DATA
-from tests.support.server import run
 from tests.support.tables import table
 from tests.unit.cassettes.test_cassettes import imported
 from tests.unit.cassettes.test_har_messages import recordings
@@ -138,12 +137,3 @@ def test_a_message_that_no_recorder_takes_is_refused(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(connections, "MESSAGE_LIMIT", 2**6)
     with pytest.raises(RecorderError, match=r"^line 2 is no call .* a message over WebSocket has over"):
         ClaudeTap(io.BytesIO(LINES.read_bytes()))
-
-
-def test_a_bad_file_leaves_nothing_in_the_log(tmp_path: Path) -> None:
-    (tmp_path / "cut.jsonl").write_bytes(LINES.read_bytes()[:-100])
-    refused = run(tmp_path / "recorder.db", "import", tmp_path / "cut.jsonl")
-    assert refused.code == 1
-    assert "line 2 is no call that claude-tap recorded" in refused.err
-    assert json.loads(run(tmp_path / "recorder.db", "sessions", "--json").out) == []
-    assert run(tmp_path / "recorder.db", "import", LINES, BUNDLE).code == 0

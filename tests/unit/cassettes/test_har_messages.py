@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 from base64 import b64encode
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -14,7 +13,6 @@ import pytest
 from recorder.cassettes import Entry
 from recorder.cassettes.har.reader import Har
 from recorder.cassettes.har.writer import har_lines, losses
-from recorder.demo.server import start
 from recorder.errors import RecorderError
 from recorder.ingest.pending import Batch
 from recorder.model.events import Event
@@ -23,8 +21,6 @@ from recorder.model.recording import Recording
 from recorder.wire.recording import recording_of
 from recorder.wire.turns import is_turn
 from recorder.wire.websocket import encode_frame
-from tests.support.browser import MISSING, launched, program
-from tests.support.server import run
 from tests.support.websocket_journals import MASK, Connection, Step, create, needs_transcripts, transcript
 from tests.unit.cassettes.test_cassettes import imported, told
 
@@ -156,20 +152,6 @@ def test_losses_are_named() -> None:
     assert (entry["request"]["method"], entry["response"]["status"]) == ("POST", 200)
 
 
-def test_a_log_has_the_turns_of_a_file_with_their_usage(tmp_path: Path) -> None:
-    db, path = tmp_path / "recorder.db", tmp_path / "saved.har"
-    path.write_bytes(b"".join(har_lines(recorded(a_connection().steps))))
-    assert run(db, "import", path).code == 0
-    _, *turns = json.loads(run(db, "show", "saved", "--json").out)["exchanges"]
-    assert [each["usage"]["total_tokens"] for each in turns] == [9, 8]
-    assert [each["items"][0]["text"] for each in turns] == ["Hello", "Yes"]
-    assert run(db, "verify").code == 0
-    again = run(db, "export", "saved", "--format", "har")
-    assert again.err.startswith("Exchange 1 loses the shapes of 15 frames: HAR has only the messages")
-    [before], [after] = (json.loads(each)["log"]["entries"] for each in (path.read_bytes(), again.out))
-    assert after["_webSocketMessages"] == before["_webSocketMessages"]
-
-
 # -- what browsers write
 
 
@@ -241,43 +223,3 @@ def test_end_records_are_those_of_the_log() -> None:
     batch = imported(Har(io.BytesIO(b"".join(har_lines(recorded(a_connection().steps))))))
     ends = [msgspec.json.decode(event.raw, type=EndRecord) for event in batch.events if event.kind == "end"]
     assert sorted(end.status for end in ends) == ["completed", "completed", "completed"]
-
-
-_ASK = """
-([url, request]) => new Promise((resolve, reject) => {
-  const socket = new WebSocket(url);
-  socket.onopen = () => socket.send(request);
-  socket.onerror = () => reject(new Error("refused"));
-  socket.onmessage = (event) => {
-    if (JSON.parse(event.data).type !== "response.completed") return;
-    socket.onclose = () => resolve(event.data);
-    socket.close(1000);
-  };
-})
-"""
-
-
-@pytest.mark.browser
-@pytest.mark.skipif(program() is None, reason=MISSING)
-@pytest.mark.asyncio
-async def test_a_browser_saves_a_turn_that_is_read(tmp_path: Path) -> None:
-    path = tmp_path / "saved.har"
-    async with await start(pace=0) as upstream, launched() as browser:
-        context = await browser.new_context(record_har_path=path)
-        page = await context.new_page()
-        await page.goto(f"{upstream.base_url}/v1/models")  # of the same origin: others may not open it
-        url = f"{upstream.base_url.replace('http', 'ws', 1)}/v1/responses"
-        completed = await page.evaluate(_ASK, [url, json.dumps(create("hi"))])
-        await context.close()
-    *_, connection, turn = recordings(imported(Har(io.BytesIO(path.read_bytes()))))
-    assert (connection.response and connection.response.status, connection.end and connection.end.undecoded) == (
-        101,
-        None,
-    )
-    assert json.loads(turn.request_body) == create("hi")
-    assert turn.pieces[-1].raw == completed.encode()
-    assert turn.end is not None
-    assert turn.end.status == "completed"
-    times = [piece.t_ns for piece in turn.pieces]
-    assert times == sorted(times)
-    assert times[0] >= 0

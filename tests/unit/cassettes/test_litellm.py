@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import io
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,7 +16,6 @@ from recorder.cassettes.litellm import LiteLlm
 from recorder.errors import RecorderError
 from recorder.model.recording import Recording
 from tests.support.corpus import DATA
-from tests.support.server import run
 from tests.support.tables import table
 from tests.unit.cassettes.test_cassetter import recordings
 from tests.unit.cassettes.test_cassettes import imported
@@ -95,20 +93,6 @@ def test_the_head_comes_with_the_first_token_and_the_document_at_the_end() -> No
     assert (head, [piece.t_ns for piece in each.pieces]) == (500_000_000, [1_750_000_000])
 
 
-def test_usage_and_cost_of_each_call_are_those_of_the_log(tmp_path: Path) -> None:
-    db = tmp_path / "recorder.db"
-    assert run(db, "import", PATH).code == 0
-    asked = "SELECT input_tokens, output_tokens, reported_cost_usd FROM usage ORDER BY started_ns"
-    found = [tuple(row.values()) for row in json.loads(run(db, "query", asked, "--json").out)]
-    logged = [payload for line in LINES if (payload := json.loads(line))["status"] == "success"]
-    logged.sort(key=lambda payload: payload["startTime"])
-    assert [row for row in found if row[0] is not None] == [
-        (each["prompt_tokens"], each["completion_tokens"], repr(each["response_cost"])) for each in logged
-    ]
-    assert run(db, "verify").code == 0
-    assert b"HT002" not in run(db, "lint", "latest").out
-
-
 @pytest.mark.parametrize(
     "opening",
     [
@@ -145,15 +129,6 @@ def test_calls_of_other_kinds_are_passed_over() -> None:
 def test_what_is_no_log_is_refused_in_one_sentence(data: bytes, reason: str) -> None:
     with pytest.raises(RecorderError, match=reason):
         LiteLlm(io.BytesIO(data))
-
-
-def test_nothing_of_a_bad_log_is_imported(tmp_path: Path) -> None:
-    path = tmp_path / "bad.jsonl"
-    path.write_bytes(PATH.read_bytes() + b"{}\n")
-    ran = run(tmp_path / "recorder.db", "import", path)
-    assert (ran.code, ran.err.count("\n")) == (1, 1)
-    assert "line 11 is no payload of LiteLLM" in ran.err
-    assert json.loads(run(tmp_path / "recorder.db", "sessions", "--json").out) == []
 
 
 @given(st.data())

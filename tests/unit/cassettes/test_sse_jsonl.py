@@ -6,8 +6,6 @@ import io
 import itertools
 import json
 import re
-import subprocess
-import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -313,12 +311,6 @@ def test_a_cassette_is_read_without_a_database(tmp_path: Path) -> None:
     assert (read.request, read.request_body, read.response, read.end) == (
         *(live.request, live.request_body, live.response, live.end),
     )
-
-
-def test_reading_a_cassette_loads_nothing_heavy() -> None:
-    script = "import sys, recorder.cassettes.sse_jsonl; print(*sys.modules)"
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert not {"sqlalchemy", "click", "httpx", "asyncio"} & set(done.stdout.split())
 
 
 def test_reading_says_which_file_and_line(tmp_path: Path) -> None:

@@ -6,10 +6,8 @@ import contextlib
 import gzip
 import io
 import json
-import re
 from base64 import b64encode
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -29,9 +27,7 @@ from recorder.model.payloads import Header
 from recorder.model.recording import Recording
 from recorder.wire.recording import recording_of
 from recorder.wire.redaction.headers import redact_headers as redacted
-from tests.support.logbook import entries
 from tests.support.rows import START_NS
-from tests.support.server import run
 from tests.support.tables import table
 from tests.unit.cassettes.test_cassettes import ANTHROPIC, CHAT, GEMINI, RESPONSES, body, imported, told
 from tests.unit.cassettes.test_sse_jsonl import STREAM, taped
@@ -503,29 +499,3 @@ def test_what_vcr_cannot_say_is_said() -> None:
 
 def without_response(told: list[Entry]) -> list[Entry]:
     return [entry for entry in told if entry.mark.name not in ("RESPONSE", "CHUNK")]
-
-
-def test_a_cassette_comes_in_and_goes_out(tmp_path: Path) -> None:
-    db, path = tmp_path / "recorder.db", tmp_path / "turn.yaml"
-    path.write_bytes(WRITTEN)
-    ran = run(db, "import", path)
-    assert (ran.code, ran.out) == (0, b"")
-    assert re.fullmatch(r"1 file imported: session turn \([0-9a-f-]{36}\), 4 events\.\n", ran.err)
-    exported = run(db, "export", "turn", "--format", "vcr")
-    assert (exported.code, exported.err) == (0, "")
-    assert bodies(read(exported.out)) == [entry.body for entry in entries(db)] == BODIES
-    uris = [each["request"]["uri"] for each in yaml.safe_load(exported.out)["interactions"]]
-    assert uris[0] == "http://127.0.0.1:8765/v1/responses"
-    [entry, *_] = json.loads(run(db, "export", "turn", "--format", "har").out)["log"]["entries"]
-    assert entry["request"]["url"] == uris[0]
-
-
-def test_what_has_no_response_cannot_be_exported(tmp_path: Path) -> None:
-    db, path = tmp_path / "recorder.db", tmp_path / "down.har"
-    asked = {"method": "POST", "url": "https://api.openai.com/v1/responses"}
-    failed = {"startedDateTime": "2026-09-21T14:13:20Z", "request": asked, "response": {"status": 0}}
-    path.write_text(json.dumps({"log": {"entries": [failed]}}))
-    assert run(db, "import", path).code == 0
-    ran = run(db, "export", "down", "--format", "vcr")
-    assert (ran.code, ran.out) == (3, b"")
-    assert "Exchange 1 has no response" in ran.err

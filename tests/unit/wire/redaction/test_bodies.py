@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import gzip
 import json
 import re
@@ -10,11 +9,9 @@ import time
 import zlib
 from collections.abc import Callable, Sequence
 from hashlib import sha256
-from pathlib import Path
 from urllib.parse import quote_plus
 
 import brotli
-import httpx
 import msgspec
 import pytest
 from hypothesis import given
@@ -23,34 +20,24 @@ from hypothesis import strategies as st
 from recorder.cassettes.sse_jsonl.writer import cassette_lines
 from recorder.ingest.assembler import Assembler
 from recorder.ingest.capture import Capture
-from recorder.ingest.ingester import Ingester
 from recorder.journal.format import START, Mark, Record
-from recorder.journal.writer import Journal
 from recorder.model.events import Event, Session
 from recorder.model.payloads import ExchangeEnd, RequestEnd, RequestHead, RequestRecord
 from recorder.replay.matching import Match, Matcher
 from recorder.replay.matching.noise import Rules
 from recorder.replay.transport import match_request
-from recorder.store.sql import Statement
 from recorder.store.verify.chain import ChainVerifier
-from recorder.store.writer import Store
 from recorder.wire.content_coding import CODINGS
 from recorder.wire.dialects import by_path
 from recorder.wire.redaction import shapes
 from recorder.wire.redaction.bodies import BY_SHAPE, PLACEHOLDER, Redactor, redactor_from
 from tests.support.corpus import CORPUS, needs_corpus
-from tests.support.event_loop import eventually
 from tests.support.http_requests import request_for
-from tests.support.logbook import entries
 from tests.support.parameter_secrets import REQUESTS
 from tests.support.recordings import ask, record
 from tests.support.secret_shapes import ALPHANUMERIC, PIECE, SECRETS, URL_SAFE, made, pem, pieces
-from tests.support.server import everywhere, run_here, serving
-from tests.support.sockets import ScriptedUpstream, answer
 from tests.support.tables import table
 from tests.support.zstandard import zstd
-
-MARKER = "this is no secret"
 
 VALUES = ("hunter2-and-more", 'pa"ss\\wo/rd\nof two lines', "пароль-секрет", "12345678", "line😀end-xyz")
 
@@ -90,7 +77,7 @@ PLACES: dict[str, Callable[[str], str]] = {
 }
 
 
-def _plain(text: str) -> str:
+def unescaped(text: str) -> str:
     """Without any escapes, as often as there are some."""
     for _ in range(3):
         text = re.sub(r"\\u([0-9a-fA-F]{4})", lambda match: chr(int(match[1], 16)), text).replace(r"\/", "/")
@@ -99,7 +86,7 @@ def _plain(text: str) -> str:
 
 
 def _assert_gone(secret: str, redacted: bytes) -> None:
-    text = _plain(redacted.decode("utf-8", "surrogateescape"))
+    text = unescaped(redacted.decode("utf-8", "surrogateescape"))
     assert [piece for piece in pieces(secret) if piece in text] == []
     assert PLACEHOLDER.search(redacted)
 
@@ -132,7 +119,7 @@ def test_a_registered_value_is_taken_out_however_it_is_written(place: str) -> No
         redactor = Redactor([value])
         body = PLACES[place](value).encode()
         redacted, counts = redactor.redact(body)
-        assert value not in _plain(redacted.decode())
+        assert value not in unescaped(redacted.decode())
         assert "value" in counts
         assert redactor.redact(redacted) == (redacted, {})
         assert place in NO_JSON or _same_structure(json.loads(body), json.loads(redacted))
@@ -174,7 +161,7 @@ def test_ordinary_text_is_left_alone(text: str) -> None:
 def test_nothing_is_taken_out_of_what_was_really_sent() -> None:
     """Requests, with ids, hashes, signatures and encrypted reasoning; and answers, which hold more of them."""
     requests = [json.loads(path.read_bytes())["body"] for path in CORPUS.rglob("*.request.json")]
-    sent = [_json(body) for body in requests] + [path.read_bytes() for path in CORPUS.rglob("*.sse")]
+    sent = [as_json(body) for body in requests] + [path.read_bytes() for path in CORPUS.rglob("*.sse")]
     assert len(sent) > 50
     assert [body[:100] for body in sent if BY_SHAPE.redact(body) != (body, {})] == []
 
@@ -192,7 +179,7 @@ def test_nothing_is_taken_out_of_what_was_really_sent() -> None:
 )
 def test_ids_hashes_and_ciphertexts_stay_wherever_they_stand(told: str) -> None:
     for name in ("id", "encrypted_content", "signature", "thoughtSignature", "prompt_cache_key", "text"):
-        for body in (_json({name: told}), _json({"arguments": json.dumps({name: told})})):
+        for body in (as_json({name: told}), as_json({"arguments": json.dumps({name: told})})):
             assert BY_SHAPE.redact(body) == (body, {})
 
 
@@ -217,7 +204,7 @@ def test_nothing_is_taken_out_of_what_a_provider_has_sealed_or_of_a_picture(body
 
 def test_a_text_under_the_name_of_a_signature_has_no_secret() -> None:
     for text in ("def connect(key='{}'):", "{} is the key", "({})"):
-        _assert_gone(SECRETS["google"], BY_SHAPE.redact(_json({"signature": text.format(SECRETS["google"])})).body)
+        _assert_gone(SECRETS["google"], BY_SHAPE.redact(as_json({"signature": text.format(SECRETS["google"])})).body)
 
 
 @table("name", ["encrypted_content", "encrypted_index", "signature", "thoughtSignature", "thought_signature", "data"])
@@ -226,9 +213,9 @@ def test_a_key_in_the_place_of_a_signature_is_taken_out(name: str, form: str) ->
     for secret in [*SECRETS.values(), VALUES[0]]:
         said = form.format(secret)
         value = f"data:text/plain;base64,{said}" if name == "data" else said
-        for body in (_json({name: value}), _json({"arguments": json.dumps({name: value})})):
+        for body in (as_json({name: value}), as_json({"arguments": json.dumps({name: value})})):
             redacted = Redactor(VALUES).redact(body).body
-            assert not [piece for piece in pieces(secret) if piece in _plain(redacted.decode())], secret
+            assert not [piece for piece in pieces(secret) if piece in unescaped(redacted.decode())], secret
             assert _same_structure(json.loads(body), json.loads(redacted))
 
 
@@ -236,7 +223,7 @@ def test_numbered_lines_of_a_key_without_its_end_are_taken_out() -> None:
     key = pem("RSA PRIVATE KEY").rpartition("\n")[0]
     for form in ("{:6}\t{}", "{:6}→{}", "{}: {}", "{}|+{}"):
         text = "\n".join(form.format(number, line) for number, line in enumerate(key.split("\n"), 1))
-        _assert_gone(key, BY_SHAPE.redact(_json({"input": text})).body)
+        _assert_gone(key, BY_SHAPE.redact(as_json({"input": text})).body)
 
 
 @table("name", ["anthropic", "openai", "google", "jwt", "rsa key", "value"])
@@ -263,7 +250,7 @@ JSON = st.recursive(
 )
 
 
-def _json(value: object) -> bytes:
+def as_json(value: object) -> bytes:
     return json.dumps(value).encode()
 
 
@@ -303,7 +290,7 @@ def test_json_stays_json_of_the_same_structure(value: object, data: st.DataObjec
     redacted = redactor.redact(body).body
     assert _same_structure(json.loads(body), json.loads(redacted))
     assert redactor.redact(redacted).body == redacted
-    text = _plain(redacted.decode())
+    text = unescaped(redacted.decode())
     for secret in (*SECRETS.values(), *VALUES):
         assert secret not in text
 
@@ -390,12 +377,12 @@ def _events(body: bytes, *codings: str, complete: bool = True) -> tuple[Assemble
     """With a Content-Encoding for each of `codings`."""
     assembler = Assembler("r-1", lambda head, grouping: None, redactor=Redactor(VALUES))
     head = msgspec.structs.replace(HEAD, headers=[*HEAD.headers, *(("Content-Encoding", each) for each in codings)])
-    for number, (mark, payload) in enumerate(_records(head, body, complete)):
+    for number, (mark, payload) in enumerate(records(head, body, complete)):
         assembler.feed(Record(1, mark, number, payload, START), START)
     return assembler, assembler.batch.events
 
 
-def _records(head: RequestHead, body: bytes, complete: bool = True) -> list[tuple[Mark, bytes]]:
+def records(head: RequestHead, body: bytes, complete: bool = True) -> list[tuple[Mark, bytes]]:
     encode = msgspec.json.encode
     cuts = [body[at : at + 7] for at in range(0, len(body), 7)]
     return [
@@ -412,7 +399,7 @@ def _record(events: Sequence[Event]) -> RequestRecord:
 
 @pytest.mark.parametrize("coding", [None, "gzip", "zstd"])
 def test_the_log_and_a_cassette_have_no_secret_and_say_so(coding: str | None) -> None:
-    plain = _json({"prompt_cache_key": SECRETS["openai"], "input": [*SECRETS.values(), *VALUES]})
+    plain = as_json({"prompt_cache_key": SECRETS["openai"], "input": [*SECRETS.values(), *VALUES]})
     coded = {"gzip": gzip.compress, "zstd": ZSTD}[coding](plain) if coding else plain
     assembler, events = _events(coded, *([coding] if coding else []))
     session = Session("s-1", 0, "n", "path", "{}", "live")
@@ -420,14 +407,14 @@ def test_the_log_and_a_cassette_have_no_secret_and_say_so(coding: str | None) ->
     rows = msgspec.json.encode([assembler.batch.sessions, assembler.batch.exchanges])
     for written in (b"".join(event.raw for event in events[1:]), lines, rows):
         for secret in (*SECRETS.values(), *VALUES):
-            assert not [piece for piece in pieces(secret) if piece in _plain(written.decode())]
+            assert not [piece for piece in pieces(secret) if piece in unescaped(written.decode())]
     record = _record(events)
     assert record.redactions == {**BY_SHAPE.redact(plain).counts, "value": len(VALUES)}
     assert record.wire_bytes == record.body_bytes == len(events[1].raw)
     assert _findings(assembler, events) == []
 
 
-PLAIN = _json({"key": SECRETS["openai"], "noise": "x" * 1000})
+PLAIN = as_json({"key": SECRETS["openai"], "noise": "x" * 1000})
 IN_CHUNKS = b"40;chunk-signature=1\r\n" + PLAIN[:64] + b"\r\n0;chunk-signature=2\r\n\r\n"
 
 
@@ -460,7 +447,7 @@ def test_json_in_a_coding_that_no_header_names_is_kept_without_it(
     assert _record(events).redactions == {"api-key": 1}
     assert match_request(request_for("POST", "http://h/v1/x", content=wire), wire).body == (wire if codings else PLAIN)
     assert _findings(assembler, events) == []
-    plain = _json({"input": "hello"})
+    plain = as_json({"input": "hello"})
     assembler, events = _events(code(plain))
     assert events[1].raw == plain
     assert _findings(assembler, events) == []
@@ -502,7 +489,7 @@ def test_json_that_is_not_coded_is_kept_whatever_its_head_says(coding: str) -> N
     assert events[1].raw == BY_SHAPE.redact(PLAIN).body
     assert (_record(events).undecoded is not None) == (coding in CODINGS)
     assert _findings(assembler, events) == []
-    plain = _json({"input": "hello"})
+    plain = as_json({"input": "hello"})
     assert _events(plain, coding)[1][1].raw == plain
 
 
@@ -523,51 +510,17 @@ def _findings(assembler: Assembler, events: Sequence[Event]) -> list[object]:
 
 
 def test_a_body_that_breaks_off_in_a_secret_has_no_half_of_it() -> None:
-    _, events = _events(_json({"key": SECRETS["openai"]})[:-20], complete=False)
+    _, events = _events(as_json({"key": SECRETS["openai"]})[:-20], complete=False)
     assert events[1].raw == b'{"key": "<REDACTED api-key, 33 bytes>'
 
 
 def test_a_request_without_a_secret_is_recorded_as_ever() -> None:
     """The bytes of the record, too: a journal that an older version has told in part is told again."""
-    body = _json({"input": "hello"})
+    body = as_json({"input": "hello"})
     _, events = _events(body)
     capture = Capture("s-1", "e-1", by_path("POST", "/v1/responses"), 0, first=b"x")
     assert [event.raw for event in events[:2]] == [event.raw for event in capture.request(HEAD, body, wire=body)]
     assert b"redactions" not in events[0].raw
-
-
-def _never(_: float) -> bool:
-    return False
-
-
-def _tell(journal: Journal, body: bytes, *, end: bool) -> None:
-    tape = journal.exchange()
-    for number, (mark, payload) in enumerate(_records(HEAD, body)):
-        if mark is not Mark.END:
-            tape.write(mark, number, payload)
-        elif end:
-            tape.end(number, payload)
-
-
-@pytest.mark.parametrize("now", [Redactor(VALUES), BY_SHAPE])
-@pytest.mark.parametrize("before", [Redactor(VALUES), BY_SHAPE])
-def test_what_was_told_before_stands_whatever_is_a_secret_now(tmp_path: Path, before: Redactor, now: Redactor) -> None:
-    journal = Journal(tmp_path / "journal", "r-1")
-    with Store(tmp_path / "recorder.db") as store:
-        _tell(journal, _json({"prompt_cache_key": VALUES[0], "key": SECRETS["openai"]}), end=False)
-        Ingester(store, journal.directory, _never, before).drain()
-        journal.close()
-        told = _logged(store)
-        Ingester(store, journal.directory, _never, now).finish()
-        after = _logged(store)
-    assert after[: len(told)] == told
-    assert [kind for kind, _ in after] == ["request", "request", "end"]
-    assert (VALUES[0].encode() in told[1][1]) == (before is BY_SHAPE)
-
-
-def _logged(store: Store) -> list[tuple[str, bytes]]:
-    with store.transaction():
-        return [(kind, raw) for kind, raw in store.ask(Statement("SELECT kind, raw FROM events ORDER BY pos"), {})]
 
 
 # -- on the way out of it
@@ -576,7 +529,7 @@ def _logged(store: Store) -> list[tuple[str, bytes]]:
 @pytest.mark.parametrize("recorded", ["redacted", "as it was sent"])
 def test_who_sends_the_secret_again_gets_what_was_recorded(recorded: str) -> None:
     rules = Rules(redactor=Redactor(VALUES))
-    body = _json({"input": f"hello {SECRETS['anthropic']} {VALUES[0]}"})
+    body = as_json({"input": f"hello {SECRETS['anthropic']} {VALUES[0]}"})
     kept = rules.redactor.redact(body).body if recorded == "redacted" else body
     matcher = Matcher([record(ask(kept))], rules)
     found = matcher.match(ask(body))
@@ -586,7 +539,7 @@ def test_who_sends_the_secret_again_gets_what_was_recorded(recorded: str) -> Non
 
 @table("name", REQUESTS)
 def test_who_sends_other_credentials_gets_what_was_recorded(name: str) -> None:
-    asked = _json(REQUESTS[name])
+    asked = as_json(REQUESTS[name])
     others = asked.replace(b"CANARY-", b"CANARY-of-somebody-else-")
     assert len(others) > len(asked)
     for kept in (BY_SHAPE.redact(asked).body, asked):
@@ -597,8 +550,8 @@ def test_who_sends_other_credentials_gets_what_was_recorded(name: str) -> None:
 
 
 def test_a_miss_does_not_repeat_a_secret() -> None:
-    matcher = Matcher([record(ask(_json({"input": "hello"})))])
-    miss = matcher.match(ask(_json({"input": SECRETS["openai"]})))
+    matcher = Matcher([record(ask(as_json({"input": "hello"})))])
+    miss = matcher.match(ask(as_json({"input": SECRETS["openai"]})))
     assert SECRETS["openai"] not in repr(miss)
     assert "<REDACTED api-key, 51 bytes>" in repr(miss)
 
@@ -611,7 +564,7 @@ def test_every_shape_is_in_this_test() -> None:
 def _grouped(body: dict[str, object], redactor: Redactor = BY_SHAPE) -> str:
     """The name of the session that such a request begins."""
     assembler = Assembler("r-1", lambda head, grouping: None, redactor=redactor)
-    for number, (mark, payload) in enumerate(_records(HEAD, _json(body))):
+    for number, (mark, payload) in enumerate(records(HEAD, as_json(body))):
         assembler.feed(Record(1, mark, number, payload, START), START)
     return assembler.batch.sessions[0].name
 
@@ -631,51 +584,6 @@ def test_of_a_registered_value_a_session_has_no_digest() -> None:
     assert _grouped({"prompt_cache_key": VALUES[0]}, redactor) == "<REDACTED value, 16 bytes>"
     both = f"{VALUES[0]} {SECRETS['openai']}"
     assert _grouped({"prompt_cache_key": both}, redactor) == "<REDACTED value, 16 bytes> <REDACTED api-key, 51 bytes>"
-
-
-# -- through a proxy and its ingester
-
-
-def test_no_file_has_a_secret_of_a_request_once_it_is_in_the_log(tmp_path: Path) -> None:
-    db, home = tmp_path / "recorder.db", str(tmp_path)
-    settings = tmp_path / "recorder" / "recorder.toml"
-    settings.parent.mkdir()
-    settings.write_text('[redact]\nenv = ["HOME"]\npatterns = ["employee-[0-9]{6}"]\n')
-    told = [SECRETS["anthropic"], SECRETS["rsa key"], home, "employee-123456"]
-    bodies = [_json({"input": [MARKER, *told]}), zlib.compress(_json({"input": [MARKER, *told]}))]
-
-    async def send() -> list[bytes]:
-        async with ScriptedUpstream(answer(b"{}")) as upstream, httpx.AsyncClient() as client:
-            with serving(db, *everywhere(upstream.base)) as serve:
-                for body, coding in zip(bodies, ("identity", "deflate"), strict=True):
-                    headers = {"content-encoding": coding, "content-type": "application/json"}
-                    await client.post(f"{serve.base}/v1/responses", content=body, headers=headers)
-                await eventually(lambda: [bool(entry.end) for entry in entries(db)] == [True, True], within_s=30)
-                serve.stop()
-            return upstream.requests
-
-    sent = asyncio.run(send())
-    assert all(body in b"".join(sent) for body in bodies), "the upstream gets them as they are"
-    files = {path.name: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file() and path != settings}
-    outputs = [run_here(db, "export", "latest", "--format", each).out for each in ("jsonl", "cassette", "har", "vcr")]
-    for written in (*files.values(), *outputs):
-        text = _plain(written.decode("utf-8", "replace"))
-        assert [secret for secret in told for piece in pieces(secret)[::PIECE] if piece in text] == []
-    assert MARKER.encode() in files["recorder.db"]
-    assert all(out.count(b"<REDACTED anthropic-key, 108 bytes>") == 1 for out in outputs)
-    assert run_here(db, "verify").code == 0
-
-
-@pytest.mark.parametrize("command", [("serve", "--port", "0"), ("mock",), ("db", "recover")])
-def test_a_redact_table_that_makes_no_sense_is_said_before_anything_is_recorded(
-    tmp_path: Path, command: Sequence[str]
-) -> None:
-    (tmp_path / "recorder.toml").write_text('[redact]\npattern = ["x"]\n')
-    Journal(tmp_path / "recorder.db.journal", "r-1").close()
-    ran = run_here(tmp_path / "recorder.db", *command, cwd=tmp_path)
-    assert ran.code == 2
-    assert "recorder.toml: [redact] has no setting 'pattern': it has env, patterns, fields." in ran.err
-    assert (tmp_path / "recorder.db.journal" / "r-1").exists()
 
 
 # -- a text that is no JSON
