@@ -222,7 +222,7 @@ MUTANTS: list[Mutant] = [
         "recorder/commands/serving/recording.py",
         'if durability == "strict":',
         'if durability == "never":',
-        "tests/acceptance/proxy/test_durable.py::test_serve_syncs_what_it_hands_on_if_it_is_told_to[strict]",
+        "tests/acceptance/proxy/test_durable.py::test_serve_syncs_what_it_hands_on_if_it_is_told_to",
         r"in_journal\(\) <= synced\(\)",
     ),
     Mutant(

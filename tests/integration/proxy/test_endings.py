@@ -10,11 +10,16 @@ import resource
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import openai
 import pytest
 
+from recorder.ingest.ingester import recover
 from recorder.journal.format import Mark
+from recorder.store.writer import Store
 from tests.support.event_loop import eventually, on_uvloop
+from tests.support.logbook import entries
 from tests.support.proxy import get, proxied
 from tests.support.sockets import (
     LAST_CHUNK,
@@ -32,6 +37,7 @@ from tests.support.sockets import (
     head,
     reset,
 )
+from tests.unit.wire.test_conclusion import DONE
 
 EVENT = b"data: 1\n\n"
 WHOLE = [Mark.REQUEST, Mark.REQUEST_END, Mark.RESPONSE, Mark.CHUNK, Mark.END]
@@ -105,6 +111,25 @@ async def test_a_client_that_leaves_with_requests_waiting_harms_nobody_else(tmp_
         await eventually(lambda: all(tape.outcome is not None for tape in proxy.tapes()))
         outcomes = Counter(tape.outcome for tape in proxy.tapes())
         assert outcomes == {"client_disconnect": 30, "eof": 5}
+
+
+@on_uvloop
+async def test_the_openai_sdk_breaks_nothing_off(tmp_path: Path) -> None:
+    """It leaves after `[DONE]`, and does not look whether the body ends there."""
+    frames = b"".join(DONE["[DONE]"][1])
+    script = [Send(STREAM_HEAD + chunked(frames)), Stall()]
+    async with ScriptedUpstream(script) as upstream, proxied(tmp_path, upstream.base) as proxy:
+        url = f"http://127.0.0.1:{proxy.server.port}/v1"
+        async with openai.AsyncOpenAI(base_url=url, api_key="none", max_retries=0) as client:
+            said: Any = {"model": "m", "messages": [{"role": "user", "content": "hi"}]}
+            async with await client.chat.completions.create(**said, stream=True) as stream:
+                texts = [chunk.choices[0].delta.content async for chunk in stream]
+        await eventually(lambda: proxy.tapes()[0].outcome is not None)
+    assert "".join(map(str, texts)) == "HiHi"
+    with Store(tmp_path / "log.db") as store:
+        recover(store, tmp_path / "journal", lambda seconds: False)
+    (entry,) = entries(tmp_path / "log.db")
+    assert (entry.end["outcome"], entry.end["status"]) == ("client_done", "completed")
 
 
 @on_uvloop

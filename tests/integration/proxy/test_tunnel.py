@@ -12,13 +12,11 @@ import msgspec
 import pytest
 from websockets.asyncio.client import connect
 from websockets.asyncio.server import ServerConnection, serve
-from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from recorder.journal.format import Gap, Mark
 from recorder.proxy.tunnel import SERVICE_RESTART
 from tests.support.event_loop import both_loops, eventually, on_uvloop
 from tests.support.proxy import Proxied, get, proxied
-from tests.support.server import everywhere, serving
 from tests.support.sockets import (
     Action,
     Close,
@@ -507,26 +505,3 @@ async def test_websockets_speaks_through_it_as_without_it(tmp_path: Path, compre
             await eventually(lambda: proxy.tapes()[0].outcome is not None)
             assert proxy.tapes()[0].outcome == "eof"
             assert client.close_code == 1000
-
-
-@on_uvloop
-async def test_clients_are_asked_to_connect_again_when_serve_is_stopped(tmp_path: Path) -> None:
-    async def wait(connection: ServerConnection) -> None:
-        await connection.wait_closed()
-
-    async with serve(wait, "127.0.0.1", 0) as upstream:
-        port = next(iter(upstream.sockets)).getsockname()[1]
-        with serving(tmp_path / "recorder.db", *everywhere(f"http://127.0.0.1:{port}")) as recorder:
-            async with connect(f"{recorder.base.replace('http', 'ws', 1)}/v1/responses") as client:
-                recorder.interrupt()
-                with pytest.raises(ConnectionClosed):
-                    await asyncio.wait_for(client.recv(), 30)
-                assert client.close_code == 1012
-
-
-@on_uvloop
-async def test_serve_refuses_them_if_it_is_told_to(tmp_path: Path) -> None:
-    with serving(tmp_path / "recorder.db", "--no-websocket", *everywhere("http://127.0.0.1:9")) as recorder:
-        with pytest.raises(InvalidStatus) as raised:
-            await connect(f"{recorder.base.replace('http', 'ws', 1)}/v1/responses")
-        assert raised.value.response.status_code == 426

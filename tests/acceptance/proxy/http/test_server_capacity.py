@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import re
-import resource
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from recorder.proxy.http.server_capacity import LEAST, capacity
+from recorder.proxy.http.server_capacity import capacity
 from tests.support.event_loop import on_uvloop
 from tests.support.proxy import get
 from tests.support.server import PROGRAM, environment, everywhere, serving
@@ -34,14 +33,6 @@ BODY = b"x" * 200_000  # more than a socket takes: it is read before it is refus
 linux = pytest.mark.skipif(sys.platform != "linux", reason="there is /proc")
 
 
-@pytest.mark.parametrize("limit", [64, 160, 256, 1024, 4096, 20_000, 2**20, resource.RLIM_INFINITY])
-def test_there_is_room_for_what_is_promised(limit: int) -> None:
-    allowed = capacity(limit)
-    open_files = limit if limit != resource.RLIM_INFINITY else 2**16
-    assert 0 < allowed.served < allowed.accepted
-    assert 2 * allowed.served + (allowed.accepted - allowed.served) + LEAST // 2 < open_files
-
-
 def _limits(pid: int) -> tuple[str, str]:
     found = re.search(r"^Max open files\s+(\w+)\s+(\w+)", Path(f"/proc/{pid}/limits").read_text(), re.MULTILINE)
     assert found
@@ -57,7 +48,7 @@ def test_the_soft_limit_is_raised_to_the_hard_one(tmp_path: Path) -> None:
 
 HAS_ITS_LIMIT = """
 import resource, sys, time
-for _ in range(1000):
+for _ in range(6000):
     if resource.getrlimit(resource.RLIMIT_NOFILE)[0] == 100:
         sys.exit(7)
     time.sleep(0.01)
