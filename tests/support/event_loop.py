@@ -1,6 +1,7 @@
 """Which event loop a test runs on, and how it waits.
 
-`both_loops` runs a test on asyncio's loop and on uvloop, `on_uvloop` on uvloop only, where the proxy lives.
+`on_uvloop` runs a test on uvloop, where the program runs. `both_loops` runs it on asyncio's loop too, which the program
+has on Windows: for what the loops do differently, such as buffers, half-closed connections, resets and TLS.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ import uvloop
 Test = Callable[..., Coroutine[Any, Any, None]]
 
 DEADLINE_S = 30.0  # after which a test that waits for something fails: the machine may have other things to do
+POLL_S = 0.005
+STOOD = 20  # looks at a value that has not changed: a tenth of a second
 
 
 async def eventually(condition: Callable[[], bool], within_s: float = DEADLINE_S) -> None:
@@ -25,7 +28,23 @@ async def eventually(condition: Callable[[], bool], within_s: float = DEADLINE_S
     until_s = time.monotonic() + within_s
     while not condition():
         assert time.monotonic() < until_s, f"not within {within_s:g} s"
-        await asyncio.sleep(0.005)
+        await asyncio.sleep(POLL_S)
+
+
+async def turns(count: int = 20) -> None:
+    """Let the loop go round: what was sent in this process arrives, and what follows from it is done."""
+    for _ in range(count):
+        await asyncio.sleep(0)
+
+
+async def settled(value: Callable[[], object]) -> None:
+    """Wait until a value stands still. Where a busy machine lets it stand still too early, a test claims less."""
+    before, stood = value(), 0
+    while stood < STOOD:
+        await asyncio.sleep(POLL_S)
+        now = value()
+        stood = stood + 1 if now == before else 0
+        before = now
 
 
 class Clock:
@@ -38,8 +57,7 @@ class Clock:
     async def forward(self, seconds: float) -> None:
         """Let that much time pass."""
         self._ahead_s += seconds
-        for _ in range(10):  # for what is due, and what comes of it
-            await asyncio.sleep(0)
+        await turns()
 
 
 def on_uvloop(test: Test) -> Callable[..., None]:

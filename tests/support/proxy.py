@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 from collections.abc import AsyncIterator, Callable, Collection, Iterable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -16,6 +17,7 @@ from recorder.proxy.app import BODY_LIMIT_BYTES, Proxy
 from recorder.proxy.durable import DurableTransport
 from recorder.proxy.http.network import DIRECT, Network
 from recorder.proxy.http.server import Server
+from recorder.proxy.http.server_exchange import App
 from recorder.proxy.recording import RecordingTransport
 from recorder.proxy.routing import Routes, Upstream
 from recorder.proxy.upstream import UpstreamTransport
@@ -84,6 +86,31 @@ def get(target: str = "/v1/models", *headers: bytes, method: str = "GET", body: 
     length = [b"Content-Length: %d" % len(body)] if body else []
     start = f"{method} {target} HTTP/1.1".encode()
     return b"\r\n".join([start, b"Host: 127.0.0.1:8787", *headers, *length, b"", b""]) + body
+
+
+def rss_bytes() -> int:
+    """The memory that this process has: the proxy's, and what a test keeps."""
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * resource.getpagesize()
+
+
+@asynccontextmanager
+async def served(app: App, on_drain: Callable[[], object] = lambda: None) -> AsyncIterator[Server]:
+    """A server with that app; when it has stopped, nobody is connected."""
+    server = Server(app, "127.0.0.1", 0, on_drain=on_drain)
+    await server.start()
+    try:
+        yield server
+    finally:
+        await server.stop(0)
+    assert server.open == 0
+
+
+@asynccontextmanager
+async def client_of(app: App) -> AsyncIterator[RawClient]:
+    """A client of a server with that app."""
+    async with served(app) as server, await RawClient.connect(server.port) as client:
+        yield client
 
 
 @asynccontextmanager

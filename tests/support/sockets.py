@@ -17,13 +17,12 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Literal, NamedTuple
 
-from tests.support.event_loop import DEADLINE_S
+from tests.support.event_loop import DEADLINE_S, POLL_S, STOOD
 
 _LENGTH = re.compile(rb"^content-length:\s*(\d+)\s*$", re.IGNORECASE | re.MULTILINE)
-LAST_CHUNK = b"0\r\n\r\n"
 _CHUNKED = re.compile(rb"^transfer-encoding:.*chunked\s*$", re.IGNORECASE | re.MULTILINE)
 
-
+LAST_CHUNK = b"0\r\n\r\n"
 FLOOD_BYTES = 64 * 2**10  # at once: a flood of small sends would take the loop that the tests share with what they test
 
 
@@ -211,6 +210,26 @@ class RawClient:
 
     async def send(self, data: bytes) -> None:
         await asyncio.get_running_loop().sock_sendall(self.socket, data)
+
+    async def flood(self, limit: int) -> int:
+        """Send zeros, that many or until no more are taken for a while; return how many were."""
+        sent = stood = 0
+        while sent < limit and stood < STOOD:
+            try:
+                sent += self.socket.send(bytes(min(FLOOD_BYTES, limit - sent)))
+                stood = 0
+            except BlockingIOError:
+                stood += 1
+            await asyncio.sleep(POLL_S if stood else 0)
+        return sent
+
+    def is_silent(self) -> bool:
+        """Whether nothing has come, no end either."""
+        try:
+            self.socket.recv(1, socket.MSG_PEEK)
+        except BlockingIOError:
+            return not self._received
+        return False
 
     async def read(self, limit: int = 65536) -> bytes:
         async with asyncio.timeout(DEADLINE_S):

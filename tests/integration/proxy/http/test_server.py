@@ -7,16 +7,18 @@ import os
 import signal
 import subprocess
 import sys
-import time
+from typing import Any
 
 import pytest
 
 from recorder.errors import RecorderError
 from recorder.proxy.http.server import Server, run, serve
 from recorder.proxy.http.server_exchange import ServerExchange
-from tests.support.event_loop import eventually, on_uvloop
-from tests.support.proxy import get
-from tests.support.sockets import RawClient
+from tests.support.event_loop import DEADLINE_S, eventually, on_uvloop
+from tests.support.proxy import client_of, get, served
+from tests.support.sockets import RawClient, RawResponse
+
+GRACE_S = 4 * DEADLINE_S  # which no test here waits for
 
 
 async def hello(incoming: ServerExchange) -> None:
@@ -52,9 +54,7 @@ class Streams:
 
 @on_uvloop
 async def test_a_status_is_sent_with_its_own_reason() -> None:
-    server = Server(hello, "127.0.0.1", 0, on_drain=lambda: None)
-    await server.start()
-    async with await RawClient.connect(server.port) as client:
+    async with client_of(hello) as client:
         for path, status in (
             ("/odd", b"299 Fine, I Guess"),
             ("/none", b"200 "),
@@ -65,16 +65,13 @@ async def test_a_status_is_sent_with_its_own_reason() -> None:
             response = await client.response()
             assert (response.status, response.body) == (status, b"hello")
             assert response.headers == [(b"transfer-encoding", b"chunked")]
-    await server.stop(0)
 
 
 @on_uvloop
 async def test_a_taken_port_is_one_clear_sentence() -> None:
-    server = Server(hello, "127.0.0.1", 0, on_drain=lambda: None)
-    await server.start()
-    with pytest.raises(RecorderError, match=rf"Port {server.port} on 127.0.0.1 is taken: .* --port\.$"):
-        await Server(hello, "127.0.0.1", server.port, on_drain=lambda: None).start()
-    await server.stop(0)
+    async with served(hello) as server:
+        with pytest.raises(RecorderError, match=rf"Port {server.port} on 127.0.0.1 is taken: .* --port\.$"):
+            await Server(hello, "127.0.0.1", server.port, on_drain=lambda: None).start()
 
 
 @on_uvloop
@@ -86,76 +83,61 @@ async def test_an_address_of_another_machine_is_one_clear_sentence() -> None:
 @on_uvloop
 async def test_streams_that_end_within_the_grace_end_whole() -> None:
     app = Streams()
-    server = Server(app, "127.0.0.1", 0, on_drain=app.drain)
-    await server.start()
-    async with await RawClient.connect(server.port) as client, asyncio.TaskGroup() as tasks:
+    async with served(app, app.drain) as server, await RawClient.connect(server.port) as client:
         await client.send(get())
         await eventually(lambda: app.open == 1)
-        stopping = tasks.create_task(server.stop(5))
-        await asyncio.sleep(0)
-        with pytest.raises(ConnectionRefusedError):
-            await RawClient.connect(server.port)
-        app.end.set()
-        response = await client.response()
-        await stopping
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(server.stop(DEADLINE_S))
+            await asyncio.sleep(0)
+            with pytest.raises(ConnectionRefusedError):
+                await RawClient.connect(server.port)
+            app.end.set()
+            response = await client.response()
     assert (response.body, response.ending) == (b"begundone", "complete")
 
 
 @on_uvloop
 async def test_streams_that_do_not_end_are_ended_after_the_grace() -> None:
     app = Streams()
-    server = Server(app, "127.0.0.1", 0, on_drain=app.drain)
-    await server.start()
-    async with await RawClient.connect(server.port) as client:
+    async with served(app, app.drain) as server, await RawClient.connect(server.port) as client:
         await client.send(get())
         await eventually(lambda: app.open == 1)
-        started = time.monotonic()
-        await server.stop(0.2)
-        assert 0.2 <= time.monotonic() - started < 30
+        await server.stop(0.05)
         response = await client.response()
     assert (response.body, response.ending) == (b"begun", "closed")
 
 
 @on_uvloop
 async def test_an_idle_connection_does_not_hold_up_the_end() -> None:
-    server = Server(hello, "127.0.0.1", 0, on_drain=lambda: None)
-    await server.start()
-    async with await RawClient.connect(server.port) as idle, await RawClient.connect(server.port) as used:
-        await used.send(get())
-        await used.response()
-        await asyncio.wait_for(server.stop(120), 30)
-        assert await idle.read() == b""
+    async with served(hello) as server:
+        async with await RawClient.connect(server.port) as idle, await RawClient.connect(server.port) as used:
+            await used.send(get())
+            await used.response()
+            await asyncio.wait_for(server.stop(GRACE_S), DEADLINE_S)
+            assert await idle.read() == b""
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 @pytest.mark.parametrize("signals", [1, 2])
 def test_the_first_signal_waits_for_streams_and_the_second_does_not(number: signal.Signals, signals: int) -> None:
-    async def scenario() -> float:
-        app, ready = Streams(), asyncio.Queue[int]()
-        async with asyncio.TaskGroup() as tasks:
-            serving = tasks.create_task(
-                serve(
-                    app,
-                    "127.0.0.1",
-                    0,
-                    on_ready=ready.put_nowait,
-                    on_stop=lambda streams: None,
-                    on_drain=app.drain,
-                    grace_s=0.5 if signals == 1 else 120,
-                )
-            )
+    async def scenario() -> RawResponse:
+        app, ready, stopping = Streams(), asyncio.Queue[int](), asyncio.Event()
+        hooks: dict[str, Any] = {"on_ready": ready.put_nowait, "on_stop": lambda _: stopping.set()}
+        async with asyncio.timeout(DEADLINE_S), asyncio.TaskGroup() as tasks:
+            tasks.create_task(serve(app, "127.0.0.1", 0, on_drain=app.drain, grace_s=GRACE_S, **hooks))
             async with await RawClient.connect(await ready.get()) as client:
                 await client.send(get())
                 await eventually(lambda: app.open == 1)
-                started = time.monotonic()
-                for _ in range(signals):
+                os.kill(os.getpid(), number)
+                await stopping.wait()
+                if signals == 1:
+                    app.end.set()
+                else:
                     os.kill(os.getpid(), number)
-                    await asyncio.sleep(0.05)
-                await serving
-                return time.monotonic() - started
+                return await client.response()
 
-    took = run(scenario())
-    assert took >= 0.5 if signals == 1 else took < 30
+    response = run(scenario())
+    assert response.ending == ("complete" if signals == 1 else "closed")
 
 
 def test_importing_the_package_loads_none_of_this() -> None:

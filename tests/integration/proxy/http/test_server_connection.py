@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 
@@ -14,12 +12,9 @@ import pytest
 
 from recorder.journal.format import Mark
 from recorder.proxy.http import server_connection
-from recorder.proxy.http.server import Server
-from recorder.proxy.http.server_exchange import App, Headers, ServerExchange
-from tests.support.event_loop import Clock, both_loops, eventually, on_uvloop
-from tests.support.proxy import get, proxied
-from tests.support.server import PROGRAM, everywhere
-from tests.support.server import serving as recorder_serving
+from recorder.proxy.http.server_exchange import Headers, ServerExchange
+from tests.support.event_loop import DEADLINE_S, Clock, both_loops, eventually, on_uvloop, settled, turns
+from tests.support.proxy import client_of, get, proxied, rss_bytes, served
 from tests.support.sockets import (
     LAST_CHUNK,
     STREAM_HEAD,
@@ -34,19 +29,6 @@ from tests.support.sockets import (
 )
 
 OLD = b"GET /v1/x HTTP/1.0\r\nHost: localhost\r\n\r\n"
-
-
-@asynccontextmanager
-async def serving(app: App) -> AsyncIterator[RawClient]:
-    """A client of a server with that app."""
-    server = Server(app, "127.0.0.1", 0, on_drain=lambda: None)
-    await server.start()
-    try:
-        async with await RawClient.connect(server.port) as client:
-            yield client
-    finally:
-        await server.stop(0)
-    assert server.open == 0
 
 
 async def reads(client: RawClient) -> list[bytes]:
@@ -125,7 +107,7 @@ async def test_a_body_that_nobody_took_is_not_in_the_way_of_the_next_request(siz
     async def app(incoming: ServerExchange) -> None:
         incoming.respond(200, [], incoming.path)
 
-    async with serving(app) as client, asyncio.TaskGroup() as tasks:
+    async with client_of(app) as client, asyncio.TaskGroup() as tasks:
         tasks.create_task(client.send(get("/a", method="POST", body=b"x" * size) + get("/b")))
         assert [(await client.response()).body for _ in range(2)] == [b"/a", b"/b"]
 
@@ -142,13 +124,13 @@ async def test_what_nobody_takes_is_held_back(what: str) -> None:
             pass
         incoming.respond(200, [], incoming.path)
 
-    requests = {"body": get("/a", method="POST", body=b"x" * 2**23), "requests": get("/a") * 20_000}
-    async with serving(app) as client, asyncio.TaskGroup() as tasks:
+    requests = {"body": get("/a", method="POST", body=b"x" * 2**23), "requests": get("/a") * 5_000}
+    async with client_of(app) as client, asyncio.TaskGroup() as tasks:
         sending = tasks.create_task(client.send(requests[what]))
         await eventually(lambda: bool(asked) and not asked[0].flow.transport.is_reading())
         assert (len(asked), asked[0].held_bytes < 2**20) == (1, True)
         go.set()  # and from then on it is read again
-        for _ in range(1 if what == "body" else 20_000):
+        for _ in range(1 if what == "body" else 5_000):
             assert (await client.response()).body == b"/a"
         await sending
 
@@ -167,10 +149,10 @@ async def test_requests_wait_until_the_client_takes_the_answers_before_them() ->
         asked.append(incoming)
         incoming.respond(200, [], incoming.path + LARGE)
 
-    async with serving(app) as client, asyncio.TaskGroup() as tasks:
+    async with client_of(app) as client, asyncio.TaskGroup() as tasks:
         tasks.create_task(client.send(b"".join(get(f"/{number}") for number in range(ASKED))))
-        await eventually(lambda: bool(asked) and asked[-1].flow.write_paused, 30)
-        await asyncio.sleep(0.2)  # in which thousands would be answered
+        await eventually(lambda: bool(asked) and asked[-1].flow.write_paused)
+        await settled(lambda: len(asked))
         held_bytes = asked[0].flow.transport.get_write_buffer_size()
         assert held_bytes <= 64 * 2**10 + len(LARGE) + 1000  # what it may have before it is full, and one answer
         assert len(asked) < ASKED / 10, "the kernel holds some"
@@ -189,15 +171,15 @@ async def test_a_request_that_comes_while_the_client_takes_nothing_waits() -> No
     def has_come(path: bytes) -> bool:
         return bool(asked) and asked[-1].path == path
 
-    async with serving(app) as client:
+    async with client_of(app) as client:
         while not (asked and asked[-1].flow.write_paused):
             path = f"/{len(asked)}"
             await client.send(get(path))
-            await eventually(partial(has_come, path.encode()), 30)
+            await eventually(partial(has_come, path.encode()))
         before = len(asked)
         for number in range(before, before + 10):
             await client.send(get(f"/{number}"))
-        await asyncio.sleep(0.2)
+        await settled(lambda: len(asked))
         assert len(asked) == before
         for number in range(before + 10):
             assert (await client.response()).body == b"/%d" % number + LARGE
@@ -211,29 +193,29 @@ async def test_what_waits_when_the_server_stops_is_not_asked_any_more() -> None:
         asked.append(incoming)
         incoming.respond(200, [], LARGE * 100)
 
-    server = Server(app, "127.0.0.1", 0, on_drain=lambda: None)
-    await server.start()
-    async with await RawClient.connect(server.port) as client, asyncio.TaskGroup() as tasks:
+    async with served(app) as server, await RawClient.connect(server.port) as client:
         await client.send(get("/a") + get("/b"))
         await eventually(lambda: bool(asked) and asked[0].flow.write_paused)
-        tasks.create_task(server.stop(30))
-        assert len((await client.response()).body) == len(LARGE) * 100
-        assert await client.read() == b""
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(server.stop(DEADLINE_S))
+            assert len((await client.response()).body) == len(LARGE) * 100
+            assert await client.read() == b""
     assert [incoming.path for incoming in asked] == [b"/a"]
 
 
 async def test_a_client_that_takes_its_time_over_an_answer_is_not_late_with_what_it_asked_already(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    clock = Clock(monkeypatch)
+    clock, asked = Clock(monkeypatch), list[ServerExchange]()
 
     async def app(incoming: ServerExchange) -> None:
+        asked.append(incoming)
         await incoming.read()
         incoming.respond(200, [], LARGE * 100)
 
-    async with serving(app) as client:
+    async with client_of(app) as client:
         await client.send(get("/a") + get("/b", method="POST", body=b"{}") + b"GET /c HTTP/1.1\r\n")
-        await asyncio.sleep(0.1)
+        await eventually(lambda: bool(asked) and asked[0].flow.write_paused)
         await clock.forward(1000)
         for _ in range(2):
             assert len((await client.response()).body) == len(LARGE) * 100
@@ -245,7 +227,7 @@ async def test_an_idle_client_is_kept_for_a_minute_and_not_for_two(monkeypatch: 
     async def app(incoming: ServerExchange) -> None:
         incoming.respond(200, [], b"")
 
-    async with serving(app) as client:
+    async with client_of(app) as client:
         for _ in range(3):
             await clock.forward(60)
             await client.send(get())
@@ -260,9 +242,9 @@ async def test_a_head_that_does_not_end_is_waited_for_for_some_seconds(monkeypat
     async def app(incoming: ServerExchange) -> None:
         incoming.respond(200, [], b"")
 
-    async with serving(app) as client:
+    async with client_of(app) as client:
         await client.send(b"GET / HTTP/1.1\r\n")
-        await asyncio.sleep(0.1)
+        await turns()
         await clock.forward(5)
         await client.send(b"Host: localhost\r\n\r\nGET /")
         assert (await client.response()).status == b"200 OK"
@@ -270,35 +252,24 @@ async def test_a_head_that_does_not_end_is_waited_for_for_some_seconds(monkeypat
         assert await client.read() == b""
 
 
-@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="Only Linux says there what a process takes.")
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="Only Linux says there what a process takes.")
+@on_uvloop
 async def test_a_client_that_asks_and_does_not_listen_takes_little_memory_and_leaves_none_behind(
     tmp_path: Path,
 ) -> None:
-    async with ScriptedUpstream(answer(LARGE)) as upstream:
-        with recorder_serving(tmp_path / "recorder.db", *everywhere(upstream.base), program=PROGRAM) as serve:
-            for _ in range(20):
-                async with await RawClient.connect(serve.port) as client:
-                    await client.send(get())
-                    await client.response()
-            before_mib = _rss_mib(serve.process.pid)
-            async with await RawClient.connect(serve.port, receive_buffer=4096) as client:
-                with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(client.send(get() * ASKED), 1)
-                sent = -1
-                while sent != upstream.sent_bytes:
-                    sent = upstream.sent_bytes
-                    await asyncio.sleep(0.5)
-                assert upstream.sent_bytes < ASKED * len(LARGE) / 10
-                assert _rss_mib(serve.process.pid) - before_mib < 16
-            async with await RawClient.connect(serve.port) as client:
-                await client.send(get())
-                assert (await client.response()).body == LARGE
-            assert _rss_mib(serve.process.pid) - before_mib < 16
-
-
-def _rss_mib(pid: int) -> int:
-    status = Path(f"/proc/{pid}/status").read_text()
-    return int(status.partition("VmRSS:")[2].split()[0]) // 1024
+    async with ScriptedUpstream(answer(LARGE)) as upstream, proxied(tmp_path, upstream.base) as proxy:
+        for _ in range(20):
+            await proxy.ask(get())
+        before = rss_bytes()
+        async with await proxy.connect(receive_buffer=4096) as client, asyncio.TaskGroup() as tasks:
+            sending = tasks.create_task(client.send(get() * ASKED))
+            await eventually(lambda: upstream.sent_bytes > 21 * len(LARGE))
+            await settled(lambda: upstream.sent_bytes)
+            assert upstream.sent_bytes < ASKED * len(LARGE) / 10
+            assert rss_bytes() - before < 16 * 2**20
+            sending.cancel()
+        assert (await proxy.ask(get())).body == LARGE
+        assert rss_bytes() - before < 16 * 2**20
 
 
 @on_uvloop
@@ -308,7 +279,7 @@ async def test_who_is_answered_before_the_body_was_asked_for_is_let_go() -> None
     async def app(incoming: ServerExchange) -> None:
         incoming.respond(403, [], b"no")
 
-    async with serving(app) as client:
+    async with client_of(app) as client:
         await client.send(get("/a", b"Expect: 100-Continue", b"Content-Length: 4", method="POST"))
         response = await client.response()
         assert (response.status[:3], response.header(b"connection")) == (b"403", b"close")
@@ -331,9 +302,9 @@ async def test_an_offer_of_http_2_is_declined_and_the_request_answered(coding: s
     framing = b"Transfer-Encoding: chunked" if coding == "chunked" else b"Content-Length: 2"
     request = get("/a", *offer, framing, method="POST") + framed
     for cut in (len(request), len(request) - len(framed), len(request) - 3):
-        async with serving(app) as client:
+        async with client_of(app) as client:
             await client.send(request[:cut])
-            await asyncio.sleep(0.02)
+            await turns()
             await client.send(request[cut:] + get("/b") + request)
             assert [(await client.response()).body for _ in range(3)] == [b"/a {}", b"/b ", b"/a {}"]
 
@@ -345,7 +316,7 @@ async def test_offers_in_a_row_are_all_declined() -> None:
     async def app(incoming: ServerExchange) -> None:
         incoming.respond(200, [], incoming.path)
 
-    async with serving(app) as client, asyncio.TaskGroup() as tasks:
+    async with client_of(app) as client, asyncio.TaskGroup() as tasks:
         tasks.create_task(client.send(get("/a", b"Connection: Upgrade", b"Upgrade: h2c") * 3_000))
         for _ in range(3_000):
             assert (await client.response()).body == b"/a"
@@ -356,7 +327,7 @@ async def test_nothing_is_answered_behind_a_connection_that_closes() -> None:
     async def app(incoming: ServerExchange) -> None:
         incoming.respond(200, [], incoming.path)
 
-    async with serving(app) as client:
+    async with client_of(app) as client:
         await client.send(get("/a", b"Connection: close") + get("/b"))
         assert (await client.response()).body == b"/a"
         assert await client.read() == b""
@@ -373,7 +344,7 @@ async def test_an_app_that_fails_is_a_500_or_breaks_off(caplog: pytest.LogCaptur
         raise ZeroDivisionError
 
     for path, expected in (("/early", (b"500 Internal Server Error", "complete")), ("/late", (b"200 OK", "closed"))):
-        async with serving(app) as client:
+        async with client_of(app) as client:
             await client.send(get(path))
             response = await client.response()
             assert (response.status, response.ending) == expected
@@ -390,7 +361,7 @@ async def test_a_body_of_another_length_than_was_said_is_cut_off(said: int) -> N
         incoming.write(b"12345")
         incoming.finish()
 
-    async with serving(app) as client:
+    async with client_of(app) as client:
         await client.send(get())
         response = await client.response()
         assert (response.ending, len(response.body) < said) == ("closed", True)
@@ -408,7 +379,7 @@ async def test_no_header_is_sent_that_is_read_as_something_else(header: tuple[by
             incoming.start(200, headers)
         incoming.respond(502, [], b"")
 
-    async with serving(app) as client:
+    async with client_of(app) as client:
         await client.send(get())
         assert (await client.response()).status == b"502 Bad Gateway"
 
@@ -424,11 +395,11 @@ async def test_an_app_ends_when_its_client_has_gone() -> None:
         finally:
             ended.set()
 
-    async with serving(app) as client:
+    async with client_of(app) as client:
         await client.send(get("/a", b"Content-Length: 4", method="POST"))
         await asked.wait()
         client.socket.close()
-        await asyncio.wait_for(ended.wait(), 2)
+        await asyncio.wait_for(ended.wait(), DEADLINE_S)
 
 
 @pytest.mark.parametrize("state", ["uploading", "pipelining"])
@@ -436,24 +407,25 @@ async def test_an_app_ends_when_its_client_has_gone() -> None:
 async def test_a_client_that_leaves_while_it_is_not_read_is_seen_to_have_gone(
     state: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    assert server_connection.LOOK_S <= 1, "D1: within a second"
     monkeypatch.setattr(server_connection, "LOOK_S", 0.05)
     asked, ended = asyncio.Event(), asyncio.Event()
 
     async def app(incoming: ServerExchange) -> None:
         asked.set()
         try:
-            await asyncio.sleep(60)
+            await asyncio.Event().wait()
         finally:
             ended.set()
 
-    async with serving(app) as client:
+    async with client_of(app) as client:
         request = get("/a", b"Content-Length: 1000000", method="POST") + b"x" * 80_000
         await client.send(request if state == "uploading" else get("/a") * 20)
         await asked.wait()
-        await asyncio.sleep(0.1)
+        await settled(ended.is_set)  # for two looks
         assert not ended.is_set()
         client.socket.close()
-        await asyncio.wait_for(ended.wait(), 2)
+        await asyncio.wait_for(ended.wait(), DEADLINE_S)
 
 
 # -- heads
@@ -466,7 +438,7 @@ async def test_trailers_are_no_headers() -> None:
         incoming.respond(200, [], b" ".join(name for name, _ in incoming.headers))
 
     trailers = b"0\r\nAuthorization: x\r\nContent_Length: 3\r\n\r\n"
-    async with serving(app) as client:
+    async with client_of(app) as client:
         await client.send(
             get("/a", b"Transfer-Encoding: chunked", method="POST") + chunked(b"{}") + trailers + get("/b")
         )
@@ -486,12 +458,12 @@ ENDLESS = {
 @on_uvloop
 async def test_nothing_without_an_end_is_kept(what: str) -> None:
     async def app(incoming: ServerExchange) -> None:
-        await asyncio.sleep(60)
+        await asyncio.Event().wait()
 
-    async with serving(app) as client:
+    async with client_of(app) as client:
         await client.send(ENDLESS[what])
         with contextlib.suppress(ConnectionError):
             for _ in range(200):
                 await client.send(b"x" * 8_000)
-                await asyncio.sleep(0.001)
+                await turns(3)
             pytest.fail("it took 1.6 MB")

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 
 import pytest
 
 from recorder.proxy.http import server_connection
-from recorder.proxy.http.server import Server
 from recorder.proxy.http.server_connection import HELD_BYTES
-from recorder.proxy.http.server_exchange import App, Headers, ServerExchange
-from tests.support.event_loop import both_loops, eventually, on_uvloop
-from tests.support.proxy import get
+from recorder.proxy.http.server_exchange import Headers, ServerExchange
+from tests.support.event_loop import DEADLINE_S, POLL_S, both_loops, eventually, on_uvloop, settled, turns
+from tests.support.proxy import client_of, get, served
 from tests.support.sockets import RawClient, reset
 
 OFFER = (
@@ -27,19 +23,6 @@ SWITCH: Headers = [(b"connection", b"Upgrade"), (b"upgrade", b"websocket")]
 SWITCHED = b"HTTP/1.1 101 Switching Protocols\r\nconnection: Upgrade\r\nupgrade: websocket\r\n\r\n"
 
 
-@asynccontextmanager
-async def served(app: App) -> AsyncIterator[tuple[Server, RawClient]]:
-    """A server with that app, and a client of it."""
-    server = Server(app, "127.0.0.1", 0, on_drain=lambda: None)
-    await server.start()
-    try:
-        async with await RawClient.connect(server.port) as client:
-            yield server, client
-    finally:
-        await server.stop(0)
-    assert server.open == 0
-
-
 async def echo(incoming: ServerExchange) -> None:
     incoming.start(101, SWITCH)
     while piece := await incoming.read():
@@ -50,7 +33,7 @@ async def echo(incoming: ServerExchange) -> None:
 
 @both_loops
 async def test_both_directions_are_raw_and_each_has_its_own_end() -> None:
-    async with served(echo) as (_, client):
+    async with client_of(echo) as client:
         await client.send(get("/ws", *OFFER))
         assert await client.read_until(b"\r\n\r\n") == SWITCHED
         await client.send(b"GET / HTTP/1.1\r\n\r\n\0\xff")
@@ -69,10 +52,10 @@ async def test_what_came_behind_the_head_is_the_first_of_the_raw_bytes() -> None
         await release.wait()
         await echo(incoming)
 
-    async with served(app) as (_, client):
+    async with client_of(app) as client:
         await client.send(get("/ws", *OFFER) + b"early")
         await client.send(b" and GET /x HTTP/1.1\r\n\r\n")
-        await asyncio.sleep(0.02)
+        await turns()
         release.set()
         assert await client.read_until(b"\r\n\r\n") == SWITCHED
         await client.read_until(b"early and GET /x HTTP/1.1\r\n\r\n")
@@ -84,7 +67,7 @@ async def test_the_first_of_the_raw_bytes_go_with_the_head() -> None:
         incoming.start(101, SWITCH, reason=b"Fine", first=b"first")
         incoming.finish(b" last")
 
-    async with served(app) as (_, client):
+    async with client_of(app) as client:
         await client.send(get("/ws", *OFFER))
         assert await client.rest() == SWITCHED.replace(b"Switching Protocols", b"Fine") + b"first last"
 
@@ -95,7 +78,7 @@ async def test_any_other_answer_declines_and_the_connection_goes_on_in_http(earl
     async def app(incoming: ServerExchange) -> None:
         incoming.respond(426 if incoming.upgrade else 200, [], incoming.path)
 
-    async with served(app) as (_, client):
+    async with client_of(app) as client:
         for _ in range(2):
             await client.send(get("/ws", *OFFER) + early)
             assert (await client.response()).status == b"426 Upgrade Required"
@@ -110,7 +93,7 @@ async def test_an_offer_behind_other_requests_waits_for_its_turn() -> None:
     async def app(incoming: ServerExchange) -> None:
         await (echo(incoming) if incoming.upgrade else _respond(incoming))
 
-    async with served(app) as (_, client):
+    async with client_of(app) as client:
         await client.send(get("/a") + get("/b") + get("/ws", *OFFER) + b"frames")
         assert [(await client.response()).body for _ in range(2)] == [b"/a", b"/b"]
         assert await client.read_until(b"frames") == SWITCHED + b"frames"
@@ -138,7 +121,7 @@ async def test_what_cannot_be_switched_is_declined(method: str, headers: tuple[b
         incoming.respond(200, [], await incoming.read())
 
     body = b"body" if b"Content-Length: 4" in headers else b""
-    async with served(app) as (_, client):
+    async with client_of(app) as client:
         await client.send(get("/a", *headers, method=method) + body + get("/b"))
         assert [(await client.response()).body for _ in range(2)] == [body, b""]
 
@@ -148,7 +131,7 @@ async def test_an_offer_of_http_1_0_is_declined() -> None:
     async def app(incoming: ServerExchange) -> None:
         incoming.respond(200, [], b"none" if incoming.upgrade is None else b"one")
 
-    async with served(app) as (_, client):
+    async with client_of(app) as client:
         await client.send(get("/a", *OFFER).replace(b"HTTP/1.1", b"HTTP/1.0"))
         assert (await client.response()).body == b"none"
 
@@ -163,7 +146,7 @@ async def test_the_app_reads_on_after_its_own_end() -> None:
         while piece := await incoming.read():
             heard.append(piece)
 
-    async with served(app) as (server, client):
+    async with served(app) as server, await RawClient.connect(server.port) as client:
         await client.send(get("/ws", *OFFER))
         assert await client.rest() == SWITCHED + b"over"
         await client.send(b"still here")
@@ -183,7 +166,7 @@ async def test_an_app_that_returns_after_its_end_leaves_the_client_time_to_read(
         incoming.start(101, SWITCH)
         incoming.finish(b"x" * 200_000)
 
-    async with served(app) as (server, client):
+    async with served(app) as server, await RawClient.connect(server.port) as client:
         await client.send(get("/ws", *OFFER))
         await eventually(lambda: server.open == 0)
         await client.send(b"y" * 1_000)
@@ -193,9 +176,10 @@ async def test_an_app_that_returns_after_its_end_leaves_the_client_time_to_read(
 
 
 async def _until_it_breaks(client: RawClient) -> None:
-    for _ in range(200):
-        await client.send(b"z")
-        await asyncio.sleep(0.02)
+    async with asyncio.timeout(DEADLINE_S):
+        while True:
+            await client.send(b"z")
+            await asyncio.sleep(POLL_S)
 
 
 @pytest.mark.parametrize("how", ["resets", "returns", "raises"])
@@ -209,7 +193,7 @@ async def test_a_switched_connection_without_an_end_is_reset(how: str) -> None:
         elif how == "raises":
             raise ZeroDivisionError
 
-    async with served(app) as (_, client):
+    async with client_of(app) as client:
         await client.send(get("/ws", *OFFER))
         await client.read_until(b"\r\n\r\n")
         await client.send(b"x")
@@ -227,16 +211,15 @@ async def test_a_client_that_resets_cancels_the_app(is_held: bool, monkeypatch: 
         incoming.start(101, SWITCH)
         began.set()
         try:
-            await asyncio.sleep(60)
+            await asyncio.Event().wait()
         finally:
             gone.append(incoming.gone)
 
-    async with served(app) as (_, client):
+    async with client_of(app) as client:
         await client.send(get("/ws", *OFFER))
         await began.wait()
         if is_held:
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(client.send(bytes(100 * HELD_BYTES)), 0.5)
+            await client.flood(100 * HELD_BYTES)
         reset(client.socket)
         await eventually(lambda: gone == [True])
 
@@ -256,12 +239,12 @@ async def test_a_client_that_ends_its_direction_while_it_is_not_read_loses_nothi
         incoming.finish()
 
     size = HELD_BYTES + 100_000  # more than is held, less than the kernel holds besides
-    async with served(app) as (_, client):
+    async with client_of(app) as client:
         await client.send(get("/ws", *OFFER))
         await client.read_until(b"\r\n\r\n")
         await client.send(bytes(size))
         client.socket.shutdown(1)
-        await asyncio.sleep(0.2)
+        await settled(lambda: sizes)  # for several looks whether the client has gone
         release.set()
         assert await client.rest() == b""
     assert sum(sizes) == size
@@ -272,18 +255,17 @@ async def test_raw_bytes_that_are_not_read_are_held_back() -> None:
     async def app(incoming: ServerExchange) -> None:
         if incoming.path == b"/switched":
             incoming.start(101, SWITCH)
-        await asyncio.sleep(60)
+        await asyncio.Event().wait()
 
     for path in ("/offered", "/switched"):
-        async with served(app) as (_, client):
+        async with client_of(app) as client:
             await client.send(get(path, *OFFER))
-            with pytest.raises(TimeoutError):
-                await asyncio.wait_for(client.send(bytes(64 * 2**20)), 1)
+            assert await client.flood(64 * 2**20) < 32 * 2**20
 
 
 @both_loops
 async def test_a_switch_that_no_client_offered_is_raw_too() -> None:
-    async with served(echo) as (_, client):
+    async with client_of(echo) as client:
         await client.send(get("/plain"))
         assert await client.read_until(b"\r\n\r\n") == SWITCHED
         await client.send(b"raw")
