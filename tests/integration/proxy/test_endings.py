@@ -6,7 +6,6 @@ import asyncio
 import logging
 import os
 import random
-import resource
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -18,9 +17,9 @@ import pytest
 from recorder.ingest.ingester import recover
 from recorder.journal.format import Mark
 from recorder.store.writer import Store
-from tests.support.event_loop import eventually, on_uvloop
+from tests.support.event_loop import eventually, on_uvloop, settled, turns
 from tests.support.logbook import entries
-from tests.support.proxy import get, proxied
+from tests.support.proxy import get, proxied, rss_bytes
 from tests.support.sockets import (
     LAST_CHUNK,
     STREAM_HEAD,
@@ -32,9 +31,11 @@ from tests.support.sockets import (
     Send,
     Sleep,
     Stall,
+    Wait,
     answer,
     chunked,
     head,
+    listening,
     reset,
 )
 from tests.unit.wire.test_conclusion import DONE
@@ -49,7 +50,7 @@ WHOLE = [Mark.REQUEST, Mark.REQUEST_END, Mark.RESPONSE, Mark.CHUNK, Mark.END]
 @pytest.mark.parametrize("upstream_is", ["busy", "idle", "silent"])
 @on_uvloop
 async def test_client_leaves(tmp_path: Path, upstream_is: str, how: str) -> None:
-    """The upstream is closed within a second, and what the client got is in the journal."""
+    """The upstream is closed, and what the client got is in the journal."""
     scripts: dict[str, list[Action]] = {
         "busy": [Send(STREAM_HEAD), Flood(chunked(EVENT))],
         "idle": [Send(STREAM_HEAD + chunked(EVENT)), Stall()],
@@ -64,7 +65,7 @@ async def test_client_leaves(tmp_path: Path, upstream_is: str, how: str) -> None
                 await client.read_until(EVENT)
             if how == "resets":
                 reset(client.socket)
-        await eventually(upstream.gone.is_set, 1)
+        await eventually(upstream.gone.is_set)
         await eventually(lambda: proxy.tapes()[0].outcome is not None)
         (tape,) = proxy.tapes()
         assert tape.outcome == "client_disconnect"
@@ -83,7 +84,7 @@ async def test_client_leaves_after_a_request_of_any_size(tmp_path: Path, size: i
         async with await proxy.connect() as client:
             await client.send(get("/v1/x", head, method="POST") + body)
             await eventually(lambda: len(upstream.requests) == 1)
-        await eventually(upstream.gone.is_set, 1)
+        await eventually(upstream.gone.is_set)
         await eventually(lambda: proxy.tapes()[0].outcome is not None)
         (tape,) = proxy.tapes()
         assert (tape.outcome, len(tape.request_body)) == ("client_disconnect", size)
@@ -138,7 +139,8 @@ async def test_client_leaves_in_mid_upload(tmp_path: Path) -> None:
         async with await proxy.connect() as client:
             await client.send(get("/v1/x", b"Content-Length: 100", method="POST") + b"part")
             await eventually(lambda: upstream.connections == 1)
-        await eventually(upstream.gone.is_set, 1)
+        await eventually(upstream.gone.is_set)
+        await eventually(lambda: proxy.tapes()[0].outcome is not None)
         (tape,) = proxy.tapes()
         assert (tape.outcome, tape.json[Mark.REQUEST_END]) == ("client_disconnect", {"complete": False})
 
@@ -212,12 +214,6 @@ async def test_an_unreachable_upstream_is_a_502_that_names_it_and_is_recorded(
     assert [record.levelno for record in caplog.records if record.name == "recorder.proxy.app"] == [logging.WARNING]
 
 
-async def close_after_head(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """An upstream behind which nothing is: a forwarded port, a container that is starting."""
-    await reader.readuntil(b"\r\n\r\n")
-    writer.close()
-
-
 @pytest.mark.parametrize("framing", [b"Content-Length: 9", b"Transfer-Encoding: chunked"])
 @pytest.mark.parametrize("begun", [[], [b"beau"]], ids=["nothing", "a part"])
 @pytest.mark.parametrize("is_there", [False, True], ids=["refused", "closed at once"])
@@ -225,24 +221,27 @@ async def close_after_head(reader: asyncio.StreamReader, writer: asyncio.StreamW
 async def test_the_body_of_a_request_that_no_upstream_takes_is_recorded(
     tmp_path: Path, framing: bytes, begun: list[bytes], is_there: bool
 ) -> None:
-    """It is on its way when the upstream is found to be away."""
+    """It is on its way when the upstream is found to be away, or to close: a container that is starting."""
     rest = [b"tiful"] if begun else [b"beau", b"tiful"]
     frame: Callable[[bytes], bytes] = chunked if framing.startswith(b"Transfer") else bytes
-    upstream = await asyncio.start_server(close_after_head, "127.0.0.1", 0)
-    port = upstream.sockets[0].getsockname()[1]
-    if not is_there:
-        upstream.close()
-    async with proxied(tmp_path, f"http://127.0.0.1:{port}") as proxy, await proxy.connect() as client:
+
+    async def leave(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+
+    async with (
+        listening(leave) as base,
+        proxied(tmp_path, base if is_there else "http://127.0.0.1:1") as proxy,
+        await proxy.connect() as client,
+    ):
         await client.send(get("/v1/responses", framing, method="POST") + b"".join(map(frame, begun)))
         await eventually(lambda: len(proxy.tapes()) == 1)
-        await asyncio.sleep(0.05)  # enough for the upstream to be found away; if it is not, the test claims less
+        await turns()  # enough for the upstream to be found away; if it is not, the test claims less
         for piece in rest:
             await client.send(frame(piece))
         if frame is chunked:
             await client.send(LAST_CHUNK)
         response = await client.response()
         (tape,) = proxy.tapes()
-    upstream.close()
     assert response.status == b"502 Bad Gateway"
     assert (tape.request_body, tape.json.get(Mark.REQUEST_END)) == (b"beautiful", {"complete": True})
 
@@ -346,29 +345,21 @@ async def test_a_slow_client_slows_the_upstream_and_not_our_memory(tmp_path: Pat
         async with await proxy.connect(receive_buffer=4096) as client:
             await client.send(get())
             await client.read(1024)
-            rss_before, sent = _rss_bytes(), -1
-            while sent != upstream.sent_bytes:
-                sent = upstream.sent_bytes
-                assert sent < 24 * 2**20  # what the kernel holds on two loopback connections, and 0.2 MB of ours
-                await asyncio.sleep(0.2)
-                await client.read(512)
-            assert _rss_bytes() - rss_before < 8 * 2**20
-            assert sent > 0
-        await eventually(upstream.gone.is_set, 1)
-
-
-def _rss_bytes() -> int:
-    pages = int(Path("/proc/self/statm").read_text().split()[1])
-    return pages * resource.getpagesize()
+            rss_before = rss_bytes()
+            await settled(lambda: upstream.sent_bytes)
+            # What the kernel holds on two loopback connections, and 0.2 MB of ours.
+            assert 0 < upstream.sent_bytes < 24 * 2**20
+            assert rss_bytes() - rss_before < 8 * 2**20
+        await eventually(upstream.gone.is_set)
 
 
 @on_uvloop
 async def test_a_slow_upstream_slows_the_upload(tmp_path: Path) -> None:
-    async with ScriptedUpstream([Sleep(60)], read_request=False) as upstream, proxied(tmp_path, upstream.base) as proxy:
+    never = [Wait(asyncio.Event())]
+    async with ScriptedUpstream(never, read_request=False) as upstream, proxied(tmp_path, upstream.base) as proxy:
         async with await proxy.connect() as client:
             await client.send(get("/v1/files", b"Content-Length: 60000000", method="POST"))
-            with pytest.raises(TimeoutError):
-                await asyncio.wait_for(client.send(b"x" * 30 * 2**20), 1)  # more than the kernel holds on the way
+            assert await client.flood(30 * 2**20) < 24 * 2**20  # which is what the kernel holds on the way
 
 
 # The end.
@@ -383,4 +374,4 @@ async def test_shutdown_ends_open_streams_as_incomplete(tmp_path: Path) -> None:
             await proxy.server.stop(0)
             assert await client.read() == b""  # and no last chunk before
             assert proxy.tapes()[0].outcome == "recorder_shutdown"
-            await eventually(upstream.gone.is_set, 1)
+            await eventually(upstream.gone.is_set)

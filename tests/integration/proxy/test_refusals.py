@@ -10,7 +10,7 @@ import pytest
 
 from recorder.journal.format import Mark
 from recorder.proxy.routing import Upstream
-from tests.support.event_loop import on_uvloop
+from tests.support.event_loop import DEADLINE_S, on_uvloop
 from tests.support.proxy import get, proxied
 from tests.support.sockets import ScriptedUpstream, Stall, answer, chunked
 
@@ -43,7 +43,7 @@ async def test_an_upload_that_passes_the_limit_on_its_way_is_a_413(tmp_path: Pat
             request = get("/v1/x", b"Transfer-Encoding: chunked", method="POST")
             response = await proxy.ask(request + chunked(b"x" * (2**20 + 1)))
             assert response.status.startswith(b"413")
-            await asyncio.wait_for(upstream.gone.wait(), 1)
+            await asyncio.wait_for(upstream.gone.wait(), DEADLINE_S)
             (tape,) = proxy.tapes()
             assert tape.json[Mark.REQUEST_END] == {"complete": False}
             error = "The request body is over the limit of 1 MiB; see --max-body."
@@ -83,48 +83,17 @@ async def test_a_path_that_belongs_to_nobody_is_a_404_that_lists_the_names(tmp_p
             assert (upstream.connections, proxy.tapes()) == (0, [])
 
 
-@pytest.mark.parametrize("method", ["GET", "HEAD"])
 @on_uvloop
-async def test_a_browser_is_told_what_listens_here(tmp_path: Path, method: str) -> None:
+async def test_a_browser_is_told_what_listens_here(tmp_path: Path) -> None:
     async with ScriptedUpstream(answer(b"")) as upstream, proxied(tmp_path, upstream.base) as proxy:
         async with await proxy.connect() as client:
-            await client.send(get("/", b"Accept: text/html", b"Sec-Fetch-Site: none", method=method))
-            response = await client.response(to_head=method == "HEAD")
-        assert response.status == b"200 OK"
-        assert response.header(b"content-type") == b"text/plain; charset=utf-8"
-        assert method == "HEAD" or b"This is recorder" in response.body
+            for method in ("HEAD", "GET"):
+                await client.send(get("/", b"Accept: text/html", b"Sec-Fetch-Site: none", method=method))
+                response = await client.response(to_head=method == "HEAD")
+                assert response.status == b"200 OK"
+                assert response.header(b"content-type") == b"text/plain; charset=utf-8"
+        assert b"This is recorder" in response.body
         assert (upstream.connections, proxy.tapes()) == (0, [])
-
-
-POST, GET = (method + b" /v1/x HTTP/1.1\r\nHost: localhost\r\n" for method in (b"POST", b"GET"))
-SMUGGLED = {
-    "length and chunked": POST + b"Content-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
-    "two lengths": POST + b"Content-Length: 3\r\nContent-Length: 4\r\n\r\nabcd",
-    "list of lengths": POST + b"Content-Length: 3, 3\r\n\r\nabc",
-    "signed length": POST + b"Content-Length: +3\r\n\r\nabc",
-    "strange coding": POST + b"Transfer-Encoding: xchunked\r\n\r\n0\r\n\r\n",
-    "coding after chunked": POST + b"Transfer-Encoding: chunked, gzip\r\n\r\n0\r\n\r\n",
-    "space before colon": b"GET /v1/x HTTP/1.1\r\nHost : localhost\r\n\r\n",
-    "folded header": GET + b"X-A: 1\r\n 2\r\n\r\n",
-    "bare CR": GET + b"X-A: 1\rX-B: 2\r\n\r\n",
-    "NUL": GET + b"X-A: 1\x002\r\n\r\n",
-    "no host": b"GET /v1/x HTTP/1.1\r\n\r\n",
-    "two hosts": GET + b"Host: localhost\r\n\r\n",
-    "not HTTP": b"hello\r\n\r\n",
-    "bytes in the path": b"GET /v1/\xff HTTP/1.1\r\nHost: localhost\r\n\r\n",
-    "endless head": GET + b"X-A: " + b"x" * 70_000 + b"\r\n\r\n",
-    "two slashes": b"GET //evil.test/v1/x HTTP/1.1\r\nHost: localhost\r\n\r\n",
-    "dots": b"GET /v1/%2e%2E/x HTTP/1.1\r\nHost: localhost\r\n\r\n",
-}
-
-
-@pytest.mark.parametrize("case", SMUGGLED)
-@on_uvloop
-async def test_a_malformed_request_is_a_400_and_reaches_no_upstream(tmp_path: Path, case: str) -> None:
-    async with ScriptedUpstream(answer(b"")) as upstream, proxied(tmp_path, upstream.base) as proxy:
-        response = await proxy.ask(SMUGGLED[case])
-        assert response.status.startswith(b"400")
-        assert upstream.connections == 0
 
 
 BROWSERS = {
@@ -137,23 +106,24 @@ BROWSERS = {
 }
 
 
-@pytest.mark.parametrize("case", BROWSERS)
 @on_uvloop
-async def test_a_web_page_gets_403_and_reaches_no_upstream(tmp_path: Path, case: str) -> None:
-    method, lines = BROWSERS[case]
+async def test_a_web_page_gets_403_and_reaches_no_upstream(tmp_path: Path) -> None:
     async with ScriptedUpstream(answer(b"")) as upstream, proxied(tmp_path, upstream.base) as proxy:
-        response = await proxy.ask(method + b" /v1/x HTTP/1.1\r\n" + lines + b"\r\n\r\n")
-        assert response.status == b"403 Forbidden"
+        answers = {}
+        for case, (method, lines) in BROWSERS.items():
+            request = method + b" /v1/x HTTP/1.1\r\n" + lines + b"\r\n\r\n"
+            answers[case] = (await proxy.ask(request)).status
+        assert answers == dict.fromkeys(BROWSERS, b"403 Forbidden")
         assert upstream.connections == 0
 
 
-@pytest.mark.parametrize("start", [b"CONNECT 127.0.0.1:%d", b"CONNECT /v1/x", b"OPTIONS /v1/x", b"TRACE /v1/x"])
 @on_uvloop
-async def test_methods_of_other_kinds_of_proxy_are_not_forwarded(tmp_path: Path, start: bytes) -> None:
+async def test_methods_of_other_kinds_of_proxy_are_not_forwarded(tmp_path: Path) -> None:
     async with ScriptedUpstream(answer(b"")) as upstream, proxied(tmp_path, upstream.base) as proxy:
-        line = start.replace(b"%d", str(upstream.port).encode())
-        response = await proxy.ask(line + b" HTTP/1.1\r\nHost: localhost\r\n\r\n")
-        assert response.status[:3] in (b"400", b"405")
+        address = str(upstream.port).encode()
+        for start in (b"CONNECT 127.0.0.1:" + address, b"CONNECT /v1/x", b"OPTIONS /v1/x", b"TRACE /v1/x"):
+            response = await proxy.ask(start + b" HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            assert response.status[:3] in (b"400", b"405"), start
         assert upstream.connections == 0
 
 

@@ -12,16 +12,16 @@ import ssl
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
 
 from recorder.errors import UpstreamError, UsageError
 from recorder.proxy.http.client_response import HEAD_BYTES
-from recorder.proxy.http.messages import Request, Response
-from recorder.proxy.upstream import UpstreamTransport
-from tests.support.event_loop import both_loops, eventually
-from tests.support.http_requests import request_for
+from recorder.proxy.http.messages import Response
+from tests.support.event_loop import DEADLINE_S, both_loops, eventually, on_uvloop, turns
+from tests.support.http_requests import request_for, upstream_transport
 from tests.support.sockets import (
     LAST_CHUNK,
     STREAM_HEAD,
@@ -37,20 +37,12 @@ from tests.support.sockets import (
     answer,
     chunked,
     head,
+    listening,
 )
 
 
 def answer_bytes(body: bytes) -> bytes:
     return head(b"Content-Length: %d" % len(body)) + body
-
-
-@asynccontextmanager
-async def transport() -> AsyncIterator[UpstreamTransport]:
-    transport = UpstreamTransport()
-    try:
-        yield transport
-    finally:
-        await transport.aclose()
 
 
 async def body_of(response: Response) -> tuple[bytes, str]:
@@ -67,7 +59,7 @@ async def body_of(response: Response) -> tuple[bytes, str]:
 
 
 async def get(script: list[Action], method: str = "GET") -> tuple[Response, bytes, str]:
-    async with ScriptedUpstream(script) as upstream, transport() as client:
+    async with ScriptedUpstream(script) as upstream, upstream_transport() as client:
         response = await client.handle_async_request(request_for(method, upstream.base + "/x"))
         return response, *await body_of(response)
 
@@ -81,7 +73,7 @@ class Pieces(httpx.AsyncByteStream):
             yield piece
 
 
-@both_loops
+@on_uvloop
 async def test_headers_keep_their_order_repeats_case_and_bytes() -> None:
     lines = [b"X-B: 1", b"Set-Cookie: a=1", b"x-a: \xe4\xff", b"Set-Cookie: b=2", b"X-B: 2"]
     response, body, outcome = await get(answer(b"hello", *lines, status=b"418 I'm a t\xf6pf"))
@@ -91,7 +83,7 @@ async def test_headers_keep_their_order_repeats_case_and_bytes() -> None:
     assert (response.status_code, body, outcome) == (418, b"hello", "eof")
 
 
-@both_loops
+@on_uvloop
 async def test_nothing_is_added_to_a_request_and_its_target_stays_as_it_is() -> None:
     headers = [
         (b"host", b"api.test"),
@@ -101,7 +93,7 @@ async def test_nothing_is_added_to_a_request_and_its_target_stays_as_it_is() -> 
         (b"accept-encoding", b""),
     ]
     target = b"/a%2Fb//c;d?x=%7e&y=[1]&x=|"
-    async with ScriptedUpstream(answer(b"", b"Set-Cookie: kept=1")) as upstream, transport() as client:
+    async with ScriptedUpstream(answer(b"", b"Set-Cookie: kept=1")) as upstream, upstream_transport() as client:
         named = f"http://localhost:{upstream.port}"  # a cookie jar would keep nothing for an address
         for _ in range(2):
             request = request_for("GET", named, headers=headers, stream=Pieces(), extensions={"target": target})
@@ -111,39 +103,37 @@ async def test_nothing_is_added_to_a_request_and_its_target_stays_as_it_is() -> 
     assert [request.replace(b"Host:", b"host:") for request in upstream.requests] == [wanted, wanted]
 
 
-@both_loops
+@on_uvloop
 async def test_the_bytes_of_a_header_go_out_as_they_are() -> None:
-    async with ScriptedUpstream(answer(b"")) as upstream, transport() as client:
+    async with ScriptedUpstream(answer(b"")) as upstream, upstream_transport() as client:
         request = request_for("GET", upstream.base, headers=[(b"x-a", b"\xe4\xff\t\xc3\xa4")])
         await body_of(await client.handle_async_request(request))
     assert b"\r\nx-a: \xe4\xff\t\xc3\xa4\r\n" in upstream.requests[0]
 
 
-@pytest.mark.parametrize(
-    "request_",
-    [
-        request_for("GET", "http://127.0.0.1/", headers=[(b"x-a", b"1\r\nx-b: 2")]),
-        request_for("GET", "http://127.0.0.1/", headers=[(b"x-a", b"1\nx-b: 2")]),
-        request_for("GET", "http://127.0.0.1/", headers=[(b"x-a", b"1\rx-b: 2")]),
-        request_for("GET", "http://127.0.0.1/", headers=[(b"x-a\r\nx-b", b"1")]),
-        request_for("GET", "http://127.0.0.1/", headers=[(b"x-a", b"1\0")]),
-        request_for("GET", "http://127.0.0.1/", extensions={"target": b"/ HTTP/1.1\r\nx-b: 2\r\n\r\nGET /"}),
-        request_for("GET", "http://127.0.0.1/", extensions={"target": b"/x y"}),
-    ],
-    ids=["CRLF", "LF", "CR", "in a name", "NUL", "in the target", "a space in the target"],
-)
-@both_loops
-async def test_a_request_that_would_be_read_as_another_is_refused(request_: Request) -> None:
-    async with ScriptedUpstream(answer(b"")) as upstream, transport() as client:
-        request_.url = httpx.URL(upstream.base)
-        with pytest.raises(UsageError, match="cannot be forwarded"):
-            await client.handle_async_request(request_)
+SPLIT: dict[str, dict[str, Any]] = {
+    "CRLF": {"headers": [(b"x-a", b"1\r\nx-b: 2")]},
+    "LF": {"headers": [(b"x-a", b"1\nx-b: 2")]},
+    "CR": {"headers": [(b"x-a", b"1\rx-b: 2")]},
+    "in a name": {"headers": [(b"x-a\r\nx-b", b"1")]},
+    "NUL": {"headers": [(b"x-a", b"1\0")]},
+    "in the target": {"extensions": {"target": b"/ HTTP/1.1\r\nx-b: 2\r\n\r\nGET /"}},
+    "a space in the target": {"extensions": {"target": b"/x y"}},
+}
+
+
+@on_uvloop
+async def test_a_request_that_would_be_read_as_another_is_refused() -> None:
+    async with ScriptedUpstream(answer(b"")) as upstream, upstream_transport() as client:
+        for fields in SPLIT.values():
+            with pytest.raises(UsageError, match="cannot be forwarded"):
+                await client.handle_async_request(request_for("GET", upstream.base, **fields))
     assert upstream.connections == 0
 
 
-@both_loops
+@on_uvloop
 async def test_a_body_goes_up_with_the_length_it_came_with() -> None:
-    async with ScriptedUpstream(answer(b"")) as upstream, transport() as client:
+    async with ScriptedUpstream(answer(b"")) as upstream, upstream_transport() as client:
         request = request_for(
             "POST", upstream.base, headers={"host": "h", "content-length": "6"}, stream=Pieces(b"abc", b"def")
         )
@@ -151,9 +141,9 @@ async def test_a_body_goes_up_with_the_length_it_came_with() -> None:
     assert upstream.requests[0].endswith(b"\r\ncontent-length: 6\r\n\r\nabcdef")
 
 
-@both_loops
+@on_uvloop
 async def test_a_body_of_unknown_length_goes_up_in_chunks() -> None:
-    async with ScriptedUpstream(answer(b"")) as upstream, transport() as client:
+    async with ScriptedUpstream(answer(b"")) as upstream, upstream_transport() as client:
         request = request_for(
             "POST", upstream.base, headers={"host": "h", "transfer-encoding": "chunked"}, stream=Pieces(b"abc", b"def")
         )
@@ -161,25 +151,25 @@ async def test_a_body_of_unknown_length_goes_up_in_chunks() -> None:
     assert upstream.requests[0].partition(b"\r\n\r\n")[2] == chunked(b"abc", b"def") + LAST_CHUNK
 
 
-@both_loops
+@on_uvloop
 async def test_compressed_bytes_are_not_touched() -> None:
     _, body, outcome = await get(answer(b"\x1f\x8b not really gzip", b"Content-Encoding: gzip"))
     assert (body, outcome) == (b"\x1f\x8b not really gzip", "eof")
 
 
-@both_loops
+@on_uvloop
 async def test_trailers_are_no_part_of_the_body() -> None:
     _, body, outcome = await get([Send(STREAM_HEAD + chunked(b"all") + b"0\r\nX-Sum: 1\r\nX-B: 2\r\n\r\n")])
     assert (body, outcome) == (b"all", "eof")
 
 
-@both_loops
+@on_uvloop
 async def test_a_redirect_is_not_followed() -> None:
     response, _, _ = await get(answer(b"", b"Location: http://127.0.0.1:1/", status=b"307 Temporary Redirect"))
     assert response.status_code == 307
 
 
-@both_loops
+@on_uvloop
 async def test_a_header_of_60_kib_is_read() -> None:
     response, _, _ = await get(answer(b"", b"X-Long: " + b"x" * 60_000))
     assert len(response.headers.get("x-long") or "") == 60_000
@@ -192,7 +182,7 @@ def head_of(size_bytes: int, body_bytes: int = 0) -> bytes:
     return head(b"Content-Length: %d" % body_bytes, *lines, b"b: " + b"x" * 60_000, b"c: " + b"x" * (rest - 60_000 - 2))
 
 
-@both_loops
+@on_uvloop
 async def test_a_head_up_to_the_limit_is_read() -> None:
     response, _, outcome = await get([Send(head_of(HEAD_BYTES))])
     assert sum(len(name) + len(value) for name, value in response.headers.raw) == HEAD_BYTES
@@ -203,10 +193,10 @@ async def test_a_head_up_to_the_limit_is_read() -> None:
 async def test_trailers_without_an_end_are_an_error() -> None:
     for flood in (b"X-Trailer: " + b"x" * 1000 + b"\r\n", b"x" * 1000):
         script: list[Action] = [Send(STREAM_HEAD + chunked(b"all") + b"0\r\nX-Sum: "), Flood(flood)]
-        async with ScriptedUpstream(script) as upstream, transport() as client:
+        async with ScriptedUpstream(script) as upstream, upstream_transport() as client:
             response = await client.handle_async_request(request_for("GET", upstream.base))
-            assert await asyncio.wait_for(body_of(response), 5) == (b"all", "upstream_reset")
-            await asyncio.wait_for(upstream.gone.wait(), 1)
+            assert await asyncio.wait_for(body_of(response), DEADLINE_S) == (b"all", "upstream_reset")
+            await asyncio.wait_for(upstream.gone.wait(), DEADLINE_S)
 
 
 TOO_LONG: dict[str, list[Action]] = {
@@ -219,24 +209,24 @@ TOO_LONG: dict[str, list[Action]] = {
 @pytest.mark.parametrize("case", TOO_LONG)
 @both_loops
 async def test_a_head_over_the_limit_is_an_error(case: str) -> None:
-    async with ScriptedUpstream(TOO_LONG[case]) as upstream, transport() as client:
+    async with ScriptedUpstream(TOO_LONG[case]) as upstream, upstream_transport() as client:
         with pytest.raises(UpstreamError, match="the head of the upstream's response is over 256 KiB") as raised:
-            await asyncio.wait_for(client.handle_async_request(request_for("GET", upstream.base)), 5)
+            await asyncio.wait_for(client.handle_async_request(request_for("GET", upstream.base)), DEADLINE_S)
         assert raised.value.outcome == "upstream_reset"
-        await asyncio.wait_for(upstream.gone.wait(), 1)
+        await asyncio.wait_for(upstream.gone.wait(), DEADLINE_S)
 
 
-@both_loops
+@on_uvloop
 async def test_only_the_head_counts_and_of_each_response_anew() -> None:
     big = answer(b"x" * 2**20, b"a: " + b"x" * 60_000, b"b: " + b"x" * 60_000, b"c: " + b"x" * 60_000)
-    async with ScriptedUpstream(big) as upstream, transport() as client:
+    async with ScriptedUpstream(big) as upstream, upstream_transport() as client:
         for _ in range(4):
             response = await client.handle_async_request(request_for("GET", upstream.base))
             assert await body_of(response) == (b"x" * 2**20, "eof")
     assert (upstream.connections, len(upstream.requests)) == (1, 4)
 
 
-@both_loops
+@on_uvloop
 async def test_an_informational_response_is_not_the_response() -> None:
     _, body, _ = await get([Send(b"HTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\n"), *answer(b"late")])
     assert body == b"late"
@@ -265,7 +255,7 @@ BROKEN: dict[str, tuple[list[Action], str]] = {
 async def test_a_broken_body_never_looks_like_a_whole_one(case: str) -> None:
     script, wanted = BROKEN[case]
     proceed = asyncio.Event()
-    async with ScriptedUpstream([*script[:-1], Wait(proceed), script[-1]]) as upstream, transport() as client:
+    async with ScriptedUpstream([*script[:-1], Wait(proceed), script[-1]]) as upstream, upstream_transport() as client:
         response = await client.handle_async_request(request_for("GET", upstream.base))
         chunks = aiter(response.stream)
         assert await anext(chunks) == b"data: 1\n\n"
@@ -279,10 +269,10 @@ async def test_a_broken_body_never_looks_like_a_whole_one(case: str) -> None:
 @both_loops
 async def test_what_had_arrived_before_the_break_is_delivered_before_the_error() -> None:
     script: list[Action] = [Send(STREAM_HEAD + chunked(b"a" * 1000)), Send(chunked(b"b" * 1000)), Close()]
-    async with ScriptedUpstream(script) as upstream, transport() as client:
+    async with ScriptedUpstream(script) as upstream, upstream_transport() as client:
         response = await client.handle_async_request(request_for("GET", upstream.base))
         await eventually(lambda: upstream.sent_bytes > 2000)
-        await asyncio.sleep(0.05)  # until the FIN is here too, before anything was read
+        await turns()  # until the FIN is here too, before anything was read
         assert await body_of(response) == (b"a" * 1000 + b"b" * 1000, "truncated")
 
 
@@ -296,10 +286,10 @@ UNANSWERED: dict[str, tuple[list[Action], str]] = {
 
 @pytest.mark.parametrize("case", UNANSWERED)
 @pytest.mark.parametrize("method", ["GET", "POST"])
-@both_loops
+@on_uvloop
 async def test_a_request_is_sent_once_whatever_becomes_of_it(case: str, method: str) -> None:
     script, wanted = UNANSWERED[case]
-    async with ScriptedUpstream(answer(b"first"), script) as upstream, transport() as client:
+    async with ScriptedUpstream(answer(b"first"), script) as upstream, upstream_transport() as client:
         url = upstream.base + "/?key=secret"
         await body_of(await client.handle_async_request(request_for("GET", url)))
         with pytest.raises(UpstreamError) as raised:  # on the connection that was kept, where others try again
@@ -313,7 +303,7 @@ async def test_a_request_is_sent_once_whatever_becomes_of_it(case: str, method: 
 async def test_an_upstream_that_is_not_there_is_unreachable() -> None:
     async with ScriptedUpstream([Close()]) as upstream:
         base = upstream.base
-    async with transport() as client:
+    async with upstream_transport() as client:
         for url in (base, "http://no-such-host.invalid/", f"http://{'x' * 64}.invalid/"):
             with pytest.raises(UpstreamError) as raised:
                 await client.handle_async_request(request_for("GET", url))
@@ -322,14 +312,17 @@ async def test_an_upstream_that_is_not_there_is_unreachable() -> None:
 
 @both_loops
 async def test_closing_a_response_early_closes_its_connection() -> None:
-    async with ScriptedUpstream([Send(STREAM_HEAD + chunked(b"x")), Stall()]) as upstream, transport() as client:
+    async with (
+        ScriptedUpstream([Send(STREAM_HEAD + chunked(b"x")), Stall()]) as upstream,
+        upstream_transport() as client,
+    ):
         response = await client.handle_async_request(request_for("GET", upstream.base))
         assert await anext(aiter(response.stream)) == b"x"
         await response.stream.aclose()
-        await asyncio.wait_for(upstream.gone.wait(), 1)
+        await asyncio.wait_for(upstream.gone.wait(), DEADLINE_S)
 
 
-@both_loops
+@on_uvloop
 async def test_a_head_response_has_no_body_and_keeps_its_length() -> None:
     response, body, outcome = await get([Send(head(b"Content-Length: 1000"))], method="HEAD")
     assert (response.headers.get("content-length"), body, outcome) == ("1000", b"", "eof")
@@ -345,13 +338,14 @@ LEFT_OVER: dict[str, list[Action]] = {
 
 
 @pytest.mark.parametrize("case", LEFT_OVER)
-@both_loops
+@on_uvloop
 async def test_a_connection_with_anything_left_over_is_not_used_again(case: str) -> None:
-    async with ScriptedUpstream(LEFT_OVER[case], answer(b"two")) as upstream, transport() as client:
+    said = sum(len(action.data) for action in LEFT_OVER[case] if isinstance(action, Send))
+    async with ScriptedUpstream(LEFT_OVER[case], answer(b"two")) as upstream, upstream_transport() as client:
         for wanted in (b"one", b"two"):
             response = await client.handle_async_request(request_for("GET", upstream.base))
             assert await body_of(response) == (wanted, "eof")
-            await asyncio.sleep(0.05)  # until what is left over has come
+            await eventually(lambda: upstream.sent_bytes >= said)
     assert upstream.connections == 2
 
 
@@ -375,10 +369,10 @@ async def test_a_client_that_has_taken_all_before_the_pump_has_its_turn_does_not
 
     piece: list[Action] = [Send(chunked(b"x")), Sleep(0.01)]
     script: list[Action] = [Send(STREAM_HEAD), *piece, *piece, *piece, Send(LAST_CHUNK)]
-    async with ScriptedUpstream(script) as upstream, transport() as client:
+    async with ScriptedUpstream(script) as upstream, upstream_transport() as client:
         response = await client.handle_async_request(request_for("GET", upstream.base))
         received.append(response.stream.begun())
-        received.append(await asyncio.wait_for(response.stream.pump(sink, flow), 5))
+        received.append(await asyncio.wait_for(response.stream.pump(sink, flow), DEADLINE_S))
         await response.stream.aclose()
     assert b"".join(received) == b"xxx"
 
@@ -392,7 +386,7 @@ async def test_a_request_whose_body_was_not_taken_leaves_no_connection_behind() 
             yield b"the beginning"
             await asyncio.Event().wait()
 
-    async with ScriptedUpstream(answer(b"no"), read_request=False) as upstream, transport() as client:
+    async with ScriptedUpstream(answer(b"no"), read_request=False) as upstream, upstream_transport() as client:
         request = request_for(
             "POST", upstream.base, headers={"host": "h", "transfer-encoding": "chunked"}, stream=Endless()
         )
@@ -408,23 +402,19 @@ async def over_tls(certificate: Path, answers: bytes) -> AsyncIterator[str]:
     context.load_cert_chain(certificate)
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with contextlib.suppress(OSError, asyncio.IncompleteReadError):
-            while True:
-                await reader.readuntil(b"\r\n\r\n")
-                writer.write(answers)
+        while True:
+            await reader.readuntil(b"\r\n\r\n")
+            writer.write(answers)
 
-    server = await asyncio.start_server(serve, "127.0.0.1", 0, ssl=context)
-    try:
-        yield f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}/"
-    finally:
-        server.close()
+    async with listening(serve, context) as base:
+        yield f"{base}/"
 
 
 @both_loops
 async def test_an_upstream_is_spoken_to_over_tls(certificate: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
     long = b"x" * 300_000
-    async with over_tls(certificate, answer_bytes(long)) as url, transport() as client:
+    async with over_tls(certificate, answer_bytes(long)) as url, upstream_transport() as client:
         for _ in range(3):
             response = await client.handle_async_request(request_for("GET", url))
             assert await body_of(response) == (long, "eof")
@@ -432,7 +422,7 @@ async def test_an_upstream_is_spoken_to_over_tls(certificate: Path, monkeypatch:
 
 @both_loops
 async def test_a_certificate_that_nobody_vouches_for_is_refused(certificate: Path) -> None:
-    async with over_tls(certificate, answer_bytes(b"secret")) as url, transport() as client:
+    async with over_tls(certificate, answer_bytes(b"secret")) as url, upstream_transport() as client:
         with pytest.raises(UpstreamError, match="TLS certificate") as raised:
             await client.handle_async_request(request_for("GET", url))
         assert raised.value.outcome == "upstream_unreachable"
@@ -441,7 +431,7 @@ async def test_a_certificate_that_nobody_vouches_for_is_refused(certificate: Pat
 @both_loops
 async def test_a_server_without_tls_is_said(certificate: Path) -> None:
     async with ScriptedUpstream([Send(b"SSH-2.0-OpenSSH_9.2\r\n"), Stall()], read_request=False) as upstream:
-        async with transport() as client:
+        async with upstream_transport() as client:
             with pytest.raises(UpstreamError) as raised:
                 await client.handle_async_request(request_for("GET", f"https://127.0.0.1:{upstream.port}/"))
             assert raised.value.outcome == "upstream_unreachable"
@@ -467,7 +457,7 @@ def no_descriptor_left() -> Iterator[None]:
 async def test_connections_that_wait_make_room_where_no_descriptor_is_left() -> None:
     listener = socket.create_server(("127.0.0.1", 0))
     asked = request_for("GET", f"http://127.0.0.1:{listener.getsockname()[1]}/x")
-    async with ScriptedUpstream(answer(b"a")) as upstream, transport() as client:
+    async with ScriptedUpstream(answer(b"a")) as upstream, upstream_transport() as client:
         assert (await body_of(await client.handle_async_request(request_for("GET", upstream.base + "/x"))))[0] == b"a"
         with listener:
             with no_descriptor_left():
@@ -482,7 +472,7 @@ async def test_connections_that_wait_make_room_where_no_descriptor_is_left() -> 
 
 @both_loops
 async def test_where_no_descriptor_is_left_the_client_may_try_again() -> None:
-    async with ScriptedUpstream(answer(b"")) as upstream, transport() as client:
+    async with ScriptedUpstream(answer(b"")) as upstream, upstream_transport() as client:
         with no_descriptor_left(), pytest.raises(UpstreamError, match="ulimit -n") as raised:
             await client.handle_async_request(request_for("GET", upstream.base + "/x"))
     assert (raised.value.outcome, raised.value.status) == ("upstream_unreachable", 503)

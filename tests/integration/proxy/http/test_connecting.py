@@ -19,10 +19,9 @@ import pytest
 from recorder.errors import UpstreamError
 from recorder.proxy.http import connecting
 from recorder.proxy.http.network import DIRECT, Network, exemptions_of, proxy_of
-from recorder.proxy.upstream import UpstreamTransport
 from tests.support.event_loop import both_loops, on_uvloop
 from tests.support.forward_proxy import OPEN, Authority, ForwardProxy, answering
-from tests.support.http_requests import request_for
+from tests.support.http_requests import request_for, upstream_transport
 from tests.support.proxy import get, proxied
 from tests.support.sockets import ScriptedUpstream, answer, listening
 from tests.support.tunnels import Listener, switched
@@ -44,14 +43,11 @@ def by(url: str, **options: Any) -> Network:
 
 async def ask(network: Network, url: str, times: int = 1) -> bytes:
     """The body of the last answer."""
-    transport, body = UpstreamTransport(network), b""
-    try:
+    async with upstream_transport(network) as client:
         for _ in range(times):
-            response = await transport.handle_async_request(request_for("GET", url))
+            response = await client.handle_async_request(request_for("GET", url))
             body = b"".join([chunk async for chunk in response.stream])
             await response.stream.aclose()
-    finally:
-        await transport.aclose()
     return body
 
 
@@ -86,7 +82,7 @@ async def test_tls_goes_through_a_tunnel(authority: Authority) -> None:
     assert proxy.tunnels == ["api.corp.test:443"]  # which the second request went through, too
 
 
-@both_loops
+@on_uvloop
 async def test_plain_http_goes_through_a_tunnel_unchanged() -> None:
     async with ScriptedUpstream(answer(b"ok")) as upstream, ForwardProxy({NAME: upstream.port}) as proxy:
         assert await ask(by(proxy.url), f"http://{NAME}:8080/v1?x=%2f") == b"ok"
@@ -94,7 +90,7 @@ async def test_plain_http_goes_through_a_tunnel_unchanged() -> None:
     assert upstream.requests[0].startswith(b"GET /v1?x=%2f HTTP/1.1\r\n")
 
 
-@both_loops
+@on_uvloop
 async def test_a_websocket_goes_through_a_tunnel(tmp_path: Path) -> None:
     async with Listener() as listener:
         port = int(listener.base.rpartition(":")[2])
@@ -106,7 +102,7 @@ async def test_a_websocket_goes_through_a_tunnel(tmp_path: Path) -> None:
                     assert await tunnel.upstream.read() == b"\x81\x00"
 
 
-@both_loops
+@on_uvloop
 async def test_only_the_proxy_gets_the_login(authority: Authority) -> None:
     async with ScriptedUpstream(answer(b"ok")) as upstream:
         async with ForwardProxy({NAME: upstream.port}, login=LOGIN) as proxy:
@@ -142,7 +138,7 @@ async def test_exceptions_and_this_machine_are_reached_without_the_proxy() -> No
     assert proxy.asked == []
 
 
-@both_loops
+@on_uvloop
 async def test_a_login_that_lacks_is_asked_for(authority: Authority) -> None:
     async with company(authority, login=LOGIN) as proxy:
         said = await refusal(by(proxy.url), f"https://{NAME}/")
@@ -152,7 +148,7 @@ async def test_a_login_that_lacks_is_asked_for(authority: Authority) -> None:
     )
 
 
-@both_loops
+@on_uvloop
 async def test_a_wrong_login_is_said(authority: Authority) -> None:
     async with company(authority, login="other:login") as proxy:
         said = await refusal(by(proxy.url.replace("//", f"//{LOGIN}@")), f"https://{NAME}/")
@@ -182,7 +178,7 @@ EARLY_HINTS = b"HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n"
         (b"HTTP/1.1 200 OK\r\nX: " + b"x" * 70_000, False, "answered with a head over 64 KiB"),
     ],
 )
-@both_loops
+@on_uvloop
 async def test_a_proxy_that_opens_no_tunnel_is_said_in_a_sentence(said: bytes, ends: bool, sentence: str) -> None:
     async with answering(said, ends=ends) as port:
         found = await refusal(by(f"http://127.0.0.1:{port}"), f"https://{NAME}/")
@@ -190,7 +186,7 @@ async def test_a_proxy_that_opens_no_tunnel_is_said_in_a_sentence(said: bytes, e
     assert found.isprintable()
 
 
-@both_loops
+@on_uvloop
 async def test_a_hint_before_the_tunnel_is_skipped() -> None:
     async with answering(EARLY_HINTS + OPEN + b"", ends=True) as port:
         with pytest.raises(UpstreamError, match="the upstream closed the connection before it answered"):
@@ -262,7 +258,7 @@ def hashed(authority: Authority) -> Path:
     return folder
 
 
-@both_loops
+@on_uvloop
 async def test_authorities_of_the_environment_are_honoured(
     authority: Authority, hashed: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -324,7 +320,7 @@ async def test_a_client_certificate_of_nobody_is_said(authority: Authority, tmp_
             await ask(network, f"https://localhost:{port}/")
 
 
-@both_loops
+@on_uvloop
 async def test_an_upstream_may_be_a_unix_socket(tmp_path: Path) -> None:
     path, heads = tmp_path / "An LLM.sock", list[bytes]()
 
