@@ -16,7 +16,6 @@ import pytest
 
 from recorder.model.recording import Recording
 from recorder.proxy.app import Proxy
-from recorder.proxy.http.server import Server
 from recorder.proxy.routing import Routes
 from recorder.replay.faults.forms import parse_fault
 from recorder.replay.faults.transport import FaultTransport
@@ -24,9 +23,9 @@ from recorder.replay.matching import Matcher
 from recorder.replay.transport import ReplayTransport
 from recorder.testing import async_replay_transport
 from tests.integration.testing.test_testing import STREAMS
-from tests.support.event_loop import both_loops, eventually, on_uvloop
+from tests.support.event_loop import DEADLINE_S, eventually, on_uvloop
 from tests.support.facts import MS
-from tests.support.proxy import get
+from tests.support.proxy import get, served
 from tests.support.recordings import ask as asks
 from tests.support.recordings import record
 from tests.support.sdk_playback import APIS, asked, of, streamed_async
@@ -35,7 +34,7 @@ from tests.unit.replay.matching.test_handles import END
 from tests.unit.replay.test_transport import ENDS, EVENT
 
 CREATED = b'data: {"type":"response.created","response":{"id":"resp_1"},"sequence_number":0}\n\n'
-FRAMES = [CREATED, *(EVENT % (number, number) + b"\n\n" for number in range(1, 200))]
+FRAMES = [CREATED, *(EVENT % (number, number) + b"\n\n" for number in range(1, 40))]
 BODY = b"".join(FRAMES)
 POST = get("/v1/responses", b"Content-Type: application/json", method="POST", body=asked("openai-responses"))
 
@@ -48,12 +47,8 @@ async def mocked(
     if faults:
         transport = FaultTransport(transport, [parse_fault(fault) for fault in faults])
     proxy = Proxy(transport, Routes())
-    server = Server(proxy, "127.0.0.1", 0, on_drain=proxy.shutdown)
-    await server.start()
-    try:
+    async with served(proxy, proxy.shutdown) as server:
         yield server.port, proxy
-    finally:
-        await server.stop(0)
 
 
 async def ask(port: int, request: bytes = POST) -> RawResponse:
@@ -62,7 +57,7 @@ async def ask(port: int, request: bytes = POST) -> RawResponse:
         return await client.response()
 
 
-@both_loops
+@on_uvloop
 async def test_a_client_gets_the_recorded_bytes() -> None:
     async with mocked(of("openai-responses", BODY), speed=None) as (port, _):
         response = await ask(port)
@@ -96,7 +91,7 @@ async def test_after_a_cut_at_every_event_starting_after_gives_the_rest() -> Non
 
 
 @on_uvloop
-@pytest.mark.parametrize("after", [199, 200, 10**9])
+@pytest.mark.parametrize("after", [39, 40, 10**9])
 async def test_after_the_last_event_there_is_an_empty_stream(after: int) -> None:
     async with mocked(of("openai-responses", BODY), speed=None) as (port, _):
         rest = await ask(port, get(f"/v1/responses/resp_1?stream=true&starting_after={after}"))
@@ -107,7 +102,7 @@ async def test_after_the_last_event_there_is_an_empty_stream(after: int) -> None
 @on_uvloop
 async def test_after_the_last_event_of_what_broke_off_nothing_is_known() -> None:
     async with mocked(of("openai-responses", BODY, outcome="truncated"), speed=None) as (port, _):
-        rest = await ask(port, get("/v1/responses/resp_1?stream=true&starting_after=199"))
+        rest = await ask(port, get("/v1/responses/resp_1?stream=true&starting_after=39"))
     assert rest.status == b"400 Bad Request"
 
 
@@ -138,7 +133,7 @@ async def test_a_miss_says_so() -> None:
 
 
 @pytest.mark.timed
-@both_loops
+@on_uvloop
 async def test_at_speed_one_events_arrive_when_they_did() -> None:
     """A loose bound, for a busy machine; the benchmark has the real one."""
     recording = of("openai-chat", b"".join(EVENT % (n, n) + b"\n\n" for n in range(20)), cuts=ENDS)
@@ -170,7 +165,7 @@ async def test_the_sdks_yield_over_a_socket_what_they_yield_over_a_transport() -
     recordings = [of(api, b"".join(STREAMS[api])) for api in APIS]
     async with mocked(*recordings, speed=None) as (port, _):
         for api in APIS:
-            async with httpx2.AsyncClient() as client, asyncio.timeout(10):
+            async with httpx2.AsyncClient() as client, asyncio.timeout(DEADLINE_S):
                 came = await streamed_async(api, client, f"http://127.0.0.1:{port}")
             async with httpx2.AsyncClient(transport=async_replay_transport(recordings)) as client:
                 assert came == await streamed_async(api, client)
