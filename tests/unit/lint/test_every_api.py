@@ -93,6 +93,7 @@ def test_no_value_anywhere_makes_a_rule_raise(api: str, data: st.DataObject) -> 
 
 
 @pytest.mark.slow
+@pytest.mark.timed
 @table(
     ("reply", "at", "delta"),
     [

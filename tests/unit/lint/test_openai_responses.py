@@ -402,6 +402,7 @@ def test_the_catalog_is_that_of_the_sdk() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timed
 def test_a_long_stream_is_judged_in_seconds() -> None:
     deltas = [text("output_text.delta", delta="word ", logprobs=[], obfuscation="abcdef") for _ in range(100_000)]
     words = "word " * len(deltas)
