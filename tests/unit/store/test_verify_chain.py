@@ -242,6 +242,7 @@ def test_however_much_is_wrong_the_findings_are_few() -> None:
     assert "findings more" in found(odd)[-1].message
 
 
+@pytest.mark.timed
 def test_verifying_keeps_up_with_the_disk() -> None:
     """A tenth of what is measured. It counts CPU time: a machine may have other things to do."""
     many = captured([SSE] * 10_000)
