@@ -112,6 +112,7 @@ def test_rubbish_behind_other_codings_is_the_error_that_clients_raise(coding: st
     assert caught.value.rest.endswith(b"rubbish")
 
 
+@pytest.mark.timed
 def test_a_large_body_is_decoded_in_linear_time() -> None:
     """zlib hands its unused input back: with all of the body in it, each piece of output would cost a copy of it."""
     wire = gzip.compress(random.Random(1).randbytes(48 * 2**20), compresslevel=0)
