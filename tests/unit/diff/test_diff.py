@@ -347,6 +347,7 @@ def test_what_would_take_minutes_to_align_is_refused_at_once() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("logprobs", [False, True], ids=["runs", "distinct"])
+@pytest.mark.timed
 def test_a_hundred_thousand_events_take_seconds(logprobs: bool) -> None:
     def stream(changed: int) -> Any:
         where = {"type": "response.output_text.delta", "item_id": "m", "output_index": 0, "content_index": 0}
