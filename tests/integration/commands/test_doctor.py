@@ -119,6 +119,7 @@ def test_a_database_that_is_being_written_can_be_looked_at(path: Path, tmp_path:
     journal.close()
 
 
+@pytest.mark.timed
 def test_it_is_quick(path: Path) -> None:
     began = time.process_time()
     ran(path)
