@@ -108,6 +108,7 @@ async def follow(viewer: Viewing) -> RawClient:
     return client
 
 
+@pytest.mark.timed
 async def test_it_stops_at_once_with_open_streams_and_a_statement_that_runs(db: Path) -> None:
     async with viewing(db) as viewer:
         clients = [await follow(viewer) for _ in range(3)]
