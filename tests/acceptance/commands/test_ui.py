@@ -130,6 +130,7 @@ def test_it_writes_nothing(db: Path) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.timed
 def test_it_ends_at_once_with_a_stream_that_is_followed(db: Path, number: int) -> None:
     with ui(db) as viewer:
         asked = urllib.request.Request(viewer.base + "/api/follow", headers={"X-Recorder-Token": viewer.token})
