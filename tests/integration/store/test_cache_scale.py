@@ -16,6 +16,7 @@ MARGIN_S, MARGIN_KB = 20, 200_000  # it takes 1.4 s and 72 MB; the time is ten t
 
 
 @pytest.mark.slow
+@pytest.mark.timed
 def test_a_long_session_takes_little_time_and_memory(tmp_path: Path) -> None:
     words = random.Random(1)
     session = Conversations(tmp_path / "log.db").session("run")
