@@ -166,6 +166,7 @@ FIRST_REPLAY_S = 60
 
 
 @pytest.mark.slow  # it asks a registry for twenty packages
+@pytest.mark.timed
 def test_an_empty_environment_shows_a_replay_within_a_minute(wheel: Path, tmp_path: Path) -> None:
     """From the wheel, pip and nothing else to the first replay on the screen."""
     venv.create(tmp_path / "empty", with_pip=True, symlinks=True)
