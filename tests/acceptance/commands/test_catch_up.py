@@ -257,6 +257,7 @@ async def test_a_log_on_a_server_has_its_journals_here(
     assert err == b""
 
 
+@pytest.mark.timed
 def test_a_look_costs_next_to_nothing(tmp_path: Path) -> None:
     journal = Journal(tmp_path / "recorder.db.journal", "r")
     with Store(tmp_path / "recorder.db") as store:
