@@ -286,6 +286,7 @@ def test_a_document_is_cut_before_its_beginning(taken: Taken) -> None:
     assert "did nothing" not in mock.said
 
 
+@pytest.mark.timed
 def test_a_stalled_stream_does_not_keep_it_from_stopping(taken: Taken) -> None:
     with mocking(taken.db, "one", "--fault", "stall@1") as mock:
         with httpx.stream("POST", f"{mock.base}/v1/responses", json=QUESTION, trust_env=False) as response:
