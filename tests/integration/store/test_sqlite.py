@@ -188,7 +188,7 @@ def test_the_write_lock_is_waited_for(path: Path) -> None:
     with write_lock(path, 0), pytest.raises(StoreBusyError):
         with write_lock(path, 0.1):
             pass
-    assert 0.1 <= time.monotonic() - start < 30
+    assert time.monotonic() - start >= 0.1
 
 
 def test_a_lock_that_cannot_be_made_is_one_sentence(tmp_path: Path) -> None:

@@ -64,7 +64,7 @@ def test_a_database_locked_by_another_program_is_busy_and_then_works(store: Stor
         start = time.monotonic()
         with pytest.raises(StoreBusyError, match="is locked by another program; try again later"):
             add(store, events)
-        assert 0.05 <= time.monotonic() - start < 30
+        assert time.monotonic() - start >= 0.05
     add(store, events)
     assert stored(store) == events
 
