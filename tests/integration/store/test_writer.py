@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import time
 from collections.abc import Iterator
 from contextlib import suppress
 from itertools import pairwise
@@ -244,6 +243,4 @@ def test_the_search_for_a_response_is_bounded(store: Store) -> None:
             store.add_exchange(exchange)
         kinds: list[Kind] = ["request", "response"]
         store.append([event for exchange in exchanges for event in make_events(exchange, [bytes(300)] * 10, kinds)])
-        start = time.process_time()
         assert store.session_of_response("resp_old") is None
-        assert time.process_time() - start < 5
