@@ -201,10 +201,8 @@ def test_what_never_ends_is_stopped_after_a_minute_if_nothing_else_was_said(
 
 @pytest.mark.parametrize("sql", NEVER_DONE)
 def test_what_never_ends_is_stopped(query: SqliteQuery, sql: str) -> None:
-    began = time.monotonic()
     with pytest.raises(RecorderError, match=r"^The statement gave no row for 0\.1 s: --timeout gives it more\.$"):
         list(query.ask(sql, timeout_s=0.1).rows)
-    assert time.monotonic() - began < 30
     assert list(query.ask("SELECT 1").rows) == [(1,)]
 
 
