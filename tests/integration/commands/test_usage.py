@@ -322,7 +322,7 @@ def test_no_moment_is_after_the_end() -> None:
 def test_a_time_is_a_span_ago_or_a_date() -> None:
     convert = Instant().convert
     for text, ago_s in (("30m", 1800), ("12h", 43200), ("7d", 604800), ("2w", 1209600)):
-        assert abs(time.time_ns() - ago_s * 1_000_000_000 - convert(text, None, None)) < 10**9
+        assert abs(time.time_ns() - ago_s * 1_000_000_000 - convert(text, None, None)) < 60 * 10**9  # of half an hour
     assert convert("1970-01-02T00:00:00Z", None, None) == 86_400_000_000_000
     assert convert("1970-01-02T00:00:00+02:00", None, None) == 79_200_000_000_000
     assert convert("1970-01-02T00:00:00.000001Z", None, None) == 86_400_000_001_000
