@@ -78,5 +78,5 @@ async def test_a_server_that_does_not_answer_a_login_keeps_no_cancelled_task() -
         login, _ = await asyncio.to_thread(silent.accept)
         asking.cancel()
         with pytest.raises(asyncio.CancelledError):
-            await asyncio.wait_for(asking, 5)  # the login itself would wait for ten
+            await asyncio.wait_for(asking, 9)  # the login itself would wait for ten
         login.close()
