@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import resource
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -124,10 +123,8 @@ def test_a_statement_is_stopped(query: DuckdbQuery) -> None:
 
 def test_rows_are_read_as_they_are_wanted(query: DuckdbQuery) -> None:
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    began_s = time.monotonic()
     rows = query.ask("SELECT range, repeat('x', 1000) FROM range(1000000000)").rows
     assert [row[0] for _, row in zip(range(1000), rows, strict=False)] == list(range(1000))
-    assert time.monotonic() - began_s < 30
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 100 * 2**10
     assert list(query.ask("SELECT 1").rows) == [(1,)]
 
