@@ -128,9 +128,10 @@ def test_a_recorder_that_is_killed_takes_its_ingester_with_it(tmp_path: Path) ->
         "url = database_url(sys.argv[1]); Store(url).close(); journal = Journal(journal_root(url), 'r1'); "
         "supervisor = IngesterSupervisor(url, journal.directory); supervisor.start()\n"
         "while supervisor.pid is None: time.sleep(0.01)\n"
-        "print(supervisor.pid, flush=True); time.sleep(600)"
+        "print(supervisor.pid, flush=True); sys.stdin.read()"
     )
-    with subprocess.Popen([sys.executable, "-c", program, str(tmp_path / "log.db")], stdout=subprocess.PIPE) as process:
+    command, pipe = [sys.executable, "-c", program, str(tmp_path / "log.db")], subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe) as process:
         assert process.stdout is not None
         pid = int(process.stdout.readline())
         process.kill()
