@@ -279,7 +279,7 @@ def test_options_of_a_replay_may_stand_in_a_file_for_every_run(db: Path) -> None
 
 
 def test_signals_are_the_commands(db: Path) -> None:
-    script = "import signal, sys; print('up', flush=True); signal.sigwait([signal.SIGTERM]); sys.exit(42)"
+    script = "import signal, sys; print('up', flush=True); signal.sigtimedwait({15}, 60) or sys.exit(1); sys.exit(42)"
     blocked = f"import signal; signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM]); {script}"
     process = subprocess.Popen(
         [*PROGRAM, "run", "--", sys.executable, "-c", blocked],
@@ -310,7 +310,9 @@ def test_ctrl_c_reaches_a_command_once(db: Path, redirected: bool) -> None:
     script = (
         "import signal, sys, time; hits = []\n"
         "signal.signal(signal.SIGINT, lambda *_: hits.append(1))\n"
-        "print('up', flush=True); time.sleep(1.5); print('hits', len(hits), flush=True); sys.exit(5)"
+        "print('up', flush=True)\n"
+        "for _ in range(6000): hits or time.sleep(0.01)\n"
+        "time.sleep(0.5); print('hits', len(hits), flush=True); sys.exit(5)"
     )
     pid, terminal = pty.fork()
     if pid == 0:
