@@ -247,3 +247,29 @@ async def test_a_client_that_leaves_in_the_turn_of_the_last_step_costs_no_error(
         await asyncio.sleep(0)  # the first step is sent, the last is for the next turn
         sending.cancel()
     assert not errors
+
+
+async def test_a_slow_story_comes_slowly_from_a_fast_server(demo: DemoServer) -> None:
+    """Not before: a busy machine is only later."""
+    body = {"model": "m", "input": "a slow story", "stream": True}
+    async with (
+        httpx.AsyncClient(base_url=demo.base_url) as client,
+        client.stream("POST", "/v1/responses", json=body) as stream,
+    ):
+        began = time.monotonic()
+        async for line in stream.aiter_lines():
+            if "output_text.delta" in line:
+                break
+    assert time.monotonic() - began > 1
+
+
+async def test_a_body_ends_a_while_behind_its_last_event() -> None:
+    async with await start(pace=0, linger_s=0.2) as demo:
+        reader, writer = await asyncio.open_connection("127.0.0.1", demo.port)
+        writer.write(post())
+        await reader.readuntil(b"event: response.completed")
+        await reader.readuntil(b"\n\n")
+        came = time.monotonic()
+        assert await reader.readuntil(b"0\r\n\r\n")
+        assert time.monotonic() - came > 0.1
+        writer.close()

@@ -1,18 +1,14 @@
-"""The demo upstream as agents meet it: their own tools, sub-agents, titles, schemas, probes, and a slow story."""
+"""The demo upstream as agents meet it: their own tools, sub-agents, titles, schemas and probes."""
 
 from __future__ import annotations
 
-import asyncio
 import json
-import time
-from collections.abc import AsyncIterator
 from typing import Any
 
-import httpx
 import pytest
 
 from recorder.demo.scripts import DEPTH, NUMBER, TEXT, fill
-from recorder.demo.server import DemoServer, start
+from tests.support.demo import Demo
 
 RESPONSES, CHAT, MESSAGES = "/v1/responses", "/v1/chat/completions", "/v1/messages"
 GEMINI = "/v1beta/models/gemini-3.5-flash:generateContent"
@@ -21,15 +17,8 @@ FITS = json.dumps({"title": TEXT})
 
 
 @pytest.fixture
-async def demo() -> AsyncIterator[DemoServer]:
-    async with await start(pace=0) as server:
-        yield server
-
-
-@pytest.fixture
-async def client(demo: DemoServer) -> AsyncIterator[httpx.AsyncClient]:
-    async with httpx.AsyncClient(base_url=demo.base_url) as client:
-        yield client
+def client() -> Demo:
+    return Demo()
 
 
 def codex(*items: dict[str, Any], **more: Any) -> dict[str, Any]:
@@ -44,23 +33,23 @@ def user(text: str) -> dict[str, Any]:
     return {"type": "message", "role": "user", "content": [{"type": "input_text", "text": text}]}
 
 
-async def output(client: httpx.AsyncClient, body: dict[str, Any]) -> dict[str, Any]:
+def output(client: Demo, body: dict[str, Any]) -> dict[str, Any]:
     """The last output item of a response."""
-    item: dict[str, Any] = (await client.post(RESPONSES, json=body)).json()["output"][-1]
+    item: dict[str, Any] = client.post(RESPONSES, body).json()["output"][-1]
     return item
 
 
 # -- tools
 
 
-async def test_codex_is_given_text_for_its_custom_tool(client: httpx.AsyncClient) -> None:
-    call = await output(client, codex(user("Use the shell.")))
+def test_codex_is_given_text_for_its_custom_tool(client: Demo) -> None:
+    call = output(client, codex(user("Use the shell.")))
     assert (call["type"], call["name"], call["status"]) == ("custom_tool_call", "exec", "completed")
     assert "tools.exec_command" in call["input"]
 
 
-async def test_a_custom_call_streams_its_input(client: httpx.AsyncClient) -> None:
-    body = (await client.post(RESPONSES, json=codex(user("Use the shell."), stream=True))).text
+def test_a_custom_call_streams_its_input(client: Demo) -> None:
+    body = client.post(RESPONSES, codex(user("Use the shell."), stream=True)).text
     events = [json.loads(line[6:]) for line in body.splitlines() if line.startswith("data: {")]
     family = "response.custom_tool_call_input"
     deltas = "".join(event["delta"] for event in events if event["type"] == f"{family}.delta")
@@ -80,31 +69,31 @@ ASKS: dict[str, tuple[str, dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize("agent", ASKS)
-async def test_an_agent_is_asked_to_run_its_own_shell(client: httpx.AsyncClient, agent: str) -> None:
+def test_an_agent_is_asked_to_run_its_own_shell(client: Demo, agent: str) -> None:
     path, body, argument = ASKS[agent]
-    reply = (await client.post(path, json={"model": "m", **body})).text.replace('\\"', '"')
+    reply = client.post(path, {"model": "m", **body}).text.replace('\\"', '"')
     assert f'"{argument}":"echo ' in reply.replace(": ", ":")
 
 
-async def test_a_client_without_a_shell_is_not_asked_for_one(client: httpx.AsyncClient) -> None:
-    item = await output(client, {"model": "m", "input": "Use the shell."})
+def test_a_client_without_a_shell_is_not_asked_for_one(client: Demo) -> None:
+    item = output(client, {"model": "m", "input": "Use the shell."})
     assert item["type"] == "message"
 
 
-async def test_a_sub_agent_is_waited_for(client: httpx.AsyncClient) -> None:
+def test_a_sub_agent_is_waited_for(client: Demo) -> None:
     items: list[dict[str, Any]] = [user("delegate it")]
-    spawn = await output(client, codex(*items))
+    spawn = output(client, codex(*items))
     assert (spawn["name"], spawn["namespace"]) == ("spawn_agent", "collaboration")
     items += [spawn, {"type": "function_call_output", "call_id": spawn["call_id"], "output": "{}"}]
-    wait = await output(client, codex(*items))
+    wait = output(client, codex(*items))
     assert wait["name"] == "wait_agent"
     items += [wait, {"type": "function_call_output", "call_id": wait["call_id"], "output": "done"}]
-    assert (await output(client, codex(*items)))["type"] == "message"
+    assert output(client, codex(*items))["type"] == "message"
 
 
-async def test_the_task_of_a_sub_agent_is_answered(client: httpx.AsyncClient) -> None:
+def test_the_task_of_a_sub_agent_is_answered(client: Demo) -> None:
     task = {"type": "agent_message", "content": [{"type": "input_text", "text": "What is a stream?"}]}
-    assert (await output(client, codex(user("delegate it"), task)))["type"] == "message"
+    assert output(client, codex(user("delegate it"), task))["type"] == "message"
 
 
 # -- helpers
@@ -119,14 +108,14 @@ WANTED: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("path", WANTED)
-async def test_an_answer_fits_the_schema(client: httpx.AsyncClient, path: str) -> None:
-    reply = (await client.post(path, json={"model": "m", **WANTED[path]})).text
+def test_an_answer_fits_the_schema(client: Demo, path: str) -> None:
+    reply = client.post(path, {"model": "m", **WANTED[path]}).text
     assert json.dumps(FITS)[1:-1] in reply
 
 
-async def test_an_answer_fits_the_schema_where_older_clients_have_it(client: httpx.AsyncClient) -> None:
+def test_an_answer_fits_the_schema_where_older_clients_have_it(client: Demo) -> None:
     asked = {"model": "m", "messages": [], "output_format": {"type": "json_schema", "schema": SCHEMA}}
-    assert json.loads((await client.post(MESSAGES, json=asked)).json()["content"][-1]["text"]) == json.loads(FITS)
+    assert json.loads(client.post(MESSAGES, asked).json()["content"][-1]["text"]) == json.loads(FITS)
 
 
 def test_a_schema_is_filled() -> None:
@@ -143,43 +132,13 @@ def test_a_schema_in_itself_has_an_end() -> None:
     assert json.dumps(fill(schema)).count("child") == DEPTH
 
 
-async def test_a_conversation_gets_a_title(client: httpx.AsyncClient) -> None:
+def test_a_conversation_gets_a_title(client: Demo) -> None:
     developer = {"role": "developer", "content": "You are a title generator."}
-    item = await output(client, {"model": "m", "input": [developer, user("hello")]})
+    item = output(client, {"model": "m", "input": [developer, user("hello")]})
     assert item["content"][0]["text"] == "Words about a stream"
 
 
-async def test_probes_are_answered_as_the_services_do(client: httpx.AsyncClient) -> None:
-    hello = await client.head("/api/hello")
-    assert (hello.status_code, hello.content) == (200, b"")
-    counted = await client.post(GEMINI.replace("generateContent", "countTokens"), json={"contents": []})
+def test_probes_are_answered_as_the_services_do(client: Demo) -> None:
+    assert client.get("/api/hello", method="HEAD").status_code == 200
+    counted = client.post(GEMINI.replace("generateContent", "countTokens"), {"contents": []})
     assert counted.json()["totalTokens"] > 0
-
-
-# -- endings
-
-
-async def test_a_slow_story_comes_slowly_from_a_fast_server(demo: DemoServer) -> None:
-    body = {"model": "m", "input": "a slow story", "stream": True}
-    async with (
-        httpx.AsyncClient(base_url=demo.base_url) as client,
-        client.stream("POST", RESPONSES, json=body) as stream,
-    ):
-        began = time.monotonic()
-        async for line in stream.aiter_lines():
-            if "output_text.delta" in line:
-                break
-    assert time.monotonic() - began > 1
-
-
-async def test_a_body_ends_a_while_behind_its_last_event() -> None:
-    async with await start(pace=0, linger_s=0.2) as demo:
-        reader, writer = await asyncio.open_connection("127.0.0.1", demo.port)
-        body = b'{"model":"m","input":"hi","stream":true}'
-        writer.write(b"POST /v1/responses HTTP/1.1\r\nhost: demo\r\ncontent-length: %d\r\n\r\n%b" % (len(body), body))
-        await reader.readuntil(b"event: response.completed")
-        await reader.readuntil(b"\n\n")
-        came = time.monotonic()
-        assert await reader.readuntil(b"0\r\n\r\n")
-        assert time.monotonic() - came > 0.1
-        writer.close()

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import httpx
 import pytest
 
 from recorder.demo.prompt_cache import (
@@ -17,7 +16,7 @@ from recorder.demo.prompt_cache import (
     PromptTokens,
     RenderedPrompt,
 )
-from recorder.demo.server import start
+from tests.support.demo import Demo
 
 LONG = "In this project every stream is kept to the last byte, and every time to the microsecond. " * 60
 LIFETIME_S = 300.0
@@ -232,18 +231,18 @@ CHANGES: dict[str, dict[str, tuple[Body, bool]]] = {  # what changes: whether th
 
 
 @pytest.mark.parametrize(("path", "change"), [(path, change) for path in CHANGES for change in CHANGES[path]])
-async def test_a_wire_format_reports_what_is_reused_after_a_change(path: str, change: str) -> None:
+def test_a_wire_format_reports_what_is_reused_after_a_change(path: str, change: str) -> None:
     make, read = FORMATS[path]
     changed, is_reused = CHANGES[path][change]
-    async with await start(pace=0) as demo, httpx.AsyncClient(base_url=demo.base_url) as client:
+    demo = Demo()
 
-        async def ask(**more: Any) -> tuple[int, int, int]:
-            return read((await client.post(path, json=make("Hello.", **more))).json())
+    def ask(**more: Any) -> tuple[int, int, int]:
+        return read(demo.post(path, make("Hello.", **more)).json())
 
-        total, *reused = await ask()
-        assert reused == [0, total - OVERHEAD_TOKENS - tail(path) if path == "/v1/messages" else 0]
-        assert (await ask())[1] >= MINIMUM_TOKENS
-        assert ((await ask(**changed))[1] >= MINIMUM_TOKENS) == is_reused
+    total, *reused = ask()
+    assert reused == [0, total - OVERHEAD_TOKENS - tail(path) if path == "/v1/messages" else 0]
+    assert ask()[1] >= MINIMUM_TOKENS
+    assert (ask(**changed)[1] >= MINIMUM_TOKENS) == is_reused
 
 
 def tail(path: str) -> int:
@@ -252,27 +251,24 @@ def tail(path: str) -> int:
     return -(-len(message) // 4)
 
 
-async def test_a_request_that_continues_a_response_has_its_conversation() -> None:
-    async with await start(pace=0) as demo, httpx.AsyncClient(base_url=demo.base_url) as client:
+def test_a_request_that_continues_a_response_has_its_conversation() -> None:
+    demo = Demo()
 
-        async def ask(**more: Any) -> Any:
-            return (await client.post("/v1/responses", json={"model": "m", **more})).json()
+    def ask(**more: Any) -> tuple[str, int, int]:
+        answer = demo.post("/v1/responses", {"model": "m", **more}).json()
+        usage = answer["usage"]
+        return answer["id"], usage["input_tokens"], usage["input_tokens_details"]["cached_tokens"]
 
-        first = await ask(input=LONG)
-        assert first["usage"]["input_tokens"] > MINIMUM_TOKENS
-        second = await ask(input="And now?", previous_response_id=first["id"])
-        assert second["usage"]["input_tokens"] > first["usage"]["input_tokens"]
-        assert second["usage"]["input_tokens_details"]["cached_tokens"] >= MINIMUM_TOKENS
-        unknown = await ask(input="And now?", previous_response_id="resp_unknown")
-        assert unknown["usage"]["input_tokens"] < MINIMUM_TOKENS
-        changed = await ask(input="And now?", previous_response_id=first["id"], instructions="Be brief.")
-        assert changed["usage"]["input_tokens_details"]["cached_tokens"] == 0
+    first_id, first, _ = ask(input=LONG)
+    _, second, cached = ask(input="And now?", previous_response_id=first_id)
+    assert second > first > MINIMUM_TOKENS
+    assert cached >= MINIMUM_TOKENS
+    _, unknown, _ = ask(input="And now?", previous_response_id="resp_unknown")
+    assert unknown < MINIMUM_TOKENS
+    assert ask(input="And now?", previous_response_id=first_id, instructions="Be brief.")[2] == 0
 
 
-async def test_the_lifetime_can_be_set() -> None:
-    async with (
-        await start(pace=0, cache_lifetime_s=0.0) as demo,
-        httpx.AsyncClient(base_url=demo.base_url) as client,
-    ):
-        answers = [(await client.post("/v1/responses", json=_responses("Hello."))).json() for _ in range(2)]
-        assert [_of_responses(answer)[1] for answer in answers] == [0, 0]
+def test_the_lifetime_can_be_set() -> None:
+    demo = Demo(cache_lifetime_s=0.0)
+    answers = [demo.post("/v1/responses", _responses("Hello.")).json() for _ in range(2)]
+    assert [_of_responses(answer)[1] for answer in answers] == [0, 0]
