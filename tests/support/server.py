@@ -24,7 +24,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TextIO
 
 import pytest
 from sqlalchemy import URL
@@ -52,6 +52,10 @@ class Ran(NamedTuple):
     code: int
     out: bytes
     err: str
+
+    @property
+    def text(self) -> str:
+        return self.out.decode()
 
 
 def environment(home: Path) -> dict[str, str]:
@@ -86,14 +90,18 @@ def run_apart(db: Path | URL, *arguments: object) -> Ran:
     return Ran(code, out, err.decode())
 
 
-def run_here(db: Path | URL, *arguments: object, cwd: Path = Path("/")) -> Ran:
-    """A command in this process."""
+def run_here(
+    db: Path | URL, *arguments: object, cwd: Path = Path("/"), stdout: TextIO | None = None, **variables: str
+) -> Ran:
+    """A command in this process, with these further variables. `stdout` may be a terminal, or what takes nothing."""
     out, err = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True) for _ in range(2))
     with pytest.MonkeyPatch.context() as patched:
-        for name, value in _environment(db).items():
+        for name, value in {**_environment(db), **variables}.items():
             patched.setenv(name, value)
         patched.chdir(cwd)
-        patched.setattr(sys, "stdout", out)
+        patched.setattr(sys, "stdout", stdout or out)
+        if stdout is not None:
+            patched.setattr(sys, "__stdout__", stdout)  # which is asked for the width of the terminal
         patched.setattr(sys, "stderr", err)
         patched.setattr(logging.root, "handlers", [])
         with pytest.raises(SystemExit) as ended:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import pty
 import re
+import struct
 import sys
 import termios
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from threading import Thread
-from typing import Any
+from typing import Any, TextIO
 
 import pytest
 
@@ -22,6 +25,7 @@ from recorder.model.ids import uuid7
 from recorder.model.payloads import ExchangeEnd, GapRecord, RequestHead, ResponseHead
 from recorder.store.writer import Store
 from recorder.wire.dialects import by_name
+from tests.support.server import run_here
 
 _CODES = (*range(1, 0x20), *range(0x7F, 0xA0), 0x061C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A))
 CONTROLS = frozenset(map(chr, _CODES)) - {"\n", "\t"}
@@ -129,8 +133,40 @@ def _exchange(store: Store, session_id: str, began_ns: int, api: str, *, gap: bo
     store.projector.project(session_id, exchange_id)
 
 
-def on_terminal(monkeypatch: pytest.MonkeyPatch, *arguments: object) -> str:
+def on_terminal(columns: int, *arguments: object, said: str = "") -> list[str]:
+    """The lines that a command writes to a terminal of that width, without their attributes.
+
+    On stderr it says where there is no room for a column (which begins with `said`), and nothing else.
+    """
+    shown, err = written_on_terminal(columns, *arguments)
+    assert re.fullmatch(rf"(No room for {re.escape(said)}.*; --.*\.\n)?", err), err
+    return re.sub(r"\x1b\[\d+m", "", shown).splitlines()
+
+
+def written_on_terminal(columns: int, *arguments: object, term: str = "xterm") -> tuple[str, str]:
+    """What a command writes to a terminal of that width on stdout, and what it says on stderr, which is no terminal."""
+    with _terminal() as (terminal, shown):
+        fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+        with pytest.MonkeyPatch.context() as patched:
+            for name in ("COLUMNS", "LINES"):
+                patched.delenv(name, raising=False)
+            ran = run_here(Path("/none"), *arguments, stdout=terminal, TERM=term)
+    return b"".join(shown).decode(), ran.err
+
+
+def printed_on_terminal(monkeypatch: pytest.MonkeyPatch, *arguments: object) -> str:
     """What a command writes to a terminal, on stdout and stderr, without what we send it on purpose: attributes."""
+    with _terminal() as (terminal, shown), monkeypatch.context() as patched:
+        patched.setattr(sys, "stdout", terminal)
+        patched.setattr(sys, "stderr", terminal)
+        with pytest.raises(SystemExit):
+            main(list(map(str, arguments)))
+    return _OURS.sub("", b"".join(shown).decode())
+
+
+@contextmanager
+def _terminal() -> Iterator[tuple[TextIO, list[bytes]]]:
+    """A terminal to write to, and what it has shown: all of it at the end of the block."""
     master, slave = pty.openpty()
     attributes = termios.tcgetattr(slave)
     attributes[1] &= ~termios.OPOST  # a line end stays one
@@ -138,18 +174,10 @@ def on_terminal(monkeypatch: pytest.MonkeyPatch, *arguments: object) -> str:
     shown: list[bytes] = []
     reader = Thread(target=_drain, args=(master, shown))
     reader.start()
-    with (
-        closing(os.fdopen(slave, "w", encoding="utf-8", errors="strict")) as terminal,
-        monkeypatch.context() as patched,
-    ):
-        patched.setattr(sys, "stdout", terminal)
-        patched.setattr(sys, "stderr", terminal)
-        with pytest.raises(SystemExit):
-            main(list(map(str, arguments)))
-        terminal.flush()
+    with os.fdopen(slave, "w", encoding="utf-8", errors="strict") as terminal:
+        yield terminal, shown
     reader.join()
     os.close(master)
-    return _OURS.sub("", b"".join(shown).decode())
 
 
 def _drain(master: int, shown: list[bytes]) -> None:

@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 from recorder.commands.completion import SHELLS
-from tests.acceptance.commands.test_commands import FRAMES, Recorded
 from tests.support.server import environment, run
+from tests.support.sessions import FRAMES, Recorded
 
 BIN = Path(sys.executable).parent
 TYPED_S = 60.0

@@ -19,11 +19,11 @@ import pytest
 from recorder.commands.terminal.recordings import loader
 from recorder.demo.server import start
 from recorder.errors import RecorderError
-from tests.acceptance.commands.test_commands import FRAMES
-from tests.acceptance.commands.test_commands import Recorded as Made
 from tests.support.sdk_playback import APIS, Streamed, streamed_async
 from tests.support.sdks import ASKS, Got
 from tests.support.server import STOPPED_S, Ran, Serving, everywhere, run, run_apart, running, serving, wait_until
+from tests.support.sessions import FRAMES
+from tests.support.sessions import Recorded as Made
 
 pytestmark = pytest.mark.filterwarnings("ignore:Inheritance class AiohttpClientSession:DeprecationWarning")
 

@@ -20,7 +20,7 @@ from recorder.store.rebuild import rebuild
 from recorder.store.writer import Store
 from tests.acceptance.commands.test_mock import mocking
 from tests.support.server import run, run_here
-from tests.support.terminal import CONTROLS, FILE_NAME, HOSTILE, NAME, SENT, body, on_terminal, record
+from tests.support.terminal import CONTROLS, FILE_NAME, HOSTILE, NAME, SENT, body, printed_on_terminal, record
 
 NOBODY = HOSTILE + "!"
 FORMATS = ("jsonl", "cassette", "payloads", "har", "vcr", "sse", "chat")
@@ -135,9 +135,9 @@ def test_no_command_prints_what_a_terminal_would_obey(
         arguments = [files.get(str(word), word) for word in line]
         if verb == "tail":
             with recording(db):
-                shown = on_terminal(monkeypatch, verb, *arguments)
+                shown = printed_on_terminal(monkeypatch, verb, *arguments)
         else:
-            shown = on_terminal(monkeypatch, verb, *arguments)
+            shown = printed_on_terminal(monkeypatch, verb, *arguments)
         said += shown
         if obeyed := CONTROLS & set(shown):
             at = min(map(shown.index, obeyed))
@@ -148,7 +148,7 @@ def test_no_command_prints_what_a_terminal_would_obey(
 
 def test_the_search_finds_what_is_there(monkeypatch: pytest.MonkeyPatch, db: Path) -> None:
     monkeypatch.setattr("recorder.commands.terminal.output.safe_text", str)
-    assert CONTROLS & set(on_terminal(monkeypatch, "events", "latest", "--raw", "--db", db))
+    assert CONTROLS & set(printed_on_terminal(monkeypatch, "events", "latest", "--raw", "--db", db))
 
 
 def test_a_mock_says_nothing_that_a_terminal_would_obey(db: Path) -> None:

@@ -16,7 +16,6 @@ import click
 import pytest
 from jsonschema import Draft202012Validator
 
-from tests.acceptance.commands.test_commands import FRAMES, Recorded
 from tests.acceptance.security.test_printed_text import recording
 from tests.acceptance.test_help import COMMANDS
 from tests.support.collector import receiving
@@ -24,6 +23,7 @@ from tests.support.corpus import ROOT
 from tests.support.probe.faults import PLANTED
 from tests.support.probe.gateway import gateways
 from tests.support.server import Ran, run
+from tests.support.sessions import FRAMES, Recorded
 from tools.landed_schemas import landed, promised, schemas
 
 FAULT = "chat-no-done"  # of the demo behind a gateway

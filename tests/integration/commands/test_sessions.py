@@ -22,11 +22,11 @@ from sqlalchemy import URL
 from recorder.demo.server import start
 from recorder.store.reader import LogReader
 from recorder.store.session_list import SessionFilter
-from tests.acceptance.commands.test_commands import HOSTILE
-from tests.acceptance.commands.test_terminal import on_terminal
 from tests.support.conversations import Conversations, answering, asking, call, message, response, thought
 from tests.support.server import Ran, everywhere, run, serving
+from tests.support.sessions import HOSTILE
 from tests.support.superuser import connected
+from tests.support.terminal import on_terminal
 
 DAY_S = 86_400.0
 

@@ -20,8 +20,6 @@ from recorder.demo.server import start
 from recorder.model.events import Event
 from recorder.projections.fold import Folding
 from recorder.store import session_state
-from tests.acceptance.commands.test_commands import HOSTILE
-from tests.acceptance.commands.test_terminal import on_terminal
 from tests.support.conversations import (
     Conversations,
     answering,
@@ -34,6 +32,8 @@ from tests.support.conversations import (
     thought,
 )
 from tests.support.server import Ran, everywhere, run, serving, wait_until
+from tests.support.sessions import HOSTILE
+from tests.support.terminal import on_terminal
 
 CONTROLS = "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]"
 WEATHER = '{"city": "Paris"}'

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from tests.acceptance.commands.test_terminal import on_terminal
 from tests.support.conversations import Conversations, call, message, response, thought
 from tests.support.server import Ran, run
+from tests.support.terminal import on_terminal
 
 CONTROL = "\x1b[2J"
 RULES = "Be brief.\nBe right."

@@ -20,11 +20,11 @@ from sqlalchemy import URL
 from recorder.commands.terminal.times import LARGEST_NS, At, Instant, Moment
 from recorder.store.schema import STALE
 from recorder.store.usage import By
-from tests.acceptance.commands.test_terminal import on_terminal
 from tests.support.conversations import Conversations, answering, asking, call, message, response
 from tests.support.projection_rows import price_rows, put
 from tests.support.server import Ran, run
 from tests.support.superuser import connected
+from tests.support.terminal import on_terminal
 
 NEW_YEAR_S = 8_770_000.0  # after the other session: the first hours of 2027, in the last week of 2026
 TOKENS = {"input_tokens": 1000, "output_tokens": 100, "total_tokens": 1100}

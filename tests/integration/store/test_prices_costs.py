@@ -15,11 +15,11 @@ from sqlalchemy import URL, TextClause, event
 from recorder.store.prices.costs import CostSum, ExchangeCost, exchange_costs, session_costs, sum_of
 from recorder.store.reader import LogReader
 from recorder.store.thread_pool import ThreadPool
-from tests.acceptance.commands.test_terminal import on_terminal
 from tests.support.conversations import Conversations, asking, message, response
 from tests.support.prices import put_prices
 from tests.support.server import run
 from tests.support.superuser import asked
+from tests.support.terminal import on_terminal
 
 GPT = response(*message("Hi."))
 OTHER = response(*message("Hi."), model="nobody's")

@@ -16,7 +16,7 @@ from recorder.commands.verbs import VERBS
 from recorder.errors import UsageError
 from recorder.proxy.routing import SessionPlaces
 from recorder.replay.matching.noise import DEFAULT_RULES
-from tests.acceptance.commands.test_commands import run
+from tests.support.server import run
 
 
 @pytest.fixture
@@ -200,10 +200,11 @@ def test_what_is_wrong_in_a_file_is_named_with_the_file(here: Path, command: str
 def test_help_and_version_read_no_file(tmp_path: Path) -> None:
     (tmp_path / "recorder").mkdir()
     (tmp_path / "recorder" / "recorder.toml").write_text("port = = 1")
+    db = tmp_path / "none.db"
     for arguments in (("--help",), ("--version",), ("serve", "--help"), ("db", "path", "-h")):
-        ran = run(*arguments, XDG_CONFIG_HOME=str(tmp_path))
+        ran = run(db, *arguments)
         assert (ran.code, ran.err) == (0, "")
-    ran = run("sessions", XDG_CONFIG_HOME=str(tmp_path))
+    ran = run(db, "sessions")
     assert (ran.code, "is not valid TOML" in ran.err) == (2, True)
 
 
