@@ -715,7 +715,7 @@ MUTANTS: list[Mutant] = [
         "recorder/store/query_process.py",
         "    time.sleep(GRACE_S / 2)\n    _end(folder, 1)",
         "    time.sleep(GRACE_S * 10_000)",
-        "tests/acceptance/commands/test_query.py::test_a_statement_ends_with_its_command[9-one step]",
+        "tests/acceptance/commands/test_query.py::test_a_statement_ends_with_its_command[SIGKILL-one step]",
         "not within",
     ),
     Mutant(

@@ -15,7 +15,7 @@ import pytest
 from recorder.errors import RecorderError
 from recorder.store.location import database_url
 from recorder.store.sqlite.query import SqliteQuery
-from tests.acceptance.commands.test_query import ENDLESS, WRITES
+from tests.integration.store.test_query import ENDLESS, WRITES
 from tests.support.projection_rows import a_conversation, written
 from tests.support.superuser import SEARCH
 
