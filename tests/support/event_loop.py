@@ -9,13 +9,16 @@ from __future__ import annotations
 import asyncio
 import functools
 import inspect
+import threading
 import time
-from collections.abc import Callable, Coroutine
-from typing import Any
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, contextmanager
+from typing import Any, TypeVar
 
 import pytest
 import uvloop
 
+T = TypeVar("T")
 Test = Callable[..., Coroutine[Any, Any, None]]
 
 DEADLINE_S = 30.0  # after which a test that waits for something fails: the machine may have other things to do
@@ -58,6 +61,29 @@ class Clock:
         """Let that much time pass."""
         self._ahead_s += seconds
         await turns()
+
+
+@contextmanager
+def beside(entered: Callable[[], AbstractAsyncContextManager[T]]) -> Iterator[T]:
+    """Run a context on a loop in a thread of its own, for a test that blocks, such as by a command in its process."""
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever)
+    thread.start()
+
+    def call(coroutine: Coroutine[Any, Any, Any]) -> Any:
+        return asyncio.run_coroutine_threadsafe(coroutine, loop).result(DEADLINE_S)
+
+    async def enter() -> Any:
+        return await stack.enter_async_context(entered())
+
+    stack = AsyncExitStack()
+    try:
+        yield call(enter())
+    finally:
+        call(stack.aclose())
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+        loop.close()
 
 
 def on_uvloop(test: Test) -> Callable[..., None]:

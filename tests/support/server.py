@@ -16,6 +16,7 @@ import io
 import logging
 import os
 import re
+import resource
 import signal
 import subprocess
 import sys
@@ -24,7 +25,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple, TextIO
+from typing import IO, NamedTuple, TextIO
 
 import pytest
 from sqlalchemy import URL
@@ -91,7 +92,12 @@ def run_apart(db: Path | URL, *arguments: object) -> Ran:
 
 
 def run_here(
-    db: Path | URL, *arguments: object, cwd: Path = Path("/"), stdout: TextIO | None = None, **variables: str
+    db: Path | URL,
+    *arguments: object,
+    cwd: Path = Path("/"),
+    stdout: TextIO | None = None,
+    stderr: TextIO | None = None,
+    **variables: str,
 ) -> Ran:
     """A command in this process, with these further variables. `stdout` may be a terminal, or what takes nothing."""
     out, err = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True) for _ in range(2))
@@ -102,13 +108,45 @@ def run_here(
         patched.setattr(sys, "stdout", stdout or out)
         if stdout is not None:
             patched.setattr(sys, "__stdout__", stdout)  # which is asked for the width of the terminal
-        patched.setattr(sys, "stderr", err)
+        patched.setattr(sys, "stderr", stderr or err)
         patched.setattr(logging.root, "handlers", [])
         with pytest.raises(SystemExit) as ended:
             main(list(map(str, arguments)))
         gc.enable()
     said, told = (stream.buffer.getvalue() for stream in (err, out))
     return Ran(int(ended.value.code or 0), told, said.decode())
+
+
+def run_parent(db: Path, *arguments: object, **variables: str) -> Ran:
+    """A command in this process that starts another program: with what both of them write, and nothing else set."""
+    descriptors = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with (
+        pytest.MonkeyPatch.context() as patched,
+        tempfile.TemporaryFile() as out,
+        tempfile.TemporaryFile() as err,
+        _as_descriptor(out, 1) as stdout,
+        _as_descriptor(err, 2) as stderr,
+    ):
+        for name in {*os.environ} - {"PATH"}:
+            patched.delenv(name)
+        ran = run_here(db, *arguments, cwd=db.parent, stdout=stdout, stderr=stderr, **variables)
+        resource.setrlimit(resource.RLIMIT_NOFILE, descriptors)  # which a recorder raises
+        said, told = (os.pread(each.fileno(), 2**26, 0) for each in (err, out))
+    return Ran(ran.code, told, said.decode())
+
+
+@contextlib.contextmanager
+def _as_descriptor(file: IO[bytes], number: int) -> Iterator[TextIO]:
+    """Let a standard stream of this process and of those that it starts be that file."""
+    before = os.dup(number)
+    os.dup2(file.fileno(), number)
+    try:
+        with open(number, "w", encoding="utf-8", errors="backslashreplace", closefd=False) as stream:
+            stream.reconfigure(write_through=True)
+            yield stream
+    finally:
+        os.dup2(before, number)
+        os.close(before)
 
 
 def wait_until(condition: Callable[[], object], within_s: float = STARTED_S) -> None:
