@@ -1,23 +1,17 @@
-"""`recorder usage`: what tokens were used for; and times as options take them."""
+"""`recorder usage`: what tokens were used for."""
 
 from __future__ import annotations
 
-import contextlib
 import csv
 import io
 import json
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, get_args
 
-import click
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from sqlalchemy import URL
 
-from recorder.commands.terminal.times import LARGEST_NS, At, Instant, Moment
 from recorder.store.schema import STALE
 from recorder.store.usage import By
 from tests.support.conversations import Conversations, answering, asking, call, message, response
@@ -82,54 +76,45 @@ def from_sql(database: Path | URL, statement: str) -> list[dict[str, Any]]:
         return [dict(zip([column[0] for column in cursor.description], row, strict=True)) for row in cursor]
 
 
-KEYS = [
-    ("day", ["2026-09-21", "2027-01-01"], [2, 2]),
-    ("week", ["2026-W39", "2026-W53"], [2, 2]),
-    ("month", ["2026-09", "2027-01"], [2, 2]),
-    ("model", ["gpt-5", "gpt-6"], [3, 1]),
-    ("client", ["codex", None], [2, 2]),
-    ("tool", ["look", "roll"], [1, 1]),
-    ("hour", ["2026-09-21 14", "2027-01-01 02"], [2, 2]),
-    ("outcome", ["completed", "truncated"], [3, 1]),
-    ("effort", [None, "high"], [3, 1]),
-    ("tier", [None, "flex"], [3, 1]),
-    ("tools", [0, 2], [3, 1]),
-]
+def counted(rows: list[dict[str, Any]], *by: By) -> list[tuple[Any, ...]]:
+    """The keys of each row, and how many exchanges it is of."""
+    return [(*(row[key] for key in by), row["exchanges"]) for row in rows]
 
 
-@pytest.mark.parametrize(("by", "keys", "exchanges"), KEYS)
-def test_tokens_are_summed_by_anything(
-    told: Callable[..., list[dict[str, Any]]], by: By, keys: list[str | None], exchanges: list[int]
-) -> None:
-    rows = told("--by", by)
-    assert [(row[by], row["exchanges"]) for row in rows] == list(zip(keys, exchanges, strict=True))
+KEYS: dict[By, list[tuple[object, int]]] = {
+    "day": [("2026-09-21", 2), ("2027-01-01", 2)],
+    "week": [("2026-W39", 2), ("2026-W53", 2)],
+    "month": [("2026-09", 2), ("2027-01", 2)],
+    "model": [("gpt-5", 3), ("gpt-6", 1)],
+    "client": [("codex", 2), (None, 2)],
+    "tool": [("look", 1), ("roll", 1)],
+    "hour": [("2026-09-21 14", 2), ("2027-01-01 02", 2)],
+    "outcome": [("completed", 3), ("truncated", 1)],
+    "effort": [(None, 3), ("high", 1)],
+    "tier": [(None, 3), ("flex", 1)],
+    "tools": [(0, 3), (2, 1)],
+}
 
 
-@pytest.mark.parametrize(
-    ("by", "rows"),
-    [
-        (("day", "model"), [("2026-09-21", "gpt-5", 2), ("2027-01-01", "gpt-6", 1), ("2027-01-01", "gpt-5", 1)]),
-        (("model", "month"), [("gpt-5", "2026-09", 2), ("gpt-5", "2027-01", 1), ("gpt-6", "2027-01", 1)]),
-        (("tool", "day"), [("look", "2026-09-21", 1), ("roll", "2026-09-21", 1)]),
-        (("client", "tool"), [("codex", "look", 1), ("codex", "roll", 1)]),
-        (("outcome", "model"), [("completed", "gpt-5", 2), ("completed", "gpt-6", 1), ("truncated", "gpt-5", 1)]),
-        (("tool", "outcome"), [("look", "completed", 1), ("roll", "completed", 1)]),
-        (("effort", "model"), [(None, "gpt-5", 2), (None, "gpt-6", 1), ("high", "gpt-5", 1)]),
-        (("tool", "effort"), [("look", "high", 1), ("roll", "high", 1)]),
-        (("week", "week"), None),
-    ],
-)
-def test_two_keys_are_two_dimensions(
-    told: Callable[..., list[dict[str, Any]]], by: tuple[By, By], rows: list[tuple[str, str, int]] | None
-) -> None:
-    found = told("--by", by[0], "--by", by[1])
-    if rows is None:
-        assert found == told("--by", by[0])
-        return
-    assert [(row[by[0]], row[by[1]], row["exchanges"]) for row in found] == rows
-    for key in {*by} - {"tool"} if "tool" not in by else set():
-        sums = {row[key]: row["exchanges"] for row in told("--by", key)}
-        assert sums == {name: sum(row["exchanges"] for row in found if row[key] == name) for name in sums}
+def test_tokens_are_summed_by_anything(told: Callable[..., list[dict[str, Any]]]) -> None:
+    assert {by: counted(told("--by", by), by) for by in KEYS} == KEYS
+
+
+PAIRS: dict[tuple[By, By], list[tuple[object, object, int]]] = {
+    ("day", "model"): [("2026-09-21", "gpt-5", 2), ("2027-01-01", "gpt-6", 1), ("2027-01-01", "gpt-5", 1)],
+    ("model", "month"): [("gpt-5", "2026-09", 2), ("gpt-5", "2027-01", 1), ("gpt-6", "2027-01", 1)],
+    ("tool", "day"): [("look", "2026-09-21", 1), ("roll", "2026-09-21", 1)],
+    ("client", "tool"): [("codex", "look", 1), ("codex", "roll", 1)],
+    ("outcome", "model"): [("completed", "gpt-5", 2), ("completed", "gpt-6", 1), ("truncated", "gpt-5", 1)],
+    ("tool", "outcome"): [("look", "completed", 1), ("roll", "completed", 1)],
+    ("effort", "model"): [(None, "gpt-5", 2), (None, "gpt-6", 1), ("high", "gpt-5", 1)],
+    ("tool", "effort"): [("look", "high", 1), ("roll", "high", 1)],
+}
+
+
+def test_two_keys_are_two_dimensions(told: Callable[..., list[dict[str, Any]]]) -> None:
+    assert {pair: counted(told("--by", pair[0], "--by", pair[1]), *pair) for pair in PAIRS} == PAIRS
+    assert told("--by", "week", "--by", "week") == told("--by", "week")
 
 
 def test_any_number_of_keys_are_as_many_dimensions(told: Callable[..., list[dict[str, Any]]]) -> None:
@@ -160,8 +145,8 @@ def test_a_response_that_is_fetched_later_counts_at_the_effort_of_its_request(da
     assert len(from_sql(database, "SELECT * FROM requests")) == 1
 
 
-def test_no_name_of_a_model_is_cut_before_numbers_go(database: URL) -> None:
-    made = Conversations(database)
+def test_no_name_of_a_model_is_cut_before_numbers_go(tmp_path: Path) -> None:
+    made = Conversations(tmp_path / "log.db")
     name = "a-vendor-with-a-name/a-model-of-a-long-name-2026-11-22"
     made.session("first").exchange(response(*message("Hello."), model=name, usage=CACHED), asking("Hello?"))
     header, line = on_terminal(80, "usage", "--db", made.database, said="")
@@ -175,12 +160,10 @@ def test_sessions_of_one_name_are_not_one(told: Callable[..., list[dict[str, Any
     assert list(rows[0])[:3] == ["session_id", "session_name", "exchanges"]
 
 
-@pytest.mark.parametrize("by", ["model", "day"])
-def test_the_numbers_are_those_of_the_view(
-    recorded: Conversations, told: Callable[..., list[dict[str, Any]]], by: By
-) -> None:
-    view = from_sql(recorded.database, f"SELECT * FROM usage_by_{by}")
-    assert sorted(told("--by", by), key=str) == sorted(view, key=str)
+def test_the_numbers_are_those_of_the_view(recorded: Conversations, told: Callable[..., list[dict[str, Any]]]) -> None:
+    for by in ("model", "day"):
+        view = from_sql(recorded.database, f"SELECT * FROM usage_by_{by}")
+        assert sorted(told("--by", by), key=str) == sorted(view, key=str)
 
 
 def test_what_nobody_reports_is_null_and_shares_are_of_those_who_do(told: Callable[..., list[dict[str, Any]]]) -> None:
@@ -230,11 +213,11 @@ def test_the_ids_of_a_table_can_be_pasted_back(in_file: Conversations) -> None:
     assert total.split()[0] == "total"
 
 
-@pytest.mark.parametrize("by", get_args(By))
-def test_the_table_is_readable_on_eighty_columns(in_file: Conversations, by: By) -> None:
-    header, *lines = on_terminal(80, "usage", "--by", by, "--db", in_file.path)
-    assert {"exchanges", "input", "output"} < set(header.split())
-    assert max(map(len, (header, *lines))) <= 80
+def test_the_table_is_readable_on_eighty_columns(in_file: Conversations) -> None:
+    for by in get_args(By):
+        header, *lines = on_terminal(80, "usage", "--by", by, "--db", in_file.path)
+        assert {"exchanges", "input", "output"} < set(header.split()), by
+        assert max(map(len, (header, *lines))) <= 80, by
 
 
 def test_wrong_use_is_answered_with_one_sentence(usage: Callable[..., Ran]) -> None:
@@ -250,8 +233,8 @@ def test_wrong_use_is_answered_with_one_sentence(usage: Callable[..., Ran]) -> N
         assert sentence in ran.err
 
 
-def test_nothing_used_yet_is_exit_code_three(database: URL) -> None:
-    made = Conversations(database)
+def test_nothing_used_yet_is_exit_code_three(tmp_path: Path) -> None:
+    made = Conversations(tmp_path / "log.db")
     made.session("empty")
     ran = run(made.database, "usage")
     assert (ran.code, ran.err) == (3, "Error: No exchange that asks a model for something has ended yet.\n")
@@ -259,21 +242,21 @@ def test_nothing_used_yet_is_exit_code_three(database: URL) -> None:
     assert (ran.code, ran.out) == (3, b"[]\n")
 
 
-def test_projections_that_are_not_up_to_date_are_mentioned(database: URL) -> None:
-    made = Conversations(database)
+def test_projections_that_are_not_up_to_date_are_mentioned(tmp_path: Path) -> None:
+    made = Conversations(tmp_path / "log.db")
     made.session("first").exchange(response(*message("Hello.")), asking("Hello?"))
     assert all(run(made.database, verb).err == "" for verb in ("usage", "sessions"))
-    with connected(database) as connection:
+    with connected(made.path) as connection:
         connection.execute("INSERT INTO rebuilds VALUES ('projections', '', '')")
     for arguments in (("usage",), ("sessions",), ("sessions", "--model", "gpt")):
         ran = run(made.database, *arguments)
         assert (ran.code, ran.err) == (0, f"{STALE}\n")
 
 
-def test_where_a_rebuild_is_due_it_is_not_said_that_nothing_has_ended(database: URL) -> None:
-    made = Conversations(database)
+def test_where_a_rebuild_is_due_it_is_not_said_that_nothing_has_ended(tmp_path: Path) -> None:
+    made = Conversations(tmp_path / "log.db")
     made.session("first").exchange(response(*message("Hello.")), asking("Hello?"))
-    with connected(database) as connection:
+    with connected(made.path) as connection:
         connection.execute("DELETE FROM p_exchanges_v1")
         connection.execute("DELETE FROM p_usage_v1")
     ran = run(made.database, "usage")
@@ -282,59 +265,10 @@ def test_where_a_rebuild_is_due_it_is_not_said_that_nothing_has_ended(database: 
     assert (ran.code, ran.out, ran.err) == (3, b"[]\n", f"Error: {STALE}\n")
 
 
-def test_the_demo_uses_reasoning_tokens_and_prompts_too_short_for_the_cache(demo_db: Path) -> None:
-    path = demo_db
-    rows = json.loads(run(path, "usage", "--by", "model", "--json").out)
+def test_the_demo_uses_reasoning_tokens_and_prompts_too_short_for_the_cache(demo_recording: Path) -> None:
+    rows = json.loads(run(demo_recording, "usage", "--by", "model", "--json").out)
     assert len(rows) >= 3
     assert all(row["reasoning_output_tokens"] > 0 and not row["cache_read_input_tokens"] for row in rows)
-    assert sorted(rows, key=str) == sorted(from_sql(path, "SELECT * FROM usage_by_model"), key=str)
-    half, whole = (json.loads(run(path, "show", "latest", *at, "--json").out) for at in (("--at", "50%"), ()))
-    stands = {item["item_id"]: item for each in whole["exchanges"] for item in each["items"] if "item_id" in item}
-    growing = [item for each in half["exchanges"] for item in each["items"] if item.get("item_id") in stands]
-    for item in growing:
-        assert stands[item["item_id"]].get("text", "").startswith(item.get("text", ""))
-    assert len(half["exchanges"]) > 0
-    assert any("status" not in each for each in half["exchanges"]), "half of the way, something still streams"
-
-
-MOMENTS = [
-    ("1.5s", At(1_500_000_000)),
-    ("350ms", At(350_000_000)),
-    ("2m", At(120_000_000_000)),
-    ("0s", At(0)),
-    ("50%", At(share=0.5)),
-    ("12.5 %", At(share=0.125)),
-    ("100%", At(share=1.0)),
-    ("9" * 400 + "w", At(LARGEST_NS)),
-]
-
-
-@pytest.mark.parametrize(("text", "at"), MOMENTS)
-def test_a_moment_is_a_span_or_a_share(text: str, at: At) -> None:
-    assert Moment().convert(text, None, None) == at
-
-
-def test_no_moment_is_after_the_end() -> None:
-    with pytest.raises(click.BadParameter, match="'200%' is after the end: give a share up to 100%, or a time like"):
-        Moment().convert("200%", None, None)
-
-
-def test_a_time_is_a_span_ago_or_a_date() -> None:
-    convert = Instant().convert
-    for text, ago_s in (("30m", 1800), ("12h", 43200), ("7d", 604800), ("2w", 1209600)):
-        assert abs(time.time_ns() - ago_s * 1_000_000_000 - convert(text, None, None)) < 60 * 10**9  # of half an hour
-    assert convert("1970-01-02T00:00:00Z", None, None) == 86_400_000_000_000
-    assert convert("1970-01-02T00:00:00+02:00", None, None) == 79_200_000_000_000
-    assert convert("1970-01-02T00:00:00.000001Z", None, None) == 86_400_000_001_000
-    assert convert("2026-11-30", None, None) == round(time.mktime((2026, 11, 30, 0, 0, 0, 0, 0, -1))) * 10**9
-
-
-@given(st.text() | st.from_regex(r"[0-9]{1,400}(\.[0-9]+)?(ms|s|m|h|d|w|%)", fullmatch=True) | st.datetimes().map(str))
-def test_whatever_is_typed_is_a_number_that_a_database_takes_or_refused(text: str) -> None:
-    for kind in (Moment(), Instant()):
-        with contextlib.suppress(click.BadParameter):
-            value = kind.convert(text, None, None)
-            assert abs(value.after_ns if isinstance(value, At) else value) <= LARGEST_NS
 
 
 def test_costs_are_exact_decimals_beside_what_has_no_price(tmp_path: Path) -> None:
