@@ -30,7 +30,6 @@ from recorder.testing import (
     replay_transport,
 )
 from recorder.wire.dialects import by_name
-from tests.repository.test_layers import loaded_by
 from tests.support.corpus import CORPUS, corpus_index, needs_corpus
 from tests.support.facts import MS, PATHS
 from tests.support.sdk_playback import APIS, BASE, PAIRS, Streamed, asked, of, streamed, streamed_async
@@ -457,17 +456,6 @@ def test_a_recording_with_a_gap_is_no_answer() -> None:
     for make in (replay_transport, async_replay_transport):
         with pytest.raises(RecorderError, match=r"Exchange 2 has a gap, bytes that were not kept: record it anew\."):
             make([held, gap])
-
-
-def test_importing_it_loads_nothing_heavy() -> None:
-    heavy = {"sqlalchemy", "alembic", "httpx", "httpx2", "click", "httptools"}
-    assert not heavy & loaded_by("import recorder.testing")
-
-
-def test_a_replay_loads_no_database() -> None:
-    loaded = loaded_by("import recorder.testing; recorder.testing.replay_transport([])")
-    assert "httpx2" in loaded
-    assert not {"sqlalchemy", "click", "httpx"} & loaded
 
 
 def test_every_public_name_is_there() -> None:
