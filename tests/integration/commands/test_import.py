@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
+import io
 import json
-import os
 import re
-import signal
-import subprocess
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+import sys
 from functools import partial
 from pathlib import Path
 
 import pytest
 
-from recorder.commands import recorder
 from recorder.commands.serving import intake
 from recorder.journal.writer import Journal
-from recorder.store.sqlite.connection import write_lock
-from recorder.store.writer import Store
 from tests.support.corpus import CORPUS, corpus_index, needs_corpus
-from tests.support.logbook import Entry, assert_chained, entries
-from tests.support.server import PROGRAM, Ran, environment, run, wait_until
+from tests.support.logbook import assert_chained, entries
+from tests.support.server import Ran, run
 
 STREAM = b'event: response.created\ndata: {"type":"response.created"}\n\ndata: {"type":"response.completed"}\n\n'
 CHUNKS = b'{"type":"message_start"}\n{"type":"message_stop"}\n'
@@ -43,14 +37,9 @@ def write(folder: Path, name: str, data: bytes) -> Path:
 
 
 def run_with_input(db: Path, data: bytes, *arguments: str) -> Ran:
-    done = subprocess.run(
-        [*PROGRAM, *arguments],
-        input=data,
-        capture_output=True,
-        env={**environment(db.parent), "RECORDER_DB": str(db)},
-        timeout=60,
-    )
-    return Ran(done.returncode, done.stdout, done.stderr.decode())
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data)))
+        return run(db, *arguments)
 
 
 def test_each_file_becomes_a_session_named_like_it(db: Path, tmp_path: Path) -> None:
@@ -61,7 +50,9 @@ def test_each_file_becomes_a_session_named_like_it(db: Path, tmp_path: Path) -> 
     ]
     ran = run(db, "import", *files)
     assert (ran.code, ran.out) == (0, b"")
-    names = {row["name"]: row["session_id"] for row in json.loads(run(db, "sessions", "--json").out)}
+    rows = json.loads(run(db, "sessions", "--json").out)
+    assert {(row["source"], row["origin"]) for row in rows} == {("import", "import")}
+    names = {row["name"]: row["session_id"] for row in rows}
     assert ran.err.splitlines() == [
         "3 files imported: 3 sessions, 5 events:",
         *(f"  {name} ({names[name]})" for name in ("run.7", "agent", "answer")),
@@ -120,34 +111,29 @@ interactions:
 """
 
 
-@pytest.mark.parametrize(
-    ("program", "data"),
-    [
-        ("go-vcr", GO_VCR % 1),
-        ("go-vcr", GO_VCR.replace(b"  ", b"    ") % 2),
-        ("nock", b'[\n  {"scope": "https://api.openai.com:443", "method": "POST", "response": "data: {}"}]'),
-        ("Betamax for Java", b"!tape\nname: x\ninteractions:\n- recorded: 2026-01-01T00:00:00.000Z\n"),
-        ("WireMock", b'{"mappings": [{"request": {}}]}'),
-        ("WireMock", b'{"id": "1", "request": {"method": "POST", "urlPath": "/v1/responses"}, "response": {}}'),
-        ("Hoverfly", b'{"data": {"pairs": []}, "meta": {"schemaVersion": "v5.2"}}'),
-    ],
-)
-def test_recordings_of_a_program_that_is_not_read_are_named(
-    db: Path, tmp_path: Path, program: str, data: bytes
-) -> None:
-    file = write(tmp_path, "theirs", data)
-    said = f"{file} is passed over: it is a recording of {program}, which is not supported.\n"
-    assert run(db, "import", file) == (1, b"", said)
+THEIRS = [
+    ("go-vcr", GO_VCR % 1),
+    ("go-vcr", GO_VCR.replace(b"  ", b"    ") % 2),
+    ("nock", b'[\n  {"scope": "https://api.openai.com:443", "method": "POST", "response": "data: {}"}]'),
+    ("Betamax for Java", b"!tape\nname: x\ninteractions:\n- recorded: 2026-01-01T00:00:00.000Z\n"),
+    ("WireMock", b'{"mappings": [{"request": {}}]}'),
+    ("WireMock", b'{"id": "1", "request": {"method": "POST", "urlPath": "/v1/responses"}, "response": {}}'),
+    ("Hoverfly", b'{"data": {"pairs": []}, "meta": {"schemaVersion": "v5.2"}}'),
+]
 
 
-@pytest.mark.parametrize("coding", ["utf-16", "utf-16-be", "utf-32"])
-def test_utf_16_is_refused_with_what_to_do(db: Path, tmp_path: Path, coding: str) -> None:
-    file = write(tmp_path, "a.sse", f"\ufeff{STREAM.decode()}".encode(coding))
-    ran = run(db, "import", file)
-    assert (ran.code, ran.err) == (
-        1,
-        f"{file} is passed over: it is UTF-16 or UTF-32, and streams are UTF-8: convert it, for example with iconv.\n",
-    )
+def test_recordings_of_a_program_that_is_not_read_are_named(db: Path, tmp_path: Path) -> None:
+    for program, data in THEIRS:
+        file = write(tmp_path, "theirs", data)
+        said = f"{file} is passed over: it is a recording of {program}, which is not supported.\n"
+        assert run(db, "import", file) == (1, b"", said)
+
+
+def test_utf_16_is_refused_with_what_to_do(db: Path, tmp_path: Path) -> None:
+    said = "it is UTF-16 or UTF-32, and streams are UTF-8: convert it, for example with iconv."
+    for coding in ("utf-16", "utf-16-be", "utf-32"):
+        file = write(tmp_path, "a.sse", f"\ufeff{STREAM.decode()}".encode(coding))
+        assert run(db, "import", file) == (1, b"", f"{file} is passed over: {said}\n"), coding
 
 
 def test_no_session_is_called_latest(db: Path, tmp_path: Path) -> None:
@@ -161,12 +147,6 @@ def test_no_session_is_called_latest(db: Path, tmp_path: Path) -> None:
         ran = run(db, *arguments)
         assert (ran.code, ran.out) == (2, b"")
         assert "--session latest would never be found by that name" in ran.err
-
-
-def test_the_log_says_that_it_was_imported(db: Path, tmp_path: Path) -> None:
-    run(db, "import", write(tmp_path, "a.sse", STREAM))
-    [row] = json.loads(run(db, "sessions", "--json").out)
-    assert (row["name"], row["source"], row["origin"]) == ("a", "import", "import")
 
 
 def test_all_files_of_one_session_are_in_it_in_order(db: Path, tmp_path: Path) -> None:
@@ -283,78 +263,7 @@ def test_wrong_use_is_said_in_one_sentence(db: Path, tmp_path: Path) -> None:
     assert not db.exists()
 
 
-# -- an import that does not come to its end
-
-
-@contextmanager
-def stuck_import(db: Path, data: bytes) -> Iterator[subprocess.Popen[bytes]]:
-    """An import whose journal holds some of `data` already, and whose database is locked by somebody else."""
-    journal = Path(f"{db}.journal")
-    command = [*PROGRAM, "import", "-", "--db", str(db)]
-    pipe = subprocess.PIPE
-    process = subprocess.Popen(command, stdin=pipe, stderr=pipe, env=environment(db.parent), start_new_session=True)
-    try:
-        assert process.stdin is not None
-        process.stdin.write(data)  # more than a pipe holds: the import has begun when all of it is taken
-        process.stdin.flush()
-        with write_lock(db, 10):
-            process.stdin.close()
-            process.stdin = None
-            wait_until(lambda: sum(path.stat().st_size for path in journal.glob("*/*.seg")) > 2**21)
-            yield process
-    finally:
-        process.kill()
-        process.wait()
-        for pipe_end in (process.stdin, process.stderr):
-            if pipe_end is not None:
-                pipe_end.close()
-
-
-def recovered(db: Path) -> Entry:
-    assert run(db, "db", "recover").err.endswith("1 journal recovered.\n")
-    [entry] = entries(db)
-    assert_chained([entry])
-    return entry
-
-
-LONG = b"data: " + b"x" * 100_000 + b"\n\n"
-
-
-def test_what_a_killed_import_had_read_is_recovered(db: Path) -> None:
-    with stuck_import(db, LONG * 100) as process:
-        process.kill()
-        process.wait()
-    entry = recovered(db)
-    assert entry.end["status"] == "recorder_crash"
-    assert len(entry.body) > 2**21
-    assert (LONG * 100).startswith(entry.body)
-
-
-def test_an_interrupted_import_says_how_to_go_on(db: Path) -> None:
-    with stuck_import(db, LONG * 100) as process:
-        process.send_signal(signal.SIGINT)
-        assert process.stderr is not None
-        said = process.stderr.read().decode()
-        assert process.wait() == 130
-    assert said.rstrip().endswith("`recorder db recover` brings in what was read so far.")
-    assert recovered(db).end["status"] == "recorder_shutdown"
-
-
-def test_a_terminal_sees_how_far_one_file_is(db: Path, tmp_path: Path) -> None:
-    path = write(tmp_path, "long.sse", LONG)
-    terminal, end = os.openpty()
-    with open(terminal, "rb", buffering=0) as screen:
-        variables = {**environment(tmp_path), "TERM": "xterm"}
-        command = [*PROGRAM, "import", str(path), "--db", str(db)]
-        with subprocess.Popen(command, stderr=end, stdout=subprocess.DEVNULL, env=variables) as process:
-            os.close(end)
-            shown = bytearray()
-            with suppress(OSError):  # EIO, when nobody has the other end any more
-                while piece := screen.read(2**16):
-                    shown += piece
-    assert process.returncode == 0
-    assert b"Importing" in shown
-    assert shown.index(b"Importing") < shown.index(b"1 file imported")
+# -- a journal that is small
 
 
 @pytest.fixture
@@ -366,24 +275,17 @@ def small_journal(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(intake, "WAITS", 3)
 
 
-def import_here(db: Path, *paths: Path) -> None:
-    recorder.main(["import", *map(str, paths), "--db", str(db)], standalone_mode=False)
-
-
 @pytest.mark.usefixtures("small_journal")
 def test_more_than_the_journal_may_hold_is_whole_in_the_log(db: Path, tmp_path: Path) -> None:
     text = b"".join(b"data: %d %b\n\n" % (number, b"x" * 10_000) for number in range(40))
-    import_here(db, *(write(tmp_path, f"{number}.sse", text) for number in range(8)))
+    assert run(db, "import", *(write(tmp_path, f"{number}.sse", text) for number in range(8))).code == 0
     assert [(entry.body, entry.end["lossless"]) for entry in entries(db)] == [(text, True)] * 8
 
 
 @pytest.mark.usefixtures("small_journal")
-def test_a_stream_that_the_journal_has_no_room_for_is_refused_and_has_no_gap(
-    db: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    with pytest.raises(SystemExit):
-        import_here(db, write(tmp_path, "long.sse", b"data: %b\n\n" % (b"x" * 10_000) * 500))
-    assert "There is no room for the journal in" in capsys.readouterr().err
+def test_a_stream_that_the_journal_has_no_room_for_is_refused_and_has_no_gap(db: Path, tmp_path: Path) -> None:
+    ran = run(db, "import", write(tmp_path, "long.sse", b"data: %b\n\n" % (b"x" * 10_000) * 500))
+    assert (ran.code, "There is no room for the journal in" in ran.err) == (1, True)
     [entry] = entries(db)
     assert entry.end["status"] == "recorder_shutdown"
     assert "gap" not in {event.kind for event in entry.events}
@@ -412,8 +314,3 @@ def test_a_database_that_is_no_database_is_not_touched(tmp_path: Path) -> None:
     db = write(tmp_path, "recorder.db", b"not a database " * 100)
     ran = run(db, "import", write(tmp_path, "a.sse", STREAM))
     assert (ran.code, db.read_bytes()) == (1, b"not a database " * 100)
-
-
-def test_import_creates_the_database(db: Path, tmp_path: Path) -> None:
-    run(db, "import", write(tmp_path, "a.sse", STREAM))
-    Store(db).close()
