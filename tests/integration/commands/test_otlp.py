@@ -1,26 +1,18 @@
-"""`recorder otlp push`: its options, the environment that SDKs have too, and a push that goes on."""
+"""`recorder otlp push`: its options, and the environment that SDKs have too."""
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import json
-import signal
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.support import processes
 from tests.support.collector import Answer, Receiver, receiving
-from tests.support.conversations import Conversations, asking, call, message, response
-from tests.support.rows import START_NS
-from tests.support.scripts import Chunk, End, ReadAll, Sleep, Upstream, ask
-from tests.support.server import environment, run, serving, wait_until
+from tests.support.conversations import Conversations, asking, message, response
+from tests.support.server import run
 
 SECRET = "s3cr3t-of-nobody"
-SOON_S = 2.0  # within which a new exchange is sent
 
 
 @pytest.fixture
@@ -141,107 +133,8 @@ def test_there_must_be_a_log(tmp_path: Path) -> None:
     assert not (tmp_path / "none.db").exists()
 
 
-# -- a push that goes on
-
-
-class Following:
-    """A running `recorder otlp push --follow`."""
-
-    def __init__(self, process: processes.Process, said: Path) -> None:
-        self.process, self._said = process, said
-
-    @property
-    def said(self) -> str:
-        return self._said.read_text()
-
-
-@contextlib.contextmanager
-def following(
-    path: Path, receiver: Receiver, tmp_path: Path, options: tuple[str, ...] = ("--follow",)
-) -> Iterator[Following]:
-    said = tmp_path / "said"
-    said.touch()
-    arguments = ["otlp", "push", receiver.url, *options, "--db", str(path)]
-    process = processes.Process(arguments, environment(tmp_path), Path("/"), (str(said), str(said)), leads=True)
-    try:
-        yield Following(process, said)
-        assert process.poll() is None or process.poll() in (0, 130, 143), said.read_text()
-    finally:
-        process.kill()
-        process.wait(60)
-
-
-def arrives(receiver: Receiver, count: int) -> float:
-    """Wait until the collector has so many spans; returns how long it took."""
-    began_s = time.monotonic()
-    wait_until(lambda: len(receiver.spans) >= count)
-    return time.monotonic() - began_s
-
-
-@pytest.mark.timed
-async def test_what_is_recorded_arrives_soon(receiver: Receiver, tmp_path: Path) -> None:
-    path = tmp_path / "recorder.db"
-    frames = [Chunk(frame) for frame in response(*message("Hi."))]
-    async with Upstream(lambda id: [*frames, Sleep(0.1), End()]) as upstream:
-        with serving(path, "--upstream", f"openai={upstream.base}") as serve:
-            await ask(serve.port, "first", ReadAll())
-            wait_until(lambda: run(path, "sessions", "--json").code == 0)
-            with following(path, receiver, tmp_path) as pushing:
-                await asyncio.to_thread(arrives, receiver, 1)
-                took_s = []
-                for number in range(2, 5):
-                    await ask(serve.port, f"number-{number}", ReadAll())
-                    took_s.append(await asyncio.to_thread(arrives, receiver, number))
-                pushing.process.send_signal(signal.SIGTERM)
-                assert pushing.process.wait(60) == 0
-    assert min(took_s) < SOON_S
-    assert (len(receiver.spans), set(receiver.span_ids.values())) == (4, {1})
-
-
-def test_a_collector_that_goes_away_and_comes_back_misses_nothing(
-    log: Conversations, receiver: Receiver, tmp_path: Path
-) -> None:
-    with following(log.path, receiver, tmp_path) as pushing:
-        arrives(receiver, 1)
-        wait_until(lambda: receiver.metrics)  # so it has the answer to the spans
-        receiver.close()
-        began_s = (time.time_ns() - START_NS) / 1e9
-        log.session("while it is away", began_s).exchange(response(*call("roll", "{}"), id="resp_2"), asking("Roll"))
-        wait_until(lambda: "takes nothing now" in pushing.said)
-        receiver.listen()
-        arrives(receiver, 2)
-        wait_until(lambda: "takes it again" in pushing.said)
-        pushing.process.send_signal(signal.SIGINT)
-        assert pushing.process.wait(60) == 130
-    assert set(receiver.span_ids.values()) == {1}
-    assert run(log.path, "otlp", "push", receiver.url, "--no-metrics").err.startswith("Nothing new")
-
-
-@pytest.mark.parametrize("options", [("--follow",), ()])
-@pytest.mark.parametrize("by", [signal.SIGINT, signal.SIGTERM])
-def test_an_interruption_loses_nothing_that_the_collector_takes(
-    path: Path, receiver: Receiver, tmp_path: Path, options: tuple[str, ...], by: signal.Signals
-) -> None:
-    interrupted: list[Callable[[], object]] = []
-
-    def interrupt() -> None:
-        wait_until(lambda: interrupted)
-        interrupted[0]()
-
-    receiver.plan(Answer(before=interrupt))
-    with following(path, receiver, tmp_path, options) as pushing:
-        interrupted.append(lambda: pushing.process.send_signal(by))
-        ended = 130 if by == signal.SIGINT else 0 if options else 143
-        assert pushing.process.wait(60) == ended
-    run(path, "otlp", "push", receiver.url, "--no-metrics")
-    assert set(receiver.span_ids.values()) == {1}
-
-
-def test_a_final_answer_ends_it(path: Path, receiver: Receiver, tmp_path: Path) -> None:
+def test_a_final_answer_ends_a_push_that_goes_on(path: Path, receiver: Receiver) -> None:
     receiver.plan(Answer(401, b'{"message":"who are you"}'))
-    said = tmp_path / "said"
-    said.touch()
-    arguments = ["otlp", "push", receiver.url, "--follow", "--db", str(path)]
-    process = processes.Process(arguments, environment(tmp_path), Path("/"), (str(said), str(said)))
-    assert process.wait(60) == 1
-    assert "refused it with status 401: who are you." in said.read_text()
+    ran = run(path, "otlp", "push", receiver.url, "--follow")
+    assert ran.code == 1
+    assert "refused it with status 401: who are you." in ran.err

@@ -1,13 +1,11 @@
-"""`recorder otlp push`: a collector gets each span once, however often it is called and wherever it is killed."""
+"""`recorder otlp push`: a collector gets each span once, however often it is called."""
 
 from __future__ import annotations
 
 import contextlib
-import json
-import signal
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -29,12 +27,11 @@ from recorder.store.purge.delete import purge
 from recorder.store.reader import LogReader
 from recorder.store.sqlite.connection import write_lock
 from recorder.store.writer import Store
-from tests.support import processes
+from tests.support.agent_log import BATCH, Log, once
 from tests.support.collector import Answer, Receiver, Reset, receiving
 from tests.support.conversations import MS, Conversation, Conversations, answering, asking, call, message, response
 from tests.support.empty_log import empty
-from tests.support.pushed import BATCH, push_in_small_batches
-from tests.support.server import address, environment, run, wait_until
+from tests.support.server import run, run_apart
 from tests.support.superuser import connected
 
 
@@ -49,41 +46,6 @@ def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(push, "BATCH_SPANS", BATCH)
 
 
-class Log:
-    """A database with sessions of an agent."""
-
-    def __init__(self, database: URL) -> None:
-        self.database = database
-        self.conversations = Conversations(database)
-        self.made: set[bytes] = set()
-
-    def talk(self, name: str, turns: int = 2, at_s: float = 0.0) -> Conversation:
-        """A session in which each response calls a tool, whose result the next request brings."""
-        talk = self.conversations.session(name, at_s)
-        asked = asking("Go")
-        for turn in range(turns):
-            self.add(talk, turn, asked)
-            asked = [*asked, *answering(f"result {turn}", f"call_{turn}")]
-        return talk
-
-    def add(self, talk: Conversation, turn: int, asked: Any) -> Exchange:
-        frames = response(*call("roll", "{}", 0, f"call_{turn}"), id=f"resp_{talk.session.name}_{turn}")
-        exchange = talk.exchange(frames, asked, at_s=turn * 10)
-        self.made.add(span_id(exchange.exchange_id, "exchange"))
-        return exchange
-
-    def push(self, receiver: Receiver, *options: object) -> dict[str, Any]:
-        ran = run(self.database, "otlp", "push", receiver.url, "--json", *options)
-        assert ran.code == 0, ran.err
-        [row] = json.loads(ran.out)
-        return dict(row)
-
-    def rows(self) -> int:
-        with connected(self.database) as connection:
-            [(count,)] = connection.execute("SELECT count(*) FROM export_cursors")
-            return int(count)
-
-
 @pytest.fixture
 def log(database: URL) -> Log:
     return Log(database)
@@ -93,15 +55,6 @@ def log(database: URL) -> Log:
 def file(tmp_path: Path) -> Log:
     """A log in a file, where the engine makes no difference."""
     return Log(Conversations(empty(tmp_path / "log.db")).database)
-
-
-def once(receiver: Receiver, log: Log, tools: int) -> bool:
-    """Whether the collector has each span of the log exactly once."""
-    counts = receiver.span_ids
-    assert max(counts.values()) == 1, counts
-    assert len(counts) == len(log.made) + tools
-    assert counts.keys() >= log.made
-    return True
 
 
 def tools_of(receiver: Receiver) -> Counter[str]:
@@ -130,13 +83,13 @@ def test_three_pushes_send_each_span_and_measurement_once(log: Log, receiver: Re
     assert log.rows() == len(log.made)
 
 
-def test_a_batch_is_bounded_and_nothing_is_lost_between_two(log: Log, receiver: Receiver, small_batches: None) -> None:
+def test_a_batch_is_bounded_and_nothing_is_lost_between_two(file: Log, receiver: Receiver, small_batches: None) -> None:
     for number in range(4):
-        log.talk(f"talk-{number}", turns=4)
-    log.push(receiver)
+        file.talk(f"talk-{number}", turns=4)
+    file.push(receiver)
     sizes = [len(request.message.resource_spans[0].scope_spans[0].spans) for request in receiver.requests[::2]]
     assert max(sizes) <= BATCH
-    assert once(receiver, log, tools=12)
+    assert once(receiver, file, tools=12)
 
 
 def test_a_page_of_the_sweep_loses_nothing(file: Log, receiver: Receiver, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -147,15 +100,15 @@ def test_a_page_of_the_sweep_loses_nothing(file: Log, receiver: Receiver, monkey
     assert once(receiver, file, tools=6)
 
 
-def test_an_older_exchange_that_ends_later_is_sent_then(log: Log, receiver: Receiver) -> None:
-    talk = log.conversations.session("talk")
+def test_an_older_exchange_that_ends_later_is_sent_then(file: Log, receiver: Receiver) -> None:
+    talk = file.conversations.session("talk")
     late = talk.exchange([], asking("Slow"), ended=False)
-    log.add(talk, 1, asking("Quick"))
-    assert log.push(receiver)["exchanges"] == 1
-    end(log, late)
-    log.made.add(span_id(late.exchange_id, "exchange"))
-    assert log.push(receiver)["exchanges"] == 1
-    assert once(receiver, log, tools=0)
+    file.add(talk, 1, asking("Quick"))
+    assert file.push(receiver)["exchanges"] == 1
+    end(file, late)
+    file.made.add(span_id(late.exchange_id, "exchange"))
+    assert file.push(receiver)["exchanges"] == 1
+    assert once(receiver, file, tools=0)
 
 
 def end(log: Log, exchange: Exchange) -> None:
@@ -166,12 +119,12 @@ def end(log: Log, exchange: Exchange) -> None:
         store.projector.project(exchange.session_id, exchange.exchange_id)
 
 
-def test_a_session_of_long_ago_that_comes_later_is_sent_then(log: Log, receiver: Receiver) -> None:
-    log.talk("new")
-    log.push(receiver)
-    log.talk("old", at_s=-90 * 86_400)
-    assert log.push(receiver)["sessions"] == 1
-    assert once(receiver, log, tools=2)
+def test_a_session_of_long_ago_that_comes_later_is_sent_then(file: Log, receiver: Receiver) -> None:
+    file.talk("new")
+    file.push(receiver)
+    file.talk("old", at_s=-90 * 86_400)
+    assert file.push(receiver)["sessions"] == 1
+    assert once(receiver, file, tools=2)
 
 
 def test_only_what_began_since_a_time_is_sent_and_the_rest_when_it_is_wanted(log: Log, receiver: Receiver) -> None:
@@ -217,12 +170,12 @@ def test_a_tool_is_sent_once_where_an_earlier_request_turns_out_to_have_brought_
 # -- the collector
 
 
-def test_what_a_collector_was_too_busy_for_is_sent_again(log: Log, receiver: Receiver, small_batches: None) -> None:
-    log.talk("talk", turns=4)
+def test_what_a_collector_was_too_busy_for_is_sent_again(file: Log, receiver: Receiver, small_batches: None) -> None:
+    file.talk("talk", turns=4)
     soon = {"Retry-After": "0"}
     receiver.plan(Answer(503, headers=soon), Answer(), Answer(429, headers=soon), Answer(502, headers=soon), Answer())
-    log.push(receiver)
-    assert once(receiver, log, tools=3)
+    file.push(receiver)
+    assert once(receiver, file, tools=3)
     assert len(receiver.requests) - len(receiver.accepted) == 3
 
 
@@ -298,51 +251,7 @@ def test_a_fragment_tells_collectors_of_one_url_apart(file: Log, receiver: Recei
     assert {request.path for request in receiver.requests} == {"/v1/traces"}
 
 
-# -- crashes
-
-
-STEPS: list[tuple[str, Callable[[Callable[[], object]], list[Answer | Reset]], bool]] = [
-    ("before the first request is taken", lambda kill: [Reset(before=kill)], False),
-    ("while it takes the second batch", lambda kill: [Answer(), Answer(), Reset(before=kill)], False),
-    ("between spans and metrics", lambda kill: [Answer(), Reset(before=kill)], False),
-    ("between the answer and the commit", lambda kill: [Answer(before=kill)], True),
-    ("between the last answer and the commit", lambda kill: [*[Answer()] * 6, Answer(before=kill)], True),
-]
-
-
-@pytest.mark.parametrize(("step", "plan", "is_window"), STEPS, ids=[step.replace(" ", "_") for step, _, _ in STEPS])
-def test_a_kill_loses_nothing_and_sends_nothing_twice_but_what_was_not_answered(
-    log: Log, receiver: Receiver, tmp_path: Path, step: str, plan: Any, is_window: bool
-) -> None:
-    log.talk("talk-1", turns=4)
-    log.talk("talk-2", turns=2)
-    pushing: list[processes.Process] = []
-    arrived: list[bool] = []
-
-    def kill() -> None:
-        wait_until(lambda: pushing)
-        pushing[0].kill()
-        pushing[0].wait(30)
-        arrived.append(True)
-
-    receiver.plan(*plan(kill))
-    said = tmp_path / "said"
-    said.touch()
-    arguments = ["otlp", "push", receiver.url, "--db", address(log.database)]
-    streams = (str(said), str(said))
-    pushing.append(processes.Process(arguments, environment(tmp_path), Path("/"), streams, main=push_in_small_batches))
-    assert pushing[0].wait(60) == -signal.SIGKILL, said.read_text()
-    wait_until(lambda: arrived)
-    log.push(receiver)
-    log.push(receiver)
-    if not is_window:
-        assert once(receiver, log, tools=4)
-        return
-    assert receiver.span_ids.keys() >= log.made
-    twice = [id for id, count in receiver.span_ids.items() if count > 1]
-    assert 0 < len(twice) <= BATCH
-    for id in twice:
-        assert len({span.SerializeToString() for span in receiver.spans if span.span_id == id}) == 1
+# -- what is kept of an answer
 
 
 def test_what_is_taken_is_recorded_before_anything_else_is_sent(
@@ -369,7 +278,7 @@ async def pushing(log: Log, receiver: Receiver, sleep: Sleep) -> AsyncIterator[p
 
 
 async def test_a_push_that_goes_on_finds_old_sessions_in_its_sweeps(
-    log: Log, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+    file: Log, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     looks: list[int] = []
 
@@ -377,15 +286,15 @@ async def test_a_push_that_goes_on_finds_old_sessions_in_its_sweeps(
         looks.append(len(receiver.spans))
         if len(looks) == 2:
             raise KeyboardInterrupt
-        log.talk("old", at_s=-90 * 86_400)
+        file.talk("old", at_s=-90 * 86_400)
 
     monkeypatch.setattr(push, "SWEEP_S", 0)
-    log.talk("new")
-    async with pushing(log, receiver, pause) as pusher:
+    file.talk("new")
+    async with pushing(file, receiver, pause) as pusher:
         with pytest.raises(KeyboardInterrupt):
             await pusher.follow()
     assert looks == [3, 6]
-    assert once(receiver, log, tools=2)
+    assert once(receiver, file, tools=2)
 
 
 # -- the database
@@ -430,10 +339,13 @@ def gone(log: Log, talk: Conversation) -> None:
 
 
 def test_one_push_to_a_collector_at_a_time(log: Log, receiver: Receiver) -> None:
+    """The other is in a process of its own: it waits for the first while that waits for the collector."""
     log.talk("talk")
-    ran = []
-    receiver.plan(Answer(before=lambda: ran.append(run(log.database, "otlp", "push", receiver.url, "--content"))))
+    others = []
+    second = ("otlp", "push", receiver.url, "--content")
+    receiver.plan(Answer(before=lambda: others.append(run_apart(log.database, *second))))
     log.push(receiver)
-    assert (ran[0].code, ran[0].out) == (1, b"")
-    assert "Another `recorder otlp push` sends" in ran[0].err
+    [other] = others
+    assert (other.code, other.out) == (1, b"")
+    assert "Another `recorder otlp push` sends" in other.err
     assert once(receiver, log, tools=1)
