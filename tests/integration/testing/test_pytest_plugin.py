@@ -12,11 +12,6 @@ import httpx2
 import openai
 import pytest
 
-from recorder.errors import RecorderError
-from recorder.recordings.session import require_whole
-from recorder.testing import fixture
-from recorder.wire.recording import recording_of
-from tests.support.facts import captured, event
 from tests.support.projects import ONE_CASSETTE, ONE_TEST, Project, Upstream
 
 pytest_plugins = ["pytester"]
@@ -175,16 +170,11 @@ def test_a_fault_of_the_marker_is_what_the_client_sees(project: Project) -> None
 def test_one(recorder_replay):
     with pytest.raises(openai.APIConnectionError):
         ask(recorder_replay.base_url())
-""").said(passed=1)
-
-
-def test_a_fault_may_keep_a_client_from_the_recordings(project: Project) -> None:
-    project.holds("hi").test("""
-@pytest.mark.recorder(fault="status:429:retry-after=1")
-def test_one(recorder_replay):
+@pytest.mark.recorder(fault="status:429:retry-after=1", cassette="cassettes/test_it/test_one.sse.jsonl")
+def test_two(recorder_replay):
     with pytest.raises(openai.RateLimitError):
         ask(recorder_replay.base_url())
-""").said(passed=1)
+""").said(passed=2)
 
 
 def test_a_fault_that_a_client_does_not_come_to_counts_as_asked(project: Project) -> None:
@@ -388,28 +378,33 @@ pytestmark = pytest.mark.recorder(session="elsewhere", speed=1)
 """).said(passed=1)
 
 
-@pytest.mark.parametrize(
-    ("marker", "sentence"),
-    [
-        ("'a.sse.jsonl'", "takes no 'a.sse.jsonl': its keywords are cassette, session"),
-        ("casette='a'", "takes no casette"),
-        ("cassette='a', session='b'", "takes a cassette or a session, not both"),
-        ("cassette=1", "cassette=1 of the recorder marker is no path"),
-        ("session=1", "session=1 of the recorder marker is no name"),
-        ("speed=0", "0 is not a speed"),
-        ("speed='fast'", "'fast' is not a speed"),
-        ("fault='explode'", "'explode' is no fault: there are cut"),
-        ("fault=1", "fault=1 of the recorder marker is no text or list of texts"),
-        ("upstream='openai'", "'openai' is not an upstream: write NAME=URL"),
-        ("allow_network='no'", "allow_network='no' of the recorder marker is neither True nor False"),
-        ("match='all'", "match='all' of the recorder marker is no [match] table"),
-        ("match={'field': []}", "The recorder marker: [match] has no setting 'field': it has fields, texts"),
-        ("match={'until': 'never'}", "The recorder marker: [match] until must be one of exact, noise, position"),
-    ],
-)
-def test_a_marker_that_makes_no_sense_fails_in_a_sentence(project: Project, marker: str, sentence: str) -> None:
-    said = project.holds("hi").test(f"@pytest.mark.recorder({marker})\n{ONE_TEST}").said(errors=1)
-    assert sentence in said
+WRONG_MARKERS = [
+    ("'a.sse.jsonl'", "takes no 'a.sse.jsonl': its keywords are cassette, session"),
+    ("casette='a'", "takes no casette"),
+    ("cassette='a', session='b'", "takes a cassette or a session, not both"),
+    ("cassette=1", "cassette=1 of the recorder marker is no path"),
+    ("session=1", "session=1 of the recorder marker is no name"),
+    ("speed=0", "0 is not a speed"),
+    ("speed='fast'", "'fast' is not a speed"),
+    ("fault='explode'", "'explode' is no fault: there are cut"),
+    ("fault=1", "fault=1 of the recorder marker is no text or list of texts"),
+    ("upstream='openai'", "'openai' is not an upstream: write NAME=URL"),
+    ("allow_network='no'", "allow_network='no' of the recorder marker is neither True nor False"),
+    ("match='all'", "match='all' of the recorder marker is no [match] table"),
+    ("match={'field': []}", "The recorder marker: [match] has no setting 'field': it has fields, texts"),
+    ("match={'until': 'never'}", "The recorder marker: [match] until must be one of exact, noise, position"),
+]
+
+
+def test_a_marker_that_makes_no_sense_fails_in_a_sentence(project: Project) -> None:
+    project.holds("hi", path="a.sse.jsonl")
+    tests = ""
+    for number, (marker, _) in enumerate(WRONG_MARKERS):
+        tests += f"@pytest.mark.recorder({marker})\n{ONE_TEST.replace('one', str(number))}\n"
+    said = project.test(tests).said(errors=len(WRONG_MARKERS))
+    for number, (_, sentence) in enumerate(WRONG_MARKERS):
+        report = said[said.index(f"ERROR at setup of test_{number} ") :].partition("ERROR at setup of test_")[2]
+        assert sentence in report.partition("ERROR at setup of test_")[0]
     assert "Traceback" not in said
 
 
@@ -512,13 +507,3 @@ def test_the_marker_and_the_options_are_told_of(project: Project) -> None:
     keys = ("mode", "cassette_dir", "upstream", "match", "redact", "allow_network")
     for name in ("--recorder-mode", "--recorder-speed", *(f"recorder_{key} (" for key in keys)):
         assert name in told
-
-
-def test_the_fixture_has_what_its_documentation_names() -> None:
-    assert {"base_url", "transport", "async_transport", "requests", "session"} <= set(vars(fixture.Replay))
-
-
-def test_a_recording_with_a_gap_is_no_answer() -> None:
-    exchange, events = captured(b"data: 1\n\n")
-    with pytest.raises(RecorderError, match="Exchange 1 has a gap"):
-        require_whole([recording_of(exchange, [*events, event(9, kind="gap")])])
