@@ -467,7 +467,7 @@ MUTANTS: list[Mutant] = [
         "recorder/store/sqlite/migrate.py",
         "if application_id(path) != APPLICATION_ID:",
         "if application_id(path) is None:",
-        "tests/acceptance/store/test_migrate.py::test_a_database_of_another_program_is_refused_and_untouched",
+        "tests/integration/store/test_migrate.py::test_a_database_of_another_program_is_refused_and_untouched",
         "assert |DID NOT RAISE|Regex",
     ),
     # -- D. Proxy

@@ -1,18 +1,16 @@
 """Archives for tests: the sessions of a log, as they are, in a lake.
 
-A log is read by the module `sqlite3` of a process of its own: DuckDB brings another library of SQLite, and two of them
-must not have one file open in one process.
+DuckDB brings another library of SQLite, and two of them must not have one file open in one process: nobody else may
+have the log open meanwhile.
 """
 
 from __future__ import annotations
 
-import os
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from duckdb import DuckDBPyConnection
-from sqlalchemy import URL, make_url
+from sqlalchemy import URL
 
 from recorder.model.events import Event, Exchange
 from recorder.store.duckdb.connection import attach_log, connected
@@ -20,25 +18,12 @@ from recorder.store.ducklake.chain import root_kind
 from recorder.store.ducklake.connection import EXTRA, LAKE, attach_lake
 from recorder.store.ducklake.schema import ARCHIVED, COPIED, create, month_of
 from recorder.store.location import database_url
-from tests.support import processes
 
 
 def archive(log: Path, catalog: str | URL, data: Path) -> URL:
     """Copy all sessions of a log into an archive, which is made if there is none."""
     url = database_url(catalog)
-    arguments = [log, url.render_as_string(hide_password=False), data]
-    ended = processes.command(arguments, dict(os.environ), Path("/"), main=_main)
-    assert ended.code == 0, ended.err.decode()
-    return url
 
-
-def _main(arguments: list[str]) -> None:
-    log, url, data = arguments
-    _copy(Path(log), make_url(url), Path(data))
-    sys.exit(0)
-
-
-def _copy(log: Path, url: URL, data: Path) -> None:
     def attach(connection: DuckDBPyConnection) -> Sequence[str]:
         folder = attach_lake(connection, url, "db archive", data=str(data), writes=True)
         attach_log(connection, database_url(log), "db archive", EXTRA, "log")
@@ -67,6 +52,7 @@ def _copy(log: Path, url: URL, data: Path) -> None:
             )
         connection.execute(f"INSERT INTO {ARCHIVED.name} SELECT session_id, 0, month FROM months")
         connection.execute("COMMIT")
+    return url
 
 
 _FIRST = "SELECT * FROM log.events WHERE pos = 0"

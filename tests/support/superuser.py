@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import os
 import sqlite3
+from argparse import Namespace
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
-from alembic import config
+from alembic import command
+from alembic.config import Config
 from sqlalchemy import URL
 
 from recorder.store.engine import engine_of
 from recorder.store.location import database_path, database_url
 from recorder.store.postgres.ddl import SCHEMA
 from recorder.store.search import INDEXES
-from tests.support import processes
 from tests.support.corpus import ROOT
 from tests.support.postgres import conninfo
 
@@ -108,7 +108,9 @@ def alembic(database: Path | URL, verb: str, revision: str) -> None:
     """Bring a database to a revision of the schema, as whoever administers it would."""
     url = database_url(database)
     where = database_path(url) if engine_of(url).is_local else conninfo(url)
-    assert processes.command(["-x", f"db={where}", verb, revision], os.environ, ROOT, main=config.main).err == b""
+    options = Namespace(x=[f"db={where}"])
+    run = {"upgrade": command.upgrade, "downgrade": command.downgrade}[verb]
+    run(Config(ROOT / "alembic.ini", cmd_opts=options), revision)
 
 
 def dumped(database: Path | URL) -> dict[str, list[tuple[Any, ...]]]:
