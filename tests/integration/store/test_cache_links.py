@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,16 +10,22 @@ from sqlalchemy import URL
 
 from recorder.model.events import Exchange
 from recorder.store import cache_links
-from recorder.store.rebuild import rebuild
+from recorder.store.location import database_url
 from recorder.store.sql import Statement
 from recorder.store.writer import Store
 from tests.support.conversations import Conversation, Conversations, message, response
-from tests.support.server import run
+from tests.support.empty_log import empty
 from tests.support.superuser import asked
 
 RULES = "You are an agent. " * 400
 TOOLS = [{"type": "function", "name": f"tool_{n}", "description": f"Does {n}. " * 40} for n in range(6)]
 COLUMNS = "cache_class, path, could_tokens, cached_tokens, missed_tokens, is_estimate, since_use_ns"
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> URL:
+    """A log in a file: `test_contract.py` has the same on a server."""
+    return database_url(empty(tmp_path / "log.db"))
 
 
 def user(text: str) -> dict[str, Any]:
@@ -121,15 +128,3 @@ def test_stored_requests_before_the_first_of_several_new_ones_are_compared_with(
     with Store(database) as store, store.transaction():
         store.projector.project_all([keys[1], keys[3]])
     assert asked(database, "SELECT * FROM p_prompts_v1 ORDER BY exchange_id") == wanted
-
-
-def test_a_rebuild_and_a_verification_give_the_same(database: URL) -> None:
-    agent(Conversations(database).session("run"))
-    wanted = asked(database, "SELECT * FROM p_prompts_v1 ORDER BY exchange_id")
-    with Store(database) as store:
-        rebuild(store, lambda done, total: None)
-    assert asked(database, "SELECT * FROM p_prompts_v1 ORDER BY exchange_id") == wanted
-    assert run(database, "verify").code == 0
-    asked(database, "UPDATE p_prompts_v1 SET cache_class = 'hit' WHERE cache_class = 'lapsed'")
-    ran = run(database, "verify")
-    assert (ran.code, ran.out.count(b"p_prompts_v1")) == (4, 1)

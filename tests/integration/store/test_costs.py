@@ -16,6 +16,7 @@ from sqlalchemy import URL
 from recorder.projections.exchanges import ExchangeRow
 from recorder.projections.parameters import ParametersRow
 from recorder.projections.usage import UsageRow
+from recorder.store.location import database_url
 from recorder.store.prices.catalog import PriceRow
 from recorder.store.prices.genai import package_prices
 from recorder.store.prices.own_file import OwnPrices
@@ -23,6 +24,7 @@ from recorder.store.prices.table import update
 from recorder.store.usage import COSTS as USAGE_COSTS
 from recorder.store.writer import Store
 from tests.support.corpus import CORPUS, needs_corpus
+from tests.support.empty_log import empty
 from tests.support.facts import captured, folded
 from tests.support.projection_rows import an_exchange, price_rows, put, row, written
 from tests.support.server import run
@@ -37,6 +39,12 @@ COSTS = "SELECT exchange_id, cost_picousd, no_price, price_model, price_tier FRO
 WITHOUT_INPUT = (
     "gemini/openinference__openinference-instrumentation-google-genai.test_instrumentation.test_generate_content_.0.sse"
 )
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> URL:
+    """A log in a file: `test_contract.py` and the decimals of this module are on a server too."""
+    return database_url(empty(tmp_path / "log.db"))
 
 
 def used(connection: Any, number: int, model: str, usage: dict[str, Any], tier: str = "", **fields: Any) -> str:
@@ -162,7 +170,8 @@ def test_tiers_sizes_and_hours_have_their_own_prices(database: URL) -> None:
     assert {id: each[0] for id, each in costs(database).items()} == expected
 
 
-def test_sums_of_costs_are_exact_decimals(database: URL) -> None:
+def test_sums_of_costs_are_exact_decimals(shared_database: URL) -> None:
+    database = shared_database
     reports = ("0.123456789012345678901234567891", "0.123456789012345678901234567891", "999999999", "1")
     with written(database) as connection:
         put(connection, *price_rows("m-%", input="0.000001", output="25000"))

@@ -36,15 +36,16 @@ from tests.unit.projections.test_fold import BODY
 
 
 @pytest.fixture
-def store(database: URL) -> Iterator[Store]:
-    with Store(database) as opened:
+def store(tmp_path: Path) -> Iterator[Store]:
+    """A store in a file: `test_contract.py` has on each engine what all of this comes to."""
+    with Store(empty(tmp_path / "log.db")) as opened:
         yield opened
 
 
 @pytest.fixture
-def file(tmp_path: Path) -> Iterator[Store]:
-    """A store of SQLite, where the claim is about its full-text index."""
-    with Store(empty(tmp_path / "log.db")) as opened:
+def either(database: URL) -> Iterator[Store]:
+    """A store of each engine, where the claim is about its transactions or its index of words."""
+    with Store(database) as opened:
         yield opened
 
 
@@ -110,27 +111,27 @@ def test_rows_are_there_with_the_end_and_not_before(store: Store) -> None:
     assert ask(store, "SELECT kind FROM p_items_v1 ORDER BY item") == [("reasoning",), ("message",), ("tool_call",)]
 
 
-def test_end_and_rows_are_committed_together_or_not_at_all(store: Store) -> None:
-    exchange = begun(store)
+def test_end_and_rows_are_committed_together_or_not_at_all(either: Store) -> None:
+    exchange = begun(either)
     _, events = captured(BODY, exchange=exchange)
 
     def fail_at_the_end() -> None:
-        with store.transaction():
-            store.append(events)
-            store.projector.project(exchange.session_id, exchange.exchange_id)
+        with either.transaction():
+            either.append(events)
+            either.projector.project(exchange.session_id, exchange.exchange_id)
             raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
         fail_at_the_end()
-    assert ask(store, "SELECT (SELECT count(*) FROM events), (SELECT count(*) FROM p_items_v1)") == [(0, 0)]
+    assert ask(either, "SELECT (SELECT count(*) FROM events), (SELECT count(*) FROM p_items_v1)") == [(0, 0)]
 
 
-def test_told_twice_is_told_once(store: Store) -> None:
-    exchange = recorded(store)
-    once = projections(store.url)
-    write(store, *captured(BODY, exchange=exchange))
-    assert projections(store.url) == once
-    assert found(store, "wörld") == ["message"]
+def test_told_twice_is_told_once(either: Store) -> None:
+    exchange = recorded(either)
+    once = projections(either.url)
+    write(either, *captured(BODY, exchange=exchange))
+    assert projections(either.url) == once
+    assert found(either, "wörld") == ["message"]
 
 
 def test_words_of_messages_reasoning_and_arguments_are_found(store: Store) -> None:
@@ -168,14 +169,14 @@ def test_a_text_of_a_user_and_a_result_are_indexed_once_in_whatever_order_they_a
     assert (found(store, "waldo"), found(store, "lighthouse")) == (["user"], ["result"])
 
 
-def test_words_that_fill_an_index_entry_of_a_server_are_no_obstacle(store: Store) -> None:
+def test_words_that_fill_an_index_entry_of_a_server_are_no_obstacle(either: Store) -> None:
     """A tsvector has 1 MB, and a hyphenated word is in it whole and in parts: 8 bytes for each of these letters."""
     letters, noise = [chr(0x20000 + number) for number in range(40_000)], random.Random(1)
     halves = ("".join(noise.choices(letters, k=8)) for _ in itertools.count())
     text = " ".join(f"{next(halves)}-{next(halves)}" for _ in range(12_000))
-    recorded(store, 1, request=prompted(f"Waldo {text}", ("call_1", f"lighthouse {text}")))
-    assert ask(store, "SELECT reason FROM dead_letters") == []
-    assert (found(store, "waldo"), found(store, "lighthouse")) == (["user"], ["result"])
+    recorded(either, 1, request=prompted(f"Waldo {text}", ("call_1", f"lighthouse {text}")))
+    assert ask(either, "SELECT reason FROM dead_letters") == []
+    assert (found(either, "waldo"), found(either, "lighthouse")) == (["user"], ["result"])
 
 
 def test_a_request_that_goes_on_with_a_turn_has_no_text_of_a_user(store: Store) -> None:
@@ -185,19 +186,19 @@ def test_a_request_that_goes_on_with_a_turn_has_no_text_of_a_user(store: Store) 
     assert ask(store, "SELECT text FROM p_user_texts_v1") == [("Where is Waldo?",)]
 
 
-def test_an_index_that_a_migration_left_empty_is_filled_by_a_rebuild(store: Store) -> None:
-    exchange = recorded(store, 1, request=prompted("Where is Waldo?", ("call_1", "behind the lighthouse")))
-    with superuser.connected(store.url) as connection:
+def test_an_index_that_a_migration_left_empty_is_filled_by_a_rebuild(either: Store) -> None:
+    exchange = recorded(either, 1, request=prompted("Where is Waldo?", ("call_1", "behind the lighthouse")))
+    with superuser.connected(either.url) as connection:
         for name in INDEX_NAMES[1:]:
-            connection.execute(EMPTIED[store.engine].format(name))
-    with store.transaction():
-        store.projector.set_place(projector.START)
-    rebuild(store, lambda done, total: None)
-    superuser.check_search(store.url)
-    assert (found(store, "waldo"), found(store, "lighthouse")) == (["user"], ["result"])
-    with store.transaction():
-        store.projector.project(exchange.session_id, exchange.exchange_id)
-    superuser.check_search(store.url)
+            connection.execute(EMPTIED[either.engine].format(name))
+    with either.transaction():
+        either.projector.set_place(projector.START)
+    rebuild(either, lambda done, total: None)
+    superuser.check_search(either.url)
+    assert (found(either, "waldo"), found(either, "lighthouse")) == (["user"], ["result"])
+    with either.transaction():
+        either.projector.project(exchange.session_id, exchange.exchange_id)
+    superuser.check_search(either.url)
 
 
 @pytest.mark.parametrize("order", list(itertools.permutations(range(3))))
@@ -257,39 +258,39 @@ def test_a_resumed_response_is_whole_after_a_long_request_and_with_long_events(s
     assert parts_of(store, resumed) == parts_of(store, recorded(store, 3, body=body))
 
 
-def test_a_row_that_the_database_does_not_take_costs_the_exchange_its_projections_only(store: Store) -> None:
-    exchange = begun(store)
+def test_a_row_that_the_database_does_not_take_costs_the_exchange_its_projections_only(either: Store) -> None:
+    exchange = begun(either)
     _, events = captured(BODY, exchange=exchange)
     odd = [msgspec.structs.replace(event, t_ns=-(2**63) if event.pos == 3 else 2**63 - 1) for event in events]
-    write(store, exchange, odd)
-    [(_, reason)] = ask(store, "SELECT exchange_id, reason FROM dead_letters")
+    write(either, exchange, odd)
+    [(_, reason)] = ask(either, "SELECT exchange_id, reason FROM dead_letters")
     assert reason.startswith("OverflowError: ")
-    assert ask(store, REBUILD_IS_DUE) == [(0,)], "it is not the tables that failed"
-    good = recorded(store, 2)
-    assert ask(store, "SELECT exchange_id FROM p_timing_v1") == [(good.exchange_id,)]
-    assert ask(store, "SELECT count(*) FROM events") == [(2 * len(events),)]
+    assert ask(either, REBUILD_IS_DUE) == [(0,)], "it is not the tables that failed"
+    good = recorded(either, 2)
+    assert ask(either, "SELECT exchange_id FROM p_timing_v1") == [(good.exchange_id,)]
+    assert ask(either, "SELECT count(*) FROM events") == [(2 * len(events),)]
 
 
-def test_a_damaged_index_does_not_stop_the_log_and_is_mended_by_a_rebuild(file: Store) -> None:
-    recorded(file, 1)
-    superuser.asked(file.url, "DELETE FROM p_search_v1_data WHERE id = 10")
-    after = recorded(file, 2)
-    assert ask(file, "SELECT exchange_id FROM dead_letters") == [(after.exchange_id,)]
-    assert ask(file, f"SELECT count(*) > 0 FROM events WHERE exchange_id = '{after.exchange_id}'") == [(1,)]
-    assert ask(file, REBUILD_IS_DUE) == [(1,)]
-    assert rebuild(file, lambda done, total: None).put_aside == []
-    assert found(file, "hello") == ["message", "message"]
-    assert ask(file, REBUILD_IS_DUE) == [(0,)]
-
-
-def test_what_an_older_recorder_wrote_is_seen_to_be_missing(store: Store) -> None:
+def test_a_damaged_index_does_not_stop_the_log_and_is_mended_by_a_rebuild(store: Store) -> None:
     recorded(store, 1)
-    exchange = begun(store, 2)
-    with store.transaction():
-        store.append(captured(BODY, exchange=exchange)[1])
+    superuser.asked(store.url, "DELETE FROM p_search_v1_data WHERE id = 10")
+    after = recorded(store, 2)
+    assert ask(store, "SELECT exchange_id FROM dead_letters") == [(after.exchange_id,)]
+    assert ask(store, f"SELECT count(*) > 0 FROM events WHERE exchange_id = '{after.exchange_id}'") == [(1,)]
     assert ask(store, REBUILD_IS_DUE) == [(1,)]
-    rebuild(store, lambda done, total: None)
+    assert rebuild(store, lambda done, total: None).put_aside == []
+    assert found(store, "hello") == ["message", "message"]
     assert ask(store, REBUILD_IS_DUE) == [(0,)]
+
+
+def test_what_an_older_recorder_wrote_is_seen_to_be_missing(either: Store) -> None:
+    recorded(either, 1)
+    exchange = begun(either, 2)
+    with either.transaction():
+        either.append(captured(BODY, exchange=exchange)[1])
+    assert ask(either, REBUILD_IS_DUE) == [(1,)]
+    rebuild(either, lambda done, total: None)
+    assert ask(either, REBUILD_IS_DUE) == [(0,)]
 
 
 class _Faulty(Folding):
@@ -301,18 +302,18 @@ class _Faulty(Folding):
 
 
 def test_an_exchange_that_cannot_be_folded_is_put_aside_and_the_log_goes_on(
-    store: Store, monkeypatch: pytest.MonkeyPatch
+    either: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patch:
         patch.setattr(projector, "Folding", _Faulty)
-        bad = recorded(store, 1, request=b'{"model": "poison"}')
-        good = recorded(store, 2)
-        assert ask(store, "SELECT exchange_id, reason FROM dead_letters") == [(bad.exchange_id, "RuntimeError: a bug")]
-        assert ask(store, "SELECT exchange_id FROM p_usage_v1") == [(good.exchange_id,)]
-        told = rebuild(store, lambda done, total: None)
+        bad = recorded(either, 1, request=b'{"model": "poison"}')
+        good = recorded(either, 2)
+        assert ask(either, "SELECT exchange_id, reason FROM dead_letters") == [(bad.exchange_id, "RuntimeError: a bug")]
+        assert ask(either, "SELECT exchange_id FROM p_usage_v1") == [(good.exchange_id,)]
+        told = rebuild(either, lambda done, total: None)
         assert told.put_aside == [(bad.session_id, bad.exchange_id, "RuntimeError: a bug")]
-    assert rebuild(store, lambda done, total: None).put_aside == []
-    assert ask(store, "SELECT count(*) FROM p_usage_v1") == [(2,)]
+    assert rebuild(either, lambda done, total: None).put_aside == []
+    assert ask(either, "SELECT count(*) FROM p_usage_v1") == [(2,)]
 
 
 def test_a_resumption_is_folded_again_when_its_response_comes_later(store: Store) -> None:
@@ -340,15 +341,15 @@ def test_a_resumption_that_was_put_aside_is_folded_again_when_its_response_comes
 
 
 def test_of_exchanges_together_one_that_cannot_be_folded_is_put_aside_alone(
-    store: Store, monkeypatch: pytest.MonkeyPatch
+    either: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     requests = [b'{"model": "gpt-5"}', b'{"model": "poison"}', b'{"model": "gpt-5"}']
-    exchanges = [recorded(store, number, request=body) for number, body in enumerate(requests, 1)]
+    exchanges = [recorded(either, number, request=body) for number, body in enumerate(requests, 1)]
     monkeypatch.setattr(projector, "Folding", _Faulty)
-    with store.transaction():
-        store.projector.project_all(map(key_of, exchanges))
-    assert ask(store, "SELECT exchange_id FROM dead_letters") == [(exchanges[1].exchange_id,)]
-    usage = ask(store, "SELECT exchange_id FROM p_usage_v1 ORDER BY 1")
+    with either.transaction():
+        either.projector.project_all(map(key_of, exchanges))
+    assert ask(either, "SELECT exchange_id FROM dead_letters") == [(exchanges[1].exchange_id,)]
+    usage = ask(either, "SELECT exchange_id FROM p_usage_v1 ORDER BY 1")
     assert usage == [(exchanges[0].exchange_id,), (exchanges[2].exchange_id,)]
 
 
@@ -364,18 +365,18 @@ def test_exchanges_that_fill_memory_are_written_one_after_the_other(
         assert projections(store.url) == as_it_came
 
 
-def test_events_in_memory_are_folded_and_the_log_is_not_read(file: Store) -> None:
-    exchange = begun(file)
+def test_events_in_memory_are_folded_and_the_log_is_not_read(store: Store) -> None:
+    exchange = begun(store)
     _, events = captured(BODY, exchange=exchange)
-    write(file, exchange, events)
-    as_it_came = projections(file.url)
+    write(store, exchange, events)
+    as_it_came = projections(store.url)
     found: list[str] = []
-    driver: Any = file._connection.connection.driver_connection
+    driver: Any = store._connection.connection.driver_connection
     driver.set_trace_callback(found.append)
-    with file.transaction():
-        file.projector.project_all([key_of(exchange)], {key_of(exchange): Whole(exchange, events)})
+    with store.transaction():
+        store.projector.project_all([key_of(exchange)], {key_of(exchange): Whole(exchange, events)})
     assert [each for each in found if "events.raw" in each] == []
-    assert projections(file.url) == as_it_came
+    assert projections(store.url) == as_it_came
 
 
 def test_the_source_of_a_session_is_known_after_any_number_of_sessions(
@@ -402,11 +403,11 @@ def test_a_rebuild_gives_the_same_bytes(store: Store) -> None:
     superuser.check_search(store.url)
 
 
-def test_a_rebuild_that_is_interrupted_goes_on_where_it_was(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_rebuild_that_is_interrupted_goes_on_where_it_was(either: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("recorder.store.rebuild.BATCH_EXCHANGES", 2)
     for number in range(1, 8):
-        recorded(store, number)
-    as_it_came = projections(store.url)
+        recorded(either, number)
+    as_it_came = projections(either.url)
     steps: list[int] = []
 
     def stop_at_four(done: int, total: int) -> None:
@@ -415,31 +416,31 @@ def test_a_rebuild_that_is_interrupted_goes_on_where_it_was(store: Store, monkey
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        rebuild(store, stop_at_four)
-    assert ask(store, "SELECT count(*) FROM rebuilds") == [(1,)]
-    rebuild(store, lambda done, total: steps.append(done))
+        rebuild(either, stop_at_four)
+    assert ask(either, "SELECT count(*) FROM rebuilds") == [(1,)]
+    rebuild(either, lambda done, total: steps.append(done))
     assert steps == [2, 4, 2, 3, 3]
-    assert projections(store.url) == as_it_came
+    assert projections(either.url) == as_it_came
 
 
 def test_a_reader_sees_an_exchange_whole_at_every_step_of_a_rebuild(
-    store: Store, monkeypatch: pytest.MonkeyPatch
+    either: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("recorder.store.rebuild.BATCH_EXCHANGES", 1)
     for number in range(1, 5):
-        recorded(store, number)
-    as_it_came = projections(store.url)
+        recorded(either, number)
+    as_it_came = projections(either.url)
     as_it_came.pop("rebuilds")
     seen = 0
 
     def look(done: int, total: int) -> None:
         nonlocal seen
         seen += 1
-        now = projections(store.url)
+        now = projections(either.url)
         now.pop("rebuilds")
         assert now == as_it_came
 
-    rebuild(store, look)
+    rebuild(either, look)
     assert seen >= 4
 
 
@@ -456,7 +457,7 @@ class Histories(RuleBasedStateMachine):
 
     @initialize()
     def open(self) -> None:
-        self.store = Store(self.directories / f"{next(self.numbers)}.db")
+        self.store = Store(empty(self.directories / f"{next(self.numbers)}.db"))
         self.waiting: list[tuple[Exchange, list[Event], int]] = []
         self.count = 0
 

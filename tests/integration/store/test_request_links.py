@@ -23,10 +23,16 @@ from recorder.store.sql import Statement
 from recorder.store.writer import Store
 from recorder.wire.logical_request import LogicalRequest, LogicalRequests
 from tests.support.conversations import Conversation, Conversations, call, message, response, sse, thought
-from tests.support.server import run
+from tests.support.empty_log import empty
 from tests.support.superuser import asked, connected
 
 COLUMNS = "previous_exchange_id, depth, is_complete, input_items, logical_items"
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> URL:
+    """A log in a file: `test_contract.py` has the same on a server."""
+    return database_url(empty(tmp_path / "log.db"))
 
 
 def asks(*items: Any, **fields: Any) -> dict[str, Any]:
@@ -93,16 +99,6 @@ def test_requests_that_are_projected_together_stand_where_they_do_alone(
     assert rows(database) == expected(exchanges)
 
 
-def test_a_rebuild_and_a_verification_give_the_same(database: URL) -> None:
-    exchanges = chain(Conversations(database).session("run"))
-    with Store(database) as store:
-        rebuild(store, lambda done, total: None)
-    assert rows(database) == expected(exchanges)
-    asked(database, "UPDATE p_requests_v1 SET depth = 9 WHERE depth = 1")
-    ran = run(database, "verify")
-    assert (ran.code, ran.out.count(b"p_requests_v1")) == (4, 1)
-
-
 def test_the_counts_are_those_of_the_request_put_together(database: URL) -> None:
     chain(Conversations(database).session("run"))
     found = asyncio.run(_logical(database))
@@ -161,9 +157,9 @@ def test_a_conversation_is_the_same_in_any_order(database: URL) -> None:
         assert rows(database) == wanted
 
 
-def test_a_long_conversation_is_rebuilt_in_linear_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    url, looked_up = database_url(tmp_path / "log.db"), list[str]()
-    exchanges = conversation(Conversations(url).session("run"), 60)
+def test_a_long_conversation_is_rebuilt_in_linear_time(database: URL, monkeypatch: pytest.MonkeyPatch) -> None:
+    looked_up: list[str] = []
+    exchanges = conversation(Conversations(database).session("run"), 60)
     linked = request_links._linked
 
     def counted(database: Any, row: RequestRow) -> RequestRow:
@@ -171,7 +167,7 @@ def test_a_long_conversation_is_rebuilt_in_linear_time(tmp_path: Path, monkeypat
         return linked(database, row)
 
     monkeypatch.setattr(request_links, "_linked", counted)
-    with Store(url) as store:
+    with Store(database) as store:
         rebuild(store, lambda done, total: None)
     assert len(looked_up) < 6 * len(exchanges)
 
@@ -196,9 +192,8 @@ def test_a_response_that_is_retrieved_later_counts_with_all_its_items(database: 
     assert [row[4] for row in rows(database)] == [1, 3]
 
 
-@pytest.mark.parametrize("together", [True, False])
-def test_a_response_that_is_retrieved_counts_for_requests_after_it_only(database: URL, together: bool) -> None:
-    session = Conversations(database).session("run")
+def retrieved(session: Conversation) -> list[Exchange]:
+    """A response that is retrieved between two requests that continue it."""
     whole = {"object": "response", "id": "resp_1", "output": [{"type": "message"}, {"type": "message"}]}
     made = [session.exchange(response(id="resp_1"), body=asks(user("Hi")))]
     made.append(session.exchange(response(id="resp_2"), body=asks(user("A"), previous_response_id="resp_1"), at_s=1))
@@ -206,6 +201,12 @@ def test_a_response_that_is_retrieved_counts_for_requests_after_it_only(database
     frames = [json.dumps(whole).encode()]
     made.append(session.exchange(frames, None, content_type="application/json", at_s=2, **retrieval))
     made.append(session.exchange(response(id="resp_3"), body=asks(user("B"), previous_response_id="resp_1"), at_s=3))
+    return made
+
+
+@pytest.mark.parametrize("together", [True, False])
+def test_a_response_that_is_retrieved_counts_for_requests_after_it_only(database: URL, together: bool) -> None:
+    made = retrieved(Conversations(database).session("run"))
     keys = [(each.session_id, each.exchange_id) for each in made]
     with Store(database) as store, store.transaction():
         for some in [keys] if together else [[key] for key in reversed(keys)]:
@@ -223,10 +224,10 @@ def test_a_prewarm_is_no_turn(database: URL) -> None:
 @pytest.mark.parametrize("order", [(0, 1, 2, 3), (3, 2, 1, 0), (1, 2, 0, 3)], ids=str)
 @pytest.mark.parametrize("together", [True, False])
 def test_any_id_of_a_response_whose_id_rotates_leads_to_it(
-    tmp_path: Path, order: tuple[int, ...], together: bool
+    database: URL, order: tuple[int, ...], together: bool
 ) -> None:
     """GitHub Copilot has another id in each event."""
-    session = Conversations(tmp_path / "log.db").session("run")
+    session = Conversations(database).session("run")
     types = ["response.created", "response.in_progress", "response.completed"]
     ids = [f"resp_{number}" for number in range(3)]
     frames = [sse(type, response={"id": id, "model": "m", "output": []}) for type, id in zip(types, ids, strict=True)]
@@ -263,10 +264,9 @@ def test_those_that_an_exchange_continues_are_found(database: URL) -> None:
         ("_CONVERSING", "conversation (session_id=? AND conversation_id=? AND exchange_id>?)"),
     ],
 )
-def test_a_link_is_sought_by_its_index(tmp_path: Path, name: str, index: str) -> None:
-    Store(tmp_path / "log.db").close()
+def test_a_link_is_sought_by_its_index(database: URL, name: str, index: str) -> None:
     statement: Statement = getattr(request_links, name)
     values = dict.fromkeys((*RequestRow.__struct_fields__, "of_response", "after"))
-    with connected(tmp_path / "log.db") as connection:
+    with connected(database) as connection:
         steps = [step[3] for step in connection.execute(f"EXPLAIN QUERY PLAN {statement.text('sqlite')}", values)]
     assert steps[0] == f"SEARCH p_requests_v1 USING INDEX p_requests_v1_{index}"

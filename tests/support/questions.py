@@ -1,0 +1,129 @@
+"""What is asked of a log, by name: the same log gives the same answers, whatever it is kept in.
+
+answers(url) == answers(other)
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any, get_args
+
+from sqlalchemy import URL
+
+from recorder.errors import NotFoundError
+from recorder.recordings.loader import load_session
+from recorder.store.reader import LogReader
+from recorder.store.session_list import SessionFilter
+from recorder.store.usage import By, Summed
+from recorder.wire.dialects.dialect import Links
+
+Question = Callable[[LogReader], Awaitable[Any]]
+
+ALWAYS = Summed(1, 2**62)
+MISSING = "0195544b-8000-7000-8000-000000000000"  # the id of no session
+
+
+async def _pages(log: LogReader) -> list[Any]:
+    rows, place = [], None
+    while True:
+        page = await log.session_page(2, before=place)
+        rows += page.rows
+        place = page.next
+        if place is None:
+            return rows
+
+
+async def _of_session(log: LogReader, id: str) -> dict[str, Any]:
+    exchanges = await log.exchanges(id)
+    return {
+        "session": await log.session(id),
+        "id in capitals": await log.session(id.upper()),
+        "exchanges": exchanges,
+        "the first": await log.exchanges_named(id, "1") if exchanges else [],
+        "outlines": sorted(await log.outlines(id), key=repr),
+        "spans": await log.spans(id),
+        "events": [[event async for event in log.events(id, each.exchange_id)] for each in exchanges],
+        "frames": [[event async for event in log.events(id, each.exchange_id, 3, {"frame"})] for each in exchanges],
+        "places": [await log.place(id, each.exchange_id, 2) for each in exchanges],
+        "earlier": [await log.earlier_events(each) for each in exchanges],
+        "costs": await log.exchange_costs(id),
+        "progress": await log.progress(MISSING, (), id),
+        "continued": await log.continued(id, Links("a", "b")),
+        "recording": (await load_session(log, id)).session,
+    }
+
+
+async def _of_sessions(log: LogReader) -> list[Any]:
+    return [await _of_session(log, row.session_id) for row in await log.sessions()]
+
+
+async def _names(log: LogReader) -> list[Any]:
+    return [(row.name, await log.session(row.name), await log.count_named(row.name)) for row in await log.sessions()]
+
+
+async def _latest(log: LogReader) -> Any:
+    return await log.session("latest")
+
+
+async def _nobody(log: LogReader) -> str:
+    try:
+        return repr(await log.session("nobody"))
+    except NotFoundError as error:
+        return str(error).partition(" in ")[0]  # without the name of the log
+
+
+async def _usage(by: By, log: LogReader) -> Any:
+    return await log.usage((by,), ALWAYS), await log.costs((by,), ALWAYS)
+
+
+FILTERS = {
+    "with words": SessionFilter(words="letter arrives"),
+    "with the beginning of a word": SessionFilter(words="cana*"),
+    "with other words": SessionFilter(words="letter nowhere"),
+    "of a model": SessionFilter(model="gpt"),
+    "of a status": SessionFilter(status="completed"),
+    "of a time and client": SessionFilter(since_ns=1, until_ns=2**62, client="x"),
+    "of probes": SessionFilter(probes=True),
+}
+QUESTIONS: Mapping[str, Question] = {
+    "sessions": lambda log: log.sessions(),
+    "the newest sessions": lambda log: log.sessions(3),
+    **{f"sessions {name}": partial(LogReader.sessions, limit=10, wanted=wanted) for name, wanted in FILTERS.items()},
+    "pages": _pages,
+    "each session": _of_sessions,
+    "names": _names,
+    "names that begin": lambda log: log.names("", 20),
+    "latest": _latest,
+    "nobody": _nobody,
+    "holdings": lambda log: log.holdings(),
+    "open": lambda log: log.recorders_of_open(),
+    "due": lambda log: log.rebuild_is_due(),
+    "progress": lambda log: log.progress(MISSING, [MISSING]),
+    "prices": lambda log: log.has_prices(),
+    "exchanges of no session": lambda log: log.exchanges(MISSING),
+    "tombstone": lambda log: log.tombstone(MISSING),
+    **{f"usage by {by}": partial(_usage, by) for by in get_args(By)},
+}
+
+
+def asked(database: Path | URL, question: Question) -> Any:
+    """The answer of a reader that is opened for one question."""
+
+    async def ask() -> Any:
+        async with await LogReader.open(database) as log:
+            return await question(log)
+
+    return asyncio.run(ask())
+
+
+def answers(database: Path | URL, without: frozenset[str] = frozenset()) -> dict[str, Any]:
+    """The answers to all questions but some."""
+
+    async def ask(log: LogReader) -> dict[str, Any]:
+        return {name: await question(log) for name, question in QUESTIONS.items() if name not in without}
+
+    found: dict[str, Any] = asked(database, ask)
+    return found
