@@ -9,7 +9,6 @@ import time
 from collections.abc import Callable, Iterator
 from itertools import product
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from threading import Thread
 from typing import Any
 
@@ -18,7 +17,6 @@ import psycopg
 import pytest
 from sqlalchemy import URL, Engine
 
-from recorder.commands import demo
 from recorder.commands.serving.health_snapshot import process
 from recorder.errors import NotFoundError, RecorderError, StoreBusyError, StoreError
 from recorder.model.events import Kind
@@ -36,7 +34,7 @@ from recorder.store.search import INDEX_NAMES
 from recorder.store.sql import Statement
 from recorder.store.writer import Store
 from tests.support.facts import captured
-from tests.support.postgres import Cluster, Server, conninfo, programs
+from tests.support.postgres import Server, conninfo
 from tests.support.rows import add, begin, make_end, make_events, make_exchange, make_id, make_session
 from tests.support.server import run
 from tests.support.superuser import alembic
@@ -109,24 +107,17 @@ def ascii_database(postgres_server: Server) -> Iterator[URL]:
     postgres_server.drop(url)
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
-        *(["db", "upgrade"], ["db", "upgrade", "--roles"], ["sessions"], ["query", "SELECT 1"], ["verify"], ["tail"]),
-        *(["doctor"], ["serve", "--port", "0"]),
-    ],
-    ids=" ".join,
-)
-def test_a_database_that_does_not_keep_every_text_is_refused(ascii_database: URL, command: list[str]) -> None:
-    ran = run(ascii_database, *command)
+def test_a_database_that_does_not_keep_every_text_is_refused(ascii_database: URL) -> None:
     sentence = (
         f"The database {ascii_database.database} has the encoding SQL_ASCII, which does not keep every text: "
         "create one with ENCODING 'UTF8' TEMPLATE template0."
     )
-    if command == ["doctor"]:
-        assert (ran.code, sentence in ran.out.decode()) == (4, True)
-    else:
-        assert (ran.code, ran.err) == (1, f"Error: {sentence}\n")
+    commands = ("db upgrade", "db upgrade --roles", "sessions", "verify", "tail", "serve --port 0")
+    for command in (*(each.split() for each in commands), ["query", "SELECT 1"]):
+        ran = run(ascii_database, *command)
+        assert (command, ran.code, ran.err) == (command, 1, f"Error: {sentence}\n")
+    ran = run(ascii_database, "doctor")
+    assert (ran.code, sentence in ran.out.decode()) == (4, True)
 
 
 def test_a_newer_schema_is_refused(postgres_database: URL) -> None:
@@ -255,10 +246,17 @@ REFUSED = [
 
 
 @pytest.mark.parametrize("role", ["recorder_writer", "recorder_reader"])
-@pytest.mark.parametrize("sql", REFUSED)
-def test_no_role_changes_the_log(granted: URL, role: str, sql: str) -> None:
-    with pytest.raises(psycopg.errors.InsufficientPrivilege):
-        asked(granted, sql, f"SET ROLE {role}")
+def test_no_role_changes_the_log(granted: URL, role: str) -> None:
+    allowed = []
+    with psycopg.connect(conninfo(granted), options=f"-c search_path={SCHEMA}", autocommit=True) as connection:
+        connection.execute(f"SET ROLE {role}".encode())
+        for sql in REFUSED:
+            try:
+                connection.execute(sql.encode())
+                allowed.append(sql)
+            except psycopg.errors.InsufficientPrivilege:
+                pass
+    assert allowed == []
 
 
 @pytest.fixture(scope="module")
@@ -369,24 +367,6 @@ def test_who_sends_what_somebody_else_just_wrote_looks_again(store: Store) -> No
     assert asked(store.url, "SELECT count(*) FROM events") == [(40,)]
 
 
-def test_a_server_that_crashes_and_comes_back_has_what_was_committed() -> None:
-    folder = programs()
-    if folder is None:
-        pytest.skip("there is no server of our own to be stopped")
-    with TemporaryDirectory() as directory, Cluster(folder, Path(directory), fsync="on") as cluster:
-        url = URL.create("postgresql", "postgres", database="postgres", query={"host": directory})
-        with Store(url) as store:
-            events = make_events(begin(store), [WORDS] * 30)
-            add(store, events[:20])
-            cluster.stop()
-            for _ in range(2):
-                with pytest.raises(StoreBusyError, match="cannot be reached"):
-                    add(store, events)
-            cluster.start()
-            add(store, events)
-            assert asked(url, "SELECT count(*) FROM events") == [(30,)]
-
-
 # -- questions
 
 NOT_READING = [
@@ -400,22 +380,19 @@ NOT_READING = [
     *("COMMIT; DROP SCHEMA recorder CASCADE", "SELECT 1; DELETE FROM events", "SELECT 1; COMMIT; DELETE FROM events"),
     *("WITH gone AS (DELETE FROM events RETURNING 1) SELECT * FROM gone", "SELECT * INTO mine FROM events"),
     *("EXPLAIN ANALYZE DELETE FROM events", "SELECT nextval('x')", "COPY events TO '/tmp/x'", "SET ROLE postgres"),
-    *(
-        "SELECT * FROM events FOR UPDATE",
-        "SELECT pg_read_file('/etc/passwd')",
-        "DO $$ BEGIN END $$",
-    ),
-    *("SELECT set_config('role', 'none', false), pg_read_file('/etc/passwd')", "CALL x()", "LISTEN x", "RESET ROLE"),
+    *("SELECT * FROM events FOR UPDATE", "SELECT pg_read_file('/etc/passwd')", "DO $$ BEGIN END $$", "RESET ROLE"),
+    *("SELECT set_config('role', 'none', false), pg_read_file('/etc/passwd')", "CALL x()", "LISTEN x", "VACUUM"),
 ]
 
 
-@pytest.mark.parametrize("sql", NOT_READING)
-def test_a_question_changes_nothing_and_reads_no_file(granted: URL, sql: str) -> None:
+def test_a_question_changes_nothing_and_reads_no_file(granted: URL) -> None:
     before = asked(granted, "SELECT count(*), max(pos) FROM events")
-    with PostgresQuery.open(granted) as query, pytest.raises(RecorderError) as raised:
-        list(query.ask(sql).rows)
-    assert "Traceback" not in str(raised.value)
-    assert asked(granted, "SELECT count(*), max(pos) FROM events") == before
+    with PostgresQuery.open(granted) as query:
+        for sql in NOT_READING:
+            with pytest.raises(RecorderError) as raised:
+                list(query.ask(sql).rows)
+            assert "Traceback" not in str(raised.value), sql
+            assert asked(granted, "SELECT count(*), max(pos) FROM events") == before, sql
 
 
 def test_what_a_question_makes_is_undone(granted: URL) -> None:
@@ -445,21 +422,6 @@ def test_what_never_ends_is_stopped_at_the_server(granted: URL) -> None:
 
 
 # -- as a user sees it
-
-
-def test_a_demo_is_recorded_there_and_found_again(
-    postgres_database: URL, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Whatever its ingester had time for."""
-    monkeypatch.setattr(demo, "DRAIN_S", 0.0)
-    db = conninfo(postgres_database)
-    assert run(tmp_path / "none", "demo", "--db", db).code == 0
-    assert b"gpt-demo" in run(tmp_path / "none", "sessions", "--db", db, "-q", "letter arriv*").out
-    assert b"get_weather" in run(tmp_path / "none", "show", "latest", "--db", db).out
-    sql = "SELECT model, total_tokens FROM usage_by_model"
-    assert b"gpt-demo,1255" in run(tmp_path / "none", "query", "--csv", sql, "--db", db).out
-    assert run(tmp_path / "none", "verify", "--db", db).code == 0
-    assert b"pg_dump" in run(tmp_path / "none", "db", "backup", "x", "--db", db).err.encode()
 
 
 async def test_where_nothing_was_recorded_is_said(postgres_server: Server) -> None:
