@@ -6,7 +6,6 @@ import json
 import os
 import random
 import sqlite3
-import subprocess
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -27,8 +26,6 @@ from recorder.journal.writer import ExchangeWriter, Journal
 from recorder.model.events import BODY_KINDS, Event, Outcome
 from recorder.model.ids import uuid7
 from recorder.model.payloads import EndRecord, ExchangeEnd, RequestEnd, RequestHead, ResponseHead
-from recorder.program import command_of
-from recorder.store.location import VARIABLE
 from recorder.store.retry import Stopped
 from recorder.store.writer import Store
 from tests.support.empty_log import empty
@@ -336,20 +333,6 @@ def test_a_database_that_refuses_at_the_very_end_loses_nothing(store: Store, roo
     assert recover(store, root, never) == 1
     assert body(path, exchange.id) == exchange.received
     assert ending(path, exchange.id).lossless
-
-
-def test_a_recorder_that_lets_go_of_its_pipe_first_is_ingested(root: Path, path: Path) -> None:
-    """A process that is killed closes what it has open in any order."""
-    journal = Journal(root, "r")
-    exchange = Exchange(journal).chunk(COMPLETED).end()
-    command = command_of("recorder.commands.serving.ingester", str(journal.directory))
-    process = subprocess.Popen(command, stdin=subprocess.PIPE, env={**os.environ, VARIABLE: str(path)})
-    assert process.stdin
-    process.stdin.close()
-    time.sleep(1.5)  # for it to look, in vain; if it is later, there is nothing to wait for
-    journal.close()
-    assert process.wait(60) == 0
-    assert body(path, exchange.id) == exchange.received
 
 
 def test_one_journal_is_ingested_by_one(store: Store, root: Path, path: Path) -> None:

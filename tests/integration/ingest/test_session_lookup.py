@@ -2,237 +2,28 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing
+from contextlib import closing
+from itertools import product
 from pathlib import Path
 from typing import Any
 
-import anthropic
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from sqlalchemy import URL
 
-from recorder.demo.server import start
 from recorder.ingest.ingester import Ingester
 from recorder.ingest.session_lookup import LOOK_BACK_NS, PROBES_NS
 from recorder.journal.writer import Journal
 from recorder.store.location import database_url
 from recorder.store.writer import Store
-from recorder.wire.dialects.conversation import ModelAnswer
-from recorder.wire.grouping.history import LINKS, LOOK_BACK_ANSWERS, Chain, chain
+from recorder.wire.grouping.history import LOOK_BACK_ANSWERS
 from tests.integration.ingest.test_ingester import Exchange, never
 from tests.support.empty_log import empty
-from tests.support.sdks import TOOL, anthropic_client, gemini_client, openai_client
-from tests.support.server import everywhere, serving
 from tests.support.superuser import asked
 
-Say = Callable[[str], None]
 Told = list[dict[str, Any]]
-
-
-def openai_chat(clients: ExitStack, url: str, stream: bool) -> Say:
-    client, told = clients.enter_context(openai_client(url)), list[Any]()
-    tools: list[Any] = [{"type": "function", "function": {"name": "get_weather", "parameters": TOOL}}]
-
-    def ask() -> Any:
-        if not stream:
-            return client.chat.completions.create(model="gpt-5.5", messages=told, tools=tools).choices[0].message
-        with client.chat.completions.stream(model="gpt-5.5", messages=told, tools=tools) as streaming:
-            return streaming.get_final_completion().choices[0].message
-
-    def say(text: str) -> None:
-        told.append({"role": "user", "content": text})
-        told.append(answer := ask())
-        for call in answer.tool_calls or ():
-            told.append({"role": "tool", "tool_call_id": call.id, "content": "sunny"})
-        if answer.tool_calls:
-            told.append(ask())
-
-    return say
-
-
-def messages(clients: ExitStack, url: str, stream: bool) -> Say:
-    client, told = clients.enter_context(anthropic_client(url)), list[Any]()
-    given: dict[str, Any] = {
-        "model": "claude-opus-5",
-        "max_tokens": 4_096,
-        "tools": [{"name": "get_weather", "input_schema": TOOL}],
-        "system": "Be brief.",
-    }
-
-    def ask() -> Any:
-        marked: Any = [{**each} for each in told]
-        if isinstance(marked[-1]["content"], str):  # the mark of what is cached moves on
-            block = {"type": "text", "text": marked[-1]["content"], "cache_control": {"type": "ephemeral"}}
-            marked[-1]["content"] = [block]
-        if not stream:
-            return client.messages.create(messages=marked, **given)
-        with client.messages.stream(messages=marked, **given) as streaming:
-            return streaming.get_final_message()
-
-    def say(text: str) -> None:
-        told.append({"role": "user", "content": text})
-        told.append({"role": "assistant", "content": (answer := ask()).content})
-        uses = [block.id for block in answer.content if block.type == "tool_use"]
-        if uses:
-            results = [{"type": "tool_result", "tool_use_id": id, "content": "sunny"} for id in uses]
-            told.append({"role": "user", "content": results})
-            told.append({"role": "assistant", "content": ask().content})
-
-    return say
-
-
-def contents(clients: ExitStack, url: str, stream: bool) -> Say:
-    talk = clients.enter_context(gemini_client(url, "v1beta")).chats.create(model="gemini-3.5-flash")
-
-    def say(text: str) -> None:
-        if stream:
-            list(talk.send_message_stream(text))
-        else:
-            talk.send_message(text)
-
-    return say
-
-
-def responses(clients: ExitStack, url: str, stream: bool) -> Say:
-    client, told = clients.enter_context(openai_client(url)), list[Any]()
-    tool: Any = {"type": "function", "name": "get_weather", "parameters": {**TOOL, "additionalProperties": False}}
-
-    def ask() -> Any:
-        given: dict[str, Any] = {"model": "gpt-5.5", "input": told, "tools": [tool], "store": False}
-        if not stream:
-            return client.responses.create(**given)
-        with client.responses.stream(**given) as streaming:
-            return streaming.get_final_response()
-
-    def say(text: str) -> None:
-        told.append({"role": "user", "content": text})
-        told.extend((answer := ask()).output)
-        calls = [item.call_id for item in answer.output if item.type == "function_call"]
-        told.extend({"type": "function_call_output", "call_id": id, "output": "sunny"} for id in calls)
-        if calls:
-            told.extend(ask().output)
-
-    return say
-
-
-CLIENTS: dict[str, Callable[[ExitStack, str, bool], Say]] = {
-    "openai-chat": openai_chat,
-    "anthropic": messages,
-    "gemini": contents,
-    "openai-responses": responses,
-}
-
-SESSIONS = """SELECT s.source, x.api, count(*), sum(p.is_turn) FROM sessions AS s JOIN exchanges AS x USING (session_id)
-JOIN p_exchanges_v1 AS p USING (session_id, exchange_id) GROUP BY s.session_id ORDER BY x.api, 3, 4"""
-
-
-@pytest.mark.parametrize("stream", [True, False], ids=["stream", "whole"])
-async def test_a_conversation_is_one_session_and_two_are_two(tmp_path: Path, stream: bool) -> None:
-    """Two that begin with the same words, turn by turn, of each SDK, and one calls a tool."""
-    db = tmp_path / "recorder.db"
-    async with await start(pace=0) as demo:
-        with serving(db, *everywhere(demo.base_url)) as serve:
-
-            def talk() -> None:
-                with ExitStack() as clients:
-                    for client in CLIENTS.values():
-                        one, other = client(clients, serve.base, stream), client(clients, serve.base, stream)
-                        for words in (("hello", "hello"), ("weather", "What is a stream?"), ("thanks", "thanks")):
-                            for say, text in zip((one, other), words, strict=True):
-                                say(text)
-
-            await asyncio.to_thread(talk)
-    found = asked(db, SESSIONS)
-    with_tools = [3, 4]
-    assert found == [
-        ("history", api, exchanges, 3)
-        for api in sorted(CLIENTS)
-        for exchanges in ([3, 3] if api == "gemini" else with_tools)
-    ]
-
-
-# -- loops that SDKs and frameworks make, not the program that calls them
-
-
-def tool_runner(clients: ExitStack, url: str) -> None:
-    """Of the Anthropic SDK: it lets the provider keep the conversation, and sends what is new."""
-
-    @anthropic.beta_tool
-    def get_weather(city: str, unit: str) -> str:
-        return "sunny"
-
-    told: Any = [{"role": "user", "content": "weather"}]
-    tools: Any = clients.enter_context(anthropic_client(url)).beta.messages
-    tools.tool_runner(model="claude-opus-5", max_tokens=4_096, tools=[get_weather], messages=told).until_done()
-
-
-def function_calling(clients: ExitStack, url: str) -> None:
-    """Of the Google SDK: its results have no id, although the calls do."""
-
-    def get_weather(city: str, unit: str) -> str:
-        return f"sunny in {city}"
-
-    talk = clients.enter_context(gemini_client(url, "v1beta")).chats.create(
-        model="gemini-3.5-flash", config={"tools": [get_weather]}
-    )
-    talk.send_message("weather")
-    talk.send_message("thanks")
-
-
-def references(clients: ExitStack, url: str) -> None:
-    """As the Vercel AI SDK asks: what the provider keeps is only referred to, but for calls."""
-    client, told = clients.enter_context(openai_client(url)), list[Any]([{"role": "user", "content": "weather"}])
-    tool: Any = {"type": "function", "name": "get_weather", "parameters": TOOL}
-    for text in ("thanks", "bye", None):
-        for item in client.responses.create(model="gpt-5.5", input=told, tools=[tool]).output:
-            called = {"call_id", "name", "arguments"}
-            told.append(
-                item.model_dump(include={"type", *called})
-                if item.type == "function_call"
-                else {"type": "item_reference", "id": item.id}
-            )
-        calls = [each["call_id"] for each in told if each.get("type") == "function_call"]
-        is_answered = any(each.get("type") == "function_call_output" for each in told)
-        told += [{"type": "function_call_output", "call_id": id, "output": "12"} for id in calls if not is_answered]
-        told += [{"role": "user", "content": text}] if is_answered else []
-
-
-def hand_over(clients: ExitStack, url: str) -> None:
-    """As an agent hands over to another one, which has other instructions, another model and no tools."""
-    client, told = clients.enter_context(openai_client(url)), list[Any]([{"role": "user", "content": "weather"}])
-    tool: Any = {"type": "function", "name": "get_weather", "parameters": TOOL}
-    told += client.responses.create(model="gpt-5.5", input=told, tools=[tool], instructions="Be brief.").output
-    calls = [each.call_id for each in told[1:] if each.type == "function_call"]
-    told += [{"type": "function_call_output", "call_id": id, "output": "12"} for id in calls]
-    client.responses.create(model="gpt-5", input=told, instructions="Say goodbye.")
-    client.responses.create(model="gpt-5", input=told[-len(calls) :], instructions="What of the rest is left.")
-
-
-LOOPS: dict[Callable[[ExitStack, str], None], int] = {tool_runner: 2, function_calling: 3, references: 3, hand_over: 3}
-
-
-@pytest.mark.parametrize("loop", LOOPS, ids=lambda loop: loop.__name__)
-async def test_a_loop_is_one_session_and_its_calls_have_their_results(
-    tmp_path: Path, loop: Callable[[ExitStack, str], None]
-) -> None:
-    """Twice, one after the other: two sessions."""
-    db = tmp_path / "recorder.db"
-    async with await start(pace=0) as demo:
-        with serving(db, *everywhere(demo.base_url)) as serve:
-
-            def talk() -> None:
-                for _ in range(2):
-                    with ExitStack() as clients:
-                        loop(clients, serve.base)
-
-            await asyncio.to_thread(talk)
-    assert asked(db, "SELECT count(*) FROM exchanges GROUP BY session_id") == [(LOOPS[loop],)] * 2
-    assert asked(db, "SELECT count(*), count(output) FROM tool_calls GROUP BY session_id") == [(2, 2)] * 2
 
 
 # -- what is in the journal
@@ -558,22 +349,20 @@ PARALLEL: dict[str, Turns] = {
 ORDERS = ["ABAB", "ABBA", "ABCBAC"]
 
 
-@pytest.mark.parametrize("ends", [True, False], ids=["ended", "open"])
-@pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("target", PARALLEL)
-def test_parallel_runs_of_one_prompt_stay_apart_by_their_ids(
-    recorded: Recorded, target: str, order: str, ends: bool
-) -> None:
-    """Each in one batch, whose streams may end after the next request has come."""
-    runs = {run: iter(PARALLEL[target](run)) for run in order}
-    exchanges: dict[str, list[Exchange]] = {run: [] for run in order}
-    for run in (*order, *sorted(runs)):
-        body, answer = next(runs[run])
-        exchange = recorded.sends(target, body, answer)
-        exchanges[run].append(exchange.end() if ends else exchange)
-    sessions = {run: {recorded.session_of(each) for each in sent} for run, sent in exchanges.items()}
-    assert [len(found) for found in sessions.values()] == [1] * len(runs)
-    assert len(set.union(*sessions.values())) == len(runs)
+def test_parallel_runs_of_one_prompt_stay_apart_by_their_ids(recorded: Recorded, target: str) -> None:
+    """Each in one batch, whose streams may end after the next request has come; all of them in one log."""
+    sessions: list[set[tuple[str, str]]] = []
+    for number, (order, ends) in enumerate(product(ORDERS, (True, False))):
+        runs = {run: iter(PARALLEL[target](f"{number}{run}")) for run in order}
+        exchanges: dict[str, list[Exchange]] = {run: [] for run in order}
+        for run in (*order, *sorted(runs)):
+            body, answer = next(runs[run])
+            exchange = recorded.sends(target, body, answer)
+            exchanges[run].append(exchange.end() if ends else exchange)
+        sessions += [{recorded.session_of(each) for each in sent} for sent in exchanges.values()]
+    assert [len(found) for found in sessions] == [1] * len(sessions)
+    assert len(set.union(*sessions)) == len(sessions) == 2 * (2 + 2 + 3)
 
 
 CALLS: list[tuple[str, dict[str, Any]]] = [("f", {"n": 1.0}), ("g", {"é": "ü"}), ("f", {"n": 2}), ("f", {"n": 2})]
@@ -592,30 +381,39 @@ def parallel_parts(kind: str, turn: int, id: str) -> Told:
     return parts
 
 
-@pytest.mark.parametrize("apart", [False, True], ids=["one content", "a content each"])
-@pytest.mark.parametrize("client", ["as given", "own", ""])
-@pytest.mark.parametrize("server", ["given", ""])
-def test_results_of_gemini_are_joined_whoever_has_ids(
-    recorded: Recorded, server: str, client: str, apart: bool
-) -> None:
+WAYS = list(product(("given", ""), ("as given", "own", ""), (False, True)))
+"""Whether the server gives ids, which ids the client sends, and whether each result is a content of its own."""
+
+
+def test_results_of_gemini_are_joined_whoever_has_ids(recorded: Recorded) -> None:
     """Two turns of parallel calls, whose second has the same calls as the first."""
-    target, id = "/v1beta/models/m:generateContent", server if client == "as given" else client
-    told: Told = [said_by("user", {"text": "go"})]
+    joined = {}
+    for number, (server, client, apart) in enumerate(WAYS):
+        given = server and f"{number}{server}"
+        sent = given if client == "as given" else client and f"{number}{client}"
+        end = two_turns(recorded, f"go {number}", given, sent, apart)
+        sql = "SELECT output FROM tool_calls WHERE session_id = ? ORDER BY exchange_id, item"
+        outputs = asked(recorded.url, sql, recorded.session_of(end)[0])
+        joined[server, client, apart] = [json.loads(output)["result"] for (output,) in outputs]
+    all_results = [f"{turn}-{n}" for turn in (0, 1) for n in range(4)]
+    assert {way: results for way, results in joined.items() if results != all_results} == {}
+    assert len(joined) == len(WAYS)
+
+
+def two_turns(recorded: Recorded, question: str, given: str, sent: str, apart: bool) -> Exchange:
+    """A conversation with two turns of calls, whose ids begin with what the server gives and the client sends."""
+
+    def asks(parts: Told) -> Exchange:
+        answer = {"candidates": [{"content": said_by("model", *parts), "finishReason": "STOP"}]}
+        return recorded.sends("/v1beta/models/m:generateContent", {"contents": told}, answer).end()
+
+    told: Told = [said_by("user", {"text": question})]
     for turn in (0, 1):
-        answer = said_by("model", *parallel_parts("functionCall", turn, server))
-        recorded.sends(target, {"contents": told}, {"candidates": [{"content": answer, "finishReason": "STOP"}]}).end()
-        told.append(said_by("model", *parallel_parts("functionCall", turn, id)))
-        results = parallel_parts("functionResponse", turn, id)
+        asks(parallel_parts("functionCall", turn, given))
+        told.append(said_by("model", *parallel_parts("functionCall", turn, sent)))
+        results = parallel_parts("functionResponse", turn, sent)
         told += [said_by("user", each) for each in results] if apart else [said_by("user", *results)]
-    answer = said_by("model", {"text": "Done."})
-    end = recorded.sends(
-        target, {"contents": told}, {"candidates": [{"content": answer, "finishReason": "STOP"}]}
-    ).end()
-    sql = "SELECT output FROM tool_calls WHERE session_id = ? ORDER BY exchange_id, item"
-    outputs = asked(recorded.url, sql, recorded.session_of(end)[0])
-    assert [json.loads(output)["result"] for (output,) in outputs] == [
-        f"{turn}-{n}" for turn in (0, 1) for n in range(4)
-    ]
+    return asks([{"text": "Done."}])
 
 
 def test_an_id_that_two_sessions_have_leads_to_neither(recorded: Recorded) -> None:
@@ -661,93 +459,3 @@ def test_it_looks_back_a_week_and_some_answers(recorded: Recorded) -> None:
     assert recorded.session_of(recorded.asks([*begun, *some, user("q"), model("a"), user("more")], "x")) != first
     recorded.now_ns += LOOK_BACK_NS
     assert recorded.session_of(recorded.asks([*begun, user("late")], "x")) != first
-
-
-# -- the same said otherwise
-
-
-def of(api: str, given: Any, path: str = "/v1") -> Chain:
-    found = chain(api, path, json.dumps(given).encode())
-    assert found is not None
-    return found
-
-
-def test_a_text_is_the_same_in_a_list_and_with_a_mark_of_what_is_cached() -> None:
-    marked = {"type": "text", "text": "hi", "cache_control": {"type": "ephemeral"}}
-    for api in ("anthropic", "openai-chat"):
-        plain, listed = (
-            of(api, {"model": "m", "messages": [{"role": "user", "content": content}]}) for content in ("hi", [marked])
-        )
-        assert plain == listed
-    texts = [
-        of("openai-responses", {"input": given}) for given in ("hi", [user("hi")], [{"type": "message", **user("hi")}])
-    ]
-    assert texts[0] == texts[1] == texts[2]
-
-
-def test_an_answer_is_the_same_in_pieces_and_with_its_reasoning() -> None:
-    def contents(*answer: Any) -> Chain:
-        asking = {"role": "user", "parts": [{"text": "hi"}]}
-        return of("gemini", {"contents": [asking, *answer, asking]}, "/v1beta/models/g:generateContent")
-
-    def says(*parts: Any) -> dict[str, Any]:
-        return {"role": "model", "parts": list(parts)}
-
-    thought = {"text": "Hm.", "thought": True}
-    call = {"functionCall": {"name": "f", "args": {"b": 1, "a": 2}}}
-    turned = {"functionCall": {"args": {"a": 2, "b": 1}, "name": "f"}}
-    whole = contents(says({"text": "Hello!"}, call))
-    assert whole == contents(says(thought, {"text": "Hel"}), says({"text": "lo!"}), says(turned))
-    assert whole != contents(says({"text": "Hello!"}))
-
-
-def test_the_beginning_of_an_answer_is_part_of_it() -> None:
-    begun = of("anthropic", {"messages": [user("hi"), model("Hel")]})
-    whole = of("anthropic", {"messages": [user("hi"), model("Hello!"), user("more")]})
-    [answer] = whole.answers
-    assert begun.request_digest == answer.before
-    assert begun.answered(ModelAnswer(["lo!"])) in answer.keys
-
-
-def test_reasoning_that_is_only_referred_to_is_left_out_as_any() -> None:
-    said: Told = [user("hi"), {"role": "assistant", "content": "Hello!"}, user("more")]
-    reference = {"type": "item_reference", "id": "rs_0123456789"}
-    plain, with_it = (of("openai-responses", {"input": given}) for given in (said, [said[0], reference, *said[1:]]))
-    assert plain == with_it
-    assert of("openai-responses", {"input": [user("hi"), {**reference, "id": "msg_0123456789"}]}).links == (
-        "msg_0123456789",
-    )
-
-
-def test_only_the_last_ids_are_links_and_none_that_another_conversation_may_have() -> None:
-    def result(id: Any) -> dict[str, Any]:
-        return {"role": "tool", "tool_call_id": id, "content": "sunny"}
-
-    ids = [f"call_{number:08}" for number in range(LINKS + 1)]
-    given = [user("hi"), *map(result, [*ids, "call_0", "0", None, 7, "x" * 1_000, ids[-1]])]
-    assert of("openai-chat", {"messages": given}).links == tuple(reversed(ids[1:]))
-
-
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
-    lambda inner: (
-        st.lists(inner, max_size=3)
-        | st.dictionaries(
-            st.sampled_from(["role", "content", "parts", "type", "text", "tool_calls", "function", "name", "args"]),
-            inner | st.sampled_from(["assistant", "model", "message", "tool_use", "function_call"]),
-            max_size=4,
-        )
-    ),
-    max_leaves=12,
-)
-
-
-@given(st.sampled_from(sorted(CLIENTS)), st.sampled_from(["messages", "contents", "input", "request"]), JSON)
-def test_no_request_makes_it_fail(api: str, field: str, value: Any) -> None:
-    chain(api, "/v1/models/m:generateContent", json.dumps({field: value, "model": value}).encode())
-
-
-@given(st.binary(max_size=50))
-def test_no_body_makes_it_fail(body: bytes) -> None:
-    for api in (*CLIENTS, "other", "unknown"):
-        chain(api, "/", body)

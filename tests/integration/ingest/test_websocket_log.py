@@ -27,7 +27,7 @@ from recorder.wire.redaction.bodies import Redactor
 from recorder.wire.websocket import Message, MessageParser, encode_frame
 from tests.integration.ingest.test_ingester import never
 from tests.support.empty_log import empty
-from tests.support.server import address, run
+from tests.support.server import run
 from tests.support.superuser import asked, dumped, matching
 from tests.support.websocket_journals import (
     MASK,
@@ -105,9 +105,11 @@ def content(url: URL) -> dict[str, list[Any]]:
     return {name: rows for name, rows in tables.items() if rows}
 
 
-@pytest.fixture
-def measure(tmp_path: Path) -> URL:
-    return ingested(database_url(empty(tmp_path / "measure.db")), tmp_path / "measure.journal", closed())
+@pytest.fixture(scope="module")
+def measure(tmp_path_factory: pytest.TempPathFactory) -> URL:
+    """The conversation, ingested at once. It is not to be changed."""
+    folder = tmp_path_factory.mktemp("measure")
+    return ingested(database_url(empty(folder / "measure.db")), folder / "measure.journal", closed())
 
 
 def test_a_restart_after_each_record_gives_the_same_rows(measure: URL, database: URL, tmp_path: Path) -> None:
@@ -262,7 +264,8 @@ def test_diff_compares_turns(measure: URL) -> None:
     assert b"Hello there" in other.out
 
 
-def test_an_export_comes_back_as_it_was(measure: URL, database: URL, tmp_path: Path) -> None:
+def test_an_export_comes_back_as_it_was(measure: URL, tmp_path: Path) -> None:
+    database = database_url(empty(tmp_path / "log.db"))
     exported = tmp_path / "run.jsonl"
     exported.write_bytes(run(measure, "export", "latest").out)
     assert run(database, "import", exported).code == 0
@@ -277,19 +280,14 @@ def read(url: URL, sql: str) -> list[Any]:
     return [_bare(row) for row in asked(url, sql)]
 
 
-def test_a_copy_a_backup_and_a_rebuild_have_the_same(measure: URL, database: URL, tmp_path: Path) -> None:
-    before = content(measure)
-    assert run(measure, "db", "rebuild").code == 0
-    assert content(measure) == before
-    assert run(measure, "db", "backup", tmp_path / "backup.db").code == 0
-    assert run(tmp_path / "backup.db", "verify").code == 0
-    assert run(database, "db", "copy", measure_path(measure), address(database)).code == 0
-    assert run(database, "verify").code == 0
-    assert engine_free(content(database))["events"] == engine_free(before)["events"]
-
-
-def measure_path(url: URL) -> str:
-    return str(url.database)
+def test_a_copy_a_backup_and_a_rebuild_have_the_same(measure: URL, tmp_path: Path) -> None:
+    backup, copy = (database_url(tmp_path / name) for name in ("backup.db", "copy.db"))
+    assert run(measure, "db", "backup", backup.database).code == 0
+    assert run(backup, "db", "rebuild").code == 0
+    assert content(backup) == content(measure)
+    assert run(measure, "db", "copy", measure.database, copy.database).code == 0
+    assert content(copy)["events"] == content(measure)["events"]
+    assert [run(each, "verify").code for each in (backup, copy)] == [0, 0]
 
 
 def test_search_finds_what_a_turn_said(measure: URL) -> None:
@@ -310,7 +308,8 @@ def test_views_have_turns_as_exchanges(measure: URL) -> None:
 
 @needs_transcripts
 @pytest.mark.parametrize("name", ["codex-0.169", "codex-0.169-spawn", "codex-0.169-midclose", "codex-0.169-errframe"])
-def test_real_clients_leave_one_session_that_can_be_verified(name: str, database: URL, tmp_path: Path) -> None:
+def test_real_clients_leave_one_session_that_can_be_verified(name: str, tmp_path: Path) -> None:
+    database = database_url(empty(tmp_path / "log.db"))
     ingested(database, tmp_path / "journal", transcript(name))
     assert run(database, "verify").code == 0
     [row] = json.loads(run(database, "sessions", "--json").out)
@@ -330,9 +329,8 @@ def test_real_clients_leave_one_session_that_can_be_verified(name: str, database
 
 
 @pytest.mark.parametrize("is_new", [False, True])
-def test_what_comes_after_the_log_has_ended_a_connection_is_counted(
-    database: URL, tmp_path: Path, is_new: bool
-) -> None:
+def test_what_comes_after_the_log_has_ended_a_connection_is_counted(tmp_path: Path, is_new: bool) -> None:
+    database = database_url(empty(tmp_path / "log.db"))
     root, steps = tmp_path / "journal", closed()
     half = next(number for number, step in enumerate(steps) if b"second question" in unmasked(step)) + 2
     journal, writers = Journal(root, "recorder-1"), dict[int, ExchangeWriter]()
@@ -363,7 +361,7 @@ def unmasked(step: Step) -> bytes:
 
 @pytest.mark.parametrize("poison", ["second question", "rate_limits", "Never"])
 def test_a_fault_of_ours_is_counted_whenever_it_is_fed_again(
-    measure: URL, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, poison: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, poison: str
 ) -> None:
     take = WebSocketCapture._take
 
