@@ -21,7 +21,7 @@ from tests.acceptance.test_secrets import inflated
 from tests.support.event_loop import eventually
 from tests.support.logbook import all_ended, entries
 from tests.support.parameter_secrets import REQUESTS
-from tests.support.server import Serving, everywhere, run_here, serving, wait_until
+from tests.support.server import Serving, everywhere, run, serving, wait_until
 from tests.support.sockets import STREAM_HEAD, ScriptedUpstream, Send, answer
 
 READ = (
@@ -63,16 +63,14 @@ def _left(written: Mapping[str, bytes]) -> dict[str, list[bytes]]:
 
 
 def _exported(db: Path, home: Path) -> dict[str, bytes]:
-    sessions = json.loads(run_here(db, "sessions", "--json").out)
+    sessions = json.loads(run(db, "sessions", "--json").out)
     made = {}
     for session in sessions:
         for format in FORMATS:
-            ran = run_here(
-                db, "export", session["session_id"], "--format", format, *(["--content"] * ("otlp" in format))
-            )
+            ran = run(db, "export", session["session_id"], "--format", format, *(["--content"] * ("otlp" in format)))
             assert ran.code in (0, 3), ran.err  # 3: it has nothing of that format
             made[f"{session['session_id']} {format}"] = b"\n".join([ran.out, *inflated(ran.out)])
-    assert run_here(db, "export", home / "parquet", "--format", "parquet", "--events").code == 0
+    assert run(db, "export", home / "parquet", "--format", "parquet", "--events").code == 0
     return made
 
 
@@ -107,7 +105,7 @@ def test_no_credential_of_a_parameter_is_in_any_file_or_export(tmp_path: Path) -
     recorded = [entry.request_body for entry in entries(db)]
     said = json.dumps(READ).encode()
     assert [body for body in recorded if said not in body.replace(b"\0", b"")] == []
-    assert run_here(db, "verify").code == 0
+    assert run(db, "verify").code == 0
 
 
 def test_no_credential_of_a_message_over_websocket_is_in_any_file_or_export(tmp_path: Path) -> None:
@@ -135,7 +133,7 @@ def test_no_credential_of_a_message_over_websocket_is_in_any_file_or_export(tmp_
         serve.stop()
     assert got == [*asked.values()] * 2
     assert _left({**_exported(db, tmp_path / "data"), **_files(db)}) == {}
-    assert run_here(db, "verify").code == 0
+    assert run(db, "verify").code == 0
 
 
 ECHO: dict[str, Any] = {
@@ -167,14 +165,14 @@ def test_what_a_response_repeats_is_in_the_log_and_in_no_file_for_others(tmp_pat
             raw for (raw,) in connection.execute("SELECT raw FROM events WHERE kind = 'frame' ORDER BY pos")
         )
     assert frames == stream
-    session = json.loads(run_here(db, "sessions", "--json").out)[0]["session_id"]
+    session = json.loads(run(db, "sessions", "--json").out)[0]["session_id"]
     for format in ("html", "cassette"):
-        ran = run_here(db, "export", session, "--format", format)
+        ran = run(db, "export", session, "--format", format)
         assert ran.code == 0, ran.err
         assert _left({format: b"\n".join([ran.out, *inflated(ran.out)])}) == {}
     cassette = tmp_path / "run.sse.jsonl"
-    cassette.write_bytes(run_here(db, "export", session, "--format", "cassette").out)
-    assert run_here(db, "cassette", "check", cassette).code == 0
+    cassette.write_bytes(run(db, "export", session, "--format", "cassette").out)
+    assert run(db, "cassette", "check", cassette).code == 0
     others = body.replace(b"CANARY-", b"CANARY-of-somebody-else-")
     for options in ((session, "--strict"), ("--cassette", cassette, "--strict")):
         with mocking(db, *options) as mock:

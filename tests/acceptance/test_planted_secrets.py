@@ -26,7 +26,7 @@ from tests.support.corpus import ROOT
 from tests.support.event_loop import eventually
 from tests.support.logbook import entries
 from tests.support.secret_shapes import SECRETS, secrets_of
-from tests.support.server import Serving, everywhere, run_here, serving
+from tests.support.server import Serving, everywhere, run, serving
 from tests.support.sockets import (
     LAST_CHUNK,
     STREAM_HEAD,
@@ -265,9 +265,9 @@ async def _plant_and_look(db: Path, all_planted: list[Planted]) -> float:
 
 def _assert_the_rest_is_there(db: Path) -> None:
     """What is no secret; and sessions whose names are secrets, one for each secret."""
-    assert run_here(db, "verify").code == 0
+    assert run(db, "verify").code == 0
     for command in (("sessions", "--json"), ("export", "latest", "--format", "jsonl")):
-        assert run_here(db, *command).code == 0
+        assert run(db, *command).code == 0
     with_marker = [entry for entry in entries(db) if entry.request_body == b'{"input":"this is no secret"}']
     assert len(with_marker) > 20
     named = [entry.session for entry in entries(db) if re.search("REDACTED-[a-z-]+-[0-9a-f]{6}", entry.session)]

@@ -22,7 +22,7 @@ from recorder.proxy.routing import Upstream
 from tests.support.event_loop import eventually, on_uvloop
 from tests.support.logbook import entries
 from tests.support.proxy import get, proxied
-from tests.support.server import Serving, everywhere, run, run_here, serving
+from tests.support.server import Serving, everywhere, run, serving
 from tests.support.servers import SERVERS
 from tests.support.sockets import (
     LAST_CHUNK,
@@ -204,7 +204,7 @@ async def test_secrets_are_found_nowhere(tmp_path: Path, canaries: Canaries) -> 
     assert statuses >= {"upstream_unreachable", "error_status", "client_disconnect", "incomplete"}
     assert re.search(rb"REDACTED \(\d+ bytes\)", entries(db)[0].events[0].raw)
     for command in OUTPUTS:
-        ran = await asyncio.to_thread(run_here, db, *command)
+        ran = await asyncio.to_thread(run, db, *command)
         assert ran.code == 0
         assert canaries.found(ran.out + ran.err.encode()) == [], command
 

@@ -1,10 +1,12 @@
-"""`recorder serve` in a process of its own on a free port, gone at the end whatever happens.
+"""`recorder serve` in a process of its own on a free port, gone at the end whatever happens; and commands in this one.
 
-It is forked from one that has imported the program (`tests.support.processes`), unless `program` starts it.
+A server takes a second of processor time to start: share one where the claims allow.
 
 with serving(tmp_path / "recorder.db", "--upstream", f"openai={url}") as serve:
     … serve.base …                     # http://127.0.0.1:PORT
 serve.said                             # what it wrote to stdout and stderr
+
+run(db, "sessions", "--json").out
 """
 
 from __future__ import annotations
@@ -23,7 +25,8 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import IO, NamedTuple, TextIO
 
@@ -33,10 +36,10 @@ from sqlalchemy import URL
 from recorder.commands import main
 from recorder.store.engine import engine_of
 from recorder.store.location import database_path
-from tests.support import processes
 from tests.support.postgres import conninfo
 
 STARTED_S = 60.0  # to listen, on a machine that has other things to do
+COMMAND_S = 60.0
 STOPPED_S = 60.0  # the grace of open streams, and as much as a busy machine may want
 POLL_S = 0.01
 
@@ -44,7 +47,7 @@ PROGRAM = (sys.executable, "-m", "recorder")
 
 NOT_ALL = "not all of the journal is in the log yet"
 
-_LISTENING = re.compile(r"^Listening on http://127\.0\.0\.1:(\d+)(?:/t/\S+)?$", re.MULTILINE)
+_LISTENING = re.compile(r"^Listening on http://127\.0\.0\.1:(?P<port>\d+)(?:/t/\S+)?$", re.MULTILINE)
 
 
 class Ran(NamedTuple):
@@ -75,23 +78,11 @@ def address(db: Path | URL) -> str:
     return str(db) if isinstance(db, Path) else str(database_path(db)) if engine_of(db).is_local else conninfo(db)
 
 
-def run(db: Path | URL, *arguments: object) -> Ran:
-    """A command on a database, to its end: in this process where that can be, for it has imported everything."""
-    return run_apart(db, *arguments) if _is_busy() else run_here(db, *arguments)
+_IN_PROCESS = threading.Lock()
+"""Of the environment, the folder and the standard streams of this process: a command has them for itself."""
 
 
-def _is_busy() -> bool:
-    """Whether this thread has an event loop, or is not the one that signals come to."""
-    return asyncio._get_running_loop() is not None or threading.current_thread() is not threading.main_thread()
-
-
-def run_apart(db: Path | URL, *arguments: object) -> Ran:
-    """A command in a process of its own."""
-    code, out, err = processes.command(arguments, _environment(db), Path("/"))
-    return Ran(code, out, err.decode())
-
-
-def run_here(
+def run(
     db: Path | URL,
     *arguments: object,
     cwd: Path = Path("/"),
@@ -99,10 +90,31 @@ def run_here(
     stderr: TextIO | None = None,
     **variables: str,
 ) -> Ran:
-    """A command in this process, with these further variables. `stdout` may be a terminal, or what takes nothing."""
+    """A command on a database, to its end, in this process, with these further variables: it has imported everything.
+
+    `stdout` may be a terminal, or what takes nothing. Under a running event loop the command is on a thread, and the
+    loop waits: there a verb that takes signals cannot run.
+    """
+    variables = {**_environment(db), **variables}
+    if asyncio._get_running_loop() is None:
+        return _run(arguments, variables, cwd, stdout, stderr)
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(_run, arguments, variables, cwd, stdout, stderr).result()
+
+
+run_here = run
+
+
+def _run(
+    arguments: Sequence[object],
+    variables: Mapping[str, str],
+    cwd: Path,
+    stdout: TextIO | None,
+    stderr: TextIO | None,
+) -> Ran:
     out, err = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True) for _ in range(2))
-    with pytest.MonkeyPatch.context() as patched:
-        for name, value in {**_environment(db), **variables}.items():
+    with _IN_PROCESS, pytest.MonkeyPatch.context() as patched:
+        for name, value in variables.items():
             patched.setenv(name, value)
         patched.chdir(cwd)
         patched.setattr(sys, "stdout", stdout or out)
@@ -129,7 +141,7 @@ def run_parent(db: Path, *arguments: object, **variables: str) -> Ran:
     ):
         for name in {*os.environ} - {"PATH"}:
             patched.delenv(name)
-        ran = run_here(db, *arguments, cwd=db.parent, stdout=stdout, stderr=stderr, **variables)
+        ran = run(db, *arguments, cwd=db.parent, stdout=stdout, stderr=stderr, **variables)
         resource.setrlimit(resource.RLIMIT_NOFILE, descriptors)  # which a recorder raises
         said, told = (os.pread(each.fileno(), 2**26, 0) for each in (err, out))
     return Ran(ran.code, told, said.decode())
@@ -147,6 +159,15 @@ def _as_descriptor(file: IO[bytes], number: int) -> Iterator[TextIO]:
     finally:
         os.dup2(before, number)
         os.close(before)
+
+
+def run_apart(db: Path | URL, *arguments: object) -> Ran:
+    """A command in a process of its own: one that takes signals, or that must not be this one."""
+    command = [*PROGRAM, *map(str, arguments)]
+    ran = subprocess.run(
+        command, env=_environment(db), cwd="/", stdin=subprocess.DEVNULL, capture_output=True, timeout=COMMAND_S
+    )
+    return Ran(ran.returncode, ran.stdout, ran.stderr.decode())
 
 
 def wait_until(condition: Callable[[], object], within_s: float = STARTED_S) -> None:
@@ -183,7 +204,7 @@ def halt(pid: int) -> None:
 class Serving:
     """A running recorder."""
 
-    def __init__(self, process: subprocess.Popen[bytes] | processes.Process, db: Path, output: int) -> None:
+    def __init__(self, process: subprocess.Popen[bytes], db: Path, output: int) -> None:
         self.process, self.db = process, db
         self._output = output
         self._last_words: str | None = None
@@ -200,12 +221,13 @@ class Serving:
             return self._last_words
         return os.pread(self._output, 2**26, 0).decode("utf-8", "replace")
 
-    def listen(self) -> None:
-        """Wait for its port."""
-        wait_until(lambda: self.process.poll() is not None or _LISTENING.search(self.said))
-        found = _LISTENING.search(self.said)
-        assert found, f"recorder serve ended with code {self.process.poll()}: {self.said}"
-        self.port = int(found[1])
+    def listen(self, listening: re.Pattern[str] = _LISTENING) -> re.Match[str]:
+        """Wait until it says its port."""
+        wait_until(lambda: self.process.poll() is not None or listening.search(self.said))
+        found = listening.search(self.said)
+        assert found, f"it ended with code {self.process.poll()}: {self.said}"
+        self.port = int(found["port"])
+        return found
 
     def ingesters(self) -> list[int]:
         """The ids of the processes that the recorder has started and that run."""
@@ -268,36 +290,39 @@ def _is_gone(pid: int) -> bool:
 def bring_in(db: Path, serve: Serving) -> None:
     """What a busy machine has not left the time for in a stop, as the next start would."""
     if NOT_ALL in serve.said:
-        assert run_apart(db, "db", "recover").code == 0
+        assert run(db, "db", "recover").code == 0
 
 
 @contextlib.contextmanager
-def running(db: Path, verb: str, *words: str, umask: int = -1, program: Sequence[str] = ()) -> Iterator[Serving]:
+def running(
+    db: Path,
+    verb: str,
+    *words: str,
+    umask: int = -1,
+    program: Sequence[str] = PROGRAM,
+    listening: re.Pattern[str] = _LISTENING,
+) -> Iterator[Serving]:
     """A command that listens on a free port, with that database unless `words` name others; killed at the end if it
     has not ended.
 
-    `program` is what starts it instead of a fork, such as `PROGRAM`.
+    `program` is what starts it, and `listening` what it says when it listens.
     """
     arguments = [verb, "--port", "0", "--db", str(db), *words]
     home = db.parent if db.parent.exists() else Path("/")
-    own = environment(home)
     with tempfile.NamedTemporaryFile() as output:
-        process: subprocess.Popen[bytes] | processes.Process
-        if program:
-            process = subprocess.Popen(
-                [*program, *arguments],
-                stdout=output,
-                stderr=output,
-                cwd=home,
-                env=own,
-                start_new_session=True,
-                umask=umask,
-            )
-        else:
-            process = processes.Process(arguments, own, home, (output.name, output.name), leads=True, umask=umask)
+        process = subprocess.Popen(
+            [*program, *arguments],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            cwd=home,
+            env=environment(home),
+            start_new_session=True,
+            umask=umask,
+        )
         started = Serving(process, db, output.fileno())
         try:
-            started.listen()
+            started.listen(listening)
             yield started
         finally:
             started.close()
@@ -305,7 +330,7 @@ def running(db: Path, verb: str, *words: str, umask: int = -1, program: Sequence
 
 @contextlib.contextmanager
 def serving(
-    db: Path, *options: str, umask: int = -1, ulimit: str = "", program: Sequence[str] = ()
+    db: Path, *options: str, umask: int = -1, ulimit: str = "", program: Sequence[str] = PROGRAM
 ) -> Iterator[Serving]:
     """A recorder with that database, stopped at the end as a supervisor would, and killed if that does not help.
 

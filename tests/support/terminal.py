@@ -25,7 +25,7 @@ from recorder.model.ids import uuid7
 from recorder.model.payloads import ExchangeEnd, GapRecord, RequestHead, ResponseHead
 from recorder.store.writer import Store
 from recorder.wire.dialects import by_name
-from tests.support.server import run_here
+from tests.support.server import run
 
 _CODES = (*range(1, 0x20), *range(0x7F, 0xA0), 0x061C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A))
 CONTROLS = frozenset(map(chr, _CODES)) - {"\n", "\t"}
@@ -150,7 +150,7 @@ def written_on_terminal(columns: int, *arguments: object, term: str = "xterm") -
         with pytest.MonkeyPatch.context() as patched:
             for name in ("COLUMNS", "LINES"):
                 patched.delenv(name, raising=False)
-            ran = run_here(Path("/none"), *arguments, stdout=terminal, TERM=term)
+            ran = run(Path("/none"), *arguments, stdout=terminal, TERM=term)
     return b"".join(shown).decode(), ran.err
 
 

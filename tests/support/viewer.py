@@ -7,21 +7,18 @@ with viewing(path) as viewer:
 from __future__ import annotations
 
 import json
-import os
 import re
-import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.support import processes
 from tests.support.conversations import Conversations, answering, asking, call, message, response, sse, thought
 from tests.support.corpus import CORPUS
 from tests.support.rows import START_NS
-from tests.support.server import STOPPED_S, environment, run, wait_until
+from tests.support.server import run, running
 
-_URL = re.compile(r"(http://127\.0\.0\.1:(\d+)/)\?token=([\w-]+)")
+_URL = re.compile(r"(http://127\.0\.0\.1:(?P<port>\d+)/)\?token=([\w-]+)")
 
 
 class Viewer(NamedTuple):
@@ -37,22 +34,11 @@ class Viewer(NamedTuple):
 @contextmanager
 def viewing(db: Path, *options: str) -> Iterator[Viewer]:
     """Start `recorder ui` on that database, and stop it at the end."""
-    arguments = ["ui", "--port", "0", "--no-open", "--db", str(db), *options]
-    with tempfile.NamedTemporaryFile() as output:
-        streams = (output.name, output.name)
-        process = processes.Process(arguments, environment(db.parent), db.parent, streams, leads=True)
-
-        def said() -> str:
-            return os.pread(output.fileno(), 2**16, 0).decode()
-
-        try:
-            wait_until(lambda: process.poll() is not None or _URL.search(said()))
-            found = _URL.search(said())
-            assert found, f"recorder ui ended with code {process.poll()}: {said()}"
-            yield Viewer(found[0], found[1], int(found[2]), found[3], db)
-        finally:
-            process.terminate()
-            process.wait(STOPPED_S)
+    with running(db, "ui", "--no-open", *options, listening=_URL) as started:
+        found = _URL.search(started.said)
+        assert found is not None
+        yield Viewer(found[0], found[1], started.port, found[3], db)
+        started.stop()
 
 
 SAMPLE = (

@@ -14,7 +14,7 @@ from recorder.demo.play import compact
 from recorder.demo.reply import DemoReply, DemoRequest, whole
 from tests.support.probe.gateway import CLEAN, Ask, Planted, gateways
 from tests.support.probe.planting import JSON_HEADERS, OPENAI_ERROR, any_key
-from tests.support.server import Ran, run_here
+from tests.support.server import Ran, run
 
 KEY = "sk-of-the-gateway-0123456789"
 HOSTILE = "\x1b]52;c;aGk=\x07\x9b31m\u202ereversed\u2066"
@@ -71,7 +71,7 @@ def base() -> Iterator[str]:
 def _probe(db: Path, *arguments: object, key: str = KEY) -> Ran:
     with pytest.MonkeyPatch.context() as patched:
         patched.setenv("GATEWAY_KEY", key)
-        return run_here(db, "probe", *arguments)
+        return run(db, "probe", *arguments)
 
 
 def _rows(ran: Ran) -> list[dict[str, Any]]:
@@ -90,7 +90,7 @@ def test_a_good_gateway_passes_and_all_of_it_is_in_the_log(base: str, tmp_path: 
     )
     suite = ElementTree.parse(junit).getroot()
     assert (suite.get("tests"), suite.get("failures"), suite.get("skipped")) == ("4", "0", "0")
-    recorded = run_here(db, "sessions", "--json")
+    recorded = run(db, "sessions", "--json")
     assert [(each["name"], each["exchanges"]) for each in json.loads(recorded.out)] == [(rows[0]["session"], 4)]
     assert not [path for path in tmp_path.rglob("*") if path.is_file() and KEY.encode() in path.read_bytes()]
     assert KEY not in ran.err + ran.out.decode()

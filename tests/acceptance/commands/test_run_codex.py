@@ -22,7 +22,7 @@ from tests.support import codex as scripted_codex
 from tests.support.empty_log import empty
 from tests.support.event_loop import beside
 from tests.support.logbook import entries
-from tests.support.server import Ran, run_here, run_parent
+from tests.support.server import Ran, run, run_parent
 
 BODY = b"""\
 event: response.completed
@@ -78,7 +78,7 @@ def home(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def run(home: Path, *words: str, **variables: str) -> Ran:
+def under_recorder(home: Path, *words: str, **variables: str) -> Ran:
     path, folder = f"{home / 'bin'}:{os.environ['PATH']}", variables.pop("TMPDIR", str(home / "tmp"))
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(tempfile, "tempdir", folder)
@@ -112,7 +112,9 @@ def test_a_login_is_used_and_a_replay_needs_none(home: Path, mode: str, name: st
     log_in(home, mode)
     with beside(upstream) as there:
         to = f"{name}={there.url}/backend"
-        live = run(home, "--session", "a", "--upstream", to, "--", "codex", "exec", "hi", OPENAI_API_KEY="other")
+        live = under_recorder(
+            home, "--session", "a", "--upstream", to, "--", "codex", "exec", "hi", OPENAI_API_KEY="other"
+        )
     assert (live.code, [each.target for each in there.asked]) == (
         0,
         ["/backend/v1/responses" if name == "openai" else "/backend/responses"],
@@ -120,7 +122,7 @@ def test_a_login_is_used_and_a_replay_needs_none(home: Path, mode: str, name: st
     assert there.asked[0].headers["authorization"] == f"Bearer {credentials}"
     assert ("chatgpt-account-id" in there.asked[0].headers) == (mode == "chatgpt")
     (home / ".codex" / "auth.json").unlink()
-    again = run(home, "--replay", "a", "--strict", "--", "codex", "exec", "hi")
+    again = under_recorder(home, "--replay", "a", "--strict", "--", "codex", "exec", "hi")
     assert (again.code, again.out) == (0, live.out)
 
 
@@ -128,7 +130,7 @@ def test_a_login_with_chatgpt_is_recorded_from_chatgpt(home: Path) -> None:
     log_in(home, "chatgpt")
     unreachable = "import sys; sys.exit(9)"
     (home / "bin" / "codex").write_text(f'#!/bin/sh\necho "$@"\nexec {sys.executable} -c "{unreachable}"\n')
-    ran = run(home, "--", "codex", "exec", "hi")
+    ran = under_recorder(home, "--", "codex", "exec", "hi")
     assert ran.code == 9
     assert "Codex is recorded from https://chatgpt.com/backend-api/codex, the server that it uses by " in ran.err
     assert b"/chatgpt" in ran.out
@@ -139,12 +141,12 @@ def test_a_provider_of_the_users_own_is_asked_as_it_is_set_up(home: Path) -> Non
     with beside(upstream) as there, beside(upstream) as openai:
         configure(home, own_provider(there.url))
         words = ("--session", "a", "--upstream", f"openai={openai.url}")
-        live = run(home, *words, "--", "codex", "exec", "hi", MY_KEY="mine", OPENAI_API_KEY="no")
+        live = under_recorder(home, *words, "--", "codex", "exec", "hi", MY_KEY="mine", OPENAI_API_KEY="no")
     assert (live.code, openai.asked) == (0, []), "the prompt goes to nobody else"
     (asked,) = there.asked
     assert asked.target == "/gateway/responses?api-version=2"
     assert (asked.headers["authorization"], asked.headers["x-mine"]) == ("Bearer mine", "yes")
-    again = run(home, "--replay", "a", "--strict", "--", "codex", "exec", "hi")
+    again = under_recorder(home, "--replay", "a", "--strict", "--", "codex", "exec", "hi")
     assert (again.code, again.out) == (0, live.out), "without the key"
     assert [each.exchange.provider for each in entries(home / "recorder.db")] == ["codex-mine"]
 
@@ -154,11 +156,11 @@ def test_a_cassette_says_nothing_to_codex_but_the_name_of_an_upstream(home: Path
     cassette = home / "other.sse.jsonl"
     with beside(upstream) as there:
         to = f"openai={there.url}"
-        run(home, "--cassette", str(cassette), "--upstream", to, "--", "codex", "exec", "hi")
+        under_recorder(home, "--cassette", str(cassette), "--upstream", to, "--", "codex", "exec", "hi")
     hostile = json.dumps('openai", auth={command="touch"}} #')
     cassette.write_text(cassette.read_text().replace('"upstream":"openai"', f'"upstream":{hostile}'))
     (home / "bin" / "codex").write_text('#!/bin/sh\nprintf "%s\\n" "$@"\n')
-    ran = run(home, "--replay", str(cassette), "--", "codex", "exec", "hi")
+    ran = under_recorder(home, "--replay", str(cassette), "--", "codex", "exec", "hi")
     assert b"/openai/v1" in ran.out
     assert b"auth" not in ran.out.replace(b"requires_openai_auth", b"")
 
@@ -168,7 +170,7 @@ def test_profiles_and_settings_of_the_command_line_count(home: Path) -> None:
         configure(home, own_provider(there.url))
         configure(home, 'model_provider = "other"\n', "fast")
         last = f'model_providers.other.base_url="{there.url}/last"'
-        run(home, "--", "codex", "-p", "fast", "exec", "-c", last, "hi")
+        under_recorder(home, "--", "codex", "-p", "fast", "exec", "-c", last, "hi")
     assert [each.target for each in there.asked] == ["/last/responses"]
 
 
@@ -177,10 +179,10 @@ def test_scripts_call_a_codex_that_is_recorded(home: Path) -> None:
     with beside(upstream) as there:
         configure(home, own_provider(there.url))
         configure(home, 'model_provider = "other"\n', "fast")
-        live = run(home, "--session", "a", "--", "bash", "-c", script, MY_KEY="mine")
+        live = under_recorder(home, "--session", "a", "--", "bash", "-c", script, MY_KEY="mine")
     assert live.code == 0
     assert [each.target for each in there.asked] == ["/gateway/responses?api-version=2", "/other/responses"]
-    again = run(home, "--replay", "a", "--strict", "--", "bash", "-c", script)
+    again = under_recorder(home, "--replay", "a", "--strict", "--", "bash", "-c", script)
     assert (again.code, again.out) == (0, live.out)
 
 
@@ -193,7 +195,7 @@ def test_a_script_whose_codex_would_ask_who_knows_whom_is_refused(home: Path) ->
     each = 'for setting in "$@"; do codex exec -c "$setting" hi; echo $?; done'
     with beside(upstream) as there:
         configure(home, own_provider(there.url))
-        ran = run(home, "--", "bash", "-c", each, "bash", *refused, MY_KEY="mine")
+        ran = under_recorder(home, "--", "bash", "-c", each, "bash", *refused, MY_KEY="mine")
     assert (ran.out, there.asked) == (b"2\n2\n2\n", [])
     assert [said for said in refused.values() if said not in ran.err] == []
 
@@ -201,11 +203,11 @@ def test_a_script_whose_codex_would_ask_who_knows_whom_is_refused(home: Path) ->
 def test_what_cannot_be_known_is_refused_before_anything_starts(home: Path) -> None:
     (home / "recorder.db").unlink()
     configure(home, "model_provider = [")
-    ran = run(home, "--", "codex", "exec", "hi")
+    ran = under_recorder(home, "--", "codex", "exec", "hi")
     assert ran.code == 2
     assert f"Error: Codex's settings in {home}/.codex/config.toml cannot be read: " in ran.err
     configure(home, 'cli_auth_credentials_store = "keyring"\n')
-    ran = run(home, "--", "codex", "exec", "hi")
+    ran = under_recorder(home, "--", "codex", "exec", "hi")
     assert ran.code == 2
     assert "server with --upstream openai=https://chatgpt.com/backend-api/codex or" in ran.err
     assert not (home / "recorder.db").exists()
@@ -216,7 +218,7 @@ def test_npm_scripts_call_a_codex_that_is_recorded(home: Path) -> None:
     (home / "bin").rename(home / "project")
     npm = f'PATH={home / "project"}:$PATH exec "${{npm_config_script_shell:-sh}}" -c "codex exec hi"'
     with beside(upstream) as there:
-        ran = run(home, "--upstream", f"openai={there.url}", "--", "sh", "-c", npm)
+        ran = under_recorder(home, "--upstream", f"openai={there.url}", "--", "sh", "-c", npm)
     assert (ran.code, len(there.asked)) == (0, 1)
 
 
@@ -226,7 +228,7 @@ def test_the_program_of_ours_works_in_any_folder_whatever_npm_cannot_read(home: 
     odd.mkdir()
     with beside(upstream) as there:
         words = ("--upstream", f"openai={there.url}", "--", "sh", "-c", "codex exec hi")
-        ran = run(home, *words, TMPDIR=str(odd))
+        ran = under_recorder(home, *words, TMPDIR=str(odd))
     assert (ran.code, len(there.asked), list(odd.iterdir())) == (0, 1, [])
 
 
@@ -237,22 +239,24 @@ def test_the_real_one_is_recorded_by_its_login_and_replayed_without(home: Path) 
     exec = ("exec", "--skip-git-repo-check", "hi")
     with beside(upstream) as there:
         to = f"openai={there.url}"
-        live = run(home, "--session", "a", "--upstream", to, "--", "bash", "-c", f"codex {' '.join(exec)} </dev/null")
+        live = under_recorder(
+            home, "--session", "a", "--upstream", to, "--", "bash", "-c", f"codex {' '.join(exec)} </dev/null"
+        )
     assert live.code == 0
     assert there.asked[-1].headers["authorization"] == "Bearer of-login"
     (home / ".codex" / "auth.json").unlink()
-    assert (run(home, "--replay", "a", "--", "bash", "-c", f"codex {' '.join(exec)} </dev/null")).code == 0
+    assert (under_recorder(home, "--replay", "a", "--", "bash", "-c", f"codex {' '.join(exec)} </dev/null")).code == 0
 
 
 def test_env_says_what_serve_has_to_be_told(home: Path) -> None:
     db = home / "recorder.db"
     configure(home, own_provider("https://gateway.example"))
-    printed = run_here(db, "env", "codex")
+    printed = run(db, "env", "codex")
     assert 'model_providers.mine.base_url="http://127.0.0.1:8787/codex-mine"' in printed.text
     assert "recorder serve` with --upstream codex-mine=https://gateway.example/gateway\n" in printed.err
     log_in(home, "chatgpt")
     configure(home, "")
-    printed = run_here(db, "env", "codex")
+    printed = run(db, "env", "codex")
     assert 'base_url="http://127.0.0.1:8787/chatgpt"' in printed.text
     assert (printed.err, printed.code) == ("", 0)
 
@@ -260,4 +264,4 @@ def test_env_says_what_serve_has_to_be_told(home: Path) -> None:
 def test_the_program_of_ours_imports_nothing_that_lies_around(home: Path) -> None:
     (home / "recorder.py").write_text("raise SystemExit('not this one')")
     (home / "bin" / "codex").write_text('#!/bin/sh\necho real "$@"\n')
-    assert run(home, "--", "bash", "-c", "codex --version; true").text == "real --version\n"
+    assert under_recorder(home, "--", "bash", "-c", "codex --version; true").text == "real --version\n"

@@ -25,7 +25,7 @@ from recorder.store.query import Query
 from recorder.store.query_process import open_query
 from tests.support.archives import archive
 from tests.support.postgres import conninfo
-from tests.support.server import run_here
+from tests.support.server import run
 
 SECRET = "only-in-this-table"
 
@@ -250,7 +250,7 @@ def test_an_archive_with_views_or_macros_of_somebody_else_is_not_read(
     change(hostile, sql.format(**files))
     log = Path(str(hostile.database)).parent / "x.db"
     for verb in (["sessions"], ["query", "SELECT 1"], ["usage"], ["verify"], ["doctor"]):
-        ran = run_here(log, *verb, "--db", f"ducklake:{hostile.database}")
+        ran = run(log, *verb, "--db", f"ducklake:{hostile.database}")
         assert ran.code != 0
         assert "views or macros which are not of recorder" in ran.err + ran.out.decode()
         assert SECRET not in ran.err + ran.out.decode()
@@ -261,10 +261,10 @@ def test_a_view_of_recorders_name_is_read_as_recorder_declares_it(
     hostile: URL, files: dict[str, Path], view: str
 ) -> None:
     log, of_archive = files["folder"] / "x.db", ["--db", f"ducklake:{hostile.database}", "--json"]
-    expected = run_here(log, "query", f"SELECT * FROM {view}", *of_archive).out
+    expected = run(log, "query", f"SELECT * FROM {view}", *of_archive).out
     change(hostile, f"CREATE OR REPLACE VIEW {view} AS SELECT * FROM read_text('{files['file']}')")
-    assert run_here(log, "query", f"SELECT * FROM {view}", *of_archive).out == expected
-    assert run_here(log, "sessions", *of_archive).code == 0
+    assert run(log, "query", f"SELECT * FROM {view}", *of_archive).out == expected
+    assert run(log, "sessions", *of_archive).code == 0
 
 
 def test_nothing_is_deleted_in_a_folder_that_is_not_of_an_archive(hostile: URL, files: dict[str, Path]) -> None:

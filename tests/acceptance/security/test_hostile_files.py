@@ -24,7 +24,7 @@ from recorder.recordings import files
 from tests.support.corpus import DATA
 from tests.support.empty_log import empty
 from tests.support.peak_memory import peak
-from tests.support.server import environment, run_here
+from tests.support.server import environment, run
 from tests.support.sessions import FRAMES, Recorded
 
 Do = Callable[..., tuple[int, str]]
@@ -60,7 +60,7 @@ def good(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
     path = tmp_path_factory.mktemp("good") / "recorder.db"
     Recorded(path).session("../../escaped", FRAMES, FRAMES)
     arguments = {format: ("export", "latest", "--format", format) for format in OURS}
-    ours = {format: run_here(path, *asked).out for format, asked in arguments.items()}
+    ours = {format: run(path, *asked).out for format, asked in arguments.items()}
     return ours | {name: (files_of_others / f"{name}{suffix}").read_bytes() for name, suffix in THEIRS.items()}
 
 

@@ -19,7 +19,7 @@ from recorder.projections.views import VIEWS
 from recorder.store.rebuild import rebuild
 from recorder.store.writer import Store
 from tests.acceptance.commands.test_mock import mocking
-from tests.support.server import run, run_here
+from tests.support.server import run
 from tests.support.terminal import CONTROLS, FILE_NAME, HOSTILE, NAME, SENT, body, printed_on_terminal, record
 
 NOBODY = HOSTILE + "!"
@@ -89,7 +89,7 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / f"{FILE_NAME}.sse").write_bytes(b"".join(body("openai-responses")))
     broken = {"recorder_cassette": 1, NAME: NAME, "session": NAME, "started": NAME}
     (folder / f"{FILE_NAME}.sse.jsonl").write_text(json.dumps(broken, ensure_ascii=False) + f"\n{HOSTILE}\n")
-    (folder / f"good{FILE_NAME}.sse.jsonl").write_bytes(run_here(path, "export", "latest", "--format", "cassette").out)
+    (folder / f"good{FILE_NAME}.sse.jsonl").write_bytes(run(path, "export", "latest", "--format", "cassette").out)
     return folder
 
 

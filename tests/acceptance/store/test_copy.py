@@ -40,7 +40,7 @@ from tests.integration.ingest.test_ingester import Exchange, never
 from tests.support.empty_log import empty
 from tests.support.postgres import Server, conninfo
 from tests.support.rows import START_NS, add, begin, make_end, make_events, make_exchange, make_session
-from tests.support.server import run, run_here
+from tests.support.server import run
 
 EVERYTHING = (FIRST_ID, LAST_ID)
 WAYS = [f"{source} to {target}" for source in ("sqlite", "postgresql") for target in ("sqlite", "postgresql")]
@@ -322,7 +322,7 @@ def test_ctrl_c_is_heard_while_it_waits_and_leaves_what_can_be_gone_on_with(
     recorder = recorders(source, tmp_path / "journals")
     path, copying = database_path(target), ("db", "copy", database_path(source), database_path(target))
     recorder.record("a", "b")
-    assert run_here(tmp_path / "x", *copying).code == 0
+    assert run(tmp_path / "x", *copying).code == 0
     recorder.record("c", "d")
     is_over = threading.Event()
     thread = threading.Thread(target=interrupt, args=(is_over,))
@@ -330,7 +330,7 @@ def test_ctrl_c_is_heard_while_it_waits_and_leaves_what_can_be_gone_on_with(
     try:
         with write_lock(path, 30.0):
             thread.start()
-            ran = run_here(tmp_path / "x", *copying)
+            ran = run(tmp_path / "x", *copying)
     finally:
         is_over.set()
         thread.join()

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.conversations import Conversations
-from tests.support.server import run_here
+from tests.support.server import run
 
 
 @pytest.fixture(scope="module")
@@ -24,7 +24,7 @@ def completed(db: Path, words: str, cwd: Path = Path("/")) -> list[str]:
         patched.setenv("_RECORDER_COMPLETE", "bash_complete")
         patched.setenv("COMP_WORDS", words)
         patched.setenv("COMP_CWORD", str(words.count(" ")))
-        ran = run_here(db, cwd=cwd)
+        ran = run(db, cwd=cwd)
     assert ran.err == ""
     return [line.removeprefix("plain,") for line in ran.out.decode().split()]
 

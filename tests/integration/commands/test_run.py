@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.support.server import run_here
+from tests.support.server import run
 
 UUID = "0199f3c2-1111-7000-8000-00000000000a"
 
@@ -33,7 +33,7 @@ WRONG = [
 def test_wrong_use_is_one_sentence(tmp_path: Path) -> None:
     wrong = []
     for words, said in WRONG:
-        ran = run_here(tmp_path / "recorder.db", "run", *words, cwd=tmp_path)
+        ran = run(tmp_path / "recorder.db", "run", *words, cwd=tmp_path)
         code = 3 if said.startswith("There is no") else 2
         if ran.code != code or said not in ran.err or "Traceback" in ran.err or list(tmp_path.iterdir()):
             wrong.append((words, ran))
@@ -43,7 +43,7 @@ def test_wrong_use_is_one_sentence(tmp_path: Path) -> None:
 def test_a_command_that_cannot_run_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("no program")
     for name, code, said in (("nosuch", 127, "not on the PATH"), ("./file", 126, "executed")):
-        ran = run_here(tmp_path / "recorder.db", "run", "--", name, cwd=tmp_path)
+        ran = run(tmp_path / "recorder.db", "run", "--", name, cwd=tmp_path)
         assert ran.code == code
         assert f"Error: {name} " in ran.err
         assert said in ran.err

@@ -18,7 +18,7 @@ from recorder.commands.terminal.table import Column, fitted
 from recorder.store.rebuild import rebuild
 from recorder.store.writer import Store
 from tests.support.conversations import Conversations, asking, message, response
-from tests.support.server import run, run_here
+from tests.support.server import run
 from tests.support.sessions import FRAMES, HOSTILE, Recorded
 from tests.support.terminal import on_terminal, written_on_terminal
 
@@ -140,7 +140,7 @@ def test_a_stdout_that_takes_nothing_is_one_sentence(recorded: Recorded) -> None
         *("replay latest --speed max", "replay latest --speed max --format jsonl", "env openai", "db path"),
     ):
         with open("/dev/full", "w") as full:
-            ran = run_here(recorded.path, *shlex.split(command), stdout=full)
+            ran = run(recorded.path, *shlex.split(command), stdout=full)
         if ran.code != 1 or not re.fullmatch(r"Error: stdout cannot be written: .*\.\n", ran.err):
             wrong.append((command, ran))
     assert wrong == []

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.server import run_here
+from tests.support.server import run
 
 DEPTHS = (255, 700, 985, 2_000)
 """Below the limit of decoders; below what the stack takes; at its end, where only some of our callers have room."""
@@ -59,12 +59,12 @@ def test_every_command_reads_it_or_says_that_it_does_not(api: str, brackets: str
         keys = ("messages", "input", "contents", "tools", "system")
         (tmp_path / "request").write_text("{" + ",".join(f'"{key}":{deep}' for key in keys) + "}")
         options = ("--dialect", api, "--request", tmp_path / "request", "--session", f"deep-{depth}")
-        imported = run_here(db, "import", tmp_path / "stream", *options)
+        imported = run(db, "import", tmp_path / "stream", *options)
         if imported.code:
             assert "it is no JSON" in imported.err
             continue
         for command in COMMANDS:
-            ran = run_here(db, *(word.replace("NAME", f"deep-{depth}") for word in command))
+            ran = run(db, *(word.replace("NAME", f"deep-{depth}") for word in command))
             assert "Traceback" not in ran.err, command
-    sessions = json.loads(run_here(db, "sessions", "--json").out)
+    sessions = json.loads(run(db, "sessions", "--json").out)
     assert sessions

@@ -19,7 +19,7 @@ from recorder.wire.redaction.bodies import BY_SHAPE, Redactor
 from tests.support.event_loop import eventually
 from tests.support.logbook import entries
 from tests.support.secret_shapes import PIECE, SECRETS, pieces
-from tests.support.server import everywhere, run_here, serving
+from tests.support.server import everywhere, run, serving
 from tests.support.sockets import ScriptedUpstream, answer
 from tests.unit.wire.redaction.test_bodies import HEAD, VALUES, as_json, records, unescaped
 
@@ -81,13 +81,13 @@ def test_no_file_has_a_secret_of_a_request_once_it_is_in_the_log(tmp_path: Path)
     sent = asyncio.run(send())
     assert all(body in b"".join(sent) for body in bodies), "the upstream gets them as they are"
     files = {path.name: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file() and path != settings}
-    outputs = [run_here(db, "export", "latest", "--format", each).out for each in ("jsonl", "cassette", "har", "vcr")]
+    outputs = [run(db, "export", "latest", "--format", each).out for each in ("jsonl", "cassette", "har", "vcr")]
     for written in (*files.values(), *outputs):
         text = unescaped(written.decode("utf-8", "replace"))
         assert [secret for secret in told for piece in pieces(secret)[::PIECE] if piece in text] == []
     assert MARKER.encode() in files["recorder.db"]
     assert all(out.count(b"<REDACTED anthropic-key, 108 bytes>") == 1 for out in outputs)
-    assert run_here(db, "verify").code == 0
+    assert run(db, "verify").code == 0
 
 
 @pytest.mark.parametrize("command", [("serve", "--port", "0"), ("mock",), ("db", "recover")])
@@ -96,7 +96,7 @@ def test_a_redact_table_that_makes_no_sense_is_said_before_anything_is_recorded(
 ) -> None:
     (tmp_path / "recorder.toml").write_text('[redact]\npattern = ["x"]\n')
     Journal(tmp_path / "recorder.db.journal", "r-1").close()
-    ran = run_here(tmp_path / "recorder.db", *command, cwd=tmp_path)
+    ran = run(tmp_path / "recorder.db", *command, cwd=tmp_path)
     assert ran.code == 2
     assert "recorder.toml: [redact] has no setting 'pattern': it has env, patterns, fields." in ran.err
     assert (tmp_path / "recorder.db.journal" / "r-1").exists()

@@ -21,7 +21,6 @@ from tests.support.empty_log import empty
 from tests.support.prices import put_prices
 from tests.support.server import run
 from tests.support.superuser import asked
-from tests.support.terminal import on_terminal
 
 GPT = response(*message("Hi."))
 OTHER = response(*message("Hi."), model="nobody's")

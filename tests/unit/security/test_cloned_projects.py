@@ -14,7 +14,7 @@ from recorder.store.location import database_url
 from recorder.store.writer import Store
 from tests.acceptance.test_help import COMMANDS
 from tests.support.empty_log import empty
-from tests.support.server import Ran, run_here
+from tests.support.server import Ran, run
 
 SET = [
     ("serve", 'upstream = "openai=http://127.0.0.1:1"'),
@@ -66,7 +66,7 @@ class Project(NamedTuple):
         (self.folder / "recorder.toml").write_text(text)
 
     def run(self, *words: str) -> Ran:
-        return run_here(self.outside / "recorder.db", *words, cwd=self.folder)
+        return run(self.outside / "recorder.db", *words, cwd=self.folder)
 
 
 @pytest.fixture

@@ -33,7 +33,7 @@ from tests.integration.store.test_bodies_rows import read
 from tests.support.conversations import Conversations, asking, message, response
 from tests.support.exports import filled, tables
 from tests.support.rows import START_NS, add, make_end, make_events, make_exchange, make_session
-from tests.support.server import Ran, address, run, run_here
+from tests.support.server import Ran, address, run
 
 DAY_NS = 86_400_000_000_000
 
@@ -288,7 +288,7 @@ def test_a_session_before_the_folder_is_the_only_one_in_it(tmp_path: Path) -> No
     log = Conversations(tmp_path / "log.db")
     for name in ("one", "two"):
         log.session(name).exchange(response(*message("Hi")), asking("Go"))
-    ran = run_here(log.path, "export", "one", tmp_path / "out", "--format", "parquet", "--db", log.path)
+    ran = run(log.path, "export", "one", tmp_path / "out", "--format", "parquet", "--db", log.path)
     assert ran.code == 0, ran.err
     files = f"{tmp_path}/out/exchange_summary/**/*.parquet"
     sessions = duckdb.sql(f"select distinct session_name from '{files}'").fetchall()
@@ -299,7 +299,7 @@ def test_without_the_extra_one_sentence_names_it(
     demo_db: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "duckdb", None)
-    ran = run_here(demo_db, "export", tmp_path / "x", "--format", "parquet", "--db", demo_db)
+    ran = run(demo_db, "export", tmp_path / "x", "--format", "parquet", "--db", demo_db)
     assert ran.code == 1
     assert ran.err == (
         "Error: `recorder export --format parquet` needs the extra analytics: run `pip install '.[analytics]'` in a "

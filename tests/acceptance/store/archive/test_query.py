@@ -15,7 +15,7 @@ from recorder.store.location import database_url
 from recorder.store.query_process import open_query
 from recorder.store.schema import STALE
 from tests.support.projection_rows import a_conversation, written
-from tests.support.server import address, run, run_here
+from tests.support.server import address, run
 from tests.support.superuser import connected, execute
 
 
@@ -71,7 +71,7 @@ def test_without_the_extra_one_sentence_names_it(tmp_path: Path, monkeypatch: py
     (tmp_path / "without").mkdir()
     (tmp_path / "without" / "duckdb.py").write_text("raise ImportError")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path / "without"))  # a statement runs in a process of its own
-    ran = run_here(tmp_path / "log.db", "query", "SELECT 1", "--engine", "duckdb", "--db", tmp_path / "log.db")
+    ran = run(tmp_path / "log.db", "query", "SELECT 1", "--engine", "duckdb", "--db", tmp_path / "log.db")
     assert (ran.code, ran.out) == (1, b"")
     assert ran.err.startswith("Error: `recorder query --engine duckdb` needs the extra analytics: run `pip install ")
     assert ran.err.count("\n") == 1
