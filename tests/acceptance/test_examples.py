@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shlex
 import shutil
 import signal
+import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -18,12 +20,11 @@ import trustme
 from recorder.commands.verbs import VERBS
 from recorder.store import migrate
 from tests.acceptance.test_help import COMMANDS, blocks
-from tests.support import processes
 from tests.support.console import Terminal, steps
 from tests.support.corpus import DATA, ROOT
 from tests.support.pages import PAGES, name_of
 from tests.support.pages import blocks as of_page
-from tests.support.server import STOPPED_S, environment, run, wait_until
+from tests.support.server import PROGRAM, STOPPED_S, environment, run, wait_until
 from tools import cli_docs
 
 # What asks an agent, its client, the network, a server or somebody at a terminal, or takes many seconds: the quick
@@ -63,7 +64,7 @@ def shell(page: Path) -> str:
 FROM_HELP = [line for command in COMMANDS.values() for line in lines(blocks(command.help).replace("\b", ""))]
 FROM_PAGES = [line for page in PAGES for line in lines(shell(page))]
 IN_HELP_ONLY = [line for line in dict.fromkeys(FROM_HELP) if line not in FROM_PAGES]
-SHOWN = [*dict.fromkeys(FROM_PAGES), *(pytest.param(line, marks=pytest.mark.slow) for line in IN_HELP_ONLY)]
+needs_tools = pytest.mark.skipif(not (shutil.which("jq") and shutil.which("sqlite3")), reason="no jq or no sqlite3")
 
 OWN_PROVIDER = "\n$ recorder demo --serve &\n"  # it answers at the pace of a model, so such a page takes its time
 IN_TERMINALS = [
@@ -111,6 +112,7 @@ def recorded(demo_recording: Path, tmp_path_factory: pytest.TempPathFactory) -> 
 
 
 def variables(place: Path) -> dict[str, str]:
+    """Of a user who has set the database of a folder."""
     return {
         **environment(place),
         "PATH": f"{Path(sys.executable).parent}:{environment(place)['PATH']}",
@@ -120,45 +122,89 @@ def variables(place: Path) -> dict[str, str]:
     }
 
 
-def interrupted(line: str, place: Path) -> int:
-    """Start what a line starts, on free ports; interrupt it when it has begun, and return its exit code."""
-    words = shlex.split(re.sub(r"(port) \d+", r"\1 0", re.split(r" [>&]", line)[0]), comments=True)
+# What a line has of a shell and needs none: where its output goes, and that the shell waits for it or evaluates it.
+_REDIRECTED = re.compile(r" > [\w.-]+(?= *(?:#|$))")
+_EVALUATED = re.compile(r'eval "\$\(recorder ([^)]+)\)"')
+
+
+def typed(line: str, place: Path, taken: int) -> tuple[int, str, str]:
+    """What a line does: its exit code, and what it prints.
+
+    A server is told a port that is taken: it says so when it has understood all of its options.
+    """
+    if LASTING.match(line):
+        words = shlex.split(line.rstrip("& "), comments=True)[1:]
+        if words[0] in ("tail", "events"):
+            return interrupted(words, place)
+        ran = run(place / "recorder.db", *words, "--port", taken, cwd=place)
+        is_well = ran.code == 1 and re.search(rf"Port {taken} on \S+ is taken", ran.err) is not None
+        return 0 if is_well else ran.code or 1, ran.out.decode(), ran.err
+    plain = _REDIRECTED.sub("", line)
+    evaluated = _EVALUATED.match(line)
+    if evaluated or (
+        re.match(r"recorder (?!run)", plain) and not re.search(r"[|><;&$`*]", re.sub(r'"[^"]*"', "", plain))
+    ):
+        words = shlex.split(evaluated[1]) if evaluated else shlex.split(plain, comments=True)[1:]
+        ran = run(place / "recorder.db", *words, cwd=place)
+        code = subprocess.run(["bash", "-c", ran.out]).returncode if evaluated and ran.code == 0 else ran.code
+        return code, ran.out.decode(), ran.err
+    command = ["bash", "-o", "pipefail", "-c", line]
+    done = subprocess.run(command, cwd=place, env=variables(place), capture_output=True, text=True, timeout=60)
+    return done.returncode, done.stdout, done.stderr
+
+
+def interrupted(words: list[str], place: Path) -> tuple[int, str, str]:
+    """Start what follows a log, and interrupt it when it has begun."""
     said = place / "said"
-    said.touch()
-    process = processes.Process(words[1:], variables(place), place, (str(said), str(said)), leads=True)
+    with said.open("w") as output:
+        process = subprocess.Popen([*PROGRAM, *words], env=variables(place), cwd=place, stdout=output, stderr=output)
     try:
         wait_until(lambda: process.poll() is not None or BEGUN.search(said.read_text()))
-        assert BEGUN.search(said.read_text()), said.read_text()
         process.send_signal(signal.SIGINT)
-        return process.wait(STOPPED_S)
+        code = process.wait(STOPPED_S)
     finally:
         process.kill()
+    has_begun = BEGUN.search(said.read_text())
+    return 0 if has_begun and code in (0, 130) else code or 1, said.read_text(), ""
 
 
-def typed(line: str, place: Path) -> processes.Ended:
-    """A line as a shell runs it; one that needs no shell, as `recorder` runs it."""
-    line = line.replace("/tmp/", f"{place}/")
-    if re.match(r"recorder (?!run)", line) and not re.search(r"[|><;&$`*]", re.sub(r'"[^"]*"', "", line)):
-        return processes.command(shlex.split(line, comments=True)[1:], variables(place), place)
-    command = ["bash", "-o", "pipefail", "-c", line]
-    done = subprocess.run(command, cwd=place, env=variables(place), capture_output=True, timeout=60)
-    return processes.Ended(done.returncode, done.stdout, done.stderr)
+def offences(examples: Sequence[str], recorded: Path, folder: Path) -> list[str]:
+    """The lines that fail, or that say nothing, each in a new copy of the folder with recordings."""
+    found = []
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        for number, line in enumerate(examples):
+            place = folder / str(number)
+            shutil.copytree(recorded, place)
+            code, out, err = typed(line.replace("/tmp/", f"{place}/"), place, listener.getsockname()[1])
+            is_well = code in ({0, 3, 4} if LOOKS.search(line) else {0}) and "Traceback" not in err
+            if not is_well or not (out or err or SILENT.search(line)):
+                found.append(f"{line}: {code}\n{out[-1000:]}{err[-1000:]}")
+            shutil.rmtree(place)
+    return found
 
 
-@pytest.mark.parametrize("line", SHOWN)
-def test_an_example_does_what_it_says(line: str, recorded: Path, tmp_path: Path) -> None:
-    for tool in ("jq", "sqlite3"):
-        if re.search(rf"\b{tool}\b", line) and shutil.which(tool) is None:
-            pytest.skip(f"no {tool} here")
-    place = tmp_path / "recorded"
-    shutil.copytree(recorded, place)
-    if LASTING.match(line):
-        assert interrupted(line, place) in (0, 130)
-        return
-    code, out, err = typed(line, place)
-    assert code in ({0, 3, 4} if LOOKS.search(line) else {0}), err.decode()
-    assert b"Traceback" not in err
-    assert out or err or SILENT.search(line), "it says nothing"
+@pytest.fixture
+def settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of this process that the commands of examples have too."""
+    monkeypatch.setenv("RECORDER_REPLAY_SPEED", "max")
+    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}:{os.environ['PATH']}")
+    for verb in ("SERVE", "MOCK", "UI"):
+        monkeypatch.setenv(f"RECORDER_{verb}_PORT", "0")
+
+
+@needs_tools
+@pytest.mark.usefixtures("settings")
+@pytest.mark.parametrize("page", [pytest.param(page, id=name_of(page)) for page in PAGES if [*lines(shell(page))]])
+def test_the_examples_of_a_page_do_what_they_say(page: Path, recorded: Path, tmp_path: Path) -> None:
+    assert offences([*dict.fromkeys(lines(shell(page)))], recorded, tmp_path) == []
+
+
+@needs_tools
+@pytest.mark.slow
+@pytest.mark.usefixtures("settings")
+@pytest.mark.parametrize("part", range(4))
+def test_the_examples_of_help_do_what_they_say(part: int, recorded: Path, tmp_path: Path) -> None:
+    assert offences(IN_HELP_ONLY[part::4], recorded, tmp_path) == []
 
 
 @pytest.mark.parametrize("page", IN_TERMINALS)
@@ -174,16 +220,15 @@ def test_what_a_page_shows_in_a_terminal_is_printed(page: Path, recorded: Path, 
             terminal.do(step)
 
 
-@pytest.mark.parametrize("page", PAGES, ids=name_of)
-def test_the_schema_that_a_page_shows_is_the_one_of_today(page: Path) -> None:
-    assert set(re.findall(r"\bschema (\d{4})\b", page.read_text())) <= {migrate.HEAD}
+def test_the_schema_that_a_page_shows_is_the_one_of_today() -> None:
+    shown = {name_of(page): set(re.findall(r"\bschema (\d{4})\b", page.read_text())) for page in PAGES}
+    assert {name: found for name, found in shown.items() if found - {migrate.HEAD}} == {}
 
 
-@pytest.mark.parametrize("verb", VERBS)
-def test_every_verb_is_shown_on_a_page(verb: str) -> None:
+def test_every_verb_is_shown_on_a_page() -> None:
     """The reference of the command line is made of `--help`, and shows what is there already."""
-    pages = [page.read_text() for page in PAGES if page != cli_docs.PAGE]
-    assert any(re.search(rf"recorder {verb}\b", page) for page in pages)
+    text = "\n".join(page.read_text() for page in PAGES if page != cli_docs.PAGE)
+    assert [verb for verb in VERBS if not re.search(rf"recorder {verb}\b", text)] == []
 
 
 def test_the_document_of_show_has_the_keys_that_are_documented(recorded: Path) -> None:
