@@ -166,12 +166,16 @@ def shared_database(request: pytest.FixtureRequest, tmp_path_factory: pytest.Tem
     server.drop(url)
 
 
+@pytest.fixture
+def sqlite_database(tmp_path: Path) -> URL:
+    """An empty log in a file, for one test."""
+    return database_url(empty(tmp_path / "log.db"))
+
+
 @pytest.fixture(params=["sqlite", "postgresql"])
-def database(request: pytest.FixtureRequest, tmp_path: Path) -> URL:
-    """An empty log of each engine."""
-    if request.param == "sqlite":
-        return database_url(empty(tmp_path / "log.db"))
-    url: URL = request.getfixturevalue("postgres_database")
+def database(request: pytest.FixtureRequest) -> URL:
+    """An empty log of each engine, for what the engines do each in its own way."""
+    url: URL = request.getfixturevalue("sqlite_database" if request.param == "sqlite" else "postgres_database")
     return url
 
 

@@ -739,7 +739,7 @@ MUTANTS: list[Mutant] = [
         "recorder/ui/sql.py",
         "if len(held) == MOST_ROWS or size_bytes",
         "if size_bytes",
-        "tests/acceptance/ui/test_api.py::test_an_answer_has_no_more_rows_and_bytes_than_a_page_can_hold",
+        "tests/integration/ui/test_api.py::test_an_answer_has_no_more_rows_and_bytes_than_a_page_can_hold",
         "assert ",
     ),
     Mutant(
@@ -747,7 +747,7 @@ MUTANTS: list[Mutant] = [
         "recorder/ui/sql.py",
         "size_bytes > MOST_BYTES or ",
         "",
-        "tests/acceptance/ui/test_api.py::test_an_answer_has_no_more_rows_and_bytes_than_a_page_can_hold",
+        "tests/integration/ui/test_api.py::test_an_answer_has_no_more_rows_and_bytes_than_a_page_can_hold",
         "assert ",
     ),
     Mutant(
@@ -771,7 +771,7 @@ MUTANTS: list[Mutant] = [
         "recorder/ui/html_file.py",
         'written.replace("<", "\\\\u003c").replace(',
         "written.replace(",
-        "tests/acceptance/ui/test_html_file.py::test_hostile_texts_stay_data",
+        "tests/integration/ui/test_html_file.py::test_hostile_texts_stay_data",
         "assert ",
     ),
     Mutant(

@@ -105,8 +105,8 @@ HOSTILE = (
 HUGE_BYTES = 10 * 2**20  # of one line
 
 
-def poison(path: Path) -> None:
-    """Make a database in which every text that an upstream or a client chooses is hostile."""
+def poison(path: Path, huge_bytes: int = HUGE_BYTES) -> None:
+    """Make a database in which every text that an upstream or a client chooses is hostile, and one is long."""
     log = Conversations(path)
     bad = " | ".join(HOSTILE)
     printable = bad.replace("\x00", "")  # SQL has no place for it in a name
@@ -128,4 +128,4 @@ def poison(path: Path) -> None:
         body = {"model": printable, "input": bad, "instructions": bad}
         session.exchange(halved([sse("response.failed", response=error)]), body=body, at_s=12)
     huge = log.session("huge")
-    huge.exchange(response(*message("before ", "<b>x</b>" * (HUGE_BYTES // 8), " after")), asking("Say much."))
+    huge.exchange(response(*message("before ", "<b>x</b>" * (huge_bytes // 8), " after")), asking("Say much."))

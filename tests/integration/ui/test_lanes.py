@@ -37,13 +37,13 @@ def blocks(found: Json, kind: str, *names: str) -> list[Any]:
     return [tuple(each[name] for name in names) for each in chosen]
 
 
-async def test_each_event_is_a_tick(database: URL) -> None:
-    made = Conversations(database).session("s")
+async def test_each_event_is_a_tick(sqlite_database: URL) -> None:
+    made = Conversations(sqlite_database).session("s")
     exchange = made.exchange(CALLS, QUESTION)
     made.exchange(response(*message("18 °C")), at_s=2.0)
-    found = await drawn(database)
+    found = await drawn(sqlite_database)
     first, second = found["exchanges"]
-    async with await LogReader.open(database) as log:
+    async with await LogReader.open(sqlite_database) as log:
         events = [event async for event in log.events(exchange.session_id, exchange.exchange_id)]
     assert first["t"] == [event.t_ns for event in events]
     assert first["size"] == [len(event.raw) for event in events]
@@ -61,17 +61,17 @@ async def test_each_event_is_a_tick(database: URL) -> None:
     assert found["is_all"]
 
 
-async def test_blocks_are_items_and_what_the_client_did(database: URL) -> None:
-    made = Conversations(database).session("s")
+async def test_blocks_are_items_and_what_the_client_did(sqlite_database: URL) -> None:
+    made = Conversations(sqlite_database).session("s")
     made.exchange(CALLS, QUESTION)
     made.exchange(response(*message("18 °C")), [*QUESTION, *answering("18 °C, clear")], at_s=2.0)
-    found = await drawn(database)
+    found = await drawn(sqlite_database)
     assert blocks(found, "item", "exchange", "kind", "label", "item", "from_ns", "to_ns", "first_pos", "last_pos") == [
         (1, "reasoning", "reasoning", 0, 200_000_000, 500_000_000, 4, 7),
         (1, "tool_call", "get_weather", 1, 600_000_000, 900_000_000, 8, 11),
         (2, "message", "message", 0, 200_000_000, 600_000_000, 4, 8),
     ]
-    async with await LogReader.open(database) as log:
+    async with await LogReader.open(sqlite_database) as log:
         [_, answered] = (await shown(log, "s", "1"))["items"]
     [(item, from_ns, to_ns)] = blocks(found, "client", "item", "from_ns", "to_ns")
     assert (item, to_ns - from_ns, to_ns) == (1, answered["latency_ns"], 2_000_000_000)
@@ -97,31 +97,31 @@ async def test_exchanges_beside_each_other_have_rows_of_their_own(
     assert groups == [{0}, {1}, {1}, {0}]
 
 
-async def test_of_an_open_exchange_only_what_is_new(database: URL) -> None:
-    made = Conversations(database).session("s")
+async def test_of_an_open_exchange_only_what_is_new(sqlite_database: URL) -> None:
+    made = Conversations(sqlite_database).session("s")
     made.exchange(CALLS, QUESTION)
     made.exchange(CALLS[:-3], QUESTION, at_s=2.0, ended=False)
-    found = await drawn(database)
+    found = await drawn(sqlite_database)
     assert [each["has_ended"] for each in found["exchanges"]] == [True, False]
     wanted = ("exchange", "kind", "label", "item", "from_ns", "to_ns", "first_pos", "last_pos")
     assert [each[1:] for each in blocks(found, "item", *wanted) if each[0] == 2] == [
         ("other", "output 0", None, 200_000_000, None, 4, 7),
         ("other", "output 1", None, 600_000_000, None, 8, 9),
     ]
-    new = await drawn(database, "s", "2", 7)
+    new = await drawn(sqlite_database, "s", "2", 7)
     [ticks] = new["exchanges"]
     assert (ticks["number"], ticks["last_pos"], len(ticks["t"])) == (2, 9, 2)
     assert [each[1:] for each in blocks(new, "item", *wanted)] == [("other", "output 1", None, 600_000_000, None, 8, 9)]
-    [ticks] = (await drawn(database, "s", "2", 9))["exchanges"]
+    [ticks] = (await drawn(sqlite_database, "s", "2", 9))["exchanges"]
     assert (ticks["t"], ticks["last_pos"]) == ([], 9)
-    ended = await drawn(database, "s", "1", 9)
+    ended = await drawn(sqlite_database, "s", "1", 9)
     complete = [each for each in blocks(found, "item", *wanted) if each[0] == 1]
     assert blocks(ended, "item", *wanted) == complete, "once it has ended, its blocks are those of all its events"
     assert len(ended["exchanges"][0]["t"]) == ended["exchanges"][0]["last_pos"] - 9
 
 
-async def test_a_connection_and_its_turns(database: URL, tmp_path: Path) -> None:
-    url = ingested(database, tmp_path / "journal", closed())
+async def test_a_connection_and_its_turns(sqlite_database: URL, tmp_path: Path) -> None:
+    url = ingested(sqlite_database, tmp_path / "journal", closed())
     found = await drawn(url, "latest")
     groups = [{found["rows"][row]["group"] for row in each["row"]} for each in found["exchanges"]]
     assert groups == [{0}, {1}, {1}, {1}]
@@ -147,9 +147,13 @@ def put(url: URL, kinds: Any, *, output: Any = None) -> None:
         add(store, events)
 
 
-async def test_gaps_and_an_exchange_without_projections(database: URL) -> None:
-    put(database, ("request", "response", "frame", "gap", "frame", "end"), output=lambda pos: 0 if pos == 4 else None)
-    found = await drawn(database)
+async def test_gaps_and_an_exchange_without_projections(sqlite_database: URL) -> None:
+    put(
+        sqlite_database,
+        ("request", "response", "frame", "gap", "frame", "end"),
+        output=lambda pos: 0 if pos == 4 else None,
+    )
+    found = await drawn(sqlite_database)
     assert blocks(found, "gap", "label", "from_ns", "to_ns", "first_pos") == [
         ("500 bytes of the response not recorded", 2_000, 9_000, 3)
     ]

@@ -26,14 +26,14 @@ async def marked(url: URL | Path, session: str = "s") -> Json:
         return await marks(log, session)
 
 
-async def test_findings_and_anomalies_are_those_of_the_commands(database: URL) -> None:
-    made = Conversations(database).session("s")
+async def test_findings_and_anomalies_are_those_of_the_commands(sqlite_database: URL) -> None:
+    made = Conversations(sqlite_database).session("s")
     made.exchange(FRAMES, asking("?"))
     made.exchange(BROKEN, asking("?"), at_s=2.0)
     made.exchange(BROKEN[:6], asking("?"), at_s=4.0, ended=False)
-    found = await marked(database)
+    found = await marked(sqlite_database)
     assert found["notes"] == []
-    linted = json.loads(run(database, "lint", "s", "--json").out)
+    linted = json.loads(run(sqlite_database, "lint", "s", "--json").out)
     expected = [
         (row["exchange"], place["pos"], row["severity"], row["rule"], row["why"])
         for row in linted
@@ -44,12 +44,12 @@ async def test_findings_and_anomalies_are_those_of_the_commands(database: URL) -
     assert [
         tuple(each[name] for name in ("exchange", "pos", "severity", "rule", "why")) for each in findings
     ] == expected
-    shown = json.loads(run(database, "show", "s", "--json").out)["exchanges"]
+    shown = json.loads(run(sqlite_database, "show", "s", "--json").out)["exchanges"]
     anomalies = [(number, row["pos"], row["kind"]) for number, each in enumerate(shown, 1) for row in each["anomalies"]]
     assert {number for number, _, _ in anomalies} == {2, 3}, "of the open one, too"
     of_views = [(each["exchange"], each["pos"], each["rule"]) for each in found["marks"] if each["kind"] == "anomaly"]
     assert of_views == anomalies
-    assert len(asked(database, "SELECT 1 FROM anomalies")) == sum(number == 2 for number, _, _ in anomalies)
+    assert len(asked(sqlite_database, "SELECT 1 FROM anomalies")) == sum(number == 2 for number, _, _ in anomalies)
 
 
 async def test_an_exchange_that_is_too_large_is_named_and_hides_no_other(

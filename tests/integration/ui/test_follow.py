@@ -57,15 +57,20 @@ def begun(number: int) -> Exchange:
     return make_exchange(make_session(name="demo"), number, exchange_id=make_id(number, time.time_ns()))
 
 
-@pytest.fixture
-def log(database: URL) -> URL:
+def begin(database: URL) -> URL:
     """A session without exchanges."""
     with Store(database) as store, store.transaction():
         store.add_session(make_session(name="demo"))
     return database
 
 
-async def test_a_session_that_grows_says_how_far_it_has_come(log: URL) -> None:
+@pytest.fixture
+def log(sqlite_database: URL) -> URL:
+    return begin(sqlite_database)
+
+
+async def test_a_session_that_grows_says_how_far_it_has_come(database: URL) -> None:
+    log = begin(database)
     exchange = begun(1)
     events = make_events(exchange, [b"{}", b"a", b"b", make_end("completed")], ["request", "frame", "frame", "end"])
     point = {"number": 1, "exchange_id": exchange.exchange_id, "has_ended": False}

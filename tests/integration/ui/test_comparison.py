@@ -42,17 +42,17 @@ async def ask(database: URL, a: str, b: str, *only: Any, terms: Terms | None = N
         return found
 
 
-async def test_it_is_what_diff_says_and_names_both_sides(database: URL) -> None:
-    made = record(database)
+async def test_it_is_what_diff_says_and_names_both_sides(sqlite_database: URL) -> None:
+    made = record(sqlite_database)
     found = await ask(made.database, "before", "after")
-    ran = run(database, "diff", "before", "after", "--json")
+    ran = run(sqlite_database, "diff", "before", "after", "--json")
     of_command = json.loads(ran.out)
     assert (ran.code, ran.err) == (4, "")
     assert {name: found[name] for name in of_command} == of_command
     assert found.keys() - of_command.keys() == {"sessions", "command"}
     sides = found["sessions"]
     assert [(sides[side]["name"], sides[side]["exchanges"]) for side in "ab"] == [("before", 2), ("after", 2)]
-    async with await LogReader.open(database) as log:
+    async with await LogReader.open(sqlite_database) as log:
         assert sides["b"]["session_id"] == (await log.session("after")).session_id
 
 

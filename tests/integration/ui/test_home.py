@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import math
 import re
@@ -68,9 +69,9 @@ async def asked(url: URL, days: int) -> dict[str, Any]:
         questions.close()
 
 
-@pytest.fixture
-async def panels(recorded: URL) -> dict[str, dict[str, Any]]:
-    answer = await asked(recorded, days_since_start())
+@pytest.fixture(scope="module")
+def panels(recorded: URL) -> dict[str, dict[str, Any]]:
+    answer = asyncio.run(asked(recorded, days_since_start()))
     assert [panel["error"] for panel in answer["panels"]] == [None] * len(PANELS)
     return {panel["id"]: panel for panel in answer["panels"]}
 
@@ -79,17 +80,14 @@ def objects(panel: Mapping[str, Any]) -> list[dict[str, Any]]:
     return [dict(zip(panel["columns"], row, strict=True)) for row in panel["rows"]]
 
 
-@pytest.mark.parametrize("name", [panel.id for panel in PANELS])
-def test_the_command_of_a_panel_gives_its_numbers(
-    recorded: URL, panels: Mapping[str, dict[str, Any]], name: str
-) -> None:
-    program, *words = shlex.split(panels[name]["command"])
-    assert program == "recorder"
-    ran = run(recorded, *words, "--json")
-    assert ran.code == 0, ran.err
-    rows = objects(panels[name])
-    assert rows
-    assert json.loads(ran.out) == rows
+def test_the_command_of_a_panel_gives_its_numbers(recorded: URL, panels: Mapping[str, dict[str, Any]]) -> None:
+    for name, panel in panels.items():
+        program, *words = shlex.split(panel["command"])
+        ran = run(recorded, *words, "--json")
+        assert (program, ran.code) == ("recorder", 0), ran.err
+        rows = objects(panel)
+        assert rows, name
+        assert json.loads(ran.out) == rows, name
 
 
 def test_the_tokens_of_a_day_are_those_of_the_command_usage(
@@ -122,8 +120,8 @@ def test_the_cost_of_a_day_is_that_of_its_kinds(panels: Mapping[str, dict[str, A
     assert (first["priced"], first["without_cost"]) == (3, 0)
 
 
-async def test_without_prices_there_is_no_panel_of_costs(database: URL) -> None:
-    assert "costs" not in [panel["id"] for panel in (await asked(database, 30))["panels"]]
+async def test_without_prices_there_is_no_panel_of_costs(sqlite_database: URL) -> None:
+    assert "costs" not in [panel["id"] for panel in (await asked(sqlite_database, 30))["panels"]]
 
 
 @pytest.mark.parametrize(("name", "column"), [("ttft", "ttft_ns"), ("silence", "longest_silence_ns")])
@@ -167,8 +165,8 @@ async def test_only_the_last_days_count(recorded: URL) -> None:
     assert not answer["is_empty"]
 
 
-async def test_an_empty_log_is_known_as_such(database: URL) -> None:
-    assert (await asked(database, 30))["is_empty"]
+async def test_an_empty_log_is_known_as_such(sqlite_database: URL) -> None:
+    assert (await asked(sqlite_database, 30))["is_empty"]
 
 
 async def test_a_panel_that_fails_does_not_stop_the_others(database: URL) -> None:

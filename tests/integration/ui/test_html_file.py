@@ -22,7 +22,7 @@ from tests.support.corpus import CORPUS, corpus_files, needs_corpus
 from tests.support.html_file import data_of, document_at, exported, raws, written_data
 from tests.support.secret_shapes import made, secrets_of
 from tests.support.server import PROGRAM, environment, run
-from tests.support.viewer import SAMPLE, hang
+from tests.support.viewer import SAMPLE, hang, poison
 
 SECRETS = secrets_of(7)
 KEY = SECRETS["openai project"]
@@ -126,6 +126,14 @@ def test_bytes_are_exact_for_the_corpus(part: int, tmp_path: Path) -> None:
 
 
 # -- hostile texts
+
+
+@pytest.fixture(scope="module")
+def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A database in which every text is hostile, and one is long."""
+    path = tmp_path_factory.mktemp("hostile") / "hostile.db"
+    poison(path, 2**17)
+    return path
 
 
 def test_hostile_texts_stay_data(hostile: Path) -> None:
