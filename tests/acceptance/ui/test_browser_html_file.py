@@ -12,13 +12,13 @@ import pytest
 from playwright.async_api import Browser
 
 from tests.acceptance.ui.test_browser_state import SEEK, Shown, compare, lines, shown
-from tests.support.browser import IN_A_BROWSER, NARROW, PLAYER, THEMES, WIDE, Tab, Theme, opened
+from tests.support.browser import IN_A_BROWSER, NARROW, PLAYER, THEMES, WIDE, Tab, opened
 from tests.support.conversations import Conversations, asking, message, response
 from tests.support.corpus import needs_corpus
 from tests.support.html_file import exported
 from tests.support.secret_shapes import made
 from tests.support.server import run
-from tests.support.viewer import OF_EACH_API, SAMPLE
+from tests.support.viewer import OF_EACH_API
 
 pytestmark = IN_A_BROWSER
 
@@ -37,7 +37,7 @@ THOUGHTS = ("**Checking the weather**\n\n", "One city was named", ", so one call
 
 
 class Given(NamedTuple):
-    """An exported file, and what the commands say of one exchange in it. Commands run before the loop of a test."""
+    """An exported file, and what the commands say of one exchange in it."""
 
     path: Path
     session: str
@@ -53,29 +53,10 @@ def given(db: Path, folder: Path, session: str, exchange: int, *options: object)
     return Given(path, session, exchange, shown(db, session, exchange), rows)
 
 
-@pytest.fixture
-def file(request: pytest.FixtureRequest, gallery: Path, tmp_path: Path) -> Given:
-    """The file of a session of the gallery: its name, the exchange to compare, and options."""
-    return given(gallery, tmp_path, *getattr(request, "param", ("agent", 1)))
-
-
-@pytest.fixture
-def long(tmp_path: Path) -> Given:
-    """A file that is deflated, with several segments."""
-    log = Conversations(tmp_path / "log.db")
-    words = [f"</script>{made('abcdefghij ', 1500, number)}" for number in range(700)]
-    log.session("long").exchange(response(*message(*words)), asking("Count."))
-    return given(log.path, tmp_path, "long", 1)
-
-
-@pytest.fixture
-def hostile_files(hostile: Path, tmp_path: Path) -> list[Path]:
-    """Files in which every text is hostile."""
-    paths = []
-    for row in json.loads(run(hostile, "sessions", "--json").out):
-        paths.append(tmp_path / f"{row['session_id']}.html")
-        paths[-1].write_text(exported(hostile, row["session_id"]))
-    return paths
+@pytest.fixture(scope="module")
+def file(gallery: Path, tmp_path_factory: pytest.TempPathFactory) -> Given:
+    """The file of a session."""
+    return given(gallery, tmp_path_factory.mktemp("file"), "agent", 1)
 
 
 @asynccontextmanager
@@ -100,33 +81,30 @@ async def assert_events(tab: Tab, file: Given) -> None:
     assert [row["size_bytes"] for row in found["rows"]] == [len(row["raw"].encode()) for row in file.events]
 
 
-STREAMS = [
-    pytest.param((Path(each).stem, 1), marks=[] if each in OF_EACH_API else [pytest.mark.slow], id=str(number))
-    for number, each in enumerate(SAMPLE)
-]
+async def assert_same(chromium: Browser, file: Given) -> None:
+    async with off_line(chromium, file.path) as tab:
+        await compare(tab, file.session, file.exchange, file.states)
+        await assert_events(tab, file)
 
 
 @needs_corpus
-@pytest.mark.parametrize("file", STREAMS, indirect=True)
-async def test_the_player_in_a_file_draws_what_the_command_shows(file: Given, chromium: Browser) -> None:
-    async with off_line(chromium, file.path) as tab:
-        await compare(tab, file.session, file.exchange, file.states)
-        await assert_events(tab, file)
+async def test_the_player_in_a_file_draws_what_the_command_shows_of_each_api(
+    gallery: Path, tmp_path: Path, chromium: Browser
+) -> None:
+    for each in OF_EACH_API:
+        await assert_same(chromium, given(gallery, tmp_path, Path(each).stem, 1))
 
 
-# A whole session is quick in the test before, of each API.
-@pytest.mark.parametrize(
-    "file",
-    [pytest.param(("agent", 1), marks=pytest.mark.slow), ("agent", 2, "--exchange", 2), ("broken", 2)],
-    indirect=True,
-)
-async def test_a_session_or_one_exchange_of_it_opens(file: Given, chromium: Browser) -> None:
-    async with off_line(chromium, file.path) as tab:
-        await compare(tab, file.session, file.exchange, file.states)
-        await assert_events(tab, file)
+async def test_a_session_or_one_exchange_of_it_opens(gallery: Path, tmp_path: Path, chromium: Browser) -> None:
+    await assert_same(chromium, given(gallery, tmp_path, "agent", 2, "--exchange", 2))
+    await assert_same(chromium, given(gallery, tmp_path, "broken", 2))
 
 
-async def test_a_long_file_is_inflated_and_sought_in_segments(long: Given, chromium: Browser) -> None:
+async def test_a_long_file_is_inflated_and_sought_in_segments(tmp_path: Path, chromium: Browser) -> None:
+    log = Conversations(tmp_path / "log.db")
+    words = [f"</script>{made('abcdefghij ', 1500, number)}" for number in range(700)]
+    log.session("long").exchange(response(*message(*words)), asking("Count."))
+    long = given(log.path, tmp_path, "long", 1)
     assert 'data-coding="deflate"' in long.path.read_text()
     async with off_line(chromium, long.path) as tab:
         for pos, document in long.states:
@@ -141,9 +119,12 @@ async def test_previews_are_what_events_add(file: Given, chromium: Browser) -> N
         assert deltas == [json.dumps(text) for text in THOUGHTS]
 
 
-async def test_hostile_texts_run_nothing(hostile_files: list[Path], chromium: Browser) -> None:
-    assert hostile_files
-    for path in hostile_files:
+async def test_hostile_texts_run_nothing(hostile: Path, tmp_path: Path, chromium: Browser) -> None:
+    sessions = json.loads(run(hostile, "sessions", "--json").out)
+    assert sessions
+    for row in sessions:
+        path = tmp_path / f"{row['session_id']}.html"
+        path.write_text(exported(hostile, row["session_id"]))
         async with off_line(chromium, path) as tab:
             assert await tab.page.evaluate("() => !('pwned' in window) && document.scripts.length === 1")
 
@@ -161,11 +142,11 @@ async def test_it_has_the_player_alone_and_says_what_is_in_it(file: Given, chrom
         await tab.page.locator(PLAYER).wait_for()
 
 
-@pytest.mark.parametrize("theme", [THEMES[0], pytest.param(THEMES[1], marks=pytest.mark.slow)])
-async def test_it_is_for_everybody(theme: Theme, file: Given, chromium: Browser) -> None:
+async def test_it_is_for_everybody(file: Given, chromium: Browser) -> None:
+    """`test_style` computes the contrast of all colours, of both themes."""
     async with off_line(chromium, file.path) as tab:
         await tab.page.locator("details.note summary").click()
-        for size in (WIDE, NARROW):
+        for theme, size in zip(THEMES, (WIDE, NARROW), strict=True):
             await tab.show(size, theme)
             await tab.picture(f"html-file-{theme}-{size[0]}")
             assert await tab.violations() == []

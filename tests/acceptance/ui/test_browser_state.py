@@ -15,7 +15,7 @@ from playwright.async_api import Browser
 from tests.support.browser import IN_A_BROWSER, PLAYER, Tab, opened
 from tests.support.corpus import corpus_index, needs_corpus
 from tests.support.server import run
-from tests.support.viewer import OF_EACH_API, SAMPLE, Viewer, hang, viewing
+from tests.support.viewer import OF_EACH_API, Viewer, hang, viewing
 
 pytestmark = IN_A_BROWSER
 
@@ -92,32 +92,15 @@ async def compare(tab: Tab, session: str, exchange: int, expected: Shown) -> Non
         assert {path: text for path, text in drawn.items() if text} == texts(document), f"{session} at event {pos}"
 
 
-@pytest.fixture
-def steps(request: pytest.FixtureRequest, gallery: Path) -> Shown:
-    """What the command shows of the session that a test is about; before its loop runs."""
-    return shown(gallery, *request.param)
-
-
-@pytest.mark.parametrize(
-    ("session", "exchange", "steps"),
-    [(*each, each) for each in (("agent", 1), ("agent", 2), ("broken", 1), ("broken", 2), ("long", 1))],
-    indirect=["steps"],
-)
-async def test_the_player_draws_what_the_command_shows(tab: Tab, session: str, exchange: int, steps: Shown) -> None:
-    await compare(tab, session, exchange, steps)
-
-
-# One of each API is quick; the slow tests have these and all others of the corpus.
-STREAMS = [
-    pytest.param(each, (Path(each).stem, 1), marks=[] if each in OF_EACH_API else [pytest.mark.slow], id=str(number))
-    for number, each in enumerate(SAMPLE)
-]
+async def test_the_player_draws_what_the_command_shows(tab: Tab, gallery: Path) -> None:
+    for session, exchange in (("agent", 1), ("agent", 2), ("broken", 1), ("broken", 2), ("long", 1)):
+        await compare(tab, session, exchange, shown(gallery, session, exchange))
 
 
 @needs_corpus
-@pytest.mark.parametrize(("stream", "steps"), STREAMS, indirect=["steps"])
-async def test_the_player_draws_streams_of_the_corpus(tab: Tab, stream: str, steps: Shown) -> None:
-    await compare(tab, Path(stream).stem, 1, steps)
+async def test_the_player_draws_a_stream_of_each_api(tab: Tab, gallery: Path) -> None:
+    for name in OF_EACH_API:
+        await compare(tab, Path(name).stem, 1, shown(gallery, Path(name).stem))
 
 
 @pytest.fixture(scope="module")
@@ -136,15 +119,10 @@ async def corpus_tab(chromium: Browser, corpus: Viewer) -> AsyncIterator[Tab]:
         yield one
 
 
-@pytest.fixture(params=range(GROUPS))
-def group(request: pytest.FixtureRequest, corpus: Viewer) -> dict[str, Shown]:
-    """What the command shows of a part of the corpus; before its loop runs."""
-    names = [Path(entry["file"]).stem for entry in corpus_index()[request.param :: GROUPS]]
-    return {name: shown(corpus.db, name) for name in names}
-
-
 @needs_corpus
 @pytest.mark.slow
-async def test_the_player_draws_all_streams_of_the_corpus(corpus_tab: Tab, group: dict[str, Shown]) -> None:
-    for name, steps in group.items():
-        await compare(corpus_tab, name, 1, steps)
+@pytest.mark.parametrize("group", range(GROUPS))
+async def test_the_player_draws_all_streams_of_the_corpus(corpus_tab: Tab, corpus: Viewer, group: int) -> None:
+    for entry in corpus_index()[group::GROUPS]:
+        name = Path(entry["file"]).stem
+        await compare(corpus_tab, name, 1, shown(corpus.db, name))
