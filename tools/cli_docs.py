@@ -15,7 +15,7 @@ import click
 
 from recorder.commands import recorder
 from recorder.commands.verbs import VERBS
-from tests.acceptance.test_help import commands_of, verb
+from tests.support.commands import commands_of, verb
 from tests.support.corpus import ROOT
 
 PAGE = ROOT / "docs" / "cli.md"

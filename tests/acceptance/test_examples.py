@@ -19,7 +19,7 @@ import trustme
 
 from recorder.commands.verbs import VERBS
 from recorder.store import migrate
-from tests.acceptance.test_help import COMMANDS, blocks
+from tests.support.commands import COMMANDS, blocks
 from tests.support.console import Terminal, steps
 from tests.support.corpus import DATA, ROOT
 from tests.support.pages import PAGES, name_of

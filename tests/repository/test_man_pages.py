@@ -9,7 +9,7 @@ import subprocess
 import click
 import pytest
 
-from tests.acceptance.test_help import COMMANDS
+from tests.support.commands import COMMANDS
 from tools import cli_docs
 from tools.man_pages import FOLDER, escaped, pages
 

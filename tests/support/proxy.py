@@ -95,7 +95,7 @@ def rss_bytes() -> int:
 
 
 @asynccontextmanager
-async def served(app: App, on_drain: Callable[[], object] = lambda: None) -> AsyncIterator[Server]:
+async def served(app: App, on_drain: Callable[[], None] = lambda: None) -> AsyncIterator[Server]:
     """A server with that app; when it has stopped, nobody is connected."""
     server = Server(app, "127.0.0.1", 0, on_drain=on_drain)
     await server.start()

@@ -17,7 +17,7 @@ from recorder.demo.server import start
 from recorder.errors import UsageError
 from recorder.proxy.http.network import DIRECT, Endpoint, Network
 from recorder.store.health import CheckResult
-from tests.acceptance.test_help import COMMANDS
+from tests.support.commands import COMMANDS
 from tests.support.forward_proxy import ForwardProxy
 from tests.support.server import run, run_apart, running
 from tests.unit.cassettes.test_sse_jsonl import VERSION_1

@@ -18,8 +18,8 @@ from recorder.journal.writer import Journal
 from recorder.model.ids import uuid7
 from recorder.model.payloads import RequestHead
 from recorder.store.writer import Store
-from tests.acceptance.test_help import COMMANDS
 from tests.conftest import Demo
+from tests.support.commands import COMMANDS
 from tests.support.conversations import Conversations
 from tests.support.server import Ran, run
 from tests.support.sessions import FRAMES, HOSTILE, Recorded

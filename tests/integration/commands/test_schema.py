@@ -15,8 +15,8 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from tests.acceptance.security.test_printed_text import recording
-from tests.acceptance.test_help import COMMANDS
 from tests.support.collector import receiving
+from tests.support.commands import COMMANDS
 from tests.support.probe.faults import PLANTED
 from tests.support.probe.gateway import gateways
 from tests.support.server import Ran, run

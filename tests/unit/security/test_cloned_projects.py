@@ -12,7 +12,7 @@ from recorder.commands.terminal.project import ALLOWED
 from recorder.store.archive.registry import register
 from recorder.store.location import database_url
 from recorder.store.writer import Store
-from tests.acceptance.test_help import COMMANDS
+from tests.support.commands import COMMANDS
 from tests.support.empty_log import empty
 from tests.support.server import Ran, run
 

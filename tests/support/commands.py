@@ -1,4 +1,4 @@
-"""Every command says how it is used, and what it says can be typed."""
+"""The commands of the program by their names, and the examples that their help shows."""
 
 from __future__ import annotations
 
@@ -7,12 +7,9 @@ import shlex
 from collections.abc import Iterator
 
 import click
-import pytest
 
 from recorder.commands import recorder
 from recorder.commands.verbs import VERBS
-from tests.support.corpus import ROOT
-from tests.support.server import run
 
 # Up to what ends a command in a shell, or in the quotes of `eval "$(…)"`.
 _EXAMPLE = re.compile(r"(?:^|[\s(])recorder ((?:\\\n|[^|>&)#;\n])+)")
@@ -67,38 +64,3 @@ def parse(arguments: list[str]) -> str:
             command = found
         command.make_context(names[-1], list(arguments), parent=context)
     return " ".join(names)
-
-
-@pytest.mark.parametrize("name", COMMANDS)
-def test_every_command_has_an_example_of_itself(name: str) -> None:
-    shown = [parse(arguments) for arguments in examples(blocks(COMMANDS[name].help))]
-    assert name in shown, f"recorder {name} --help has no example"
-
-
-@pytest.mark.parametrize("name", ["", *VERBS])
-def test_help_is_printed(name: str) -> None:
-    ran = run(ROOT / "recorder.db", *name.split(), "--help")
-    assert (ran.code, ran.err) == (0, "")
-    assert ran.out.decode().startswith(f"Usage: recorder {name}".rstrip())
-
-
-@pytest.mark.parametrize("name", ["", *VERBS, *COMMANDS])
-def test_help_fits_eighty_columns(name: str) -> None:
-    """On a terminal of that width; click wraps all but examples and the names of options."""
-    command: click.Command = recorder
-    for word in name.split():
-        assert isinstance(command, click.Group)
-        command = command.get_command(click.Context(command), word) or command
-    context = click.Context(command, info_name=f"recorder {name}".strip(), terminal_width=80)
-    assert [line for line in command.get_help(context).splitlines() if len(line) > 80] == []
-
-
-def test_every_example_of_the_program_itself_can_be_typed() -> None:
-    shown = [parse(arguments) for arguments in examples(blocks(recorder.help))]
-    assert len(shown) >= 3
-
-
-def test_an_example_that_cannot_be_typed_is_found() -> None:
-    [wrong] = examples('\b\neval "$(recorder replay latest --sped 4)" # no such option')
-    with pytest.raises(click.NoSuchOption):
-        parse(wrong)
