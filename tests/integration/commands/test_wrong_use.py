@@ -2,50 +2,31 @@
 
 from __future__ import annotations
 
-import asyncio
-import json
 import os
 import re
 import socket
 import sqlite3
 import sys
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
-from recorder.demo.server import start
-from tests.support.event_loop import eventually
-from tests.support.logbook import all_ended, entries
-from tests.support.proxy import get
-from tests.support.server import Ran, everywhere, run, serving
-from tests.support.sockets import LAST_CHUNK, STREAM_HEAD, RawClient, RawResponse, ScriptedUpstream, Send
+from tests.support.conversations import Conversations, message, response
+from tests.support.logbook import entries
+from tests.support.server import Ran, run
 
 SERVE = ("serve", "--port", "0")
-REQUEST = json.dumps({"model": "gpt-5.5", "stream": True, "input": "hello"}).encode()
-
-
-async def ask(port: int, target: str, *headers: bytes, body: bytes = REQUEST) -> RawResponse:
-    async with await RawClient.connect(port) as client:
-        await client.send(get(target, *headers, method="POST", body=body))
-        return await client.response()
 
 
 @pytest.fixture(scope="module")
 def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A database with two sessions of one exchange each."""
-    db = tmp_path_factory.mktemp("recorded") / "recorder.db"
-
-    async def record() -> None:
-        async with await start(pace=0) as demo:
-            with serving(db, *everywhere(demo.base_url)) as serve:
-                for name in ("one", "two"):
-                    assert (await ask(serve.port, f"/s/{name}/v1/responses")).ending == "complete"
-
-    asyncio.run(record())
-    return db
+    log = Conversations(tmp_path_factory.mktemp("recorded") / "recorder.db")
+    for name in ("one", "two"):
+        log.session(name).exchange(response(*message("Hi.")))
+    return log.path
 
 
 def assert_one_sentence(ran: Ran, code: int, *words: str) -> None:
@@ -83,18 +64,9 @@ WRONG = {
 }
 
 
-@pytest.fixture(scope="module")
-def answers(recorded: Path) -> dict[str, Ran]:
-    """What each of them is answered; most of the time of a command goes into starting it."""
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        ran = pool.map(lambda wrong: run(recorded, *wrong[0]), WRONG.values())
-        return dict(zip(WRONG, ran, strict=True))
-
-
-@pytest.mark.parametrize("wrong", WRONG)
-def test_wrong_arguments(answers: dict[str, Ran], wrong: str) -> None:
-    _, code, words = WRONG[wrong]
-    assert_one_sentence(answers[wrong], code, *words)
+def test_wrong_arguments(recorded: Path) -> None:
+    for words, code, said in WRONG.values():
+        assert_one_sentence(run(recorded, *words), code, *said)
 
 
 def test_an_ambiguous_prefix(recorded: Path) -> None:
@@ -138,15 +110,13 @@ DATABASES: dict[str, tuple[Callable[[Path], None], list[str]]] = {
 }
 
 
-@pytest.mark.parametrize("kind", DATABASES)
-def test_a_database_that_is_none_of_ours(tmp_path: Path, kind: str) -> None:
-    make, words = DATABASES[kind]
+@pytest.mark.parametrize(("make", "words"), DATABASES.values(), ids=DATABASES)
+def test_a_database_that_is_none_of_ours(tmp_path: Path, make: Callable[[Path], None], words: list[str]) -> None:
     db = tmp_path / "recorder.db"
     make(db)
     before = db.read_bytes() if db.is_file() else b""
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        for ran in pool.map(lambda command: run(db, *command), (SERVE, ("replay", "latest"))):
-            assert_one_sentence(ran, 1, str(db), *words)
+    for command in (SERVE, ("replay", "latest")):
+        assert_one_sentence(run(db, *command), 1, str(db), *words)
     assert (db.read_bytes() if db.is_file() else b"") == before
 
 
@@ -156,35 +126,3 @@ def test_a_database_that_cannot_be_written(tmp_path: Path, command: tuple[str, .
     tmp_path.chmod(0o500)
     db = Path("/proc") / "recorder.db" if os.geteuid() == 0 else tmp_path / "recorder.db"
     assert_one_sentence(run(db, *command), 1, str(db), "cannot be")
-
-
-async def test_an_upstream_that_cannot_be_reached(tmp_path: Path) -> None:
-    db = tmp_path / "recorder.db"
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        base = f"http://127.0.0.1:{listener.getsockname()[1]}"
-    with serving(db, "--upstream", f"openai={base}") as serve:
-        response = await ask(serve.port, "/s/attempt/v1/responses")
-        await eventually(lambda: all_ended(db, 1))
-    assert response.status[:3] == b"502"
-    assert response.header(b"content-type") == b"application/json"
-    error = json.loads(response.body)["error"]
-    assert error["type"] == "upstream_unreachable"
-    assert "'openai'" in error["message"]
-    assert base in error["message"]
-    [row] = json.loads(run(db, "sessions", "--json").out)
-    assert (row["name"], row["status"]) == ("attempt", "upstream_unreachable")
-    assert "Traceback" not in serve.said
-
-
-async def test_a_body_over_the_limit(tmp_path: Path) -> None:
-    async with ScriptedUpstream([Send(STREAM_HEAD + LAST_CHUNK)]) as upstream:
-        with serving(tmp_path / "recorder.db", *everywhere(upstream.base), "--max-body", "1") as serve:
-            async with await RawClient.connect(serve.port) as client:
-                await client.send(get("/v1/responses", b"Content-Length: 1048577", method="POST"))
-                refused = await client.response()
-            assert (await ask(serve.port, "/v1/responses", body=b"x" * 2**20)).status == b"200 OK"
-            assert len(upstream.requests) == 1
-    assert refused.status[:3] == b"413"
-    message = json.loads(refused.body)["error"]["message"]
-    assert "1 MiB" in message
-    assert "--max-body" in message
