@@ -251,7 +251,7 @@ MUTANTS: list[Mutant] = [
         "recorder/journal/writer.py",
         "loss.add(t_ns, payload)",
         "pass",
-        "tests/acceptance/test_overflow.py::test_what_does_not_fit_into_the_journal_is_counted_and_said",
+        "tests/integration/proxy/test_overflow.py::test_what_does_not_fit_into_the_journal_is_counted_and_said",
         r"report.findings == \[\]",
         is_quick=True,
     ),
@@ -279,7 +279,7 @@ MUTANTS: list[Mutant] = [
         "        if place is not None:\n"
         "            self._in_transaction(lambda: self._store.set_offset(self._recorder_id, *place))\n"
         "        try:\n            self._in_transaction(write)",
-        "tests/acceptance/test_ambiguous_commits.py::test_after_1000_commits_in_doubt_there_is_neither_a_hole_nor_a_copy",
+        "tests/integration/ingest/test_ambiguous_commits.py::test_after_1000_commits_in_doubt_there_is_neither_a_hole_nor_a_copy",
         "assert ",
     ),
     Mutant(

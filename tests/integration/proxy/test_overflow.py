@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 from pathlib import Path
 
+from recorder.ingest.ingester import recover
+from recorder.store.writer import Store
+from tests.integration.ingest.test_ingester import never
 from tests.support import history
 from tests.support.event_loop import on_uvloop
-from tests.support.one_process import judged
-from tests.support.scripts import Action, Chunk, End, ReadAll, Received, body_of
+from tests.support.proxy import proxied
+from tests.support.scripts import Action, Chunk, End, ReadAll, Received, Upstream, ask, body_of
 from tests.support.server import run
 
 STREAMS, CHUNKS = 6, 60
@@ -22,9 +26,15 @@ def script_of(id: str) -> list[Action]:
 
 
 async def overflow(folder: Path) -> tuple[list[Received], history.Report]:
-    """Nobody ingests while streams are recorded into a journal that is too small for them."""
-    clients = {f"s{number}": ReadAll() for number in range(STREAMS)}
-    return await judged(folder, script_of, clients, journal_bytes=BOUND_BYTES)
+    """Streams are recorded into a journal that is too small for them, which is ingested when all is over."""
+    async with Upstream(script_of) as upstream:
+        async with proxied(folder, upstream.base, journal_bytes=BOUND_BYTES) as proxy:
+            asking = (ask(proxy.server.port, f"s{number}", ReadAll()) for number in range(STREAMS))
+            received = await asyncio.gather(*asking)
+    with Store(folder / "recorder.db") as store:
+        recover(store, folder / "journal", never)
+    report = history.check(folder / "recorder.db", received, lambda id: body_of(script_of(id))[: upstream.sent[id]])
+    return received, report
 
 
 def assert_counted(received: list[Received], report: history.Report) -> None:
