@@ -33,6 +33,7 @@ from tests.support.scripts import (
     Fin,
     LeaveAfter,
     ReadAll,
+    Received,
     Reset,
     ResetAfter,
     Sleep,
@@ -232,30 +233,36 @@ JOURNALS: dict[str, Callable[[Path], object]] = {
 }
 
 
-@pytest.mark.parametrize("deed", JOURNALS.values(), ids=JOURNALS)
+async def while_streaming(
+    serve: Serving, upstream: Upstream, name: str, deed: Callable[[Path], object]
+) -> list[Received]:
+    """What clients get while somebody does that; the ingester is stopped, so nothing but the journal has it."""
+    ids = [f"{name.replace(' ', '-')}-{number}" for number in range(STREAMS)]
+    said = serve.said.count("they are put back")
+    async with asyncio.TaskGroup() as tasks:
+        asking = [tasks.create_task(ask(serve.port, id, CLIENTS["reads all"])) for id in ids]
+        await asyncio.to_thread(wait_until, lambda: {*ids} <= upstream.sent.keys())
+        ingesters = serve.ingesters()
+        for pid in ingesters:
+            halt(pid)
+        deed(the_journal(serve))
+        await asyncio.to_thread(wait_until, lambda: serve.said.count("they are put back") > said)
+        assert "deleted or cut" in run(serve.db, "doctor").err + run(serve.db, "doctor").out.decode()
+        for pid in ingesters:
+            os.kill(pid, signal.SIGCONT)
+    return [task.result() for task in asking]
+
+
 @on_uvloop
-async def test_nothing_is_lost_if_the_journal_is_deleted(tmp_path: Path, deed: Callable[[Path], object]) -> None:
-    """The ingester is stopped, so nothing but the journal has what passes just then."""
-    db, script = tmp_path / "recorder.db", UPSTREAMS["ok"]
+async def test_nothing_is_lost_if_the_journal_is_deleted(tmp_path: Path) -> None:
+    db, script, received = tmp_path / "recorder.db", UPSTREAMS["ok"], list[Received]()
     async with Upstream(lambda id: script) as upstream:
         with serving(db, *everywhere(upstream.base)) as serve:
-            async with asyncio.TaskGroup() as tasks:
-                asking = [
-                    tasks.create_task(ask(serve.port, f"s{number}", CLIENTS["reads all"])) for number in range(STREAMS)
-                ]
-                await asyncio.to_thread(wait_until, lambda: len(upstream.sent) == len(asking))
-                ingesters = serve.ingesters()
-                for pid in ingesters:
-                    halt(pid)
-                deed(the_journal(serve))
-                await asyncio.to_thread(wait_until, lambda: "they are put back" in serve.said)
-                assert "deleted or cut" in run(db, "doctor").err + run(db, "doctor").out.decode()
-                for pid in ingesters:
-                    os.kill(pid, signal.SIGCONT)
+            for name, deed in JOURNALS.items():
+                received += await while_streaming(serve, upstream, name, deed)
             assert await asyncio.to_thread(serve.stop) == 0
-    received = [task.result() for task in asking]
     assert {each.ending for each in received} == {"complete"}
     report = history.check(db, received, lambda id: body_of(script)[: upstream.sent.get(id, 0)])
-    assert (report.findings, report.gap_bytes, report.exchanges) == ([], 0, len(asking))
+    assert (report.findings, report.gap_bytes, report.exchanges) == ([], 0, len(received))
     assert not Path(f"{db}.journal").exists() or list(Path(f"{db}.journal").iterdir()) == []
     assert "Traceback" not in serve.said

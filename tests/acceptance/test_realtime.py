@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,7 +14,7 @@ from websockets.sync.client import connect
 from websockets.sync.server import ServerConnection
 
 from tests.support.logbook import Entry, entries
-from tests.support.server import serving
+from tests.support.server import Serving, serving, wait_until
 from tools.real_clients.relay import listening
 
 AUDIO = base64.b64encode(bytes(range(256)) * 64).decode()
@@ -53,9 +52,25 @@ def upstream(script: Script) -> AbstractContextManager[str]:
     return listening(handle)
 
 
-def only(db: Path) -> Entry:
-    (entry,) = entries(db)
-    return entry
+@pytest.fixture(scope="module")
+def recorder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
+    """A recorder before both upstreams; each test has a session of its own."""
+    db = tmp_path_factory.mktemp("realtime") / "recorder.db"
+    with upstream(realtime) as openai, upstream(live) as gemini:
+        with serving(db, "--upstream", f"openai={openai}", "--upstream", f"gemini={gemini}") as serve:
+            yield serve
+
+
+def only(recorder: Serving, session: str) -> Entry:
+    """The only exchange of a session, when it has ended."""
+    found: list[Entry] = []
+
+    def has_ended() -> bool:
+        found[:] = [entry for entry in entries(recorder.db) if entry.session == session]
+        return [bool(entry.end) for entry in found] == [True]
+
+    wait_until(has_ended)
+    return found[0]
 
 
 def payloads(entry: Entry, kind: str) -> list[Any]:
@@ -102,11 +117,9 @@ ANSWERED = ["response.created", "response.output_audio.delta", "response.done"]
 
 
 @pytest.mark.filterwarnings("ignore:connect.. must be used as a context manager")  # by openai 3.52, to websockets 17
-def test_realtime_of_openai_python_is_recorded_as_messages(tmp_path: Path) -> None:
-    db = tmp_path / "recorder.db"
-    with upstream(realtime) as base, serving(db, "--upstream", f"openai={base}") as recorder:
-        assert converse(f"{recorder.base}/v1") == ANSWERED
-    entry = only(db)
+def test_realtime_of_openai_python_is_recorded_as_messages(recorder: Serving) -> None:
+    assert converse(f"{recorder.base}/s/messages/v1") == ANSWERED
+    entry = only(recorder, "messages")
     expect_clean(entry)
     assert entry.exchange.target == "/v1/realtime?model=gpt-realtime"
     assert [each["type"] for each in payloads(entry, "frame")] == ANSWERED
@@ -116,27 +129,24 @@ def test_realtime_of_openai_python_is_recorded_as_messages(tmp_path: Path) -> No
     assert not any(b"sk-secret" in event.raw for event in entry.events)
 
 
-async def test_realtime_of_openai_python_is_recorded_from_a_coroutine(tmp_path: Path) -> None:
-    db = tmp_path / "recorder.db"
-    with upstream(realtime) as base, serving(db, "--upstream", f"openai={base}") as recorder:
-        assert await converse_async(f"{recorder.base}/v1") == ANSWERED
-    entry = only(db)
+async def test_realtime_of_openai_python_is_recorded_from_a_coroutine(recorder: Serving) -> None:
+    assert await converse_async(f"{recorder.base}/s/coroutine/v1") == ANSWERED
+    entry = only(recorder, "coroutine")
     expect_clean(entry)
     assert payloads(entry, "frame")[1]["delta"] == AUDIO
     assert payloads(entry, "sent")[0]["audio"] == AUDIO
 
 
 @pytest.mark.parametrize("compression", [None, "deflate"])
-def test_gemini_live_is_recorded_as_binary_messages(tmp_path: Path, compression: str | None) -> None:
-    db = tmp_path / "recorder.db"
-    with upstream(live) as base, serving(db, "--upstream", f"gemini={base}") as recorder:
-        address = f"{recorder.base.replace('http', 'ws', 1)}{LIVE}?key=sk-secret"
-        with connect(address, compression=compression) as connection:
-            connection.send(json.dumps({"setup": {"model": "models/gemini-live"}}))
-            assert json.loads(connection.recv()) == {"setupComplete": {}}
-            connection.send(json.dumps({"clientContent": {"turnComplete": True}}).encode())
-            assert json.loads(connection.recv()) == {"serverContent": {"turnComplete": True}}
-    entry = only(db)
+def test_gemini_live_is_recorded_as_binary_messages(recorder: Serving, compression: str | None) -> None:
+    session = f"live-{compression}"
+    address = f"{recorder.base.replace('http', 'ws', 1)}/s/{session}{LIVE}?key=sk-secret"
+    with connect(address, compression=compression) as connection:
+        connection.send(json.dumps({"setup": {"model": "models/gemini-live"}}))
+        assert json.loads(connection.recv()) == {"setupComplete": {}}
+        connection.send(json.dumps({"clientContent": {"turnComplete": True}}).encode())
+        assert json.loads(connection.recv()) == {"serverContent": {"turnComplete": True}}
+    entry = only(recorder, session)
     expect_clean(entry)
     assert payloads(entry, "frame") == [{"setupComplete": {}}, {"serverContent": {"turnComplete": True}}]
     assert [*map(list, payloads(entry, "sent"))] == [["setup"], ["clientContent"]]
