@@ -269,26 +269,17 @@ def recorded_stream(session: Conversation, path: Path) -> None:
     session.exchange(frames, QUESTION, api=api, target=PATHS[api])
 
 
-async def require_stream(tmp_path: Path, path: Path, seed: int, count: int) -> None:
-    made = Conversations(tmp_path / "log.db")
-    recorded_stream(made.session("s"), path)
-    async with await LogReader.open(made.database) as log:
-        positions = sorted(await times(log, "s"))
-        some = random.Random(seed).sample(positions, min(count, len(positions)))
-        await require_exact(log, "s", "1", {0, *some, positions[-1]})
-
-
-@needs_corpus
-@pytest.mark.parametrize("path", corpus_files()[::8], ids=lambda path: path.stem)
-async def test_streams_of_the_corpus(tmp_path: Path, path: Path, seed: int) -> None:
-    await require_stream(tmp_path, path, seed, 5)
-
-
 @needs_corpus
 @pytest.mark.slow
 @pytest.mark.parametrize("path", corpus_files(core=False), ids=lambda path: str(path.relative_to(CORPUS)))
 async def test_all_streams_of_the_corpus(tmp_path: Path, path: Path, seed: int) -> None:
-    await require_stream(tmp_path, path, seed, 20)
+    """`tests/unit/ui/test_running_document.py` has them quickly: the documents that a track is made of."""
+    made = Conversations(tmp_path / "log.db")
+    recorded_stream(made.session("s"), path)
+    async with await LogReader.open(made.database) as log:
+        positions = sorted(await times(log, "s"))
+        some = random.Random(seed).sample(positions, min(20, len(positions)))
+        await require_exact(log, "s", "1", {0, *some, positions[-1]})
 
 
 @pytest.mark.parametrize("size_bytes", [7, 40])
