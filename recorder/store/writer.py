@@ -21,7 +21,7 @@ from types import TracebackType
 from typing import Any, Protocol, Self
 
 import msgspec
-from sqlalchemy import URL, Connection, CursorResult, Table, bindparam, delete, select, update
+from sqlalchemy import URL, Connection, CursorResult, Table, bindparam, delete, select, tuple_, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.sql import Executable
 
@@ -106,10 +106,13 @@ _LAST_EVENT = Statement(select(events).where(of_exchange(events)).order_by(event
 _new_offset = insert(ingest_offsets).values(
     **{name: bindparam(name) for name in ("recorder_id", "segment", "offset", "host")}, seen_ns=ServerTime()
 )
+# A place never goes back. A commit that was given up may be done late, after what was committed since.
 _SET_OFFSET = Statement(
     _new_offset.on_conflict_do_update(
         index_elements=[ingest_offsets.c.recorder_id],
         set_={name: _new_offset.excluded[name] for name in ("segment", "offset", "seen_ns", "host")},
+        where=tuple_(_new_offset.excluded.segment, _new_offset.excluded.offset)
+        >= tuple_(ingest_offsets.c.segment, ingest_offsets.c.offset),
     )
 )
 _RENEW = Statement(

@@ -175,6 +175,7 @@ def test_offsets_are_set_replaced_and_forgotten(store: Store) -> None:
         store.set_offset("a", 1, 100)
         store.set_offset("b", 7, 7)
         store.set_offset("a", 2, 50)
+        store.set_offset("a", 1, 200)  # a commit that a server did late, after its repetition and the next
         assert (store.offset("a"), store.offset("b")) == ((2, 50), (7, 7))
         store.forget_offset("a")
         assert (store.offset("a"), store.offset("b")) == (None, (7, 7))
