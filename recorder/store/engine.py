@@ -18,6 +18,7 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from functools import cache
 from importlib import import_module
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -36,6 +37,10 @@ if TYPE_CHECKING:
     from recorder.store.writer import Writer
 
 BUSY_TIMEOUT_S = 5.0  # for another writer, or a lock
+# For a server that says nothing at all: it was stopped, its disk hangs, or something on the way has forgotten it. Locks
+# are given up before, and what else is asked takes milliseconds. As long as a network is waited for that is dead.
+ANSWER_TIMEOUT_S = 30.0
+START_TIMEOUT_S = 10.0  # the same when a recorder starts, as long as for a login: it can begin without its database
 NEW_LOG_TIMEOUT_S = (
     60.0  # for the process that makes the tables of a new log: 0.2 s, but many times that on a busy machine
 )
@@ -222,7 +227,7 @@ class Engine(ABC):
     # -- opening a database, one way for each purpose
 
     @abstractmethod
-    def upgrade(self, url: URL, busy_timeout_s: float = BUSY_TIMEOUT_S) -> None:
+    def upgrade(self, url: URL, busy_timeout_s: float = BUSY_TIMEOUT_S, answer_timeout_s: float = inf) -> None:
         """Bring a database to the newest schema; create what is missing, but never a database on a server."""
 
     @abstractmethod
@@ -230,8 +235,8 @@ class Engine(ABC):
         """Open a transaction that excludes other changes of the schema, for Alembic's command line."""
 
     @abstractmethod
-    def writer(self, url: URL, busy_timeout_s: float) -> Writer:
-        """Open the connection that adds to the log."""
+    def writer(self, url: URL, busy_timeout_s: float, answer_timeout_s: float = inf) -> Writer:
+        """Open the connection that adds to the log. A file answers always: the second limit is for servers."""
 
     @abstractmethod
     def reader(self, url: URL, prices: Prices = ()) -> ReadPool:

@@ -15,6 +15,7 @@ import platform
 from collections import defaultdict
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from math import inf
 from operator import attrgetter
 from pathlib import Path
 from types import TracebackType
@@ -124,14 +125,20 @@ _OFFSET = select(ingest_offsets.c.segment, ingest_offsets.c.offset)
 class Store:
     """The database, open for writing. Opening creates it, or brings it to the newest schema."""
 
-    def __init__(self, url: str | Path | URL, busy_timeout_s: float = BUSY_TIMEOUT_S) -> None:
-        """`busy_timeout_s` is how long a transaction waits for another writer before it raises `StoreBusyError`."""
+    def __init__(
+        self, url: str | Path | URL, busy_timeout_s: float = BUSY_TIMEOUT_S, answer_timeout_s: float = inf
+    ) -> None:
+        """`busy_timeout_s` is how long a transaction waits for another writer before it raises `StoreBusyError`.
+
+        `answer_timeout_s` is the same for a server that does not answer. It is for a caller that repeats what it asked:
+        nobody knows whether the server still does it.
+        """
         self.url = database_url(url)
         engine = engine_of(self.url)
         if engine.is_archive:
             raise is_no_log(self.url)
-        engine.upgrade(self.url, busy_timeout_s)
-        self._writer = engine.writer(self.url, busy_timeout_s)
+        engine.upgrade(self.url, busy_timeout_s, answer_timeout_s)
+        self._writer = engine.writer(self.url, busy_timeout_s, answer_timeout_s)
         self._appender = EventAppender(self._writer)
         self.projector = Projector(self)  # inside a transaction, as everything else
         self._failure: StoreError | None = None  # of a statement of this transaction

@@ -81,14 +81,16 @@ class _Ingestion:
 
     def __init__(self, database: str | Path) -> None:
         from recorder.ingest.supervisor import IngesterSupervisor
+        from recorder.store.engine import START_TIMEOUT_S
         from recorder.store.location import database_url, journal_root
         from recorder.store.writer import Store
 
         url = database_url(database)
         try:
-            Store(url).close()  # what is wrong with it is said now, not when something is recorded
-        except StoreBusyError:
-            log.warning("the database is locked by another process: the journal keeps what passes until it is free")
+            # What is wrong with it is said now, not when something is recorded.
+            Store(url, answer_timeout_s=START_TIMEOUT_S).close()
+        except StoreBusyError as error:
+            log.warning("the database cannot be used yet, the journal keeps what passes: %s", error)
         self._journal = Journal(journal_root(url), new_id())
         self._lock = Lock()
         self._closed = False

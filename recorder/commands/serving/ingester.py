@@ -23,6 +23,7 @@ from recorder.commands.terminal.settings import redactor
 from recorder.errors import RecorderError, StoreError
 from recorder.ingest.ingester import Ingester, recover, recover_one
 from recorder.journal.reader import claimed, waiting
+from recorder.store.engine import ANSWER_TIMEOUT_S
 from recorder.store.location import VARIABLE, database_url
 from recorder.store.retry import COMPLAIN_S, RETRY_S, Stopped
 from recorder.store.writer import Store
@@ -31,6 +32,7 @@ from recorder.wire.redaction.bodies import Redactor
 log = logging.getLogger(__name__)
 
 LOOK_S, WEIGH_S = 0.5, 2.0  # between two looks at whether the recorder has ended, and at how far the log is behind
+TERMINATE_S = 7  # from SIGTERM to the end: whoever stops processes kills after ten
 DYING_S = 2.0  # for the kernel to end a process of any size
 GARBAGE = 50_000  # objects between two collections: rows come and go by the thousand, and none is part of a cycle
 
@@ -40,8 +42,14 @@ class Pause:
 
     def __init__(self) -> None:
         self._stop_requested = self._recorder_ended = False
-        signal.signal(signal.SIGTERM, lambda *_: setattr(self, "_stop_requested", True))
+        signal.signal(signal.SIGTERM, self._terminate)
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to the recorder, which ends in its own order
+
+    def _terminate(self, *_: object) -> None:
+        """End in order, or by SIGALRM if a database takes too long: the journal has all that is not committed."""
+        if not self._stop_requested:
+            self._stop_requested = True
+            signal.alarm(TERMINATE_S)
 
     def __call__(self, seconds: float) -> bool:
         if not self._recorder_ended:
@@ -131,7 +139,7 @@ def _open(url: str, pause: Pause) -> Store | None:
     complained_s = float("-inf")
     while True:
         try:
-            return Store(database_url(url))
+            return Store(database_url(url), answer_timeout_s=ANSWER_TIMEOUT_S)
         except StoreError as error:
             if time.monotonic() - complained_s > COMPLAIN_S:
                 log.warning("the database cannot be opened, the journal keeps what passes: %s", error)

@@ -28,6 +28,7 @@ from recorder.proxy.recording import RecordingTransport, new_id
 from recorder.proxy.routing import Routes, Upstream
 from recorder.proxy.upstream import UpstreamTransport
 from recorder.store.declared import schema_differences, sentence
+from recorder.store.engine import START_TIMEOUT_S
 from recorder.store.location import database_name, journal_root
 from recorder.store.schema import STALE
 from recorder.store.writer import Store
@@ -90,21 +91,21 @@ async def recording(
     At the end all that it recorded is committed, if that takes no longer than `ending` allows.
 
     A `meter` is attached, and runs until then. Raises `StoreError` if the database cannot be used, `UsageError` for a
-    `[redact]` table that makes no sense, or a file of `network` that cannot be used; a database that is merely locked
-    will be used later.
+    `[redact]` table that makes no sense, or a file of `network` that cannot be used; a database that is merely locked,
+    or on a server that is away or does not answer, will be used later.
     """
     upstream = UpstreamTransport(network)
     redactor()  # the ingester reads it for itself: what is wrong with it is said now
     places = session_places()
     try:
-        with Store(url) as store:
+        with Store(url, answer_timeout_s=START_TIMEOUT_S) as store:
             store.require_rights()
             with store.transaction():
                 if store.projector.is_due():
                     log.warning("%s", STALE)
         _require_schema(url)
-    except StoreBusyError:
-        log.warning("the database is locked by another process: the journal keeps what passes until it is free")
+    except StoreBusyError as error:
+        log.warning("the database cannot be used yet, the journal keeps what passes: %s", error)
     journal = Journal(journal_root(url), new_id(), durable=durability == "strict")
     ingester = IngesterSupervisor(url, journal.directory)
     metered = journal if meter is None else meter.attach(journal, ingester)

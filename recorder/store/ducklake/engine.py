@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
@@ -119,7 +120,7 @@ class DucklakeEngine(Engine):
     def _is_of_statement(self, error: BaseException) -> bool:
         return False
 
-    def upgrade(self, url: URL, busy_timeout_s: float = BUSY_TIMEOUT_S) -> None:
+    def upgrade(self, url: URL, busy_timeout_s: float = BUSY_TIMEOUT_S, answer_timeout_s: float = inf) -> None:
         from recorder.store.ducklake.connection import lake
         from recorder.store.ducklake.schema import upgrade
 
@@ -130,7 +131,7 @@ class DucklakeEngine(Engine):
     def migration(self, url: URL) -> NoReturn:
         raise is_no_log(url)
 
-    def writer(self, url: URL, busy_timeout_s: float) -> NoReturn:
+    def writer(self, url: URL, busy_timeout_s: float, answer_timeout_s: float = inf) -> NoReturn:
         raise is_no_log(url)
 
     def reader(self, url: URL, prices: Prices = ()) -> LakePool:

@@ -5,6 +5,7 @@ Rules of this file:
 * One driver, psycopg 3, for the thread that writes and for the event loop that reads.
 * Ids come and go as text, sums as numbers: a row is the same as that of SQLite.
 * A connection that breaks is not an error of the statement: it is repeated on a new one.
+* Each waits with `Patience`, which has a limit for who repeats what it asks.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from decimal import Decimal
 from functools import lru_cache
 from itertools import count
+from math import inf
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -35,9 +37,11 @@ try:
     from psycopg.postgres import types
     from psycopg.pq import Format, TransactionStatus
     from psycopg.types.numeric import NumericBinaryLoader, NumericLoader
+
+    from recorder.store.postgres.patience import Patience, PatientConnection
 except ImportError as error:
     raise RecorderError(
-        "PostgreSQL needs a driver that is not installed: pip install 'psycopg[binary]>=3.2'."
+        "PostgreSQL needs a driver that is not installed: pip install 'psycopg[binary]>=3.2.11'."
     ) from error
 
 ENGINE = "postgresql"
@@ -120,9 +124,14 @@ def conninfo(url: URL) -> str:
     return make_conninfo(*given, **{**_CONNECTION, **options})
 
 
-def writer_engine(url: URL, busy_timeout_s: float) -> Engine:
-    """Return an engine that writes."""
+def writer_engine(url: URL, busy_timeout_s: float, patience: Patience | None = None) -> Engine:
+    """Return an engine that writes. All of its connections have one patience."""
     engine = create_engine(url, poolclass=NullPool, connect_args=_CONNECTION)
+
+    @event.listens_for(engine, "do_connect")
+    def connect(_dialect: object, _record: object, given: Any, options: Any) -> PatientConnection:
+        return _connected(patience or Patience(), *given, **options)
+
     settings = {
         "lock_timeout": f"{max(1, round(busy_timeout_s * 1000))}ms",
         "synchronous_commit": "on",
@@ -145,11 +154,17 @@ def _cancel(connection: psycopg.Connection) -> None:
         connection.cancel_safe(timeout=CONNECT_S)
 
 
+def _connected(patience: Patience, *given: Any, **options: Any) -> PatientConnection:
+    connection = PatientConnection.connect(*given, **options)
+    connection.patience = patience
+    return connection
+
+
 @contextmanager
 def open_reader(url: URL, settings: Mapping[str, str], **options: Any) -> Iterator[psycopg.Connection]:
     """Open a connection of the driver that only reads, for one thread; it begins its transactions itself.
 
-    `settings` are of the session, in SQL; `options` those of a connection that differ from the usual.
+    `settings` are of the session, in SQL; `options` are those of `connect_reader`.
     """
     with translated(url):
         connection = connect_reader(url, settings, **options)
@@ -169,10 +184,15 @@ def task_lock(url: URL, task: str) -> Iterator[None]:
         yield
 
 
-def connect_reader(url: URL, settings: Mapping[str, str], **options: Any) -> psycopg.Connection:
-    """Return such a connection to a caller that keeps it, closes it and translates what it raises."""
+def connect_reader(
+    url: URL, settings: Mapping[str, str], answer_timeout_s: float = inf, **options: Any
+) -> psycopg.Connection:
+    """Return such a connection to a caller that keeps it, closes it and translates what it raises.
+
+    `options` are those of a connection that differ from the usual.
+    """
     conninfo = url.set(drivername="postgresql").render_as_string(hide_password=False)
-    connection = psycopg.connect(conninfo, autocommit=True, **{**_CONNECTION, **options})
+    connection = _connected(Patience(answer_timeout_s), conninfo, autocommit=True, **{**_CONNECTION, **options})
     with _closed_on_error(connection):
         adapt(connection)
         for name, value in {**_EVERYWHERE, "default_transaction_read_only": "on", **settings}.items():

@@ -20,6 +20,7 @@ from sqlalchemy import URL
 from recorder.projections.views import VIEWS
 from recorder.projections.views.view import View
 from recorder.store.declared import Objects, ReadSchema
+from recorder.store.engine import START_TIMEOUT_S
 from recorder.store.postgres.connection import ENGINE, translated
 from recorder.store.postgres.ddl import SCHEMA, STATEMENTS
 from recorder.store.postgres.migrate import open_log
@@ -57,7 +58,7 @@ _FUNCTION = re.compile(r"CREATE (?:OR REPLACE )?FUNCTION (?:\w+\.)?(\w+)\(.*?\$\
 @contextmanager
 def schema_reader(url: URL) -> Iterator[ReadSchema]:
     """Open a log. Raise `StoreError` if there is none that can be read here."""
-    with open_log(url, _AS_WRITTEN) as connection, translated(url):
+    with open_log(url, _AS_WRITTEN, answer_timeout_s=START_TIMEOUT_S) as connection, translated(url):
         yield lambda sql: connection.execute(sql.encode()).fetchall()
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
@@ -104,20 +105,20 @@ class PostgresEngine(Engine):
             return isinstance(error, psycopg.ProgrammingError | psycopg.DataError | psycopg.NotSupportedError)
         return not str(code).startswith(_TEMPORARY)
 
-    def upgrade(self, url: URL, busy_timeout_s: float = BUSY_TIMEOUT_S) -> None:
+    def upgrade(self, url: URL, busy_timeout_s: float = BUSY_TIMEOUT_S, answer_timeout_s: float = inf) -> None:
         from recorder.store.postgres.migrate import upgrade
 
-        upgrade(url, busy_timeout_s)
+        upgrade(url, busy_timeout_s, answer_timeout_s)
 
     def migration(self, url: URL) -> AbstractContextManager[Connection]:
         from recorder.store.postgres.migrate import migration
 
         return migration(url, BUSY_TIMEOUT_S)
 
-    def writer(self, url: URL, busy_timeout_s: float) -> PostgresWriter:
+    def writer(self, url: URL, busy_timeout_s: float, answer_timeout_s: float = inf) -> PostgresWriter:
         from recorder.store.postgres.writer import PostgresWriter
 
-        return PostgresWriter(url, busy_timeout_s)
+        return PostgresWriter(url, busy_timeout_s, answer_timeout_s)
 
     def reader(self, url: URL, prices: Prices = ()) -> ThreadPool:
         from recorder.store.postgres.connection import reader_pool

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import socket
 from collections.abc import Sequence
-from contextlib import suppress
 from threading import Lock
 from typing import Any
 
@@ -55,14 +52,12 @@ class PostgresLogProbe:
         return result._replace(database_bytes=size)
 
     def interrupt(self) -> None:
-        """End the connection on our side: a server that hangs does not take a cancel, and keeps its statement limit no
-        more than anything else. The driver waits for a byte or the end.
-        """
+        """End the connection: a server that hangs keeps its statement limit no more than anything else."""
+        from recorder.store.postgres.patience import hang_up
+
         with self._closing:  # the descriptor is of this connection, and not of what comes after it
-            if self._connection is None or self._connection.closed:
-                return
-            with suppress(OSError), socket.socket(fileno=os.dup(self._connection.fileno())) as ours:
-                ours.shutdown(socket.SHUT_RDWR)
+            if self._connection is not None and not self._connection.closed:
+                hang_up(self._connection)
 
     def close(self) -> None:
         with self._closing:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from math import inf
 from typing import Any
 
 import psycopg
@@ -15,18 +16,22 @@ from recorder.store.location import database_name
 from recorder.store.migrate import APPLICATION_ID, HEAD, READ_REVISION, VERSION_TABLE, require_head, require_known, run
 from recorder.store.postgres.connection import open_reader, translated, writer_engine
 from recorder.store.postgres.ddl import READ_TABLES, SCHEMA
+from recorder.store.postgres.patience import Patience
 
 
-def upgrade(url: URL, busy_timeout_s: float) -> None:
+def upgrade(url: URL, busy_timeout_s: float, answer_timeout_s: float = inf) -> None:
     """Bring the schema to the newest revision; create it if there is none.
 
     If there is nothing to do, no process waits for another: recorders start again all at once with their server.
     """
-    with translated(url), writer_engine(url, busy_timeout_s).connect() as connection:
+    with translated(url), writer_engine(url, busy_timeout_s, Patience(answer_timeout_s)).connect() as connection:
         found = _revision(connection)
     if found == HEAD:
         return
-    with migration(url, max(busy_timeout_s, NEW_LOG_TIMEOUT_S) if found is None else busy_timeout_s) as connection:
+    answer_timeout_s = inf  # a statement may take minutes in a log that has rows
+    if found is None:
+        answer_timeout_s = busy_timeout_s = max(busy_timeout_s, NEW_LOG_TIMEOUT_S)
+    with migration(url, busy_timeout_s, answer_timeout_s) as connection:
         revision = _revision(connection)
         require_known(database_name(url), revision)
         if revision != HEAD:
@@ -34,9 +39,9 @@ def upgrade(url: URL, busy_timeout_s: float) -> None:
 
 
 @contextmanager
-def migration(url: URL, busy_timeout_s: float) -> Iterator[Connection]:
+def migration(url: URL, busy_timeout_s: float, answer_timeout_s: float = inf) -> Iterator[Connection]:
     """Open a transaction that excludes other changes of the schema."""
-    with translated(url), writer_engine(url, busy_timeout_s).begin() as connection:
+    with translated(url), writer_engine(url, busy_timeout_s, Patience(answer_timeout_s)).begin() as connection:
         connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({APPLICATION_ID})")
         tables = _tables(connection)
         if tables and VERSION_TABLE not in tables:

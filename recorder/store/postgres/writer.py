@@ -11,8 +11,8 @@ Rules of this file:
 * Any number write at once, but none during a purge: a writer that checked before it would write after it. All hold one
   lock for a transaction, a purge holds it alone; and as nothing is looked at before, what it took away is not seen. Who
   only looks (`looking`) holds none: a purge may come right behind it anyway, and what is written then is looked at.
-* A connection that broke is made anew by the next transaction. Whether the last one was committed is not known: if it
-  was, its repetition finds its rows there.
+* A connection that broke, or had no answer in time, is made anew by the next transaction. Whether the last one was
+  committed, or will be, is not known: if it was, its repetition finds its rows there, and waits for its end if not.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import cache
 from itertools import groupby
+from math import inf
 from operator import itemgetter
 from typing import Any
 from uuid import UUID
@@ -46,6 +47,7 @@ from recorder.store.postgres.connection import (
 )
 from recorder.store.postgres.ddl import MONTHS_AHEAD, PARTITIONED
 from recorder.store.postgres.partitions import OVER
+from recorder.store.postgres.patience import Patience
 from recorder.store.schema import (
     LOG,
     dead_letters,
@@ -149,10 +151,11 @@ class PostgresWriter:
 
     engine = ENGINE
 
-    def __init__(self, url: URL, busy_timeout_s: float) -> None:
-        self._url = url
+    def __init__(self, url: URL, busy_timeout_s: float, answer_timeout_s: float = inf) -> None:
+        self._url, self._patience = url, Patience(answer_timeout_s)
+        engine = writer_engine(url, busy_timeout_s, self._patience)
         # The driver would send the begin of a transaction alone, and wait.
-        self._engine = writer_engine(url, busy_timeout_s).execution_options(isolation_level="AUTOCOMMIT")
+        self._engine = engine.execution_options(isolation_level="AUTOCOMMIT")
         self._looked_s = float("-inf")
         self._unsent: list[Sending] = []
         self._begin: list[Sending] = []  # what is unsent when nothing was written or asked
@@ -192,6 +195,7 @@ class PostgresWriter:
                     self._send()  # whether they were there shows in the answer
                 if self._unsent != self._begin:
                     self._send([_COMMIT])
+                    self._patience.recover()
 
     @contextmanager
     def looking(self) -> Iterator[None]:
@@ -270,12 +274,13 @@ class PostgresWriter:
         return self.connection.connection.driver_connection
 
     def _connect_if_lost(self) -> None:
-        if not (self.connection.closed or self._driver.broken or self._driver.closed):
-            return
-        with suppress(StoreError), self.translated():
-            self.connection.invalidate()
-        with suppress(StoreError), self.translated():
-            self.connection.close()
+        if not self.connection.closed:
+            if not (self._driver.broken or self._driver.closed):
+                return
+            with suppress(StoreError), self.translated():
+                self.connection.invalidate()
+            with suppress(StoreError), self.translated():
+                self.connection.close()
         self.connection = self._engine.connect()
 
     def _look_at_months(self) -> None:

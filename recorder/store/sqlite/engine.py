@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -86,7 +87,7 @@ class SqliteEngine(Engine):
         code = getattr(error, "sqlite_errorcode", None)  # what the driver itself refuses has none
         return code is None or code & 0xFF in _OF_STATEMENT
 
-    def upgrade(self, url: URL, busy_timeout_s: float = BUSY_TIMEOUT_S) -> None:
+    def upgrade(self, url: URL, busy_timeout_s: float = BUSY_TIMEOUT_S, answer_timeout_s: float = inf) -> None:
         from recorder.store.sqlite.migrate import upgrade
 
         upgrade(self.path(url), busy_timeout_s)
@@ -96,7 +97,7 @@ class SqliteEngine(Engine):
 
         return migration(self.path(url))
 
-    def writer(self, url: URL, busy_timeout_s: float) -> SqliteWriter:
+    def writer(self, url: URL, busy_timeout_s: float, answer_timeout_s: float = inf) -> SqliteWriter:
         from recorder.store.sqlite.writer import SqliteWriter
 
         return SqliteWriter(self.path(url), busy_timeout_s)

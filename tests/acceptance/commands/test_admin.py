@@ -29,7 +29,7 @@ from recorder.proxy.http.server import Server
 from tests.support.event_loop import on_uvloop
 from tests.support.postgres import MISSING, Cluster, conninfo, programs
 from tests.support.proxy import get
-from tests.support.server import PROGRAM, Serving, everywhere, halt, serving
+from tests.support.server import PROGRAM, Serving, environment, everywhere, halt, serving
 from tests.support.sockets import (
     LAST_CHUNK,
     STREAM_HEAD,
@@ -317,13 +317,23 @@ async def test_a_server_that_is_away_is_said_and_so_is_its_return(tmp_path: Path
     assert after["recorder_ingester_restarts_total"] == 0
 
 
-class DeafRelay:
-    """A way to a server on which nothing comes through any more from `deaf` on, and nothing is closed."""
+IS_READY = b"Z\0\0\0\5I"  # how a server ends its answer to a login, and to each question outside of a transaction
 
-    def __init__(self, path: str) -> None:
-        self._path = path
+
+def socket_of(database: URL) -> str:
+    return f"{database.query['host']}/.s.PGSQL.5432"
+
+
+class DeafRelay:
+    """A way to a server on which nothing comes through while it does not hear, and nothing is closed.
+
+    `answers` says after how many answers it stops to hear, `lose` has it never hear again who is connected now.
+    """
+
+    def __init__(self, path: str, answers: int = 2**31) -> None:
+        self._path, self._answers = path, answers
         self._tasks: list[asyncio.Task[Any]] = []
-        self.hears = asyncio.Event()
+        self.hears, self.is_deaf = asyncio.Event(), asyncio.Event()
         self.hears.set()
 
     async def __aenter__(self) -> Self:
@@ -351,11 +361,38 @@ class DeafRelay:
                 each.transport.abort()
 
     async def _pass_on(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        hears = self.hears
         while data := await reader.read(2**16):
-            await self.hears.wait()
+            await hears.wait()
             writer.write(data)
             await writer.drain()
+            if data.endswith(IS_READY):
+                self._answer()
         raise ConnectionResetError
+
+    def _answer(self) -> None:
+        self._answers -= 1
+        if self._answers == 0:
+            self.hears.clear()
+            self.is_deaf.set()
+
+    def to(self, database: URL) -> URL:
+        return database.set(query={}, host="127.0.0.1", port=self.port)
+
+    def lose(self) -> None:
+        self.hears.clear()
+        self.hears = asyncio.Event()
+        self.hears.set()
+
+
+@contextlib.asynccontextmanager
+async def recorder_by(relay: DeafRelay, database: URL, folder: Path, base: str) -> AsyncIterator[tuple[Serving, Asked]]:
+    """A recorder whose database is behind a relay of this event loop."""
+    options = ("--admin-port", "0", "--db", conninfo(relay.to(database)), *everywhere(base))
+    with contextlib.ExitStack() as stack:
+        starting = serving(folder / "none", *options, program=PROGRAM)
+        serve = await asyncio.to_thread(stack.enter_context, starting)
+        yield serve, Asked(serve)
 
 
 @pytest.mark.parametrize("returns", [False, True], ids=["for good", "for a while"])
@@ -363,12 +400,8 @@ class DeafRelay:
 async def test_a_server_that_hangs_is_said_and_keeps_nobody(
     tmp_path: Path, postgres_database: URL, returns: bool
 ) -> None:
-    path = f"{postgres_database.query['host']}/.s.PGSQL.5432"
-    async with DeafRelay(path) as relay:
-        url = postgres_database.set(query={}, host="127.0.0.1", port=relay.port)
-        options = ("--admin-port", "0", "--db", conninfo(url), *everywhere("http://127.0.0.1:9"))
-        with serving(tmp_path / "none", *options, program=PROGRAM) as serve:
-            admin = Asked(serve)
+    async with DeafRelay(socket_of(postgres_database)) as relay:
+        async with recorder_by(relay, postgres_database, tmp_path, "http://127.0.0.1:9") as (serve, admin):
             await admin.until_health(200, 60)
             relay.hears.clear()
             await admin.until_reason("has not answered for", 60)
@@ -377,6 +410,61 @@ async def test_a_server_that_hangs_is_said_and_keeps_nobody(
                 relay.hears.set()
                 await admin.until_health(200, 60)
             assert await asyncio.to_thread(serve.stop) == 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("answers", [1, 15, 45])
+@on_uvloop
+async def test_a_recorder_starts_although_the_server_hangs(
+    tmp_path: Path, postgres_database: URL, answers: int
+) -> None:
+    async with DeafRelay(socket_of(postgres_database), answers) as relay:
+        async with recorder_by(relay, postgres_database, tmp_path, "http://127.0.0.1:9") as (serve, admin):
+            await admin.until_health(503, 60)
+            relay.lose()
+            await admin.until_health(200, 60)
+            relay.hears.clear()
+            assert await asyncio.to_thread(serve.stop) == 0
+    assert "the journal keeps what passes: The database postgresql://127.0.0.1" in serve.said
+
+
+@on_uvloop
+async def test_a_start_ends_by_a_signal_while_the_server_hangs(tmp_path: Path, postgres_database: URL) -> None:
+    async with DeafRelay(socket_of(postgres_database), 1) as relay:
+        command = [*PROGRAM, "serve", "--port", "0", "--db", conninfo(relay.to(postgres_database))]
+        process = await asyncio.create_subprocess_exec(*command, env=environment(tmp_path))
+        try:
+            async with asyncio.timeout(60):
+                await relay.is_deaf.wait()
+                process.terminate()
+                assert await process.wait() == -signal.SIGTERM
+        finally:
+            if process.returncode is None:
+                process.kill()
+                await process.wait()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("is_told", [True, False], ids=["by a signal", "by itself"])
+@on_uvloop
+async def test_an_ingester_gives_a_server_up_that_says_nothing(
+    tmp_path: Path, postgres_database: URL, is_told: bool
+) -> None:
+    script = [Send(STREAM_HEAD + chunked(CHUNK) + LAST_CHUNK)]
+    async with DeafRelay(socket_of(postgres_database)) as relay, ScriptedUpstream(script) as upstream:
+        async with recorder_by(relay, postgres_database, tmp_path, upstream.base) as (serve, admin):
+            await ask(serve.port, get("/v1/responses"))
+            await admin.until(lambda now: now["recorder_response_chunks_total"] == 1, 60)
+            ingester = serve.ingesters()[0]
+            relay.lose()
+            await ask(serve.port, get("/v1/responses"))
+            await admin.until_health(503, 60)
+            if is_told:
+                os.kill(ingester, signal.SIGTERM)
+            found = await admin.until(lambda now: now["recorder_response_chunks_total"] == 2, 120)
+            assert await asyncio.to_thread(serve.stop) == 0
+    assert (found["recorder_ingester_restarts_total"] == 1) == is_told
+    assert ("no answer for 30 s" in serve.said) != is_told
 
 
 # -- what it costs

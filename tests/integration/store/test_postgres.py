@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import socket
 import time
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from itertools import product
 from pathlib import Path
 from threading import Thread
@@ -23,6 +25,7 @@ from recorder.model.events import Kind
 from recorder.projections import TABLES
 from recorder.projections.views import VIEWS
 from recorder.store import migrate, schema
+from recorder.store.declared import schema_differences
 from recorder.store.location import database_name, database_url, journal_root
 from recorder.store.postgres.connection import writer_engine
 from recorder.store.postgres.ddl import GRANTS, SCHEMA
@@ -30,13 +33,15 @@ from recorder.store.postgres.query import PostgresQuery
 from recorder.store.postgres.writer import FEW, WRITING, sweep
 from recorder.store.projector import Whole
 from recorder.store.reader import LogReader
+from recorder.store.retry import Retry
 from recorder.store.search import INDEX_NAMES
 from recorder.store.sql import Statement
 from recorder.store.writer import Store
+from tests.integration.ingest.test_ingester import never
 from tests.support.facts import captured
 from tests.support.postgres import Server, conninfo
 from tests.support.rows import add, begin, make_end, make_events, make_exchange, make_id, make_session
-from tests.support.server import run
+from tests.support.server import halt, run
 from tests.support.superuser import alembic
 from tests.unit.projections.test_fold import BODY
 
@@ -322,6 +327,80 @@ def test_a_commit_that_nobody_heard_of_may_be_repeated(store: Store) -> None:
             add(store, events[:upto])
         add(store, events[:upto])
     assert asked(store.url, "SELECT count(*), max(pos) FROM events") == [(30, 29)]
+
+
+@contextmanager
+def halted(pid: int) -> Iterator[None]:
+    halt(pid)
+    try:
+        yield
+    finally:
+        os.kill(pid, signal.SIGCONT)
+
+
+def backend(store: Store) -> int:
+    with store.looking():
+        [[pid]] = store.ask(Statement("SELECT pg_backend_pid()"), {})
+    return int(pid)
+
+
+@pytest.mark.parametrize("count", [40, FEW + 40])
+@pytest.mark.parametrize("before", ["all", "events", "commit"])
+def test_what_a_server_did_not_answer_is_there_once_when_it_goes_on(
+    postgres_database: URL, count: int, before: str
+) -> None:
+    """It stops before the transaction, before the events, or before the commit, which it does later."""
+    with Store(postgres_database, answer_timeout_s=2) as store, ExitStack() as stack:
+        events, pid = make_events(begin(store), [WORDS] * count), backend(store)
+
+        def write(stops: str = "") -> None:
+            store.append(events)
+            store.run_all([])  # the server has them now
+            if stops == "commit":
+                stack.enter_context(halted(pid))
+            store.set_offset("recorder-1", 1, 100)
+
+        def unanswered() -> None:
+            if before == "all":
+                stack.enter_context(halted(pid))
+            with store.transaction():
+                store.run(Statement("SELECT 1"), {})
+                store.run_all([])
+                if before == "events":
+                    stack.enter_context(halted(pid))
+                write(before)
+
+        with pytest.raises(StoreBusyError, match="no answer for 2 s"):
+            unanswered()
+        stack.close()
+        Retry(store, never)(write)
+    assert asked(postgres_database, "SELECT count(*), max(pos) FROM events") == [(count, count - 1)]
+
+
+def test_a_limit_doubles_until_something_is_committed(postgres_database: URL) -> None:
+    """What honestly takes longer is done at last."""
+    with Store(postgres_database, answer_timeout_s=1) as store:
+        attempts = 0
+
+        def slow() -> None:
+            nonlocal attempts
+            attempts += 1
+            list(store.ask(Statement("SELECT pg_sleep(1.5)"), {}))
+            store.set_offset("recorder-1", 1, attempts)
+
+        for _ in range(2):
+            attempts = 0
+            Retry(store, never)(slow)
+            assert attempts > 1
+
+
+@pytest.mark.slow
+def test_a_schema_that_cannot_be_read_now_keeps_no_start_waiting(postgres_database: URL) -> None:
+    with psycopg.connect(conninfo(postgres_database)) as upgrading:
+        upgrading.execute(b"LOCK TABLE recorder.sessions IN ACCESS EXCLUSIVE MODE")
+        with pytest.raises(StoreBusyError, match="no answer for 10 s"):
+            schema_differences(postgres_database)
+    assert schema_differences(postgres_database) == []
 
 
 def test_a_transaction_whose_connection_ends_leaves_nothing(store: Store) -> None:
