@@ -297,6 +297,13 @@ class RequestParameters(msgspec.Struct, frozen=True):
     request_digest: str | None = None  # of what decides the answer: equal ones mean that the same was sent again
 
 
+class RepeatedCall(msgspec.Struct, frozen=True):
+    """A call of an earlier response, as a request repeats it."""
+
+    call_id: str | None  # perhaps another one than the response had
+    place: str  # its name and a digest of its arguments: `call_place`
+
+
 class RequestFacts(Fact, frozen=True, gc=False):
     """The contents of a request."""
 
@@ -311,6 +318,7 @@ class RequestFacts(Fact, frozen=True, gc=False):
     items: int = 0  # messages and other items in it
     generates: bool = True  # False: it only readies the connection for what follows, and no model answers
     parameters: RequestParameters = RequestParameters()
+    repeated_calls: tuple[RepeatedCall, ...] = ()  # of the last turn with results, where ids join them
 
 
 class Placed(Fact, frozen=True, gc=False):

@@ -17,7 +17,8 @@ from recorder.wire.dialects import by_name
 from recorder.wire.dialects.conversation import ModelAnswer
 from recorder.wire.grouping.history import IDS, Chain, broken_off, chain, unanswered
 
-_CLIENTS_CALLS = frozenset({"function", "custom", "tool_use", "function_call", "custom_tool_call"})
+CLIENTS_CALLS = frozenset({"function", "custom", "tool_use", "function_call", "custom_tool_call"})
+"""The types of calls whose results the client sends, under the ids of the calls."""
 
 
 class HistoryRow(msgspec.Struct, frozen=True):
@@ -70,7 +71,7 @@ class _History:
         for item in items:
             if item.kind == "message":
                 answer.texts += [text for text in (item.text or item.refusal,) if text]
-            elif item.kind == "tool_call" and item.type in _CLIENTS_CALLS:
+            elif item.kind == "tool_call" and item.type in CLIENTS_CALLS:
                 answer.call(item.name, item.arguments or "")
         if not answer.texts and not answer.calls:
             return unanswered(request.request_digest)

@@ -245,7 +245,7 @@ class ItemRow(msgspec.Struct, frozen=True):
     logprobs: str | None  # a JSON array
     name: str | None  # of a tool
     call_id: str | None
-    call_key: str | None  # what a result is found by: `call_id`, or name and number where there is none
+    call_key: str | None  # what a result is found by: `call_id`, the client's own id, or name and number without one
     arguments: str | None  # as sent
     arguments_json: str | None  # the same, if it is JSON
     output: str | None  # what a tool of the provider gave

@@ -13,7 +13,7 @@ from hashlib import sha256
 import msgspec
 
 from recorder.model.events import Event, Exchange
-from recorder.model.facts import Fact, RequestFacts, Returned
+from recorder.model.facts import Fact, RepeatedCall, RequestFacts, Returned
 from recorder.model.text import storable
 from recorder.projections.projection import Handler, Projection, Witness
 
@@ -32,7 +32,22 @@ class ResultRow(msgspec.Struct, frozen=True):
     failed: bool | None
 
 
-class _Results:
+class RepeatedCalls(msgspec.Struct, frozen=True):
+    """The calls that a request repeats with their results, perhaps under other ids than those that they were given."""
+
+    session_id: str
+    exchange_id: str
+    calls: tuple[RepeatedCall, ...]
+
+    @property
+    def last_id(self) -> str:
+        """Return the id by which the request knows the last call that has one."""
+        return next(call.call_id for call in reversed(self.calls) if call.call_id)
+
+
+class Results:
+    """The results that a request carries."""
+
     def __init__(self, exchange: Exchange, _: Witness) -> None:
         self._exchange = exchange
         self._request = RequestFacts()
@@ -49,7 +64,7 @@ class _Results:
         exchange = self._exchange
         for result in self._request.results[:RESULTS_LIMIT]:
             key = storable(result.place) or call_key(result.call_id, result.name, numbers[result.name])
-            numbers[result.name] += result.call_id is None and result.place is None
+            numbers[result.name] += not result.call_id and result.place is None
             digest = self._digest(result, counts[key])
             counts[key] += 1
             yield ResultRow(
@@ -61,6 +76,13 @@ class _Results:
                 output=storable(result.output),
                 failed=result.failed,
             )
+
+    def repeated(self) -> RepeatedCalls | None:
+        """Return the calls that the request repeats with their results, if they have ids."""
+        calls, exchange = self._request.repeated_calls, self._exchange
+        if not any(call.call_id for call in calls):
+            return None
+        return RepeatedCalls(exchange.session_id, exchange.exchange_id, calls)
 
     def _digest(self, result: Returned, count: int) -> str:
         """Return the digest of a result. Another call may return the same: one of the same id or place is the next of
@@ -75,4 +97,4 @@ def call_key(call_id: str | None, name: str | None, number: int) -> str:
     return storable(call_id) if call_id else storable(f"{name or ''}[{number}]")
 
 
-PROJECTION = Projection("results", 1, ResultRow, ("session_id", "call_key", "digest"), _Results)
+PROJECTION = Projection("results", 1, ResultRow, ("session_id", "call_key", "digest"), Results)

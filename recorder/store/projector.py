@@ -26,8 +26,10 @@ from recorder.errors import StoreBusyError, StoreError, StoreLostError
 from recorder.model.events import Event, Exchange
 from recorder.model.text import storable
 from recorder.projections.fold import Folding, Rows
+from recorder.projections.results import RepeatedCalls
 from recorder.store.bodies.rows import whole_events
 from recorder.store.cache_links import Comparisons
+from recorder.store.call_keys import is_given, rekey
 from recorder.store.engine import engine_named
 from recorder.store.request_links import Asking, Key, Links, ask_together, key_of
 from recorder.store.resumed_response import EARLIER_EVENTS, MAY_RESUME, RESUMING, each_number_once, earlier
@@ -233,7 +235,7 @@ class Projector:
         else:
             with closing(self._database.ask(_EVENTS, _ids(key))) as rows:
                 folding.tell_all(together.counted(whole_events(rows, self._database.ask)))
-        together.add(folding.rows())
+        together.add(folding.rows(), folding.fold("results").repeated())
 
     def _earlier_events(self, exchange: Exchange) -> Iterator[Event]:
         values = earlier(exchange)
@@ -250,7 +252,9 @@ class Projector:
         later: list[Key] = []
         ask_together(self._database, [links.link(), comparisons.compare(), _resuming(rows["exchanges"], later)])
         rows["requests"], rows["prompts"] = links.rows, comparisons.rows
-        self._database.run_all([*_inserts(rows), *_additions(rows)])
+        inserts, asked = [*_inserts(rows), *_additions(rows)], [is_given(calls) for calls in together.repeated]
+        known = self._database.run_all([*inserts, *asked])[len(inserts) :]
+        rekey(self._database, [calls for calls, rows in zip(together.repeated, known, strict=True) if not rows])
         links.follow()
         comparisons.follow()
         return later
@@ -318,6 +322,7 @@ class _Together:
 
     def __init__(self) -> None:
         self.rows: dict[str, list[Any]] = {}
+        self.repeated: list[RepeatedCalls] = []
         self.size_bytes = 0
 
     def counted(self, events: Iterable[Event]) -> Iterator[Event]:
@@ -325,9 +330,11 @@ class _Together:
             self.size_bytes += len(event.raw)
             yield event
 
-    def add(self, rows: Rows) -> None:
+    def add(self, rows: Rows, repeated: RepeatedCalls | None) -> None:
         for name in tables_of:
             self.rows.setdefault(name, []).extend(rows.get(name, ()))
+        if repeated is not None:
+            self.repeated.append(repeated)
 
 
 def _ids(key: Key) -> dict[str, str]:

@@ -22,6 +22,7 @@ from recorder.projections.item import ItemRow
 from recorder.projections.results import ResultRow
 from recorder.projections.timing import TimingRow
 from recorder.projections.usage import UsageRow
+from recorder.store.call_keys import CallKeys, call_keys
 from recorder.store.prices.costs import CostSum, ExchangeCost, sum_of
 from recorder.store.reader import LogReader
 
@@ -149,6 +150,7 @@ async def take_snapshot(
     results = Results(
         (row for _, each in begun for row in folds.rows.get(each.exchange_id, _NO_ROWS)["results"]),
         {each.exchange_id: each.thread_id for _, each in everything},
+        await call_keys(log, session.session_id),
     )
     for _, each in shown:
         await folds.find_results(results, each, begun)
@@ -208,9 +210,9 @@ def counter_of(exchange: Exchange) -> ConnectionCounter | None:
 class Results:
     """The results of calls, by call; requests repeat them all, each is kept once."""
 
-    def __init__(self, rows: Iterable[ResultRow], threads: Mapping[str, str | None]) -> None:
+    def __init__(self, rows: Iterable[ResultRow], threads: Mapping[str, str | None], keys: CallKeys) -> None:
         """`threads` has the thread of each exchange that may bring a result."""
-        self._threads = threads
+        self._threads, self._keys = threads, keys
         self._by_call: dict[str, list[ResultRow]] = {}
         self._seen: set[tuple[str, str]] = set()
         self.add(rows)
@@ -223,7 +225,8 @@ class Results:
 
     def of(self, call: ItemRow, since_ns: int) -> ResultRow | None:
         """Return the first result after a time, preferably from the thread of the call; as the views have it."""
-        rows = [row for row in self._by_call.get(call.call_key or "", ()) if row.started_ns > since_ns]
+        key = self._keys.get((call.exchange_id, call.item), call.call_key)
+        rows = [row for row in self._by_call.get(key or "", ()) if row.started_ns > since_ns]
         return min(rows, key=lambda row: (not self.is_of_thread(call, row), row.started_ns, row.digest), default=None)
 
     def is_of_thread(self, call: ItemRow, row: ResultRow) -> bool:

@@ -18,6 +18,7 @@ from recorder.projections.fold import Folding
 from recorder.projections.item import ItemRow
 from recorder.projections.results import ResultRow
 from recorder.recordings.selection import Numbered
+from recorder.store.call_keys import CallKeys, call_keys
 from recorder.store.reader import LogReader
 from recorder.store.session_state import REQUEST_KINDS, FoldedExchange, Results, requested, superseded_by
 
@@ -75,6 +76,7 @@ class Surroundings:
         self._exchange = exchange
         self._everything: Sequence[Numbered] = ()
         self._keys: frozenset[str | None] = frozenset()
+        self._known_keys: CallKeys = {}
         self._response_id: str | None = None
         self._requests: dict[str, _Known] = {}  # rows of results of the calls, by exchange
         self._copies: dict[str, _Known] = {}  # its row, by exchange that has the same response
@@ -84,11 +86,14 @@ class Surroundings:
         self, log: LogReader, everything: Sequence[Numbered], calls: Sequence[ItemRow], response_id: str | None
     ) -> None:
         """Read what the exchanges of the session say by now of some calls and of a response."""
-        keys = frozenset(call.call_key for call in calls)
+        own = self._exchange
+        known = await call_keys(log, own.session_id, own.exchange_id) if calls else {}
+        keys = frozenset(known.get((call.exchange_id, call.item), call.call_key) for call in calls)
         if (keys, response_id) != (self._keys, self._response_id):
             self._requests.clear()
             self._copies.clear()
         self._everything, self._keys, self._response_id = everything, keys, response_id
+        self._known_keys = known
         is_retrieved = response_id is not None and any(
             each.resumes_response_id == response_id for _, each in everything
         )
@@ -116,8 +121,9 @@ class Surroundings:
             Results(
                 (row for each, row in rows if each.exchange_id == own.exchange_id or each.started_ns > own.started_ns),
                 threads,
+                self._known_keys,
             ),
-            Results((row for _, row in rows), threads),
+            Results((row for _, row in rows), threads, self._known_keys),
             [copy for copy in found if copy is not None],
             frozenset(each.resumes_response_id for _, each in begun) - {None},
         )
@@ -138,7 +144,8 @@ class Surroundings:
         Requests repeat the results of earlier ones, so only what is new in one is kept: a session may have thousands.
         """
         own, answered_ns = self._exchange, None
-        results = Results((), {each.exchange_id: each.thread_id for _, each in self._everything})
+        threads = {each.exchange_id: each.thread_id for _, each in self._everything}
+        results = Results((), threads, self._known_keys)
         said_ns: dict[tuple[str, str], int] = {}
         latest_ns = 0
         for _, each in self._everything:

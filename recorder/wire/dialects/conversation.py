@@ -8,12 +8,13 @@ and items, reasoning, which of the two ways to write a text is chosen.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from hashlib import sha256
 from typing import Any, NamedTuple
 
 import msgspec
 
+from recorder.model.facts import RepeatedCall
 from recorder.model.text import storable
 from recorder.wire.dialects.json_values import objects, text
 
@@ -96,6 +97,33 @@ def call_place(name: str | None, arguments: Any) -> str:
     except RecursionError:
         pass
     return f"{name or ''} {sha256(canonical(arguments)).hexdigest()[:16]}"
+
+
+class Call(NamedTuple):
+    """A call as a request repeats it."""
+
+    id: Any
+    name: Any
+    arguments: Any
+
+
+def answered_calls(steps: Iterable[Call | None]) -> tuple[RepeatedCall, ...]:
+    """Return the calls of the last turn with calls, if they have a result. Of the steps, None is a result."""
+    turn: list[Call] = []
+    is_answered = False
+    for step in steps:
+        if step is None:
+            is_answered = True
+        elif is_answered:
+            turn, is_answered = [step], False
+        else:
+            turn.append(step)
+    return tuple(map(_repeated, turn)) if is_answered else ()
+
+
+def _repeated(call: Call) -> RepeatedCall:
+    arguments = {} if call.arguments is None else call.arguments
+    return RepeatedCall(text(call.id), call_place(text(call.name), arguments))
 
 
 def _with_integers(value: Any) -> Any:

@@ -17,11 +17,13 @@ from recorder.ingest.ingester import Ingester
 from recorder.ingest.session_lookup import LOOK_BACK_NS, PROBES_NS
 from recorder.journal.writer import Journal
 from recorder.store.location import database_url
+from recorder.store.reader import LogReader
 from recorder.store.writer import Store
 from recorder.wire.grouping.history import LOOK_BACK_ANSWERS
 from tests.integration.ingest.test_ingester import Exchange, never
 from tests.support.empty_log import empty
 from tests.support.superuser import asked
+from tests.support.tracks import require_exact, shown
 
 Told = list[dict[str, Any]]
 
@@ -459,3 +461,143 @@ def test_it_looks_back_a_week_and_some_answers(recorded: Recorded) -> None:
     assert recorded.session_of(recorded.asks([*begun, *some, user("q"), model("a"), user("more")], "x")) != first
     recorded.now_ns += LOOK_BACK_NS
     assert recorded.session_of(recorded.asks([*begun, user("late")], "x")) != first
+
+
+Given = Callable[[int], str | None]
+"""The id of the call of a number, in all turns; None for none."""
+
+
+def chat_called(given: Given, first: int) -> tuple[Any, Told]:
+    """An answer with parallel calls, and what repeats it, with their results."""
+    calls: Told = []
+    for number, (name, args) in enumerate(CALLS, first):
+        about = {"type": "function", "function": {"name": name, "arguments": json.dumps(args)}}
+        calls.append({**about, "id": given(number)})
+    answer = {"role": "assistant", "content": None, "tool_calls": calls}
+    results = [{"role": "tool", "tool_call_id": each["id"], "content": str(n)} for n, each in enumerate(calls, first)]
+    return {"choices": [{"index": 0, "message": answer, "finish_reason": "tool_calls"}]}, [answer, *results]
+
+
+def messages_called(given: Given, first: int) -> tuple[Any, Told]:
+    uses: Told = []
+    results: Told = []
+    for number, (name, args) in enumerate(CALLS, first):
+        uses.append({"type": "tool_use", "id": given(number), "name": name, "input": args})
+        results.append({"type": "tool_result", "tool_use_id": given(number), "content": str(number)})
+    told: Told = [{"role": "assistant", "content": uses}, {"role": "user", "content": results}]
+    return {"type": "message", "role": "assistant", "model": "m", "content": uses, "stop_reason": "tool_use"}, told
+
+
+def responses_called(given: Given, first: int) -> tuple[Any, Told]:
+    calls: Told = []
+    for number, (name, args) in enumerate(CALLS, first):
+        calls.append({"type": "function_call", "call_id": given(number), "name": name, "arguments": json.dumps(args)})
+    told: Told = [*calls]
+    for number, call in enumerate(calls, first):
+        told.append({"type": "function_call_output", "call_id": call["call_id"], "output": str(number)})
+    return {"id": f"resp_{first}", "object": "response", "status": "completed", "model": "m", "output": calls}, told
+
+
+Called = Callable[[Given, int], tuple[Any, Told]]
+CALLED: dict[str, tuple[str, Called]] = {
+    "/v1/chat/completions": ("messages", chat_called),
+    "/v1/messages": ("messages", messages_called),
+    "/v1/responses": ("input", responses_called),
+}
+OUTPUTS = "SELECT output FROM tool_calls WHERE session_id = ? ORDER BY exchange_id, item"
+
+
+def outputs_of(
+    recorded: Recorded, target: str, server: Given, client: Given, change: Callable[[Any], Any]
+) -> list[str | None]:
+    """The results of two turns with parallel calls, of which the client changes what it repeats."""
+    field, called = CALLED[target]
+    told: Told = [user("go")]
+    about = {"model": "m", "metadata": {"session_id": "s"}}
+    for first in (0, len(CALLS)):
+        answer, _ = called(server, first)
+        recorded.sends(target, {**about, field: told}, answer).end()
+        told = [*told, *change(called(client, first)[1])]
+    end = recorded.sends(target, {**about, field: told}, called(server, 99)[0]).end()
+    session_id, _ = recorded.session_of(end)
+    return [output for (output,) in asked(recorded.url, OUTPUTS, session_id)][: -len(CALLS)]
+
+
+@pytest.mark.parametrize("client", ["call_of_the_server_{0}", "made_up_{0}", "{0}"])
+@pytest.mark.parametrize("server", ["call_of_the_server_{0}", "{1}", "", None], ids=str)
+@pytest.mark.parametrize("target", CALLED)
+def test_results_are_joined_under_ids_that_the_client_made(
+    recorded: Recorded, target: str, server: str | None, client: str
+) -> None:
+    """Also of a server that gives none, or an empty one, or the same ones with each turn."""
+
+    def given(number: int) -> str | None:
+        return None if server is None else server.format(number, number % len(CALLS))
+
+    found = outputs_of(recorded, target, given, client.format, lambda repeated: repeated)
+    assert found == [str(number) for number in range(2 * len(CALLS))]
+
+
+def without(id: str) -> Callable[[Any], Any]:
+    """A change that leaves out what has an id."""
+
+    def change(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {name: change(each) for name, each in value.items()}
+        if isinstance(value, list):
+            return [change(each) for each in value if not (isinstance(each, dict) and id in each.values())]
+        return value
+
+    return change
+
+
+def replacing(old: str, new: str) -> Callable[[Any], Any]:
+    return lambda repeated: json.loads(json.dumps(repeated).replace(old, new))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [replacing('"g"', '"h"'), replacing("2}", "3}"), without("own_3"), without("own_1")],
+    ids=["another name", "other arguments", "one call less", "the only one of its name less"],
+)
+@pytest.mark.parametrize("target", CALLED)
+def test_results_of_other_calls_are_joined_with_none(
+    recorded: Recorded, target: str, change: Callable[[Any], Any]
+) -> None:
+    """In the first turn; the second one is joined only where it was not changed."""
+    found = outputs_of(recorded, target, "given_{0}".format, "own_{0}".format, change)
+    assert found[: len(CALLS)] == [None] * len(CALLS)
+    assert all(output is None or output == str(number) for number, output in enumerate(found))
+
+
+@pytest.mark.parametrize("target", CALLED)
+def test_a_call_keeps_its_id_whatever_a_client_does_to_its_arguments(recorded: Recorded, target: str) -> None:
+    found = outputs_of(recorded, target, "given_{0}".format, "given_{0}".format, replacing("2}", "3}"))
+    assert found == [str(number) for number in range(2 * len(CALLS))]
+
+
+@pytest.mark.parametrize(("client", "found"), [("own", [None, None]), ("given_1", [None, "18 C"])])
+def test_of_two_equal_answers_none_is_taken(recorded: Recorded, client: str, found: list[str | None]) -> None:
+    """A request that was sent twice: the client goes on with the one or the other."""
+    about = {"model": "m", "metadata": {"session_id": "s"}}
+    for number in (0, 1):
+        call = {"id": f"given_{number}", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+        answer = {"role": "assistant", "content": None, "tool_calls": [call]}
+        recorded.sends(
+            "/v1/chat/completions", {**about, "messages": [user("go")]}, {"choices": [{"index": 0, "message": answer}]}
+        ).end()
+    repeated = {**answer, "tool_calls": [{**call, "id": client}]}
+    told = [user("go"), repeated, {"role": "tool", "tool_call_id": client, "content": "18 C"}]
+    end = recorded.sends(
+        "/v1/chat/completions", {**about, "messages": told}, {"choices": [{"index": 0, "message": model("Done.")}]}
+    ).end()
+    session_id, _ = recorded.session_of(end)
+    assert [output for (output,) in asked(recorded.url, OUTPUTS, session_id)] == found
+
+
+async def test_show_and_the_viewer_have_results_under_ids_that_the_client_made(on_each_engine: Recorded) -> None:
+    outputs_of(on_each_engine, "/v1/responses", "given_{0}".format, "own_{0}".format, lambda repeated: repeated)
+    async with await LogReader.open(on_each_engine.url) as log:
+        await require_exact(log, "latest", "2")
+        items = (await shown(log, "latest", "2"))["items"]
+    assert [item["output"] for item in items] == ["4", "5", "6", "7"]

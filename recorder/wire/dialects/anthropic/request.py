@@ -15,10 +15,12 @@ from recorder.wire.dialects.anthropic.blocks import result
 from recorder.wire.dialects.anthropic.continuation import links
 from recorder.wire.dialects.anthropic.parameters import parameters
 from recorder.wire.dialects.conversation import (
+    Call,
     ConversationTurn,
     Instruction,
     Message,
     ModelAnswer,
+    answered_calls,
     canonical_message,
     texts_of,
 )
@@ -47,6 +49,7 @@ def request_facts(path: str, body: bytes) -> RequestFacts:
         text=words,
         is_turn=is_turn and not is_count,
         results=tuple(result(block) for blocks in contents for block in _results(blocks)),
+        repeated_calls=answered_calls(_steps(messages)),
         instructions=instructions(_texts(_blocks({"content": request.get("system")}))),
         items=len(messages),
         previous_response_id=links(request).response_id,
@@ -61,6 +64,15 @@ def _blocks(message: Object) -> Sequence[Object]:
 
 def _results(blocks: Sequence[Object]) -> Sequence[Object]:
     return [block for block in blocks if block.get("type") == "tool_result"]
+
+
+def _steps(messages: Iterable[Object]) -> Iterator[Call | None]:
+    for message in messages:
+        for block in objects(message.get("content")):
+            if block.get("type") == "tool_result":
+                yield None
+            elif block.get("type") == "tool_use":
+                yield Call(block.get("id"), block.get("name"), block.get("input"))
 
 
 def _texts(blocks: Sequence[Object]) -> list[str]:

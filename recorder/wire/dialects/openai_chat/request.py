@@ -8,10 +8,12 @@ from typing import Any
 
 from recorder.model.facts import RequestFacts, Returned
 from recorder.wire.dialects.conversation import (
+    Call,
     ConversationTurn,
     Instruction,
     Message,
     ModelAnswer,
+    answered_calls,
     canonical_message,
     texts_of,
 )
@@ -41,6 +43,7 @@ def request_facts(path: str, body: bytes) -> RequestFacts:
         text=words if messages else next(reversed(prompts), None),
         is_turn=is_turn if messages else bool(prompts),
         results=tuple(_results(messages)),
+        repeated_calls=answered_calls(_steps(messages)),
         instructions=instructions(
             given for each in messages if each.get("role") in OF_SYSTEM for given in _texts(each.get("content"))
         ),
@@ -61,6 +64,21 @@ def _results(messages: list[Object]) -> Iterator[Returned]:
         call_id = text(message.get("tool_call_id"))
         if roles[at] in _OF_TOOLS and (call_id or at > last_turn):
             yield Returned(call_id, text(message.get("name")), _output(message.get("content")))
+
+
+def _steps(messages: Iterable[Object]) -> Iterator[Call | None]:
+    for message in messages:
+        if message.get("role") in _OF_TOOLS:
+            yield None
+        yield from _calls(message)
+
+
+def _calls(message: Object) -> Iterator[Call]:
+    """Yield the calls that an answer has."""
+    for call in objects(message.get("tool_calls")):
+        function, custom = object_(call.get("function")), object_(call.get("custom"))
+        name = function.get("name") or custom.get("name")
+        yield Call(call.get("id"), name, function.get("arguments") or custom.get("input"))
 
 
 def _output(content: Any) -> str:
@@ -92,10 +110,9 @@ def _turns(messages: Iterable[Object]) -> Iterator[ConversationTurn]:
             yield Message(canonical_message(role, content), [each.get("tool_call_id")], content)
             continue
         answer = ModelAnswer(texts_of(content) or texts_of(each.get("refusal")), ids=[each.get("id")])
-        for call in objects(each.get("tool_calls")):
-            answer.ids.append(call.get("id"))
-            function, custom = object_(call.get("function")), object_(call.get("custom"))
-            answer.call(function.get("name") or custom.get("name"), function.get("arguments") or custom.get("input"))
+        for call in _calls(each):
+            answer.ids.append(call.id)
+            answer.call(call.name, call.arguments)
         yield answer
 
 

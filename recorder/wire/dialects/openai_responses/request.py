@@ -8,10 +8,12 @@ from typing import Any
 
 from recorder.model.facts import RequestFacts
 from recorder.wire.dialects.conversation import (
+    Call,
     ConversationTurn,
     Instruction,
     Message,
     ModelAnswer,
+    answered_calls,
     canonical,
     canonical_message,
     texts_of,
@@ -48,12 +50,25 @@ def request_facts(path: str, body: bytes) -> RequestFacts:
         is_turn=generates and (is_turn or isinstance(given, str)),
         generates=generates,
         results=tuple(result for result in map(returned, items) if result is not None),
+        repeated_calls=answered_calls(_steps(items)),
         instructions=instructions((request.get("instructions"), *system)),
         previous_response_id=linked.response_id,
         conversation_id=linked.conversation_id,
         items=len(own_items(request)),
         parameters=parameters(path, request),
     )
+
+
+def _is_call(item: Object) -> bool:
+    return item.get("type") in ("function_call", "custom_tool_call")
+
+
+def _steps(items: Iterable[Object]) -> Iterator[Call | None]:
+    for item in items:
+        if _is_call(item):
+            yield Call(item.get("call_id"), item.get("name"), item.get("arguments", item.get("input")))
+        elif item.get("type") in ("function_call_output", "custom_tool_call_output"):
+            yield None
 
 
 def _is_users(item: Object) -> bool:
@@ -114,7 +129,7 @@ def _turns(items: Iterable[Object]) -> Iterator[ConversationTurn]:
             yield ModelAnswer(references=[] if id.startswith(_REASONING) else [id])
         else:
             answer = ModelAnswer(ids=[item.get("id"), item.get("call_id")])
-            if type in ("function_call", "custom_tool_call"):
+            if _is_call(item):
                 answer.call(item.get("name"), item.get("arguments", item.get("input")))
             yield answer  # reasoning, and what tools of the provider did
 

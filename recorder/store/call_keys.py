@@ -1,0 +1,136 @@
+"""The keys of calls that a client repeats under other ids than those that they were given.
+
+Some clients shorten ids, or make up ids for a model that gives none; some gateways give new ones with each request. The
+result of such a call has the other id. The request repeats the calls of the answer before it, with the same ids: so the
+call that was recorded gets the id of its repetition as its key, by which its result is found.
+
+Rules of this file:
+
+* A call whose id the request has was found: nothing is looked for.
+* The calls of the last turn in a request are those of an answer, if names, arguments and their number are the same.
+* No answer is taken that has a result already, and none if two could be meant: a wrong result is worse than none.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
+
+from sqlalchemy import Select, bindparam, select, update
+
+from recorder.model.text import storable
+from recorder.projections import TABLES
+from recorder.projections.history import CLIENTS_CALLS
+from recorder.projections.results import RepeatedCalls
+from recorder.store.request_links import LinkDatabase
+from recorder.store.schema import tables_of
+from recorder.store.sql import Statement, Step, constant, of_exchange
+from recorder.wire.dialects.conversation import call_place
+
+NEAR = 16
+"""Exchanges before a request among which is the answer that it continues: others of a session come between."""
+
+_ITEMS, _RESULTS = TABLES["items"], TABLES["results"]
+_NEAR = f"""SELECT y.exchange_id FROM exchanges AS y WHERE y.session_id = :session_id AND y.exchange_id < :exchange_id
+    ORDER BY y.exchange_id DESC LIMIT {NEAR}"""
+_HAS_ID = f"SELECT 1 FROM {_ITEMS} AS i WHERE i.session_id = :session_id AND i.kind = 'tool_call' AND i.call_id = :id"
+_IS_GIVEN = Statement(f"{_HAS_ID} AND i.exchange_id IN ({_NEAR}) LIMIT 1")
+# An agent that waits for others has its call far back: for an id that is not near, the session is looked through.
+_IS_GIVEN_ANYWHERE = Statement(f"{_HAS_ID} AND i.exchange_id < :exchange_id LIMIT 1")
+_CALLS = Statement(
+    f"""SELECT i.exchange_id, i.item, i.type, i.call_id, i.name, i.arguments,
+    EXISTS (SELECT 1 FROM {_RESULTS} AS r WHERE r.session_id = i.session_id AND r.call_key = i.call_key
+        AND r.started_ns > x.started_ns AND r.exchange_id <> :exchange_id) AS is_answered
+FROM {_ITEMS} AS i JOIN exchanges AS x ON x.session_id = i.session_id AND x.exchange_id = i.exchange_id
+WHERE i.session_id = :session_id AND i.kind = 'tool_call' AND i.exchange_id IN ({_NEAR})
+    AND coalesce(x.thread_id, '') = (SELECT coalesce(z.thread_id, '') FROM exchanges AS z
+        WHERE z.session_id = :session_id AND z.exchange_id = :exchange_id)
+ORDER BY i.exchange_id, i.item"""
+)
+_items = tables_of["items"]
+_SET_KEY = Statement(
+    update(_items).where(of_exchange(_items), _items.c.item == bindparam("of_item")).values(call_key=bindparam("key"))
+)
+_KEYS = select(_items.c.exchange_id, _items.c.item, _items.c.call_key).where(
+    _items.c.session_id == bindparam("session_id"),
+    _items.c.kind == constant("tool_call"),
+    _items.c.call_key.is_distinct_from(_items.c.call_id),
+)
+_KEYS_OF_ONE = _KEYS.where(_items.c.exchange_id == bindparam("exchange_id"))
+
+CallKeys = Mapping[tuple[str, int], str]
+"""The keys of calls in the log that are not their ids, by exchange and item."""
+
+
+class Rows(Protocol):
+    """The part of a `LogReader` that is used here."""
+
+    async def rows(self, statement: Select[Any], **values: Any) -> Sequence[Any]:
+        """Return the rows of a statement."""
+
+
+async def call_keys(log: Rows, session_id: str, exchange_id: str | None = None) -> CallKeys:
+    """Return the keys of the calls of a session, or of one exchange: who folds events anew does not find them there."""
+    one = {} if exchange_id is None else {"exchange_id": exchange_id}
+    rows = await log.rows(_KEYS_OF_ONE if one else _KEYS, session_id=session_id, **one)
+    return {(row.exchange_id, row.item): row.call_key for row in rows}
+
+
+class _Call(NamedTuple):
+    exchange_id: str
+    item: int
+    type: str
+    call_id: str | None
+    name: str | None
+    arguments: str | None
+    is_answered: int
+
+    @property
+    def place(self) -> str:
+        return call_place(self.name, self.arguments or "")
+
+
+def is_given(repeated: RepeatedCalls) -> Step:
+    """Return the question whether a request knows its last call by the id that it was given."""
+    return _IS_GIVEN, _values(repeated)
+
+
+def rekey(database: LinkDatabase, requests: Sequence[RepeatedCalls]) -> None:
+    """Give the calls that requests repeat under ids of their own these ids as keys. The requests are in order."""
+    for repeated in requests:
+        values = _values(repeated)
+        if list(database.ask(_IS_GIVEN_ANYWHERE, values)):
+            continue
+        calls = [_Call(*row) for row in database.ask(_CALLS, values)]
+        for call, key in _keys(repeated, calls):
+            ids = {"session_id": repeated.session_id, "exchange_id": str(call.exchange_id)}
+            database.run(_SET_KEY, {**ids, "of_item": call.item, "key": key})
+
+
+def _values(repeated: RepeatedCalls) -> dict[str, Any]:
+    ids = {"session_id": repeated.session_id, "exchange_id": repeated.exchange_id}
+    return {**ids, "id": storable(repeated.last_id)}
+
+
+def _keys(repeated: RepeatedCalls, calls: Iterable[_Call]) -> list[tuple[_Call, str]]:
+    """Return the calls of the one answer that a request repeats, each with the id that it has there."""
+    answers: defaultdict[str, list[_Call]] = defaultdict(list)
+    for call in calls:
+        if call.type in CLIENTS_CALLS:
+            answers[call.exchange_id].append(call)
+    fitting = [answer for answer in answers.values() if _fits(answer, repeated)]
+    if len(fitting) != 1:
+        return []
+    ids: defaultdict[str, list[str | None]] = defaultdict(list)
+    for told in repeated.calls:
+        ids[told.place].append(told.call_id)
+    found = [(call, ids[call.place].pop(0)) for call in fitting[0]]
+    return [(call, storable(id)) for call, id in found if id]
+
+
+def _fits(answer: Sequence[_Call], repeated: RepeatedCalls) -> bool:
+    """Return whether the calls that a request repeats are those of an answer, which has no result yet."""
+    if any(call.is_answered for call in answer):
+        return False
+    return Counter(call.place for call in answer) == Counter(told.place for told in repeated.calls)
