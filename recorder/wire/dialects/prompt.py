@@ -42,6 +42,7 @@ Members = Mapping[str, msgspec.Raw]
 
 _members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _elements = msgspec.json.Decoder(list[msgspec.Raw]).decode
+_values = msgspec.json.Decoder(float_hook=lambda number: msgspec.Raw(number.encode())).decode  # `1e-06` is not `1e-6`
 _NOTHING = msgspec.Raw(b"")
 _escapes = re.compile(rb"(?i)\\(?:ud[89ab][0-9a-f]{2}\\ud[c-f][0-9a-f]{2}|(ud[89a-f][0-9a-f]{2})|.)")
 _is_compact = re.compile(rb'\{"[^"\\]*":\S').match
@@ -156,12 +157,12 @@ def _members_of(body: bytes) -> Members:
 
 
 def _unescaped(body: bytes) -> bytes:
-    """Return JSON with as few escapes as can be."""
+    """Return JSON with as few escapes as can be. Its numbers stay as they are written."""
     try:
-        return msgspec.json.encode(msgspec.json.decode(body))
+        return msgspec.json.encode(_values(body))
     except msgspec.DecodeError:
         whole = _escapes.sub(lambda found: rb"\ufffd" if found[1] else found[0], body)
-        return msgspec.json.encode(msgspec.json.decode(whole))
+        return msgspec.json.encode(_values(whole))
 
 
 def _weight(content: bytes) -> int:

@@ -436,3 +436,11 @@ def test_places_are_read_as_they_were_written(places: list[tuple[int, int, int, 
 def test_a_place_that_follows_takes_a_byte() -> None:
     places = [(1, at, block, 0) for at in range(100) for block in range(3)]
     assert len(packed(places)) < len(places) + 10
+
+
+def test_a_number_is_the_same_whether_a_text_beside_it_has_escapes(tmp_path: Path) -> None:
+    """Python writes 1e-06, others 1e-6: a request with an escape is written anew, and its numbers are not."""
+    numbers = {**tools(1)[0], "parameters": {"minimum": 1e-06, "maximum": 12345678901234567890123}}
+    going_on = [*said(1), {"role": "assistant", "content": "\x1b[31m"}, {"role": "user", "content": "1? " * 200}]
+    sent = Sent(responses(1, tools=[numbers])), Sent(responses(2, tools=[numbers], input=going_on), 3600, 0, 10)
+    assert last(tmp_path, "openai-responses", *sent) == ("provider_miss", None)
