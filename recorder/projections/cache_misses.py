@@ -42,6 +42,7 @@ exchanges of the others. Their digests are 5 KB each, 80 KB at most."""
 
 _S = 1_000_000_000
 _PERSONS = (None, "turn")
+_NOTHING_MISSED = ("hit", "first", "below_minimum")
 
 
 class _EarlierPrompt:
@@ -78,7 +79,7 @@ def compared(row: PromptRow, earlier: Sequence[PromptRow], parent: PromptRow | N
         if parent is None or not _is_served(parent, row):
             return _with(row, cache_class="not_recorded")
         pairs = [_continued(row, parent)]
-        return _judged(row, _extended(row, pairs[0]) if pairs[0].is_whole else _changed(row, pairs[0]), pairs)
+        return _judged(row, (_repeated_beginning if pairs[0].is_whole else _changed)(row, pairs[0], pairs), pairs)
     until = sizes_until(row.digests)
     pairs = [_pair(row, each, until) for each in earlier if each.digests and _is_served(each, row)]
     pairs.sort(key=lambda each: (each.common_bytes, each.row.exchange_id), reverse=True)
@@ -171,11 +172,11 @@ def _found(row: PromptRow, pairs: Sequence[_EarlierPrompt]) -> _Verdict | None:
     """
     best = _best(pairs)
     if best is not None and best.is_whole:
-        return _extended(row, best)
+        return _repeated_beginning(row, best, pairs)
     related = next((each for each in pairs if each.is_related), None)
     if related is not None:
-        return _changed(row, related)
-    return _Verdict(best, _tokens(row, best, best.common_bytes)) if best is not None and best.common else None
+        return _changed(row, related, pairs)
+    return _repeated_beginning(row, best, pairs) if best is not None and best.common else None
 
 
 def _best(pairs: Sequence[_EarlierPrompt]) -> _EarlierPrompt | None:
@@ -193,23 +194,29 @@ def _of_other_model(row: PromptRow, pair: _EarlierPrompt) -> _Verdict:
     return _Verdict(pair, _tokens(row, pair, _kept_bytes(row, pair)), "other_model", "model")
 
 
-def _extended(row: PromptRow, pair: _EarlierPrompt) -> _Verdict:
-    """Return the verdict on a request that begins with all of an earlier one."""
+def _repeated_beginning(row: PromptRow, pair: _EarlierPrompt, pairs: Sequence[_EarlierPrompt]) -> _Verdict:
+    """Return the verdict on a request that begins as an earlier one, and then says something else or more.
+
+    What ends at a mark is cached. Where an earlier request says something else, the marks of those before it count,
+    too: its own may all be behind that place.
+    """
     whole = _Verdict(pair, _tokens(row, pair, pair.common_bytes))
     if not row.policy.needs_marks:
         return whole
-    marks = pair.row.marks()
+    marks = [at for at, _ in pair.row.marks()]
+    if not pair.is_whole:
+        marks = [at for each in pairs for at, _ in each.row.marks() if at < min(each.common, pair.common)]
     if not marks:
         return whole._replace(broken="not_marked")
-    last = marks[-1][0]
+    last = max(marks)
     size_bytes = pair.common_bytes if row.continues else size_of(row.digests[: (last + 1) * DIGEST_BYTES])
     marked = _Verdict(pair, _tokens(row, pair, size_bytes))
     if row.continues or any(last <= at < last + (row.policy.reach or 1) for at, _ in row.marks()):
         return marked
-    return marked._replace(broken="not_marked", path=f"{_path(pair.row, pair.row.place(last))}.{row.format.mark}")
+    return marked._replace(broken="not_marked", path=f"{_path(pair.row, pair.row.place(last))}.{row.format.marks[0]}")
 
 
-def _changed(row: PromptRow, pair: _EarlierPrompt) -> _Verdict:
+def _changed(row: PromptRow, pair: _EarlierPrompt, pairs: Sequence[_EarlierPrompt]) -> _Verdict:
     """Return the verdict on a request of the same conversation that does not begin with all of the earlier one."""
     if row.model != pair.row.model:
         return _of_other_model(row, pair)
@@ -220,7 +227,7 @@ def _changed(row: PromptRow, pair: _EarlierPrompt) -> _Verdict:
     is_message = kind == "conversation" and pair.common >= min(row.system_segments, pair.row.system_segments)
     is_shortened = is_message and _is_shortened(row, pair)
     if kept_bytes == pair.common_bytes and not (is_shortened and _is_compacted(row, pair)):
-        return verdict._replace(broken=None, path=None)
+        return _repeated_beginning(row, pair, pairs)
     if row.policy.needs_marks and not pair.row.marks():
         return verdict._replace(broken="not_marked", path=None)
     if kind == "parameter":
@@ -302,7 +309,7 @@ def _judged(row: PromptRow, verdict: _Verdict | None, pairs: Sequence[_EarlierPr
         previous_exchange_id=earlier.exchange_id,
         common_bytes=pair.common_bytes,
         could_tokens=could,
-        missed_tokens=0 if cache_class in ("hit", "first") else missed,
+        missed_tokens=0 if cache_class in _NOTHING_MISSED else missed,
         is_estimate=not is_exact,
         since_use_ns=since_ns,
         path=path,
@@ -321,9 +328,7 @@ def _class(row: PromptRow, verdict: _Verdict, expected: int, since_ns: int, *, i
         return "hit"
     if expected < minimum and not is_compacted:
         return "below_minimum"
-    if verdict.broken in ("other_model", "not_marked"):
-        return verdict.broken
-    least_ns, most_ns = _lapses_ns(verdict.pair.row)
+    least_ns, most_ns = _lapses_ns(row, verdict.pair)
     if since_ns > (least_ns if verdict.broken is None else most_ns):
         return "lapsed"
     return verdict.broken or "provider_miss"
@@ -338,13 +343,27 @@ def _allowed(row: PromptRow, verdict: _Verdict, expected: int, *, is_exact: bool
     return max(interval, expected // (EXACT_SHARE if is_exact else ESTIMATED_SHARE))
 
 
-def _lapses_ns(earlier: PromptRow) -> tuple[int, int]:
+def _lapses_ns(row: PromptRow, pair: _EarlierPrompt) -> tuple[int, int]:
     """Return the times without use after which the prompt may be gone from the cache, and after which it is."""
+    earlier = pair.row
     policy = earlier.policy
-    marked_s = max((mark_s for _, mark_s in earlier.marks()), default=0)
-    is_marked = policy.needs_marks and marked_s
-    least_s, most_s = (marked_s, marked_s) if is_marked else policy.lapses(earlier.model, earlier.retention)
+    marked_s = _marked_s(row, pair) if policy.needs_marks else 0
+    least_s, most_s = (marked_s, marked_s) if marked_s else policy.lapses(earlier.model, earlier.retention)
     return least_s * _S, most_s * _S
+
+
+def _marked_s(row: PromptRow, pair: _EarlierPrompt) -> int:
+    """Return for how long the earlier request marked what did not come; 0 if it has no marks. Agents keep tools and
+    system for an hour, and messages for five minutes.
+    """
+    marks, until = pair.row.marks(), sizes_until(pair.row.digests)
+    missing = []
+    for number, (at, mark_s) in enumerate(marks):
+        marked = _tokens(row, pair, until[at + 1])
+        has_come = row.cached_tokens and (number == 0 or row.cached_tokens >= marked - marked // ESTIMATED_SHARE)
+        if row.continues or not has_come:
+            missing.append(mark_s)
+    return max(missing, default=marks[-1][1] if marks else 0)
 
 
 def _suspect(row: PromptRow, earlier: PromptRow) -> str | None:

@@ -80,5 +80,6 @@ SUSPECTS = (
 """Parameters of which OpenAI says that they change the prefix, or does not say that they leave it. `tool_choice` leaves
 it: the guide recommends to change that in place of the tools."""
 
-BREAKPOINT = "prompt_cache_breakpoint"
-"""The member of a block that marks the end of a prefix to be cached, from GPT-5.6 on. It is no content."""
+MARKS = ("prompt_cache_breakpoint", "cache_control")
+"""The members of a block that mark the end of a prefix to be cached: from GPT-5.6 on, and of gateways to other models.
+They are no content."""

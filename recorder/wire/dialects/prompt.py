@@ -72,7 +72,7 @@ class PromptFormat(msgspec.Struct, frozen=True):
 
     generates: re.Pattern[str]  # searched in the path of a request: it has a prompt, and a model answers
     parts: tuple[PromptPart, ...]
-    mark: str | None = None  # the member that marks the end of a prefix to be cached
+    marks: tuple[str, ...] = ()  # the members that mark the end of a prefix to be cached, the provider's own first
     suspects: tuple[tuple[str, ...], ...] = ()  # parameters that may invalidate a cache: the provider does not say
     retention: str | None = None  # the member that says how long a prefix is kept
     wrappers: tuple[str, ...] = ()  # members that may hold the whole request
@@ -137,7 +137,8 @@ def prompt_of(format: PromptFormat, path: str, body: bytes) -> Prompt | None:
         root = next((name for name in format.wrappers if bytes(members.get(name, _NOTHING))[:1] == b"{"), "")
         members = _members(members[root]) if root else members
         segments = [each for number in range(len(format.parts)) for each in _segments(format, number, members)]
-        if format.mark and segments and (mark_s := _mark_s(format, bytes(members.get(format.mark, _NOTHING)))):
+        mark_s = max((_mark_s(bytes(members.get(mark, _NOTHING))) for mark in format.marks), default=0)
+        if segments and mark_s:
             segments[-1] = segments[-1]._replace(mark_s=mark_s)
         suspects = {".".join(each): value for each in format.suspects if (value := _value(members, each)) is not None}
         return Prompt(segments, suspects, _retention(format, members), root)
@@ -228,14 +229,15 @@ def _segments(format: PromptFormat, number: int, members: Members) -> Iterator[P
 
 def _marked(format: PromptFormat, value: bytes, elements: Sequence[msgspec.Raw]) -> set[int]:
     """Return the indexes of the elements with a mark: the last ones usually, so they are looked at from the end."""
-    mark = b'"%b"' % format.mark.encode() if format.mark is not None else None
-    left, marked = 0 if mark is None else value.count(mark), set[int]()
-    for index in range(len(elements) - 1, -1, -1):
-        if mark is None or left <= 0:
-            break
-        if found := bytes(elements[index]).count(mark):
-            marked.add(index)
-            left -= found
+    marked = set[int]()
+    for mark in (b'"%b"' % name.encode() for name in format.marks):
+        left = value.count(mark)
+        for index in range(len(elements) - 1, -1, -1):
+            if left <= 0:
+                break
+            if found := bytes(elements[index]).count(mark):
+                marked.add(index)
+                left -= found
     return marked
 
 
@@ -275,9 +277,10 @@ def _blocks(
 
 def _segment(format: PromptFormat, place: tuple[int, int, int], content: bytes, role: bytes = b"") -> PromptSegment:
     mark_s = 0
-    if format.mark is not None and format.mark.encode() in content:
-        content, marks = _unmarked(format.mark, content)
-        mark_s = max((_mark_s(format, mark) for mark in marks), default=0)
+    for name in format.marks:
+        if name.encode() in content:
+            content, marks = _unmarked(name, content)
+            mark_s = max(map(_mark_s, marks), default=mark_s)
     return PromptSegment(*place, role, content, _weight(content), mark_s)
 
 
@@ -310,7 +313,7 @@ def _marks(name: str) -> re.Pattern[bytes]:
 _MARK_S = 300
 
 
-def _mark_s(format: PromptFormat, mark: bytes) -> int:
+def _mark_s(mark: bytes) -> int:
     """Return the seconds that a mark keeps a prefix: five minutes unless it says more."""
     if b"{" not in mark:
         return 0

@@ -308,7 +308,7 @@ def test_a_conversation_without_marks_is_not_cached(tmp_path: Path) -> None:
 def test_a_mark_says_how_long_a_prefix_is_kept(tmp_path: Path, ttl: dict[str, str], expected: str) -> None:
     first, second = claude(1), claude(2)
     for body in (first, second):
-        body["messages"][-1]["content"][0]["cache_control"] |= ttl
+        body["messages"][-1]["content"][0]["cache_control"] = {"type": "ephemeral", **ttl}
     assert last(tmp_path, "anthropic", Sent(first), Sent(second, 3600, 0, 400))[0] == expected
 
 
@@ -444,3 +444,78 @@ def test_a_number_is_the_same_whether_a_text_beside_it_has_escapes(tmp_path: Pat
     going_on = [*said(1), {"role": "assistant", "content": "\x1b[31m"}, {"role": "user", "content": "1? " * 200}]
     sent = Sent(responses(1, tools=[numbers])), Sent(responses(2, tools=[numbers], input=going_on), 3600, 0, 10)
     assert last(tmp_path, "openai-responses", *sent) == ("provider_miss", None)
+
+
+def marked(turns: int, system: dict[str, str] | None = None, **fields: Any) -> dict[str, Any]:
+    """A request of `claude` whose system prompt may have a mark, too."""
+    body = claude(turns, **fields)
+    body["system"] = [{"type": "text", "text": WORDS, **({} if system is None else {"cache_control": system})}]
+    return body
+
+
+HOUR = {"type": "ephemeral", "ttl": "1h"}
+
+
+@pytest.mark.parametrize(("cached", "expected"), [(2300, "lapsed"), (0, "provider_miss")])
+def test_each_mark_keeps_what_ends_there_for_its_own_time(tmp_path: Path, cached: int, expected: str) -> None:
+    """After ten minutes: what is marked for an hour is there, and what is marked for five minutes is not."""
+    sent = Sent(marked(3, HOUR), 6000), Sent(marked(4, HOUR), 6600, cached, 600)
+    assert last(tmp_path, "anthropic", *sent) == (expected, None)
+    edited = marked(4, HOUR)
+    edited["messages"][0]["content"] = "Another one. " * 60
+    was_changed = last(tmp_path / "edited", "anthropic", sent[0], Sent(edited, 6600, cached, 600))[0]
+    assert was_changed == ("lapsed" if cached else "prefix_changed")
+
+
+@pytest.mark.parametrize(
+    ("system", "cached", "expected"), [(None, 0, "not_marked"), ({"type": "ephemeral"}, 2700, "hit")]
+)
+def test_what_conversations_share_is_cached_up_to_a_mark(
+    tmp_path: Path, system: dict[str, str] | None, cached: int, expected: str
+) -> None:
+    """Each question begins a conversation, whose only message has a mark of its own."""
+    bodies = [marked(0, system) for _ in range(2)]
+    for number, body in enumerate(bodies):
+        body["messages"][0]["content"][0]["text"] = f"Another question {number}. " * 40
+    assert last(tmp_path, "anthropic", Sent(bodies[0]), Sent(bodies[1], 3000, cached, 10)) == (expected, None)
+
+
+def test_an_answer_behind_the_last_mark_is_not_missed(tmp_path: Path) -> None:
+    """A question is asked in other words: the mark before it is that of an earlier request."""
+    bodies = [marked(2) for _ in range(2)]
+    for number, body in enumerate(bodies):
+        body["messages"][-2]["content"] = "A long answer. " * 600
+        body["messages"][-1]["content"][0]["text"] = f"In other words {number}? " * 40
+    sent = Sent(marked(1)), Sent(bodies[0], 6000, 2990, 10), Sent(bodies[1], 6000, 2990, 20)
+    assert [each.row.cache_class for each in turns(tmp_path, "anthropic", *sent)] == ["first", "hit", "hit"]
+
+
+def test_nothing_is_missed_below_the_minimum(tmp_path: Path) -> None:
+    turn = turns(tmp_path, "openai-responses", Sent(responses(1), 900), Sent(responses(2), 950, 0, 10))[-1]
+    assert (turn.row.cache_class, turn.row.could_tokens, turn.row.missed_tokens) == ("below_minimum", 900, 0)
+
+
+@pytest.mark.parametrize("api", ["openai-responses", "openai-chat"])
+def test_marks_of_a_gateway_to_another_model_are_no_content(tmp_path: Path, api: str) -> None:
+    """They are on the last two messages of a person, and move on with them."""
+
+    def body(turns: int) -> dict[str, Any]:
+        made = AGENTS[api](turns)
+        kind = "text" if api == "openai-chat" else "input_text"
+        asked_for = [each for each in made[LISTS[api]] if each["role"] == "user"]
+        for each in asked_for:
+            each["content"] = [{"type": kind, "text": each["content"]}]
+        for each in asked_for[-2:]:
+            each["content"][0] |= MARK
+        return made
+
+    assert last(tmp_path, api, Sent(body(4), 5000), Sent(body(5), 5600, 0, 10)) == ("provider_miss", None)
+
+
+@pytest.mark.parametrize("model", ["claude-sonnet-4-5", "claude-haiku-5-5"], ids=["without marks", "another model"])
+def test_what_is_gone_from_the_cache_lapsed_whatever_else_there_is(tmp_path: Path, model: str) -> None:
+    first, second = claude(1), claude(2, model=model)
+    if model == first["model"]:
+        for body in (first, second):
+            body["messages"][-1]["content"][0].pop("cache_control")
+    assert last(tmp_path, "anthropic", Sent(first), Sent(second, 3600, 0, 400)) == ("lapsed", None)

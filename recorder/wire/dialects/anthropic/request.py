@@ -130,7 +130,7 @@ PROMPT = PromptFormat(
         PromptPart(("thinking",), "parameter"),
         PromptPart(("messages",), "conversation", blocks="content", blocks_text_as=_TEXT),
     ),
-    mark="cache_control",
+    marks=("cache_control",),
     suspects=(("output_config", "effort"), ("context_management",), ("mcp_servers",), ("container",)),
 )
 

@@ -18,7 +18,7 @@ from recorder.wire.dialects.conversation import (
     texts_of,
 )
 from recorder.wire.dialects.json_values import Object, array, object_, objects, request_object, text, text_or_json
-from recorder.wire.dialects.openai import BREAKPOINT, SUSPECTS
+from recorder.wire.dialects.openai import MARKS, SUSPECTS
 from recorder.wire.dialects.openai_chat.parameters import parameters
 from recorder.wire.dialects.prompt import PromptFormat, PromptPart
 from recorder.wire.dialects.user_text import OF_SYSTEM, instructions, last_words, messages_at_end
@@ -128,7 +128,7 @@ PROMPT = PromptFormat(
         PromptPart(("prompt",)),
         PromptPart(("messages",), "conversation"),
     ),
-    mark=BREAKPOINT,
+    marks=MARKS,
     suspects=(*SUSPECTS, ("reasoning_effort",), ("verbosity",)),
     retention="prompt_cache_retention",
 )

@@ -19,7 +19,7 @@ from recorder.wire.dialects.conversation import (
     texts_of,
 )
 from recorder.wire.dialects.json_values import Object, array, object_, objects, request_object, text
-from recorder.wire.dialects.openai import BREAKPOINT, SUSPECTS
+from recorder.wire.dialects.openai import MARKS, SUSPECTS
 from recorder.wire.dialects.openai_responses.continuation import OF_THE_RESPONSE, links, own_items
 from recorder.wire.dialects.openai_responses.parameters import parameters
 from recorder.wire.dialects.openai_responses.results import returned
@@ -148,7 +148,7 @@ PROMPT = PromptFormat(
         PromptPart(("instructions",)),
         PromptPart(("input",), "conversation", text_as=(b'[{"role":"user","content":', b"}]"), ignored=OF_THE_RESPONSE),
     ),
-    mark=BREAKPOINT,
+    marks=MARKS,
     suspects=(*SUSPECTS, ("reasoning", "effort"), ("reasoning", "summary"), ("text", "verbosity"), ("truncation",)),
     retention="prompt_cache_retention",
 )
