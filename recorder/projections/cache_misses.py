@@ -295,8 +295,8 @@ def _judged(row: PromptRow, verdict: _Verdict | None, pairs: Sequence[_EarlierPr
     since_ns = row.started_ns - max(uses)
     expected = min(verdict.expected_tokens, row.input_tokens or verdict.expected_tokens)
     is_exact = pair.is_whole and bool(earlier.input_tokens) and row.continues >= earlier.continues
-    could = _tokens(row, pair, pair.common_bytes)
-    is_count = is_exact and verdict.expected_tokens == could
+    common = _tokens(row, pair, pair.common_bytes)
+    is_count = is_exact and verdict.expected_tokens == common
     cache_class, path = _class(row, verdict, expected, since_ns, is_exact=is_count), verdict.path
     if cache_class == "provider_miss" and (suspect := _suspect(row, earlier)) is not None:
         cache_class, path = "other_parameters", suspect
@@ -308,7 +308,7 @@ def _judged(row: PromptRow, verdict: _Verdict | None, pairs: Sequence[_EarlierPr
         cache_class=cache_class,
         previous_exchange_id=earlier.exchange_id,
         common_bytes=pair.common_bytes,
-        could_tokens=could,
+        could_tokens=min(common, row.input_tokens or common),
         missed_tokens=0 if cache_class in _NOTHING_MISSED else missed,
         is_estimate=not is_exact,
         since_use_ns=since_ns,
@@ -329,7 +329,9 @@ def _class(row: PromptRow, verdict: _Verdict, expected: int, since_ns: int, *, i
     if expected < minimum and not is_compacted:
         return "below_minimum"
     least_ns, most_ns = _lapses_ns(row, verdict.pair)
-    if since_ns > (least_ns if verdict.broken is None else most_ns):
+    common = _tokens(row, verdict.pair, verdict.pair.common_bytes)
+    is_all_gone = not row.cached_tokens and common >= minimum  # what stands before a change, too
+    if since_ns > (least_ns if verdict.broken is None or is_all_gone else most_ns):
         return "lapsed"
     return verdict.broken or "provider_miss"
 

@@ -519,3 +519,21 @@ def test_what_is_gone_from_the_cache_lapsed_whatever_else_there_is(tmp_path: Pat
         for body in (first, second):
             body["messages"][-1]["content"][0].pop("cache_control")
     assert last(tmp_path, "anthropic", Sent(first), Sent(second, 3600, 0, 400)) == ("lapsed", None)
+
+
+@pytest.mark.parametrize(
+    ("cached", "at_s", "expected"), [(0, 600, "lapsed"), (0, 10, "prefix_changed"), (1920, 600, "prefix_changed")]
+)
+def test_where_not_even_the_beginning_came_the_time_counts(
+    tmp_path: Path, cached: int, at_s: float, expected: str
+) -> None:
+    """Ten minutes later a message is another one: what stands before it would have come all the same."""
+    body = chat(6)
+    body["messages"][5] = {"role": "user", "content": "Another one. " * 60}
+    assert last(tmp_path, "openai-chat", Sent(chat(5), 6000), Sent(body, 6600, cached, at_s))[0] == expected
+
+
+def test_no_more_could_have_come_than_the_request_has(tmp_path: Path) -> None:
+    """The provider counts less than before, as it does where it leaves out the reasoning of earlier turns."""
+    turn = turns(tmp_path, "openai-responses", Sent(responses(1), 5000), Sent(responses(2), 4000, 3968, 10))[-1]
+    assert (turn.row.cache_class, turn.row.could_tokens) == ("hit", 4000)
