@@ -268,7 +268,7 @@ def _row(exchange: Exchange, format: PromptFormat, prompt: Prompt, *, continues:
         segments[-1] = _rest(prompt.segments[SEGMENTS_LIMIT - 1 :])
     messages = [number for number, part in enumerate(format.parts) if part.kind == "conversation"]
     head = sum([each[0] not in messages for each in segments])
-    digest, pack_digest = sha256, _DIGEST.pack  # in loops over thousands of segments
+    digests = _digests(segments)
     return PromptRow(
         session_id=exchange.session_id,
         exchange_id=exchange.exchange_id,
@@ -287,7 +287,7 @@ def _row(exchange: Exchange, format: PromptFormat, prompt: Prompt, *, continues:
         suspects=msgspec.json.encode({path: _digest(value).hex() for path, value in prompt.suspects.items()}).decode(),
         head_segments=head,
         system_segments=head if continues else system_segments(format, segments),
-        prompt_bytes=sum([each[5] for each in segments]),
+        prompt_bytes=size_of(digests),
         cache_class=None,
         previous_exchange_id=None,
         common_bytes=None,
@@ -296,16 +296,24 @@ def _row(exchange: Exchange, format: PromptFormat, prompt: Prompt, *, continues:
         is_estimate=False,
         since_use_ns=None,
         path=None,
-        digests=b"".join(
-            [pack_digest(digest(role + content).digest()[:8], size) for _, _, _, role, content, size, _, _ in segments]
-        ),
+        digests=digests,
         places=packed((part, at, block, mark_s) for part, at, block, _, _, _, mark_s, _ in segments),
     )
 
 
+def _digests(segments: Sequence[PromptSegment]) -> bytes:
+    digest, pack_digest = sha256, _DIGEST.pack  # in a loop over thousands of segments
+    digests = []
+    for each in segments:
+        compared = each.compared
+        size_bytes = each.size_bytes + len(compared) - len(each.role) - len(each.content)
+        digests.append(pack_digest(digest(compared).digest()[:8], size_bytes))
+    return b"".join(digests)
+
+
 def _rest(segments: Sequence[PromptSegment]) -> PromptSegment:
     """Return the last segments as one."""
-    content = b"".join(_digest(each.role + each.content) for each in segments)
+    content = b"".join(_digest(each.compared) for each in segments)
     size_bytes, mark_s = sum(each.size_bytes for each in segments), max(each.mark_s for each in segments)
     return segments[0]._replace(content=content, size_bytes=size_bytes, mark_s=mark_s)
 

@@ -202,7 +202,7 @@ def _first_pair(
     for number in range(max(len(before), len(after))):
         one = before[number] if number < len(before) else None
         other = after[number] if number < len(after) else None
-        if one is None or other is None or (one.role, one.content) != (other.role, other.content):
+        if one is None or other is None or one.compared != other.compared:
             return one, other
     return None
 

@@ -12,6 +12,7 @@ Rules of this file:
 * A parameter of which the provider says that it invalidates what follows is a segment at its place, without a size.
 * Bytes are not decoded to values here: a request of 1 MB takes 1 to 2 ms. Only one with escapes is written anew, since
   `\u00e9` is `é`; that takes it some milliseconds.
+* A message of one text is the same as text and in a list, as where a mark is set. In the prompt it is as it was sent.
 * The size of a picture or a file is not that of its base64: it makes few tokens for its bytes (`MEDIA_BYTES`).
 * Nothing here raises: a body that cannot be read has no prompt.
 """
@@ -45,6 +46,9 @@ _elements = msgspec.json.Decoder(list[msgspec.Raw]).decode
 _values = msgspec.json.Decoder(float_hook=lambda number: msgspec.Raw(number.encode())).decode  # `1e-06` is not `1e-6`
 _NOTHING = msgspec.Raw(b"")
 _escapes = re.compile(rb"(?i)\\(?:ud[89ab][0-9a-f]{2}\\ud[c-f][0-9a-f]{2}|(ud[89a-f][0-9a-f]{2})|.)")
+_one_text = re.compile(
+    rb'\{(?:"type":"message",)?"role":("[^"\\]*"),"content":(\[\{"type":"(?:input_)?text","text":)?(?=")'
+).match
 _is_compact = re.compile(rb'\{"[^"\\]*":\S').match
 _ttl = re.compile(rb'"ttl"\s*:\s*"(\d{1,3})([mh])"')
 _OF_SYSTEM = (b'"system"', b'"developer"')
@@ -89,6 +93,15 @@ class PromptSegment(NamedTuple):
     size_bytes: int  # of the content, see `_weight`; 0 for a parameter
     mark_s: int = 0  # seconds that a mark at its end keeps what ends here; 0 without a mark
     is_text: bool = False  # the request has a text where the content is what that means
+
+    @property
+    def compared(self) -> bytes:
+        """Return the bytes that are compared. A message of one text may have it in a list, as where a mark is set."""
+        found = None if self.role else _one_text(self.content)
+        if found is None or not self.content.endswith(b'"}]}' if found[2] else b'"}'):
+            return self.role + self.content
+        text = self.content[found.end() : -3 if found[2] else -1]
+        return b'{"role":%b,"content":%b}' % (found[1], text)
 
 
 class Prompt(NamedTuple):

@@ -537,3 +537,20 @@ def test_no_more_could_have_come_than_the_request_has(tmp_path: Path) -> None:
     """The provider counts less than before, as it does where it leaves out the reasoning of earlier turns."""
     turn = turns(tmp_path, "openai-responses", Sent(responses(1), 5000), Sent(responses(2), 4000, 3968, 10))[-1]
     assert (turn.row.cache_class, turn.row.could_tokens) == ("hit", 4000)
+
+
+@pytest.mark.parametrize(("api", "kind"), [("openai-chat", "text"), ("openai-responses", "input_text")])
+def test_a_message_of_one_text_is_the_same_as_text_and_in_a_list(tmp_path: Path, api: str, kind: str) -> None:
+    """Clients put a text into a list where they set a mark, and take it out again."""
+
+    def listed(turns: int, prefix: str = "") -> dict[str, Any]:
+        body = AGENTS[api](turns)
+        message = next(each for each in body[LISTS[api]] if each["role"] == "user")
+        message["content"] = [{"type": kind, "text": prefix + message["content"], **MARK}]
+        return body
+
+    sent = Sent(AGENTS[api](3), 5000), Sent(listed(4), 5600, 0, 10)
+    assert last(tmp_path, api, *sent) == ("provider_miss", None)
+    at = 1 if api == "openai-chat" else 0
+    changed = last(tmp_path / "changed", api, *sent, Sent(listed(5, "Another one. "), 6200, 0, 20))
+    assert changed == ("prefix_changed", f"{LISTS[api]}[{at}].content[0].text")
