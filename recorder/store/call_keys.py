@@ -9,6 +9,7 @@ Rules of this file:
 * A call whose id the request has was found: nothing is looked for.
 * The calls of the last turn in a request are those of an answer, if names, arguments and their number are the same.
 * No answer is taken that has a result already, and none if two could be meant: a wrong result is worse than none.
+* An answer may be projected after the request that repeats it, or again: then that request is read again.
 """
 
 from __future__ import annotations
@@ -22,8 +23,9 @@ from sqlalchemy import Select, bindparam, select, update
 from recorder.model.text import storable
 from recorder.projections import TABLES
 from recorder.projections.history import CLIENTS_CALLS
+from recorder.projections.item import ItemRow
 from recorder.projections.results import RepeatedCalls
-from recorder.store.request_links import LinkDatabase
+from recorder.store.request_links import Asking, Key, LinkDatabase, key_of
 from recorder.store.schema import tables_of
 from recorder.store.sql import Statement, Step, constant, of_exchange
 from recorder.wire.dialects.conversation import call_place
@@ -41,12 +43,22 @@ _IS_GIVEN_ANYWHERE = Statement(f"{_HAS_ID} AND i.exchange_id < :exchange_id LIMI
 _CALLS = Statement(
     f"""SELECT i.exchange_id, i.item, i.type, i.call_id, i.name, i.arguments,
     EXISTS (SELECT 1 FROM {_RESULTS} AS r WHERE r.session_id = i.session_id AND r.call_key = i.call_key
-        AND r.started_ns > x.started_ns AND r.exchange_id <> :exchange_id) AS is_answered
+        AND r.started_ns > x.started_ns AND r.exchange_id < :exchange_id) AS is_answered
 FROM {_ITEMS} AS i JOIN exchanges AS x ON x.session_id = i.session_id AND x.exchange_id = i.exchange_id
 WHERE i.session_id = :session_id AND i.kind = 'tool_call' AND i.exchange_id IN ({_NEAR})
     AND coalesce(x.thread_id, '') = (SELECT coalesce(z.thread_id, '') FROM exchanges AS z
         WHERE z.session_id = :session_id AND z.exchange_id = :exchange_id)
 ORDER BY i.exchange_id, i.item"""
+)
+LATER = 4  # requests that are read again: the one that repeats an answer is mostly the next of its thread
+# Those that were projected before an answer of their thread that is earlier: hardly ever any.
+_LATER = Statement(
+    f"""SELECT DISTINCT r.exchange_id FROM {_RESULTS} AS r
+JOIN exchanges AS x ON x.session_id = r.session_id AND x.exchange_id = r.exchange_id
+WHERE r.session_id = :session_id AND r.exchange_id > :exchange_id
+    AND coalesce(x.thread_id, '') = (SELECT coalesce(z.thread_id, '') FROM exchanges AS z
+        WHERE z.session_id = :session_id AND z.exchange_id = :exchange_id)
+ORDER BY r.exchange_id LIMIT {LATER}"""
 )
 _items = tables_of["items"]
 _SET_KEY = Statement(
@@ -97,8 +109,8 @@ def is_given(repeated: RepeatedCalls) -> Step:
 
 
 def rekey(database: LinkDatabase, requests: Sequence[RepeatedCalls]) -> None:
-    """Give the calls that requests repeat under ids of their own these ids as keys. The requests are in order."""
-    for repeated in requests:
+    """Give the calls that requests repeat under ids of their own these ids as keys."""
+    for repeated in sorted(requests, key=key_of):
         values = _values(repeated)
         if list(database.ask(_IS_GIVEN_ANYWHERE, values)):
             continue
@@ -106,6 +118,14 @@ def rekey(database: LinkDatabase, requests: Sequence[RepeatedCalls]) -> None:
         for call, key in _keys(repeated, calls):
             ids = {"session_id": repeated.session_id, "exchange_id": str(call.exchange_id)}
             database.run(_SET_KEY, {**ids, "of_item": call.item, "key": key})
+
+
+def later_requests(items: Iterable[ItemRow], later: list[Key]) -> Asking:
+    """Look for the requests with results that were projected before the calls of answers; add them to `later`."""
+    calls = (item for item in items if item.kind == "tool_call" and item.type in CLIENTS_CALLS)
+    keys = sorted({key_of(item) for item in calls})
+    found = yield [(_LATER, {"session_id": session_id, "exchange_id": id}) for session_id, id in keys]
+    later += [(session_id, str(id)) for (session_id, _), ids in zip(keys, found, strict=True) for (id,) in ids]
 
 
 def _values(repeated: RepeatedCalls) -> dict[str, Any]:

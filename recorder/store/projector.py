@@ -29,7 +29,7 @@ from recorder.projections.fold import Folding, Rows
 from recorder.projections.results import RepeatedCalls
 from recorder.store.bodies.rows import whole_events
 from recorder.store.cache_links import Comparisons
-from recorder.store.call_keys import is_given, rekey
+from recorder.store.call_keys import is_given, later_requests, rekey
 from recorder.store.engine import engine_named
 from recorder.store.request_links import Asking, Key, Links, ask_together, key_of
 from recorder.store.resumed_response import EARLIER_EVENTS, MAY_RESUME, RESUMING, each_number_once, earlier
@@ -249,15 +249,32 @@ class Projector:
         retrievals = {key_of(row) for row in rows["exchanges"] if row.is_retrieval}
         links = Links(self._database, rows["requests"], retrievals, in_order=in_order)
         comparisons = Comparisons(self._database, rows["prompts"], links, in_order=in_order)
-        later: list[Key] = []
-        ask_together(self._database, [links.link(), comparisons.compare(), _resuming(rows["exchanges"], later)])
+        later, requests = list[Key](), list[Key]()
+        works = [links.link(), comparisons.compare(), _resuming(rows["exchanges"], later)]
+        if not in_order:
+            works.append(later_requests(rows["items"], requests))
+        ask_together(self._database, works)
         rows["requests"], rows["prompts"] = links.rows, comparisons.rows
         inserts, asked = [*_inserts(rows), *_additions(rows)], [is_given(calls) for calls in together.repeated]
         known = self._database.run_all([*inserts, *asked])[len(inserts) :]
-        rekey(self._database, [calls for calls, rows in zip(together.repeated, known, strict=True) if not rows])
+        rekeyed = [calls for calls, rows in zip(together.repeated, known, strict=True) if not rows]
+        rekeyed += [calls for key in dict.fromkeys(requests) if (calls := self._repeated(key)) is not None]
+        rekey(self._database, rekeyed)
         links.follow()
         comparisons.follow()
         return later
+
+    def _repeated(self, key: Key) -> RepeatedCalls | None:
+        """Return the calls that a stored request repeats."""
+        [row] = self._ask(_EXCHANGE, _ids(key))
+        folding = Folding(Exchange(*row))
+        with closing(self._database.ask(_EVENTS, _ids(key))) as rows:
+            for event in whole_events(rows, self._database.ask):
+                folding.tell(event)
+                if event.kind != "request":  # it is over
+                    break
+        calls: RepeatedCalls | None = folding.fold("results").repeated()
+        return calls
 
     def _clear(self, ids: Sequence[Mapping[str, str]], *, unindexed: bool = True) -> None:
         """Delete the rows of exchanges, those of the indexes first if they can be read."""

@@ -22,6 +22,7 @@ from recorder.store.writer import Store
 from recorder.wire.grouping.history import LOOK_BACK_ANSWERS
 from tests.integration.ingest.test_ingester import Exchange, never
 from tests.support.empty_log import empty
+from tests.support.server import run as run_command
 from tests.support.superuser import asked
 from tests.support.tracks import require_exact, shown
 
@@ -601,3 +602,19 @@ async def test_show_and_the_viewer_have_results_under_ids_that_the_client_made(o
         await require_exact(log, "latest", "2")
         items = (await shown(log, "latest", "2"))["items"]
     assert [item["output"] for item in items] == ["4", "5", "6", "7"]
+
+
+@pytest.mark.parametrize("order", [(2, 1, 0), (1, 0, 2), (0, 2, 1)])
+def test_the_order_of_projection_changes_no_join(on_each_engine: Recorded, order: tuple[int, ...]) -> None:
+    url, calls = on_each_engine.url, "SELECT exchange_id, item, call_key FROM p_items_v1 ORDER BY 1, 2"
+    outputs_of(on_each_engine, "/v1/chat/completions", "given_{0}".format, "own_{0}".format, lambda repeated: repeated)
+    assert run_command(url, "verify").code == 0
+    wanted = asked(url, calls)
+    keys = asked(url, "SELECT session_id, exchange_id FROM exchanges ORDER BY exchange_id")
+    for table in ("p_items_v1", "p_results_v1"):
+        asked(url, f"DELETE FROM {table}")
+    with Store(url) as store, store.transaction():
+        for number in order:
+            store.projector.project(*keys[number])
+    assert [key for _, _, key in wanted[:2]] == ["own_0", "own_1"]
+    assert asked(url, calls) == wanted
