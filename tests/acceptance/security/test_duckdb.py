@@ -8,9 +8,12 @@ from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
+import pytest
+
+pytest.importorskip("duckdb", reason="no duckdb: pip install '.[archive]'")
+
 import duckdb
 import psycopg
-import pytest
 from sqlalchemy import URL
 
 from recorder.errors import RecorderError, StoreError
@@ -148,11 +151,18 @@ def test_a_value_that_python_does_not_have_is_said(asking: Query) -> None:
     assert list(asking.ask("SELECT CAST(to_days(2000000000) AS TEXT)").rows) == [("2000000000 days",)]
 
 
-@pytest.mark.parametrize("sql", REFUSED)
-def test_what_recorder_did_not_open_is_refused(asking: Query, sql: str) -> None:
-    with pytest.raises(RecorderError) as refused:
+def test_what_recorder_did_not_open_is_refused(asking: Query) -> None:
+    answered = [sql for sql in REFUSED if is_answered(asking, sql)]
+    assert answered == []
+
+
+def is_answered(asking: Query, sql: str) -> bool:
+    """Whether there are rows, and no refusal of one line."""
+    try:
         list(asking.ask(sql).rows)
-    assert "\n" not in str(refused.value)
+    except RecorderError as refusal:
+        return "\n" in str(refusal)
+    return True
 
 
 TAKEN = [
@@ -173,9 +183,9 @@ TAKEN = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("sql", TAKEN)
-def test_what_reads_recorders_tables_is_answered(asking: Query, sql: str) -> None:
-    list(asking.ask(sql).rows)
+def test_what_reads_recorders_tables_is_answered(asking: Query) -> None:
+    for sql in TAKEN:
+        list(asking.ask(sql).rows)
 
 
 def test_each_function_that_may_be_called_is_one_of_duckdb() -> None:
@@ -194,27 +204,31 @@ def files(tmp_path: Path) -> dict[str, Path]:
     return {"file": text, "folder": text.parent}
 
 
-@pytest.mark.parametrize(
-    "sql",
-    [
-        "SELECT * FROM read_text('{file}')",
-        "SELECT * FROM '{file}'",
-        "SELECT * FROM glob('{folder}/*')",
-        "COPY (SELECT 1) TO '{folder}/x'",
-        "ATTACH '{folder}/x.db' AS x",
-        "SET enable_external_access = true",
-        "SET allowed_directories = ['/']",
-        "SELECT * FROM read_text('http://127.0.0.1:1/')",
-    ],
-)
-def test_no_connection_reaches_another_file(
-    demo_archive: URL, demo_recording: Path, files: dict[str, Path], sql: str
-) -> None:
+ELSEWHERE = [
+    "SELECT * FROM read_text('{file}')",
+    "SELECT * FROM '{file}'",
+    "SELECT * FROM glob('{folder}/*')",
+    "COPY (SELECT 1) TO '{folder}/x'",
+    "ATTACH '{folder}/x.db' AS x",
+    "SET enable_external_access = true",
+    "SET allowed_directories = ['/']",
+    "SELECT * FROM read_text('http://127.0.0.1:1/')",
+]
+
+
+def test_no_connection_reaches_another_file(demo_archive: URL, demo_recording: Path, files: dict[str, Path]) -> None:
     """Recorder's own statements have no list: a view of somebody else may stand behind a name of theirs."""
     log = database_url(demo_recording)
+    reached = []
     for opened in (lake(demo_archive, "x"), attached(log, "x", "x"), open_views(demo_archive, "x")):
-        with opened as connection, pytest.raises(duckdb.Error):
-            connection.execute(sql.format(**files)).fetchall()
+        with opened as connection:
+            for sql in ELSEWHERE:
+                try:
+                    connection.execute(sql.format(**files)).fetchall()
+                except duckdb.Error:
+                    continue
+                reached.append(sql)
+    assert reached == []
     assert [path.name for path in files["folder"].iterdir()] == ["secret.csv"]
 
 
@@ -249,22 +263,25 @@ def test_an_archive_with_views_or_macros_of_somebody_else_is_not_read(
 ) -> None:
     change(hostile, sql.format(**files))
     log = Path(str(hostile.database)).parent / "x.db"
-    for verb in (["sessions"], ["query", "SELECT 1"], ["usage"], ["verify"], ["doctor"]):
+    verbs = (["sessions"], ["query", "SELECT 1"], ["usage"], ["verify"], ["doctor"])
+    for verb in verbs if sql is HOSTILE[0] else verbs[:1]:
         ran = run(log, *verb, "--db", f"ducklake:{hostile.database}")
         assert ran.code != 0
         assert "views or macros which are not of recorder" in ran.err + ran.out.decode()
         assert SECRET not in ran.err + ran.out.decode()
 
 
-@pytest.mark.parametrize("view", ["session_summary", "costs"])
 def test_a_view_of_recorders_name_is_read_as_recorder_declares_it(
-    hostile: URL, files: dict[str, Path], view: str
+    hostile: URL, asking: Query, files: dict[str, Path]
 ) -> None:
-    log, of_archive = files["folder"] / "x.db", ["--db", f"ducklake:{hostile.database}", "--json"]
-    expected = run(log, "query", f"SELECT * FROM {view}", *of_archive).out
-    change(hostile, f"CREATE OR REPLACE VIEW {view} AS SELECT * FROM read_text('{files['file']}')")
-    assert run(log, "query", f"SELECT * FROM {view}", *of_archive).out == expected
-    assert run(log, "sessions", *of_archive).code == 0
+    views = ("session_summary", "costs")
+    theirs = "; ".join(f"CREATE OR REPLACE VIEW {view} AS SELECT * FROM read_text('{files['file']}')" for view in views)
+    change(hostile, theirs)
+    with open_views(hostile, "x") as connection:
+        for view in views:
+            sql = f"SELECT * FROM {view} ORDER BY ALL"
+            assert connection.execute(sql).fetchall() == list(asking.ask(sql).rows)
+    assert run(files["folder"] / "x.db", "sessions", "--db", f"ducklake:{hostile.database}").code == 0
 
 
 def test_nothing_is_deleted_in_a_folder_that_is_not_of_an_archive(hostile: URL, files: dict[str, Path]) -> None:

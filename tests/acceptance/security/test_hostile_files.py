@@ -136,13 +136,13 @@ REFUSED = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", REFUSED)
-def test_what_is_no_stream_is_refused_in_a_sentence(do: Do, tmp_path: Path, name: str) -> None:
-    path = write(tmp_path, name, REFUSED[name])
-    code, said = do("import", path)
-    assert (code, said.count("\n")) == (1, 1), said[:300]
-    assert said.startswith(f"{path} is passed over: ")
-    assert len(said) < 600
+def test_what_is_no_stream_is_refused_in_a_sentence(do: Do, tmp_path: Path) -> None:
+    for name, data in REFUSED.items():
+        path = write(tmp_path, name, data)
+        code, said = do("import", path)
+        assert (code, said.count("\n")) == (1, 1), said[:300]
+        assert said.startswith(f"{path} is passed over: ")
+        assert len(said) < 600, name
 
 
 @pytest.mark.parametrize("format", FORMATS)
@@ -182,16 +182,13 @@ def test_a_file_with_changed_bytes_is_read_or_refused(
     assert do("verify")[0] == (3 if " imported: " not in said else 0)
 
 
-@pytest.mark.parametrize(
-    "start", [b"data: x\n\n", b'{"recorder_export":1,', b'{"object":"', b"interactions:\n", b'{"log":{']
-)
-def test_ten_gigabytes_are_refused_unread(do: Do, tmp_path: Path, start: bytes) -> None:
-    path = write(tmp_path, "huge", start + b"x" * HEAD_BYTES)
-    with path.open("r+b") as file:
-        file.truncate(10 * 2**30)
-    code, said = do("import", path)
-    assert code == 1
-    assert "over 1 GiB" in said
+def test_ten_gigabytes_are_refused_unread(do: Do, tmp_path: Path) -> None:
+    for start in (b"data: x\n\n", b'{"recorder_export":1,', b'{"object":"', b"interactions:\n", b'{"log":{'):
+        path = write(tmp_path, "huge", start + b"x" * HEAD_BYTES)
+        with path.open("r+b") as file:
+            file.truncate(10 * 2**30)
+        code, said = do("import", path)
+        assert (code, "over 1 GiB" in said) == (1, True), start
 
 
 def test_a_pipe_that_never_ends_is_read_to_the_limit(do: Do, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -241,7 +238,8 @@ def test_a_line_of_a_gigabyte_takes_bounded_memory(tmp_path: Path, name: str) ->
 
 
 ASK = ["query", "SELECT * FROM session_summary"]
-READS = (["sessions"], ["show", "latest"], ["events", "latest"], ["usage"], ASK, ["verify"])
+IN_PROCESS = (["sessions"], ["show", "latest"], ["events", "latest"], ["usage"], ["verify"])
+READS = (*IN_PROCESS, ASK)
 
 
 def test_a_damaged_database_is_read_or_refused(do: Do, log: Path) -> None:
@@ -252,7 +250,7 @@ def test_a_damaged_database_is_read_or_refused(do: Do, log: Path) -> None:
         for _ in range(chance.choice([1, 8, 64])):
             data[16 + chance.randrange(span - 16)] = chance.randrange(256)
         db.write_bytes(data)
-        for verb in READS:
+        for verb in READS if number % 6 == 0 else IN_PROCESS:
             code, said = do(*verb)
             assert code in (0, 1, 3, 4), (number, verb, said[-300:])
         for path in db.parent.glob("recorder.db-*"):

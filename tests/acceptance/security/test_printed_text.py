@@ -31,7 +31,8 @@ COMMANDS: Mapping[str, Sequence[Sequence[object]]] = {
     "events": [["latest"], ["latest", "--raw"], ["latest", "--jsonl"], ["latest", "--follow", "--limit", 9], [NOBODY]],
     "tail": [["--limit", 3], ["--limit", 3, "--jsonl"], ["--session", NOBODY]],
     "query": [
-        *([f"SELECT * FROM {view.name}", *option] for view in VIEWS for option in ([], ["--json"], ["--csv"])),
+        *([f"SELECT * FROM {view.name}"] for view in VIEWS),
+        *(["SELECT * FROM messages", option] for option in ("--json", "--csv")),
         *(["SELECT raw FROM events"], [f'SELECT 1 AS "{NAME}"'], [HOSTILE], [f"SELECT '{NAME}' FROM {NAME}"]),
         *(["SELECT :a AS a", "-p", "a", HOSTILE], ["SELECT 1", "-p", HOSTILE, "x"], ["SELECT :a", "-p", HOSTILE, "1"]),
     ],

@@ -101,10 +101,10 @@ def nasty(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return recorded.path
 
 
-@pytest.mark.parametrize("view", [view.name for view in VIEWS])
-def test_every_view_answers_whatever_was_recorded(nasty: Path, view: str) -> None:
+def test_every_view_answers_whatever_was_recorded(nasty: Path) -> None:
     with SqliteQuery.open(database_url(nasty)) as query:
-        list(query.ask(f"SELECT * FROM {view}").rows)
+        for view in VIEWS:
+            list(query.ask(f"SELECT * FROM {view.name}").rows)
 
 
 def test_what_was_recorded_comes_out_as_it_came_in(nasty: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:

@@ -15,7 +15,7 @@ import pytest
 from recorder.errors import RecorderError
 from recorder.store.location import database_url
 from recorder.store.sqlite.query import SqliteQuery
-from tests.integration.store.test_query import ENDLESS, WRITES
+from tests.integration.store.test_query import ENDLESS
 from tests.support.projection_rows import a_conversation, written
 from tests.support.superuser import SEARCH
 
@@ -120,7 +120,6 @@ SELECT system('id')
     "--\nDELETE FROM events",
     "\\! id",
 ]
-STATEMENTS = [*WRITES, *MORE]
 
 
 @pytest.fixture(scope="module")
@@ -144,25 +143,28 @@ def state(folder: Path) -> dict[str, str]:
     return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
 
 
-@pytest.mark.parametrize("sql", MORE)
-def test_nothing_is_changed_and_nothing_is_made(query: SqliteQuery, folder: Path, sql: str) -> None:
+def test_nothing_is_changed_and_nothing_is_made(query: SqliteQuery, folder: Path) -> None:
+    """Up to the first that is obeyed: what comes after it says nothing."""
     before = state(folder)
-    with pytest.raises(RecorderError):
-        list(query.ask(sql).rows)
-    assert state(folder) == before
+    obeyed = (sql for sql in MORE if is_answered(query, sql) or state(folder) != before)
+    assert next(obeyed, None) is None
     assert list(query.ask("SELECT count(*) FROM p_usage_v1").rows) == [(2,)], "it still reads"
 
 
-@pytest.mark.parametrize("sql", ["SELECT * FROM sqlite_stmt", "EXPLAIN VACUUM INTO 'copy.db'", "SELECT * FROM dbstat"])
-def test_what_is_answered_changes_nothing_either(query: SqliteQuery, folder: Path, sql: str) -> None:
-    before = state(folder)
-    with suppress(RecorderError):  # whether there is such a table is a matter of how SQLite was built
+def is_answered(query: SqliteQuery, sql: str) -> bool:
+    try:
         list(query.ask(sql).rows)
-    assert state(folder) == before
+    except RecorderError:
+        return False
+    return True
 
 
-def test_there_are_enough_of_them() -> None:
-    assert len(set(STATEMENTS)) >= 150
+def test_what_is_answered_changes_nothing_either(query: SqliteQuery, folder: Path) -> None:
+    before = state(folder)
+    for sql in ("SELECT * FROM sqlite_stmt", "EXPLAIN VACUUM INTO 'copy.db'", "SELECT * FROM dbstat"):
+        with suppress(RecorderError):  # whether there is such a table is a matter of how SQLite was built
+            list(query.ask(sql).rows)
+        assert state(folder) == before, sql
 
 
 def test_without_the_authorizer_files_would_be_made(
@@ -213,14 +215,11 @@ def test_whoever_looks_at_rows_slowly_is_not_hurried(query: SqliteQuery) -> None
     assert [next(rows) for _ in range(100_000)][-1] == (100_001,)
 
 
-@pytest.mark.parametrize(
-    "sql",
-    [
+def test_a_value_has_a_limit(query: SqliteQuery) -> None:
+    for sql in (
         "SELECT zeroblob(300 << 20)",
         "SELECT hex(zeroblob(200 << 20))",
         "SELECT replace(hex(zeroblob(1 << 16)), '0', hex(zeroblob(1 << 14)))",
-    ],
-)
-def test_a_value_has_a_limit(query: SqliteQuery, sql: str) -> None:
-    with pytest.raises(RecorderError, match=r"too big|too large"):
-        list(query.ask(sql).rows)
+    ):
+        with pytest.raises(RecorderError, match=r"too big|too large"):
+            list(query.ask(sql).rows)
