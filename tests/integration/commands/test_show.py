@@ -11,12 +11,10 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 from rich.cells import cell_len
 
 from recorder.commands import main
-from recorder.demo.server import start
 from recorder.model.events import Event
 from recorder.projections.fold import Folding
 from recorder.store import session_state
@@ -31,8 +29,10 @@ from tests.support.conversations import (
     sse,
     thought,
 )
+from tests.support.proxy import get
 from tests.support.server import Ran, everywhere, run, serving, wait_until
 from tests.support.sessions import HOSTILE
+from tests.support.sockets import STREAM_HEAD, Action, RawClient, ScriptedUpstream, Send, Stall, chunked
 from tests.support.terminal import on_terminal
 
 CONTROLS = "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]"
@@ -157,28 +157,28 @@ def test_one_exchange_has_its_results_from_later_ones(show: Callable[..., Ran], 
     assert lines(show("weather", 2))[1] == "What is the weather in Paris?"
 
 
-AT = [
-    (("--at", "0s"), [""], []),
-    (("--at", "250ms"), [""], []),
-    (("--at", "0.35s"), ["Look it "], []),
-    (("--at", "1.9s"), ["Look it up."], [None]),
-    (("--at", "2.2s"), ["Look it up."], ["18 °C, clear"]),
-    (("1", "--at", "1.9s"), ["Look it up."], [None]),
-    (("1", "--at", "2.5s"), ["Look it up."], ["18 °C, clear"]),
-    (("1", "--at", "100%"), ["Look it up."], [None]),
-    (("--at", "100%"), ["Look it up."], ["18 °C, clear"]),
-    (("1", "--at-event", "5"), ["Look it "], []),
-    (("1", "--at-event", "12"), ["Look it up."], [None]),
-]
+AT: dict[tuple[str, ...], tuple[list[str], list[str | None]]] = {  # thoughts and results of tools
+    ("--at", "0s"): ([""], []),
+    ("--at", "250ms"): ([""], []),
+    ("--at", "0.35s"): (["Look it "], []),
+    ("--at", "1.9s"): (["Look it up."], [None]),
+    ("--at", "2.2s"): (["Look it up."], ["18 °C, clear"]),
+    ("1", "--at", "1.9s"): (["Look it up."], [None]),
+    ("1", "--at", "2.5s"): (["Look it up."], ["18 °C, clear"]),
+    ("1", "--at", "100%"): (["Look it up."], [None]),
+    ("--at", "100%"): (["Look it up."], ["18 °C, clear"]),
+    ("1", "--at-event", "5"): (["Look it "], []),
+    ("1", "--at-event", "12"): (["Look it up."], [None]),
+}
 
 
-@pytest.mark.parametrize(("moment", "thoughts", "outputs"), AT)
-def test_any_moment_can_be_looked_at(
-    told: Callable[..., Any], moment: tuple[str, ...], thoughts: list[str], outputs: list[str | None]
-) -> None:
-    exchanges = told("weather", *moment)
-    shown = ["".join(item["summary"]) for item in items(exchanges, "reasoning")]
-    assert (shown or [""], [item.get("output") for item in items(exchanges, "tool_call")]) == (thoughts, outputs)
+def test_any_moment_can_be_looked_at(told: Callable[..., Any]) -> None:
+    found = {}
+    for moment in AT:
+        exchanges = told("weather", *moment)
+        thoughts = ["".join(item["summary"]) for item in items(exchanges, "reasoning")]
+        found[moment] = (thoughts or [""], [item.get("output") for item in items(exchanges, "tool_call")])
+    assert found == AT
 
 
 @pytest.mark.parametrize("past", [("--at", "1000w"), ("1", "--at", "3.1s"), ("1", "--at-event", "1000")])
@@ -340,35 +340,35 @@ def test_an_exchange_that_cannot_be_folded_does_not_hide_the_others(
         assert "It is 18 °C".encode() in out
 
 
-@pytest.mark.timed
 async def test_a_stream_is_shown_while_it_runs_and_after(tmp_path: Path) -> None:
-    def shown(*, has_ended: bool) -> Any:
-        """The exchange, once there is text in it."""
-        found: list[Any] = []
-
-        def is_so_far() -> bool:
-            ran = run(tmp_path / "recorder.db", "show", "live", "--json")
-            found[:] = json.loads(ran.out)["exchanges"] if ran.code == 0 else []
-            said = [item for item in items(found, "message") if item.get("text")]
-            return bool(said) and ("status" in found[0]) == has_ended
-
-        wait_until(is_so_far)
-        return found[0]
-
-    async with await start(pace=1) as upstream:
-        with serving(tmp_path / "recorder.db", *everywhere(upstream.base_url)) as serve:
-            question = {"model": "gpt-demo", "stream": True, "input": "What is a stream?"}
-            async with (
-                httpx.AsyncClient(base_url=serve.base) as client,
-                client.stream("POST", "/s/live/v1/responses", json=question),
-            ):
-                during = await asyncio.to_thread(shown, has_ended=False)
-            after = await asyncio.to_thread(shown, has_ended=True)
+    """The upstream is silent behind the first words, until the client leaves."""
+    db = tmp_path / "recorder.db"
+    begun: list[Action] = [Send(STREAM_HEAD + chunked(*ANSWERS[:4])), Stall()]
+    async with ScriptedUpstream(begun) as upstream:
+        with serving(db, *everywhere(upstream.base)) as serve:
+            async with await RawClient.connect(serve.port) as client:
+                await client.send(get("/s/live/v1/responses", method="POST", body=b'{"input":"What is the weather?"}'))
+                await client.read_until(ANSWERS[3][-20:])
+                during = await asyncio.to_thread(shown_live, db, has_ended=False)
+            after = await asyncio.to_thread(shown_live, db, has_ended=True)
     assert ("status" in during, after["status"]) == (False, "client_disconnect")
     [(text, status)] = [(item["text"], item["status"]) for item in items([during], "message")]
-    assert status == "in_progress"
-    [whole] = [item["text"] for item in items([after], "message")]
-    assert whole.startswith(text)
+    assert (text, status) == ("It is ", "in_progress")
+    assert [item["text"] for item in items([after], "message")] == [text]
+
+
+def shown_live(db: Path, *, has_ended: bool) -> Any:
+    """The exchange of the session, once there is text in it."""
+    found: list[Any] = []
+
+    def is_so_far() -> bool:
+        ran = run(db, "show", "live", "--json")
+        found[:] = json.loads(ran.out)["exchanges"] if ran.code == 0 else []
+        has_text = any(item.get("text") for item in items(found, "message"))
+        return has_text and ("status" in found[0]) == has_ended
+
+    wait_until(is_so_far)
+    return found[0]
 
 
 def test_what_went_wrong_is_said(tmp_path: Path) -> None:
@@ -412,14 +412,12 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize(("arguments", "code", "sentence"), WRONG)
-def test_wrong_use_is_answered_with_one_sentence(
-    show: Callable[..., Ran], arguments: tuple[str, ...], code: int, sentence: str
-) -> None:
-    ran = show(*arguments)
-    assert (ran.code, ran.out) == (code, b"")
-    assert sentence in ran.err
-    assert "Traceback" not in ran.err
+def test_wrong_use_is_answered_with_one_sentence(show: Callable[..., Ran]) -> None:
+    for arguments, code, sentence in WRONG:
+        ran = show(*arguments)
+        assert (ran.code, ran.out) == (code, b"")
+        assert sentence in ran.err
+        assert "Traceback" not in ran.err
 
 
 @pytest.mark.parametrize("width", [40, 80])
