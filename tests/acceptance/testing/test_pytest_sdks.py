@@ -113,30 +113,29 @@ def test_every_sdk_gets_from_its_cassette_what_it_got_when_it_was_recorded(
 
 
 @pytest.mark.parametrize("api", APIS)
-@pytest.mark.parametrize("failure", FAILURES)
-async def test_a_failure_over_a_socket_is_the_one_that_was_seen_when_it_was_recorded(failure: str, api: str) -> None:
-    script, _ = FAILURES[failure]
-    journal = MemoryJournal()
-    async with ScriptedUpstream(script(api)) as upstream:
-        routes = Routes([parse_upstream(f"{name}={upstream.base}") for name in NAMES])
-        came = await asyncio.to_thread(over_a_socket, api, MemoryRecording(UpstreamTransport(), journal), routes)
-    replay = ReplayTransport(Matcher(journal.recordings("s-1")), speed=None)
-    again = await asyncio.to_thread(over_a_socket, api, replay, Routes())
-    assert came.error is not None
-    assert (again.events, again.failure) == (came.events, came.failure)
+async def test_a_failure_over_a_socket_is_the_one_that_was_seen_when_it_was_recorded(api: str) -> None:
+    for failure, (script, _) in FAILURES.items():
+        journal = MemoryJournal()
+        async with ScriptedUpstream(script(api)) as upstream:
+            routes = Routes([parse_upstream(f"{name}={upstream.base}") for name in NAMES])
+            came = await asyncio.to_thread(over_a_socket, api, MemoryRecording(UpstreamTransport(), journal), routes)
+        replay = ReplayTransport(Matcher(journal.recordings("s-1")), speed=None)
+        again = await asyncio.to_thread(over_a_socket, api, replay, Routes())
+        assert came.error is not None, failure
+        assert (again.events, again.failure) == (came.events, came.failure), failure
 
 
 @pytest.mark.parametrize("api", APIS)
-@pytest.mark.parametrize("failure", [name for name in FAILURES if name.startswith("reset")])
-async def test_a_reset_of_the_upstream_is_one_for_the_client_of_a_server_too(failure: str, api: str) -> None:
-    script, recording = FAILURES[failure]
-    async with ScriptedUpstream(script(api)) as upstream:
-        with httpx2.Client() as http:
-            came = await asyncio.to_thread(streamed, api, http, upstream.base)
-    replay = ReplayTransport(Matcher([recording(api)]), speed=None)
-    again = await asyncio.to_thread(over_a_socket, api, replay, Routes())
-    assert came.error is not None
-    assert (again.events, again.failure) == (came.events, came.failure)
+async def test_a_reset_of_the_upstream_is_one_for_the_client_of_a_server_too(api: str) -> None:
+    for failure in ("reset in mid-stream", "reset without an answer"):
+        script, recording = FAILURES[failure]
+        async with ScriptedUpstream(script(api)) as upstream:
+            with httpx2.Client() as http:
+                came = await asyncio.to_thread(streamed, api, http, upstream.base)
+        replay = ReplayTransport(Matcher([recording(api)]), speed=None)
+        again = await asyncio.to_thread(over_a_socket, api, replay, Routes())
+        assert came.error is not None, failure
+        assert (again.events, again.failure) == (came.events, came.failure), failure
 
 
 def over_a_socket(api: str, transport: Any, routes: Routes) -> Streamed:

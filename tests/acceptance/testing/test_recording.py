@@ -57,16 +57,16 @@ async def test_what_is_recorded_in_process_is_replayed(library: Any, asynchronou
     assert await replayed("openai-responses", library, recording, asynchronous=asynchronous) == came
 
 
-@pytest.mark.parametrize("failure", [name for name in FAILURES if "closed" in name or "reset" in name])
-async def test_failures_are_recorded_in_process_as_what_they_are(failure: str, tmp_path: Path) -> None:
-    database, (script, _) = tmp_path / "runs.db", FAILURES[failure]
-    async with ScriptedUpstream(script("openai-chat")) as upstream:
-        with httpx2.Client(transport=recording_transport(database)) as client:
-            came = await asyncio.to_thread(streamed, "openai-chat", client, upstream.base)
-    [recording] = recorded_in(database)
-    again = await replayed("openai-chat", httpx2, recording, asynchronous=False)
-    assert came.failure is not None
-    assert (again.events, again.failure) == (came.events, came.failure)
+async def test_failures_are_recorded_in_process_as_what_they_are(tmp_path: Path) -> None:
+    for failure in [name for name in FAILURES if "closed" in name or "reset" in name]:
+        database, (script, _) = tmp_path / f"{failure}.db", FAILURES[failure]
+        async with ScriptedUpstream(script("openai-chat")) as upstream:
+            with httpx2.Client(transport=recording_transport(database)) as client:
+                came = await asyncio.to_thread(streamed, "openai-chat", client, upstream.base)
+        [recording] = recorded_in(database)
+        again = await replayed("openai-chat", httpx2, recording, asynchronous=False)
+        assert came.failure is not None, failure
+        assert (again.events, again.failure) == (came.events, came.failure), failure
 
 
 def with_a_gap() -> tuple[Session, Exchange, list[Event]]:
