@@ -8,6 +8,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+
+pytest.importorskip("duckdb", reason="no duckdb: pip install '.[archive]'")
+
 from sqlalchemy import URL
 
 from recorder.exports.parquet.manifest import read_manifest
@@ -20,6 +23,9 @@ from tests.support.divided_log import archive_to, divide, session_ids
 from tests.support.exports import tables
 from tests.support.prices import put_prices
 from tests.support.server import Ran, run
+
+in_a_lake = pytest.mark.parametrize("archived", ["ducklake"], indirect=True)
+"""Where the engine of the archive makes no difference."""
 
 
 class Archived(NamedTuple):
@@ -77,6 +83,7 @@ def test_a_second_export_after_archiving_has_the_same_rows(archived: Archived, t
         assert (ran.code, "export" in ran.err) == (0, False), ran.err
 
 
+@in_a_lake
 def test_an_archived_session_is_exported_by_itself(archived: Archived, tmp_path: Path) -> None:
     [first, *_] = session_ids(archived.archive)
     for log, name in ((archived.log, "both"), (archived.whole, "whole")):
@@ -85,6 +92,7 @@ def test_an_archived_session_is_exported_by_itself(archived: Archived, tmp_path:
     assert read_manifest(tmp_path / "both").exchanges().keys() <= {first}
 
 
+@in_a_lake
 def test_an_archive_is_exported_by_itself(archived: Archived, tmp_path: Path) -> None:
     ran = export(archived.archive, tmp_path / "archive", "--events")
     assert ran.code == 0, ran.err
@@ -96,6 +104,7 @@ def test_an_archive_is_exported_by_itself(archived: Archived, tmp_path: Path) ->
     assert ran.code == 0, ran.out
 
 
+@in_a_lake
 def test_a_session_that_is_in_both_is_exported_once(archived: Archived, tmp_path: Path) -> None:
     log = Path(shutil.copy(archived.whole, tmp_path / "log.db"))
     with Store(log) as store:
@@ -104,6 +113,7 @@ def test_a_session_that_is_in_both_is_exported_once(archived: Archived, tmp_path
     assert rows(tmp_path / "both") == rows(archived.before)
 
 
+@in_a_lake
 def test_an_export_does_not_leave_out_an_archive_that_is_away(archived: Archived, tmp_path: Path) -> None:
     """It would take the days of the archive out of the export."""
     log = Path(shutil.copy(archived.log, tmp_path / "log.db"))

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+pytest.importorskip("duckdb", reason="no duckdb: pip install '.[archive]'")
+
 from recorder.exports.parquet.manifest import read_manifest
 from tests.support.server import Ran, run
 from tests.support.superuser import connected, execute

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+pytest.importorskip("duckdb", reason="no duckdb: pip install '.[archive]'")
+
 from benchmarks import growth
 from benchmarks.parquet import asked
 from recorder.projections.views import VIEWS

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from sqlalchemy import URL
 
+from recorder.exports.otlp import source
 from recorder.projections import PROJECTIONS
 from tests.support.conversations import MS, Conversations, S, answering, asking, call, message, response, thought
 from tests.support.corpus import CORPUS, corpus_files, needs_corpus
@@ -32,7 +33,11 @@ MEMBERS = {  # that the schemas of the convention require of a part
 
 
 @pytest.fixture
-def talk(database: URL) -> Conversations:
+def talk(tmp_path: Path) -> Conversations:
+    return filled(tmp_path / "talk.db")
+
+
+def filled(database: Path | URL) -> Conversations:
     """Two calls whose results come in two requests, and a last word."""
     log = Conversations(database)
     session = log.session("talk")
@@ -260,11 +265,11 @@ def test_an_unknown_convention_names_those_that_there_are(talk: Conversations) -
     assert "1.41.0, 1.37.0" in ran.err
 
 
-@pytest.mark.parametrize("option", [["--content"], ["--metrics"], ["--convention", "1.41.0"]])
-def test_options_of_otlp_are_refused_with_other_formats(talk: Conversations, option: list[str]) -> None:
-    ran = run(talk.database, "export", "latest", *option)
-    assert (ran.code, ran.out) == (2, b"")
-    assert f"{option[0]} is not for --format jsonl" in ran.err
+def test_options_of_otlp_are_refused_with_other_formats(talk: Conversations) -> None:
+    for option in (["--content"], ["--metrics"], ["--convention", "1.41.0"]):
+        ran = run(talk.database, "export", "latest", *option)
+        assert (ran.code, ran.out) == (2, b"")
+        assert f"{option[0]} is not for --format jsonl" in ran.err
 
 
 # -- content
@@ -285,9 +290,10 @@ def secretive(tmp_path: Path) -> Path:
     return log.path
 
 
-@pytest.mark.parametrize("options", [(), ("--metrics",), ("--convention", "1.37.0")])
-def test_no_text_is_written_unless_it_is_asked_for(tmp_path: Path, options: tuple[str, ...]) -> None:
-    assert SECRET.encode() not in b"".join(exported(secretive(tmp_path), *options))
+def test_no_text_is_written_unless_it_is_asked_for(tmp_path: Path) -> None:
+    path = secretive(tmp_path)
+    for options in ((), ("--metrics",), ("--convention", "1.37.0")):
+        assert SECRET.encode() not in b"".join(exported(path, *options)), options
 
 
 def test_content_is_messages_by_the_schema_of_the_convention(tmp_path: Path) -> None:
@@ -373,14 +379,14 @@ def test_it_is_the_same_whenever_it_is_exported(demo_recording: Path, talk: Conv
             assert exported(path, *options) == exported(path, *options)
 
 
-def test_a_line_goes_out_for_each_exchange_before_the_next_is_read(talk: Conversations) -> None:
-    """A page of exchanges is read in order of their ids, however many pages there are."""
-    from recorder.exports.otlp import source
-
+def test_a_line_goes_out_for_each_exchange_before_the_next_is_read(
+    database: URL, talk: Conversations, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A page of exchanges is read in order of their ids, however many pages there are; on a server too."""
     before = exported(talk.database)
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(source, "PAGE", 1)
-        assert exported(talk.database) == before
+    filled(database)
+    monkeypatch.setattr(source, "PAGE", 1)
+    assert exported(database) == before
 
 
 def test_hostile_texts_are_written(tmp_path: Path) -> None:
