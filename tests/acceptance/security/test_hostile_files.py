@@ -250,7 +250,7 @@ def test_a_damaged_database_is_read_or_refused(do: Do, log: Path) -> None:
         for _ in range(chance.choice([1, 8, 64])):
             data[16 + chance.randrange(span - 16)] = chance.randrange(256)
         db.write_bytes(data)
-        for verb in READS if number % 6 == 0 else IN_PROCESS:
+        for verb in READS if number % 10 == 0 else IN_PROCESS:
             code, said = do(*verb)
             assert code in (0, 1, 3, 4), (number, verb, said[-300:])
         for path in db.parent.glob("recorder.db-*"):
@@ -275,6 +275,6 @@ def test_a_schema_of_somebody_else_runs_nothing(do: Do, log: Path, sql: str) -> 
         connection.commit()
     code, said = do("query", "SELECT * FROM evil", "--timeout", 0.1)
     assert code == (0 if "TABLE" in sql else 1), said
-    for verb in READS:
+    for verb in IN_PROCESS:
         code, said = do(*verb)
         assert code in (0, 1, 3, 4), (verb, said)

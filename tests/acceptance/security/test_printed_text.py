@@ -15,7 +15,6 @@ import httpx
 import pytest
 
 from recorder.commands.verbs import VERBS
-from recorder.projections.views import VIEWS
 from recorder.store.rebuild import rebuild
 from recorder.store.writer import Store
 from tests.acceptance.commands.test_mock import mocking
@@ -31,8 +30,8 @@ COMMANDS: Mapping[str, Sequence[Sequence[object]]] = {
     "events": [["latest"], ["latest", "--raw"], ["latest", "--jsonl"], ["latest", "--follow", "--limit", 9], [NOBODY]],
     "tail": [["--limit", 3], ["--limit", 3, "--jsonl"], ["--session", NOBODY]],
     "query": [
-        *([f"SELECT * FROM {view.name}"] for view in VIEWS),
-        *(["SELECT * FROM messages", option] for option in ("--json", "--csv")),
+        *([f"SELECT * FROM {view}"] for view in ("messages", "tool_calls", "requests", "anomalies", "event_payloads")),
+        *(["SELECT * FROM session_summary", option] for option in ("--json", "--csv")),
         *(["SELECT raw FROM events"], [f'SELECT 1 AS "{NAME}"'], [HOSTILE], [f"SELECT '{NAME}' FROM {NAME}"]),
         *(["SELECT :a AS a", "-p", "a", HOSTILE], ["SELECT 1", "-p", HOSTILE, "x"], ["SELECT :a", "-p", HOSTILE, "1"]),
     ],

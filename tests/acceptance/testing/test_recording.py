@@ -58,7 +58,7 @@ async def test_what_is_recorded_in_process_is_replayed(library: Any, asynchronou
 
 
 async def test_failures_are_recorded_in_process_as_what_they_are(tmp_path: Path) -> None:
-    for failure in [name for name in FAILURES if "closed" in name or "reset" in name]:
+    for failure in ("closed in mid-event", "reset in mid-stream", "closed without an answer"):
         database, (script, _) = tmp_path / f"{failure}.db", FAILURES[failure]
         async with ScriptedUpstream(script("openai-chat")) as upstream:
             with httpx2.Client(transport=recording_transport(database)) as client:

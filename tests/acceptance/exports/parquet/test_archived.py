@@ -78,9 +78,8 @@ def test_a_second_export_after_archiving_has_the_same_rows(archived: Archived, t
         day: each.exchanges for day, each in before.days.items()
     }
     assert rows(folder) == rows(archived.before)
-    for each in (archived.before, folder):
-        ran = run(archived.log, "verify", "--against", each, "--db", archived.log)
-        assert (ran.code, "export" in ran.err) == (0, False), ran.err
+    ran = run(archived.log, "verify", "--against", folder, "--db", archived.log)
+    assert (ran.code, "export" in ran.err) == (0, False), ran.err
 
 
 @in_a_lake
