@@ -1,4 +1,8 @@
-"""Archives for tests: the sessions of a log, as they are, in a lake.
+"""Archives for tests: the sessions of a log, as they are, in a lake; and logs whose older sessions are in another one.
+
+archive(log, f"ducklake:{catalog}", data)      # a copy of all sessions, by no code of the archiver
+archived(log, archive)                         # by the archiver: the log has them no more
+python -m tests.support.archives LOG ARCHIVE STEP   # the same, session by session, killed at that step
 
 DuckDB brings another library of SQLite, and two of them must not have one file open in one process: nobody else may
 have the log open meanwhile.
@@ -6,18 +10,34 @@ have the log open meanwhile.
 
 from __future__ import annotations
 
+import asyncio
+import os
+import shutil
+import signal
+import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from duckdb import DuckDBPyConnection
 from sqlalchemy import URL
 
 from recorder.model.events import Event, Exchange
+from recorder.store.archive import archiver
+from recorder.store.archive.archiver import Archiver, MonthReport, Recorders, by_month
+from recorder.store.archive.registry import register
 from recorder.store.duckdb.connection import attach_log, connected
 from recorder.store.ducklake.chain import root_kind
 from recorder.store.ducklake.connection import EXTRA, LAKE, attach_lake
 from recorder.store.ducklake.schema import ARCHIVED, COPIED, create, month_of
 from recorder.store.location import database_url
+from recorder.store.purge.delete import purge
+from recorder.store.purge.tombstone import ARCHIVED as ARCHIVED_REASON
+from recorder.store.reader import LogReader
+from recorder.store.writer import Store
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
 
 
 def archive(log: Path, catalog: str | URL, data: Path) -> URL:
@@ -57,3 +77,64 @@ def archive(log: Path, catalog: str | URL, data: Path) -> URL:
 
 _FIRST = "SELECT * FROM log.events WHERE pos = 0"
 _LAST = "SELECT exchange_id, arg_max(hash, pos) FROM log.events GROUP BY exchange_id"
+
+
+def archived(database: URL, archive: URL, step: Any = lambda _step, _sessions: None) -> list[MonthReport]:
+    """Archive all sessions, by the archiver."""
+
+    async def held() -> Any:
+        async with await LogReader.open_alone(database) as log:
+            return await log.holdings()
+
+    recorders = Recorders(lambda _recorder_id: "gone", list)
+    with Archiver.open(database, archive, recorders, step=step) as opened:
+        return opened.archive(by_month(asyncio.run(held())))
+
+
+def _archive_until(database: URL, archive: URL, last: str) -> None:
+    """Archive one session after the other, in a process that is killed at a step. Without one, to the end."""
+    archiver.BATCH_SESSIONS = 1
+
+    def step(name: str, _sessions: int) -> None:
+        if name == last:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    archived(database, archive, step)
+
+
+def session_ids(log: Path | URL) -> list[str]:
+    """The ids of all sessions of a log, in order."""
+    return asyncio.run(_session_ids(log))
+
+
+async def _session_ids(log: Path | URL) -> list[str]:
+    async with await LogReader.open_alone(log) as reader:
+        return sorted(row.session_id for row in await reader.sessions())
+
+
+def archive_to(log: Path | URL, archive: URL, *session_ids: str) -> None:
+    """Delete sessions from a log, and attach the archive that has them."""
+    with Store(log) as store:
+        register(store, archive, time.time_ns())
+        for session_id in session_ids:
+            purge(store, session_id, ARCHIVED_REASON, time.time_ns())
+
+
+def divide(whole: Path, folder: Path, engine: str = "sqlite") -> tuple[Path, URL]:
+    """A copy of a log, and its archive, which has every second session: another log, or one of DuckLake."""
+    log, other = folder / "log.db", folder / "other.db"
+    shutil.copy(whole, log)
+    moved = session_ids(whole)[::2]
+    refs = [word for each in moved for word in ("--session", each)]
+    from tests.support.server import run
+
+    assert run(whole, "db", "copy", whole, other, *refs).code == 0
+    moved_to = database_url(other)
+    if engine == "ducklake":
+        moved_to = archive(other, f"ducklake:sqlite:{folder / 'catalog.db'}", folder / "data")
+    archive_to(log, moved_to, *moved)
+    return log, moved_to
+
+
+if __name__ == "__main__":
+    _archive_until(database_url(sys.argv[1]), database_url(sys.argv[2]), sys.argv[3])

@@ -19,7 +19,7 @@ from recorder.store.archive.registry import register
 from recorder.store.location import database_name, database_url
 from recorder.store.writer import Store
 from tests.integration.store import test_bodies_rows
-from tests.support.divided_log import archive_to, divide, session_ids
+from tests.support.archives import archive_to, divide, session_ids
 from tests.support.exports import tables
 from tests.support.prices import put_prices
 from tests.support.server import Ran, run

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
-import os
 import signal
+import subprocess
 import sys
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -20,17 +18,17 @@ from recorder.journal.writer import Journal
 from recorder.model.events import Event
 from recorder.store.archive import archiver as archiving
 from recorder.store.archive import rows as log_rows
-from recorder.store.archive.archiver import Archiver, MonthReport, Recorders, by_month
 from recorder.store.archive.rows import TABLES
 from recorder.store.ducklake.connection import lake
 from recorder.store.location import database_url
 from recorder.store.purge.delete import purge
-from recorder.store.reader import LogReader
 from recorder.store.verify.connection import opened
 from recorder.store.writer import Store
 from tests.acceptance.store.test_purge import canary, record, rest, session_id
 from tests.integration.ingest.test_ingester import never
-from tests.support import processes, superuser
+from tests.support import superuser
+from tests.support.archives import archived
+from tests.support.corpus import ROOT
 
 Rows = dict[str, list[tuple[Any, ...]]]
 
@@ -49,18 +47,6 @@ def recorded(database: URL, root: Path, *names: str) -> None:
         with store.transaction():
             store.forget_offset("recorder-1")
     journal.close()
-
-
-def archived(database: URL, archive: URL, step: Any = lambda _step, _sessions: None) -> list[MonthReport]:
-    """Archive all sessions."""
-
-    async def held() -> Any:
-        async with await LogReader.open_alone(database) as log:
-            return await log.holdings()
-
-    recorders = Recorders(lambda _recorder_id: "gone", list)
-    with Archiver.open(database, archive, recorders, step=step) as opened:
-        return opened.archive(by_month(asyncio.run(held())))
 
 
 def stored(archive: URL, session_ids: Iterable[str]) -> dict[str, Rows]:
@@ -107,26 +93,17 @@ def test_sessions_are_in_the_archive_row_for_row_and_gone_from_the_log(
 STEPS = ("verified", "written", "committed", "compared", "deleted", "merged", "cleaned")
 
 
-def archive_until(arguments: list[str]) -> None:
-    """Archive one session after the other, in a process that is killed at a step. Without one, to the end."""
-    database, archive, last = arguments
-    archiving.BATCH_SESSIONS = 1
-
-    def step(name: str, _sessions: int) -> None:
-        if name == last:
-            os.kill(os.getpid(), signal.SIGKILL)
-
-    archived(database_url(database), database_url(archive), step)
-    sys.exit(0)
-
-
-def arguments(database: URL, archive: URL, last: str = "") -> list[str]:
-    return [*(url.render_as_string(hide_password=False) for url in (database, archive)), last]
+def archiver(database: URL, archive: URL, last: str = "") -> subprocess.Popen[str]:
+    """An archiver in a process of its own, which is killed at that step, or runs to its end."""
+    urls = [url.render_as_string(hide_password=False) for url in (database, archive)]
+    command = [sys.executable, "-m", "tests.support.archives", *urls, last]
+    return subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True)
 
 
 def crashed(database: URL, archive: URL, at: str) -> None:
-    ended = processes.command(arguments(database, archive, at), dict(os.environ), Path("/"), main=archive_until)
-    assert ended.code == -signal.SIGKILL, ended.err.decode()
+    with archiver(database, archive, at) as process:
+        _, said = process.communicate()
+    assert process.returncode == -signal.SIGKILL, said
 
 
 def check_nothing_is_lost(database: URL, archive: URL, before: dict[str, Rows]) -> None:
@@ -168,24 +145,12 @@ def test_a_crash_at_any_step_is_completed_on_every_engine(database: URL, archive
     check_crashes(database, archive, tmp_path / "journals", "abcde", STEPS)
 
 
-@contextmanager
-def archivers(count: int, given: list[str], folder: Path) -> Iterator[list[processes.Process]]:
-    """Archivers at the same time."""
-    (folder / "out").touch()
-    streams = (str(folder / "out"), str(folder / "out"))
-    started = [processes.Process(given, dict(os.environ), Path("/"), streams, main=archive_until) for _ in range(count)]
-    try:
-        yield started
-    finally:
-        for each in started:
-            each.kill()
-
-
 def check_turns(database: URL, archive: URL, tmp_path: Path, names: str) -> None:
     recorded(database, tmp_path / "journals", *names)
     before = {session_id(database, name): rest(database, name) for name in names}
-    with archivers(2, arguments(database, archive), tmp_path) as both:
-        assert [each.wait(60) for each in both] == [0, 0]
+    with archiver(database, archive) as one, archiver(database, archive) as other:
+        said = [each.communicate()[1] for each in (one, other)]
+    assert [one.returncode, other.returncode] == [0, 0], said
     assert superuser.asked(database, "SELECT count(*) FROM sessions") == [(0,)]
     check_nothing_is_lost(database, archive, before)
 
@@ -219,10 +184,9 @@ def test_a_session_that_has_grown_since_is_replaced(archive: URL, tmp_path: Path
 
 
 @pytest.mark.parametrize("damage", ["UPDATE p_items_v1 SET text = 'x'", "DELETE FROM events WHERE pos = 5"])
-def test_what_the_archive_does_not_give_back_stays_in_the_log(
-    database: URL, archive: URL, tmp_path: Path, damage: str
-) -> None:
+def test_what_the_archive_does_not_give_back_stays_in_the_log(archive: URL, tmp_path: Path, damage: str) -> None:
     """A disk, say, keeps something else than what was written to it."""
+    database = database_url(tmp_path / "log.db")
     recorded(database, tmp_path / "journals", "a")
     before = rest(database, "a")
     left = [damage]
@@ -263,7 +227,8 @@ def test_a_session_that_changes_while_it_is_read_is_not_the_one_of_the_log(
     journal.close()
 
 
-def test_a_session_with_findings_stays_and_others_go(database: URL, archive: URL, tmp_path: Path) -> None:
+def test_a_session_with_findings_stays_and_others_go(archive: URL, tmp_path: Path) -> None:
+    database = database_url(tmp_path / "log.db")
     recorded(database, tmp_path / "journals", "a", "b")
     superuser.free(database)
     damaged = session_id(database, "a")

@@ -26,7 +26,7 @@ from recorder.store.usage import By, Summed
 from recorder.store.writer import Store
 from tests.acceptance.store.test_purge import RECORDER, record
 from tests.integration.ingest.test_ingester import never
-from tests.support.divided_log import archive_to, divide, session_ids
+from tests.support.archives import archive_to, divide, session_ids
 from tests.support.prices import put_prices
 from tests.support.rows import make_id, make_session
 from tests.support.server import run

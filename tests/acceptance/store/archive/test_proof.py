@@ -18,8 +18,9 @@ from recorder.store.ducklake.connection import lake
 from recorder.store.ducklake.schema import month_of
 from recorder.store.location import database_url
 from recorder.store.verify.connection import opened
-from tests.acceptance.store.archive.test_archiver import archived, recorded
+from tests.acceptance.store.archive.test_archiver import recorded
 from tests.acceptance.store.test_purge import session_id
+from tests.support.archives import archived
 
 DAMAGES = (
     "DELETE FROM events WHERE pos = 5",

@@ -14,8 +14,9 @@ from recorder.store.duckdb.connection import connected
 from recorder.store.ducklake.connection import lake
 from recorder.store.ducklake.schema import month_of
 from recorder.store.location import database_url
-from tests.acceptance.store.archive.test_archiver import archived, recorded, stored, without_hashes
+from tests.acceptance.store.archive.test_archiver import recorded, stored, without_hashes
 from tests.acceptance.store.test_purge import canary, files_with, rest, session_id
+from tests.support.archives import archived
 from tests.support.rows import START_NS, make_id
 
 

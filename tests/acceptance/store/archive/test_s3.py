@@ -15,8 +15,9 @@ from recorder.store.archive.archiver import open_archive
 from recorder.store.archive.purge import purge_archive
 from recorder.store.archive.rows import TABLES
 from recorder.store.location import database_url
-from tests.acceptance.store.archive.test_archiver import archived, recorded, stored, without_hashes
+from tests.acceptance.store.archive.test_archiver import recorded, stored, without_hashes
 from tests.acceptance.store.test_purge import rest, session_id
+from tests.support.archives import archived
 from tests.support.rows import START_NS
 
 pytestmark = pytest.mark.slow
