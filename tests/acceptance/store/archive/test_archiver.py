@@ -136,8 +136,9 @@ def check_crashes(database: URL, archive: URL, root: Path, names: str, steps: It
 
 
 def test_a_crash_at_any_step_is_completed_by_the_next_run(archive: URL, tmp_path: Path) -> None:
-    steps = ("written", "committed", "deleted", "merged")
-    check_crashes(database_url(tmp_path / "log.db"), archive, tmp_path / "journals", "abc", steps)
+    """The slow one has all steps, and more sessions."""
+    steps = ("committed", "deleted")
+    check_crashes(database_url(tmp_path / "log.db"), archive, tmp_path / "journals", "ab", steps)
 
 
 @pytest.mark.slow
@@ -156,7 +157,7 @@ def check_turns(database: URL, archive: URL, tmp_path: Path, names: str) -> None
 
 
 def test_two_archivers_at_once_take_turns(archive: URL, tmp_path: Path) -> None:
-    check_turns(database_url(tmp_path / "log.db"), archive, tmp_path, "abc")
+    check_turns(database_url(tmp_path / "log.db"), archive, tmp_path, "ab")
 
 
 @pytest.mark.slow
@@ -167,10 +168,20 @@ def test_two_archivers_of_a_server_take_turns(postgres_database: URL, archive: U
 # -- what is in the archive already, and what must not go there
 
 
+class Stopped(Exception):
+    """The archiver stops here."""
+
+
+def stop_when_committed(name: str, _sessions: int) -> None:
+    if name == "committed":
+        raise Stopped
+
+
 def test_a_session_that_has_grown_since_is_replaced(archive: URL, tmp_path: Path) -> None:
     database = database_url(tmp_path / "log.db")
     recorded(database, tmp_path / "journals", "a")
-    crashed(database, archive, "committed")
+    with pytest.raises(Stopped):
+        archived(database, archive, stop_when_committed)
     with Store(database) as store:
         more = tmp_path / "more"
         journal = Journal(more, "recorder-2")
@@ -183,13 +194,12 @@ def test_a_session_that_has_grown_since_is_replaced(archive: URL, tmp_path: Path
     check_nothing_is_lost(database, archive, before)
 
 
-@pytest.mark.parametrize("damage", ["UPDATE p_items_v1 SET text = 'x'", "DELETE FROM events WHERE pos = 5"])
-def test_what_the_archive_does_not_give_back_stays_in_the_log(archive: URL, tmp_path: Path, damage: str) -> None:
-    """A disk, say, keeps something else than what was written to it."""
+def test_what_the_archive_does_not_give_back_stays_in_the_log(archive: URL, tmp_path: Path) -> None:
+    """A disk, say, keeps something else than what was written to it; `test_proof.py` has all that is seen."""
     database = database_url(tmp_path / "log.db")
     recorded(database, tmp_path / "journals", "a")
     before = rest(database, "a")
-    left = [damage]
+    left = ["DELETE FROM events WHERE pos = 5"]
 
     def step(name: str, _sessions: int) -> None:
         if name == "committed" and left:

@@ -18,7 +18,7 @@ from recorder.store.ducklake.connection import lake
 from recorder.store.ducklake.schema import month_of
 from recorder.store.location import database_url
 from recorder.store.verify.connection import opened
-from tests.acceptance.store.archive.test_archiver import recorded
+from tests.acceptance.store.archive.test_archiver import Stopped, recorded, stop_when_committed
 from tests.acceptance.store.test_purge import session_id
 from tests.support.archives import archived
 
@@ -38,10 +38,6 @@ DAMAGES = (
 )
 
 
-class Stopped(Exception):
-    """The archiver stops here."""
-
-
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> tuple[URL, URL]:
     """A log and an archive that both have its session, as a crash leaves them."""
@@ -49,12 +45,8 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> tuple[URL, URL]:
     log, archive = database_url(root / "log.db"), database_url(f"ducklake:{root / 'catalog.db'}")
     recorded(log, root / "journals", "a")
 
-    def step(name: str, _sessions: int) -> None:
-        if name == "committed":
-            raise Stopped
-
     with pytest.raises(Stopped):
-        archived(log, archive, step)
+        archived(log, archive, stop_when_committed)
     return log, archive
 
 

@@ -44,10 +44,11 @@ def test_values_have_names_and_functions_are_those_of_duckdb(log: URL) -> None:
     assert (ran.code, json.loads(ran.out)) == (0, [{"median": 50, "part": 12}])
 
 
-@pytest.mark.parametrize("sql", ["DELETE FROM log.sessions", "CREATE TABLE t (n INT)", "SELECT * FROM read_text('/x')"])
-def test_nothing_but_reading_is_possible(log: URL, sql: str) -> None:
-    with open_in_duckdb(log, "query") as query, pytest.raises(RecorderError, match=r"only reads|is refused"):
-        list(query.ask(sql).rows)
+def test_nothing_but_reading_is_possible(log: URL) -> None:
+    with open_in_duckdb(log, "query") as query:
+        for sql in ("DELETE FROM log.sessions", "CREATE TABLE t (n INT)", "SELECT * FROM read_text('/x')"):
+            with pytest.raises(RecorderError, match=r"only reads|is refused"):
+                list(query.ask(sql).rows)
 
 
 def test_a_log_that_is_not_there_is_not_made(tmp_path: Path) -> None:

@@ -26,30 +26,26 @@ def test_a_view_gives_the_rows_of_the_log(demo_recording: Path, demo_archive: UR
             assert {type(value) for row in rows[0] for value in row} == {type(v) for row in rows[1] for v in row}
 
 
-def test_numbers_are_divided_as_in_a_log(demo_archive: URL) -> None:
-    with open_query(demo_archive) as query:
-        assert list(query.ask("SELECT 7 / 2, 7 / 2e0").rows) == [(3, 3.5)]
+REFUSED = [
+    "DELETE FROM sessions",
+    "SELECT * FROM ducklake_snapshots('lake')",
+    "CALL ducklake_expire_snapshots('lake')",
+    "SELECT * FROM __ducklake_metadata_lake.ducklake_metadata",
+    "SELECT * FROM read_parquet('{data}/main/sessions/*/*.parquet')",
+    "COPY sessions TO '{data}/x.csv'",
+    "SELECT * FROM '/etc/passwd'",
+]
 
 
-@pytest.mark.parametrize(
-    "sql",
-    [
-        "DELETE FROM sessions",
-        "SELECT * FROM ducklake_snapshots('lake')",
-        "CALL ducklake_expire_snapshots('lake')",
-        "SELECT * FROM __ducklake_metadata_lake.ducklake_metadata",
-        "SELECT * FROM read_parquet('{data}/main/sessions/*/*.parquet')",
-        "COPY sessions TO '{data}/x.csv'",
-        "SELECT * FROM '/etc/passwd'",
-    ],
-)
-def test_it_only_reads_its_tables(demo_archive: URL, sql: str) -> None:
+def test_it_only_reads_its_tables(demo_archive: URL) -> None:
     data = Path(demo_archive.database or "").parent / "data"
     before = sorted(data.rglob("*"))
     with open_query(demo_archive) as query:
-        with pytest.raises(RecorderError):
-            list(query.ask(sql.format(data=data)).rows)
-        assert list(query.ask("SELECT count(*) FROM sessions").rows) == [(1,)]
+        assert list(query.ask("SELECT 7 / 2, 7 / 2e0").rows) == [(3, 3.5)], "as in a log"
+        for sql in REFUSED:
+            with pytest.raises(RecorderError):
+                list(query.ask(sql.format(data=data)).rows)
+            assert list(query.ask("SELECT count(*) FROM sessions").rows) == [(1,)], sql
     assert sorted(data.rglob("*")) == before
 
 

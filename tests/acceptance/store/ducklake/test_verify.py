@@ -88,19 +88,18 @@ MORE_CHANGES = [
 @pytest.mark.parametrize(
     ("sql", "check"), [*CHANGES, *(pytest.param(*change, marks=pytest.mark.slow) for change in MORE_CHANGES)]
 )
-def test_a_change_is_found(changed: Callable[[str], URL], sql: str, check: str) -> None:
-    _, found = reports(changed(sql), projections=check == "projection")
-    assert check in {finding.check for report in found for finding in report.findings}
-
-
-@pytest.mark.parametrize("sql", [sql for sql, check in CHANGES if check in ("hash", "position")])
-def test_a_session_that_was_changed_is_read_with_a_warning(
-    changed: Callable[[str], URL], caplog: pytest.LogCaptureFixture, sql: str
+def test_a_change_is_found(
+    changed: Callable[[str], URL], caplog: pytest.LogCaptureFixture, sql: str, check: str
 ) -> None:
-    read(changed(sql))
-    [said] = [record.getMessage() for record in caplog.records]
-    assert "is not as it was recorded (" in said
-    assert "with another last hash): `recorder verify` finds the places." in said
+    url = changed(sql)
+    _, found = reports(url, projections=check == "projection")
+    assert check in {finding.check for report in found for finding in report.findings}
+    if check in ("hash", "position"):  # whoever reads the session is warned
+        caplog.clear()
+        read(url)
+        [said] = [record.getMessage() for record in caplog.records]
+        assert "is not as it was recorded (" in said
+        assert "with another last hash): `recorder verify` finds the places." in said
 
 
 def read(url: URL) -> None:
