@@ -50,7 +50,6 @@ async def _of_session(log: LogReader, id: str) -> dict[str, Any]:
         "places": [await log.place(id, each.exchange_id, 2) for each in exchanges],
         "earlier": [await log.earlier_events(each) for each in exchanges],
         "costs": await log.exchange_costs(id),
-        "progress": await log.progress(MISSING, (), id),
         "continued": await log.continued(id, Links("a", "b")),
         "recording": (await load_session(log, id)).session,
     }
@@ -58,6 +57,12 @@ async def _of_session(log: LogReader, id: str) -> dict[str, Any]:
 
 async def _of_sessions(log: LogReader) -> list[Any]:
     return [await _of_session(log, row.session_id) for row in await log.sessions()]
+
+
+async def _progress(log: LogReader) -> list[Any]:
+    """What a follower asks of a log, and of each session in it."""
+    of_all = await log.progress(MISSING, [MISSING])
+    return [of_all, *[await log.progress(MISSING, (), row.session_id) for row in await log.sessions()]]
 
 
 async def _names(log: LogReader) -> list[Any]:
@@ -101,7 +106,7 @@ QUESTIONS: Mapping[str, Question] = {
     "holdings": lambda log: log.holdings(),
     "open": lambda log: log.recorders_of_open(),
     "due": lambda log: log.rebuild_is_due(),
-    "progress": lambda log: log.progress(MISSING, [MISSING]),
+    "progress": _progress,
     "prices": lambda log: log.has_prices(),
     "exchanges of no session": lambda log: log.exchanges(MISSING),
     "tombstone": lambda log: log.tombstone(MISSING),

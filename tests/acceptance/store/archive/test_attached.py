@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import shutil
-from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple, get_args
+from typing import Any, NamedTuple
 
 import pytest
 from sqlalchemy import URL
@@ -15,19 +13,17 @@ from sqlalchemy import URL
 from recorder.errors import NotFoundError, UsageError
 from recorder.ingest.ingester import Ingester
 from recorder.journal.writer import Journal
-from recorder.recordings.loader import load_session
 from recorder.store.archive.attached import AttachedReader
 from recorder.store.archive.registry import register, unregister
 from recorder.store.location import database_name, database_path, database_url
 from recorder.store.purge.delete import purge
 from recorder.store.reader import LogReader
-from recorder.store.session_list import SessionFilter
-from recorder.store.usage import By, Summed
 from recorder.store.writer import Store
 from tests.acceptance.store.test_purge import RECORDER, record
 from tests.integration.ingest.test_ingester import never
 from tests.support.archives import archive_to, divide, session_ids
 from tests.support.prices import put_prices
+from tests.support.questions import QUESTIONS, answers, asked
 from tests.support.rows import make_id, make_session
 from tests.support.server import run
 
@@ -74,96 +70,18 @@ def made(whole: Path, folder: Path, engine: str) -> Divided:
     return Divided(whole, log, archive)
 
 
-Question = Callable[[LogReader], Awaitable[Any]]
+OF_ONE_LOG = frozenset(("holdings", "open", "due", "progress"))
+"""What is asked of one log, not of its archives with it."""
 
 
-def asked(log: Path, question: Question) -> Any:
-    async def ask() -> Any:
-        async with await LogReader.open(log) as reader:
-            return await question(reader)
-
-    return asyncio.run(ask())
-
-
-async def _pages(log: LogReader) -> list[Any]:
-    rows, place = [], None
-    while True:
-        page = await log.session_page(2, before=place)
-        rows += page.rows
-        place = page.next
-        if place is None:
-            return rows
+def test_both_answer_as_one_log(divided: Divided) -> None:
+    whole, both = (answers(log, OF_ONE_LOG) for log in (divided.whole, divided.log))
+    assert [row.session_id for row in both["sessions"]] == [row.session_id for row in whole["sessions"]]
+    assert {name for name in whole if both[name] != whole[name]} == set()
+    assert whole["sessions with the beginning of a word"]
 
 
-async def _of_all(log: LogReader, read: Callable[[str], Awaitable[Any]]) -> list[Any]:
-    return [await read(row.session_id) for row in await log.sessions(wanted=SessionFilter())]
-
-
-async def _events(log: LogReader) -> list[Any]:
-    return [
-        event
-        for row in await log.sessions()
-        for exchange in await log.exchanges(row.session_id)
-        async for event in log.events(exchange.session_id, exchange.exchange_id)
-    ]
-
-
-async def _places(log: LogReader) -> list[Any]:
-    return [
-        await log.place(row.session_id, exchange.exchange_id, 2)
-        for row in await log.sessions()
-        for exchange in await log.exchanges(row.session_id)
-    ]
-
-
-async def _names(log: LogReader) -> list[Any]:
-    return [(row.name, await log.session(row.name), await log.count_named(row.name)) for row in await log.sessions()]
-
-
-async def _recordings(log: LogReader) -> list[Any]:
-    return [(await load_session(log, row.session_id)).session for row in await log.sessions()]
-
-
-def _usage(by: By) -> Question:
-    return lambda log: log.usage((by,), Summed(1, 2**62))
-
-
-def _costs(by: By) -> Question:
-    return lambda log: log.costs((by,), Summed(1, 2**62))
-
-
-QUESTIONS: Mapping[str, Question] = {
-    "sessions": lambda log: log.sessions(),
-    "the newest sessions": lambda log: log.sessions(3),
-    "sessions of a model": lambda log: log.sessions(None, SessionFilter(model="a")),
-    "sessions with words": lambda log: log.sessions(None, SessionFilter(words="cana*")),
-    "pages": _pages,
-    "events": _events,
-    "places": _places,
-    "recordings": _recordings,
-    "names": _names,
-    "names that begin": lambda log: log.names("", 20),
-    "latest": lambda log: log.session("latest"),
-    "exchanges": lambda log: _of_all(log, log.exchanges),
-    "the first exchange": lambda log: _of_all(log, lambda id: log.exchanges_named(id, "1")),
-    "spans": lambda log: _of_all(log, log.spans),
-    "ids": lambda log: _of_all(log, lambda id: log.session(id.upper())),
-    **{f"usage by {by}": _usage(by) for by in get_args(By)},
-    "costs by model": _costs("model"),
-    "costs by day": _costs("day"),
-}
-
-
-@pytest.mark.parametrize("name", QUESTIONS)
-def test_both_answer_as_one_log(divided: Divided, name: str) -> None:
-    whole, both = (asked(log, QUESTIONS[name]) for log in (divided.whole, divided.log))
-    if name.startswith("sessions") or name in ("the newest sessions", "pages"):
-        assert [row.session_id for row in both] == [row.session_id for row in whole]
-    assert both == whole
-    assert whole
-
-
-IN_ARCHIVE = ("sessions", "pages", "names that begin", "latest", "usage by model", "usage by tool", "costs by day")
+IN_ARCHIVE = ("sessions", "pages", "names that begin", "latest", "usage by model", "usage by tool", "usage by day")
 
 
 def test_an_archive_and_its_log_answer_as_one_log(whole: Path, tmp_path: Path) -> None:
@@ -171,21 +89,15 @@ def test_an_archive_and_its_log_answer_as_one_log(whole: Path, tmp_path: Path) -
     log, archive = divide(whole, tmp_path, "ducklake")
     some = session_ids(archive)[-1]
 
-    async def answers(reader: LogReader) -> list[Any]:
+    async def all_of_it(reader: LogReader) -> list[Any]:
         found = [await QUESTIONS[name](reader) for name in IN_ARCHIVE]
         exchanges = await reader.exchanges((await reader.session(some[:-1])).session_id)
         found += [exchanges, await reader.exchange_costs(some), sorted(await reader.outlines(some), key=str)]
         return [*found, [each async for each in reader.events(some, exchanges[0].exchange_id)]]
 
-    for both, alone in zip(asked(log, answers), asked(whole, answers), strict=True):
+    for both, alone in zip(asked(log, all_of_it), asked(whole, all_of_it), strict=True):
         assert both == alone
         assert both
-
-
-def test_the_costs_of_an_exchange_are_known_in_the_archive_too(divided: Divided) -> None:
-    assert asked(divided.log, lambda log: _of_all(log, log.exchange_costs)) == asked(
-        divided.whole, lambda log: _of_all(log, log.exchange_costs)
-    )
 
 
 def archived(divided: Divided) -> str:
@@ -203,7 +115,7 @@ def test_a_session_that_is_in_both_is_listed_and_counted_once(copied: Divided) -
         "names",
         "usage by model",
         "usage by tool",
-        "costs by day",
+        "usage by day",
     ):
         assert asked(copied.log, QUESTIONS[name]) == asked(copied.whole, QUESTIONS[name]), name
 
