@@ -422,6 +422,7 @@ def test_a_file_that_cannot_be_read_on_costs_what_is_there_and_no_more(
     assert len([event for event in events if event.exchange_id == whole.id]) == len(first)
 
 
+@pytest.mark.parametrize("way", WAYS[:2], indirect=True)
 def test_other_content_in_the_target_is_named_and_stays(way: tuple[URL, URL], tmp_path: Path, recorders: Any) -> None:
     source, target = way
     session, other_session = make_session(1), make_session(2)
@@ -448,6 +449,7 @@ def test_other_content_in_the_target_is_named_and_stays(way: tuple[URL, URL], tm
     assert len(after.events) == len(before.events) + 2
 
 
+@pytest.mark.parametrize("way", WAYS[:2], indirect=True)
 def test_what_was_purged_does_not_come_back(way: tuple[URL, URL], tmp_path: Path, recorders: Any) -> None:
     source, target = way
     recorder = recorders(source, tmp_path / "journals")
