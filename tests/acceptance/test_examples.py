@@ -132,14 +132,14 @@ def typed(line: str, place: Path, taken: int) -> tuple[int, str, str]:
 
     A server is told a port that is taken: it says so when it has understood all of its options.
     """
+    plain = _REDIRECTED.sub("", line)
     if LASTING.match(line):
-        words = shlex.split(line.rstrip("& "), comments=True)[1:]
+        words = shlex.split(plain.rstrip("& "), comments=True)[1:]
         if words[0] in ("tail", "events"):
             return interrupted(words, place)
         ran = run(place / "recorder.db", *words, "--port", taken, cwd=place)
         is_well = ran.code == 1 and re.search(rf"Port {taken} on \S+ is taken", ran.err) is not None
         return 0 if is_well else ran.code or 1, ran.out.decode(), ran.err
-    plain = _REDIRECTED.sub("", line)
     evaluated = _EVALUATED.match(line)
     if evaluated or (
         re.match(r"recorder (?!run)", plain) and not re.search(r"[|><;&$`*]", re.sub(r'"[^"]*"', "", plain))
