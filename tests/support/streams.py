@@ -2,24 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
-import httpx
-import msgspec
-
-from recorder.commands.demo import ANTHROPIC, CHAT, GEMINI, QUESTION, TOOLS
-from recorder.demo.server import start
 from recorder.diff import Level, Report, Terms, diff
-from recorder.journal.format import Mark
 from recorder.model.events import Event, Exchange
-from recorder.model.payloads import ExchangeEnd, RequestEnd, RequestHead, ResponseHead
-from recorder.model.recording import Recording
 from recorder.wire.recording import recording_of
-from tests.support.replies import Json, Reply, assembled, crlf, named, recorded, unnamed
+from tests.support.replies import Json, Reply, crlf, named, recorded, unnamed
 
 Episode = tuple[Exchange, list[Event]]
 
@@ -207,36 +197,3 @@ GOOD: Mapping[str, Reply] = {
     "anthropic": MESSAGES,
     "gemini": GEMINI_REPLY,
 }
-
-DEMO: Sequence[tuple[str, Json]] = (
-    ("/v1/responses", {"model": "gpt-demo", "stream": True, "tools": TOOLS, "input": QUESTION}),
-    ("/v1/chat/completions", {**CHAT, "messages": [{"role": "user", "content": QUESTION}]}),
-    ("/v1/messages", {**ANTHROPIC, "messages": [{"role": "user", "content": QUESTION}]}),
-    ("/v1beta/models/gemini-demo:streamGenerateContent?alt=sse", GEMINI),
-)
-
-
-async def demo_at(pace: float) -> list[Recording]:
-    """The demo's answers, each as it came over a socket."""
-    async with await start(pace=pace) as demo, httpx.AsyncClient(base_url=demo.base_url, timeout=30) as client:
-        return await asyncio.gather(*(_ask(client, number, *call) for number, call in enumerate(DEMO, 1)))
-
-
-async def _ask(client: httpx.AsyncClient, number: int, target: str, body: Json) -> Recording:
-    began = time.monotonic_ns()
-
-    def since() -> int:
-        return time.monotonic_ns() - began
-
-    head = RequestHead(f"e{number}", "s", 1, "POST", target, "demo", [])
-    steps = [
-        (Mark.REQUEST, 0, msgspec.json.encode(head)),
-        (Mark.REQUEST_BODY, 0, json.dumps(body).encode()),
-        (Mark.REQUEST_END, 0, msgspec.json.encode(RequestEnd(True))),
-    ]
-    async with client.stream("POST", target, json=body) as response:
-        heads = list(response.headers.items())
-        steps.append((Mark.RESPONSE, since(), msgspec.json.encode(ResponseHead(response.status_code, "", heads))))
-        steps += [(Mark.CHUNK, since(), chunk) async for chunk in response.aiter_raw()]
-    steps.append((Mark.END, since(), msgspec.json.encode(ExchangeEnd("eof"))))
-    return recording_of(*assembled(steps), number=number)

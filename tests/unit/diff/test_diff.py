@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import time
 from typing import Any
@@ -19,10 +18,10 @@ from recorder.recordings.files import load_file
 from recorder.wire.recording import recording_of
 from tests.support.corpus import corpus_files, needs_corpus
 from tests.support.replies import Json, Reply, recorded
-from tests.support.streams import CHAT_REPLY, GOOD, MESSAGES, RESPONSES, compared, demo_at, differing, replaced
+from tests.support.streams import CHAT_REPLY, GOOD, MESSAGES, RESPONSES, compared, differing, replaced
 from tests.support.tables import table
 
-every_api = pytest.mark.parametrize("good", GOOD.values(), ids=GOOD)
+every_api = table("good", GOOD.values())
 
 
 # -- a change is found at its level
@@ -63,7 +62,7 @@ def test_a_changed_token_count_is_found_in_the_usage_alone(good: Reply) -> None:
 
 
 @every_api
-@pytest.mark.parametrize("before", [0, 1, -1])
+@table("before", [0, 1, -1])
 def test_a_delay_is_found_in_the_timing_alone(good: Reply, before: int) -> None:
     assert differing(good, good._replace(pauses={before % len(good.events): 1.0})) == ("timing",)
 
@@ -185,12 +184,6 @@ def test_times_differ_only_past_the_tolerance() -> None:
     later = RESPONSES._replace(pauses={14: 0.04})
     assert compared(RESPONSES, later).is_equal
     assert compared(RESPONSES, RESPONSES._replace(pauses={14: 0.3}), tolerance=100.0).is_equal
-
-
-def test_the_demo_at_another_speed_differs_in_timing_alone() -> None:
-    one, other = asyncio.run(demo_at(0)), asyncio.run(demo_at(0.1))
-    report = diff(one, other)
-    assert (report.differing, len(report.pairs)) == (("timing",), 4)
 
 
 # -- exchanges

@@ -9,8 +9,9 @@ import pytest
 from recorder.diff.report import Difference
 from tests.support.replies import Json, Reply
 from tests.support.streams import GOOD, RESPONSES, compared, replaced
+from tests.support.tables import table
 
-every_api = pytest.mark.parametrize("good", GOOD.values(), ids=GOOD)
+every_api = table("good", GOOD.values())
 
 
 def shapes(a: Reply, b: Reply) -> list[tuple[str, str, str | None, str | None]]:
@@ -27,9 +28,7 @@ def changed(change: Callable[[Json], None]) -> Reply:
 
 
 @every_api
-@pytest.mark.parametrize(
-    ("old", "new"), [("sunny", "rainy, as it often is"), ("Lyon", "Nice"), ("87", "12"), ("3}", "4}")]
-)
+@table(("old", "new"), [("sunny", "rainy, as it often is"), ("Lyon", "Nice"), ("87", "12"), ("3}", "4}")])
 def test_other_words_arguments_and_counts_have_the_same_shape(good: Reply, old: str, new: str) -> None:
     if old in str(good.events):
         assert shapes(good, replaced(good, old, new)) == []

@@ -136,9 +136,7 @@ DELTAS: dict[str, st.SearchStrategy[dict[str, Any]]] = {
         responseId=TEXTS,
         modelVersion=TEXTS,
         usageMetadata=objects(
-            **dict.fromkeys(
-                ("promptTokenCount", "candidatesTokenCount", "thoughtsTokenCount", "otherTokenCount"), NUMBERS
-            ),
+            **dict.fromkeys(COUNTS, NUMBERS),
             promptTokensDetails=st.lists(objects(modality=st.sampled_from(["AUDIO", "IMAGE"]), tokenCount=NUMBERS)),
             trafficType=TEXTS,
             serviceTier=TEXTS,

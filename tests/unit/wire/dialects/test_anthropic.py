@@ -8,8 +8,6 @@ from hashlib import sha256
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from recorder.model.facts import (
     AnnotationAdded,
@@ -29,7 +27,6 @@ from recorder.model.facts import (
     UsageReported,
 )
 from recorder.wire.dialects.anthropic import DELTA, DIALECT
-from recorder.wire.dialects.decoder import JsonDecoder
 from recorder.wire.dialects.dialect import FactDecoder
 from tests.support.tables import table
 
@@ -348,53 +345,3 @@ def test_on_vertex_the_path_names_the_model_and_whether_it_streams() -> None:
 
 def test_to_count_tokens_is_no_turn() -> None:
     assert not request(user("x"), path="/v1/messages/count_tokens").is_turn
-
-
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.sampled_from(["text", "tool_use"]),
-    lambda inner: (
-        st.lists(inner, max_size=4)
-        | st.dictionaries(
-            st.sampled_from(["type", "index", "delta", "content_block", "message", "usage", "content", "text", "id"])
-            | st.text(max_size=3),
-            inner,
-            max_size=4,
-        )
-    ),
-    max_leaves=12,
-)
-TYPES = st.sampled_from(["message_start", "content_block_start", DELTA, "content_block_stop", "message_delta", "error"])
-
-
-@given(st.lists(st.tuples(TYPES | st.none() | st.text(), JSON, st.binary(max_size=3))))
-def test_nothing_raises_whatever_is_told(events: list[tuple[str | None, Any, bytes]]) -> None:
-    teller = DIALECT.decoder()
-    for type, payload, more in events:
-        data = json.dumps(payload).encode()
-        for each in (data, data[:-1] + more, more):
-            assert all(isinstance(fact, Fact) for fact in [*teller.event(type, each), *teller.document(each)])
-            DIALECT.request_facts(type or "/", each)
-
-
-DELTAS = st.fixed_dictionaries(
-    {"type": st.just(DELTA)},
-    optional={
-        "index": st.integers(-1, 2) | st.sampled_from([1.0, 2**70, True, None, "0"]),
-        "error": st.sampled_from([None, "", {}, {"message": "x"}]),
-        "delta": st.fixed_dictionaries(
-            {"type": st.sampled_from(["text_delta", "thinking_delta", "input_json_delta", "signature_delta", "x", 1])},
-            optional={name: st.text() | st.none() | st.just(1) for name in ("text", "thinking", "partial_json")},
-        ),
-    },
-)
-
-
-@given(st.lists(DELTAS))
-def test_the_quick_reading_of_a_delta_says_what_the_slow_one_says(deltas: list[Any]) -> None:
-    quick, slow = DIALECT.decoder(), DIALECT.decoder()
-    assert isinstance(slow, JsonDecoder)
-    told(begun(TEXT), begun(TOOL, 1), begun(TEXT), teller=quick)
-    told(begun(TEXT), begun(TOOL, 1), begun(TEXT), teller=slow)
-    for each in deltas:
-        data = json.dumps(each).encode()
-        assert list(quick.event(DELTA, data)) == list(JsonDecoder.general(slow, DELTA, data))

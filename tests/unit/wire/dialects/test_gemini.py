@@ -29,7 +29,6 @@ from recorder.model.facts import (
     UsageDetails,
     UsageReported,
 )
-from recorder.wire.dialects.decoder import JsonDecoder
 from recorder.wire.dialects.gemini import DIALECT, RESPONSE
 from tests.support.tables import table
 
@@ -385,60 +384,3 @@ def test_the_gemini_cli_wraps_its_request() -> None:
     body = {"model": "gemini-x", "request": {"contents": [{"role": "user", "parts": [{"text": "Hi"}]}]}}
     found = DIALECT.request_facts("/v1internal:streamGenerateContent", json.dumps(body).encode())
     assert (found.model, found.text, found.is_turn) == ("gemini-x", "Hi", True)
-
-
-FIELDS = [
-    *("candidates", "content", "parts", "text", "thought", "thoughtSignature", "functionCall", "name", "args", "index"),
-    *("partialArgs", "jsonPath", "stringValue", "willContinue", "executableCode", "codeExecutionResult", "toolCall"),
-    *("inlineData", "mimeType", "data", "usageMetadata", "error", "response", "contents", "finishReason"),
-]
-NAMES_OF_FIELDS = st.sampled_from(FIELDS)
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
-    lambda inner: (
-        st.lists(inner, max_size=3) | st.dictionaries(NAMES_OF_FIELDS | st.text(max_size=3), inner, max_size=4)
-    ),
-    max_leaves=12,
-)
-PARTS = st.lists(st.dictionaries(NAMES_OF_FIELDS, JSON, max_size=4), max_size=4)
-
-
-@given(st.lists(st.tuples(JSON | PARTS.map(lambda parts: said(*parts, finishReason="STOP")), st.binary(max_size=3))))
-def test_nothing_raises_whatever_is_told(chunks: list[tuple[Any, bytes]]) -> None:
-    teller = DIALECT.decoder()
-    for chunk, more in chunks:
-        data = json.dumps(chunk).encode()
-        for each in (data, data[:-1] + more, more):
-            assert all(isinstance(fact, Fact) for fact in [*teller.event(RESPONSE, each), *teller.document(each)])
-            DIALECT.request_facts("/models/x:generateContent", each)
-
-
-USUAL = {
-    "text": st.sampled_from(["", "a", None, 1]),
-    "thought": st.sampled_from([True, False, None, 1]),
-    "thoughtSignature": st.just("AAAA"),
-}
-CANDIDATES = {
-    "content": st.fixed_dictionaries({"parts": st.lists(st.fixed_dictionaries({}, optional=USUAL), max_size=2)}),
-    "index": st.sampled_from([0, 1, 1.0, None, 2**70]),
-    "finishReason": st.sampled_from(["STOP", None]),
-}
-USAGE = st.sampled_from([None, {}, {"totalTokenCount": 3}, {"totalTokenCount": None, "trafficType": "X"}])
-CHUNKS = st.fixed_dictionaries(
-    {"candidates": st.lists(st.fixed_dictionaries({}, optional=CANDIDATES), max_size=2)},
-    optional={
-        "responseId": st.sampled_from(["r", "q", "", None]),
-        "modelVersion": st.sampled_from(["m", None, 1]),
-        "error": st.sampled_from([None, {}, {"message": "x"}]),
-        "usageMetadata": USAGE,
-    },
-)
-
-
-@given(st.lists(CHUNKS))
-def test_the_quick_reading_of_a_chunk_says_what_the_slow_one_says(chunks: list[Any]) -> None:
-    quick, slow = DIALECT.decoder(), DIALECT.decoder()
-    assert isinstance(slow, JsonDecoder)
-    for chunk in chunks:
-        data = json.dumps(chunk).encode()
-        assert list(quick.event(RESPONSE, data)) == list(JsonDecoder.general(slow, RESPONSE, data))

@@ -7,8 +7,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from recorder.model.facts import (
     AnnotationAdded,
@@ -29,11 +27,8 @@ from recorder.model.facts import (
     UsageReported,
 )
 from recorder.wire.dialects import Keys, MessageIds
-from recorder.wire.dialects.decoder import JsonDecoder
 from recorder.wire.dialects.openai_responses import DIALECT
-from recorder.wire.dialects.openai_responses.decoder import ResponsesDecoder
 from recorder.wire.dialects.openai_responses.items import ITEM_TYPES
-from recorder.wire.dialects.openai_responses.texts import QUICK
 from tests.support.corpus import ROOT
 from tests.support.responses import Json, document, item_event, of, tell
 from tests.support.tables import table
@@ -344,97 +339,6 @@ def test_every_declared_item_has_its_kind() -> None:
 
 def test_an_event_of_unknown_type_is_told() -> None:
     assert tell({"type": "response.telepathy.delta"}, {}) == [Unknown("response.telepathy.delta"), Unknown("(no type)")]
-
-
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
-    max_leaves=8,
-)
-WORDS = [
-    *("item", "response", "part", "delta", "text", "content", "summary", "output", "action", "operation", "commands"),
-    *(
-        "type",
-        "id",
-        "item_id",
-        "call_id",
-        "output_index",
-        "content_index",
-        "command_index",
-        "logprobs",
-        "usage",
-        "error",
-    ),
-    *("diff", "arguments", "annotation", "annotations", "status", "outcome", "exit_code", "input", "result", "sources"),
-]
-PAYLOADS = st.recursive(
-    JSON | st.sampled_from(sorted(ITEM_TYPES)),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(WORDS), inner, max_size=6),
-    max_leaves=12,
-)
-
-
-@settings(max_examples=300)
-@given(st.lists(st.tuples(st.sampled_from([*TYPES, None, "new"]), PAYLOADS), max_size=6))
-def test_no_payload_of_any_type_raises(events: list[tuple[str | None, Any]]) -> None:
-    teller = DIALECT.decoder()
-    for type, payload in events:
-        teller.event(type, json.dumps(payload).encode())
-        teller.document(json.dumps(payload).encode())
-        DIALECT.request_facts("/responses", json.dumps({"input": payload}).encode())
-
-
-STORY: list[Json] = [
-    {"type": "response.created", "response": {"id": "r", "model": "m", "output": []}},
-    item_event("added", {"type": "shell_call", "id": "sh", "action": {"commands": []}}),
-    {"type": "response.shell_call_command.delta", "output_index": 0, "command_index": 0, "delta": "ls"},
-    item_event("done", {"type": "shell_call", "id": "sh", "call_id": "c", "action": {"commands": ["ls"]}}),
-    item_event("done", {"type": "shell_call_output", "call_id": "c", "output": [{"stdout": "", "outcome": {}}]}, 1),
-    item_event("added", {"type": "message", "id": "m", "content": []}, 2),
-    {"type": "response.output_text.delta", "output_index": 2, "item_id": "m", "content_index": 0, "delta": "hi"},
-    item_event("done", {"type": "message", "id": "m", "content": [{"type": "output_text", "text": "hi"}]}, 2),
-    {"type": "response.completed", "response": {"id": "r", "usage": {}, "output": [{"type": "message"}]}},
-]
-
-
-def garbled(value: Any, at: int, by: Any) -> Any:
-    """A payload in which every value that is `at` as long as JSON is another one."""
-    if len(json.dumps(value)) == at:
-        return by
-    if isinstance(value, dict):
-        return {name: garbled(each, at, by) for name, each in value.items()}
-    return [garbled(each, at, by) for each in value] if isinstance(value, list) else value
-
-
-@given(st.lists(st.tuples(st.sampled_from(STORY), st.integers(1, 80), JSON), max_size=20))
-def test_events_dropped_repeated_reordered_and_garbled_never_raise(events: list[tuple[Json, int, Any]]) -> None:
-    teller = DIALECT.decoder()
-    for event, at, by in events:
-        teller.event(event["type"], json.dumps(garbled(event, at, by)).encode())
-
-
-@given(st.sampled_from(TYPES), st.binary())
-def test_no_bytes_of_any_type_raise(type: str, data: bytes) -> None:
-    DIALECT.decoder().event(type, data)
-
-
-@given(
-    type=st.sampled_from(sorted(map(str, QUICK))),
-    payload=st.fixed_dictionaries(
-        {},
-        optional={
-            "output_index": st.integers(0, 3) | st.floats() | JSON,
-            "content_index": st.integers(0, 3) | JSON,
-            "summary_index": st.integers(0, 3) | JSON,
-            "item_id": st.text(max_size=3),
-            "delta": st.text() | JSON,
-            "logprobs": st.lists(JSON, max_size=2) | st.none(),
-        },
-    ),
-)
-def test_the_quick_way_and_the_slow_one_come_to_the_same(type: str, payload: Json) -> None:
-    data = json.dumps(payload).encode()
-    assert list(ResponsesDecoder().event(type, data)) == list(JsonDecoder.general(ResponsesDecoder(), type, data))
 
 
 @table(
