@@ -779,7 +779,7 @@ MUTANTS: list[Mutant] = [
         "recorder/cassettes/budget.py",
         "    if len(data) > limit_bytes:",
         "    if False:",
-        "tests/acceptance/cassettes/test_budget.py::test_a_file_has_a_limit[claude-tap]",
+        "tests/unit/cassettes/test_budget.py::test_a_file_has_a_limit",
         "MiB",
     ),
     Mutant(
@@ -787,7 +787,7 @@ MUTANTS: list[Mutant] = [
         "recorder/cassettes/claude_tap.py",
         "            budget.take(call.size_bytes)\n",
         "",
-        "tests/acceptance/cassettes/test_budget.py::test_bodies_are_counted_in_every_format[claude-tap.jsonl]",
+        "tests/unit/cassettes/test_budget.py::test_bodies_are_counted_in_every_format[claude-tap.jsonl]",
         "DID NOT RAISE",
     ),
     Mutant(
@@ -803,7 +803,7 @@ MUTANTS: list[Mutant] = [
         "recorder/cassettes/budget.py",
         "        if values > VALUES_LIMIT:",
         "        if False:",
-        "tests/acceptance/cassettes/test_budget.py::test_values_have_a_limit",
+        "tests/unit/cassettes/test_budget.py::test_values_have_a_limit",
         "over 10,000 values|DID NOT RAISE",
     ),
     Mutant(

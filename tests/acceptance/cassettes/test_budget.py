@@ -1,93 +1,11 @@
-"""`recorder.cassettes.budget`: the limits of files of other programs, with files whose expansion is large."""
+"""What a file of another program expands to is counted before it is in memory."""
 
 from __future__ import annotations
 
-import base64
-import gzip
-import io
-import json
-from collections.abc import Callable
-from contextlib import nullcontext
 from pathlib import Path
-from typing import Any, BinaryIO
 
-import pytest
-
-from recorder.cassettes import Cassette, budget
-from recorder.cassettes.ai_sdk import Generations
-from recorder.cassettes.budget import FILE_LIMIT, BodyBudget, check_values
-from recorder.cassettes.cassetter import Cassetter
-from recorder.cassettes.claude_tap import ClaudeTap
-from recorder.cassettes.har.reader import Har
-from recorder.cassettes.litellm import LiteLlm
-from recorder.cassettes.plain import PlainStream
-from recorder.cassettes.vcr.reader import Vcr
-from recorder.cassettes.vcr.yaml_values import YAML_LIMIT
-from recorder.errors import RecorderError
-from tests.support.corpus import DATA
 from tests.support.peak_memory import peak
-
-FILES = DATA / "cassettes"
-Reader = Callable[[BinaryIO], Cassette]
-READERS: dict[str, Reader] = {
-    "ai-sdk": Generations,
-    "cassetter": Cassetter,
-    "claude-tap": ClaudeTap,
-    "har": Har,
-    "litellm": LiteLlm,
-    "vcr": Vcr,
-}
-_LIMITS = {"cassetter": YAML_LIMIT, "vcr": YAML_LIMIT}
-
-
-@pytest.mark.parametrize("name", READERS)
-def test_a_file_has_a_limit(name: str, tmp_path: Path) -> None:
-    limit = _LIMITS.get(name, FILE_LIMIT)
-    with (tmp_path / "file").open("w+b") as file:
-        file.truncate(limit + 1)
-        with pytest.raises(RecorderError, match=f"it is over {limit >> 20} MiB"):
-            READERS[name](file)
-
-
-BLOB = "x" * 2**20
-REFERENCE = {"__claude_tap_blob_ref__": {"version": 1, "hash": "a"}}
-
-
-def bundle(messages: int, records: int) -> bytes:
-    """A bundle of claude-tap of about a MiB: each message of each record is the same text of a MiB."""
-    call = {
-        "timestamp": "2026-01-01T00:00:00Z",
-        "request": {"method": "POST", "path": "/v1/messages", "body": {"messages": [REFERENCE] * messages}},
-        "response": {"status": 200, "body": {}},
-    }
-    packed = {"__claude_tap_compact_record__": {"version": 1}, "record": call}
-    document = {
-        "__claude_tap_compact_trace__": {"version": 1},
-        "records": [packed] * records,
-        "blobs": {"a": {"payload": BLOB}},
-    }
-    return json.dumps(document).encode()
-
-
-def zipped(size_bytes: int) -> dict[str, Any]:
-    body = base64.b64encode(gzip.compress(b"data: 1\n\n" * (size_bytes // 9))).decode()
-    request: dict[str, Any] = {"method": "POST", "uri": "https://api.openai.com/v1/responses"}
-    headers = {"content-encoding": ["gzip"], "content-type": ["text/event-stream"]}
-    status = {"code": 200, "message": "OK"}
-    return {"request": request, "response": {"status": status, "headers": headers, "body": {"base64_string": body}}}
-
-
-LARGE = {
-    "one record": (ClaudeTap, bundle(300, 1)),
-    "many records": (ClaudeTap, bundle(3, 100)),
-}
-
-
-@pytest.mark.parametrize(("reader", "data"), LARGE.values(), ids=LARGE)
-def test_what_a_reference_repeats_is_counted_before_it_is_written_out(reader: Reader, data: bytes) -> None:
-    assert len(data) < 2**21
-    with pytest.raises(RecorderError, match="its bodies are over 256 MiB together: split it"):
-        reader(io.BytesIO(data))
+from tests.unit.cassettes.test_budget import bundle
 
 
 def test_a_bundle_that_expands_takes_little_memory(tmp_path: Path) -> None:
@@ -96,59 +14,3 @@ def test_a_bundle_that_expands_takes_little_memory(tmp_path: Path) -> None:
     assert ran.returncode == 1
     assert "its bodies are over 256 MiB together: split it" in ran.stderr
     assert kib < 2**19
-
-
-CALLS = {
-    "generations.json": Generations,
-    "cassetter.yaml": Cassetter,
-    "cassetter-websocket.yaml": Cassetter,
-    "claude-tap.jsonl": ClaudeTap,
-    "claude-tap-bundle.json": ClaudeTap,
-    "mitmproxy.har": Har,
-    "litellm.jsonl": LiteLlm,
-}
-
-
-@pytest.mark.parametrize("name", CALLS)
-def test_bodies_are_counted_in_every_format(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    data = (FILES / name).read_bytes()
-    assert CALLS[name](io.BytesIO(data))
-    monkeypatch.setattr(budget, "BODIES_LIMIT", 100)
-    with pytest.raises(RecorderError, match="its bodies are over 0 MiB together"):
-        CALLS[name](io.BytesIO(data))
-
-
-def test_bodies_are_counted_without_their_coding(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(budget, "BODIES_LIMIT", 3 * 2**20)
-    for count, fits in ((2, True), (4, False)):
-        cassette = {"version": 1, "interactions": [zipped(2**20)] * count}
-        with nullcontext() if fits else pytest.raises(RecorderError, match="its bodies are over 3 MiB together"):
-            Vcr(io.BytesIO(json.dumps(cassette).encode()))
-
-
-DENSE = b"[" + b"{}," * 10_000 + b"{}]"
-
-
-def plain(file: BinaryIO) -> Cassette:
-    return PlainStream(file, "json", None, None)
-
-
-@pytest.mark.parametrize("reader", [Generations, ClaudeTap, Har, LiteLlm, plain, Vcr])
-def test_values_have_a_limit(reader: Reader, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(budget, "VALUES_LIMIT", 10_000)
-    data = b'{"__claude_tap_compact_trace__":' + DENSE + b"}" if reader is not plain else DENSE
-    with pytest.raises(RecorderError, match="over 10,000 values in one document"):
-        reader(io.BytesIO(data))
-
-
-def test_what_is_in_a_text_is_no_value(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(budget, "VALUES_LIMIT", 10)
-    texts = b'["' + b'{[,\\\\\\"' * 100 + b'"]'
-    assert check_values(texts) is texts
-
-
-def test_a_budget_is_used_up() -> None:
-    left = BodyBudget(10)
-    left.take(10)
-    with pytest.raises(RecorderError):
-        left.take(1)

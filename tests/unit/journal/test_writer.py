@@ -27,6 +27,7 @@ from recorder.journal.reader import (
     write_ingested,
 )
 from recorder.journal.writer import TOGETHER, TURN_NS, ExchangeWriter, Journal
+from tests.support.tables import table
 
 Told = tuple[int, int, int, bytes]
 
@@ -239,10 +240,10 @@ def test_recording_goes_on_after_the_gap_when_segments_are_deleted(
     assert after[-1] == (exchange.number, Mark.CHUNK, 30, b"again")
 
 
-@pytest.mark.parametrize("room", [0, 1, 10, 30, 100])
+@table("room", [0, 1, 10, 30, 100])
 def test_a_failing_write_never_raises_and_leaves_no_torn_record(tmp_path: Path, room: int) -> None:
     disk = Disk()
-    journal = Journal(tmp_path, "r", writev=disk.writev)
+    journal = Journal(tmp_path, f"{room}", writev=disk.writev)
     exchange = journal.exchange()
     exchange.write(Mark.REQUEST, 0, b"{}")
     disk.room = room
@@ -252,7 +253,7 @@ def test_a_failing_write_never_raises_and_leaves_no_torn_record(tmp_path: Path, 
     exchange.write(Mark.CHUNK, 5, b"kept")
     exchange.end(6, b"{}")
     journal.close()
-    told = read_all(tmp_path / "r")
+    told = read_all(tmp_path / f"{room}")
     assert [mark for _, mark, _, _ in told] == [Mark.REQUEST, Mark.GAP, Mark.CHUNK, Mark.END]
     assert (gaps(told)[0].chunks, gaps(told)[0].reason) == (5, os.strerror(errno.ENOSPC))
 
@@ -322,14 +323,14 @@ def test_what_waits_comes_before_what_is_written_at_once(tmp_path: Path, ending:
     assert [payload for *_, payload in read_all(tmp_path / "r")] == [b"a", b"b", b"{}"]
 
 
-@pytest.mark.parametrize("room", range(0, 200, 7))
+@table("room", range(0, 200, 7))
 def test_chunks_that_do_not_fit_together_are_written_one_by_one_and_counted(tmp_path: Path, room: int) -> None:
-    disk = Disk()
-    journal = Journal(tmp_path, "r", writev=disk.writev)
+    disk, folder = Disk(), tmp_path / f"{room}"
+    journal = Journal(folder.parent, folder.name, writev=disk.writev)
     exchanges = [journal.exchange() for _ in range(4)]
     for exchange in exchanges:
         exchange.write(Mark.REQUEST, 0, b"{}")
-    taken = Taken(tmp_path / "r")
+    taken = Taken(folder)
     disk.room = room
     for t_ns, exchange in enumerate(exchanges):
         exchange.later(t_ns, b"chunk of %d bytes or so" % t_ns, taken)
@@ -339,7 +340,7 @@ def test_chunks_that_do_not_fit_together_are_written_one_by_one_and_counted(tmp_
     for exchange in exchanges:
         exchange.end(9, b"{}")
     journal.close()
-    told = read_all(tmp_path / "r")
+    told = read_all(folder)
     for number, exchange in enumerate(exchanges):
         marks = [mark for of, mark, _, _ in told if of == exchange.number]
         assert marks in ([Mark.REQUEST, Mark.CHUNK, Mark.END], [Mark.REQUEST, Mark.GAP, Mark.END])

@@ -34,8 +34,7 @@ CODERS: dict[str, Callable[[bytes], bytes]] = {
     "br": partial(brotli.compress, quality=4),  # the best of 200 MiB takes ten seconds
     "zstd": zstd.compress,
 }
-BARE_DEFLATE = pytest.param("deflate", raw_deflate, id="bare deflate")
-CODINGS = pytest.mark.parametrize(("coding", "coder"), [*CODERS.items(), BARE_DEFLATE])
+every_coding = table(("coding", "coder"), [*CODERS.items(), ("deflate", raw_deflate)])
 TEXT = b"data: the quick brown fox\n\n" * 500 + bytes(range(256)) * 20
 
 
@@ -43,8 +42,8 @@ def decoded(decoder: Decoder, chunks: list[bytes]) -> bytes:
     return b"".join(piece for chunk in chunks for piece in decoder.feed(chunk)) + decoder.close()
 
 
-@CODINGS
-@pytest.mark.parametrize("size", [1, 7, 100_000])
+@every_coding
+@table("size", [1, 7, 100_000])
 def test_every_coding_is_undone_in_any_chunking(coding: str, coder: Callable[[bytes], bytes], size: int) -> None:
     wire = coder(TEXT)
     assert decoded(Decoder(coding), [wire[i : i + size] for i in range(0, len(wire), size)]) == TEXT
@@ -75,7 +74,7 @@ def test_what_was_flushed_is_there_before_the_body_ends(coding: str) -> None:
     assert b"".join(Decoder(coding).feed(wire)) == b"event one"
 
 
-@CODINGS
+@every_coding
 def test_a_truncated_body_gives_what_was_there_and_the_rest_as_it_was_sent(
     coding: str, coder: Callable[[bytes], bytes]
 ) -> None:

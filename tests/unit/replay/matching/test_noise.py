@@ -207,6 +207,7 @@ def test_a_word_in_a_program_that_an_agent_reads_is_no_agent() -> None:
     assert quiet(says("agentId: undefined,")) != quiet(says("agentId: identifier,"))
 
 
+@pytest.mark.timed
 @pytest.mark.timeout(30)  # thirty times what it takes; a rule that reads on to the end at each word takes a minute
 @pytest.mark.parametrize("words", ["", "\na", "\nStatus:\na"])
 def test_no_text_is_slow_to_look_through(words: str) -> None:

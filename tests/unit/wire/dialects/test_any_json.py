@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from recorder.model.facts import Fact, TextAdded
@@ -146,7 +146,6 @@ def told(api: str, events: Sequence[Event], *, is_quick: bool) -> list[list[Fact
 
 
 @pytest.mark.parametrize("api", EVENTS)
-@settings(max_examples=100)
 @given(data=st.data())
 def test_nothing_raises_whatever_is_told(api: str, data: st.DataObject) -> None:
     decoder = by_name(api).decoder()
@@ -160,7 +159,6 @@ def test_nothing_raises_whatever_is_told(api: str, data: st.DataObject) -> None:
 
 
 @pytest.mark.parametrize("api", EVENTS)
-@settings(max_examples=100)
 @given(data=st.data())
 def test_the_quick_reading_says_what_the_general_one_says(api: str, data: st.DataObject) -> None:
     near = DELTAS[api].map(lambda payload: named(api, payload))

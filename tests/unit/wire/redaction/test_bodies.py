@@ -338,6 +338,7 @@ def test_short_values_and_variables_that_are_not_set_are_passed_over() -> None:
     assert redactor.redact(b"1234567 12345678x").body == b"1234567 <REDACTED value, 9 bytes>"
 
 
+@pytest.mark.timed
 @table(
     "piece",
     [
@@ -419,7 +420,7 @@ PLAIN = as_json({"key": SECRETS["openai"], "noise": "x" * 1000})
 IN_CHUNKS = b"40;chunk-signature=1\r\n" + PLAIN[:64] + b"\r\n0;chunk-signature=2\r\n\r\n"
 
 
-@pytest.mark.parametrize(
+@table(
     ("codings", "wire"),
     [
         (["gzip, br"], brotli.compress(gzip.compress(PLAIN))),
@@ -428,7 +429,6 @@ IN_CHUNKS = b"40;chunk-signature=1\r\n" + PLAIN[:64] + b"\r\n0;chunk-signature=2
         (["deflate", "gzip", "gzip", "br"], brotli.compress(gzip.compress(gzip.compress(zlib.compress(PLAIN))))),
         (["", "identity"], PLAIN),
     ],
-    ids=lambda given: ",".join(given) if isinstance(given, list) else "",
 )
 def test_all_codings_of_a_body_are_undone(codings: list[str], wire: bytes) -> None:
     assembler, events = _events(wire, *codings)
@@ -456,7 +456,7 @@ def test_json_in_a_coding_that_no_header_names_is_kept_without_it(
     assert _events(file)[1][1].raw == file
 
 
-@pytest.mark.parametrize(
+@table(
     ("codings", "wire"),
     [
         (["aws-chunked"], IN_CHUNKS),
@@ -468,9 +468,8 @@ def test_json_in_a_coding_that_no_header_names_is_kept_without_it(
         (["gzip"], PLAIN[:-1]),
         (["gzip"], gzip.compress(b"no secret is in here, and nobody can know that")[:-9]),
     ],
-    ids=lambda given: ",".join(given) if isinstance(given, list) else "",
 )
-@pytest.mark.parametrize("complete", [True, False])
+@table("complete", [True, False])
 def test_what_cannot_be_decoded_to_its_end_is_counted_and_not_kept(
     codings: list[str], wire: bytes, complete: bool
 ) -> None:
