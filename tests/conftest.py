@@ -22,7 +22,6 @@ from sqlalchemy import URL
 from recorder.store.location import database_url
 from recorder.store.writer import Store
 from tests.support import postgres
-from tests.support.corpus import is_of_the_big_corpus
 from tests.support.empty_log import empty
 from tests.support.server import run
 
@@ -81,14 +80,6 @@ def seed() -> int:
     chosen = int(os.environ.get("RECORDER_SEED", random.randrange(2**32)))
     sys.stdout.write(f"RECORDER_SEED={chosen}\n")
     return chosen
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The whole corpus is for the slow tests, its core for the quick ones too."""
-    for item in items:
-        callspec = getattr(item, "callspec", None)
-        if callspec is not None and any(map(is_of_the_big_corpus, callspec.params.values())):
-            item.add_marker(pytest.mark.slow)
 
 
 class Demo(NamedTuple):

@@ -53,16 +53,3 @@ def each_stream(entries: Iterable[dict[str, Any]]) -> Callable[[Test], Test]:
         return needs_corpus(both(run))
 
     return decorate
-
-
-def is_of_the_big_corpus(parameter: object) -> bool:
-    """Whether a parameter of a test is a stream of the corpus, by entry, name or path, that is not of the core set."""
-    name = parameter.get("file") if isinstance(parameter, dict) else parameter
-    if isinstance(name, Path):
-        name = str(name.relative_to(CORPUS)) if name.is_relative_to(CORPUS) else None
-    return isinstance(name, str) and name in _beyond_the_core()
-
-
-@cache
-def _beyond_the_core() -> frozenset[str]:
-    return frozenset(entry["file"] for entry in corpus_index() if not entry["core"])

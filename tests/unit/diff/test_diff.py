@@ -16,7 +16,7 @@ from recorder.diff import ALL, Level, diff
 from recorder.diff.alignment import numbered, stretches
 from recorder.recordings.files import load_file
 from recorder.wire.recording import recording_of
-from tests.support.corpus import corpus_files, needs_corpus
+from tests.support.corpus import CORPUS, corpus_index, each_stream
 from tests.support.replies import Json, Reply, recorded
 from tests.support.streams import CHAT_REPLY, GOOD, MESSAGES, RESPONSES, compared, differing, replaced
 from tests.support.tables import table
@@ -235,13 +235,11 @@ def test_a_changed_request_is_found_in_the_request_alone() -> None:
 # -- whatever comes
 
 
-@needs_corpus
-@pytest.mark.parametrize("core", [True, pytest.param(False, marks=pytest.mark.slow)], ids=["the core", "all"])
-def test_no_recording_differs_from_itself(core: bool) -> None:
-    for path in corpus_files(core=core):
-        recordings = load_file(path).recordings
-        assert recordings, path
-        assert diff(recordings, recordings, ALL).is_equal, path
+@each_stream(corpus_index())
+def test_no_recording_differs_from_itself(entry: dict[str, Any]) -> None:
+    recordings = load_file(CORPUS / entry["file"]).recordings
+    assert recordings
+    assert diff(recordings, recordings, ALL).is_equal
 
 
 _VALUES: Any = st.sampled_from(["sunny", "", "zzz", "msg_1", 5, 87, None, True, False, [], {}, {"text": "x"}])

@@ -14,6 +14,7 @@ import pytest
 from recorder.lint import Finding, lint
 from recorder.recordings.files import load_file
 from tests.support.corpus import CORPUS, corpus_index, needs_corpus
+from tests.support.tables import table
 
 JUDGED = ("anthropic", "gemini", "openai-chat")
 VENDORS = ("anthropic", "google", "google-vertex", "openai")
@@ -87,7 +88,7 @@ FAULTY = {
 
 
 @needs_corpus
-@pytest.mark.parametrize("file", FAULTY)
+@table("file", FAULTY)
 def test_what_others_kept_as_a_broken_stream_is_broken_in_that_way(file: str) -> None:
     [entry] = [entry for entry in corpus_index() if entry["file"] == file]
     assert FAULTY[file] <= set(errors(entry))

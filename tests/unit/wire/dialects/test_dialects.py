@@ -16,7 +16,7 @@ from recorder.model.facts import Fact, Malformed, TextAdded
 from recorder.wire.dialects import DIALECTS, Dialect, Keys, by_name, by_path, framing
 from recorder.wire.dialects.json_values import NESTING_LIMIT, too_deep
 from recorder.wire.sse import Splitter, parse
-from tests.support.corpus import corpus_files, corpus_index, needs_corpus
+from tests.support.corpus import CORPUS, corpus_index, each_stream
 from tests.support.tables import table
 
 T = TypeVar("T")
@@ -504,22 +504,10 @@ def assert_keys_are_those_of_the_standard_library(name: str, raw: bytes) -> None
     assert raw[keys.data_start :][: keys.data_length] == fields.data
 
 
-def assert_read_right(paths: list[Path]) -> None:
-    entries = {entry["file"]: entry for entry in corpus_index()}
-    for path in paths:
-        entry = entries[f"{path.parent.name}/{path.name}"]
-        assert_types_are_those_of_the_index(entry, path)
-        name = by_name(DIALECT_OF.get(entry["provider"], entry["provider"])).name
-        for raw in blocks_of(path):
-            assert_keys_are_those_of_the_standard_library(name, raw)
-
-
-@needs_corpus
-def test_the_core_recordings_are_read_right() -> None:
-    assert_read_right(corpus_files())
-
-
-@needs_corpus
-@pytest.mark.slow
-def test_all_recordings_are_read_right() -> None:
-    assert_read_right(corpus_files(core=False))
+@each_stream(corpus_index())
+def test_recorded_streams_are_read_right(entry: dict[str, Any]) -> None:
+    path = CORPUS / entry["file"]
+    assert_types_are_those_of_the_index(entry, path)
+    name = by_name(DIALECT_OF.get(entry["provider"], entry["provider"])).name
+    for raw in blocks_of(path):
+        assert_keys_are_those_of_the_standard_library(name, raw)
