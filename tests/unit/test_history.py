@@ -1,4 +1,4 @@
-"""The history checker itself: it finds what it should, each fault by its equation. And the scripts do what they say."""
+"""The history checker, which acceptance tests judge by: it finds what it should, each fault by its equation."""
 
 from __future__ import annotations
 
@@ -7,26 +7,8 @@ from hashlib import sha256
 import msgspec
 import pytest
 
-from tests.support.event_loop import on_uvloop
 from tests.support.history import Logged, judge
-from tests.support.scripts import (
-    Action,
-    Chunk,
-    End,
-    Fin,
-    LeaveAfter,
-    ReadAll,
-    Received,
-    Reset,
-    ResetAfter,
-    Script,
-    Sleep,
-    Slow,
-    Stall,
-    Upstream,
-    ask,
-    body_of,
-)
+from tests.support.scripts import Received
 
 SENT = b"data: 1\n\ndata: 2\n\ndata: 3\n\n"
 FRAMES = [SENT[:9], SENT[9:18], SENT[18:]]
@@ -92,55 +74,3 @@ def test_a_request_that_never_arrived_owes_nothing() -> None:
 def test_a_fault_is_found(stream: Received, exchanges: list[Logged], word: str) -> None:
     findings = list(judge(stream, exchanges, SENT))
     assert any(word in finding for finding in findings), findings
-
-
-# -- the scripts
-
-PIECES: list[Action] = [Chunk(SENT), Sleep(0.01), Chunk(SENT)]
-SCRIPTS: dict[str, Script] = {
-    "whole": [*PIECES, End()],
-    "reset": [*PIECES, Sleep(0.05), Reset()],
-    "fin": [*PIECES, Fin()],
-    "nothing": [Reset()],
-    "stalls": [*PIECES, Stall()],
-}
-
-
-@pytest.mark.parametrize(
-    ("id", "ending", "status", "size"),
-    [
-        ("whole", "complete", 200, 2),
-        ("reset", "broken", 200, 2),
-        ("fin", "broken", 200, 2),
-        ("nothing", "broken", None, 0),
-        ("stalls", "impatient", 200, 2),
-    ],
-)
-@on_uvloop
-async def test_an_upstream_plays_its_script(id: str, ending: str, status: int | None, size: int) -> None:
-    async with Upstream(SCRIPTS.__getitem__) as upstream:
-        got = await ask(upstream.port, id, ReadAll(), patience_s=0.5)
-        assert (got.ending, got.status, got.size_bytes) == (ending, status, size * len(SENT))
-        assert upstream.sent[id] == len(body_of(SCRIPTS[id]))
-        assert got.sha256 == sha256(body_of(SCRIPTS[id])).hexdigest()
-
-
-@pytest.mark.parametrize("behaviour", [LeaveAfter(5), ResetAfter(5)])
-@on_uvloop
-async def test_a_client_leaves_when_it_has_enough(behaviour: LeaveAfter | ResetAfter) -> None:
-    async with Upstream(SCRIPTS.__getitem__) as upstream:
-        got = await ask(upstream.port, "stalls", behaviour)
-        assert got.ending == "left"
-        assert got.size_bytes >= 5
-
-
-@on_uvloop
-async def test_a_slow_client_gets_it_all_in_its_time() -> None:
-    async with Upstream(SCRIPTS.__getitem__) as upstream:
-        assert (await ask(upstream.port, "whole", Slow(500), patience_s=5)).ending == "complete"
-        assert (await ask(upstream.port, "whole", Slow(100), patience_s=0.1)).ending == "impatient"
-
-
-@on_uvloop
-async def test_where_nobody_listens_a_client_is_refused() -> None:
-    assert (await ask(1, "whole", ReadAll())).ending == "refused"
