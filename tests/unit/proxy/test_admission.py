@@ -1,8 +1,6 @@
-"""Who is let in, judged by Host alone; the whole matrix runs over sockets in `test_proxy`."""
+"""Who is let in, judged by Host alone; the whole matrix runs over sockets in `test_refusals.py`."""
 
 from __future__ import annotations
-
-import pytest
 
 from recorder.proxy.admission import is_local
 
@@ -18,25 +16,10 @@ OURS = [
 ]
 OTHERS = [
     *("", "evil.test", "localhost.evil.test", "evil-localhost", "127.0.0.1.evil.test", "10.0.0.1", "0.0.0.0", "[::]"),
-    *(
-        "localhost:x",
-        "localhost:999999",
-        "::1",
-        "user@localhost",
-        "localhost/x",
-        "2130706433",
-        "0x7f.1",
-        "box.lan.evil",
-    ),
-    *("[::ffff:10.0.0.1]", "localhost.", "127.1", "local host"),
+    *("localhost:x", "localhost:999999", "::1", "user@localhost", "localhost/x", "2130706433", "0x7f.1"),
+    *("box.lan.evil", "[::ffff:10.0.0.1]", "localhost.", "127.1", "local host"),
 ]
 
 
-@pytest.mark.parametrize("host", OURS)
-def test_names_that_only_we_can_have_are_ours(host: str) -> None:
-    assert is_local(host.encode(), {"box.lan"})
-
-
-@pytest.mark.parametrize("host", OTHERS)
-def test_every_other_name_is_not(host: str) -> None:
-    assert not is_local(host.encode(), {"box.lan"})
+def test_names_that_only_we_can_have_are_ours_and_no_others() -> None:
+    assert [host for host in (*OURS, *OTHERS) if is_local(host.encode(), {"box.lan"})] == OURS

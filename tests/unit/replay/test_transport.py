@@ -121,12 +121,12 @@ def test_reads_that_are_no_pieces_of_the_body_are_not_used() -> None:
     assert [chunk.data for chunk in answer(coded).chunks] == FRAMES
 
 
-@pytest.mark.parametrize("cut", range(len(FRAMES)))
-def test_after_a_cut_at_any_event_the_rest_is_the_same_bytes_and_comes_at_once(cut: int) -> None:
-    rest = answer(stream(), cut)
-    assert [chunk.data for chunk in rest.chunks] == FRAMES[cut + 1 :]
-    assert [chunk.t_ns for chunk in rest.chunks] == [number * MS for number in range(len(FRAMES) - cut - 1)]
-    assert rest.head_ns == 0
+def test_after_a_cut_at_any_event_the_rest_is_the_same_bytes_and_comes_at_once() -> None:
+    for cut in range(len(FRAMES)):
+        rest = answer(stream(), cut)
+        assert [chunk.data for chunk in rest.chunks] == FRAMES[cut + 1 :]
+        assert [chunk.t_ns for chunk in rest.chunks] == [number * MS for number in range(len(FRAMES) - cut - 1)]
+        assert rest.head_ns == 0
 
 
 def test_an_event_in_parts_is_resumed_whole() -> None:
@@ -278,27 +278,23 @@ async def test_a_failure_has_the_recorded_message() -> None:
             pass
 
 
-SHAPES: dict[str, tuple[str, str, Any]] = {
-    "openai": ("api.openai.com", "/v1/responses", lambda error: error["error"]["message"]),
-    "openai models": ("api.openai.com", "/v1/models", lambda error: error["error"]["message"]),
-    "anthropic": ("api.anthropic.com", "/v1/messages", lambda error: error["error"]["message"]),
-    "gemini": (
-        "generativelanguage.googleapis.com",
-        "/v1beta/models/m:generateContent",
-        lambda error: error["error"]["message"],
-    ),
-    "unknown host": ("127.0.0.1:9", "/v1/messages", lambda error: error["error"]["message"]),
+SHAPES = {
+    "openai": ("api.openai.com", "/v1/responses"),
+    "openai models": ("api.openai.com", "/v1/models"),
+    "anthropic": ("api.anthropic.com", "/v1/messages"),
+    "gemini": ("generativelanguage.googleapis.com", "/v1beta/models/m:generateContent"),
+    "unknown host": ("127.0.0.1:9", "/v1/messages"),
 }
 
 
 @pytest.mark.parametrize("shape", SHAPES)
 async def test_a_miss_is_an_error_in_the_provider_s_shape(shape: str) -> None:
-    host, target, message = SHAPES[shape]
+    host, target = SHAPES[shape]
     transport, clock = replaying(stream())
     response, chunks, _ = await replayed(transport, clock, request(target=target, host=host, body=b"{}"))
     error = msgspec.json.decode(b"".join(chunk for _, chunk in chunks))
     assert (response.status_code, response.headers.get(MISS_HEADER)) == (400, "1")
-    assert message(error)
+    assert error["error"]["message"]
     kind = "INVALID_ARGUMENT" if shape == "gemini" else "invalid_request_error"
     assert error["error"].get("status", error["error"].get("type")) == kind
 

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
-
-import pytest
 
 from recorder.proxy.http.messages import IteratedBody, IteratedUpload, Upload
 from tests.support.corpus import ROOT
@@ -59,13 +57,18 @@ async def test_an_iterated_upload_is_never_there_as_a_whole() -> None:
     assert [chunk async for chunk in upload] == [b"a", b"b"]
 
 
-@pytest.mark.parametrize("path", SEAM, ids=lambda path: str(path.relative_to(ROOT / "recorder")))
-def test_nobody_looks_whether_a_method_is_there(path: Path) -> None:
+def test_nobody_looks_whether_a_method_is_there() -> None:
     """A module of the standard library may lack what a platform lacks: that is asked for."""
+    looks = [look for path in SEAM for look in sniffed(path)]
+    assert looks == []
+
+
+def sniffed(path: Path) -> Iterator[str]:
+    """The lines on which a module asks an object for an attribute by its name."""
     nodes = list(ast.walk(ast.parse(path.read_text())))
     modules = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
     for node in nodes:
         match node:
-            case ast.Call(func=ast.Name(id="hasattr" | "getattr" as how), args=[sniffed, *_]):
-                assert isinstance(sniffed, ast.Name), f"{path.name}, line {node.lineno}: {how}"
-                assert sniffed.id in modules, f"{path.name}, line {node.lineno}: {how} of {sniffed.id}"
+            case ast.Call(func=ast.Name(id="hasattr" | "getattr" as how), args=[asked, *_]):
+                if not isinstance(asked, ast.Name) or asked.id not in modules:
+                    yield f"{path.name}, line {node.lineno}: {how}"
