@@ -160,30 +160,30 @@ PAGE = b"HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\n<html>"
 EARLY_HINTS = b"HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n"
 
 
-@pytest.mark.parametrize(
-    ("said", "ends", "sentence"),
-    [
-        (NTLM, False, "wants Negotiate or NTLM (407), and there is only Basic here: put a local proxy in between"),
-        (b"HTTP/1.1 407 X\r\n\r\n", False, "wants a user and a password (407)"),
-        (b"HTTP/1.1 403 Go \x1b[31m away\r\n\r\n", False, "refused to connect to it: 403 Forbidden"),
-        (b"HTTP/1.0 502 X\r\nContent-Length: 3\r\n\r\nabc", True, "refused to connect to it: 502 Bad Gateway"),
-        (b"HTTP/1.1 599 X\r\n\r\n", False, "refused to connect to it: 599"),
-        (b"HTTP/1.1 302 Found\nLocation: http://x\n\n", False, "refused to connect to it: 302 Found"),
-        (EARLY_HINTS + b"HTTP/1.1 503 X\r\n\r\n", False, "refused to connect to it: 503 Service Unavailable"),
-        (PAGE, False, "answered CONNECT with a page in place of a tunnel"),
-        (b"SSH-2.0-OpenSSH_9.2\r\n", False, "did not answer in HTTP: its port may be that of another service"),
-        (b"\x15\x03\x03\x00\x02\x02F", False, "did not answer in HTTP"),
-        (b"HTTP/1.1 200 ", True, "closed the connection before it answered"),
-        (b"", True, "closed the connection before it answered"),
-        (b"HTTP/1.1 200 OK\r\nX: " + b"x" * 70_000, False, "answered with a head over 64 KiB"),
-    ],
-)
+NO_TUNNELS = [
+    (NTLM, False, "wants Negotiate or NTLM (407), and there is only Basic here: put a local proxy in between"),
+    (b"HTTP/1.1 407 X\r\n\r\n", False, "wants a user and a password (407)"),
+    (b"HTTP/1.1 403 Go \x1b[31m away\r\n\r\n", False, "refused to connect to it: 403 Forbidden"),
+    (b"HTTP/1.0 502 X\r\nContent-Length: 3\r\n\r\nabc", True, "refused to connect to it: 502 Bad Gateway"),
+    (b"HTTP/1.1 599 X\r\n\r\n", False, "refused to connect to it: 599"),
+    (b"HTTP/1.1 302 Found\nLocation: http://x\n\n", False, "refused to connect to it: 302 Found"),
+    (EARLY_HINTS + b"HTTP/1.1 503 X\r\n\r\n", False, "refused to connect to it: 503 Service Unavailable"),
+    (PAGE, False, "answered CONNECT with a page in place of a tunnel"),
+    (b"SSH-2.0-OpenSSH_9.2\r\n", False, "did not answer in HTTP: its port may be that of another service"),
+    (b"\x15\x03\x03\x00\x02\x02F", False, "did not answer in HTTP"),
+    (b"HTTP/1.1 200 ", True, "closed the connection before it answered"),
+    (b"", True, "closed the connection before it answered"),
+    (b"HTTP/1.1 200 OK\r\nX: " + b"x" * 70_000, False, "answered with a head over 64 KiB"),
+]
+
+
 @on_uvloop
-async def test_a_proxy_that_opens_no_tunnel_is_said_in_a_sentence(said: bytes, ends: bool, sentence: str) -> None:
-    async with answering(said, ends=ends) as port:
-        found = await refusal(by(f"http://127.0.0.1:{port}"), f"https://{NAME}/")
-    assert found.startswith(f"the proxy 127.0.0.1:{port} {sentence}")
-    assert found.isprintable()
+async def test_a_proxy_that_opens_no_tunnel_is_said_in_a_sentence() -> None:
+    for said, ends, sentence in NO_TUNNELS:
+        async with answering(said, ends=ends) as port:
+            found = await refusal(by(f"http://127.0.0.1:{port}"), f"https://{NAME}/")
+        assert found.startswith(f"the proxy 127.0.0.1:{port} {sentence}")
+        assert found.isprintable()
 
 
 @on_uvloop
