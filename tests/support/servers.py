@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 
 from recorder.commands.mock import Mock
 from recorder.commands.serving.answering import Answering
-from recorder.proxy.http.server import Server
 from recorder.proxy.routing import Routes, Upstream
 from recorder.proxy.upstream import UpstreamTransport
 from recorder.replay.matching.noise import DEFAULT_RULES
 from recorder.testing.loopback import Loopback
-from tests.support.proxy import proxied
+from tests.support.proxy import proxied, served
 
 Serve = Callable[[Path, str], AbstractAsyncContextManager[int]]
 
@@ -28,13 +28,8 @@ async def _recorder(folder: Path, base: str) -> AsyncIterator[int]:
 async def _mock(folder: Path, base: str) -> AsyncIterator[int]:
     """As `recorder mock --otherwise forward` wires it."""
     answering = Answering([], DEFAULT_RULES, upstreams=[Upstream("openai", base)], otherwise=UpstreamTransport())
-    server = Server(Mock(answering, ()), "127.0.0.1", 0, on_drain=answering.proxy.shutdown)
-    await server.start()
-    try:
+    async with contextlib.aclosing(answering), served(Mock(answering, ()), answering.proxy.shutdown) as server:
         yield server.port
-    finally:
-        await server.stop(0)
-        await answering.aclose()
 
 
 @asynccontextmanager

@@ -27,7 +27,6 @@ from tests.support.sockets import (
     Close,
     Flood,
     Reset,
-    Script,
     ScriptedUpstream,
     Send,
     Sleep,
@@ -119,7 +118,7 @@ async def test_a_client_that_leaves_with_requests_waiting_harms_nobody_else(tmp_
 async def test_the_openai_sdk_breaks_nothing_off(tmp_path: Path) -> None:
     """It leaves after `[DONE]`, and does not look whether the body ends there."""
     frames = b"".join(DONE["[DONE]"][1])
-    script: Script = [Send(STREAM_HEAD + chunked(frames)), Stall()]
+    script: list[Action] = [Send(STREAM_HEAD + chunked(frames)), Stall()]
     async with ScriptedUpstream(script) as upstream, proxied(tmp_path, upstream.base) as proxy:
         url = f"http://127.0.0.1:{proxy.server.port}/v1"
         async with openai.AsyncOpenAI(base_url=url, api_key="none", max_retries=0) as client:

@@ -19,6 +19,7 @@ from recorder.demo.app import App
 from recorder.demo.reply import DemoReply, DemoRequest
 from recorder.proxy.http.server import Server
 from recorder.proxy.http.server_exchange import ServerExchange
+from tests.support.event_loop import DEADLINE_S
 
 Ask = Callable[[DemoRequest], DemoReply]
 Planted = Callable[[DemoRequest, Ask], DemoReply]
@@ -88,7 +89,7 @@ def gateways(planted: Mapping[str, Planted]) -> Iterator[str]:
     thread = threading.Thread(target=lambda: asyncio.run(serve()))
     thread.start()
     try:
-        yield base.result(10)
+        yield base.result(DEADLINE_S)
     finally:
-        stopping.result(10)()
+        stopping.result(DEADLINE_S)()
         thread.join()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Collection, Sequence
 
 from recorder.probe import APIS
@@ -9,16 +10,17 @@ from recorder.probe.judge import CaseVerdict, judge
 from recorder.probe.runner import ProbeSettings, send_all
 from recorder.probe.sdks import reader_for
 from recorder.proxy.app import Proxy
-from recorder.proxy.http.server import Server
 from recorder.proxy.recording import RecordingTransport
 from recorder.proxy.routing import Routes, parse_upstream
 from recorder.proxy.upstream import UpstreamTransport
 from recorder.recordings.memory import MemoryJournal
 from recorder.wire.dialects import by_name
+from tests.support.event_loop import DEADLINE_S
+from tests.support.proxy import served
 
 SESSION = "probe"
 KEY = "sk-good"
-SILENCE_S = 30.0  # on a machine that has other things to do
+SILENCE_S = DEADLINE_S
 
 
 async def probed(
@@ -31,14 +33,9 @@ async def probed(
     assert not missing, f"{api_name} has no case {missing}"
     transport = RecordingTransport(UpstreamTransport(), journal)
     proxy = Proxy(transport, Routes([parse_upstream(f"{by_name(api.name).upstream}={url}")]))
-    server = Server(proxy, "127.0.0.1", 0, on_drain=proxy.shutdown, on_stop=proxy.stop)
-    await server.start()
-    try:
+    async with contextlib.aclosing(transport), served(proxy, proxy.shutdown) as server:
         settings = ProbeSettings(f"http://127.0.0.1:{server.port}", KEY, api.model, SILENCE_S)
         sent = await send_all(api, cases, settings, lambda _: None)
-    finally:
-        await server.stop(0)
-        await transport.aclose()
     _, reader = reader_for(api.name)
     assert reader is not None, f"the SDK of {api_name} is not installed"
     return judge(sent, journal.recordings(SESSION), reader if reads_with_sdk else lambda answer: ())
