@@ -10,8 +10,6 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from websockets.asyncio.client import connect
-from websockets.asyncio.server import ServerConnection, serve
 
 from recorder.journal.format import Gap, Mark
 from recorder.proxy.tunnel import SERVICE_RESTART
@@ -26,8 +24,6 @@ from tests.support.sockets import (
     Send,
     Serve,
     answer,
-    chunked,
-    head,
     listening,
     reset,
 )
@@ -190,13 +186,6 @@ async def test_another_answer_passes_as_it_is_and_the_connections_go_on(tmp_path
     assert (first.body, first.outcome, second.body, second.outcome) == (b"no", "eof", b"yes", "eof")
 
 
-@on_uvloop
-async def test_an_upstream_that_is_not_there_is_a_502(tmp_path: Path) -> None:
-    async with proxied(tmp_path, "http://127.0.0.1:9") as proxy:
-        response = await proxy.ask(get("/v1/responses", *OFFER))
-        assert response.status == b"502 Bad Gateway"
-
-
 @pytest.mark.parametrize("end", [Reset(), Close()])
 @on_uvloop
 async def test_an_upstream_that_goes_before_its_101_is_a_502(tmp_path: Path, end: Reset | Close) -> None:
@@ -244,14 +233,6 @@ async def test_a_101_of_a_stranger_protocol_is_passed_on(tmp_path: Path) -> None
             await upstream.read_until(b"\r\n\r\n")
             await upstream.send(wrong + b"\xff\xff not a frame")
             assert await client.read_until(b"not a frame") == wrong + b"\xff\xff not a frame"
-
-
-@on_uvloop
-async def test_http_2_is_still_declined(tmp_path: Path) -> None:
-    async with ScriptedUpstream(answer(b"plain")) as upstream, proxied(tmp_path, upstream.base) as proxy:
-        response = await proxy.ask(get("/v1/models", b"Connection: Upgrade, HTTP2-Settings", b"Upgrade: h2c"))
-        assert response.body == b"plain"
-        assert b"upgrade" not in upstream.requests[0].lower()
 
 
 @pytest.mark.parametrize(
@@ -391,16 +372,6 @@ async def test_the_limit_of_bodies_is_none_of_tunnels(tmp_path: Path) -> None:
 
 
 @on_uvloop
-async def test_streams_beside_a_tunnel_are_as_they_were(tmp_path: Path) -> None:
-    async with tunnelled(tmp_path / "a") as tunnel:
-        stream = [Send(head(b"Transfer-Encoding: chunked") + chunked(b"data: 1\n\n") + b"0\r\n\r\n")]
-        async with ScriptedUpstream(stream) as upstream, proxied(tmp_path / "b", upstream.base) as proxy:
-            assert (await proxy.ask(get())).body == b"data: 1\n\n"
-        await tunnel.client.send(MASKED)
-        assert await tunnel.upstream.exactly(len(MASKED)) == MASKED
-
-
-@on_uvloop
 async def test_a_full_journal_costs_neither_side_anything_and_is_a_counted_gap_of_each(tmp_path: Path) -> None:
     async with tunnelled(tmp_path, journal_bytes=100_000) as tunnel:
         for _ in range(40):
@@ -478,28 +449,3 @@ async def test_over_tls_what_a_client_sends_behind_the_upstreams_end_is_recorded
         await eventually(lambda: proxy.tapes()[0].outcome is not None)
         (tape,) = proxy.tapes()
     assert (tape.sent, tape.body, tape.fins) == (MASKED, TEXT, [Mark.CHUNK, Mark.CLIENT_CHUNK])
-
-
-# -- as users have it
-
-
-@pytest.mark.parametrize("compression", ["deflate", None])
-@on_uvloop
-async def test_websockets_speaks_through_it_as_without_it(tmp_path: Path, compression: str | None) -> None:
-    async def echo(connection: ServerConnection) -> None:
-        async for message in connection:
-            await connection.send(message)
-        await connection.close(1000)
-
-    async with serve(echo, "127.0.0.1", 0, compression=compression) as upstream:
-        port = next(iter(upstream.sockets)).getsockname()[1]
-        async with proxied(tmp_path, f"http://127.0.0.1:{port}") as proxy:
-            url = f"ws://127.0.0.1:{proxy.server.port}/v1/responses"
-            async with connect(url, compression=compression) as client:
-                for message in ("hello" * 1_000, b"\0" * 200_000, ""):
-                    await client.send(message)
-                    assert await client.recv() == message
-                await (await client.ping())
-            await eventually(lambda: proxy.tapes()[0].outcome is not None)
-            assert proxy.tapes()[0].outcome == "eof"
-            assert client.close_code == 1000
