@@ -522,6 +522,14 @@ MUTANTS: list[Mutant] = [
         r"upstream.sent_bytes < limit",
     ),
     Mutant(
+        "D5: nothing holds an upstream back in strict durability",
+        "recorder/proxy/http/client_response.py",
+        "        if self._held_bytes >= HELD_BYTES:",
+        "        if False:",
+        "tests/integration/proxy/test_endings.py::test_a_slow_client_slows_the_upstream_and_not_our_memory[strict]",
+        r"upstream.sent_bytes < limit",
+    ),
+    Mutant(
         "D7: connections are never let go of",
         "recorder/proxy/upstream.py",
         'if the body was read to its end, else closed."""\n        self._response.close()',

@@ -338,10 +338,11 @@ async def test_store_is_slow(tmp_path: Path) -> None:
 # client is slow
 
 
+@pytest.mark.parametrize("strict", [False, True], ids=["journal", "strict"])
 @on_uvloop
-async def test_a_slow_client_slows_the_upstream_and_not_our_memory(tmp_path: Path) -> None:
+async def test_a_slow_client_slows_the_upstream_and_not_our_memory(tmp_path: Path, strict: bool) -> None:
     flood: list[Action] = [Send(STREAM_HEAD), Flood(chunked(b"x" * 65536))]
-    async with ScriptedUpstream(flood) as upstream, proxied(tmp_path, upstream.base) as proxy:
+    async with ScriptedUpstream(flood) as upstream, proxied(tmp_path, upstream.base, strict=strict) as proxy:
         async with await proxy.connect(receive_buffer=4096) as client:
             await client.send(get())
             await client.read(1024)
