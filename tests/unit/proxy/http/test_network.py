@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 import ssl
-import subprocess
-from base64 import b64decode
+from base64 import b64encode
 from http import HTTPStatus
 from pathlib import Path
 
 import pytest
+from cryptography.hazmat.primitives import serialization
 
 from recorder.errors import UsageError
 from recorder.proxy.http.network import (
@@ -32,49 +32,44 @@ def proxied(no_proxy: str, host: str, port: int = 443, scheme: str = "https") ->
     return network.proxy_for(Endpoint(scheme, host, port)) is not None
 
 
-@pytest.mark.parametrize(
-    ("text", "host", "port", "login"),
-    [
-        ("http://proxy.corp.test:3128", "proxy.corp.test", 3128, None),
-        ("http://proxy.corp.test/", "proxy.corp.test", 80, None),
-        ("proxy.corp.test:3128", "proxy.corp.test", 3128, None),
-        ("http://[::1]:3128", "::1", 3128, None),
-        ("http://me:secret@proxy:1", "proxy", 1, "me:secret"),
-        ("http://corp%5Cme:p%40ss%3A@proxy:1", "proxy", 1, "corp\\me:p@ss:"),
-        ("me:secret@proxy:1", "proxy", 1, "me:secret"),
-        ("http://me@proxy:1", "proxy", 1, "me:"),
-    ],
-)
-def test_a_proxy_is_a_url_with_or_without_a_login(text: str, host: str, port: int, login: str | None) -> None:
-    proxy = proxy_of(text, "--upstream-proxy")
-    assert (proxy.host, proxy.port) == (host, port)
-    assert (proxy.authorization and b64decode(proxy.authorization.removeprefix(b"Basic ")).decode()) == login
+PROXIES = [
+    ("http://proxy.corp.test:3128", "proxy.corp.test", 3128, None),
+    ("http://proxy.corp.test/", "proxy.corp.test", 80, None),
+    ("proxy.corp.test:3128", "proxy.corp.test", 3128, None),
+    ("http://[::1]:3128", "::1", 3128, None),
+    ("http://me:secret@proxy:1", "proxy", 1, b"me:secret"),
+    ("http://corp%5Cme:p%40ss%3A@proxy:1", "proxy", 1, b"corp\\me:p@ss:"),
+    ("me:secret@proxy:1", "proxy", 1, b"me:secret"),
+    ("http://me@proxy:1", "proxy", 1, b"me:"),
+    ("3", "3", 80, None),
+]
+NO_PROXIES = {
+    "socks5h://me:{}@proxy:1": "SOCKS is not supported",
+    "https://me:{}@proxy:1": "TLS to the proxy itself is not supported",
+    "ftp://me:{}@proxy:1": "is a proxy with HTTP",
+    "http://me:{}@:1": "write http://HOST:PORT",
+    "http://me:{}@proxy:99999": "write http://HOST:PORT",
+    "http://me:{}@proxy:0": "write http://HOST:PORT",
+    "http://me:{}@[proxy:1": "write http://HOST:PORT",
+    "http://me:{}@proxy:1/path": "write http://HOST:PORT",
+    "http://me:{} x@proxy:1": "percent-encode",
+    "http://mé:{}@proxy:1": "percent-encode",
+}
 
 
-@pytest.mark.parametrize(
-    ("text", "sentence"),
-    [
-        ("socks5h://me:{}@proxy:1", "SOCKS is not supported"),
-        ("https://me:{}@proxy:1", "TLS to the proxy itself is not supported"),
-        ("ftp://me:{}@proxy:1", "is a proxy with HTTP"),
-        ("http://me:{}@:1", "write http://HOST:PORT"),
-        ("http://me:{}@proxy:99999", "write http://HOST:PORT"),
-        ("http://me:{}@proxy:0", "write http://HOST:PORT"),
-        ("http://me:{}@[proxy:1", "write http://HOST:PORT"),
-        ("http://me:{}@proxy:1/path", "write http://HOST:PORT"),
-        ("http://me:{} x@proxy:1", "percent-encode"),
-        ("http://mé:{}@proxy:1", "percent-encode"),
-        ("3", None),
-    ],
-)
-def test_what_is_no_proxy_is_said_without_its_password(text: str, sentence: str | None) -> None:
-    if sentence is None:
-        assert proxy_of(text, "--upstream-proxy").host == text
-        return
-    with pytest.raises(UsageError, match=sentence) as raised:
-        proxy_of(text.format(PASSWORD), "--upstream-proxy")
-    assert str(raised.value).startswith("--upstream-proxy ")
-    assert PASSWORD not in str(raised.value)
+def test_a_proxy_is_a_url_with_or_without_a_login() -> None:
+    for text, host, port, login in PROXIES:
+        proxy = proxy_of(text, "--upstream-proxy")
+        authorization = None if login is None else b"Basic " + b64encode(login)
+        assert (proxy.host, proxy.port, proxy.authorization) == (host, port, authorization)
+
+
+def test_what_is_no_proxy_is_said_without_its_password() -> None:
+    for text, sentence in NO_PROXIES.items():
+        with pytest.raises(UsageError, match=sentence) as raised:
+            proxy_of(text.format(PASSWORD), "--upstream-proxy")
+        assert str(raised.value).startswith("--upstream-proxy ")
+        assert PASSWORD not in str(raised.value)
 
 
 def test_a_login_is_in_no_text_of_a_network() -> None:
@@ -171,7 +166,9 @@ def test_files_that_cannot_be_used_are_named(authority: Authority, tmp_path: Pat
     certificate, key = authority.client()
     encrypted, empty = tmp_path / "encrypted.key", tmp_path / "empty.pem"
     empty.write_text("nothing")
-    subprocess.run(["openssl", "pkey", "-aes128", "-passout", "pass:x", "-in", key, "-out", encrypted], check=True)
+    made = serialization.load_pem_private_key(key.read_bytes(), None)
+    form = (serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8)
+    encrypted.write_bytes(made.private_bytes(*form, serialization.BestAvailableEncryption(b"x")))
     for network, sentence in (
         (Network(ca_file=tmp_path / "none.pem"), "none.pem cannot be read: No such file"),
         (Network(ca_file=tmp_path), "cannot be read: Is a directory"),
