@@ -127,33 +127,39 @@ _REDIRECTED = re.compile(r" > [\w.-]+(?= *(?:#|$))")
 _EVALUATED = re.compile(r'eval "\$\(recorder ([^)]+)\)"')
 
 
-def typed(line: str, place: Path, taken: int) -> tuple[int, str, str]:
-    """What a line does: its exit code, and what it prints.
+Printed = tuple[int, str, str]
+"""An exit code, and what came on stdout and stderr."""
 
-    A server is told a port that is taken: it says so when it has understood all of its options.
-    """
+
+def typed(line: str, place: Path, taken: int) -> Printed:
+    """What a line does: in this process if it needs no shell."""
     plain = _REDIRECTED.sub("", line)
+    words = shlex.split(plain.rstrip("& "), comments=True)[1:]
     if LASTING.match(line):
-        words = shlex.split(plain.rstrip("& "), comments=True)[1:]
-        if words[0] in ("tail", "events"):
-            return interrupted(words, place)
-        ran = run(place / "recorder.db", *words, "--port", taken, cwd=place)
-        is_well = ran.code == 1 and re.search(rf"Port {taken} on \S+ is taken", ran.err) is not None
-        return 0 if is_well else ran.code or 1, ran.out.decode(), ran.err
-    evaluated = _EVALUATED.match(line)
-    if evaluated or (
-        re.match(r"recorder (?!run)", plain) and not re.search(r"[|><;&$`*]", re.sub(r'"[^"]*"', "", plain))
-    ):
-        words = shlex.split(evaluated[1]) if evaluated else shlex.split(plain, comments=True)[1:]
-        ran = run(place / "recorder.db", *words, cwd=place)
-        code = subprocess.run(["bash", "-c", ran.out]).returncode if evaluated and ran.code == 0 else ran.code
-        return code, ran.out.decode(), ran.err
+        return interrupted(words, place) if words[0] in ("tail", "events") else understood(words, place, taken)
+    if evaluated := _EVALUATED.match(line):
+        code, out, err = in_process(shlex.split(evaluated[1]), place)
+        return code or subprocess.run(["bash", "-c", out]).returncode, out, err
+    if re.match(r"recorder (?!run)", plain) and not re.search(r"[|><;&$`*]", re.sub(r'"[^"]*"', "", plain)):
+        return in_process(words, place)
     command = ["bash", "-o", "pipefail", "-c", line]
     done = subprocess.run(command, cwd=place, env=variables(place), capture_output=True, text=True, timeout=60)
     return done.returncode, done.stdout, done.stderr
 
 
-def interrupted(words: list[str], place: Path) -> tuple[int, str, str]:
+def in_process(words: Sequence[str], place: Path) -> Printed:
+    ran = run(place / "recorder.db", *words, cwd=place)
+    return ran.code, ran.out.decode(), ran.err
+
+
+def understood(words: Sequence[str], place: Path, taken: int) -> Printed:
+    """Give a server a port that is taken: it says so when it has understood all of its options."""
+    code, out, err = in_process([*words, "--port", str(taken)], place)
+    is_well = code == 1 and re.search(rf"Port {taken} on \S+ is taken", err)
+    return 0 if is_well else code or 1, out, err
+
+
+def interrupted(words: Sequence[str], place: Path) -> Printed:
     """Start what follows a log, and interrupt it when it has begun."""
     said = place / "said"
     with said.open("w") as output:
