@@ -201,7 +201,7 @@ def test_help_and_version_read_no_file(tmp_path: Path) -> None:
     (tmp_path / "recorder").mkdir()
     (tmp_path / "recorder" / "recorder.toml").write_text("port = = 1")
     db = tmp_path / "none.db"
-    for arguments in (("--help",), ("--version",), ("serve", "--help"), ("db", "path", "-h")):
+    for arguments in (("--help",), ("--version",), ("serve", "--help"), ("db", "path", "--help")):
         ran = run(db, *arguments)
         assert (ran.code, ran.err) == (0, "")
     ran = run(db, "sessions")
