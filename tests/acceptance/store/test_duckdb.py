@@ -9,8 +9,11 @@ from importlib.metadata import files
 from pathlib import Path
 from typing import Any
 
-import duckdb
 import pytest
+
+pytest.importorskip("duckdb", reason="no duckdb: pip install '.[archive]'")
+
+import duckdb
 from sqlalchemy import URL
 
 from recorder.projections.views import VIEWS

@@ -9,6 +9,9 @@ from pathlib import Path
 
 import pytest
 
+pytest.importorskip("duckdb", reason="no duckdb: pip install '.[archive]'")
+
+
 from recorder.errors import RecorderError, UsageError
 from recorder.store.archive.views import open_views
 from recorder.store.duckdb.connection import connected

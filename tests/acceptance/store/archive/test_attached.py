@@ -8,6 +8,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+
+pytest.importorskip("duckdb", reason="no duckdb: pip install '.[archive]'")
+
 from sqlalchemy import URL
 
 from recorder.errors import NotFoundError, UsageError

@@ -7,8 +7,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import duckdb
 import pytest
+
+pytest.importorskip("duckdb", reason="no duckdb: pip install '.[archive]'")
+
+import duckdb
 from sqlalchemy import URL
 
 from recorder.store.archive import rows

@@ -6,6 +6,9 @@ import json
 from pathlib import Path
 
 import pytest
+
+pytest.importorskip("duckdb", reason="no duckdb: pip install '.[archive]'")
+
 from sqlalchemy import URL
 
 from recorder.errors import NotFoundError, RecorderError

@@ -8,6 +8,9 @@ from typing import Any
 from urllib.request import Request, urlopen
 
 import pytest
+
+pytest.importorskip("duckdb", reason="no duckdb: pip install '.[archive]'")
+
 from sqlalchemy import URL
 
 from recorder.errors import UsageError

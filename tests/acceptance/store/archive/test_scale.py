@@ -13,6 +13,9 @@ from pathlib import Path
 
 import msgspec
 import pytest
+
+pytest.importorskip("duckdb", reason="no duckdb: pip install '.[archive]'")
+
 from sqlalchemy import URL
 
 from benchmarks import growth, traffic

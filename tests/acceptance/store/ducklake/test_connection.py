@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import duckdb
 import pytest
+
+pytest.importorskip("duckdb", reason="no duckdb: pip install '.[archive]'")
+
+import duckdb
 from sqlalchemy import URL
 
 from recorder.errors import NotFoundError, StoreError, UsageError

@@ -7,6 +7,9 @@ from pathlib import Path
 from typing import get_args
 
 import pytest
+
+pytest.importorskip("duckdb", reason="no duckdb: pip install '.[archive]'")
+
 from sqlalchemy import URL
 
 from recorder.errors import StoreError

@@ -8,8 +8,11 @@ from collections.abc import Callable
 from contextlib import closing, suppress
 from pathlib import Path
 
-import duckdb
 import pytest
+
+pytest.importorskip("duckdb", reason="no duckdb: pip install '.[archive]'")
+
+import duckdb
 from sqlalchemy import URL
 
 from recorder.errors import StoreError
