@@ -21,10 +21,13 @@ def test_a_recorder_that_lets_go_of_its_pipe_first_is_ingested(tmp_path: Path) -
     exchange = Exchange(journal).chunk(COMPLETED).end()
     command = command_of("recorder.commands.serving.ingester", str(journal.directory))
     with subprocess.Popen(command, stdin=subprocess.PIPE, env={**os.environ, VARIABLE: str(path)}) as process:
-        assert process.stdin
-        process.stdin.close()
-        with pytest.raises(subprocess.TimeoutExpired):  # it looks, in vain
-            process.wait(1.5)
-        journal.close()
-        assert process.wait(60) == 0
+        try:
+            assert process.stdin
+            process.stdin.close()
+            with pytest.raises(subprocess.TimeoutExpired):  # it looks, in vain
+                process.wait(1.5)
+            journal.close()
+            assert process.wait(60) == 0
+        finally:
+            process.kill()
     assert body(path, exchange.id) == exchange.received

@@ -118,15 +118,20 @@ async def test_a_reader_never_sees_an_event_without_the_one_before_it(store: Sto
     seen = [0] * len(exchanges)
     looks_that_saw_more = 0
     writer = await asyncio.create_subprocess_exec(sys.executable, "-c", WRITER, str(store.path), str(count), cwd=ROOT)
-    while min(seen) < count:
-        assert writer.returncode in (None, 0)
-        for number, exchange in enumerate(exchanges):
-            found = await read(log, exchange, after=seen[number] - 1)
-            assert [event.pos for event in found] == list(range(seen[number], seen[number] + len(found)))
-            assert all((event.kind == "end") == (event.pos == count - 1) for event in found)
-            seen[number] += len(found)
-            looks_that_saw_more += bool(found)
-    assert await writer.wait() == 0
+    try:
+        while min(seen) < count:
+            assert writer.returncode in (None, 0)
+            for number, exchange in enumerate(exchanges):
+                found = await read(log, exchange, after=seen[number] - 1)
+                assert [event.pos for event in found] == list(range(seen[number], seen[number] + len(found)))
+                assert all((event.kind == "end") == (event.pos == count - 1) for event in found)
+                seen[number] += len(found)
+                looks_that_saw_more += bool(found)
+        assert await writer.wait() == 0
+    finally:
+        if writer.returncode is None:
+            writer.kill()
+            await writer.wait()
     assert looks_that_saw_more > count / 40
 
 
