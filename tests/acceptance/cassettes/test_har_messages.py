@@ -10,10 +10,11 @@ import pytest
 
 from recorder.cassettes.har.reader import Har
 from recorder.demo.server import start
-from tests.support.browser import MISSING, launched, program
 from tests.support.websocket_journals import create
 from tests.unit.cassettes.test_cassettes import imported
 from tests.unit.cassettes.test_har_messages import recordings
+
+browser = pytest.importorskip("tests.support.browser", reason="no playwright: pip install '.[browser]'")
 
 _ASK = """
 ([url, request]) => new Promise((resolve, reject) => {
@@ -30,12 +31,12 @@ _ASK = """
 
 
 @pytest.mark.browser
-@pytest.mark.skipif(program() is None, reason=MISSING)
+@pytest.mark.skipif(browser.program() is None, reason=browser.MISSING)
 @pytest.mark.asyncio
 async def test_a_browser_saves_a_turn_that_is_read(tmp_path: Path) -> None:
     path = tmp_path / "saved.har"
-    async with await start(pace=0) as upstream, launched() as browser:
-        context = await browser.new_context(record_har_path=path)
+    async with await start(pace=0) as upstream, browser.launched() as chromium:
+        context = await chromium.new_context(record_har_path=path)
         page = await context.new_page()
         await page.goto(f"{upstream.base_url}/v1/models")  # of the same origin: others may not open it
         url = f"{upstream.base_url.replace('http', 'ws', 1)}/v1/responses"
