@@ -63,7 +63,7 @@ async def shell(home: Path, script: str) -> str:
     """What a script of a Codex user says."""
     (home / "codex").mkdir(exist_ok=True)
     process = await asyncio.create_subprocess_exec(
-        *("bash", "-c", script),
+        *("timeout", "60", "bash", "-c", script),
         env={
             "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
             "HOME": str(home),
@@ -76,5 +76,5 @@ async def shell(home: Path, script: str) -> str:
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.STDOUT,
     )
-    said, _ = await asyncio.wait_for(process.communicate(), 60)
+    said, _ = await process.communicate()
     return said.decode("utf-8", "replace")
