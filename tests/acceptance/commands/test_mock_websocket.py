@@ -14,7 +14,8 @@ import websockets
 
 from recorder.demo.server import start
 from tests.acceptance.commands.test_mock import mocking
-from tests.support.server import everywhere, run, run_apart, serving
+from tests.support.empty_log import empty
+from tests.support.server import PROGRAM, everywhere, run, run_parent, serving
 
 TURNS: list[dict[str, Any]] = [
     {"model": "m", "input": [{"role": "developer", "content": "be brief"}], "generate": False},
@@ -44,15 +45,15 @@ async def conversation(base: str) -> list[list[str]]:
 @pytest.fixture(scope="module")
 def recorded(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[list[str]]]:
     """A database with a session, and what the client got."""
-    db = tmp_path_factory.mktemp("websocket") / "recorder.db"
+    db = empty(tmp_path_factory.mktemp("websocket") / "recorder.db")
 
     async def record() -> list[list[str]]:
         async with await start(pace=0) as demo:
-            with serving(db, *everywhere(demo.base_url)) as serve:
+            with serving(db, *everywhere(demo.base_url), program=PROGRAM) as serve:
                 return await conversation(f"{serve.base}/s/talk")
 
     came = asyncio.run(record())
-    run_apart(db, "db", "recover")
+    run(db, "db", "recover")
     return db, came
 
 
@@ -92,7 +93,7 @@ def test_a_command_is_answered_over_websocket(recorded: Recorded) -> None:
     ask += "with connect(base + '/responses', proxy=None) as client:\n"
     ask += f"    client.send({json.dumps({'type': 'response.create', **TURNS[0]})!r})\n"
     ask += "    print(client.recv())"
-    done = run_apart(db, "run", "--replay", "talk", "--speed", "max", "--", sys.executable, "-c", ask)
+    done = run_parent(db, "run", "--replay", "talk", "--speed", "max", "--", sys.executable, "-c", ask)
     assert (done.code, done.out.decode().strip()) == (0, came[0][0]), done.err
 
 

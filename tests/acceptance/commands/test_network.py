@@ -1,111 +1,19 @@
-"""The options of the network: one way to give them, in all commands that have them, and what `recorder doctor` says."""
+"""Upstreams behind a proxy of HTTP: `recorder run` by an option, `recorder mock` by its settings."""
 
 from __future__ import annotations
 
-import asyncio
 import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
 
-import click
 import httpx
-import pytest
 
-from recorder.commands.doctor import network as diagnosis
-from recorder.commands.serving.network import CONNECTING, NAMES, network_of
 from recorder.demo.server import start
-from recorder.errors import UsageError
-from recorder.proxy.http.network import DIRECT, Endpoint, Network
-from recorder.store.health import CheckResult
-from tests.support.commands import COMMANDS
+from tests.support.event_loop import beside
 from tests.support.forward_proxy import ForwardProxy
-from tests.support.server import run, run_apart, running
+from tests.support.server import PROGRAM, run_parent, running
 from tests.unit.cassettes.test_sse_jsonl import VERSION_1
-
-PASSWORD = "s3cr3t-password"
-NOTHING: dict[str, Any] = {name: () if name == "no_proxy" else None for name in NAMES}
-
-
-@pytest.fixture(autouse=True)
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Without settings of whoever runs the tests."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
-    for name in ("HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY", "NO_PROXY"):
-        monkeypatch.delenv(name, raising=False)
-        monkeypatch.delenv(name.lower(), raising=False)
-    return tmp_path
-
-
-def settings(config: Path) -> Path:
-    """The user's own file: that of a project may not set these options."""
-    path = config / "recorder" / "recorder.toml"
-    path.parent.mkdir(parents=True)
-    return path
-
-
-def chosen(environment: dict[str, str], **given: Any) -> Network:
-    return network_of(environment, **{**NOTHING, **given})
-
-
-def way(network: Network, host: str = "api.corp.test") -> str | None:
-    proxy = network.proxy_for(Endpoint("https", host, 443))
-    return proxy.name if proxy else None
-
-
-def test_the_commands_with_these_options_are_the_ones_that_doctor_looks_at() -> None:
-    having = [
-        verb
-        for verb, command in COMMANDS.items()
-        if {param.name for param in command.params if isinstance(param, click.Option)} >= {*NAMES}
-    ]
-    assert sorted(having) == sorted(CONNECTING)
-
-
-def test_no_variable_of_a_proxy_counts_unless_it_is_asked_for() -> None:
-    environment = {"HTTPS_PROXY": "http://a:1", "NO_PROXY": "other.test"}
-    assert chosen(environment) == DIRECT
-    assert way(chosen(environment, upstream_proxy="http://b:2")) == "b:2"
-    assert way(chosen(environment, upstream_proxy="http://b:2"), "other.test") == "b:2"
-    assert way(chosen(environment, upstream_proxy="env")) == "a:1"
-    assert way(chosen(environment, upstream_proxy="env"), "other.test") is None
-
-
-def test_exceptions_are_added_to_those_of_the_environment() -> None:
-    environment = {"ALL_PROXY": "http://a:1", "no_proxy": "one.test", "NO_PROXY": "not.test"}
-    network = chosen(environment, upstream_proxy="env", no_proxy=("two.test,three.test", "four.test"))
-    hosts = [f"{name}.test" for name in ("one", "two", "three", "four", "not")]
-    assert [way(network, host) for host in hosts] == [None, None, None, None, "a:1"]
-
-
-@pytest.mark.parametrize(
-    ("given", "sentence"),
-    [
-        ({"no_proxy": ("x",)}, "--no-proxy makes exceptions from --upstream-proxy"),
-        ({"client_key": Path("x")}, "--client-key belongs to a certificate"),
-        ({"upstream_proxy": "http://a:1", "no_proxy": ("10.0.0.0/99",)}, "--no-proxy: '10.0.0.0/99' is no block"),
-    ],
-)
-def test_settings_that_make_no_sense_are_said(given: dict[str, Any], sentence: str) -> None:
-    with pytest.raises(UsageError, match=sentence):
-        chosen({}, **given)
-
-
-@pytest.mark.parametrize("verb", ["serve", "mock --otherwise forward", "run -- true"])
-def test_a_wrong_proxy_is_a_wrong_use_and_its_password_is_not_shown(verb: str, tmp_path: Path) -> None:
-    name, *words = verb.split()
-    ran = run(tmp_path / "x.db", name, "--upstream-proxy", f"socks5://me:{PASSWORD}@proxy:1", *words)
-    assert (ran.code, ran.out) == (2, b"")
-    assert ran.err == "Error: --upstream-proxy is a proxy with HTTP, http://HOST:PORT: SOCKS is not supported.\n"
-
-
-@pytest.mark.parametrize("verb", ["serve", "run -- true"])
-def test_a_file_that_cannot_be_used_ends_a_command_at_its_start(verb: str, tmp_path: Path) -> None:
-    name, *words = verb.split()
-    ran = run(tmp_path / "x.db", name, "--ca-file", "/nowhere/ca.pem", *words)
-    assert (ran.code, ran.err) == (2, "Error: /nowhere/ca.pem cannot be read: No such file or directory.\n")
-    assert not (tmp_path / "x.db").exists()
-
 
 ASK = """
 import os, urllib.request
@@ -114,65 +22,30 @@ print(urllib.request.urlopen(asked).status)
 """
 
 
-async def test_a_command_is_recorded_by_a_proxy(tmp_path: Path) -> None:
-    async with await start(pace=0) as demo, ForwardProxy({"api.corp.test": demo.port}, login="a:b") as proxy:
-        (tmp_path / "ask.py").write_text(ASK)
+@asynccontextmanager
+async def company(login: str | None = None) -> AsyncIterator[ForwardProxy]:
+    """The demo, which only a proxy knows how to reach."""
+    async with await start(pace=0) as demo, ForwardProxy({"api.corp.test": demo.port}, login=login) as proxy:
+        yield proxy
+
+
+def test_a_command_is_recorded_by_a_proxy(tmp_path: Path) -> None:
+    with beside(lambda: company("a:b")) as proxy:
         options = ["--upstream", "openai=http://api.corp.test", "--upstream-proxy", proxy.url.replace("//", "//a:b@")]
-        command = ["run", *options, "--", sys.executable, tmp_path / "ask.py"]
-        ran = await asyncio.to_thread(run_apart, tmp_path / "x.db", *command)
+        ran = run_parent(tmp_path / "x.db", "run", *options, "--", sys.executable, "-c", ASK)
     assert (ran.code, ran.out) == (0, b"200\n"), ran.err
     assert proxy.tunnels == ["api.corp.test:80"]
 
 
-async def test_a_mock_forwards_by_a_proxy_of_its_settings(tmp_path: Path) -> None:
-    cassette = tmp_path / "one.sse.jsonl"
+def test_a_mock_forwards_by_a_proxy_of_its_settings(tmp_path: Path) -> None:
+    cassette, settings = tmp_path / "one.sse.jsonl", tmp_path / "recorder" / "recorder.toml"
     cassette.write_bytes(VERSION_1)
-    async with await start(pace=0) as demo, ForwardProxy({"api.corp.test": demo.port}) as proxy:
-        settings(tmp_path).write_text(
+    settings.parent.mkdir()
+    with beside(company) as proxy:
+        settings.write_text(
             f'[mock]\nupstream-proxy = "{proxy.url}"\nno-proxy = "x.test"\nupstream = "openai=http://api.corp.test"\n'
         )
-
-        def ask() -> int:
-            with running(tmp_path / "x.db", "mock", "--otherwise", "forward", "--cassette", str(cassette)) as mock:
-                return httpx.get(f"{mock.base}/v1/models", trust_env=False, timeout=60).status_code
-
-        assert await asyncio.to_thread(ask) == 200
+        options = ("--otherwise", "forward", "--cassette", str(cassette))
+        with running(tmp_path / "x.db", "mock", *options, program=PROGRAM) as mock:
+            assert httpx.get(f"{mock.base}/v1/models", trust_env=False, timeout=60).status_code == 200
     assert proxy.tunnels == ["api.corp.test:80"]
-
-
-def lines() -> list[CheckResult]:
-    return list(diagnosis())
-
-
-def test_doctor_says_how_upstreams_are_reached_without_the_password(
-    here: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    settings(here / "config").write_text(f'[serve]\nupstream-proxy = "http://me:{PASSWORD}@proxy:3128"\n')
-    monkeypatch.setenv("RECORDER_RUN_UPSTREAM_PROXY", "env")
-    monkeypatch.setenv("HTTPS_PROXY", f"http://me:{PASSWORD}@other:3128")
-    assert [line.message.split(": upstreams are reached ") for line in lines()] == [
-        ["`recorder serve`", "by the proxy proxy:3128 (with user and password)."],
-        ["`recorder run`", "by the proxy other:3128 (with user and password) for https."],
-        ["`recorder mock, probe`", "directly."],
-    ]
-    assert {(line.state, line.check) for line in lines()} == {("ok", "network")}
-
-
-def test_doctor_names_variables_that_are_not_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HTTPS_PROXY", f"http://me:{PASSWORD}@other:3128")
-    assert [line.message for line in lines()] == [
-        "`recorder serve, run, mock, probe`: upstreams are reached directly.",
-        "HTTPS_PROXY is not looked at: `--upstream-proxy env` uses it.",
-    ]
-
-
-def test_doctor_finds_what_would_end_a_command(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("RECORDER_SERVE_CA_FILE", "/nowhere/ca.pem")
-    monkeypatch.setenv("RECORDER_RUN_UPSTREAM_PROXY", f"ftp://me:{PASSWORD}@proxy:1")
-    settings(here / "config").write_text('[mock]\nclient-key = "x"\n')
-    found = lines()
-    assert [(line.state, line.message.split(":")[0]) for line in found] == [
-        *(("bad", f"`recorder {verb}`") for verb in ("serve", "run", "mock")),
-        ("ok", "`recorder probe`"),
-    ]
-    assert PASSWORD not in str(found)
