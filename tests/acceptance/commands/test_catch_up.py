@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import importlib
 import os
 import signal
 import sqlite3
@@ -14,12 +13,10 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 
-import click
 import pytest
 from sqlalchemy import URL
 
 from recorder.commands.serving import niceness
-from recorder.commands.terminal.catch_up import WAIT_S, behind, wait_for
 from recorder.ingest.ingester import Ingester
 from recorder.journal.format import Mark
 from recorder.journal.reader import claimed, ingester_pid, waiting
@@ -31,20 +28,11 @@ from tests.integration.ingest.test_ingester import COMPLETED, Exchange, never
 from tests.support.postgres import conninfo
 from tests.support.scripts import Action, Chunk, End, ReadAll, Upstream, body_of
 from tests.support.scripts import ask as ask_for
-from tests.support.server import PROGRAM, Serving, environment, everywhere, halt, run, run_here, serving, wait_until
-from tests.support.superuser import asked
+from tests.support.server import PROGRAM, Serving, environment, everywhere, halt, run_here, serving, wait_until
 
-READING = ("sessions", "show", "events", "query", "replay", "mock", "diff", "lint", "usage", "export", "verify")
 SCRIPT: list[Action] = [Chunk(COMPLETED), End()]
 LONG = ("--wait", "60")  # a machine may be as busy as it likes
 NOTHING = "Nothing is recorded yet"
-
-
-@pytest.mark.parametrize("verb", READING)
-def test_every_command_that_reads_can_wait(verb: str) -> None:
-    command: click.Command = importlib.import_module(f"recorder.commands.{verb}").command
-    [option] = [each for each in command.params if "--wait" in each.opts]
-    assert option.default == WAIT_S
 
 
 # -- a recorder whose ingester is stopped
@@ -99,9 +87,7 @@ async def test_what_a_killed_recorder_left_is_said_with_what_to_do(tmp_path: Pat
     with serving(path, *everywhere(upstream.base), program=PROGRAM) as serve:
         await recorded_behind(serve, "one")
         serve.kill()
-    started_s = time.monotonic()
     left = await asyncio.to_thread(run_here, path, "sessions", *LONG)
-    assert time.monotonic() - started_s < 30, "nobody waits for it"
     assert left.code == 3
     assert "A recorder was killed and left" in left.err
     assert "run `recorder db recover`. What it left is not in the log." in left.err
@@ -166,72 +152,6 @@ def test_an_ingester_that_is_far_behind_is_less_nice_until_it_has_caught_up(tmp_
                 ingester.terminate()
 
 
-# -- a journal and an ingester that works when told to
-
-
-def test_where_nothing_waits_nothing_is_waited_for(tmp_path: Path) -> None:
-    """Not for an exchange that is open and silent, either; and what comes meanwhile is not waited for."""
-    path = tmp_path / "recorder.db"
-    journal = Journal(journal_root(URL.create("sqlite", database=str(path))), "r")
-    Exchange(journal).chunk(b"data: 1\n\n")
-    with Store(path) as store:
-        Ingester(store, journal.directory, never).drain()
-    started_s = time.monotonic()
-    wait_for(journal.directory.parent, started_s + 60)
-    assert time.monotonic() - started_s < 30
-    assert behind(journal.directory.parent) == []
-    journal.close()
-
-
-def test_an_ingester_that_begins_anew_does_not_take_its_word_back(tmp_path: Path) -> None:
-    """It tells once more what is open; all of that was in the log before."""
-    path = tmp_path / "recorder.db"
-    journal = Journal(tmp_path / "recorder.db.journal", "r")
-    exchange = Exchange(journal)
-    for _ in range(50):
-        exchange.chunk(b"data: 1\n\n")
-    with Store(path) as store:
-        Ingester(store, journal.directory, never).drain()
-        assert waiting(journal.directory).size_bytes == 0
-        again = Ingester(store, journal.directory, never)
-        assert waiting(journal.directory).size_bytes == 0
-        exchange.chunk(COMPLETED).end()
-        assert waiting(journal.directory).size_bytes > 0
-        again.drain()
-        assert waiting(journal.directory).size_bytes == 0
-    journal.close()
-
-
-def test_what_is_said_to_be_in_the_log_is(tmp_path: Path) -> None:
-    """After each step, as another program sees it."""
-    path = tmp_path / "recorder.db"
-    journal = Journal(tmp_path / "recorder.db.journal", "r", segment_bytes=1_000)
-    exchange = Exchange(journal)
-    with Store(path) as store:
-        ingester = Ingester(store, journal.directory, never)
-        for number in range(40):
-            exchange.chunk(b"data: %d\n\n" % number)
-            ingester.step()
-            if waiting(journal.directory).size_bytes == 0:
-                [(count,)] = asked(path, "SELECT count(*) FROM events WHERE kind = 'frame'")
-                assert count == number + 1
-    journal.close()
-
-
-def test_a_log_that_is_not_made_yet_is_no_reason_to_say_that_nothing_was_recorded(tmp_path: Path) -> None:
-    path = tmp_path / "recorder.db"
-    journal = Journal(tmp_path / "recorder.db.journal", "r")
-    Exchange(journal).chunk(COMPLETED).end()
-    journal.close()
-    os.utime(journal.directory / "lock", (1, 1))
-    for words in (("sessions",), ("query", "select 1"), ("show", "latest"), ("verify",), ("usage",)):
-        ran = run(path, *words)
-        assert ran.code == 3
-        assert "db recover" in ran.err
-        assert "The log is empty" in ran.err
-        assert not path.exists()
-
-
 async def test_a_log_on_a_server_has_its_journals_here(
     tmp_path: Path, postgres_database: URL, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -255,17 +175,3 @@ async def test_a_log_on_a_server_has_its_journals_here(
         out, err = await waits.communicate()
     assert b"mine" in out
     assert err == b""
-
-
-@pytest.mark.timed
-def test_a_look_costs_next_to_nothing(tmp_path: Path) -> None:
-    journal = Journal(tmp_path / "recorder.db.journal", "r")
-    with Store(tmp_path / "recorder.db") as store:
-        Ingester(store, journal.directory, never).drain()
-    best_s = float("inf")
-    for _ in range(50):
-        started_s = time.perf_counter()
-        wait_for(journal.directory.parent, time.monotonic() + 60)
-        best_s = min(best_s, time.perf_counter() - started_s)
-    journal.close()
-    assert best_s < 0.005, "some calls of the system"
