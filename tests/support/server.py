@@ -102,9 +102,6 @@ def run(
         return thread.submit(_run, arguments, variables, cwd, stdout, stderr).result()
 
 
-run_here = run
-
-
 def _run(
     arguments: Sequence[object],
     variables: Mapping[str, str],

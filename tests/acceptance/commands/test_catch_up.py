@@ -28,7 +28,7 @@ from tests.integration.ingest.test_ingester import COMPLETED, Exchange, never
 from tests.support.postgres import conninfo
 from tests.support.scripts import Action, Chunk, End, ReadAll, Upstream, body_of
 from tests.support.scripts import ask as ask_for
-from tests.support.server import PROGRAM, Serving, environment, everywhere, halt, run_here, serving, wait_until
+from tests.support.server import PROGRAM, Serving, environment, everywhere, halt, run, serving, wait_until
 
 SCRIPT: list[Action] = [Chunk(COMPLETED), End()]
 LONG = ("--wait", "60")  # a machine may be as busy as it likes
@@ -68,7 +68,7 @@ async def test_what_was_recorded_before_is_waited_for_and_else_it_is_said(tmp_pa
     with serving(path, *everywhere(upstream.base), program=PROGRAM) as serve:
         ingester = await recorded_behind(serve, "one")
         await asyncio.sleep(1.1)  # what is younger is on its way
-        early = await asyncio.to_thread(run_here, path, "sessions", "--wait", "0")
+        early = await asyncio.to_thread(run, path, "sessions", "--wait", "0")
         assert early.code == 3
         assert "of a running recorder are not in the log yet" in early.err
         assert "The log is empty" in early.err
@@ -87,16 +87,16 @@ async def test_what_a_killed_recorder_left_is_said_with_what_to_do(tmp_path: Pat
     with serving(path, *everywhere(upstream.base), program=PROGRAM) as serve:
         await recorded_behind(serve, "one")
         serve.kill()
-    left = await asyncio.to_thread(run_here, path, "sessions", *LONG)
+    left = await asyncio.to_thread(run, path, "sessions", *LONG)
     assert left.code == 3
     assert "A recorder was killed and left" in left.err
     assert "run `recorder db recover`. What it left is not in the log." in left.err
     assert NOTHING not in left.err
-    verified = await asyncio.to_thread(run_here, path, "verify", *LONG)
+    verified = await asyncio.to_thread(run, path, "verify", *LONG)
     assert verified.code == 3
     assert "The log is empty" in verified.err
-    assert (await asyncio.to_thread(run_here, path, "db", "recover")).code == 0
-    found = await asyncio.to_thread(run_here, path, "sessions", "--jsonl")
+    assert (await asyncio.to_thread(run, path, "db", "recover")).code == 0
+    found = await asyncio.to_thread(run, path, "sessions", "--jsonl")
     assert b'"one"' in found.out
     assert found.err == ""
 
@@ -107,7 +107,7 @@ async def test_who_asks_at_once_gets_what_passed_just_before(tmp_path: Path, ups
     with serving(path, *everywhere(upstream.base), program=PROGRAM) as serve:
         for number in range(3):
             await ask_for(serve.port, f"n{number}", ReadAll(), prefix=f"/s/n{number}")
-            found = await asyncio.to_thread(run_here, path, "show", f"n{number}", *LONG)
+            found = await asyncio.to_thread(run, path, "show", f"n{number}", *LONG)
             assert found.code == 0, found.err
 
 
