@@ -17,7 +17,6 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from sqlalchemy import URL
 
 from recorder.model.events import Event, Exchange
-from recorder.projections import PROJECTIONS
 from recorder.projections.fold import Folding
 from recorder.store import projector
 from recorder.store.projector import Whole
@@ -31,7 +30,7 @@ from recorder.wire.sse import FRAME_LIMIT
 from tests.support import superuser
 from tests.support.empty_log import empty
 from tests.support.facts import captured
-from tests.support.rows import PROJECTED, START_NS, make_exchange, make_id, make_session, projections
+from tests.support.rows import PROJECTED, make_exchange, make_session, projections
 from tests.unit.projections.test_fold import BODY
 
 
@@ -499,13 +498,3 @@ def test_incremental_is_rebuilt_whatever_happened(tmp_path: Path) -> None:
     run_state_machine_as_test(
         Histories, settings=settings(max_examples=12, stateful_step_count=12, deadline=None, derandomize=True)
     )
-
-
-def test_rows_have_the_ids_of_their_exchange(store: Store) -> None:
-    exchange = recorded(store, 1, request=returned("call_1", "x"))
-    for projection in PROJECTIONS:
-        ids = set(ask(store, f"SELECT session_id, exchange_id FROM {projection.table}"))
-        assert ids <= {(exchange.session_id, exchange.exchange_id)}
-    assert make_id(1) == exchange.session_id
-    assert exchange.started_ns > START_NS
-    assert msgspec.structs.asdict(exchange)["method"] == "POST"

@@ -17,7 +17,6 @@ from recorder.store.ducklake.schema import TABLES, create, month_of, revision
 from recorder.store.engine import engine_of
 from recorder.store.location import database_name, database_url
 from recorder.store.migrate import HEAD
-from tests.support.archives import archive
 
 
 @pytest.mark.parametrize(
@@ -123,10 +122,3 @@ def test_no_sentence_has_a_password(tmp_path: Path) -> None:
 def test_a_session_is_in_the_month_of_its_id() -> None:
     assert month_of("0195544b-8000-7000-8000-000000000000") == "2025-03"
     assert month_of("ffffffff-ffff-ffff-ffff-ffffffffffff")
-
-
-def test_rows_of_a_log_are_in_the_archive(demo_db: Path, tmp_path: Path) -> None:
-    url = archive(demo_db, f"ducklake:{tmp_path / 'catalog'}", tmp_path / "data")
-    with lake(url, "sessions") as connection:
-        assert connection.execute("SELECT count(*) > 0, count(DISTINCT month) FROM events").fetchall() == [(True, 1)]
-    assert list((tmp_path / "data").rglob("month=*/*.parquet"))
