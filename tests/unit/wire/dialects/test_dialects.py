@@ -300,7 +300,7 @@ def assert_storable(keys: Keys) -> None:
 
 
 @given(BLOCKS)
-@settings(max_examples=1000)
+@settings(max_examples=300)
 def test_no_block_is_refused_and_all_it_says_can_be_stored(raw: bytes) -> None:
     for dialect in DIALECTS:
         keys = dialect.keys(raw)
@@ -325,7 +325,7 @@ def whole_or_none(value: object) -> int | None:
 
 
 @given(st.dictionaries(FIELDS, NESTED))
-@settings(max_examples=1000)
+@settings(max_examples=300)
 def test_quick_and_tolerant_reading_agree_with_the_standard_library(event: dict[str, Any]) -> None:
     try:
         raw = frame(json.dumps(event, allow_nan=False))

@@ -402,7 +402,7 @@ JSON = st.recursive(
     st.lists(st.tuples(WORDS, VALUES), max_size=6),
     st.one_of(st.none(), st.binary(max_size=50), JSON.map(lambda value: json.dumps(value).encode())),
 )
-@settings(max_examples=500)
+@settings(max_examples=200)
 def test_no_request_is_refused_and_all_that_is_found_can_be_stored(
     target: str, method: str, headers: list[tuple[str, str]], body: bytes | None
 ) -> None:
