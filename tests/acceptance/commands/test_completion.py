@@ -14,8 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from recorder.commands.completion import SHELLS
-from tests.support.server import environment, run
+from tests.support.server import environment
 from tests.support.sessions import FRAMES, Recorded
 
 BIN = Path(sys.executable).parent
@@ -100,16 +99,3 @@ def read_until(terminal: int, wanted: str) -> None:
         assert time.monotonic() < deadline, shown
         if select.select([terminal], [], [], 0.1)[0]:
             shown += os.read(terminal, 65536).decode("utf-8", "replace")
-
-
-@pytest.mark.parametrize("shell", SHELLS)
-def test_a_script_is_of_its_shell_and_of_this_program(db: Path, shell: str) -> None:
-    ran = run(db, "completion", shell)
-    assert (ran.code, ran.err) == (0, "")
-    assert f"_RECORDER_COMPLETE={shell}_complete" in ran.out.decode()
-
-
-def test_another_shell_is_refused(db: Path) -> None:
-    ran = run(db, "completion", "tcsh")
-    assert ran.code == 2
-    assert "is not one of 'bash', 'zsh', 'fish'" in ran.err

@@ -89,22 +89,27 @@ def another(option: click.Option) -> str:
     return VALUES.get(str(option.name), "3")
 
 
-@pytest.mark.parametrize(
-    ("words", "option", "command"), OPTIONS, ids=[f"{'-'.join(words)}{option.opts[0]}" for words, option, _ in OPTIONS]
-)
-def test_every_variable_has_the_name_of_the_long_option(
-    words: tuple[str, ...], option: click.Option, command: click.Command, here: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    [long] = [name.removeprefix("--") for name in option.opts if name.startswith("--")]
-    name = long.replace("-", "_")
-    assert option.name == name
+def test_every_variable_has_the_name_of_the_long_option(here: Path) -> None:
+    wrong = []
+    for words, option, command in OPTIONS:
+        [long] = [name.removeprefix("--") for name in option.opts if name.startswith("--")]
+        name = long.replace("-", "_")
+        if option.name != name or not is_set_by_its_variable(words, option, command, name):
+            wrong.append((words, long))
+    assert len(OPTIONS) > 150
+    assert wrong == []
+
+
+def is_set_by_its_variable(words: tuple[str, ...], option: click.Option, command: click.Command, name: str) -> bool:
+    """Whether the variable of that name gives the option another value than the one it has without."""
     arguments = ["openai" for parameter in command.params if isinstance(parameter, click.Argument)]
     for each in command.params:
         if isinstance(each, click.Option) and each.required and each is not option:
             arguments += [each.opts[0], another(each)]
     before = None if option.required else taken(*words, *arguments)[name]
-    monkeypatch.setenv("_".join(("RECORDER", *words, name)).upper(), another(option))
-    assert taken(*words, *arguments)[name] != before
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("_".join(("RECORDER", *words, name)).upper(), another(option))
+        return bool(taken(*words, *arguments)[name] != before)
 
 
 def test_several_values_of_a_variable_are_separated_by_spaces(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -201,7 +206,7 @@ def test_help_and_version_read_no_file(tmp_path: Path) -> None:
     (tmp_path / "recorder").mkdir()
     (tmp_path / "recorder" / "recorder.toml").write_text("port = = 1")
     db = tmp_path / "none.db"
-    for arguments in (("--help",), ("--version",), ("serve", "--help"), ("db", "path", "--help")):
+    for arguments in (("-h",), ("--version",), ("serve", "--help"), ("db", "path", "--help")):
         ran = run(db, *arguments)
         assert (ran.code, ran.err) == (0, "")
     ran = run(db, "sessions")
