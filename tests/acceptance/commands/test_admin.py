@@ -94,7 +94,7 @@ class Asked:
 
 @contextlib.contextmanager
 def recorder_at(folder: Path, base: str) -> Iterator[tuple[Serving, Asked]]:
-    with serving(folder / "recorder.db", "--admin-port", "0", *everywhere(base)) as serve:
+    with serving(folder / "recorder.db", "--admin-port", "0", *everywhere(base), program=PROGRAM) as serve:
         yield serve, Asked(serve)
 
 
@@ -302,7 +302,7 @@ async def test_a_server_that_is_away_is_said_and_so_is_its_return(tmp_path: Path
     with TemporaryDirectory() as directory, Cluster(folder, Path(directory)) as cluster:
         async with ScriptedUpstream([Send(STREAM_HEAD + chunked(CHUNK) + LAST_CHUNK)]) as upstream:
             options = ("--admin-port", "0", "--db", conninfo(cluster.url), *everywhere(upstream.base))
-            with serving(tmp_path / "none", *options) as serve:
+            with serving(tmp_path / "none", *options, program=PROGRAM) as serve:
                 admin = Asked(serve)
                 await ask(serve.port, get("/v1/responses"))
                 before = await admin.until(lambda now: now["recorder_response_chunks_total"] == 1, 60)
