@@ -44,8 +44,8 @@ demo: $(VENV)/.runtime  ## record, show, count and replay a session: no key, no 
 PYTEST := $(BIN)/python -m pytest
 PARALLEL := -n 4 --dist loadfile --no-loadscope-reorder
 
-test: $(VENV)/.dev  ## the tests that everybody runs, two minutes (PYTHON=python3.14 for another Python)
-	$(PYTEST) -m 'not slow and not timed' $(PARALLEL) tests/unit tests/integration tests/acceptance/test_smoke.py
+test: $(VENV)/.test  ## the tests that everybody runs, two minutes (PYTHON=python3.14 for another Python)
+	$(PYTEST) -m 'not slow and not timed and not long' $(PARALLEL) tests/unit tests/integration tests/acceptance/test_smoke.py
 
 test-all: $(VENV)/.dev  ## all tests but the slow ones, ten minutes: browsers, real SDKs, kill -9, the docs
 	$(PYTEST) -m 'not slow and not timed' $(PARALLEL)

@@ -35,6 +35,7 @@ def agent(url: URL | Path, name: str = "run") -> None:
     turn(session, 3, 0, instructions=f"{RULES}\nToday is Monday.\x1b[31m{RULES}")
 
 
+@pytest.mark.long
 def test_a_miss_is_shown_with_the_first_character_that_differs(database: URL) -> None:
     agent(database)
     ran = run(database, "cache", "run")

@@ -284,6 +284,7 @@ def test_db_path_upgrade_and_recover(tmp_path: Path) -> None:
     assert json.loads(run(path, "sessions", "--json").out)[0]["status"] == "recorder_crash"
 
 
+@pytest.mark.long
 def test_the_demo_says_lines_that_can_be_pasted(demo: Demo) -> None:
     shown = [line[2:] for line in demo.said.splitlines() if line.startswith(("$ recorder ", "  recorder "))]
     assert len(shown) == 9

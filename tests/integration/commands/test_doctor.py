@@ -294,6 +294,7 @@ def test_every_line_is_one_sentence_of_text(path: Path) -> None:
 # -- after a crash
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("ingested", ["nothing", "half", "all"])
 @pytest.mark.parametrize("is_lost", [False, True], ids=["journal", "lost"])
 def test_after_a_crash_doctor_and_verify_list_the_same(tmp_path: Path, ingested: str, is_lost: bool) -> None:

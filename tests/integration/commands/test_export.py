@@ -62,6 +62,7 @@ def described(entry: Entry) -> tuple[tuple[object, ...], list[tuple[object, ...]
     return msgspec.structs.astuple(entry.exchange)[2:], [msgspec.structs.astuple(event)[2:-1] for event in entry.events]
 
 
+@pytest.mark.long
 def test_a_session_of_any_kind_is_the_same_in_another_database(recorded: Path, tmp_path: Path) -> None:
     exported = tmp_path / "run.jsonl"
     exported.write_bytes(run(recorded, "export", "demo").out)

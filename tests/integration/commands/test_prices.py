@@ -72,6 +72,7 @@ def test_without_the_package_its_earlier_prices_stay(tmp_path: Path, file: Path)
     assert before < set(asked(log, ALL))
 
 
+@pytest.mark.long
 def test_an_update_names_what_needs_a_list_and_no_subscription(tmp_path: Path, file: Path) -> None:
     log = tmp_path / "log.db"
     Conversations(log).session("one").exchange(GPT, asking("Hello?"), provider="gateway")

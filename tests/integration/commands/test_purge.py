@@ -99,6 +99,7 @@ def test_a_session_goes_with_all_that_a_killed_recorder_left_of_it(path: URL, tm
     assert not list(journal_root(path).iterdir())
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("arguments", "left"),
     [

@@ -59,6 +59,7 @@ def test_agents_stand_below_the_thread_that_began_them(recorded: Conversations) 
     assert "  › Find it" in lines
 
 
+@pytest.mark.long
 def test_however_deep_an_agent_is_its_lines_have_room(tmp_path: Path) -> None:
     made = Conversations(tmp_path / "recorder.db")
     session = made.session("deep")

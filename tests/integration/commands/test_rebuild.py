@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from sqlalchemy import URL
 
 from recorder.store.projector import START
@@ -58,6 +59,7 @@ def test_an_upgrade_of_a_log_without_projections_makes_them(tmp_path: Path) -> N
     assert projections(path) == as_it_came
 
 
+@pytest.mark.long
 def test_who_asks_before_a_rebuild_is_done_is_told(database: URL, tmp_path: Path) -> None:
     a_log(database)
     superuser.asked(database, "INSERT INTO rebuilds VALUES ('projections', ?, ?)", *START)

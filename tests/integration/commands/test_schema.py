@@ -152,6 +152,7 @@ def written(place: Path, line: str) -> Ran:
     return run(place / "recorder.db", *words, "--json")
 
 
+@pytest.mark.long
 def test_what_a_command_writes_is_as_its_schema_says(db: Path) -> None:
     wrong = {}
     for line in WRITTEN.splitlines():
@@ -168,6 +169,7 @@ def test_what_is_pushed_is_as_its_schema_says(demo_db: Path) -> None:
     assert problems("otlp-push", json.loads(ran.out)) == []
 
 
+@pytest.mark.long
 def test_what_a_probe_finds_is_as_its_schema_says(tmp_path: Path) -> None:
     with gateways({FAULT: PLANTED[FAULT]}) as base:
         words = ("--api", "openai-chat", "--only", "text", "--json")

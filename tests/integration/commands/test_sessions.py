@@ -74,6 +74,7 @@ def told(sessions: Callable[..., Ran]) -> Callable[..., list[dict[str, Any]]]:
     return ask
 
 
+@pytest.mark.long
 def test_a_session_says_what_it_was_about(told: Callable[..., list[dict[str, Any]]]) -> None:
     weather = told()[-1]
     assert (weather["title"], weather["turns"]) == ("What is the weather in Paris?", 1)
@@ -124,6 +125,7 @@ FILTERS: dict[tuple[str, ...], list[str]] = {
 }
 
 
+@pytest.mark.long
 def test_sessions_are_found(told: Callable[..., list[dict[str, Any]]]) -> None:
     assert {filters: names_of(told(*filters)) for filters in FILTERS} == FILTERS
 
@@ -252,6 +254,7 @@ def test_where_sessions_come_from_and_that_they_failed_is_shown_only_if_so(tmp_p
     assert [(row["name"], row["status"]) for row in found] == [("copied", "completed")]
 
 
+@pytest.mark.long
 async def test_probes_are_recorded_and_not_listed(tmp_path: Path) -> None:
     """As agents ask before their first question."""
     db, probes = (

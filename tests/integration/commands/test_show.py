@@ -340,6 +340,7 @@ def test_an_exchange_that_cannot_be_folded_does_not_hide_the_others(
         assert "It is 18 °C".encode() in out
 
 
+@pytest.mark.long
 async def test_a_stream_is_shown_while_it_runs_and_after(tmp_path: Path) -> None:
     """The upstream is silent behind the first words, until the client leaves."""
     db = tmp_path / "recorder.db"

@@ -221,6 +221,7 @@ def of_ended(changed: Changed, table: str, exchange_id: str) -> list[Any]:
     return [row[0] for row in changed.execute(f"SELECT {changed.row} FROM {table}{where} ORDER BY {changed.row}")]
 
 
+@pytest.mark.long
 @given(cell=st.sampled_from(CELLS), number=st.integers(0, 20), bit=st.integers(0, 4000))
 def test_any_flipped_bit_is_found(in_file: Stored, cell: tuple[str, str], number: int, bit: int) -> None:
     with changed(in_file) as connection:
@@ -264,6 +265,7 @@ def test_the_chain_holds_what_no_sum_does(in_file: Stored, kind: str, was: bytes
         assert "hash" in findings(connection)
 
 
+@pytest.mark.long
 def test_every_column_of_every_event_is_held(in_file: Stored) -> None:
     missed = []
     with changed(in_file) as connection:
@@ -281,6 +283,7 @@ _FIRST = {table: column for table, column in reversed(_PROJECTED)}
 _QUICK = [cell for cell in CELLS if _FIRST.get(cell[0], cell[1]) == cell[1]]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("cells", [_QUICK, pytest.param(CELLS, marks=pytest.mark.slow)], ids=["quick", "all"])
 def test_every_column_is_held_on_every_engine(stored: Stored, cells: Sequence[tuple[str, str]]) -> None:
     missed = []
@@ -292,6 +295,7 @@ def test_every_column_is_held_on_every_engine(stored: Stored, cells: Sequence[tu
     assert missed == []
 
 
+@pytest.mark.long
 def test_any_row_that_is_removed_is_found(stored: Stored) -> None:
     missed = []
     for table in ("events", "exchanges", "sessions", *(each.name for each in tables_of.values())):
@@ -306,6 +310,7 @@ def test_any_row_that_is_removed_is_found(stored: Stored) -> None:
     assert missed == []
 
 
+@pytest.mark.long
 @given(one=st.integers(0, 20), other=st.integers(0, 20))
 def test_events_that_changed_places_are_found(in_file: Stored, one: int, other: int) -> None:
     with changed(in_file) as connection:
@@ -320,6 +325,7 @@ def test_events_that_changed_places_are_found(in_file: Stored, one: int, other: 
         assert bool(findings(connection)) == (first != second)
 
 
+@pytest.mark.long
 @given(pos=st.one_of(st.integers(0, 15), st.sampled_from([-1, -(2**63), 2**63 - 1])), copied=st.integers(0, 20))
 def test_an_event_that_was_put_in_is_found(in_file: Stored, pos: int, copied: int) -> None:
     """Between others, which move up, or where no event can be."""

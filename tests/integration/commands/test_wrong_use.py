@@ -39,6 +39,7 @@ def assert_one_sentence(ran: Ran, code: int, *words: str) -> None:
         assert word in sentence
 
 
+@pytest.mark.long
 def test_a_taken_port(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]

@@ -45,6 +45,7 @@ def events(body: str) -> list[dict[str, Any]]:
 # -- the SDKs
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("prompt", PROMPTS)
 @pytest.mark.parametrize("ask", ASKS)
 async def test_an_sdk_reads_what_the_script_says(demo: DemoServer, ask: str, prompt: str) -> None:

@@ -156,6 +156,7 @@ def test_an_exchange_can_be_read_while_it_streams(store: Store, journal: Journal
     assert body(path, exchange.id) == b"data: 1\n\ndata: 2\n\n"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(5))
 def test_an_ingester_that_died_anywhere_is_resumed_with_the_same_result(tmp_path: Path, seed: int) -> None:
     """Every step is taken by a new ingester, as after a crash; a journal told once is the measure."""

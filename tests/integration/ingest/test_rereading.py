@@ -159,6 +159,7 @@ def tell_dying(noise: random.Random, store: Store, directory: Path) -> None:
         mortal(noise, store, directory).drain()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(12))
 def test_whatever_dies_and_wherever_the_log_is_the_same(
     tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch

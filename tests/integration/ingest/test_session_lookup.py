@@ -189,6 +189,7 @@ APPS: dict[str, Ask] = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("app", APPS)
 def test_a_conversation_is_one_session_whatever_an_app_puts_around_it(recorded: Recorded, app: str) -> None:
     """Of two conversations at once, turn by turn."""
@@ -352,6 +353,7 @@ PARALLEL: dict[str, Turns] = {
 ORDERS = ["ABAB", "ABBA", "ABCBAC"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("target", PARALLEL)
 def test_parallel_runs_of_one_prompt_stay_apart_by_their_ids(recorded: Recorded, target: str) -> None:
     """Each in one batch, whose streams may end after the next request has come; all of them in one log."""
@@ -524,6 +526,7 @@ def outputs_of(
     return [output for (output,) in asked(recorded.url, OUTPUTS, session_id)][: -len(CALLS)]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("client", ["call_of_the_server_{0}", "made_up_{0}", "{0}"])
 @pytest.mark.parametrize("server", ["call_of_the_server_{0}", "{1}", "", None], ids=str)
 @pytest.mark.parametrize("target", CALLED)
@@ -604,6 +607,7 @@ async def test_show_and_the_viewer_have_results_under_ids_that_the_client_made(o
     assert [item["output"] for item in items] == ["4", "5", "6", "7"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("order", [(2, 1, 0), (1, 0, 2), (0, 2, 1)])
 def test_the_order_of_projection_changes_no_join(on_each_engine: Recorded, order: tuple[int, ...]) -> None:
     url, calls = on_each_engine.url, "SELECT exchange_id, item, call_key FROM p_items_v1 ORDER BY 1, 2"

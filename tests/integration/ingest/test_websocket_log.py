@@ -112,6 +112,7 @@ def measure(tmp_path_factory: pytest.TempPathFactory) -> URL:
     return ingested(database_url(empty(folder / "measure.db")), folder / "measure.journal", closed())
 
 
+@pytest.mark.long
 def test_a_restart_after_each_record_gives_the_same_rows(measure: URL, database: URL, tmp_path: Path) -> None:
     steps = closed()
     fed(database, tmp_path / "journal", steps, range(1, len(steps) + 1))
@@ -359,6 +360,7 @@ def unmasked(step: Step) -> bytes:
     return b"".join(part.payload for part in parts if isinstance(part, Message))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("poison", ["second question", "rate_limits", "Never"])
 def test_a_fault_of_ours_is_counted_whenever_it_is_fed_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, poison: str

@@ -23,6 +23,7 @@ def base() -> Iterator[str]:
         yield url
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("api", "fault"), ALL)
 async def test_a_planted_fault_is_found(api: str, fault: PlantedFault, base: str) -> None:
     reads = "PR15" in fault.rules
@@ -30,6 +31,7 @@ async def test_a_planted_fault_is_found(api: str, fault: PlantedFault, base: str
     assert set(fault.rules.split()) <= set(chain(*found.values())), f"{fault.says} Found: {found}"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("api", APIS)
 async def test_nothing_is_found_where_nothing_is_planted(api: str, base: str) -> None:
     verdicts = await probed(f"{base}/{CLEAN}", api)

@@ -181,6 +181,7 @@ def base() -> Iterator[str]:
         yield url
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("api", "fault"), [pytest.param(api, fault, id=fault.name) for api, faults in OURS.items() for fault in faults]
 )

@@ -265,6 +265,7 @@ async def test_a_connection_is_never_used_again_after_a_tunnel(tmp_path: Path) -
                 assert await tunnel.client.rest() == b""
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("slow", ["client", "upstream"])
 @both_loops
 async def test_a_slow_side_holds_the_other_back_and_delays_nobody_else(tmp_path: Path, slow: str) -> None:

@@ -313,6 +313,7 @@ async def test_a_client_that_has_taken_all_before_the_pump_has_its_turn_does_not
     assert b"".join(received) == b"xxx"
 
 
+@pytest.mark.long
 @both_loops
 async def test_a_request_whose_body_was_not_taken_leaves_no_connection_behind() -> None:
     """A server that answers before it has read the body would take its rest for the next request."""

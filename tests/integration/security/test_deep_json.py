@@ -48,6 +48,7 @@ data: {"type":"response.completed","response":{"id":"r","output":[{"type":"messa
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("brackets", ["[]", "{}"], ids=["arrays", "objects"])
 @pytest.mark.parametrize("api", STREAMS)
 def test_every_command_reads_it_or_says_that_it_does_not(api: str, brackets: str, tmp_path: Path) -> None:

@@ -60,6 +60,7 @@ def _logged(store: Store) -> list[tuple[str, bytes]]:
         return [(kind, raw) for kind, raw in store.ask(Statement("SELECT kind, raw FROM events ORDER BY pos"), {})]
 
 
+@pytest.mark.long
 def test_no_file_has_a_secret_of_a_request_once_it_is_in_the_log(tmp_path: Path) -> None:
     db, home = tmp_path / "recorder.db", str(tmp_path)
     settings = tmp_path / "recorder" / "recorder.toml"

@@ -107,6 +107,7 @@ async def test_a_web_page_that_has_the_token_gets_403_all_the_same(tmp_path: Pat
         assert (response.status[:3], upstream.connections) == (b"403", 0)
 
 
+@pytest.mark.long
 async def test_a_recorder_lets_in_who_shows_it_and_keeps_it_nowhere(tmp_path: Path) -> None:
     db = tmp_path / "recorder.db"
     async with ScriptedUpstream(answer(b"{}")) as upstream:

@@ -69,6 +69,7 @@ async def test_a_backup_is_a_log_like_any_other(tmp_path: Path) -> None:
         begin(copy, 3)
 
 
+@pytest.mark.long
 def test_backups_while_it_records_have_all_that_had_ended(tmp_path: Path) -> None:
     """What is in the WAL only, too: nobody checkpoints for it."""
     path, stop = tmp_path / "log.db", threading.Event()

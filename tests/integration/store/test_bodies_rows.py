@@ -138,6 +138,7 @@ def history(count: int) -> list[bytes]:
 # -- fifty turns of an agent, from the journal to the log
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("api", "database"),
     [*((api, "sqlite") for api in AGENTS), ("openai-responses", "postgresql")],

@@ -60,6 +60,7 @@ def costs(database: Path | URL) -> dict[str, tuple[Any, ...]]:
     return {str(id): tuple(rest) for id, *rest in asked(database, COSTS)}
 
 
+@pytest.mark.long
 @needs_corpus
 def test_all_usage_of_the_corpus_costs_what_genai_prices_computes(tmp_path: Path) -> None:
     path, expected = tmp_path / "log.db", {}
@@ -117,6 +118,7 @@ def prices_toml(database: Path | URL, at_ns: int, **usd: str) -> None:
 TOKENS = {"input_tokens": 1000, "cache_read_input_tokens": 400, "output_tokens": 100, "reasoning_output_tokens": 60}
 
 
+@pytest.mark.long
 def test_a_price_that_changes_changes_nothing_before_it(database: URL) -> None:
     with written(database) as connection:
         before = used(connection, 1, "m-1", TOKENS)

@@ -166,6 +166,7 @@ OTHER_WORDS = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("damage", [EMPTIED, LACKS_A_ROW, OTHER_WORDS], ids=["emptied", "a row", "words"])
 def test_a_full_text_index_without_its_words_is_found(database: URL, damage: dict[str, str]) -> None:
     talk(database)

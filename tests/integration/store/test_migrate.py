@@ -215,6 +215,7 @@ INSERT INTO p_usage_v1 (session_id, exchange_id, input_tokens, usage_raw, partia
 PROJECTED = "DELETE FROM p_usage_v1; DELETE FROM p_exchanges_v1;"
 
 
+@pytest.mark.long
 async def test_a_log_of_an_older_schema_keeps_all_of_it_and_may_go_back(tmp_path: Path) -> None:
     path, before = tmp_path / "log.db", {}
     for revision, script in WRITTEN.items():
@@ -233,6 +234,7 @@ async def test_a_log_of_an_older_schema_keeps_all_of_it_and_may_go_back(tmp_path
         assert [(event.type, event.raw) async for event in log.events("s", "x")] == [(None, b"d"), ("body", b"{}")]
 
 
+@pytest.mark.long
 def test_what_an_older_schema_cannot_say_has_no_way_down(tmp_path: Path) -> None:
     path = tmp_path / "log.db"
     alembic(path, "upgrade", "0020")

@@ -149,6 +149,7 @@ def prompted(text: str, *results: tuple[str, str]) -> bytes:
     return json.dumps({"model": "gpt-5", "input": [*items, {"role": "user", "content": text}]}).encode()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("order", list(itertools.permutations(range(3))))
 def test_a_text_of_a_user_and_a_result_are_indexed_once_in_whatever_order_they_are_told(
     store: Store, order: tuple[int, ...]
@@ -491,6 +492,7 @@ class Histories(RuleBasedStateMachine):
             self.store.close()
 
 
+@pytest.mark.long
 def test_incremental_is_rebuilt_whatever_happened(tmp_path: Path) -> None:
     from hypothesis.stateful import run_state_machine_as_test
 

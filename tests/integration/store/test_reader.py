@@ -112,6 +112,7 @@ with Store(sys.argv[1]) as store:
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("count", [200, pytest.param(2_000, marks=pytest.mark.slow)])
 async def test_a_reader_never_sees_an_event_without_the_one_before_it(store: Store, log: LogReader, count: int) -> None:
     exchanges = [make_exchange(make_session(number), number) for number in range(1, 9)]

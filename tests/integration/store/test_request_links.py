@@ -75,6 +75,7 @@ def expected(exchanges: list[Exchange]) -> list[tuple[Any, ...]]:
     return [(id, *count) for id, count in zip(ids, counts, strict=False)]
 
 
+@pytest.mark.long
 def test_a_request_stands_behind_the_one_that_it_continues_in_any_order(database: URL) -> None:
     exchanges = chain(Conversations(database).session("run"))
     assert rows(database) == expected(exchanges)
@@ -141,6 +142,7 @@ def conversation(session: Conversation, length: int) -> list[Exchange]:
     ]
 
 
+@pytest.mark.long
 def test_a_conversation_is_the_same_in_any_order(database: URL) -> None:
     exchanges = conversation(Conversations(database).session("run"), 4)
     wanted = rows(database)
@@ -157,6 +159,7 @@ def test_a_conversation_is_the_same_in_any_order(database: URL) -> None:
         assert rows(database) == wanted
 
 
+@pytest.mark.long
 def test_a_long_conversation_is_rebuilt_in_linear_time(database: URL, monkeypatch: pytest.MonkeyPatch) -> None:
     looked_up: list[str] = []
     exchanges = conversation(Conversations(database).session("run"), 60)

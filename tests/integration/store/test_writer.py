@@ -89,6 +89,7 @@ def test_a_repeated_transaction_changes_nothing(store: Store) -> None:
     assert [count(store, table) for table in ("sessions", "exchanges", "ingest_offsets")] == [1, 1, 1]
 
 
+@pytest.mark.long
 @given(st.lists(st.tuples(st.integers(0, 12), st.sampled_from(["heard", "unheard", "undone"])), max_size=8))
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_a_commit_that_nobody_heard_of_may_be_repeated(store: Store, attempts: list[tuple[int, str]]) -> None:

@@ -432,6 +432,7 @@ def test_two():
 """).said(passed=2)
 
 
+@pytest.mark.long
 def test_a_session_of_a_database_answers_too(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     database = project.pytester.path / "runs.db"
     asyncio.run(_record(database))

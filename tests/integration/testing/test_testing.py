@@ -269,6 +269,7 @@ async def _corpus(api: str, files: Container[str], *, asynchronous: bool) -> Non
         assert _said(came) == (said["yielded"], said["last"], error), file
 
 
+@pytest.mark.long
 @needs_corpus
 @pytest.mark.filterwarnings("ignore::UserWarning:google.genai")
 @pytest.mark.parametrize("api", APIS)

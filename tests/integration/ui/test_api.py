@@ -173,6 +173,7 @@ async def test_a_query_gives_the_rows_of_the_command_that_it_names(database: URL
         assert """ -p word 'a '"'"'b'"'"'' """ in answer["command"]
 
 
+@pytest.mark.long
 async def test_a_query_only_reads(sqlite_database: URL) -> None:
     fill(sqlite_database)
     async with viewing(sqlite_database) as viewer:
@@ -189,6 +190,7 @@ async def test_a_question_of_another_form_is_refused(db: Path) -> None:
         assert [body for body in bodies if (await viewer.post("/api/query", body)).status[:3] != b"400"] == []
 
 
+@pytest.mark.long
 async def test_an_answer_has_no_more_rows_and_bytes_than_a_page_can_hold(database: URL) -> None:
     """The statements end a little later than an answer does: one without a bound fails then, and takes no memory."""
     fill(database)
@@ -203,6 +205,7 @@ async def test_an_answer_has_no_more_rows_and_bytes_than_a_page_can_hold(databas
         assert 0 < len(answer.body) <= sql.MOST_BYTES + 1024
 
 
+@pytest.mark.long
 async def test_a_question_of_a_client_that_has_left_is_stopped(database: URL) -> None:
     fill(database)
     async with viewing(database) as viewer:

@@ -80,6 +80,7 @@ def objects(panel: Mapping[str, Any]) -> list[dict[str, Any]]:
     return [dict(zip(panel["columns"], row, strict=True)) for row in panel["rows"]]
 
 
+@pytest.mark.long
 def test_the_command_of_a_panel_gives_its_numbers(recorded: URL, panels: Mapping[str, dict[str, Any]]) -> None:
     for name, panel in panels.items():
         program, *words = shlex.split(panel["command"])
@@ -124,6 +125,7 @@ async def test_without_prices_there_is_no_panel_of_costs(sqlite_database: URL) -
     assert "costs" not in [panel["id"] for panel in (await asked(sqlite_database, 30))["panels"]]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("name", "column"), [("ttft", "ttft_ns"), ("silence", "longest_silence_ns")])
 def test_percentiles_are_the_nearest_ranks_of_live_recordings(
     recorded: URL, panels: Mapping[str, dict[str, Any]], name: str, column: str

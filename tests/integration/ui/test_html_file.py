@@ -100,6 +100,7 @@ def test_a_text_that_requests_repeat_is_in_the_file_once(tmp_path: Path) -> None
     assert written.count(asked[200:]) == 1
 
 
+@pytest.mark.long
 @needs_corpus
 def test_documents_are_those_of_show(tmp_path: Path) -> None:
     hang(tmp_path / "log.db", SAMPLE)
@@ -111,6 +112,7 @@ def test_documents_are_those_of_show(tmp_path: Path) -> None:
             assert document_at(data, 1, pos) == shown(tmp_path / "log.db", session, 1, pos), (session, pos)
 
 
+@pytest.mark.long
 @needs_corpus
 # One part is quick, with streams of each API; all of them take seconds.
 @pytest.mark.parametrize("part", [0, *(pytest.param(each, marks=pytest.mark.slow) for each in range(1, 8))])
@@ -148,6 +150,7 @@ def test_hostile_texts_stay_data(hostile: Path) -> None:
         assert all_raws(data) == recorded(rows)
 
 
+@pytest.mark.long
 def test_a_large_file_is_deflated(tmp_path: Path) -> None:
     log = Conversations(tmp_path / "log.db")
     words = ["</script><!-- \u2028 ", *(made("abcdefghij ", 4000, number) for number in range(300))]

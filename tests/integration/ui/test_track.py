@@ -72,6 +72,7 @@ async def test_results_from_parallel_threads(sqlite_database: URL) -> None:
     assert [t_ns for _, t_ns in from_outside(found[2])] == [2_250_000_000, 2_750_000_000]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("ends", [(3, 3), (4, 2, 3), (8, 5), (3, 8, 8, 2)])
 async def test_copies_of_a_response(tmp_path: Path, ends: tuple[int, ...]) -> None:
     made = Conversations(tmp_path / "log.db").session("s")

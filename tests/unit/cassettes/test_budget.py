@@ -40,6 +40,7 @@ READERS: dict[str, Reader] = {
 _LIMITS = {"cassetter": YAML_LIMIT, "vcr": YAML_LIMIT}
 
 
+@pytest.mark.long
 @table("name", READERS)
 def test_a_file_has_a_limit(name: str, tmp_path: Path) -> None:
     limit = _LIMITS.get(name, FILE_LIMIT)
@@ -110,6 +111,7 @@ def test_bodies_are_counted_in_every_format(name: str, monkeypatch: pytest.Monke
         CALLS[name](io.BytesIO(data))
 
 
+@pytest.mark.long
 def test_bodies_are_counted_without_their_coding(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(budget, "BODIES_LIMIT", 3 * 2**20)
     for count, fits in ((2, True), (4, False)):

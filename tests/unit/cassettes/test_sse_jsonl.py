@@ -124,6 +124,7 @@ def test_a_stream_comes_back_byte_for_byte_and_to_the_microsecond(
     assert in_microseconds(again) == in_microseconds(batch)
 
 
+@pytest.mark.long
 @settings(max_examples=50)
 @given(exchanges(2), exchanges(3))
 def test_whatever_a_recorder_journals_comes_back(first: list[Entry], second: list[Entry]) -> None:
@@ -158,6 +159,7 @@ def test_any_json_of_any_usual_encoder_stands_parsed_or_raw_and_comes_back(
     assert in_microseconds(restored(write(batch))) == in_microseconds(batch)
 
 
+@pytest.mark.long
 @each_stream(corpus_index())
 def test_every_stream_of_the_corpus_comes_back(entry: dict[str, Any]) -> None:
     wire = (CORPUS / entry["file"]).read_bytes()

@@ -362,6 +362,7 @@ def test_nothing_is_too_deep_too_many_or_too_large_to_be_refused() -> None:
         Vcr(io.BytesIO(b'{"interactions":' + b"[" * 10**6))
 
 
+@pytest.mark.long
 def test_bodies_that_inflate_beyond_reason_are_left_as_they_are() -> None:
     bomb = gzip.compress(bytes(300 * 2**20), 1)
     headers = {"content-encoding": ["gzip"], "content-type": ["text/event-stream"]}

@@ -235,6 +235,7 @@ def test_a_changed_request_is_found_in_the_request_alone() -> None:
 # -- whatever comes
 
 
+@pytest.mark.long
 @each_stream(corpus_index())
 def test_no_recording_differs_from_itself(entry: dict[str, Any]) -> None:
     recordings = load_file(CORPUS / entry["file"]).recordings
@@ -300,6 +301,7 @@ def test_streams_are_equal_if_and_only_if_nothing_but_noise_differs(replies: tup
         assert compared(*pair, *_COMPARED).is_equal == (one == other)
 
 
+@pytest.mark.long
 @settings(deadline=None)
 @given(st.lists(st.binary(max_size=60), max_size=3), st.sampled_from(list(GOOD)))
 def test_nothing_that_was_recorded_raises(blocks: list[bytes], api: str) -> None:

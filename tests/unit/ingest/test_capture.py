@@ -316,6 +316,7 @@ def test_a_gap_is_counted_and_what_follows_is_kept(coding: str | None) -> None:
     assert (end.gap_chunks, end.gap_bytes, end.lossless) == (3, 999, False)
 
 
+@pytest.mark.long
 @needs_corpus
 @pytest.mark.parametrize("path", corpus_files(), ids=lambda path: path.stem[-60:])
 @pytest.mark.parametrize("size", [1, 1000])

@@ -109,6 +109,7 @@ def test_what_follows_a_record_that_makes_no_sense_is_counted_and_kept(
     assert b"".join(each.payload for each in records if each.mark == Mark.CHUNK) == exchange.received
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("fault")
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("ingesters", [1, 7])

@@ -230,6 +230,7 @@ def _adapter(api: str) -> TypeAdapter[Any]:
     return TypeAdapter(DECLARED[api])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("api", TARGETS)
 def test_the_streams_are_read_and_have_no_finding(api: str) -> None:
     for name, raw in _own(api):
@@ -237,6 +238,7 @@ def test_the_streams_are_read_and_have_no_finding(api: str) -> None:
         assert set(_found(api, raw)) <= {"GE005", "CH012"}, name
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", SEEDS[:1])
 @pytest.mark.parametrize("api", TARGETS)
 def test_what_an_sdk_minds_lint_minds(api: str, seed: int) -> None:

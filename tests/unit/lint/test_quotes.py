@@ -134,6 +134,7 @@ def found(rule: str, says: str) -> tuple[str, Mutation]:
     return api, mutation
 
 
+@pytest.mark.long
 @table(("rule", "says", "error", "words"), QUOTED)
 def test_the_sdk_raises_what_the_rule_quotes(rule: str, says: str, error: str, words: str) -> None:
     api, mutation = found(rule, says)

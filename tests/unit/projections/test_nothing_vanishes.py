@@ -346,6 +346,7 @@ def damaged(stream: Stream, dice: random.Random) -> Stream:
     return damage
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("api", STREAMS)
 @given(st.data())
 @settings(max_examples=2_500 if settings().max_examples > 100 else 50)  # of each API: 10,000 with the thorough profile

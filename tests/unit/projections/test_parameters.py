@@ -68,6 +68,7 @@ def test_no_request_has_no_row_and_a_response_that_is_fetched_again_has_its_tier
     assert (made.response_service_tier, made.tools, made.input_messages) == ("default", None, None)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("api", ["openai-responses", "openai-chat", "anthropic", "gemini", "other"])
 @given(body=st.binary() | st.recursive(st.none() | st.text() | st.floats(), st.lists).map(json.dumps).map(str.encode))
 def test_whatever_is_sent_there_is_at_most_one_row(api: str, body: bytes) -> None:

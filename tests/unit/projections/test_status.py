@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import pytest
 
 from recorder.model.payloads import EndRecord
 from recorder.projections.exchanges import ExchangeRow
@@ -280,6 +281,7 @@ def assert_fits(body: bytes, api: str, dice: random.Random) -> None:
     assert found.error is None or found.status not in WELL, (found.status, found.error, body)
 
 
+@pytest.mark.long
 @table("api", STREAMS)
 def test_no_error_stands_beside_a_status_that_is_well(api: str) -> None:
     dice = random.Random(api)
@@ -288,6 +290,7 @@ def test_no_error_stands_beside_a_status_that_is_well(api: str) -> None:
         assert_fits(mutated(blocks, dice), api, dice)
 
 
+@pytest.mark.long
 @needs_corpus
 @table("path", corpus_files())
 def test_no_error_stands_beside_a_status_that_is_well_in_real_streams(path: Path) -> None:

@@ -101,6 +101,7 @@ def test_an_event_that_brought_a_part_is_left_out_whole() -> None:
     assert redacted_rows(EVENTS, frozenset({1}), BY_SHAPE) == {1: b"<REDACTED event, 10 bytes>"}
 
 
+@pytest.mark.long
 def test_many_items_cost_each_the_same() -> None:
     """Were each set compared with all texts before it, these would take longer than a test may."""
     steps: list[Any] = [[0, [["set", [], {"items": []}]]]]

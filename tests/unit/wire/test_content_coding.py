@@ -222,6 +222,7 @@ def test_a_coding_that_never_gives_anything_is_given_up() -> None:
     assert len(caught.value.rest) == len(GZIP_HEADER) + 10 * SILENT_BYTES
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("coding", ["gzip", "deflate", "br", "zstd"])
 def test_a_bomb_is_given_up_in_bounded_memory(coding: str) -> None:
     wire = CODERS[coding](bytes(200 * 2**20))

@@ -226,6 +226,7 @@ def test_work_is_linear_in_single_bytes(filler: bytes) -> None:
     assert cost(120_000) < 12 * cost(20_000), "six times the input may not cost more than twelve times the work"
 
 
+@pytest.mark.long
 @needs_corpus
 @table("path", corpus_files())
 def test_recorded_streams_split_alike_in_any_chunking(path: Path) -> None:

@@ -169,6 +169,7 @@ def _compressor(draw: st.DrawFn, deflate: Deflate | None) -> Any:
     return zlib.compressobj(draw(st.integers(0, 9)), wbits=-bits, memLevel=draw(st.integers(1, 9)))
 
 
+@pytest.mark.long
 @given(sent())
 @settings(max_examples=300)
 def test_messages_are_those_that_were_sent_and_those_of_the_oracle(each: Sent) -> None:
@@ -178,6 +179,7 @@ def test_messages_are_those_that_were_sent_and_those_of_the_oracle(each: Sent) -
     assert [part for part in parts if isinstance(part, Frame)] == each.frames
 
 
+@pytest.mark.long
 @given(sent(), st.data())
 @settings(max_examples=200)
 def test_every_prefix_is_legal_and_cuts_do_not_matter(each: Sent, data: st.DataObject) -> None:
@@ -519,6 +521,7 @@ def test_a_length_is_not_memory() -> None:
         tracemalloc.stop()
 
 
+@pytest.mark.long
 def test_fragments_need_the_memory_of_their_bytes() -> None:
     parser, count = MessageParser(from_client=False), 100_000
     parser.feed(b"\x01\x00")

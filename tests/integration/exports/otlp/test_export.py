@@ -389,6 +389,7 @@ def test_a_line_goes_out_for_each_exchange_before_the_next_is_read(
     assert exported(database) == before
 
 
+@pytest.mark.long
 def test_hostile_texts_are_written(tmp_path: Path) -> None:
     poison(tmp_path / "log.db")
     for row in json.loads(run(tmp_path / "log.db", "sessions", "--json").out):
@@ -410,6 +411,7 @@ def validate(path: Path, names: list[str]) -> None:
             metrics_request(line)
 
 
+@pytest.mark.long
 @needs_corpus
 # One part is quick, with streams of each API; all of them take a minute.
 @pytest.mark.parametrize("part", [0, *(pytest.param(each, marks=pytest.mark.slow) for each in range(1, 16))])

@@ -72,6 +72,7 @@ def measured(receiver: Receiver) -> Counter[str]:
 # -- each once
 
 
+@pytest.mark.long
 def test_three_pushes_send_each_span_and_measurement_once(log: Log, receiver: Receiver) -> None:
     for number in range(3):
         log.talk(f"talk-{number}", turns=3)
@@ -338,6 +339,7 @@ def gone(log: Log, talk: Conversation) -> None:
         assert purge(store, talk.session.session_id, "asked for", 1)
 
 
+@pytest.mark.long
 def test_one_push_to_a_collector_at_a_time(log: Log, receiver: Receiver) -> None:
     """The other is in a process of its own: it waits for the first while that waits for the collector."""
     log.talk("talk")

@@ -110,6 +110,7 @@ async def leave_at_random(folder: Path, clients: int, requests: int, *, durable:
         raise
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("durable", [False, True], ids=["journal", "strict"])
 @on_uvloop
 async def test_of_1000_requests_none_waits_for_one_whose_client_has_left(tmp_path: Path, durable: bool) -> None:

@@ -141,6 +141,7 @@ ASKED = 3_000
 LARGE = b"x" * 140_000  # as long as a list of models
 
 
+@pytest.mark.long
 @both_loops
 async def test_requests_wait_until_the_client_takes_the_answers_before_them() -> None:
     asked: list[ServerExchange] = []

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+import pytest
 from genai_prices.data import providers
 from genai_prices.data_snapshot import find_provider_by_id
 
@@ -40,6 +41,7 @@ def first(rows: list[PriceRow], model: str) -> PriceRow | None:
     return next((row for row in rows if matches(row.model, model)), None)
 
 
+@pytest.mark.long
 def test_each_model_has_the_price_that_the_package_looks_up() -> None:
     found = package_prices(NAMES, {"gateway": "mistral"})
     assert (found.unpriced, found.left_out) == ([], [])

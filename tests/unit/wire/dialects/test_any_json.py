@@ -145,6 +145,7 @@ def told(api: str, events: Sequence[Event], *, is_quick: bool) -> list[list[Fact
     return [[*read(type, data)] for type, data in events]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("api", EVENTS)
 @given(data=st.data())
 def test_nothing_raises_whatever_is_told(api: str, data: st.DataObject) -> None:
@@ -158,6 +159,7 @@ def test_nothing_raises_whatever_is_told(api: str, data: st.DataObject) -> None:
             by_name(api).request_facts(PATHS[list(EVENTS).index(api)], each)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("api", EVENTS)
 @given(data=st.data())
 def test_the_quick_reading_says_what_the_general_one_says(api: str, data: st.DataObject) -> None:

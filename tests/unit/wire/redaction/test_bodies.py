@@ -157,6 +157,7 @@ def test_ordinary_text_is_left_alone(text: str) -> None:
         assert BY_SHAPE.redact(body) == (body, {})
 
 
+@pytest.mark.long
 @needs_corpus
 def test_nothing_is_taken_out_of_what_was_really_sent() -> None:
     """Requests, with ids, hashes, signatures and encrypted reasoning; and answers, which hold more of them."""
@@ -207,6 +208,7 @@ def test_a_text_under_the_name_of_a_signature_has_no_secret() -> None:
         _assert_gone(SECRETS["google"], BY_SHAPE.redact(as_json({"signature": text.format(SECRETS["google"])})).body)
 
 
+@pytest.mark.long
 @table("name", ["encrypted_content", "encrypted_index", "signature", "thoughtSignature", "thought_signature", "data"])
 @table("form", ["{}", "{}==", "key={}", "v1.{}"])
 def test_a_key_in_the_place_of_a_signature_is_taken_out(name: str, form: str) -> None:
@@ -399,6 +401,7 @@ def _record(events: Sequence[Event]) -> RequestRecord:
     return msgspec.json.decode(events[0].raw, type=RequestRecord)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("coding", [None, "gzip", "zstd"])
 def test_the_log_and_a_cassette_have_no_secret_and_say_so(coding: str | None) -> None:
     plain = as_json({"prompt_cache_key": SECRETS["openai"], "input": [*SECRETS.values(), *VALUES]})

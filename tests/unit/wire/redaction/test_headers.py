@@ -331,6 +331,7 @@ def assert_gone(secret: str, kept: str) -> None:
     assert [piece for piece in secret_shapes.pieces(secret) if piece in undone] == []
 
 
+@pytest.mark.long
 @table("place", PLACES)
 @table("coding", CODINGS)
 def test_a_key_in_a_target_is_taken_out_wherever_it_stands(place: str, coding: str) -> None:
