@@ -34,7 +34,7 @@ import msgspec
 import uvloop
 
 from recorder.journal.reader import SUFFIX
-from tests.support import history
+from tests.support import scripts
 from tests.support.scripts import (
     Action,
     Behaviour,
@@ -379,9 +379,9 @@ class Soak:
         if left := list(Path(f"{self._database}.journal").glob(f"*/*{SUFFIX}")):
             self.findings.append(f"{len(left)} segments of journals are left")
 
-    def history(self) -> history.Report:
+    def history(self) -> scripts.Report:
         """What the log has, against what was received and sent."""
-        return history.check(self._database, self.received, self._sent)
+        return scripts.check(self._database, self.received, self._sent)
 
     def verify(self) -> None:
         """Every hash, count and projection."""
@@ -393,7 +393,7 @@ class Soak:
         return body_of(plan(self.seed, id).script)[: self._upstream.sent.get(id, 0)]
 
 
-def report(soak: Soak, checked: history.Report, found: Sequence[Trend]) -> dict[str, Any]:
+def report(soak: Soak, checked: scripts.Report, found: Sequence[Trend]) -> dict[str, Any]:
     """All of it, for the file."""
     lags = [each.lag_s for each in soak.samples if each.lag_s is not None]
     return {

@@ -17,8 +17,8 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.support.console import blocks
 from tests.support.corpus import ROOT
-from tests.support.pages import blocks
 from tests.support.server import environment, run
 from tests.support.wheel import built, with_libraries
 

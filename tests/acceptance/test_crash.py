@@ -1,7 +1,7 @@
 """B1, SIGKILL to the whole tree in mid-stream: what a client has received is in the log, in order, once.
 
 `recorder serve` and its ingester as a user starts them, 20 live streams, killed at a random moment, started again;
-at the end `tests.support.history` holds what every client received and what the upstream sent against the log.
+at the end `tests.support.scripts` holds what every client received and what the upstream sent against the log.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import history
+from tests.support import scripts
 from tests.support.rows import projections
 from tests.support.scripts import Action, Chunk, ReadAll, Received, Sleep, Upstream, ask, body_of
 from tests.support.server import everywhere, run, serving
@@ -50,7 +50,7 @@ async def killed_in_mid_stream(db: Path, upstream: Upstream, ids: Sequence[str],
     return received
 
 
-async def kill(db: Path, count: int, seed: int) -> history.Report:
+async def kill(db: Path, count: int, seed: int) -> scripts.Report:
     """Kill a recorder again and again; the next one recovers what it left, after the last one a command does."""
     dice, received = random.Random(seed), list[Received]()
     async with Upstream(script_of) as upstream:
@@ -60,16 +60,16 @@ async def kill(db: Path, count: int, seed: int) -> history.Report:
             if dice.random() < 0.1:
                 assert (await asyncio.to_thread(run, db, "db", "recover")).code == 0
     assert (await asyncio.to_thread(run, db, "db", "recover")).code == 0
-    return history.check(db, received, lambda id: body_of(script_of(id))[: upstream.sent.get(id, 0)])
+    return scripts.check(db, received, lambda id: body_of(script_of(id))[: upstream.sent.get(id, 0)])
 
 
-def assert_nothing_is_lost(report: history.Report) -> None:
+def assert_nothing_is_lost(report: scripts.Report) -> None:
     assert report.findings == []
     assert report.received_bytes > 0
     assert (set(report.outcomes), report.gap_bytes) == ({"recorder_crash"}, 0)
 
 
-def assert_it_verifies(db: Path, report: history.Report) -> None:
+def assert_it_verifies(db: Path, report: scripts.Report) -> None:
     """Chains, sums, and projections: as they came they are what a rebuild makes of the log."""
     verified = run(db, "verify")
     assert verified.code == 0, verified.out

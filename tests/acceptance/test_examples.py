@@ -20,10 +20,9 @@ import trustme
 from recorder.commands.verbs import VERBS
 from recorder.store import migrate
 from tests.support.commands import COMMANDS, blocks
-from tests.support.console import Terminal, steps
+from tests.support.console import PAGES, Terminal, name_of, steps
+from tests.support.console import blocks as of_page
 from tests.support.corpus import DATA, ROOT
-from tests.support.pages import PAGES, name_of
-from tests.support.pages import blocks as of_page
 from tests.support.server import PROGRAM, STOPPED_S, environment, run, wait_until
 from tools import cli_docs
 

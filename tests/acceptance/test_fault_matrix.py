@@ -23,7 +23,7 @@ from recorder.ingest.ingester import recover
 from recorder.journal.reader import segment_name
 from recorder.store.writer import Store
 from tests.integration.ingest.test_ingester import never
-from tests.support import history
+from tests.support import scripts
 from tests.support.event_loop import on_uvloop
 from tests.support.scripts import (
     Action,
@@ -210,7 +210,7 @@ async def test_nothing_is_lost_where_faults_meet(tmp_path: Path, cell: Cell) -> 
         with Store(db) as store:
             recover(store, Path(f"{db}.journal"), never)
     received = [task.result() for task in asking]
-    report = history.check(db, received, lambda id: body_of(script)[: upstream.sent.get(id, 0)])
+    report = scripts.check(db, received, lambda id: body_of(script)[: upstream.sent.get(id, 0)])
     assert (report.findings, report.gap_bytes) == ([], 0)
     assert list(Path(f"{db}.journal").iterdir()) == []
     assert "Traceback" not in serve.said
@@ -262,7 +262,7 @@ async def test_nothing_is_lost_if_the_journal_is_deleted(tmp_path: Path) -> None
                 received += await while_streaming(serve, upstream, name, deed)
             assert await asyncio.to_thread(serve.stop) == 0
     assert {each.ending for each in received} == {"complete"}
-    report = history.check(db, received, lambda id: body_of(script)[: upstream.sent.get(id, 0)])
+    report = scripts.check(db, received, lambda id: body_of(script)[: upstream.sent.get(id, 0)])
     assert (report.findings, report.gap_bytes, report.exchanges) == ([], 0, len(received))
     assert not Path(f"{db}.journal").exists() or list(Path(f"{db}.journal").iterdir()) == []
     assert "Traceback" not in serve.said

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import history
+from tests.support import scripts
 from tests.support.event_loop import eventually, on_uvloop
 from tests.support.scripts import Action, Chunk, End, ReadAll, Received, Upstream, ask, body_of
 from tests.support.server import Serving, everywhere, serving
@@ -65,8 +65,8 @@ async def test_a_full_disk_costs_no_client_anything_and_the_log_a_counted_gap(fu
             later = await streams("small-1", "small-2")
             await eventually(lambda: is_ingested(serve), 60)
             assert await asyncio.to_thread(serve.stop) == 0
-        report = history.check(full / "recorder.db", [*first, *later], lambda id: body_of(script_of(id)))
-        whole = history.check(full / "recorder.db", later, lambda id: body_of(script_of(id)))
+        report = scripts.check(full / "recorder.db", [*first, *later], lambda id: body_of(script_of(id)))
+        whole = scripts.check(full / "recorder.db", later, lambda id: body_of(script_of(id)))
     assert {each.ending for each in [*first, *later]} == {"complete"}
     assert report.findings == []
     assert report.gap_bytes > 0

@@ -12,7 +12,7 @@ import pytest
 from recorder.ingest.ingester import recover
 from recorder.store.writer import Store
 from tests.integration.ingest.test_ingester import never
-from tests.support import history
+from tests.support import scripts
 from tests.support.event_loop import on_uvloop
 from tests.support.scripts import (
     Action,
@@ -44,7 +44,7 @@ def script_of(id: str) -> list[Action]:
     return [*(action for chunk in chunks for action in (chunk, pause)), Stall() if is_left else End()]
 
 
-def _sent(upstream: Upstream) -> history.Sent:
+def _sent(upstream: Upstream) -> scripts.Sent:
     return lambda id: body_of(script_of(id))[: upstream.sent.get(id, 0)]
 
 
@@ -59,7 +59,7 @@ def _leaving(dice: random.Random) -> Behaviour:
     return dice.choice((LeaveAfter(size), ResetAfter(size)))
 
 
-async def leave(db: Path, count: int, normal: int, seed: int) -> tuple[int, int, list[Received], history.Report]:
+async def leave(db: Path, count: int, normal: int, seed: int) -> tuple[int, int, list[Received], scripts.Report]:
     """Clients that leave, each with a connection of its own, then some that stay.
 
     Returns the descriptors of the recorder at rest before and after, what the last ones got, and what the log lacks.
@@ -76,7 +76,7 @@ async def leave(db: Path, count: int, normal: int, seed: int) -> tuple[int, int,
             after = await at_rest(serve, before + SPARE)
             await asyncio.to_thread(serve.stop)
         _recover(db)
-        report = history.check(db, [*received, *stayed], _sent(upstream))
+        report = scripts.check(db, [*received, *stayed], _sent(upstream))
     return before, after, stayed, report
 
 
@@ -93,7 +93,7 @@ async def at_rest(serve: Serving, few: int) -> int:
     return count
 
 
-def assert_nothing_is_left(before: int, after: int, stayed: list[Received], report: history.Report) -> None:
+def assert_nothing_is_left(before: int, after: int, stayed: list[Received], report: scripts.Report) -> None:
     assert [each.ending for each in stayed] == ["complete"] * len(stayed)
     assert after <= before + SPARE, f"{after} descriptors, {before} before"
     assert report.findings == []
@@ -123,6 +123,6 @@ async def test_a_thousand_streams_at_once_are_whole(tmp_path: Path) -> None:
             assert len(os.listdir(f"/proc/{serve.process.pid}/task")) <= threads
             assert await asyncio.to_thread(serve.stop) == 0
         _recover(db)
-        report = history.check(db, received, _sent(upstream))
+        report = scripts.check(db, received, _sent(upstream))
     assert_nothing_is_left(before, after, received, report)
     assert (report.outcomes, report.gap_bytes) == ({"eof": 1_000}, 0)

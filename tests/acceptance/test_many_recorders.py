@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import history
+from tests.support import scripts
 from tests.support.event_loop import on_uvloop
 from tests.support.rows import projections
 from tests.support.scripts import Action, Chunk, End, ReadAll, Received, Sleep, Upstream, ask, body_of
@@ -58,7 +58,7 @@ class Look:
                     self._ended[exchange_id] = last
 
 
-async def record(db: Path, recorders: int, polls: int) -> tuple[list[Received], Look, history.Report, list[Serving]]:
+async def record(db: Path, recorders: int, polls: int) -> tuple[list[Received], Look, scripts.Report, list[Serving]]:
     look, received, serves = Look(db), list[Received](), list[Serving]()
     async with Upstream(script_of) as upstream:
         with contextlib.ExitStack() as stack:
@@ -79,7 +79,7 @@ async def record(db: Path, recorders: int, polls: int) -> tuple[list[Received], 
                 await asyncio.to_thread(serve.stop)
     assert run(db, "db", "recover").code == 0
     look.poll()
-    return received, look, history.check(db, received, lambda id: body_of(script_of(id))), serves
+    return received, look, scripts.check(db, received, lambda id: body_of(script_of(id))), serves
 
 
 async def _read_while(asking: Sequence[asyncio.Task[Received]], look: Look) -> None:

@@ -20,7 +20,7 @@ from tests.acceptance.test_realtime import upstream as websocket_upstream
 from tests.acceptance.test_secrets import inflated
 from tests.support.event_loop import eventually
 from tests.support.logbook import all_ended, entries
-from tests.support.parameter_secrets import REQUESTS
+from tests.support.secret_shapes import REQUESTS
 from tests.support.server import Serving, everywhere, run, serving, wait_until
 from tests.support.sockets import STREAM_HEAD, ScriptedUpstream, Send, answer
 

@@ -20,11 +20,10 @@ from recorder.store.location import database_url
 from recorder.store.verify.chain import ChainVerifier
 from recorder.store.writer import Store
 from tests.integration.store.test_postgres import end_connections
-from tests.support import history
+from tests.support import scripts
 from tests.support.event_loop import on_uvloop
-from tests.support.logbook import assert_chained, entries
+from tests.support.logbook import asking, assert_chained, entries
 from tests.support.postgres import MISSING, Cluster, conninfo, programs
-from tests.support.raw_log import asking
 from tests.support.scripts import Action, Chunk, End, ReadAll, Received, Sleep, Upstream, ask, body_of
 from tests.support.server import Serving, everywhere, run, serving
 
@@ -178,7 +177,7 @@ async def test_four_recorders_lose_nothing_of_200_streams_while_the_server_resta
         bodies = {f"s-{number}": body_of(script_of(f"s-{number}")) for number in range(STREAMS)}
         assert {id: count for id, count in upstream.sent.items() if count != len(bodies[id])} == {}
         assert set(upstream.requests.values()) == {1}
-        report = history.check(url, received, bodies.__getitem__)
+        report = scripts.check(url, received, bodies.__getitem__)
         assert (report.findings, report.gap_bytes, report.exchanges) == ([], 0, STREAMS)
         assert (report.outcomes, report.stored_bytes) == ({"eof": STREAMS}, sum(map(len, bodies.values())))
         assert_verified(url)

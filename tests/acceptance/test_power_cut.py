@@ -1,6 +1,6 @@
 """B3, a power cut: what was acknowledged is there, the log is a beginning of what it was, and recovery goes on from it.
 
-The real journal, store and ingester record onto a drive that forgets what was not synced (`tests.support.power_cut`).
+The real journal, store and ingester record onto a drive that forgets what was not synced (`tests.support.disk_faults`).
 Its images are opened as a user would open them after the lights are on again. Each rule is broken on purpose, too:
 then the same look must find it.
 """
@@ -43,10 +43,9 @@ from recorder.store.sqlite.connection import MIGRATION, WRITER
 from recorder.store.sqlite.writer import SqliteWriter
 from recorder.store.writer import Store
 from tests.integration.ingest.test_ingester import COMPLETED, Exchange, never
-from tests.support.disk_faults import on_disk
+from tests.support.disk_faults import Drive, Image, crashes, on_disk
 from tests.support.http_requests import request_for
 from tests.support.logbook import Entry, assert_chained, entries
-from tests.support.power_cut import Drive, Image, crashes
 from tests.unit.proxy.test_recording import Echo
 
 pytestmark = pytest.mark.timeout(1200)

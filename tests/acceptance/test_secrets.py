@@ -23,7 +23,6 @@ from tests.support.event_loop import eventually, on_uvloop
 from tests.support.logbook import entries
 from tests.support.proxy import get, proxied
 from tests.support.server import Serving, everywhere, run, serving
-from tests.support.servers import SERVERS
 from tests.support.sockets import (
     LAST_CHUNK,
     STREAM_HEAD,
@@ -37,6 +36,7 @@ from tests.support.sockets import (
     chunked,
     head,
 )
+from tests.support.upstreams import SERVERS
 
 MARKER = b"this is no secret"
 DEAD = "http://127.0.0.1:1"  # nothing listens there

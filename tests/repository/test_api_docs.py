@@ -15,8 +15,8 @@ from recorder import pytest_plugin
 from recorder.recordings.session import RecordedSession
 from recorder.testing import settings
 from recorder.testing.fixture import Replay
+from tests.support.console import PAGES, blocks
 from tests.support.corpus import ROOT
-from tests.support.pages import PAGES, blocks
 
 PAGE = (ROOT / "docs" / "api.md").read_text()
 SHOWN = [page.read_text() for page in PAGES]

@@ -11,8 +11,8 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 
+from tests.support.console import INDEX, PAGES, name_of
 from tests.support.corpus import ROOT
-from tests.support.pages import INDEX, PAGES, name_of
 
 # Of MyST, as no other reader of Markdown knows it: directives, roles, targets, blocks of its own.
 ONLY_MYST = re.compile(r"^[`~:]{3,}\{|(?:^|\s)\{[a-z:-]+\}`|^\([\w-]+\)=$|^:::", re.MULTILINE)

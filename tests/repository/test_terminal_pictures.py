@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.pages import PAGES
+from tests.support.console import PAGES
 from tools.terminal_pictures import FOLDER, LIMIT_BYTES, PICTURES, drawn, path_of, record, texts_of
 
 

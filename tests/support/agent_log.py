@@ -9,8 +9,8 @@ from sqlalchemy import URL
 
 from recorder.exports.otlp.telemetry import span_id
 from recorder.model.events import Exchange
-from tests.support.collector import Receiver
 from tests.support.conversations import Conversation, Conversations, answering, asking, call, response
+from tests.support.otlp import Receiver
 from tests.support.server import run
 from tests.support.superuser import connected
 

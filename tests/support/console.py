@@ -26,7 +26,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple, Self
 
-from tests.support.pages import blocks
+from tests.support.corpus import ROOT
 from tests.support.server import environment
 
 TIMEOUT_S = 60.0  # of a command, on a machine that has other things to do
@@ -258,3 +258,21 @@ def _free_ports(count: int) -> list[int]:
 
 def _difference(command: str, shown: Sequence[str], printed: Sequence[str]) -> str:
     return "\n".join([f"$ {command}", "-- the page shows:", *shown, "-- it printed:", *printed])
+
+
+# -- The pages of the documentation, README first, and the blocks of code in them
+
+
+FOLDER = ROOT / "docs"
+INDEX = FOLDER / "index.md"
+PAGES = [ROOT / "README.md", *sorted(path for path in FOLDER.rglob("*.md") if path != INDEX)]
+
+
+def name_of(page: Path) -> str:
+    """Return the path of a page from the root of the repository."""
+    return page.relative_to(ROOT).as_posix()
+
+
+def blocks(text: str, language: str) -> list[str]:
+    """Return the code of each block in that language."""
+    return re.findall(rf"^```{language}\n(.*?)^```", text, re.MULTILINE | re.DOTALL)

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
 from sqlalchemy import URL
 
 from recorder.ingest.capture import Capture
-from recorder.model.events import Event, Exchange, Outcome, Session
-from recorder.model.payloads import ExchangeEnd, Header, RequestHead, ResponseHead
+from recorder.model.events import WEBSOCKET, Event, Exchange, Outcome, Session
+from recorder.model.ids import uuid7
+from recorder.model.payloads import ExchangeEnd, GapRecord, Header, RequestHead, RequestRecord, ResponseHead
+from recorder.model.recording import Piece, Recording
 from recorder.store.engine import engine_of
 from recorder.store.location import database_path, database_url
 from recorder.store.writer import Store
@@ -180,3 +182,154 @@ def recorded_events(
     if outcome is not None:
         events += capture.end((len(frames) + 1) * 100 * MS, ExchangeEnd(outcome))
     return events
+
+
+# -- Sessions in a log, made of bodies by the capture that makes all of them
+
+
+HOSTILE = "\x1b]52;c;aGk=\x07\x9b31m\u202ereversed\u2066"
+FRAMES = [
+    b'event: response.created\ndata: {"type":"response.created","sequence_number":0}\n\n',
+    b'data: {"type":"response.output_text.delta","sequence_number":1,"delta":"Hello","output_index":0}\n\n',
+    b': keep-alive "quoted"\n\n',
+    b'data: {"type":"response.output_text.delta","sequence_number":2,"delta":", \xc3\xa9t\xc3\xa9"}\n\n',
+    b'data: {"type":"response.completed","sequence_number":3}\n\n',
+]
+
+
+class Recorded:
+    """A log with sessions of the Responses API, each a second later than the one before."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path if path.exists() else empty(path)
+        self._clock = 1_700_000_000_000_000_000
+
+    def session(
+        self, name: str, *bodies: list[bytes], gap: bool = False, ended: bool = True, outcome: Outcome = "eof"
+    ) -> str:
+        session_id = self._id()
+        with Store(self.path) as store, store.transaction():
+            store.add_session(Session(session_id, self._clock, name, "path", "{}", "live"))
+            for body in bodies:
+                self._exchange(store, session_id, body, gap, outcome if ended else None)
+        return session_id
+
+    def _exchange(self, store: Store, session_id: str, body: list[bytes], gap: bool, end: Outcome | None) -> None:
+        exchange_id = self._id()
+        head = RequestHead(exchange_id, session_id, self._clock, "POST", "/v1/responses", "openai", [])
+        api = "openai-responses"
+        store.add_exchange(
+            Exchange(session_id, exchange_id, self._clock, "r", "openai", api, "POST", "/v1/responses", "curl")
+        )
+        capture = Capture(session_id, exchange_id, by_name(api), 0)
+        events = capture.request(head, b'{"stream":true}', wire=b'{"stream":true}')
+        events += capture.response(1_000_000, ResponseHead(200, "OK", [("content-type", "text/event-stream")]))
+        for number, chunk in enumerate(body):
+            events += capture.chunk((10 + number * 20) * 1_000_000, chunk)
+        if gap:
+            events += capture.gap(GapRecord("response", 1, 5, "", 0, 0, "the journal is at its bound"))
+        if end is not None:
+            events += capture.end(500_000_000, ExchangeEnd(end))
+        store.append(events)
+        if end is not None:
+            store.projector.project(session_id, exchange_id)
+
+    def _id(self) -> str:
+        self._clock += 1_000_000_000
+        return uuid7(self._clock, self._clock.to_bytes(10, "little"))
+
+
+# -- Recorded conversations in which requests continue responses, for tests of logical requests
+
+
+Json = dict[str, Any]
+
+CALL = {
+    "type": "function_call",
+    "id": "fc_1",
+    "status": "completed",
+    "call_id": "call_1",
+    "name": "roll",
+    "arguments": '{"dice":2}',
+}
+THOUGHT = {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "gAAAA"}
+RESULT = {"type": "function_call_output", "call_id": "call_1", "output": "7"}
+
+
+def said(text: str, id: str = "msg_1") -> Json:
+    """A message of the model, as the provider states it."""
+    part = {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
+    return {"type": "message", "id": id, "status": "completed", "role": "assistant", "content": [part]}
+
+
+def user(text: str) -> Json:
+    return {"type": "message", "role": "user", "content": [{"type": "input_text", "text": text}]}
+
+
+def asks(input: Any, previous: str | None = None, **fields: Any) -> Json:
+    """The body of a request."""
+    link = {} if previous is None else {"previous_response_id": previous}
+    return {"model": "m", "stream": True, **link, "input": input, **fields}
+
+
+def answer(id: str, *items: Json, restates: bool = True) -> list[Json]:
+    """The events of a response; without `restates` its last one has no items, as Codex accepts it."""
+    done = [
+        {"type": "response.output_item.done", "output_index": index, "item": item} for index, item in enumerate(items)
+    ]
+    output = [*items] if restates else []
+    return [
+        {"type": "response.created", "response": {"id": id, "status": "in_progress", "output": []}},
+        *done,
+        {"type": "response.completed", "response": {"id": id, "status": "completed", "output": output}},
+    ]
+
+
+def made(
+    number: int, body: Json | None, events: Iterable[Json] = (), *, turn: bool = False, document: Json | None = None
+) -> Recording:
+    """An exchange of a session: a request, and the events or the document that answered it; `turn`: over WebSocket."""
+    target = "/v1/responses" if body is not None else "/v1/responses/resp"
+    method = WEBSOCKET if turn else "GET" if body is None else "POST"
+    ids = ("s", f"e{number}", number, "r", "openai", "openai-responses")
+    sent = b"" if body is None else json.dumps(body).encode()
+    request = RequestRecord(method, target, "openai", [], len(sent), "", len(sent), complete=True)
+    raws = [json.dumps(event).encode() for event in events]
+    if not turn:
+        raws = [b"data: %s\n\n" % raw for raw in raws]
+    kind = "text/event-stream"
+    if document is not None:
+        raws, kind = [json.dumps(document).encode()], "application/json"
+    head = ResponseHead(101, "", []) if turn else ResponseHead(200, "OK", [("content-type", kind)])
+    pieces = tuple(Piece(n, raw) for n, raw in enumerate(raws))
+    return Recording(
+        *(Exchange(*ids, method, target), request, sent, head, 0, pieces, (), None, len(raws)),
+        number=number,
+        name=f"exchange {number}",
+    )
+
+
+def by_delta(*, turn: bool = False, text: str = "Roll two dice.") -> list[Recording]:
+    """Three requests of an agent, of which each has only what is new."""
+    return [
+        made(1, asks(user(text)["content"][0]["text"]), answer("resp_1", THOUGHT, CALL), turn=turn),
+        made(2, asks([RESULT], "resp_1"), answer("resp_2", said("You rolled 7."), restates=False), turn=turn),
+        made(3, asks([user("Again?")], "resp_2"), answer("resp_3", said("No.", "msg_2")), turn=turn),
+    ]
+
+
+def whole_history(text: str = "Roll two dice.") -> list[Recording]:
+    """The same conversation from a client that sends all of it, as its SDK writes it."""
+    call = {name: CALL[name] for name in ("type", "call_id", "name", "arguments")}
+    first = [user(text), call, RESULT]
+    spoken = {"role": "assistant", "content": "You rolled 7."}
+    return [
+        made(1, asks([user(text)]), answer("resp_a", THOUGHT, CALL)),
+        made(2, asks(first), answer("resp_b", said("You rolled 7."))),
+        made(3, asks([*first, spoken, {"role": "user", "content": "Again?"}]), answer("resp_c", said("No."))),
+    ]
+
+
+def items_of(parts: Sequence[Any]) -> list[Json]:
+    """The items of the parts of a logical request, decoded."""
+    return [json.loads(bytes(item)) for part in parts for item in part.items]

@@ -11,7 +11,7 @@ from sqlalchemy import URL
 
 from recorder.store.writer import Store
 from tests.integration.store import test_bodies_rows
-from tests.support.projection_rows import a_conversation, written
+from tests.support.rows import a_conversation, written
 from tests.support.server import address, run
 
 

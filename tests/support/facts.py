@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
 from recorder.ingest.capture import Capture
 from recorder.model.events import BODY_KINDS, Event, Exchange, Kind
 from recorder.model.events import Outcome as Ending
-from recorder.model.facts import Fact
+from recorder.model.facts import Fact, RequestFacts
 from recorder.model.payloads import ExchangeEnd, RequestHead, ResponseHead
 from recorder.projections import PROJECTIONS
 from recorder.projections.anomalies import Anomalies, AnomalyRow
@@ -19,6 +20,7 @@ from recorder.projections.fold import Folding, Rows
 from recorder.projections.projection import Projection, Witness
 from recorder.projections.timing import Timing
 from recorder.wire.dialects import by_name
+from recorder.wire.dialects.openai_responses import DIALECT
 
 EXCHANGE = Exchange("s-1", "e-1", 1_000, "r-1", "openai", "openai-responses", "POST", "/v1/responses")
 
@@ -123,3 +125,32 @@ PATHS = {
     "openai-responses": "/v1/responses",
     "other": "/v1/threads/runs",
 }
+
+
+# -- Responses streams, requests and documents as facts, for tests
+
+
+AnyFact = TypeVar("AnyFact", bound=Fact)
+Json = dict[str, Any]
+
+
+def tell(*events: Json) -> list[Fact]:
+    """The facts of a stream, each event named by its type as the log names it."""
+    teller = DIALECT.decoder()
+    return [fact for event in events for fact in teller.event(event.get("type"), json.dumps(event).encode())]
+
+
+def document(payload: object) -> Sequence[Fact]:
+    return DIALECT.decoder().document(json.dumps(payload).encode())
+
+
+def asked(**body: Any) -> RequestFacts:
+    return DIALECT.request_facts("/v1/responses", json.dumps(body).encode())
+
+
+def of(kind: type[AnyFact], facts: Sequence[Fact]) -> list[AnyFact]:
+    return [fact for fact in facts if isinstance(fact, kind)]
+
+
+def item_event(step: str, item: Json, index: int = 0) -> Json:
+    return {"type": f"response.output_item.{step}", "output_index": index, "item": item}

@@ -1,10 +1,12 @@
-"""What the log holds, read from outside (`tests.support.raw_log`), by nothing of the reader under test."""
+"""What the log holds, read from outside (`tests.support.logbook`), by nothing of the reader under test."""
 
 from __future__ import annotations
 
 import json
+import sqlite3
 import zlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing, contextmanager
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,7 +16,9 @@ import msgspec
 from sqlalchemy import URL
 
 from recorder.model.events import BODY_KINDS, Event, Exchange
-from tests.support.raw_log import asking
+from recorder.store.engine import engine_of
+from recorder.store.location import database_path
+from tests.support.postgres import conninfo
 
 _ENTRIES = """
     SELECT s.name, e.* FROM exchanges e JOIN sessions s USING (session_id) ORDER BY e.started_ns, e.exchange_id
@@ -105,3 +109,34 @@ def assert_chained(found: Iterable[Entry]) -> None:
 
 def _array(*values: object) -> bytes:
     return json.dumps(values, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+# -- A database as any program sees it, through nothing of recorder but how it writes an id: a file, or one on a server
+
+
+Ask = Callable[..., list[tuple[Any, ...]]]
+
+
+@contextmanager
+def asking(db: Path | URL) -> Iterator[Ask]:
+    """Questions to one state of it. Values stand for `?`."""
+    if isinstance(db, URL) and not engine_of(db).is_local:
+        with _on_a_server(db) as ask:
+            yield ask
+        return
+    path = database_path(db) if isinstance(db, URL) else db
+    with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as connection:
+        connection.execute("BEGIN")
+        yield lambda sql, *values: connection.execute(sql, values).fetchall()
+
+
+@contextmanager
+def _on_a_server(url: URL) -> Iterator[Ask]:
+    import psycopg
+
+    from recorder.store.postgres.connection import adapt
+
+    with psycopg.connect(conninfo(url), options="-c search_path=recorder") as connection:
+        connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
+        adapt(connection)
+        yield lambda sql, *values: connection.execute(sql.replace("?", "%s").encode(), values).fetchall()

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from decimal import Decimal
 from pathlib import Path
-from typing import Any
+from types import NoneType
+from typing import Any, cast, get_args
 
 import msgspec
 from sqlalchemy import URL
@@ -13,8 +17,21 @@ from recorder.model.chain import link, root
 from recorder.model.events import Event, Exchange, Kind, Session
 from recorder.model.ids import uuid7
 from recorder.projections import PROJECTIONS
+from recorder.projections.anomalies import AnomalyRow
+from recorder.projections.exchanges import ExchangeRow
+from recorder.projections.item import ItemRow
+from recorder.projections.parameters import ParametersRow
+from recorder.projections.phases import PhaseRow
+from recorder.projections.prompts import PromptRow
+from recorder.projections.requests import RequestRow
+from recorder.projections.results import ResultRow
+from recorder.projections.timing import TimingRow
+from recorder.projections.usage import UsageRow
+from recorder.projections.user_texts import UserTextRow
+from recorder.store.engine import engine_named
+from recorder.store.prices.catalog import Period, PriceRow, Unit, amount, rows_of
 from recorder.store.writer import Store
-from tests.support.superuser import connected
+from tests.support.superuser import connected, execute
 
 START_NS = 1_790_000_000_000_000_000
 
@@ -73,3 +90,148 @@ def projections(database: Path | URL) -> dict[str, list[tuple[Any, ...]]]:
 def add(store: Store, events: Sequence[Event]) -> None:
     with store.transaction():
         store.append(events)
+
+
+# -- Rows of the log and of projections, put into a database by hand: what views are asked about
+
+
+LOG: dict[type[msgspec.Struct], str] = {
+    Session: "sessions",
+    Exchange: "exchanges",
+    Event: "events",
+    PriceRow: "prices",
+}
+TABLES = {**LOG, **{projection.row: projection.table for projection in PROJECTIONS}}
+# A fold puts into the row of usage what sums go by, of other rows.
+_COUNTED = f"""UPDATE {TABLES[UsageRow]} AS u SET (started_ns, model, client, outcome, reported) = (
+    SELECT x.started_ns, coalesce(p.response_model, p.request_model), x.client, p.status,
+        CASE WHEN u.usage_raw IS NULL THEN 0 ELSE 1 END
+    FROM exchanges AS x JOIN {TABLES[ExchangeRow]} AS p ON p.session_id = x.session_id AND p.exchange_id = x.exchange_id
+    WHERE x.session_id = u.session_id AND x.exchange_id = u.exchange_id)
+WHERE u.session_id = ? AND u.exchange_id = ?"""
+ARGUMENTS = '{"command":"roll"}'
+
+
+@contextmanager
+def written(database: Path | URL) -> Iterator[Any]:
+    """A connection that any program may open, to a database that is made if it is not there; committed at the end."""
+    Store(database).close()
+    with connected(database) as connection:
+        yield connection
+
+
+def put(connection: Any, *rows: msgspec.Struct) -> None:
+    for row in rows:
+        values = msgspec.structs.astuple(row)
+        rest = " ON CONFLICT DO NOTHING" if type(row) in LOG else ""  # a row that is there is skipped
+        execute(connection, f"INSERT INTO {TABLES[type(row)]} VALUES ({', '.join('?' * len(values))}){rest}", *values)
+        if isinstance(row, ExchangeRow | UsageRow):
+            execute(connection, _COUNTED, row.session_id, row.exchange_id)
+
+
+def reindex(connection: Any) -> None:
+    """Have full-text search find what stands in the tables now."""
+    name = "sqlite" if isinstance(connection, sqlite3.Connection) else "postgresql"
+    for index in engine_named(name).search().statements:
+        for statement in index.rebuild:
+            execute(connection, statement)
+
+
+def row(struct: type[msgspec.Struct], exchange: Exchange, /, **fields: Any) -> Any:
+    """A row of an exchange in which all that is not given is empty."""
+    ids = {"session_id": exchange.session_id, "exchange_id": exchange.exchange_id}
+    empty = {field.name: _empty(field.type) for field in msgspec.structs.fields(struct)}
+    return struct(**{**empty, **ids, **fields})
+
+
+def _empty(type: Any) -> Any:
+    if NoneType in get_args(type):
+        return None
+    return {int: 0, bool: False, bytes: b""}.get(type, "")
+
+
+def an_exchange(connection: Any, number: int = 1, session: int = 1, **fields: Any) -> Exchange:
+    """An exchange in the log, its session with it if it is the first."""
+    exchange = make_exchange(make_session(session), number, **fields)
+    put(connection, make_session(session), exchange)
+    return exchange
+
+
+def a_call(exchange: Exchange, **fields: Any) -> ItemRow:
+    said = {"arguments": ARGUMENTS, "arguments_json": ARGUMENTS}
+    call: ItemRow = row(
+        ItemRow, exchange, **{"kind": "tool_call", "type": "function_call", "name": "shell", **said, **fields}
+    )
+    return call
+
+
+def price_rows(model: str, provider: str = "openai", rank: int = 0, /, **usd: str) -> list[PriceRow]:
+    """The prices of the models that a pattern matches, always valid: USD for a million of each unit."""
+    card: dict[Any, Any] = {unit: amount(cast(Unit, unit), Decimal(each)) for unit, each in usd.items()}
+    return rows_of(provider, rank, model, Period(card), "test", "1")
+
+
+def a_conversation(connection: Any) -> tuple[Exchange, Exchange]:
+    """A turn in two exchanges: a model thinks and calls a tool; the tool fails, and so does the model's answer."""
+    asks = an_exchange(connection, 1, client="codex", thread_id="t", attempt=0)
+    tells = an_exchange(connection, 2, client="codex", thread_id="t", attempt=1)
+    for event in make_events(asks, [b'data: {"a":1}\n\n', b'data: {"b":2}\n\n']):
+        put(connection, msgspec.structs.replace(event, data_start=6, data_length=7))
+    put(
+        connection,
+        row(ExchangeRow, asks, request_model="m", status="completed", user_text="Roll the dice", is_turn=True),
+        row(ExchangeRow, tells, request_model="m", response_model="m-1", status="failed", error="overloaded"),
+        row(ItemRow, asks, item=0, kind="reasoning", type="reasoning", text="Which dice?", ended_ns=90),
+        row(ItemRow, tells, item=9, kind="other", type="mcp_approval_request", arguments="{}"),
+        row(PhaseRow, asks, step=0, type="web_search_call", phase="searching", began_ns=10, ended_ns=90),
+        a_call(asks, item=1, call_id="c1", call_key="c1", began_ns=90, ended_ns=100),
+        row(ItemRow, tells, item=0, kind="message", type="message", role="assistant", text="The dice are gone."),
+        row(RequestRow, asks, input_items=1, response_id="resp_1", output_items=2, is_complete=True, logical_items=1),
+        row(
+            *(RequestRow, tells),
+            previous_response_id="resp_1",
+            previous_exchange_id=asks.exchange_id,
+            input_items=1,
+            depth=1,
+            is_complete=True,
+            logical_items=4,
+        ),
+        row(UserTextRow, asks, digest="d", started_ns=asks.started_ns, text="Roll the dice"),
+        row(
+            ParametersRow, asks, reasoning_effort="high", tools=1, tool_names='["shell"]', new_user_text="Roll the dice"
+        ),
+        row(ResultRow, tells, call_key="c1", digest="d", started_ns=tells.started_ns, output="no dice", failed=True),
+        row(
+            UsageRow, asks, input_tokens=10, output_tokens=4, reasoning_output_tokens=3, total_tokens=14, usage_raw="{}"
+        ),
+        row(
+            *(UsageRow, tells),
+            input_tokens=30,
+            cache_read_input_tokens=15,
+            output_tokens=6,
+            usage_raw="{}",
+            partial=True,
+            web_searches=1,
+            cache_write_1h_input_tokens=2,
+            output_audio_tokens=3,
+            reported_cost_usd="0.0076509169000000005",
+            reported_cost_source="usage.cost",
+        ),
+        row(
+            *(PromptRow, tells),
+            model="m",
+            cache_class="prefix_changed",
+            input_tokens=30,
+            cached_tokens=15,
+            missed_tokens=5,
+            path="tools[3]",
+            previous_exchange_id=asks.exchange_id,
+        ),
+        row(TimingRow, asks, ttft_ns=50, duration_ns=200),
+        row(TimingRow, tells, ttft_ns=60, duration_ns=300),
+        row(AnomalyRow, tells, kind="missing_terminal", count=1),
+    )
+    put(connection, *price_rows("m-#", asks.provider, 1, input="1.25", cache_read="0.125", output="10"))
+    put(connection, *price_rows("m%", asks.provider, 2, input="3", output="15", reasoning="20"))
+    reindex(connection)
+    return asks, tells

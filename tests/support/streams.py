@@ -9,7 +9,7 @@ from typing import Any
 from recorder.diff import Level, Report, Terms, diff
 from recorder.model.events import Event, Exchange
 from recorder.wire.recording import recording_of
-from tests.support.replies import Json, Reply, crlf, named, recorded, unnamed
+from tests.support.recordings import Json, Reply, crlf, named, recorded, unnamed
 
 Episode = tuple[Exchange, list[Event]]
 

@@ -11,10 +11,20 @@ import contextlib
 import json
 import re
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
 from typing import Self
 
+from recorder.commands.mock import Mock
+from recorder.commands.serving.answering import Answering
+from recorder.proxy import routing
+from recorder.proxy.routing import Routes
+from recorder.proxy.upstream import UpstreamTransport
+from recorder.replay.matching.noise import DEFAULT_RULES
+from recorder.testing.loopback import Loopback
 from tests.support.event_loop import eventually
+from tests.support.proxy import proxied, served
 
 _LENGTH = re.compile(rb"^content-length: *(\d+)", re.IGNORECASE | re.MULTILINE)
 
@@ -78,3 +88,37 @@ class Upstream:
             answer.sent_s.append(time.monotonic())
             await writer.drain()
             await asyncio.sleep(max(0.0, started + (number + 1) * answer.every_s - time.monotonic()))
+
+
+# -- The servers that listen, each before an upstream at `base`: recorder, mock, and that of the pytest plugin
+
+
+Serve = Callable[[Path, str], AbstractAsyncContextManager[int]]
+
+
+@asynccontextmanager
+async def _recorder(folder: Path, base: str) -> AsyncIterator[int]:
+    async with proxied(folder, base) as proxy:
+        yield proxy.server.port
+
+
+@asynccontextmanager
+async def _mock(folder: Path, base: str) -> AsyncIterator[int]:
+    """As `recorder mock --otherwise forward` wires it."""
+    answering = Answering(
+        [], DEFAULT_RULES, upstreams=[routing.Upstream("openai", base)], otherwise=UpstreamTransport()
+    )
+    async with contextlib.aclosing(answering), served(Mock(answering, ()), answering.proxy.shutdown) as server:
+        yield server.port
+
+
+@asynccontextmanager
+async def _plugin(folder: Path, base: str) -> AsyncIterator[int]:
+    loopback = Loopback(UpstreamTransport(), Routes([routing.Upstream("openai", base)]))
+    try:
+        yield int(loopback.url.rpartition(":")[2])
+    finally:
+        loopback.close()
+
+
+SERVERS: Mapping[str, Serve] = {"serve": _recorder, "mock": _mock, "plugin": _plugin}

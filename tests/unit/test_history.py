@@ -7,8 +7,7 @@ from hashlib import sha256
 import msgspec
 import pytest
 
-from tests.support.history import Logged, judge
-from tests.support.scripts import Received
+from tests.support.scripts import Logged, Received, judge
 
 SENT = b"data: 1\n\ndata: 2\n\ndata: 3\n\n"
 FRAMES = [SENT[:9], SENT[9:18], SENT[18:]]

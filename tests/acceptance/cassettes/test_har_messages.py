@@ -10,7 +10,7 @@ import pytest
 
 from recorder.cassettes.har.reader import Har
 from recorder.demo.server import start
-from tests.support.websocket_journals import create
+from tests.support.websocket import create
 from tests.unit.cassettes.test_cassettes import imported
 from tests.unit.cassettes.test_har_messages import recordings
 

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.conversations import Recorded
 from tests.support.corpus import ROOT
 from tests.support.server import PROGRAM, run
-from tests.support.sessions import Recorded
 
 
 @pytest.mark.parametrize("format", ["table", "json"])

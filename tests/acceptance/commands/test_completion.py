@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.conversations import FRAMES, Recorded
 from tests.support.server import environment
-from tests.support.sessions import FRAMES, Recorded
 
 BIN = Path(sys.executable).parent
 TYPED_S = 60.0

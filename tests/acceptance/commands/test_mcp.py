@@ -19,9 +19,9 @@ from jsonschema import Draft202012Validator
 from recorder.commands.agents.answer import LEAST_CHARS, Page
 from recorder.commands.agents.tools import QUERY_S
 from recorder.errors import missing_extra
+from tests.support.conversations import FRAMES, Recorded
 from tests.support.mcp_client import Agent, AgentAnswer, connected_agent
 from tests.support.server import children, cpu_s, environment, run, wait_until
-from tests.support.sessions import FRAMES, Recorded
 from tests.support.terminal import CONTROLS, HOSTILE, record
 
 MAX_ANSWER = 20_000

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.collector import Answer, Receiver, receiving
 from tests.support.conversations import Conversations, asking, call, message, response
+from tests.support.otlp import Answer, Receiver, receiving
 from tests.support.rows import START_NS
 from tests.support.scripts import Chunk, End, ReadAll, Sleep, Upstream, ask
 from tests.support.server import PROGRAM, environment, run, serving, wait_until

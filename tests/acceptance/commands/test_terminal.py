@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.sessions import FRAMES, Recorded
+from tests.support.conversations import FRAMES, Recorded
 
 
 @pytest.fixture(scope="module")

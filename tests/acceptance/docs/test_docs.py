@@ -27,8 +27,8 @@ from recorder.store import schema
 from recorder.store.location import database_url
 from recorder.store.writer import Store
 from tests.support.commands import parse
+from tests.support.console import PAGES, blocks
 from tests.support.corpus import ROOT
-from tests.support.pages import PAGES, blocks
 from tests.support.rows import add, begin, make_end, make_events, make_exchange, make_session
 from tests.support.server import run
 

@@ -21,8 +21,7 @@ from recorder.store.schema import dead_letters, rebuilds
 from recorder.store.writer import Store
 from tests.acceptance.store.test_duckdb import EXTENSION
 from tests.support.postgres import conninfo
-from tests.support.projection_rows import a_conversation, written
-from tests.support.rows import add, begin, make_end, make_events
+from tests.support.rows import a_conversation, add, begin, make_end, make_events, written
 from tests.support.server import run
 from tests.support.superuser import SEARCH, connected, engine
 from tools import sql_docs

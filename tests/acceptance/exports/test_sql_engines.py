@@ -9,15 +9,16 @@ from typing import Any
 
 import pytest
 
-from tests.support.analytics import RECIPES, plain
-from tests.support.analytics_sql import (
+from tests.support.analytics import (
     CLICKHOUSE,
     OPENED_BY_CLICKHOUSE,
     OPENED_BY_SPARK,
+    RECIPES,
     SPARK,
     ClickHouse,
     answers_of_the_log,
     exported_log,
+    plain,
     sections,
 )
 from tests.support.corpus import ROOT

@@ -21,11 +21,11 @@ import pytest
 from recorder.cassettes.content import HEAD_BYTES
 from recorder.commands import main
 from recorder.recordings import files
+from tests.support.conversations import FRAMES, Recorded
 from tests.support.corpus import DATA
 from tests.support.empty_log import empty
 from tests.support.peak_memory import peak
 from tests.support.server import environment, run
-from tests.support.sessions import FRAMES, Recorded
 
 Do = Callable[..., tuple[int, str]]
 

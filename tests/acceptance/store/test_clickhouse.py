@@ -9,10 +9,9 @@ from pathlib import Path
 import pytest
 
 from recorder.store import schema
-from tests.support.analytics import RECIPES
-from tests.support.analytics_sql import CLICKHOUSE, VIEWS, ClickHouse, answers_of_the_log, exported_log
+from tests.support.analytics import CLICKHOUSE, RECIPES, VIEWS, ClickHouse, answers_of_the_log, exported_log
+from tests.support.console import blocks
 from tests.support.corpus import ROOT
-from tests.support.pages import blocks
 
 SECTION = (ROOT / "docs" / "scale.md").read_text().partition("## ClickHouse\n")[2].partition("\n## ")[0]
 LOG, DATASETS = ([each.strip() for each in block.split(";") if each.strip()] for block in blocks(SECTION, "sql"))

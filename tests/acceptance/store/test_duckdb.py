@@ -18,7 +18,7 @@ from sqlalchemy import URL
 
 from recorder.projections.views import VIEWS
 from recorder.store.duckdb.connection import SETTINGS, attached, connected, load
-from tests.support.projection_rows import a_conversation, written
+from tests.support.rows import a_conversation, written
 
 EXTENSION = next(
     file.locate() for file in files("duckdb-extension-sqlite-scanner") or () if file.suffix == ".duckdb_extension"

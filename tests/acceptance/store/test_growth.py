@@ -58,8 +58,8 @@ from recorder.store.writer import Store
 from recorder.wire.dialects import by_name
 from tests.integration.store import test_writer
 from tests.support import superuser
+from tests.support.console import blocks
 from tests.support.corpus import ROOT
-from tests.support.pages import blocks
 from tests.support.rows import add, begin, make_events, make_exchange, make_id, make_session
 from tests.support.server import Ran, run
 

@@ -21,9 +21,9 @@ from recorder.replay.matching.noise import rules_from
 from recorder.testing import fixture, replay_transport, settings
 from tests.acceptance.testing.test_pytest_sdks import NAMES, Demo
 from tests.acceptance.testing.test_recording import with_a_gap
+from tests.support.console import blocks
 from tests.support.corpus import ROOT
 from tests.support.facts import captured
-from tests.support.pages import blocks
 from tests.support.projects import Project, Upstream, stream
 
 pytest_plugins = ["pytester"]

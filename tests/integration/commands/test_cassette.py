@@ -12,7 +12,7 @@ import pytest
 
 from recorder.cassettes.sse_jsonl import check, read_cassette
 from tests.support.logbook import Entry, entries
-from tests.support.parameter_secrets import REQUESTS
+from tests.support.secret_shapes import REQUESTS
 from tests.support.server import Ran, run
 from tests.unit.cassettes.test_cassettes import told
 from tests.unit.cassettes.test_har import call, har

@@ -20,9 +20,8 @@ from recorder.model.payloads import RequestHead
 from recorder.store.writer import Store
 from tests.conftest import Demo
 from tests.support.commands import COMMANDS
-from tests.support.conversations import Conversations
+from tests.support.conversations import FRAMES, HOSTILE, Conversations, Recorded
 from tests.support.server import Ran, run
-from tests.support.sessions import FRAMES, HOSTILE, Recorded
 
 
 @pytest.fixture(scope="module")

@@ -20,7 +20,7 @@ from recorder.testing import assert_same_stream
 from recorder.testing.subject import RecordedTest
 from recorder.wire.recording import recording_of
 from tests.support.conversations import Conversations, asking, message, response
-from tests.support.replies import Reply, recorded
+from tests.support.recordings import Reply, recorded
 from tests.support.server import Ran
 from tests.support.streams import MESSAGES, RESPONSES, replaced
 from tests.support.terminal import on_terminal

@@ -21,7 +21,7 @@ from recorder.recordings.session import RecordedSession
 from recorder.testing import assert_lints
 from recorder.wire.recording import recording_of
 from tests.support.conversations import Conversations
-from tests.support.replies import Reply, recorded
+from tests.support.recordings import Reply, recorded
 from tests.unit.lint.test_openai_responses import COMPLETED, DELTA, GOOD, but, less
 from tools.lint_docs import PAGE, page
 

@@ -10,8 +10,8 @@ import pytest
 
 from recorder.commands.terminal.recordings import loader
 from recorder.errors import RecorderError
+from tests.support.conversations import FRAMES, Recorded
 from tests.support.server import Ran, run
-from tests.support.sessions import FRAMES, Recorded
 
 
 @pytest.fixture

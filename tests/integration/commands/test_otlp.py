@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.collector import Answer, Receiver, receiving
 from tests.support.conversations import Conversations, asking, message, response
+from tests.support.otlp import Answer, Receiver, receiving
 from tests.support.server import run
 
 SECRET = "s3cr3t-of-nobody"

@@ -11,7 +11,7 @@ from recorder.commands import query as command
 from recorder.projections.views import VIEWS
 from recorder.store.projector import START
 from recorder.store.schema import STALE
-from tests.support.projection_rows import a_conversation, written
+from tests.support.rows import a_conversation, written
 from tests.support.server import Ran, run
 from tests.support.superuser import asked
 

@@ -20,9 +20,8 @@ from recorder.model.payloads import LateRecord
 from recorder.store.location import journal_root
 from recorder.store.writer import Store
 from tests.integration.ingest.test_ingester import COMPLETED, Exchange, never
-from tests.support.logbook import Entry, assert_chained, entries
+from tests.support.logbook import Entry, asking, assert_chained, entries
 from tests.support.postgres import conninfo
-from tests.support.raw_log import asking
 from tests.support.server import Ran, run
 
 LATE = b'data: {"type":"late"}\n\n'

@@ -7,7 +7,7 @@ from pathlib import Path
 from recorder.store.location import database_url
 from tests.integration.ingest.test_websocket_log import ingested
 from tests.support.server import run
-from tests.support.websocket_journals import Connection
+from tests.support.websocket import Connection
 
 REALTIME = (
     Connection("/v1/realtime?model=gpt-realtime")

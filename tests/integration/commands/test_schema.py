@@ -15,12 +15,12 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from tests.acceptance.security.test_printed_text import recording
-from tests.support.collector import receiving
 from tests.support.commands import COMMANDS
+from tests.support.conversations import FRAMES, Recorded
+from tests.support.otlp import receiving
 from tests.support.probe.faults import PLANTED
 from tests.support.probe.gateway import gateways
 from tests.support.server import Ran, run
-from tests.support.sessions import FRAMES, Recorded
 from tools.landed_schemas import landed, promised, schemas
 
 FAULT = "chat-no-done"  # of the demo behind a gateway

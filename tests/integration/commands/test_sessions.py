@@ -20,9 +20,8 @@ from sqlalchemy import URL
 from recorder.demo.server import start
 from recorder.store.reader import LogReader
 from recorder.store.session_list import SessionFilter
-from tests.support.conversations import Conversations, answering, asking, call, message, response, thought
+from tests.support.conversations import HOSTILE, Conversations, answering, asking, call, message, response, thought
 from tests.support.server import Ran, everywhere, run, serving
-from tests.support.sessions import HOSTILE
 from tests.support.superuser import connected
 from tests.support.terminal import on_terminal
 

@@ -19,6 +19,7 @@ from recorder.model.events import Event
 from recorder.projections.fold import Folding
 from recorder.store import session_state
 from tests.support.conversations import (
+    HOSTILE,
     Conversations,
     answering,
     asking,
@@ -31,7 +32,6 @@ from tests.support.conversations import (
 )
 from tests.support.proxy import get
 from tests.support.server import Ran, everywhere, run, serving, wait_until
-from tests.support.sessions import HOSTILE
 from tests.support.sockets import STREAM_HEAD, Action, RawClient, ScriptedUpstream, Send, Stall, chunked
 from tests.support.terminal import on_terminal
 

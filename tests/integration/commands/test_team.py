@@ -16,8 +16,7 @@ from recorder.ingest.ingester import Ingester
 from recorder.journal.writer import Journal
 from recorder.store.writer import Store
 from tests.integration.ingest.test_ingester import COMPLETED, Exchange, never
-from tests.support.logbook import assert_chained, entries
-from tests.support.raw_log import asking
+from tests.support.logbook import asking, assert_chained, entries
 
 WAIT_S = 0.05  # for a lock, at most: who waits longer is refused
 EXCHANGES, RESULTS = 12, 8

@@ -17,9 +17,8 @@ from recorder.commands.sessions import _COLUMNS as SESSIONS
 from recorder.commands.terminal.table import Column, fitted
 from recorder.store.rebuild import rebuild
 from recorder.store.writer import Store
-from tests.support.conversations import Conversations, asking, message, response
+from tests.support.conversations import FRAMES, HOSTILE, Conversations, Recorded, asking, message, response
 from tests.support.server import run
-from tests.support.sessions import FRAMES, HOSTILE, Recorded
 from tests.support.terminal import on_terminal, written_on_terminal
 
 

@@ -15,7 +15,7 @@ from sqlalchemy import URL
 from recorder.store.schema import STALE
 from recorder.store.usage import By
 from tests.support.conversations import Conversations, answering, asking, call, message, response
-from tests.support.projection_rows import price_rows, put
+from tests.support.rows import price_rows, put
 from tests.support.server import Ran, run
 from tests.support.superuser import connected
 from tests.support.terminal import on_terminal

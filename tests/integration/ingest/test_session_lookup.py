@@ -22,9 +22,9 @@ from recorder.store.writer import Store
 from recorder.wire.grouping.history import LOOK_BACK_ANSWERS
 from tests.integration.ingest.test_ingester import Exchange, never
 from tests.support.empty_log import empty
+from tests.support.html_file import require_exact, shown
 from tests.support.server import run as run_command
 from tests.support.superuser import asked
-from tests.support.tracks import require_exact, shown
 
 Told = list[dict[str, Any]]
 

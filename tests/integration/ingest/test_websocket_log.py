@@ -29,7 +29,7 @@ from tests.integration.ingest.test_ingester import never
 from tests.support.empty_log import empty
 from tests.support.server import run
 from tests.support.superuser import asked, dumped, matching
-from tests.support.websocket_journals import (
+from tests.support.websocket import (
     MASK,
     Connection,
     Step,

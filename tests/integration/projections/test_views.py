@@ -22,8 +22,18 @@ from recorder.projections.results import ResultRow
 from recorder.projections.timing import TimingRow
 from recorder.projections.usage import UsageRow
 from recorder.projections.views import VIEWS, View
-from tests.support.projection_rows import a_call, a_conversation, an_exchange, price_rows, put, row, written
-from tests.support.rows import START_NS, make_events, make_session
+from tests.support.rows import (
+    START_NS,
+    a_call,
+    a_conversation,
+    an_exchange,
+    make_events,
+    make_session,
+    price_rows,
+    put,
+    row,
+    written,
+)
 from tests.support.superuser import execute
 from tests.support.tables import table
 from tools.cookbook import COOKBOOK

@@ -9,7 +9,7 @@ from pathlib import Path
 from recorder.ingest.ingester import recover
 from recorder.store.writer import Store
 from tests.integration.ingest.test_ingester import never
-from tests.support import history
+from tests.support import scripts
 from tests.support.event_loop import on_uvloop
 from tests.support.proxy import proxied
 from tests.support.scripts import Action, Chunk, End, ReadAll, Received, Upstream, ask, body_of
@@ -25,7 +25,7 @@ def script_of(id: str) -> list[Action]:
     return [*(Chunk(b"data: %b\n\n" % dice.randbytes(400).hex().encode()) for _ in range(CHUNKS)), End()]
 
 
-async def overflow(folder: Path) -> tuple[list[Received], history.Report]:
+async def overflow(folder: Path) -> tuple[list[Received], scripts.Report]:
     """Streams are recorded into a journal that is too small for them, which is ingested when all is over."""
     async with Upstream(script_of) as upstream:
         async with proxied(folder, upstream.base, journal_bytes=BOUND_BYTES) as proxy:
@@ -33,11 +33,11 @@ async def overflow(folder: Path) -> tuple[list[Received], history.Report]:
             received = await asyncio.gather(*asking)
     with Store(folder / "recorder.db") as store:
         recover(store, folder / "journal", never)
-    report = history.check(folder / "recorder.db", received, lambda id: body_of(script_of(id))[: upstream.sent[id]])
+    report = scripts.check(folder / "recorder.db", received, lambda id: body_of(script_of(id))[: upstream.sent[id]])
     return received, report
 
 
-def assert_counted(received: list[Received], report: history.Report) -> None:
+def assert_counted(received: list[Received], report: scripts.Report) -> None:
     assert [each.ending for each in received] == ["complete"] * STREAMS
     assert report.findings == []
     assert report.gap_bytes > 0

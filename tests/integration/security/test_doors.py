@@ -12,8 +12,8 @@ from recorder.errors import UsageError
 from recorder.proxy.routing import Upstream
 from tests.support.event_loop import on_uvloop
 from tests.support.proxy import proxied
-from tests.support.servers import SERVERS
 from tests.support.sockets import RawClient, RawResponse, ScriptedUpstream, answer
+from tests.support.upstreams import SERVERS
 
 # -- DNS rebinding and cross-site requests
 

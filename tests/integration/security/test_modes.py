@@ -13,7 +13,7 @@ from recorder.cassettes.sse_jsonl.writer import save
 from recorder.commands import main
 from recorder.commands.serving.listening import Token, entrance
 from recorder.commands.serving.ready_file import write as write_ready_file
-from tests.support.sessions import FRAMES, Recorded
+from tests.support.conversations import FRAMES, Recorded
 
 Run = Callable[..., int]
 

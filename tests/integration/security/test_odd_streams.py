@@ -22,10 +22,10 @@ from recorder.projections.views import VIEWS
 from recorder.proxy.recording import RecordingTransport
 from recorder.store.location import database_url
 from recorder.store.sqlite.query import SqliteQuery
+from tests.support.conversations import Recorded
 from tests.support.event_loop import eventually, on_uvloop
 from tests.support.proxy import get, proxied
 from tests.support.server import PROGRAM, everywhere, serving
-from tests.support.sessions import Recorded
 from tests.support.sockets import (
     LAST_CHUNK,
     STREAM_HEAD,

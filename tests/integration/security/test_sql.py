@@ -16,7 +16,7 @@ from recorder.errors import RecorderError
 from recorder.store.location import database_url
 from recorder.store.sqlite.query import SqliteQuery
 from tests.integration.store.test_query import ENDLESS
-from tests.support.projection_rows import a_conversation, written
+from tests.support.rows import a_conversation, written
 from tests.support.superuser import SEARCH
 
 MORE = [

@@ -29,9 +29,8 @@ from tests.support.conversations import Conversations
 from tests.support.empty_log import empty
 from tests.support.postgres import Server
 from tests.support.prices import put_prices
-from tests.support.projection_rows import a_conversation, price_rows, put, reindex, written
 from tests.support.questions import answers
-from tests.support.rows import PROJECTED, START_NS, make_id
+from tests.support.rows import PROJECTED, START_NS, a_conversation, make_id, price_rows, put, reindex, written
 from tests.support.server import run
 
 WORDS = ("dice", "roll", "hm", "yes", "question", "why", "7", "gone", "nowhere")

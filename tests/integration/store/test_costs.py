@@ -26,7 +26,7 @@ from recorder.store.writer import Store
 from tests.support.corpus import CORPUS, needs_corpus
 from tests.support.empty_log import empty
 from tests.support.facts import captured, folded
-from tests.support.projection_rows import an_exchange, price_rows, put, row, written
+from tests.support.rows import an_exchange, price_rows, put, row, written
 from tests.support.server import run
 from tests.support.superuser import asked
 from tests.unit.projections.test_usage_corpus import APIS, DIFFERENCES, EXTRACTORS, USUAL, reporting

@@ -20,7 +20,7 @@ from recorder.store.writer import Store
 from tests.support import superuser
 from tests.support.empty_log import empty
 from tests.support.postgres import Server
-from tests.support.projection_rows import a_conversation, reindex, written
+from tests.support.rows import a_conversation, reindex, written
 from tests.support.server import run
 
 LIES = "SELECT session_id, 0 AS exchanges FROM sessions"

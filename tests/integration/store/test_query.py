@@ -19,7 +19,7 @@ from recorder.store.projector import START
 from recorder.store.query import Query
 from recorder.store.sqlite.query import SqliteQuery
 from tests.support import superuser
-from tests.support.projection_rows import a_conversation, written
+from tests.support.rows import a_conversation, written
 from tests.support.superuser import SEARCH
 
 ENDLESS = "WITH RECURSIVE n (x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELECT max(x) FROM n"

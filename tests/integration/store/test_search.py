@@ -12,7 +12,7 @@ from sqlalchemy import URL
 
 from recorder.projections.item import ItemRow
 from recorder.store.schema import tables_of
-from tests.support.projection_rows import an_exchange, put, reindex, row, written
+from tests.support.rows import an_exchange, put, reindex, row, written
 from tests.support.superuser import SEARCH, matching
 
 ITEMS = tables_of["items"].name

@@ -18,8 +18,8 @@ from recorder.ui import lanes
 from recorder.ui.lanes import timeline
 from tests.integration.ingest.test_websocket_log import closed, ingested
 from tests.support.conversations import Conversations, answering, asking, call, message, response, thought
+from tests.support.html_file import Json, shown
 from tests.support.rows import add, make_exchange, make_session
-from tests.support.tracks import Json, shown
 
 QUESTION = asking("What is the weather in Paris?")
 CALLS = response(*thought("Look it ", "up."), *call("get_weather", "{}", index=1), id="resp_1")

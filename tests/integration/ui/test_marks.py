@@ -13,9 +13,9 @@ from recorder.store.reader import LogReader
 from recorder.ui import marks as module
 from recorder.ui.marks import marks
 from tests.support.conversations import Conversations, asking, message, response
+from tests.support.html_file import Json
 from tests.support.server import run
 from tests.support.superuser import asked
-from tests.support.tracks import Json
 
 FRAMES = response(*message("It is ", "18 °C"))
 BROKEN = [*FRAMES[:3], FRAMES[5], *FRAMES[4:]]  # a delta is missing, an event comes twice

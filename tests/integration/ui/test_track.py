@@ -27,9 +27,9 @@ from tests.integration.ingest.test_websocket_log import closed, ingested
 from tests.support.conversations import Conversation, Conversations, answering, asking, call, message, response, thought
 from tests.support.corpus import CORPUS, corpus_files, needs_corpus
 from tests.support.facts import PATHS, captured
+from tests.support.html_file import Json, require_exact, shown, state_at, times, tracked
 from tests.support.rows import make_exchange, make_session
 from tests.support.server import run
-from tests.support.tracks import Json, require_exact, shown, state_at, times, tracked
 
 WEATHER = '{"city": "Paris"}'
 QUESTION = asking("What is the weather in Paris?")

@@ -21,7 +21,7 @@ from recorder.model.recording import Recording
 from recorder.wire.recording import recording_of
 from recorder.wire.turns import is_turn
 from recorder.wire.websocket import encode_frame
-from tests.support.websocket_journals import MASK, Connection, Step, create, needs_transcripts, transcript
+from tests.support.websocket import MASK, Connection, Step, create, needs_transcripts, transcript
 from tests.unit.cassettes.test_cassettes import imported, told
 
 STARTED_S = 1_790_000_000  # 2026-09-21T14:13:20Z

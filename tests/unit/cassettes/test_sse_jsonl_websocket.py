@@ -14,7 +14,7 @@ from recorder.ingest.pending import Batch
 from recorder.model.payloads import RequestRecord, WebSocketTurn
 from recorder.wire.recording import recording_of
 from recorder.wire.websocket import encode_frame
-from tests.support.websocket_journals import MASK, Connection, Step, create, needs_transcripts, transcript
+from tests.support.websocket import MASK, Connection, Step, create, needs_transcripts, transcript
 from tests.unit.cassettes.test_cassettes import told
 from tests.unit.cassettes.test_sse_jsonl import in_microseconds, restored, write
 

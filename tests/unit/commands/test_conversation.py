@@ -26,7 +26,7 @@ from recorder.store.session_state import CallResult, ExchangeState, Snapshot
 from tests.integration.commands.test_show import CONTROLS
 from tests.support.corpus import CORPUS, corpus_index, needs_corpus
 from tests.support.facts import captured, folded
-from tests.support.projection_rows import row
+from tests.support.rows import row
 
 FINISHED = [
     ("completed", "stop", "completed"),

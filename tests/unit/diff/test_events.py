@@ -16,7 +16,7 @@ from recorder.diff.report import Difference
 from recorder.recordings.files import NAMES
 from recorder.replay.matching.differences import differences
 from recorder.wire.recording import recording_of
-from tests.support.replies import Json, Reply, assembled, recorded
+from tests.support.recordings import Json, Reply, assembled, recorded
 from tests.support.streams import CHAT_REPLY, GOOD, MESSAGES, RESPONSES, compared, differing
 from tests.support.tables import table
 

@@ -7,7 +7,7 @@ import pytest
 
 from recorder.diff import Report, Terms, diff
 from recorder.model.recording import Recording
-from tests.support.chains import RESULT, answer, asks, by_delta, made, said, whole_history
+from tests.support.conversations import RESULT, answer, asks, by_delta, made, said, whole_history
 from tests.support.tables import table
 
 

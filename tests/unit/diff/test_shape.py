@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from recorder.diff.report import Difference
-from tests.support.replies import Json, Reply
+from tests.support.recordings import Json, Reply
 from tests.support.streams import GOOD, RESPONSES, compared, replaced
 from tests.support.tables import table
 

@@ -24,7 +24,7 @@ from recorder.wire.recording import recording_of
 from recorder.wire.sse import FRAME_LIMIT
 from recorder.wire.websocket import MESSAGE_LIMIT, encode_close, encode_frame
 from tests.support.corpus import TRANSCRIPTS
-from tests.support.websocket_journals import (
+from tests.support.websocket import (
     MASK,
     Connection,
     Step,

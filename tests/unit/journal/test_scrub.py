@@ -33,7 +33,7 @@ from tests.integration.ingest.test_ingester import (
     stream,
 )
 from tests.support.empty_log import empty
-from tests.support.websocket_journals import Connection
+from tests.support.websocket import Connection
 
 SECRET = b'{"input":"sk-proj-0123456789abcdefghijABCDEFGHIJ is the key"}'
 

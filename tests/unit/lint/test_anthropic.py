@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from tests.support.replies import (
+from tests.support.recordings import (
     Json,
     Mutation,
     Reply,

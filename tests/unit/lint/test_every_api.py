@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from recorder.lint import PROFILES, RULES, lint
 from recorder.wire.recording import recording_of
-from tests.support.replies import Json, Mutation, Reply, assert_clean, assert_only, recorded
+from tests.support.recordings import Json, Mutation, Reply, assert_clean, assert_only, recorded
 from tests.support.tables import table
 from tests.unit.lint import test_anthropic, test_gemini, test_lint, test_openai_chat, test_openai_responses
 

@@ -16,7 +16,7 @@ from recorder.lint.stream import StreamView
 from recorder.model.events import Event, Exchange, Outcome
 from recorder.model.payloads import ExchangeEnd, RequestEnd, RequestHead, ResponseHead
 from recorder.wire.recording import recording_of
-from tests.support.replies import (
+from tests.support.recordings import (
     SECOND,
     STEP_NS,
     Mutation,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tests.support.replies import (
+from tests.support.recordings import (
     Json,
     Mutation,
     Reply,

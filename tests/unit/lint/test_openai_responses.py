@@ -13,7 +13,7 @@ import pytest
 from recorder.lint import lint
 from recorder.lint.openai_responses.catalog import FIELDS, OF_ITEMS
 from recorder.wire.recording import recording_of
-from tests.support.replies import (
+from tests.support.recordings import (
     Json,
     Mutation,
     Reply,

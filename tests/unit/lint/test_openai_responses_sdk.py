@@ -9,7 +9,7 @@ import pytest
 from openai import OpenAI
 
 from recorder.lint import Profile
-from tests.support.replies import Mutation, Reply, broken, the_rule
+from tests.support.recordings import Mutation, Reply, broken, the_rule
 from tests.support.tables import table
 from tests.unit.lint.test_lint import MUTATIONS as OF_STREAMS
 from tests.unit.lint.test_openai_responses import COMPLETED, GOOD, but, less

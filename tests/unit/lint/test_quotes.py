@@ -12,7 +12,7 @@ import pytest
 from openai import APIStatusError, OpenAI
 
 from recorder.lint import RULES
-from tests.support.replies import Mutation, the_rule
+from tests.support.recordings import Mutation, the_rule
 from tests.support.sdk_readings import reading
 from tests.support.tables import table
 from tests.unit.lint.test_anthropic import GOOD as MESSAGE

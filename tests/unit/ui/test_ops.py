@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from recorder.ui.ops import Op, apply, compare
-from tests.support.tracks import changed
+from tests.support.html_file import changed
 
 SCALARS = st.one_of(st.none(), st.booleans(), st.integers(0, 3), st.text("ab", max_size=4))
 VALUES = st.recursive(

@@ -21,7 +21,7 @@ from recorder.ui.surroundings import Surroundings
 from tests.support.conversations import call, message, response, sse, thought
 from tests.support.corpus import corpus_files, needs_corpus
 from tests.support.facts import PATHS, captured
-from tests.support.tracks import changed
+from tests.support.html_file import changed
 
 FRAMES = response(*thought("Look it ", "up."), *message("It is ", "18 °C", index=1), *call("weather", "{}", index=2))
 

@@ -14,7 +14,7 @@ from recorder.model.recording import Recording
 from recorder.wire import logical_request
 from recorder.wire.dialects.dialect import Links
 from recorder.wire.logical_request import LogicalRequest, LogicalRequests, links_in
-from tests.support.chains import (
+from tests.support.conversations import (
     CALL,
     RESULT,
     THOUGHT,
@@ -28,7 +28,7 @@ from tests.support.chains import (
     whole_history,
 )
 from tests.support.corpus import TRANSCRIPTS
-from tests.support.websocket_journals import needs_transcripts
+from tests.support.websocket import needs_transcripts
 
 
 def logical(recordings: list[Recording], number: int = -1) -> LogicalRequest:

@@ -23,7 +23,7 @@ from recorder.exports.otlp.collector import (
     Refused,
     endpoint_of,
 )
-from tests.support.collector import Answer, Receiver, Reset, receiving
+from tests.support.otlp import Answer, Receiver, Reset, receiving
 
 BODY = b'{"resourceSpans":[]}'
 SECRET = "s3cr3t-of-nobody"

@@ -28,9 +28,9 @@ from recorder.store.reader import LogReader
 from recorder.store.sqlite.connection import write_lock
 from recorder.store.writer import Store
 from tests.support.agent_log import BATCH, Log, once
-from tests.support.collector import Answer, Receiver, Reset, receiving
 from tests.support.conversations import MS, Conversation, Conversations, answering, asking, call, message, response
 from tests.support.empty_log import empty
+from tests.support.otlp import Answer, Receiver, Reset, receiving
 from tests.support.server import run, run_apart
 from tests.support.superuser import connected
 

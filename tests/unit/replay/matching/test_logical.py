@@ -14,7 +14,7 @@ from recorder.replay.matching.noise import Rules
 from recorder.replay.matching.noise_rules import Rule
 from recorder.wire import logical_request
 from recorder.wire.logical_request import LogicalRequest, LogicalRequests
-from tests.support.chains import RESULT, answer, asks, by_delta, made, said, user, whole_history
+from tests.support.conversations import RESULT, answer, asks, by_delta, made, said, user, whole_history
 from tests.support.recordings import ask
 
 STRICT = Rules(until="noise")

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from recorder.model.facts import Fact, TextAdded
 from recorder.wire.dialects import by_name
 from recorder.wire.dialects.decoder import JsonDecoder
-from tests.support.responses import Json, item_event
+from tests.support.facts import Json, item_event
 from tests.support.tables import table
 from tests.unit.projections.test_quick_deltas import DELTAS
 

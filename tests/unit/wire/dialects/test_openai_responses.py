@@ -30,7 +30,7 @@ from recorder.wire.dialects import Keys, MessageIds
 from recorder.wire.dialects.openai_responses import DIALECT
 from recorder.wire.dialects.openai_responses.items import ITEM_TYPES
 from tests.support.corpus import ROOT
-from tests.support.responses import Json, document, item_event, of, tell
+from tests.support.facts import Json, document, item_event, of, tell
 from tests.support.tables import table
 
 CATALOG = ROOT.parent / "shared" / "wire" / "events-catalog.json"

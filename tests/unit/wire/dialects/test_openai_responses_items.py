@@ -26,7 +26,7 @@ from recorder.model.facts import (
 from recorder.wire.dialects.json_values import NESTING_LIMIT
 from recorder.wire.dialects.openai_responses import DIALECT
 from recorder.wire.dialects.openai_responses.items import ITEM_TYPES
-from tests.support.responses import Json, asked, document, item_event, of, tell
+from tests.support.facts import Json, asked, document, item_event, of, tell
 from tests.support.tables import table
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from recorder.wire.dialects import DIALECTS
 from recorder.wire.redaction.bodies import BY_SHAPE, PLACEHOLDER, redactor_from
-from tests.support.parameter_secrets import READ_BY_A_MODEL, REQUESTS
+from tests.support.secret_shapes import READ_BY_A_MODEL, REQUESTS
 from tests.support.tables import table
 
 CANARY = re.compile(r"CANARY-[a-z-]+-\d{4}")
