@@ -16,8 +16,9 @@ ROWS = {name: (text, re.findall(r"`(\w+)`", inside)) for name, text, inside in R
 
 
 def folders(at: Path) -> set[str]:
-    """The folders there that have a file, here or below."""
-    return {path.name for path in at.iterdir() if path.is_dir() and any(path.rglob("[!.]*.*"))} - {"__pycache__"}
+    """The folders there that have a file, here or below, which Python has not made."""
+    files = [path.relative_to(at) for path in at.rglob("[!.]*.*") if "__pycache__" not in path.parts]
+    return {path.parts[0] for path in files if len(path.parts) > 1}
 
 
 def test_every_folder_is_on_the_map() -> None:
