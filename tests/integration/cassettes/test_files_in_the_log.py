@@ -19,6 +19,7 @@ from tests.unit.cassettes.test_har_messages import a_connection, recorded
 FILES = DATA / "cassettes"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("name", "good", "bad", "refusal"),
     [

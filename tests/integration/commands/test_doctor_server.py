@@ -47,6 +47,7 @@ def said(url: URL, check: str) -> CheckResult:
     return line
 
 
+@pytest.mark.long
 def test_what_is_in_order_is_said_to_be(url: URL) -> None:
     lines = [line for line in diagnosis(url) if line.check not in ("server", "port")]
     assert [line for line in lines if line.state != "ok"] == []

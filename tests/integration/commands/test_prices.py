@@ -62,6 +62,7 @@ def test_without_the_package_own_prices_count(tmp_path: Path, file: Path) -> Non
     assert (total["cost_usd"], total["priced"]) == ("0.012205", 2)
 
 
+@pytest.mark.long
 def test_without_the_package_its_earlier_prices_stay(tmp_path: Path, file: Path) -> None:
     log = tmp_path / "log.db"
     assert run(log, "prices", "update").code == 0

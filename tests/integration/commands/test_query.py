@@ -29,6 +29,7 @@ def test_a_value_is_found(path: Path) -> None:
     assert run(path, "query", sql, "-p", ":name", "run-1", "-p", "n", "13", "--csv").text == "n\n14\n"
 
 
+@pytest.mark.long
 def test_the_examples_of_the_help_answer(path: Path) -> None:
     shown = (command.command.help or "").splitlines()
     [by_model] = [line for line in shown if "usage_by_model" in line]

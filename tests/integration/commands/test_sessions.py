@@ -153,6 +153,7 @@ TEXTS = st.text(max_size=40) | st.sampled_from(
 )
 
 
+@pytest.mark.long
 @settings(max_examples=6)  # of many texts each: to open a log takes longer than to ask
 @given(st.lists(TEXTS, min_size=10, max_size=20))
 async def test_any_text_can_be_searched_for(recorded: Conversations, texts: list[str]) -> None:

@@ -254,6 +254,7 @@ def test_a_later_retrieval_that_has_less_is_superseded(tmp_path: Path) -> None:
     assert only["superseded_by"] == whole.exchange_id
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("ends", [(3, 3), (4, 2, 3), (8, 5), (5, 8), (3, 8, 8, 2), (2, 3, 3)])
 def test_what_supersedes_what_is_as_the_views_say(tmp_path: Path, ends: tuple[int, ...]) -> None:
     asked = Conversations(tmp_path / "recorder.db").session("again")

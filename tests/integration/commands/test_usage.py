@@ -96,6 +96,7 @@ KEYS: dict[By, list[tuple[object, int]]] = {
 }
 
 
+@pytest.mark.long
 def test_tokens_are_summed_by_anything(told: Callable[..., list[dict[str, Any]]]) -> None:
     assert {by: counted(told("--by", by), by) for by in KEYS} == KEYS
 

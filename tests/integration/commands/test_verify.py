@@ -346,6 +346,7 @@ def test_an_event_that_was_put_in_is_found(in_file: Stored, pos: int, copied: in
         assert findings(connection)
 
 
+@pytest.mark.long
 @given(left=st.integers(0, 20), writer=st.sampled_from(["alive", "left", "gone"]))
 def test_a_tail_that_was_cut_off_is_found(in_file: Stored, left: int, writer: Writer) -> None:
     with changed(in_file) as connection:
@@ -579,6 +580,7 @@ def buried(path: Path, **changes: object) -> None:
     superuser.asked(path, "INSERT INTO tombstones VALUES (?, 1, 'old', ?, ?)", session_id, json.dumps(counts), last)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("changes", "words"),
     [

@@ -129,6 +129,7 @@ def _bare(row: Iterable[Any]) -> list[Any]:
     return [bytes(value) if isinstance(value, memoryview) else value for value in row]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("size", [2, 5, 11])
 def test_any_batches_give_the_same_rows(measure: URL, tmp_path: Path, size: int) -> None:
     steps = closed()
@@ -281,6 +282,7 @@ def read(url: URL, sql: str) -> list[Any]:
     return [_bare(row) for row in asked(url, sql)]
 
 
+@pytest.mark.long
 def test_a_copy_a_backup_and_a_rebuild_have_the_same(measure: URL, tmp_path: Path) -> None:
     backup, copy = (database_url(tmp_path / name) for name in ("backup.db", "copy.db"))
     assert run(measure, "db", "backup", backup.database).code == 0
@@ -307,6 +309,7 @@ def test_views_have_turns_as_exchanges(measure: URL) -> None:
     ]
 
 
+@pytest.mark.long
 @needs_transcripts
 @pytest.mark.parametrize("name", ["codex-0.169", "codex-0.169-spawn", "codex-0.169-midclose", "codex-0.169-errframe"])
 def test_real_clients_leave_one_session_that_can_be_verified(name: str, tmp_path: Path) -> None:

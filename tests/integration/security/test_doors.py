@@ -31,6 +31,7 @@ async def ask(port: int, method: str, target: str, *lines: str, body: bytes = b"
         return await client.response(to_head=method == "HEAD")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("server", SERVERS)
 @on_uvloop
 async def test_only_what_no_web_page_can_send_gets_through(tmp_path: Path, server: str) -> None:

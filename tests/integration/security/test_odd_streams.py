@@ -61,6 +61,7 @@ FAULTS: dict[str, Callable[[bytes], bytes]] = {
 }
 
 
+@pytest.mark.long
 @on_uvloop
 async def test_the_client_has_every_coded_body_as_it_was_sent(tmp_path: Path) -> None:
     for name, (label, coder) in LABELLED.items():

@@ -166,6 +166,7 @@ def grown(path: Path, sent: Sequence[bytes]) -> int:
         return path.stat().st_size - before
 
 
+@pytest.mark.long
 def test_so_is_its_room_on_the_disk(tmp_path: Path) -> None:
     """Beside the bodies, there are the responses and what all comes to: that is there without a history too."""
     sent = history(50)

@@ -84,6 +84,7 @@ def test_the_order_of_projection_changes_nothing(database: URL, order: tuple[int
     assert asked(database, "SELECT * FROM p_prompts_v1 ORDER BY exchange_id") == wanted
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("together", [(0, 1, 2, 3, 4, 5), (1, 3, 5), (4, 5), (0, 2)])
 def test_what_is_projected_together_is_compared_as_alone(
     database: URL, together: tuple[int, ...], monkeypatch: pytest.MonkeyPatch

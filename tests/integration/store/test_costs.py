@@ -216,6 +216,7 @@ ADVISOR = iteration("advisor_message", 2000, 10, model="n-1")
 MESSAGE_COSTS = 1000 * 1_000_000 + 100 * 5_000_000
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("usage", "costs_picousd", "billed"),
     [

@@ -107,6 +107,7 @@ def test_each_change_of_a_file_is_named(tmp_path: Path, script: str) -> None:
     assert all(each.startswith("the table p_search_v1") for each in found if each != IN_FILE[script])
 
 
+@pytest.mark.long
 def test_each_change_of_a_server_is_named(postgres_server: Server, postgres_database: URL) -> None:
     talk(postgres_database)
     found = {}
@@ -128,6 +129,7 @@ def test_verify_and_doctor_say_it(database: URL) -> None:
     assert "the view usage_by_model is missing" in ran.out.decode()
 
 
+@pytest.mark.long
 async def test_a_recorder_says_that_a_guard_is_missing_and_records(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -147,6 +147,7 @@ def test_who_finds_the_newest_schema_waits_for_nobody(postgres_database: URL) ->
         Store(postgres_database, busy_timeout_s=0.05).close()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("is_granted", [True, False])
 def test_roles_have_rights_on_the_projections_that_come_later(postgres_server: Server, is_granted: bool) -> None:
     url = database_url(postgres_server.create())

@@ -101,6 +101,7 @@ def test_nothing_but_reading_is_possible(query: SqliteQuery, path: Path, monkeyp
     assert list(query.ask("SELECT count(*) FROM p_usage_v1").rows) == [(2,)]
 
 
+@pytest.mark.long
 def test_those_would_do_something_on_a_connection_of_another_program(path: Path) -> None:
     """So it is the connection that refuses them, not their grammar."""
     did = 0

@@ -237,6 +237,7 @@ async def names_by_page(log: LogReader, limit: int) -> list[str]:
         page = await log.session_page(limit, before=ListPlace.parse(page.next.cursor()))
 
 
+@pytest.mark.long
 async def test_pages_of_sessions_join_without_a_seam_whatever_their_size(database: URL) -> None:
     with Store(database) as store, store.transaction():
         for number in range(1, 13):

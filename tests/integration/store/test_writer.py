@@ -56,6 +56,7 @@ def test_what_went_in_comes_out(store: Store) -> None:
     assert rows(store, "SELECT * FROM exchanges") == [msgspec.structs.astuple(exchange)]
 
 
+@pytest.mark.long
 @given(raws=st.lists(st.binary(max_size=300), min_size=1, max_size=20), data=st.data())
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_any_bytes_in_any_batches_are_kept(store: Store, raws: list[bytes], data: st.DataObject) -> None:

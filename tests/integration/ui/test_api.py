@@ -162,6 +162,7 @@ async def test_a_chain_that_does_not_hold_is_seen(tmp_path: Path) -> None:
 # -- SQL
 
 
+@pytest.mark.long
 async def test_a_query_gives_the_rows_of_the_command_that_it_names(database: URL) -> None:
     fill(database)
     async with viewing(database) as viewer:

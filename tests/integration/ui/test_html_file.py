@@ -57,6 +57,7 @@ def all_raws(data: dict[str, Any]) -> list[bytes]:
 # -- the data is that of the API
 
 
+@pytest.mark.long
 def test_events_have_the_bytes_keys_reads_and_chain_of_the_api(demo_recording: Path) -> None:
     data = data_of(exported(demo_recording, "latest"))
     for number in (1, 3, 6):
@@ -241,6 +242,7 @@ def test_a_secret_in_bytes_that_nothing_makes_sense_of_is_said_too(tmp_path: Pat
     assert "secrets taken out of 1 event." in data["summary"]
 
 
+@pytest.mark.long
 def test_settings_say_what_else_is_secret(planted: Path, tmp_path: Path) -> None:
     (tmp_path / "recorder.toml").write_text('[redact]\npatterns = ["Keep it"]\nenv = ["ODD_TOKEN"]\n')
     command = [*PROGRAM, "export", "planted", "--format", "html", "--db", str(planted)]

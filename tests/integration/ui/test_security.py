@@ -146,6 +146,7 @@ async def test_only_the_methods_that_read_are_answered(db: Path) -> None:
         assert (head.status[:3], head.body) == (b"200", b"")
 
 
+@pytest.mark.long
 async def test_a_body_is_json_and_no_longer_than_its_limit(db: Path) -> None:
     async with viewing(db) as viewer:
 

@@ -177,6 +177,7 @@ async def test_events_are_read_once_and_only_as_far_as_a_segment_needs(tmp_path:
         assert _Counting.count >= 3 * (last + 1), "a cache holds no more than its limit"
 
 
+@pytest.mark.long
 async def test_an_open_exchange_grows(sqlite_database: URL) -> None:
     """What was known of it before stays true, whatever follows; results may come before it is read again."""
     session = make_session(name="s")

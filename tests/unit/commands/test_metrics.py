@@ -292,6 +292,7 @@ async def test_a_look_is_not_repeated_however_often_it_is_asked_for(exchanges: E
     assert again.exchanges == {("openai", "eof"): 1}, "what is at hand is as it is now"
 
 
+@pytest.mark.long
 async def test_a_stream_that_is_silent_is_no_lag(tmp_path: Path, database: URL) -> None:
     """Its place stays where it began."""
     exchanges = Exchanges(tmp_path, database=database)

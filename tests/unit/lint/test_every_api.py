@@ -37,6 +37,7 @@ GOOD: dict[str, Reply] = {
 }
 
 
+@pytest.mark.long
 @table("mutation", MUTATIONS)
 def test_a_fault_is_named_by_its_rule_alone(mutation: Mutation) -> None:
     assert_only(mutation.rule, mutation.reply)
@@ -76,6 +77,7 @@ def with_value(event: Json, path: tuple[Any, ...], value: Any) -> None:
 ANY_VALUE = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=5)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("api", GOOD)
 @given(data=st.data())
 def test_no_value_anywhere_makes_a_rule_raise(api: str, data: st.DataObject) -> None:

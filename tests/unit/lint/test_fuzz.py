@@ -259,6 +259,7 @@ def test_what_an_sdk_minds_in_recorded_streams_lint_minds(api: str, seed: int) -
     assert [silent for name, raw in _recorded(api) for silent in _silent(api, name, raw, 25, seed)] == []
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("api", TARGETS)
 def test_a_line_that_lost_its_data_is_found(api: str) -> None:
     for name, raw in _own(api):

@@ -269,6 +269,7 @@ BLOCKS = st.lists(SCRAPS, max_size=6).map(b"".join) | st.sampled_from(SENT)
 DATA = SCRAPS.map(lambda scrap: b"data: " + scrap + b"\n\n")
 
 
+@pytest.mark.long
 @settings(max_examples=200, deadline=None)
 @given(
     blocks=st.lists(BLOCKS | DATA, max_size=6),

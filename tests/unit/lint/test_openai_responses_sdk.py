@@ -43,6 +43,7 @@ def mutated(rule: str, says: str) -> Reply:
     return found.reply
 
 
+@pytest.mark.long
 def test_the_sdk_minds_a_message_without_content() -> None:
     with pytest.raises(AttributeError):
         accumulated(but(9, lambda event: event["item"].pop("content")))

@@ -192,6 +192,7 @@ def result(api: str, seed: str) -> dict[str, Any]:
 LISTS = {"openai-responses": "input", "openai-chat": "messages", "anthropic": "messages", "gemini": "contents"}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("large", "tokens"), [(picture, 5_000), (result, 30_000)], ids=["picture", "result"])
 @pytest.mark.parametrize("api", AGENTS)
 def test_a_large_part_that_changed_is_found(tmp_path: Path, api: str, large: Any, tokens: int) -> None:

@@ -11,6 +11,7 @@ from hashlib import sha256
 from typing import Any
 
 import msgspec
+import pytest
 
 from recorder.projections.fold import Rows
 from recorder.wire.dialects.openai_responses.items import ITEM_TYPES
@@ -206,6 +207,7 @@ def test_items_are_what_the_response_says_at_its_end(entry: Entry) -> None:
     assert bool(told) == (entry["file"] in NOT_ONE_RESPONSE), "items that were not stated"
 
 
+@pytest.mark.long
 @needs_corpus
 def test_every_type_of_item_that_the_corpus_has_is_compared() -> None:
     types = {item["type"] for entry in of_provider("openai-responses") for _, item in final_items(entry["file"])}

@@ -146,6 +146,7 @@ DELTAS: dict[str, st.SearchStrategy[dict[str, Any]]] = {
 """Events near enough to usual ones that some are, and some are not."""
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("api", APIS)
 @given(data=st.data())
 def test_rows_of_any_deltas_are_those_of_the_plain_way(api: str, data: st.DataObject) -> None:

@@ -115,6 +115,7 @@ def extracted(entry: Json) -> dict[str, int]:
     return found
 
 
+@pytest.mark.long
 @needs_corpus
 @pytest.mark.parametrize("format", APIS)
 def test_each_count_is_the_one_that_genai_prices_extracts(format: str) -> None:

@@ -251,6 +251,7 @@ def test_verifying_keeps_up_with_the_disk() -> None:
     assert len(many) / (time.process_time() - began) > 20_000
 
 
+@pytest.mark.long
 def test_what_is_held_does_not_grow_with_the_exchange() -> None:
     many = captured([SSE] * 10_000)
     verifier = ChainVerifier("s-1", "e-1", EXCHANGE)

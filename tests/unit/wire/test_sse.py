@@ -190,6 +190,7 @@ def test_parse_reads_the_fields(raw: bytes, expected: Fields) -> None:
     assert parse(raw) == expected
 
 
+@pytest.mark.long
 @table("end", [b"\n\n", b"\r\n\r\n", b"\r\r", b"\n\r\n"])
 @table("extra", range(-3, 4))
 def test_a_long_frame_leaves_in_equal_parts_whatever_the_chunking(end: bytes, extra: int) -> None:

@@ -373,6 +373,7 @@ def test_a_turn_over_websocket_is_an_inference_and_its_connection_one_of_http(de
     assert all(each["gen_ai.response.time_to_first_chunk"] > 0 for each in turns)
 
 
+@pytest.mark.long
 def test_it_is_the_same_whenever_it_is_exported(demo_recording: Path, talk: Conversations) -> None:
     for path in (demo_recording, talk.database):
         for options in ([], ["--content"], ["--metrics"]):

@@ -84,6 +84,7 @@ def test_three_pushes_send_each_span_and_measurement_once(log: Log, receiver: Re
     assert log.rows() == len(log.made)
 
 
+@pytest.mark.long
 def test_a_batch_is_bounded_and_nothing_is_lost_between_two(file: Log, receiver: Receiver, small_batches: None) -> None:
     for number in range(4):
         file.talk(f"talk-{number}", turns=4)
@@ -320,6 +321,7 @@ async def test_a_database_that_is_locked_is_waited_for(file: Log, receiver: Rece
     assert once(receiver, file, tools=1)
 
 
+@pytest.mark.long
 def test_a_purge_takes_the_rows_of_its_session_and_no_row_comes_after_it(log: Log, receiver: Receiver) -> None:
     talk = log.talk("talk")
     log.talk("other")

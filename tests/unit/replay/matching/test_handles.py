@@ -180,6 +180,7 @@ SHAPES: dict[str, Callable[[str], Any]] = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("shape", SHAPES)
 @given(st.data())
 def test_a_path_of_another_length_is_put_in_wherever_it_was_split(shape: str, data: st.DataObject) -> None:

@@ -475,6 +475,7 @@ def test_every_real_request_matches_itself_and_only_itself() -> None:
     assert matcher.unused() == []
 
 
+@pytest.mark.long
 @needs_corpus
 def test_no_real_request_matches_another_one_that_is_not_equal() -> None:
     """But at its position: the same question with other instructions, other tools."""

@@ -235,6 +235,7 @@ def requests_with_a_secret(draw: st.DrawFn) -> tuple[str, list[tuple[bytes, byte
     )
 
 
+@pytest.mark.long
 @given(requests_with_a_secret())
 @settings(max_examples=300)
 def test_no_secret_survives_in_any_form(planted: tuple[str, list[tuple[bytes, bytes]], str, str]) -> None:
