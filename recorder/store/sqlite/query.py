@@ -38,6 +38,7 @@ _OF_VIRTUAL_TABLES = {
     (sqlite3.SQLITE_PRAGMA, "data_version", None),
 }
 _REFUSED_FUNCTIONS = {"load_extension", "fts3_tokenizer"}
+_REFUSED_TABLES = {"sqlite_dbpage"}  # the pages of the file as they are, where SQLite was built with it: nobody's rows
 _READS = {"SELECT", "WITH", "VALUES", "EXPLAIN"}
 
 
@@ -131,6 +132,8 @@ def _explanation(sql: str, error: BaseException, code: int | None) -> str:
 def _authorize(action: int, first: str | None, second: str | None, _database: str | None, _within: str | None) -> int:
     if action == sqlite3.SQLITE_FUNCTION:
         return sqlite3.SQLITE_DENY if second in _REFUSED_FUNCTIONS else sqlite3.SQLITE_OK
+    if action == sqlite3.SQLITE_READ and first in _REFUSED_TABLES:
+        return sqlite3.SQLITE_DENY
     return (
         sqlite3.SQLITE_OK
         if action in _ALLOWED or (action, first, second) in _OF_VIRTUAL_TABLES

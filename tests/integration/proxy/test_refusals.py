@@ -30,7 +30,7 @@ async def test_a_body_over_the_limit_is_a_413_that_says_what_to_do(tmp_path: Pat
     async with ScriptedUpstream(answer(b"")) as upstream:
         async with proxied(tmp_path, upstream.base, body_limit_bytes=2**20) as proxy:
             response = await proxy.ask(get("/v1/x", b"Content-Length: 1048577", method="POST"))
-            assert response.status == b"413 Request Entity Too Large"
+            assert response.status.startswith(b"413 ")  # Python 3.13 has another name for it
             assert b"1 MiB" in response.body
             assert b"--max-body" in response.body
             assert upstream.connections == 0

@@ -8,7 +8,7 @@ import signal
 import socket
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from itertools import product
 from pathlib import Path
 from threading import Thread
@@ -476,7 +476,8 @@ def test_a_question_changes_nothing_and_reads_no_file(granted: URL) -> None:
 
 
 def test_what_a_question_makes_is_undone(granted: URL) -> None:
-    with PostgresQuery.open(granted) as query:
+    """PostgreSQL 15 makes a large object in a transaction that only reads; newer ones refuse it."""
+    with PostgresQuery.open(granted) as query, suppress(RecorderError):
         assert len(list(query.ask("SELECT lo_create(0)").rows)) == 1
     assert asked(granted, "SELECT count(*) FROM pg_largeobject_metadata") == [(0,)]
 
