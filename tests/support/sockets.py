@@ -23,6 +23,9 @@ _LENGTH = re.compile(rb"^content-length:\s*(\d+)\s*$", re.IGNORECASE | re.MULTIL
 _CHUNKED = re.compile(rb"^transfer-encoding:.*chunked\s*$", re.IGNORECASE | re.MULTILINE)
 
 LAST_CHUNK = b"0\r\n\r\n"
+KERNEL_BYTES = 96 * 2**20
+"""More than the kernel holds on a way of two connections, whose buffers grow: some let them reach 32 MiB for receiving
+and 4 for sending."""
 FLOOD_BYTES = 64 * 2**10  # at once: a flood of small sends would take the loop that the tests share with what they test
 
 

@@ -16,6 +16,7 @@ from recorder.proxy.tunnel import SERVICE_RESTART
 from tests.support.event_loop import DEADLINE_S, POLL_S, both_loops, eventually, on_uvloop, turns
 from tests.support.proxy import Proxied, get, proxied
 from tests.support.sockets import (
+    KERNEL_BYTES,
     Action,
     Close,
     RawClient,
@@ -273,14 +274,14 @@ async def test_a_slow_side_holds_the_other_back_and_delays_nobody_else(tmp_path:
         stuck, other = await switched(proxy, listener), await switched(proxy, listener)
         async with stuck.client, stuck.upstream, other.client, other.upstream:
             fast = stuck.upstream if slow == "client" else stuck.client
-            assert await fast.flood(64 * 2**20) < 24 * 2**20, "more than the kernel holds is somewhere"
+            assert await fast.flood(2 * KERNEL_BYTES) < KERNEL_BYTES, "more than the kernel holds is somewhere"
             for _ in range(20):
                 await other.upstream.send(TEXT)
                 assert await other.client.exactly(len(TEXT)) == TEXT
                 await other.client.send(MASKED)
                 assert await other.upstream.exactly(len(MASKED)) == MASKED
             tape = proxy.tapes()[0]
-            assert len(tape.body) + len(tape.sent) < 24 * 2**20
+            assert len(tape.body) + len(tape.sent) < KERNEL_BYTES
 
 
 # -- the end of the recorder

@@ -11,7 +11,7 @@ from recorder.proxy.http.server_connection import HELD_BYTES
 from recorder.proxy.http.server_exchange import Headers, ServerExchange
 from tests.support.event_loop import DEADLINE_S, POLL_S, both_loops, eventually, on_uvloop, settled, turns
 from tests.support.proxy import client_of, get, served
-from tests.support.sockets import RawClient, reset
+from tests.support.sockets import KERNEL_BYTES, RawClient, reset
 
 OFFER = (
     b"Connection: keep-alive, Upgrade",
@@ -260,7 +260,7 @@ async def test_raw_bytes_that_are_not_read_are_held_back() -> None:
     for path in ("/offered", "/switched"):
         async with client_of(app) as client:
             await client.send(get(path, *OFFER))
-            assert await client.flood(64 * 2**20) < 32 * 2**20
+            assert await client.flood(2 * KERNEL_BYTES) < KERNEL_BYTES
 
 
 @both_loops
