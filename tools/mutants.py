@@ -1168,17 +1168,26 @@ def survived(copy: Copy, mutant: Mutant) -> str | None:
     return None
 
 
+def chosen(words: Sequence[str]) -> list[Mutant]:
+    """The mutants that have one of these words in their names, or are of one of these files; all without words."""
+    if not words:
+        return list(MUTANTS)
+    return [mutant for mutant in MUTANTS if any(word in mutant.name or word == mutant.file for word in words)]
+
+
 def main(words: Sequence[str]) -> int:
     """Run mutants, and say of each whether it was seen."""
-    alive = 0
+    mutants, alive = chosen(words), 0
+    if not mutants:
+        sys.stderr.write(f"No mutant has a name or a file like {', '.join(words)}: nothing was tried.\n")
+        return 2
     with tempfile.TemporaryDirectory() as folder:
         copy = Copy(Path(folder))
-        for mutant in MUTANTS:
-            if not words or any(word in mutant.name or word == mutant.file for word in words):
-                why = survived(copy, mutant)
-                alive += why is not None
-                sys.stdout.write(f"{mutant.name}: {why or 'seen'}\n")
-                sys.stdout.flush()
+        for mutant in mutants:
+            why = survived(copy, mutant)
+            alive += why is not None
+            sys.stdout.write(f"{mutant.name}: {why or 'seen'}\n")
+            sys.stdout.flush()
     return min(alive, 1)
 
 

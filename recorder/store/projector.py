@@ -255,11 +255,13 @@ class Projector:
             works.append(later_requests(rows["items"], requests))
         ask_together(self._database, works)
         rows["requests"], rows["prompts"] = links.rows, comparisons.rows
-        inserts, asked = [*_inserts(rows), *_additions(rows)], [is_given(calls) for calls in together.repeated]
-        known = self._database.run_all([*inserts, *asked])[len(inserts) :]
-        rekeyed = [calls for calls, rows in zip(together.repeated, known, strict=True) if not rows]
-        rekeyed += [calls for key in dict.fromkeys(requests) if (calls := self._repeated(key)) is not None]
-        rekey(self._database, rekeyed)
+        inserts = [*_inserts(rows), *_additions(rows)]
+        # Asked with the inserts: no further round trip to a server.
+        questions = [is_given(calls) for calls in together.repeated]
+        answers = self._database.run_all([*inserts, *questions])[len(inserts) :]
+        unknown = [calls for calls, found in zip(together.repeated, answers, strict=True) if not found]
+        again = [self._repeated(key) for key in dict.fromkeys(requests)]
+        rekey(self._database, [*unknown, *filter(None, again)])
         links.follow()
         comparisons.follow()
         return later
