@@ -14,7 +14,7 @@ import pytest
 
 from recorder.errors import RecorderError
 from recorder.store.location import database_url
-from recorder.store.sqlite.query import SqliteQuery
+from recorder.store.sqlite.query import SqliteQuery, _authorize
 from tests.integration.store.test_query import ENDLESS
 from tests.support.rows import a_conversation, written
 from tests.support.superuser import SEARCH
@@ -149,6 +149,12 @@ def test_nothing_is_changed_and_nothing_is_made(query: SqliteQuery, folder: Path
     obeyed = (sql for sql in MORE if is_answered(query, sql) or state(folder) != before)
     assert next(obeyed, None) is None
     assert list(query.ask("SELECT count(*) FROM p_usage_v1").rows) == [(2,)], "it still reads"
+
+
+def test_the_pages_of_the_file_are_refused_where_sqlite_was_built_with_them() -> None:
+    """The SQLite of many systems has no such table, so that the statement above says nothing there."""
+    assert _authorize(sqlite3.SQLITE_READ, "sqlite_dbpage", "data", "main", None) == sqlite3.SQLITE_DENY
+    assert _authorize(sqlite3.SQLITE_READ, "events", "raw", "main", None) == sqlite3.SQLITE_OK
 
 
 def is_answered(query: SqliteQuery, sql: str) -> bool:
