@@ -19,7 +19,7 @@ from recorder.journal.format import Mark
 from recorder.journal.writer import Journal
 from recorder.model.payloads import RequestEnd
 from recorder.store.location import database_url
-from recorder.store.writer import Store
+from recorder.store.write.writer import Store
 
 EVENTS = 20  # of its response
 RAW = "sqlite3, executemany"

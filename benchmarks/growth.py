@@ -41,7 +41,7 @@ from recorder.store.engine import engine_of
 from recorder.store.location import database_path, database_url
 from recorder.store.postgres.ddl import SCHEMA
 from recorder.store.sql import Statement
-from recorder.store.writer import Store
+from recorder.store.write.writer import Store
 from recorder.wire.dialects import by_name
 from tests.support.postgres import conninfo
 

@@ -28,7 +28,7 @@ from recorder.model.payloads import RequestEnd
 from recorder.store.bodies.rows import Ask, whole_events
 from recorder.store.sqlite.connection import WRITER, apply
 from recorder.store.sqlite.writer import WAL_BYTES
-from recorder.store.writer import Store
+from recorder.store.write.writer import Store
 
 EXCHANGES = 100
 ROWS_PER_COMMIT = 500

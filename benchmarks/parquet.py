@@ -16,7 +16,7 @@ from benchmarks.figures import Column, Round, Row
 from benchmarks.settings import Settings
 from recorder.exports.parquet.export import Selection, export
 from recorder.store.location import database_url
-from recorder.store.writer import Store
+from recorder.store.write.writer import Store
 
 COLUMNS = (Column("SQLite ms", "sqlite_ms"), Column("Parquet ms", "parquet_ms"), Column("x quicker", "ratio"))
 

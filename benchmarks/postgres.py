@@ -19,8 +19,8 @@ from benchmarks.figures import Column, Round, Row
 from benchmarks.settings import Settings
 from recorder.model.events import Event, Exchange
 from recorder.store.postgres.ddl import SCHEMA
-from recorder.store.reader import LogReader
-from recorder.store.writer import Store
+from recorder.store.queries.reader import LogReader
+from recorder.store.write.writer import Store
 from tests.support.postgres import Server, conninfo
 
 APPEND_COLUMNS = (

@@ -24,10 +24,10 @@ from recorder.journal.writer import Journal
 from recorder.model.events import Event, Exchange
 from recorder.model.payloads import RequestEnd, RequestHead
 from recorder.projections.fold import Folding
-from recorder.store.reader import LogReader
-from recorder.store.rebuild import rebuild
-from recorder.store.usage import By
-from recorder.store.writer import Store
+from recorder.store.maintain.rebuild import rebuild
+from recorder.store.queries.reader import LogReader
+from recorder.store.queries.usage import By
+from recorder.store.write.writer import Store
 from recorder.wire.dialects import by_path
 
 FOLD_COLUMNS = (

@@ -15,8 +15,8 @@ from benchmarks.traffic import TICK_NS
 from recorder.ingest.ingester import Ingester
 from recorder.model.events import BODY_KINDS
 from recorder.replay.pace import LOOP, paced
-from recorder.store.reader import LogReader
-from recorder.store.writer import Store
+from recorder.store.queries.reader import LogReader
+from recorder.store.write.writer import Store
 
 EVENTS_S = 100  # of the stream that is played, on average; its pauses are of 0 to 20 ms
 

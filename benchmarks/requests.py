@@ -20,7 +20,7 @@ from recorder.ingest.ingester import Ingester
 from recorder.journal.format import Mark
 from recorder.journal.writer import Journal
 from recorder.model.payloads import ExchangeEnd, RequestEnd
-from recorder.store.writer import Store
+from recorder.store.write.writer import Store
 
 COLUMNS = (
     Column("µs/request", "request_us"),

@@ -18,7 +18,7 @@ from benchmarks import machine
 from recorder.store.engine import engine_of
 from recorder.store.location import database_url
 from recorder.store.sql import Statement
-from recorder.store.writer import Store
+from recorder.store.write.writer import Store
 from tests.support import postgres
 
 DURABLE = {"fsync": "on", "full_page_writes": "on"}

@@ -19,7 +19,7 @@ from recorder.ingest.capture import Capture
 from recorder.model.chain import row_root
 from recorder.model.events import Event, Exchange, Session
 from recorder.model.ids import uuid7
-from recorder.store.writer import Store
+from recorder.store.write.writer import Store
 from recorder.wire.dialects import by_name
 from tests.support.browser import MISSING, launched, program
 from tests.support.conversations import call, message, response, thought

@@ -1,4 +1,5 @@
-"""How Alembic reaches the database: on the connection that `recorder.store.migrate` hands it, or by a URL of its own.
+"""How Alembic reaches the database: on the connection that `recorder.store.maintain.migrate` hands it, or by a URL of
+its own.
 
 On the command line the URL is `-x db=URL-OR-PATH`, else `RECORDER_DB`, else the default database.
 """
@@ -9,8 +10,9 @@ import warnings
 from alembic import context
 from sqlalchemy import Connection
 
-from recorder.store import migrate, schema
+from recorder.store import schema
 from recorder.store.location import database_url, default_url
+from recorder.store.maintain import migrate
 from recorder.store.search import INDEX_NAMES
 
 

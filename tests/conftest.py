@@ -20,7 +20,7 @@ from hypothesis import settings
 from sqlalchemy import URL
 
 from recorder.store.location import database_url
-from recorder.store.writer import Store
+from recorder.store.write.writer import Store
 from tests.support import postgres
 from tests.support.empty_log import empty
 from tests.support.server import run

@@ -308,7 +308,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "B12: the chain is not followed",
-        "recorder/store/verify/chain.py",
+        "recorder/store/maintain/verify/chain.py",
         "if due and event.hash not in due:",
         "if due and event.hash is None:",
         "tests/integration/commands/test_verify.py::test_every_column_of_every_event_is_held",
@@ -414,7 +414,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "C3: of a result that several requests carry, the one that was told first stands",
-        "recorder/store/projector.py",
+        "recorder/store/write/projector.py",
         "tuple_(new.started_ns, new.exchange_id) < tuple_(",
         "tuple_(new.started_ns, new.exchange_id) > tuple_(",
         "tests/integration/store/test_projector.py::test_a_result_is_the_first_request_s_in_whatever_order_they_are_told",
@@ -704,7 +704,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "E4: a query may compute for two hours",
-        "recorder/store/query.py",
+        "recorder/store/queries/query.py",
         "TIMEOUT_S = 60.0",
         "TIMEOUT_S = 6000.0",
         "tests/integration/security/test_sql.py::test_what_never_ends_is_stopped_after_a_minute_if_nothing_else_was_said",
@@ -712,7 +712,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "E4: the process of a statement is never killed",
-        "recorder/store/query_process.py",
+        "recorder/store/queries/query_process.py",
         "        self._process.kill()\n\n    def _close_stdin",
         "        pass\n\n    def _close_stdin",
         "tests/acceptance/commands/test_query.py::test_one_step_of_an_engine_has_a_limit_of_time_too[sqlite]",
@@ -720,7 +720,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "E4: the process of a statement lives longer than its command",
-        "recorder/store/query_process.py",
+        "recorder/store/queries/query_process.py",
         "    time.sleep(GRACE_S / 2)\n    _end(folder, 1)",
         "    time.sleep(GRACE_S * 10_000)",
         "tests/acceptance/commands/test_query.py::test_a_statement_ends_with_its_command[SIGKILL-one step]",
@@ -728,7 +728,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "E4: the process of a statement may take any memory",
-        "recorder/store/query_process.py",
+        "recorder/store/queries/query_process.py",
         "    _limit(resource.RLIMIT_DATA, MEMORY_BYTES)",
         "    _limit(resource.RLIMIT_DATA, 2**40)",
         "tests/acceptance/commands/test_query.py::test_a_statement_has_a_limit_of_memory[five values]",
@@ -736,7 +736,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "E4: a row may have any size",
-        "recorder/store/query_process.py",
+        "recorder/store/queries/query_process.py",
         "if len(answer) <= ANSWER_BYTES:",
         "if True:",
         "tests/acceptance/commands/test_query.py::test_a_row_has_a_limit",

@@ -15,7 +15,7 @@ from recorder.projections.views import VIEWS, View, written
 from recorder.projections.views.columns import meaning
 from recorder.projections.views.view import Either, Expression
 from recorder.store.location import database_url
-from recorder.store.query_process import open_query
+from recorder.store.queries.query_process import open_query
 from tests.support.corpus import ROOT
 from tests.support.server import run
 from tests.support.superuser import engine

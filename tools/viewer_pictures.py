@@ -21,7 +21,7 @@ from recorder.ingest.capture import Capture
 from recorder.model.chain import row_root
 from recorder.model.events import Exchange, Session
 from recorder.model.payloads import ExchangeEnd, RequestHead, ResponseHead
-from recorder.store.writer import Store
+from recorder.store.write.writer import Store
 from recorder.wire.dialects import by_name
 from tests.support.browser import MISSING, THEMES, launched, opened, program
 from tests.support.conversations import MS, asking

@@ -31,7 +31,7 @@ from recorder.recordings.cache import (
 )
 from recorder.recordings.names import is_file
 from recorder.recordings.selection import Numbered
-from recorder.store.reader import LogReader
+from recorder.store.queries.reader import LogReader
 from recorder.store.schema import tables_of
 from recorder.wire.dialects.prompt import Prompt
 

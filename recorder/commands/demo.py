@@ -30,7 +30,7 @@ from recorder.model.events import BODY_KINDS
 from recorder.proxy.http import server
 from recorder.proxy.routing import Upstream
 from recorder.store.location import chosen_url, database_name
-from recorder.store.reader import LogReader
+from recorder.store.queries.reader import LogReader
 
 PORT = 8900  # of the upstream that stays up
 EXAMPLE_BODY = '{"model": "gpt-demo", "input": "What is the weather in Paris?", "stream": true}'

@@ -21,8 +21,8 @@ from recorder.commands.verbs import VERBS
 from recorder.errors import RecorderError
 from recorder.model.text import safe_text
 from recorder.store.engine import engine_of
-from recorder.store.health import CheckResult
 from recorder.store.location import chosen_url, database_url, journal_root
+from recorder.store.maintain.health import CheckResult
 
 BAD = 4  # the exit code, as of a finding
 

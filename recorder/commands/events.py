@@ -19,7 +19,7 @@ from recorder.commands.terminal.table import SIZED_ROWS, Column, Table, say_hidd
 from recorder.errors import UsageError
 from recorder.model.events import BODY_KINDS, Event, Exchange
 from recorder.recordings.preview import PREVIEW, Previews
-from recorder.store.reader import LogReader
+from recorder.store.queries.reader import LogReader
 
 FOLLOW_S = 0.1  # how often a followed session is looked at: a person does not see less
 SAMPLED_BYTES = 2**24  # of the events whose rows say how wide the table is: they are held

@@ -27,7 +27,7 @@ from recorder.model.recording import MemoryBudget, Recording
 from recorder.model.text import counted
 from recorder.recordings.loader import load_exchanges
 from recorder.recordings.selection import Numbered
-from recorder.store.reader import LogReader
+from recorder.store.queries.reader import LogReader
 from recorder.wire.recording import require_answerable
 from recorder.wire.turns import is_connection
 

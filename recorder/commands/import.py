@@ -23,7 +23,7 @@ from recorder.model.events import LATEST, Session
 from recorder.model.text import counted, safe_text
 from recorder.recordings.files import NAMES, cassette_in, opened, opening, own_name, reason, shown
 from recorder.store.location import chosen_url, journal_root
-from recorder.store.writer import Store
+from recorder.store.write.writer import Store
 from recorder.wire.dialects import DIALECTS
 
 LISTED = 20  # sessions that are named: what fits a terminal

@@ -26,8 +26,8 @@ from recorder.exports.otlp.conventions import CONVENTIONS, NEWEST, Convention, c
 from recorder.model.text import counted, safe_text
 from recorder.store.engine import engine_of
 from recorder.store.location import database_name
-from recorder.store.reader import LogReader
-from recorder.store.writer import Store
+from recorder.store.queries.reader import LogReader
+from recorder.store.write.writer import Store
 
 if TYPE_CHECKING:
     from recorder.exports.otlp.collector import CollectorUrl

@@ -19,8 +19,8 @@ from recorder.errors import NotFoundError
 from recorder.model.text import counted, safe_text
 from recorder.store.location import chosen_url
 from recorder.store.prices.catalog import DAY_S, UNITS, PriceRow, matches
-from recorder.store.reader import LogReader
-from recorder.store.writer import Store
+from recorder.store.queries.reader import LogReader
+from recorder.store.write.writer import Store
 
 NAME_WIDTH = 200  # of a model: prices are left out before a name is cut
 

@@ -39,7 +39,7 @@ from recorder.recordings.loader import load_session
 from recorder.store.location import chosen_url
 from recorder.store.prices.catalog import matches
 from recorder.store.prices.table import rates, valid_prices
-from recorder.store.reader import LogReader
+from recorder.store.queries.reader import LogReader
 from recorder.wire.dialects import by_name
 from recorder.wire.dialects.json_values import decoded
 

@@ -22,8 +22,8 @@ from recorder.projections.views import VIEWS
 from recorder.projections.views.columns import described
 from recorder.store.engine import engine_of
 from recorder.store.location import chosen_url
-from recorder.store.query import TIMEOUT_S, QueryResult, Row, value_of
-from recorder.store.query_process import DUCKDB, OWN, open_query
+from recorder.store.queries.query import TIMEOUT_S, QueryResult, Row, value_of
+from recorder.store.queries.query_process import DUCKDB, OWN, open_query
 from recorder.store.schema import STALE
 
 TABLE_ROWS = 10_000  # more than anyone reads; a table is as wide as its widest cell, so all of it is held

@@ -19,7 +19,7 @@ from recorder.model.facts import Fact, Field, ItemKey, ItemStarted, Restated, Te
 from recorder.model.text import storable
 from recorder.projections.fact_reader import FactReader
 from recorder.replay.pace import paced
-from recorder.store.reader import LogReader
+from recorder.store.queries.reader import LogReader
 from recorder.wire.conclusion import concluded
 from recorder.wire.dialects import by_name
 from recorder.wire.turns import StreamedBody

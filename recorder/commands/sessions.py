@@ -19,8 +19,8 @@ from recorder.commands.terminal.table import Column, short_ids, write_table
 from recorder.commands.terminal.times import between, check_order
 from recorder.errors import NotFoundError, UsageError
 from recorder.model.events import Status
-from recorder.store.reader import LogReader
-from recorder.store.session_list import OPEN, UNKNOWN, SessionFilter, SessionRow
+from recorder.store.queries.reader import LogReader
+from recorder.store.queries.session_list import OPEN, UNKNOWN, SessionFilter, SessionRow
 
 _COLUMNS = (
     Column("session", goes=1),

@@ -19,9 +19,9 @@ from recorder.commands.terminal.times import At, Moment
 from recorder.errors import NotFoundError, RecorderError, UsageError
 from recorder.model.text import safe_text
 from recorder.recordings.requests import load_requests, request_document
-from recorder.store.reader import LogReader
-from recorder.store.session_document import document
-from recorder.store.session_state import Snapshot, cutoff, take_snapshot
+from recorder.store.queries.reader import LogReader
+from recorder.store.queries.session_document import document
+from recorder.store.queries.session_state import Snapshot, cutoff, take_snapshot
 
 
 @click.command()

@@ -18,7 +18,7 @@ from recorder.model.events import BODY_KINDS, Event
 from recorder.model.ids import uuid7
 from recorder.recordings.preview import PREVIEW, Previews
 from recorder.store.location import chosen_url
-from recorder.store.reader import ExchangeProgress, LogReader
+from recorder.store.queries.reader import ExchangeProgress, LogReader
 
 POLL_S = 0.1  # how often the log is looked at: a person does not see less
 BEFORE_S = 24 * 3600  # how old an exchange may be and still go on: background responses take hours

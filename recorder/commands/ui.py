@@ -15,7 +15,7 @@ from recorder.commands.terminal.database import database_option
 from recorder.commands.terminal.output import log_to_stderr, write_line
 from recorder.commands.terminal.settings import match_rules
 from recorder.proxy.http import server
-from recorder.store.reader import LogReader
+from recorder.store.queries.reader import LogReader
 from recorder.ui.app import Viewer
 from recorder.ui.security import Guard
 

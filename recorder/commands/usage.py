@@ -17,9 +17,9 @@ from recorder.commands.terminal.table import Column, short_ids, write_table
 from recorder.commands.terminal.times import between, check_order
 from recorder.errors import NotFoundError
 from recorder.model.text import counted, safe_text
-from recorder.store.reader import LogReader
+from recorder.store.queries.reader import LogReader
+from recorder.store.queries.usage import COSTS, By, CostTally, Summed, Tally, Unpriced, keys, numbers, together
 from recorder.store.schema import STALE
-from recorder.store.usage import COSTS, By, CostTally, Summed, Tally, Unpriced, keys, numbers, together
 
 # Of the table: all but the keys are tokens or what is said of them, so the names are shorter there.
 _COLUMNS = {

@@ -28,9 +28,8 @@ from recorder.model.ids import ID_LENGTH, ids_beginning
 from recorder.model.text import counted, safe_text
 from recorder.store.archive.registry import archives_of
 from recorder.store.location import database_name
-from recorder.store.reader import LogReader
-from recorder.store.verify.log import LogFinding, LogVerifier, SessionReport
-from recorder.store.verify.manifest import (
+from recorder.store.maintain.verify.log import LogFinding, LogVerifier, SessionReport
+from recorder.store.maintain.verify.manifest import (
     FIRST_LINE,
     Mark,
     Marks,
@@ -41,6 +40,7 @@ from recorder.store.verify.manifest import (
     purge_difference,
     read,
 )
+from recorder.store.queries.reader import LogReader
 
 FOUND = 4  # the exit code of findings
 STALE = "The projections must be rebuilt and were not compared: run `recorder db rebuild`."

@@ -54,11 +54,11 @@ from recorder.journal.reader import (
 from recorder.journal.scrub import FROM_CLIENTS, RequestBodyScrubber, without_body
 from recorder.model.events import Event
 from recorder.model.payloads import RequestHead
-from recorder.store.projector import NOTHING, Whole
-from recorder.store.purge.delete import late_exchanges, refused_because
-from recorder.store.request_links import Key, key_of
-from recorder.store.retry import Pause, Retry, Stopped, Uncommitted
-from recorder.store.writer import Store
+from recorder.store.maintain.purge.delete import late_exchanges, refused_because
+from recorder.store.queries.request_links import Key, key_of
+from recorder.store.write.projector import NOTHING, Whole
+from recorder.store.write.retry import Pause, Retry, Stopped, Uncommitted
+from recorder.store.write.writer import Store
 from recorder.wire.grouping.history import may_continue
 from recorder.wire.grouping.session import HISTORY, PREVIOUS_RESPONSE, Grouping
 from recorder.wire.redaction.bodies import BY_SHAPE, Redactor

@@ -29,7 +29,7 @@ from recorder.model.payloads import EndRecord, ExchangeEnd, GapRecord
 from recorder.store.engine import Engine, engine_of
 from recorder.store.schema import events
 from recorder.store.sql import Statement, constant, has_ended
-from recorder.store.writer import Store
+from recorder.store.write.writer import Store
 
 log = logging.getLogger(__name__)
 

@@ -16,7 +16,7 @@ from recorder.journal import unreadable
 from recorder.journal.carry_over import read_carried
 from recorder.journal.format import START, Position, Record
 from recorder.journal.reader import DamagedStretch, JournalReader
-from recorder.store.retry import Stopped, Uncommitted
+from recorder.store.write.retry import Stopped, Uncommitted
 
 log = logging.getLogger(__name__)
 

@@ -17,7 +17,7 @@ from recorder.projections.history import HistoryRow
 from recorder.store.bodies.rows import whole_events
 from recorder.store.schema import events, exchanges, tables_of
 from recorder.store.sql import Statement, constant
-from recorder.store.writer import Store
+from recorder.store.write.writer import Store
 from recorder.wire.grouping.history import LOOK_BACK_ANSWERS, Chain, broken_off, likeness, unanswered
 from recorder.wire.grouping.session import FIELD, Grouping
 from recorder.wire.request_body import LoggedRequest

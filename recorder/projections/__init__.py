@@ -4,8 +4,8 @@ Must not know: the database.
 
 `fact_reader` gives an event to the decoder of its dialect (`recorder.wire.dialects`), which returns facts; `fold` gives
 the facts to each projection, which makes rows: `items` follows messages, reasoning and tool calls, and `item` makes the
-row of each. `recorder.store.projector` writes the rows. A further projection is a module with a `PROJECTION`, its line
-in `PROJECTIONS`, and a migration that creates its table.
+row of each. `recorder.store.write.projector` writes the rows. A further projection is a module with a `PROJECTION`,
+its line in `PROJECTIONS`, and a migration that creates its table.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ from recorder.wire.logical_request import links_of
 from recorder.wire.recording import RecordingBuilder
 
 if TYPE_CHECKING:  # a name or a file is chosen without a database
-    from recorder.store.reader import LogReader
+    from recorder.store.queries.reader import LogReader
 
 OpenLog = Callable[[], Awaitable["LogReader"]]
 

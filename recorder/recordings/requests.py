@@ -16,7 +16,7 @@ from recorder.model.text import safe_text, storable
 from recorder.recordings.loader import load_continued, load_exchanges
 from recorder.recordings.selection import Numbered
 from recorder.recordings.session import budget_of
-from recorder.store.reader import LogReader
+from recorder.store.queries.reader import LogReader
 from recorder.wire.logical_request import LogicalRequest, LogicalRequests
 
 Shown = Sequence[tuple[Recording, LogicalRequest]]

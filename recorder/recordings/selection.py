@@ -9,7 +9,7 @@ from recorder.errors import NotFoundError, UsageError
 from recorder.model.events import Exchange, Session
 
 if TYPE_CHECKING:  # a name or a file is chosen without a database
-    from recorder.store.reader import LogReader
+    from recorder.store.queries.reader import LogReader
 
 Numbered = tuple[int, Exchange]  # with its number in the session; 1 is the first
 Select = Callable[["LogReader", str, str | None], Awaitable[tuple[Session, list[Numbered]]]]

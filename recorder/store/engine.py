@@ -28,13 +28,13 @@ from sqlalchemy.sql import Executable
 from recorder.errors import NotFoundError, StoreBusyError, StoreConflictError, StoreError, StoreLostError, UsageError
 
 if TYPE_CHECKING:
-    from recorder.store.declared import Objects, ReadSchema
-    from recorder.store.health import Check, CheckResult
-    from recorder.store.log_probe import LogProbe
-    from recorder.store.query import Query
+    from recorder.store.maintain.declared import Objects, ReadSchema
+    from recorder.store.maintain.health import Check, CheckResult
+    from recorder.store.maintain.log_probe import LogProbe
+    from recorder.store.maintain.verify.connection import VerifyConnection
+    from recorder.store.queries.query import Query
     from recorder.store.search import SearchIndex
-    from recorder.store.verify.connection import VerifyConnection
-    from recorder.store.writer import Writer
+    from recorder.store.write.writer import Writer
 
 BUSY_TIMEOUT_S = 5.0  # for another writer, or a lock
 # For a server that says nothing at all: it was stopped, its disk hangs, or something on the way has forgotten it. Locks

@@ -134,7 +134,7 @@ tombstones = Table(
     Column("session_id", ID, primary_key=True),
     Column("purged_ns", INTEGER, nullable=False),
     Column("reason", TEXT, nullable=False),
-    Column("counts", TEXT, nullable=False),  # a JSON object: `recorder.store.purge.tombstone.Counts`
+    Column("counts", TEXT, nullable=False),  # a JSON object: `recorder.store.maintain.purge.tombstone.Counts`
     Column("last_hash", BYTES),
     sqlite_strict=True,
 )

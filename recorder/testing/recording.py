@@ -83,7 +83,7 @@ class _Ingestion:
         from recorder.ingest.supervisor import IngesterSupervisor
         from recorder.store.engine import START_TIMEOUT_S
         from recorder.store.location import database_url, journal_root
-        from recorder.store.writer import Store
+        from recorder.store.write.writer import Store
 
         url = database_url(database)
         try:

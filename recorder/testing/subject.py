@@ -79,7 +79,7 @@ def in_thread(load: Callable[[], Coroutine[Any, Any, T]]) -> T:
 
 async def _session_in(database: Any, name: str, *, keeps_events: bool = True) -> RecordedSession:
     from recorder.recordings.loader import load_session
-    from recorder.store.reader import LogReader
+    from recorder.store.queries.reader import LogReader
 
     async with await LogReader.open(database) as log:
         return await load_session(log, name, keeps_events=keeps_events)
@@ -88,6 +88,6 @@ async def _session_in(database: Any, name: str, *, keeps_events: bool = True) ->
 async def _find(ref: str) -> RecordedSession:
     from recorder.recordings.loader import Loader
     from recorder.store.location import chosen_url
-    from recorder.store.reader import LogReader
+    from recorder.store.queries.reader import LogReader
 
     return await Loader(lambda: LogReader.open(chosen_url(os.environ.get("RECORDER_DB")))).find(ref)

@@ -25,8 +25,8 @@ from recorder import __version__
 from recorder.errors import NotFoundError, UsageError
 from recorder.recordings.selection import select_exchanges
 from recorder.replay.matching.noise import DEFAULT_RULES, Rules
-from recorder.store.reader import LogReader
-from recorder.store.session_list import ListPlace, SessionFilter
+from recorder.store.queries.reader import LogReader
+from recorder.store.queries.session_list import ListPlace, SessionFilter
 from recorder.ui import events, follow, sql
 from recorder.ui.comparison import comparison, levels_of, terms_of
 from recorder.ui.home import home

@@ -25,7 +25,7 @@ from recorder.errors import NotFoundError, RecorderError, StoreError, UsageError
 from recorder.proxy.admission import Refusal
 from recorder.proxy.http.server_exchange import Headers, ServerExchange
 from recorder.replay.matching.noise import DEFAULT_RULES, Rules
-from recorder.store.reader import LogReader
+from recorder.store.queries.reader import LogReader
 from recorder.ui import api
 from recorder.ui.security import BODY_LIMIT_BYTES, HEADERS, NO_TOKEN, Guard
 from recorder.ui.sql import Questions

@@ -19,7 +19,7 @@ from recorder.model.text import safe_text
 from recorder.recordings.loader import find_session
 from recorder.recordings.session import RecordedSession
 from recorder.replay.matching.noise import Rules
-from recorder.store.reader import LogReader
+from recorder.store.queries.reader import LogReader
 from recorder.ui.command_line import recorder_line
 
 ANSWER_BYTES = 8 * 2**20

@@ -20,7 +20,7 @@ from recorder.model.jsonl import event_row
 from recorder.model.payloads import EndRecord
 from recorder.recordings.preview import Previews
 from recorder.recordings.selection import select_exchanges
-from recorder.store.reader import EventPlace, LogReader
+from recorder.store.queries.reader import EventPlace, LogReader
 
 _Reads = list[tuple[int, int]]
 

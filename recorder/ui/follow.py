@@ -20,7 +20,7 @@ import msgspec
 
 from recorder.errors import RecorderError
 from recorder.model.ids import uuid7
-from recorder.store.reader import LogReader
+from recorder.store.queries.reader import LogReader
 
 CONTENT_TYPE = b"text/event-stream"
 POLL_S = 0.2  # of a session that grows: a person sees no more steps

@@ -19,8 +19,8 @@ from typing import Any, NamedTuple
 from recorder.errors import RecorderError
 from recorder.projections.views.latency import PERCENTS, nearest_rank
 from recorder.projections.views.view import Either, written
-from recorder.store.reader import LogReader
-from recorder.store.usage import DAY_NS
+from recorder.store.queries.reader import LogReader
+from recorder.store.queries.usage import DAY_NS
 from recorder.ui.sql import Questions
 
 _DAY = Either(

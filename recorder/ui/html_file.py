@@ -33,7 +33,7 @@ from recorder.model.recording import MemoryBudget
 from recorder.model.text import counted
 from recorder.recordings.preview import PREVIEW, Previews
 from recorder.recordings.selection import Numbered
-from recorder.store.reader import LogReader
+from recorder.store.queries.reader import LogReader
 from recorder.ui import api
 from recorder.ui.bundle import bundle
 from recorder.ui.event_templates import Templates, documents

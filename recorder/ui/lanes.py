@@ -22,9 +22,9 @@ from recorder.model.events import BODY_KINDS, Exchange
 from recorder.model.payloads import GapRecord
 from recorder.recordings.selection import Numbered, select_exchanges
 from recorder.store.engine import AnyRow
-from recorder.store.reader import LogReader
+from recorder.store.queries.reader import LogReader
+from recorder.store.queries.session_list import Outline
 from recorder.store.schema import events, tables_of
-from recorder.store.session_list import Outline
 from recorder.store.sql import constant
 
 PAGE = 20_000  # events that one transaction reads: a tenth of a second

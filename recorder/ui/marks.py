@@ -15,9 +15,9 @@ from recorder.model.recording import MemoryBudget
 from recorder.projections.anomalies import AnomalyRow
 from recorder.recordings.loader import load_exchanges
 from recorder.recordings.selection import select_exchanges
-from recorder.store.reader import LogReader
+from recorder.store.queries.reader import LogReader
+from recorder.store.queries.session_state import folded_exchange
 from recorder.store.schema import tables_of
-from recorder.store.session_state import folded_exchange
 
 MARKS_LIMIT = 10_000  # of one session: more than a person looks through
 

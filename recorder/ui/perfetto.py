@@ -17,7 +17,7 @@ import msgspec
 from recorder.model.events import BODY_KINDS, Event, Exchange, Session
 from recorder.model.facts import TextAdded
 from recorder.recordings.selection import Numbered
-from recorder.store.reader import LogReader
+from recorder.store.queries.reader import LogReader
 from recorder.wire.dialects import by_name
 from recorder.wire.dialects.dialect import FactDecoder
 

@@ -21,7 +21,7 @@ from recorder.model.text import safe_text
 from recorder.recordings.requests import load_requests, request_head, request_json
 from recorder.recordings.selection import Numbered, select_exchanges
 from recorder.recordings.session import budget_of
-from recorder.store.reader import LogReader
+from recorder.store.queries.reader import LogReader
 from recorder.ui.copies import copies, request_file
 from recorder.wire.logical_request import LogicalRequest
 from recorder.wire.recording import recording_of

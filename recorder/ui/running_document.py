@@ -38,7 +38,7 @@ from recorder.projections.fold import Folding, Rows
 from recorder.projections.item import ItemFact, ItemRow, Text
 from recorder.projections.projection import Handler
 from recorder.projections.timing import RunningGaps, TimingRow
-from recorder.store.session_document import (
+from recorder.store.queries.session_document import (
     anomaly_documents,
     exchange_document,
     heading,
@@ -46,7 +46,7 @@ from recorder.store.session_document import (
     timing_document,
     usage_document,
 )
-from recorder.store.session_state import ExchangeState, UnfoldableExchange, answer_of, counter_of, unfoldable
+from recorder.store.queries.session_state import ExchangeState, UnfoldableExchange, answer_of, counter_of, unfoldable
 from recorder.ui.ops import Op, compare
 from recorder.ui.surroundings import OutsideView
 

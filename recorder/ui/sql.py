@@ -2,9 +2,10 @@
 
 Rules of this file:
 
-* Each question has a connection of its own that can only read (`recorder.store.query`), and a thread that waits for it.
-* What somebody typed runs in a process of its own (`recorder.store.query_process`). The viewer's own statements, of
-  which a page has many at once, are known to be short, and do without.
+* Each question has a connection of its own that can only read (`recorder.store.queries.query`), and a thread that
+  waits for it.
+* What somebody typed runs in a process of its own (`recorder.store.queries.query_process`). The viewer's own
+  statements, of which a page has many at once, are known to be short, and do without.
 * It is about the log alone, without its archives.
 * A question whose client has left is stopped, and so are all of them when the viewer stops.
 """
@@ -27,8 +28,8 @@ from recorder.projections.views import VIEWS
 from recorder.projections.views.columns import described
 from recorder.store.engine import engine_of
 from recorder.store.location import database_name, default_url
-from recorder.store.query import STOPPED, Query, QueryResult, Value, value_of
-from recorder.store.query_process import ALONE, open_query
+from recorder.store.queries.query import STOPPED, Query, QueryResult, Value, value_of
+from recorder.store.queries.query_process import ALONE, open_query
 
 AT_ONCE = 4  # questions: each computes on a processor, and the proxy of this machine needs one too
 TIMEOUT_S = 30.0  # for the first row, and for all of them: a person waits for it

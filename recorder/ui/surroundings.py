@@ -1,7 +1,7 @@
 """The exchanges around one: later requests with the results of its calls, and other copies of its response.
 
 A view is what they add to the document of the exchange from a moment on. What `recorder show` finds at that moment, by
-the same rules (`recorder.store.session_state`), is here for all moments at once.
+the same rules (`recorder.store.queries.session_state`), is here for all moments at once.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from recorder.projections.fold import Folding
 from recorder.projections.item import ItemRow
 from recorder.projections.results import ResultRow
 from recorder.recordings.selection import Numbered
-from recorder.store.call_keys import CallKeys, call_keys
-from recorder.store.reader import LogReader
-from recorder.store.session_state import REQUEST_KINDS, FoldedExchange, Results, requested, superseded_by
+from recorder.store.queries.reader import LogReader
+from recorder.store.queries.session_state import REQUEST_KINDS, FoldedExchange, Results, requested, superseded_by
+from recorder.store.write.call_keys import CallKeys, call_keys
 
 Moment = tuple[int, str, Any]
 """A time since the exchange began, the other exchange that says something new at it, and something that tells it from

@@ -24,7 +24,7 @@ from sqlalchemy import func, select
 from recorder.errors import NotFoundError
 from recorder.model.events import Event, Exchange
 from recorder.recordings.selection import Numbered, select_exchanges
-from recorder.store.reader import LogReader
+from recorder.store.queries.reader import LogReader
 from recorder.store.schema import events
 from recorder.store.sql import IS_END, of_exchange
 from recorder.ui.ops import Op, apply

@@ -18,7 +18,7 @@ import pytest
 import trustme
 
 from recorder.commands.verbs import VERBS
-from recorder.store import migrate
+from recorder.store.maintain import migrate
 from tests.support.commands import COMMANDS, blocks
 from tests.support.console import PAGES, Terminal, name_of, steps
 from tests.support.console import blocks as of_page

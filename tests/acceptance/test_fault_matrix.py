@@ -21,7 +21,7 @@ import pytest
 
 from recorder.ingest.ingester import recover
 from recorder.journal.reader import segment_name
-from recorder.store.writer import Store
+from recorder.store.write.writer import Store
 from tests.integration.ingest.test_ingester import never
 from tests.support import scripts
 from tests.support.event_loop import on_uvloop

@@ -15,7 +15,7 @@ from recorder.journal.writer import Journal
 from recorder.model.events import Exchange as Row
 from recorder.store.sqlite import writer as sqlite_writer
 from recorder.store.sqlite.writer import WAL_BYTES
-from recorder.store.writer import Store
+from recorder.store.write.writer import Store
 from tests.integration.ingest.test_ingester import Exchange, body
 from tests.support.rows import begin, make_events
 

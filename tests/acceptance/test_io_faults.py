@@ -33,7 +33,7 @@ from recorder.proxy.http.messages import Request, WholeUpload
 from recorder.proxy.recording import RecordingTransport, new_id
 from recorder.proxy.upstream import UpstreamTransport
 from recorder.store.sqlite import writer as sqlite_writer
-from recorder.store.writer import Store
+from recorder.store.write.writer import Store
 from tests.integration.ingest.test_ingester import COMPLETED
 from tests.support.disk_faults import SHORT, Faults, on_disk
 from tests.support.http_requests import request_for

@@ -17,8 +17,8 @@ import pytest
 from sqlalchemy import URL
 
 from recorder.store.location import database_url
-from recorder.store.verify.chain import ChainVerifier
-from recorder.store.writer import Store
+from recorder.store.maintain.verify.chain import ChainVerifier
+from recorder.store.write.writer import Store
 from tests.integration.store.test_postgres import end_connections
 from tests.support import scripts
 from tests.support.event_loop import on_uvloop

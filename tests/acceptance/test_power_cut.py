@@ -41,7 +41,7 @@ from recorder.store.sqlite import migrate
 from recorder.store.sqlite import writer as sqlite_writer
 from recorder.store.sqlite.connection import MIGRATION, WRITER
 from recorder.store.sqlite.writer import SqliteWriter
-from recorder.store.writer import Store
+from recorder.store.write.writer import Store
 from tests.integration.ingest.test_ingester import COMPLETED, Exchange, never
 from tests.support.disk_faults import Drive, Image, crashes, on_disk
 from tests.support.http_requests import request_for

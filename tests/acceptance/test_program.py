@@ -11,8 +11,8 @@ from recorder.commands.serving.viewer import viewing
 from recorder.ingest.supervisor import IngesterSupervisor
 from recorder.journal.writer import Journal
 from recorder.store.location import database_url, journal_root
-from recorder.store.query_process import open_query
-from recorder.store.writer import Store
+from recorder.store.queries.query_process import open_query
+from recorder.store.write.writer import Store
 from tests.support.empty_log import empty
 
 STARTED_S = 120.0  # for a process to start and end, on a busy machine

@@ -18,7 +18,7 @@ import pytest
 
 from recorder.ingest.ingester import Ingester, recover
 from recorder.journal.writer import Journal
-from recorder.store.writer import Store
+from recorder.store.write.writer import Store
 from tests.integration.ingest.test_ingester import Exchange, never, rows, stream
 from tests.support.corpus import ROOT
 from tests.support.disk_faults import Disk, on_disk

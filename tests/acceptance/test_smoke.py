@@ -81,7 +81,7 @@ def test_the_wheel_has_the_program(tmp_path: Path) -> None:
     with zipfile.ZipFile(built(tmp_path)) as wheel:
         wheel.extractall(tmp_path / "site")
     env = {**environment(tmp_path), "PYTHONPATH": str(tmp_path / "site")}
-    code = "import recorder; from recorder.store import migrate; print(recorder.__file__, migrate.migrations())"
+    code = "import recorder, recorder.store.maintain.migrate as it; print(recorder.__file__, it.migrations())"
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=env, capture_output=True, timeout=60)
     package = tmp_path / "site" / "recorder"
     assert done.stdout.decode().split() == [str(package / "__init__.py"), str(package / "migrations")], done.stderr

@@ -20,7 +20,7 @@ from pathlib import Path
 import pytest
 
 from recorder.demo.server import start
-from recorder.store.writer import Store
+from recorder.store.write.writer import Store
 from tests.support.logbook import all_ended, assert_chained, entries
 from tests.support.server import PROGRAM, Serving, environment, everywhere, run, serving, wait_until
 from tests.support.sockets import LAST_CHUNK, STREAM_HEAD, RawClient, chunked

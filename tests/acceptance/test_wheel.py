@@ -123,7 +123,7 @@ def test_nothing_is_there_that_the_wheel_does_not_ask_for(installed: Path, tmp_p
 def test_the_wheel_records_and_replays(installed: Path, tmp_path: Path) -> None:
     where = run(installed, tmp_path, installed / "python", "-c", "import recorder; print(recorder.__file__)")
     assert where.stdout.decode().startswith(str(installed.parent)), where
-    migrations = "from recorder.store import migrate; print(migrate.migrations())"
+    migrations = "from recorder.store.maintain import migrate; print(migrate.migrations())"
     where = run(installed, tmp_path, installed / "python", "-c", migrations)
     assert where.stdout.decode().startswith(str(installed.parent)), where
     db = tmp_path / "new" / "demo.db"

@@ -204,8 +204,8 @@ WITHOUT = {
     "tail": FILES | TERMINAL | RARE,
     "serve": VIEWER | TERMINAL | WRITERS | {"alembic", "duckdb", "httpx"},
     "mock": VIEWER | TERMINAL | {"alembic", "duckdb", "httpx"},
-    "env": {"sqlalchemy", "recorder.store.reader"},  # it opens no log
-    "ops.path": {"recorder.store.reader", "recorder.store.schema"},  # nor does `recorder db path`
+    "env": {"sqlalchemy", "recorder.store.queries.reader"},  # it opens no log
+    "ops.path": {"recorder.store.queries.reader", "recorder.store.schema"},  # nor does `recorder db path`
     "db": {"sqlalchemy"},  # each of its commands is loaded when it is called
 }
 

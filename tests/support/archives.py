@@ -31,10 +31,10 @@ from recorder.store.ducklake.chain import root_kind
 from recorder.store.ducklake.connection import EXTRA, LAKE, attach_lake
 from recorder.store.ducklake.schema import ARCHIVED, COPIED, create, month_of
 from recorder.store.location import database_url
-from recorder.store.purge.delete import purge
-from recorder.store.purge.tombstone import ARCHIVED as ARCHIVED_REASON
-from recorder.store.reader import LogReader
-from recorder.store.writer import Store
+from recorder.store.maintain.purge.delete import purge
+from recorder.store.maintain.purge.tombstone import ARCHIVED as ARCHIVED_REASON
+from recorder.store.queries.reader import LogReader
+from recorder.store.write.writer import Store
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection

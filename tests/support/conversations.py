@@ -16,7 +16,7 @@ from recorder.model.payloads import ExchangeEnd, GapRecord, Header, RequestHead,
 from recorder.model.recording import Piece, Recording
 from recorder.store.engine import engine_of
 from recorder.store.location import database_path, database_url
-from recorder.store.writer import Store
+from recorder.store.write.writer import Store
 from recorder.wire.dialects import by_name
 from tests.support.empty_log import empty
 from tests.support.rows import START_NS, make_id

@@ -9,7 +9,7 @@ import tempfile
 from functools import cache
 from pathlib import Path
 
-from recorder.store.writer import Store
+from recorder.store.write.writer import Store
 
 
 def empty(path: Path) -> Path:

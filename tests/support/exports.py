@@ -9,7 +9,7 @@ from pathlib import Path
 import duckdb
 from sqlalchemy import URL
 
-from recorder.store.writer import Store
+from recorder.store.write.writer import Store
 from tests.integration.store import test_bodies_rows
 from tests.support.rows import a_conversation, written
 from tests.support.server import address, run

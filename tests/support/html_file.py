@@ -14,9 +14,9 @@ from typing import Any
 import msgspec
 
 from recorder.recordings.selection import select_exchanges
-from recorder.store.reader import LogReader
-from recorder.store.session_document import document
-from recorder.store.session_state import cutoff, take_snapshot
+from recorder.store.queries.reader import LogReader
+from recorder.store.queries.session_document import document
+from recorder.store.queries.session_state import cutoff, take_snapshot
 from recorder.ui.event_templates import documents, put_together
 from recorder.ui.ops import apply, compare
 from recorder.ui.track import TrackCache, segment

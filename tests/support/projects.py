@@ -26,7 +26,7 @@ LOADED = [] if _IS_INSTALLED else ["-p", PLUGIN]
 UNLOADED = ("cacheprovider", "asyncio", "anyio", "hypothesispytest", "unraisableexception")  # the last: a second each
 
 # What is loaded late is loaded now: pytester forgets what a run was the first to load, and two of one kind do not mix.
-for _module in ("recorder.testing.fixture", "recorder.store.reader"):
+for _module in ("recorder.testing.fixture", "recorder.store.queries.reader"):
     importlib.import_module(_module)
 for _client in (httpx.Client(), httpx2.Client(), openai.OpenAI(api_key="none")):
     hasattr(_client, "responses")

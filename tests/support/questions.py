@@ -15,9 +15,9 @@ from sqlalchemy import URL
 
 from recorder.errors import NotFoundError
 from recorder.recordings.loader import load_session
-from recorder.store.reader import LogReader
-from recorder.store.session_list import SessionFilter
-from recorder.store.usage import By, Summed
+from recorder.store.queries.reader import LogReader
+from recorder.store.queries.session_list import SessionFilter
+from recorder.store.queries.usage import By, Summed
 from recorder.wire.dialects.dialect import Links
 
 Question = Callable[[LogReader], Awaitable[Any]]

@@ -30,7 +30,7 @@ from recorder.projections.usage import UsageRow
 from recorder.projections.user_texts import UserTextRow
 from recorder.store.engine import engine_named
 from recorder.store.prices.catalog import Period, PriceRow, Unit, amount, rows_of
-from recorder.store.writer import Store
+from recorder.store.write.writer import Store
 from tests.support.superuser import connected, execute
 
 START_NS = 1_790_000_000_000_000_000

@@ -23,7 +23,7 @@ from recorder.ingest.capture import Capture
 from recorder.model.events import Exchange, Session
 from recorder.model.ids import uuid7
 from recorder.model.payloads import ExchangeEnd, GapRecord, RequestHead, ResponseHead
-from recorder.store.writer import Store
+from recorder.store.write.writer import Store
 from recorder.wire.dialects import by_name
 from tests.support.server import run
 

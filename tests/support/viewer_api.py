@@ -17,8 +17,8 @@ from sqlalchemy import URL
 
 from recorder.proxy.http.server import Server
 from recorder.store.location import database_url
-from recorder.store.reader import LogReader
-from recorder.store.writer import Store
+from recorder.store.queries.reader import LogReader
+from recorder.store.write.writer import Store
 from recorder.ui.app import Viewer
 from recorder.ui.security import Guard
 from tests.support.facts import captured

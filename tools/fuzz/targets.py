@@ -27,7 +27,7 @@ from recorder.proxy.http.server_connection import ServerConnection, ServerConnec
 from recorder.proxy.http.server_exchange import Headers, ServerExchange
 from recorder.proxy.routing import Routes, parse_upstream
 from recorder.recordings.files import cassette_in
-from recorder.store.verify.chain import ChainVerifier
+from recorder.store.maintain.verify.chain import ChainVerifier
 from recorder.wire.dialects import DIALECTS
 from recorder.wire.redaction.headers import redact_target
 from recorder.wire.sse import FRAME_LIMIT, Piece, Splitter, parse

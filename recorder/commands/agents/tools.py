@@ -43,13 +43,13 @@ from recorder.recordings.loader import find_session
 from recorder.recordings.requests import load_requests, request_head, request_json
 from recorder.recordings.selection import Numbered, select_exchanges
 from recorder.store.engine import engine_of
-from recorder.store.query import STOPPED, Query, value_of
-from recorder.store.query_process import open_query
-from recorder.store.reader import LogReader
+from recorder.store.queries.query import STOPPED, Query, value_of
+from recorder.store.queries.query_process import open_query
+from recorder.store.queries.reader import LogReader
+from recorder.store.queries.session_document import document, exchange_document
+from recorder.store.queries.session_list import ListPlace, SessionFilter
+from recorder.store.queries.session_state import cutoff, take_snapshot
 from recorder.store.schema import STALE
-from recorder.store.session_document import document, exchange_document
-from recorder.store.session_list import ListPlace, SessionFilter
-from recorder.store.session_state import cutoff, take_snapshot
 from recorder.wire.dialects.json_values import decoded
 
 QUERY_S = 30.0  # for the first row, and for all of them: an agent waits, and clients give up after a minute

@@ -23,9 +23,9 @@ from recorder.model.text import counted, safe_text
 from recorder.store.archive.archiver import Archiver, MonthReport, Recorders, Step, by_month
 from recorder.store.engine import engine_of
 from recorder.store.location import chosen_url, database_name, database_url, journal_root
-from recorder.store.purge.vacuum import sweep
-from recorder.store.reader import LogReader
-from recorder.store.retention import RetentionPolicy, SessionSize, expired
+from recorder.store.maintain.purge.vacuum import sweep
+from recorder.store.queries.reader import LogReader
+from recorder.store.queries.retention import RetentionPolicy, SessionSize, expired
 
 _COLUMNS = (
     Column("month"),

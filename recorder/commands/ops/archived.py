@@ -14,7 +14,7 @@ from recorder.model.text import counted, safe_text
 from recorder.store.archive.purge import purge_archive, sessions_there
 from recorder.store.archive.registry import archives_of
 from recorder.store.location import database_name
-from recorder.store.purge.tombstone import Tombstone
+from recorder.store.maintain.purge.tombstone import Tombstone
 
 
 def purge_in(archive: URL, session_ids: Sequence[str], reason: str) -> None:

@@ -15,8 +15,8 @@ from recorder.model.text import safe_text
 from recorder.store.archive.registry import archives_of, register, unregister
 from recorder.store.engine import engine_of
 from recorder.store.location import chosen_url, database_name, database_url
-from recorder.store.reader import LogReader
-from recorder.store.writer import Store
+from recorder.store.queries.reader import LogReader
+from recorder.store.write.writer import Store
 
 
 @click.command("attach")

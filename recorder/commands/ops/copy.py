@@ -16,12 +16,12 @@ from recorder.commands.terminal.progress import progress_bar
 from recorder.commands.terminal.selection import say_if_stale
 from recorder.errors import RecorderError, StoreBusyError
 from recorder.model.text import counted, safe_text
-from recorder.store.copy.copy import copy, same_database
-from recorder.store.copy.source import BulkReader
-from recorder.store.copy.target import CopyReport
 from recorder.store.engine import engine_of
 from recorder.store.location import database_name, database_url
-from recorder.store.writer import Store
+from recorder.store.maintain.copy.copy import copy, same_database
+from recorder.store.maintain.copy.source import BulkReader
+from recorder.store.maintain.copy.target import CopyReport
+from recorder.store.write.writer import Store
 
 FOUND = 4  # the exit code of findings
 AGAIN = "What was copied stays: run the same again to go on."

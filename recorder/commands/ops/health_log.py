@@ -15,12 +15,12 @@ from recorder.commands.ops.recover import of_recorders
 from recorder.commands.ops.writers import writer_of
 from recorder.ingest.recovery import Unfinished, has_journal, unfinished_sql
 from recorder.model.text import counted, span_text
-from recorder.store.declared import schema_differences, sentence
 from recorder.store.engine import engine_of
-from recorder.store.health import Ask, Check, CheckResult
 from recorder.store.location import database_url, journal_root
+from recorder.store.maintain.declared import schema_differences, sentence
+from recorder.store.maintain.health import Ask, Check, CheckResult
+from recorder.store.maintain.verify.log import Writer
 from recorder.store.sql import has_ended
-from recorder.store.verify.log import Writer
 
 OLD_NS = 30 * 86_400 * 10**9  # a month
 

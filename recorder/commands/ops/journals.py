@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from recorder.journal.reader import INGESTER_LOCK, WRITER_LOCK, segment_name, segment_numbers, size_bytes
 
 if TYPE_CHECKING:  # it loads the whole store, which `recorder sessions` has no use for
-    from recorder.store.verify.log import Writer
+    from recorder.store.maintain.verify.log import Writer
 
 GONE_NS = 3600 * 10**9  # a recorder elsewhere is gone that was not heard of for so long, if nothing else is said
 YOUNG_S = 2.0  # a journal is made, then locked: in between nobody may be in the way of that

@@ -33,12 +33,12 @@ from recorder.model.events import LATEST
 from recorder.model.text import counted, safe_text
 from recorder.store.engine import engine_of
 from recorder.store.location import chosen_url, database_name, journal_root
-from recorder.store.purge.delete import being_recorded, purge
-from recorder.store.purge.tombstone import Counts, Tombstone
-from recorder.store.purge.vacuum import sweep
-from recorder.store.reader import LogReader
-from recorder.store.retention import RetentionPolicy, SessionSize, expired
-from recorder.store.writer import Store
+from recorder.store.maintain.purge.delete import being_recorded, purge
+from recorder.store.maintain.purge.tombstone import Counts, Tombstone
+from recorder.store.maintain.purge.vacuum import sweep
+from recorder.store.queries.reader import LogReader
+from recorder.store.queries.retention import RetentionPolicy, SessionSize, expired
+from recorder.store.write.writer import Store
 
 _COLUMNS = (
     Column("session"),

@@ -19,7 +19,7 @@ from recorder.ingest.recovery import Unfinished, end_silent, has_journal, unfini
 from recorder.model.text import counted, safe_text, span_text
 from recorder.store.engine import engine_of
 from recorder.store.location import chosen_url, journal_root
-from recorder.store.writer import Store
+from recorder.store.write.writer import Store
 
 NAMED = 5  # machines that a line names
 

@@ -11,8 +11,8 @@ from recorder.errors import UsageError
 from recorder.model.text import counted
 from recorder.store.engine import READER_ROLE, WRITER_ROLE, engine_of
 from recorder.store.location import chosen_url, database_name
-from recorder.store.rebuild import rebuild
-from recorder.store.writer import Store
+from recorder.store.maintain.rebuild import rebuild
+from recorder.store.write.writer import Store
 
 
 @click.command()

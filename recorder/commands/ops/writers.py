@@ -11,9 +11,9 @@ from sqlalchemy import URL
 from recorder.commands.ops.journals import GONE_NS, state
 from recorder.store.engine import engine_of
 from recorder.store.location import journal_root
+from recorder.store.maintain.verify import connection as readers
+from recorder.store.maintain.verify.log import Writer
 from recorder.store.sql import Statement
-from recorder.store.verify import connection as readers
-from recorder.store.verify.log import Writer
 
 _SILENCE = Statement(
     lambda engine: (

@@ -21,7 +21,7 @@ from recorder.replay.fork import ForkTransport
 from recorder.replay.matching import Matcher
 from recorder.replay.transport import ReplayTransport
 from recorder.store.location import chosen_url
-from recorder.store.reader import LogReader
+from recorder.store.queries.reader import LogReader
 from recorder.wire.turns import is_connection
 
 LOOKED_AT = 20  # exchanges behind --until where the first answer is looked for: a client opens few connections before

@@ -25,8 +25,8 @@ from recorder.ingest.ingester import Ingester, recover, recover_one
 from recorder.journal.reader import claimed, waiting
 from recorder.store.engine import ANSWER_TIMEOUT_S
 from recorder.store.location import VARIABLE, database_url
-from recorder.store.retry import COMPLAIN_S, RETRY_S, Stopped
-from recorder.store.writer import Store
+from recorder.store.write.retry import COMPLAIN_S, RETRY_S, Stopped
+from recorder.store.write.writer import Store
 from recorder.wire.redaction.bodies import Redactor
 
 log = logging.getLogger(__name__)

@@ -25,8 +25,8 @@ from recorder.journal.reader import claimed
 from recorder.journal.writer import ExchangeWriter, Journal
 from recorder.model.payloads import ExchangeEnd
 from recorder.proxy.recording import new_id
-from recorder.store.retry import Stopped
-from recorder.store.writer import Store
+from recorder.store.write.retry import Stopped
+from recorder.store.write.writer import Store
 
 STEP_BYTES = 4 * 2**20  # of journal between two commits: larger ones are no faster
 ROOM_S, WAITS = 0.1, 100  # how often, and how many times, to look whether a full journal has room again

@@ -34,7 +34,7 @@ from recorder.journal.writer import ExchangeWriter, Journal
 from recorder.model.payloads import ExchangeEnd, RequestHead
 from recorder.store.engine import engine_of
 from recorder.store.location import database_name, database_url
-from recorder.store.log_probe import NOTHING, Ended, LogProbe, ProbeResult
+from recorder.store.maintain.log_probe import NOTHING, Ended, LogProbe, ProbeResult
 from recorder.store.thread_pool import Worker
 
 log = logging.getLogger(__name__)

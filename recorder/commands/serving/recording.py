@@ -27,11 +27,11 @@ from recorder.proxy.http.network import DIRECT, Network
 from recorder.proxy.recording import RecordingTransport, new_id
 from recorder.proxy.routing import Routes, Upstream
 from recorder.proxy.upstream import UpstreamTransport
-from recorder.store.declared import schema_differences, sentence
 from recorder.store.engine import START_TIMEOUT_S
 from recorder.store.location import database_name, journal_root
+from recorder.store.maintain.declared import schema_differences, sentence
 from recorder.store.schema import STALE
-from recorder.store.writer import Store
+from recorder.store.write.writer import Store
 from recorder.wire.upstreams import is_public
 
 log = logging.getLogger(__name__)

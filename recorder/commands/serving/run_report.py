@@ -17,8 +17,8 @@ from recorder.model.events import WHOLE, Exchange, Session, has_ended
 from recorder.model.recording import MemoryBudget
 from recorder.model.text import counted, safe_text
 from recorder.recordings.loader import load_exchanges
-from recorder.store.reader import LogReader
-from recorder.store.usage import Summed, Tally
+from recorder.store.queries.reader import LogReader
+from recorder.store.queries.usage import Summed, Tally
 
 
 def say(line: str) -> None:

@@ -32,7 +32,7 @@ from recorder.errors import NotFoundError, RecorderError, StoreError
 from recorder.program import command_of
 from recorder.proxy.http import server
 from recorder.store.location import VARIABLE, database_url
-from recorder.store.retry import RETRY_S
+from recorder.store.write.retry import RETRY_S
 
 if TYPE_CHECKING:
     from recorder.ui.app import Viewer
@@ -130,7 +130,7 @@ async def _serve(url: URL, port: int) -> None:
 
 async def _open(viewer: Viewer, url: URL, stack: contextlib.AsyncExitStack) -> None:
     """Give the viewer the log as soon as there is one: a recorder creates it, maybe when another lets go of it."""
-    from recorder.store.reader import LogReader
+    from recorder.store.queries.reader import LogReader
 
     while True:
         try:

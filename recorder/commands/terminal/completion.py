@@ -13,7 +13,7 @@ import click
 from recorder.errors import RecorderError
 from recorder.model.events import LATEST
 from recorder.store.location import chosen_url
-from recorder.store.reader import LogReader
+from recorder.store.queries.reader import LogReader
 
 MOST = 100  # names: more than anyone looks through
 

@@ -31,8 +31,8 @@ from recorder.model.text import counted, safe_text
 from recorder.projections.anomalies import AnomalyRow
 from recorder.projections.connection import ConnectionSummary
 from recorder.projections.item import ItemRow
-from recorder.store.session_list import OPEN, last_status
-from recorder.store.session_state import CallResult, ExchangeState, Snapshot, UnfoldableExchange
+from recorder.store.queries.session_list import OPEN, last_status
+from recorder.store.queries.session_state import CallResult, ExchangeState, Snapshot, UnfoldableExchange
 from recorder.wire.dialects import by_name
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from recorder.commands.terminal.selection import say_if_stale, select
 from recorder.errors import NotFoundError
 from recorder.model.text import counted
 from recorder.recordings.selection import Numbered
-from recorder.store.reader import LogReader
+from recorder.store.queries.reader import LogReader
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from recorder.commands.terminal.catch_up import current_url
 from recorder.commands.terminal.selection import select
 from recorder.recordings.loader import Loader
-from recorder.store.reader import LogReader
+from recorder.store.queries.reader import LogReader
 
 
 def loader(db: str | None) -> Loader:

@@ -13,7 +13,7 @@ from recorder.recordings.selection import Numbered, select_exchanges
 from recorder.wire.grouping.rules import cleaned
 
 if TYPE_CHECKING:  # a name or a file is chosen without a database
-    from recorder.store.reader import LogReader
+    from recorder.store.queries.reader import LogReader
 
 _ID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 

@@ -20,8 +20,8 @@ from recorder.model.text import counted, safe_text
 from recorder.projections.item import ItemRow
 from recorder.recordings.requests import load_requests
 from recorder.recordings.selection import Numbered
-from recorder.store.reader import LogReader
-from recorder.store.session_state import folded_exchange
+from recorder.store.queries.reader import LogReader
+from recorder.store.queries.session_state import folded_exchange
 from recorder.wire.dialects import by_name
 from recorder.wire.dialects.json_values import array, as_json, decoded
 from recorder.wire.logical_request import LogicalRequest

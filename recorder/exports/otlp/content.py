@@ -13,7 +13,7 @@ from recorder.exports.otlp.messages import input_messages, instructions, output_
 from recorder.exports.otlp.source import ExportedExchange
 from recorder.exports.otlp.telemetry import Attributes
 from recorder.recordings.requests import load_requests, request_json
-from recorder.store.reader import LogReader
+from recorder.store.queries.reader import LogReader
 from recorder.wire.dialects import Dialect, by_name
 from recorder.wire.dialects.json_values import as_json, request_object
 

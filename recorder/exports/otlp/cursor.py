@@ -38,10 +38,10 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import insert
 
 from recorder.model.ids import uuid7
-from recorder.store.reader import LogReader
+from recorder.store.queries.reader import LogReader
 from recorder.store.schema import events, exchanges, export_cursors, tables_of
 from recorder.store.sql import HAS_ENDED, IS_END, Statement, of_exchange, of_same_exchange
-from recorder.store.writer import Store
+from recorder.store.write.writer import Store
 
 Signal = Literal["traces", "metrics"]
 

@@ -32,7 +32,7 @@ from recorder.exports.otlp.source import PAGE, ExportedExchange, ExportReader, T
 from recorder.exports.otlp.spans import spans_of
 from recorder.exports.otlp.telemetry import Attributes, TraceSpan
 from recorder.model.text import counted
-from recorder.store.reader import LogReader
+from recorder.store.queries.reader import LogReader
 
 BATCH_SPANS = 512  # as the batch processors of SDKs do; those of one exchange are never divided
 BATCH_BYTES = 4 * 2**20  # of JSON: a collector takes 20 MiB over HTTP, but may pass it on over gRPC, which takes 4 MiB

@@ -22,7 +22,7 @@ from recorder.projections import TABLES
 from recorder.projections.exchanges import same_response_sql
 from recorder.projections.item import ItemRow
 from recorder.store.engine import AnyRow
-from recorder.store.reader import LogReader
+from recorder.store.queries.reader import LogReader
 from recorder.store.schema import events, exchanges, tables_of
 from recorder.store.sql import IS_END, of_exchange, of_same_exchange
 

@@ -24,7 +24,7 @@ import msgspec
 from recorder.cassettes import refused
 from recorder.errors import UsageError
 from recorder.model.text import counted
-from recorder.store.verify.log import SessionReport
+from recorder.store.maintain.verify.log import SessionReport
 
 NAME = "manifest.json"
 SUFFIX = ".parquet"

@@ -34,13 +34,13 @@ from recorder.store.ducklake.schema import create, month_of, revision
 from recorder.store.ducklake.upkeep import FIRST_FILES
 from recorder.store.engine import engine_of
 from recorder.store.location import database_name
-from recorder.store.purge.delete import Archived, purge, require_owner
-from recorder.store.purge.tombstone import ARCHIVED
-from recorder.store.retention import SessionSize
+from recorder.store.maintain.purge.delete import Archived, purge, require_owner
+from recorder.store.maintain.purge.tombstone import ARCHIVED
+from recorder.store.maintain.verify import connection as readers
+from recorder.store.maintain.verify.log import LogFinding, LogVerifier, Writer
+from recorder.store.queries.retention import SessionSize
 from recorder.store.schema import STALE, tombstones
-from recorder.store.verify import connection as readers
-from recorder.store.verify.log import LogFinding, LogVerifier, Writer
-from recorder.store.writer import Store
+from recorder.store.write.writer import Store
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection

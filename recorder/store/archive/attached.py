@@ -27,12 +27,19 @@ from recorder.model.events import Event, Exchange, Session
 from recorder.store.archive.registry import warn_left_out
 from recorder.store.engine import AnyRow
 from recorder.store.location import database_name
+from recorder.store.maintain.purge.tombstone import ARCHIVED, Tombstone
 from recorder.store.prices.costs import ExchangeCost
-from recorder.store.purge.tombstone import ARCHIVED, Tombstone
-from recorder.store.reader import EventPlace, LogReader
+from recorder.store.queries.reader import EventPlace, LogReader
+from recorder.store.queries.session_list import (
+    ListPlace,
+    Outline,
+    PlacedSession,
+    SessionFilter,
+    SessionPage,
+    SessionRow,
+)
+from recorder.store.queries.usage import EVERYTHING, By, CostTally, Summed, Tally, Unpriced, added_up
 from recorder.store.schema import prices, sessions
-from recorder.store.session_list import ListPlace, Outline, PlacedSession, SessionFilter, SessionPage, SessionRow
-from recorder.store.usage import EVERYTHING, By, CostTally, Summed, Tally, Unpriced, added_up
 from recorder.wire.dialects.dialect import Links
 
 IDS = 10_000  # of sessions that are in memory at once while both sides are compared: a megabyte

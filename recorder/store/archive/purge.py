@@ -24,7 +24,7 @@ from recorder.store.ducklake.connection import LAKE, catalog_of, lake, no_archiv
 from recorder.store.ducklake.schema import ARCHIVED as ARCHIVED_SESSIONS
 from recorder.store.ducklake.schema import month_of
 from recorder.store.engine import engine_of
-from recorder.store.purge.tombstone import Counts
+from recorder.store.maintain.purge.tombstone import Counts
 from recorder.store.schema import events, exchanges, sessions, tombstones
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from recorder.store.archive.registry import warn_left_out
 from recorder.store.archive.views import open_views
 from recorder.store.duckdb.query import DuckdbQuery
 from recorder.store.engine import engine_of
-from recorder.store.query import Query
+from recorder.store.queries.query import Query
 
 
 @contextmanager

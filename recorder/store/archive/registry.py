@@ -17,12 +17,12 @@ from sqlalchemy import URL, bindparam, delete, select
 from recorder.errors import RecorderError, UsageError
 from recorder.store.engine import engine_of
 from recorder.store.location import database_name, database_url
+from recorder.store.maintain.verify.connection import opened
 from recorder.store.schema import archives
 from recorder.store.sql import Statement
-from recorder.store.verify.connection import opened
 
 if TYPE_CHECKING:
-    from recorder.store.writer import Store
+    from recorder.store.write.writer import Store
 
 _log = logging.getLogger(__name__)
 

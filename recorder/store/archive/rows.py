@@ -24,11 +24,11 @@ from recorder.store.duckdb.connection import quoted
 from recorder.store.ducklake.chain import RootKind, root_kind
 from recorder.store.ducklake.connection import LAKE
 from recorder.store.ducklake.schema import COPIED, LakeTable, month_of
-from recorder.store.purge.delete import last_hashes
+from recorder.store.maintain.purge.delete import last_hashes
+from recorder.store.maintain.verify.connection import VerifyConnection
+from recorder.store.maintain.verify.session_rows import all_of
 from recorder.store.schema import dead_letters, events, exchanges, sessions, tables_of, tombstones
 from recorder.store.sql import Statement
-from recorder.store.verify.connection import VerifyConnection
-from recorder.store.verify.session_rows import all_of
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection

@@ -27,7 +27,7 @@ from recorder.store.ducklake.connection import EXTRA, attach_lake, translated
 from recorder.store.ducklake.schema import COPIED, TABLES, require_revision
 from recorder.store.engine import engine_of
 from recorder.store.location import database_name
-from recorder.store.purge.tombstone import ARCHIVED
+from recorder.store.maintain.purge.tombstone import ARCHIVED
 from recorder.store.schema import events, exchanges, metadata, tombstones
 
 if TYPE_CHECKING:

@@ -123,7 +123,7 @@ def _event(row: Row, type: str, raw: bytes) -> Event:
 
 
 class RowWriter(Protocol):
-    """The part of `recorder.store.writer.Writer` that rows are written through."""
+    """The part of `recorder.store.write.writer.Writer` that rows are written through."""
 
     def add(self, table: Table, rows: Sequence[tuple[Any, ...]]) -> int: ...
 

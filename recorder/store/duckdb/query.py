@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 from recorder.errors import RecorderError, UsageError
 from recorder.model.text import safe_text
 from recorder.store.duckdb.functions import FUNCTIONS, ROW_FUNCTIONS
-from recorder.store.query import STOPPED, TIMEOUT_S, QueryResult, Row, Value, distinct, first_word, too_late
+from recorder.store.queries.query import STOPPED, TIMEOUT_S, QueryResult, Row, Value, distinct, first_word, too_late
 from recorder.store.schema import REBUILD_IS_DUE
 
 if TYPE_CHECKING:
@@ -43,7 +43,9 @@ _OWN_SCHEMAS = {("", ""), ("", "main"), ("memory", "main"), ("", "memory")}
 
 
 class DuckdbQuery:
-    """A `recorder.store.query.Query` of a connection that has the tables and views of a log in its search path."""
+    """A `recorder.store.queries.query.Query` of a connection that has the tables and views of a log in its search
+    path.
+    """
 
     def __init__(self, connection: DuckDBPyConnection, is_stale: str = REBUILD_IS_DUE) -> None:
         """Open what is in memory to statements, and lock the settings of the connection.

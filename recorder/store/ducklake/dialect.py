@@ -22,7 +22,7 @@ from recorder.projections.views import VIEWS
 from recorder.store.ducklake.connection import LAKE
 from recorder.store.ducklake.schema import PRICES, revision
 from recorder.store.engine import Prices
-from recorder.store.migrate import HEAD
+from recorder.store.maintain.migrate import HEAD
 from recorder.store.schema import tables_of
 from recorder.store.search import INDEXES, Indexed, SearchIndex
 

@@ -26,11 +26,11 @@ from recorder.store.engine import (
 )
 
 if TYPE_CHECKING:
-    from recorder.store.declared import Objects, ReadSchema
     from recorder.store.duckdb.query import DuckdbQuery
     from recorder.store.ducklake.reader import LakePool
     from recorder.store.ducklake.verify import LakeScratchConnection, LakeVerifyConnection
-    from recorder.store.health import Check, CheckResult
+    from recorder.store.maintain.declared import Objects, ReadSchema
+    from recorder.store.maintain.health import Check, CheckResult
     from recorder.store.search import SearchIndex
 
 _FORMS = "ducklake:PATH, ducklake:sqlite:PATH, or ducklake:postgresql://USER@HOST/DATABASE"
@@ -141,7 +141,7 @@ class DucklakeEngine(Engine):
 
     async def revision(self, url: URL, fetch: Fetch) -> str | None:
         from recorder.store.ducklake.schema import require_known_archive
-        from recorder.store.migrate import READ_REVISION, VERSION_TABLE
+        from recorder.store.maintain.migrate import READ_REVISION, VERSION_TABLE
 
         tables = {row[0] for row in await fetch("SELECT table_name FROM duckdb_tables()")}
         found = await fetch(READ_REVISION) if VERSION_TABLE in tables else ()

@@ -11,9 +11,9 @@ from recorder.model.text import counted
 from recorder.store.ducklake.connection import LAKE, data_path, lake, translated
 from recorder.store.ducklake.schema import require_revision
 from recorder.store.engine import engine_of
-from recorder.store.health import CHECKS, Ask, Check, CheckResult, run_checks
 from recorder.store.location import database_name
-from recorder.store.migrate import HEAD
+from recorder.store.maintain.health import CHECKS, Ask, Check, CheckResult, run_checks
+from recorder.store.maintain.migrate import HEAD
 
 _OF_ARCHIVE = ("dead_letters", "gaps")  # not: what a recorder still has to do
 _SIZE = f"""SELECT count(*), CAST(coalesce(sum(file_size_bytes), 0) AS BIGINT)

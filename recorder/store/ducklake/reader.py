@@ -1,4 +1,4 @@
-"""The connections of `recorder.store.reader.LogReader` to an archive, for an event loop.
+"""The connections of `recorder.store.queries.reader.LogReader` to an archive, for an event loop.
 
 Rules of this file:
 

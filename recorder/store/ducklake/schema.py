@@ -24,7 +24,7 @@ from recorder.errors import StoreError
 from recorder.projections.views import VIEWS
 from recorder.store.ducklake.connection import LAKE
 from recorder.store.location import database_name
-from recorder.store.migrate import HEAD, READ_REVISION, VERSION_TABLE, require_head
+from recorder.store.maintain.migrate import HEAD, READ_REVISION, VERSION_TABLE, require_head
 from recorder.store.schema import LOG, dead_letters, events, exchanges, prices, rebuilds, tables_of
 
 if TYPE_CHECKING:

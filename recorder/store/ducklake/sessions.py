@@ -39,7 +39,7 @@ from recorder.store.ducklake.connection import LAKE, lake, translated
 from recorder.store.ducklake.schema import COPIED, MONTH, OF_CHAIN, month_of
 from recorder.store.engine import engine_named, engine_of
 from recorder.store.location import database_name, database_url
-from recorder.store.migrate import APPLICATION_ID, HEAD, VERSION_TABLE
+from recorder.store.maintain.migrate import APPLICATION_ID, HEAD, VERSION_TABLE
 from recorder.store.schema import events, exchanges, metadata
 
 if TYPE_CHECKING:

@@ -17,8 +17,8 @@ from recorder.errors import StoreError
 from recorder.store.ducklake.connection import LAKE, translated
 from recorder.store.ducklake.schema import COPIED, require_revision
 from recorder.store.ducklake.sessions import ArchiveSessions
+from recorder.store.maintain.verify.connection import VerifyConnection, opened, scratch
 from recorder.store.sql import Statement, Step
-from recorder.store.verify.connection import VerifyConnection, opened, scratch
 
 COMMAND = "verify"
 ROWS = 1000  # fetched at once
@@ -46,7 +46,7 @@ def scratch_connection(url: URL, tables: Sequence[Table]) -> Iterator[LakeScratc
 
 
 class LakeVerifyConnection:
-    """A `recorder.store.verify.connection.VerifyConnection`."""
+    """A `recorder.store.maintain.verify.connection.VerifyConnection`."""
 
     engine = "ducklake"
 
@@ -93,7 +93,9 @@ class LakeVerifyConnection:
 
 
 class LakeScratchConnection:
-    """A `recorder.store.verify.connection.VerifyConnection` with scratch tables, of one session after the other."""
+    """A `recorder.store.maintain.verify.connection.VerifyConnection` with scratch tables, of one session after the
+    other.
+    """
 
     engine = "sqlite"
 

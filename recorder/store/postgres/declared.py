@@ -19,8 +19,8 @@ from sqlalchemy import URL
 
 from recorder.projections.views import VIEWS
 from recorder.projections.views.view import View
-from recorder.store.declared import Objects, ReadSchema
 from recorder.store.engine import START_TIMEOUT_S
+from recorder.store.maintain.declared import Objects, ReadSchema
 from recorder.store.postgres.connection import ENGINE, translated
 from recorder.store.postgres.ddl import SCHEMA, STATEMENTS
 from recorder.store.postgres.migrate import open_log

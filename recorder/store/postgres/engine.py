@@ -29,8 +29,8 @@ from recorder.store.postgres.ddl import (
 from recorder.store.postgres.partitions import STATEMENTS as PARTITIONS
 
 if TYPE_CHECKING:
-    from recorder.store.declared import Objects, ReadSchema
-    from recorder.store.health import Check, CheckResult
+    from recorder.store.maintain.declared import Objects, ReadSchema
+    from recorder.store.maintain.health import Check, CheckResult
     from recorder.store.postgres.log_probe import PostgresLogProbe
     from recorder.store.postgres.query import PostgresQuery
     from recorder.store.postgres.verify import PostgresVerifyConnection
@@ -126,7 +126,7 @@ class PostgresEngine(Engine):
         return reader_pool(url)
 
     async def revision(self, url: URL, fetch: Fetch) -> str | None:
-        from recorder.store.migrate import READ_REVISION
+        from recorder.store.maintain.migrate import READ_REVISION
         from recorder.store.postgres.migrate import require_tables
 
         require_tables(url, await fetch(READ_TABLES))

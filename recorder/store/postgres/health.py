@@ -13,9 +13,9 @@ from sqlalchemy import URL
 
 from recorder.errors import RecorderError
 from recorder.model.text import span_text
-from recorder.store.health import CHECKS, LIMIT_S, Ask, Check, CheckResult, of_schema, run_checks
 from recorder.store.location import database_name
-from recorder.store.migrate import READ_REVISION, VERSION_TABLE
+from recorder.store.maintain.health import CHECKS, LIMIT_S, Ask, Check, CheckResult, of_schema, run_checks
+from recorder.store.maintain.migrate import READ_REVISION, VERSION_TABLE
 from recorder.store.postgres.ddl import APPENDED, MAY_ADD, READ_TABLES, WRITER
 from recorder.store.postgres.partitions import DAY, MONTH, UNIT, missing
 

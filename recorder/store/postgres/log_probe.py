@@ -9,13 +9,13 @@ from typing import Any
 from sqlalchemy import URL
 
 from recorder.errors import StoreError
-from recorder.store.log_probe import ENDED, LIMIT_S, NOTHING, ProbeResult, found
+from recorder.store.maintain.log_probe import ENDED, LIMIT_S, NOTHING, ProbeResult, found
 
 CONNECT_S = 2  # the least that libpq takes
 
 
 class PostgresLogProbe:
-    """A `recorder.store.log_probe.LogProbe`."""
+    """A `recorder.store.maintain.log_probe.LogProbe`."""
 
     _SIZE = "SELECT pg_database_size(current_database())"
     _IS_ASKED_FOR = "= ANY (CAST(%s AS uuid[]))"

@@ -13,7 +13,15 @@ from sqlalchemy import URL, Connection
 from recorder.errors import StoreError
 from recorder.store.engine import NEW_LOG_TIMEOUT_S, nothing_in
 from recorder.store.location import database_name
-from recorder.store.migrate import APPLICATION_ID, HEAD, READ_REVISION, VERSION_TABLE, require_head, require_known, run
+from recorder.store.maintain.migrate import (
+    APPLICATION_ID,
+    HEAD,
+    READ_REVISION,
+    VERSION_TABLE,
+    require_head,
+    require_known,
+    run,
+)
 from recorder.store.postgres.connection import open_reader, translated, writer_engine
 from recorder.store.postgres.ddl import READ_TABLES, SCHEMA
 from recorder.store.postgres.patience import Patience

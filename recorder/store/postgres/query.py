@@ -25,7 +25,7 @@ from recorder.errors import RecorderError, UsageError
 from recorder.store.postgres.connection import translated
 from recorder.store.postgres.ddl import READER, SCHEMA
 from recorder.store.postgres.migrate import open_log
-from recorder.store.query import STOPPED, TIMEOUT_S, QueryResult, Row, Value, distinct, first_word, too_late
+from recorder.store.queries.query import STOPPED, TIMEOUT_S, QueryResult, Row, Value, distinct, first_word, too_late
 from recorder.store.schema import REBUILD_IS_DUE
 
 READS = {"SELECT", "WITH", "VALUES", "TABLE", "EXPLAIN"}
@@ -42,7 +42,7 @@ FROM pg_roles WHERE rolname = '{READER}'"""
 
 
 class PostgresQuery:
-    """A `recorder.store.query.Query` of a database on a server; `with PostgresQuery.open(url) as query:`."""
+    """A `recorder.store.queries.query.Query` of a database on a server; `with PostgresQuery.open(url) as query:`."""
 
     def __init__(self, url: URL, connection: psycopg.Connection) -> None:
         self._url, self._connection = url, connection

@@ -65,7 +65,7 @@ def scratch_connection(url: URL, tables: Sequence[Table]) -> Iterator[PostgresVe
 
 
 class PostgresVerifyConnection:
-    """A `recorder.store.verify.connection.VerifyConnection`."""
+    """A `recorder.store.maintain.verify.connection.VerifyConnection`."""
 
     engine = ENGINE
 

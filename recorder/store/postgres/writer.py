@@ -147,7 +147,7 @@ _POS, _KIND = 2, 3
 
 
 class PostgresWriter:
-    """A `recorder.store.writer.Writer`."""
+    """A `recorder.store.write.writer.Writer`."""
 
     engine = ENGINE
 

@@ -21,10 +21,10 @@ from recorder.store.prices import genai, own_file
 from recorder.store.prices.catalog import KEY, PriceRow
 from recorder.store.prices.own_file import OwnPrices
 from recorder.store.prices.schedule import changes
-from recorder.store.reader import LogReader
+from recorder.store.queries.reader import LogReader
 from recorder.store.schema import exchanges, prices
 from recorder.store.sql import Statement
-from recorder.store.writer import Store
+from recorder.store.write.writer import Store
 from recorder.wire.dialects import PROVIDERS
 
 _UPSTREAMS = Statement(select(exchanges.c.provider).union(select(prices.c.provider)))

@@ -13,7 +13,7 @@ from typing import Any
 from sqlalchemy.dialects import sqlite as dialect
 from sqlalchemy.schema import CreateIndex, CreateTable
 
-from recorder.store.declared import Objects, ReadSchema
+from recorder.store.maintain.declared import Objects, ReadSchema
 from recorder.store.schema import metadata
 from recorder.store.sqlite.connection import translated
 from recorder.store.sqlite.engine import ENGINE

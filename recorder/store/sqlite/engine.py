@@ -15,8 +15,8 @@ from recorder.errors import StoreError, UsageError
 from recorder.store.engine import BUSY_TIMEOUT_S, Backup, DuckdbSource, Engine, Fetch, PlacesSql, Prices, Progress
 
 if TYPE_CHECKING:
-    from recorder.store.declared import Objects, ReadSchema
-    from recorder.store.health import Check, CheckResult
+    from recorder.store.maintain.declared import Objects, ReadSchema
+    from recorder.store.maintain.health import Check, CheckResult
     from recorder.store.search import SearchIndex
     from recorder.store.sqlite.log_probe import SqliteLogProbe
     from recorder.store.sqlite.query import SqliteQuery
@@ -108,7 +108,7 @@ class SqliteEngine(Engine):
         return reader_pool(self.path(url))
 
     async def revision(self, url: URL, fetch: Fetch) -> str | None:
-        from recorder.store.migrate import READ_REVISION
+        from recorder.store.maintain.migrate import READ_REVISION
         from recorder.store.sqlite.migrate import is_empty
 
         return None if is_empty(self.path(url)) else next((row[0] for row in await fetch(READ_REVISION)), None)

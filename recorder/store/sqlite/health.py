@@ -13,8 +13,8 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 from recorder.errors import StoreError
-from recorder.store import migrate
-from recorder.store.health import CHECKS, LIMIT_S, Ask, Check, CheckResult, of_schema, run_checks
+from recorder.store.maintain import migrate
+from recorder.store.maintain.health import CHECKS, LIMIT_S, Ask, Check, CheckResult, of_schema, run_checks
 from recorder.store.sqlite.connection import application_id, open_reader, translated
 
 STEPS = 100_000  # of SQLite's machine between two looks at the time

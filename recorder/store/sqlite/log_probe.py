@@ -11,14 +11,14 @@ import msgspec
 
 from recorder.errors import StoreError
 from recorder.journal.reader import size_bytes
-from recorder.store.log_probe import ENDED, LIMIT_S, NOTHING, ProbeResult, found
+from recorder.store.maintain.log_probe import ENDED, LIMIT_S, NOTHING, ProbeResult, found
 from recorder.store.sqlite.connection import open_reader, translated
 
 STEPS = 10_000  # of SQLite's machine between two looks at the time
 
 
 class SqliteLogProbe:
-    """A `recorder.store.log_probe.LogProbe`."""
+    """A `recorder.store.maintain.log_probe.LogProbe`."""
 
     _IS_ASKED_FOR = "IN (SELECT value FROM json_each(?))"
     _BEGUN = f"SELECT exchange_id FROM exchanges WHERE exchange_id {_IS_ASKED_FOR}"

@@ -18,7 +18,7 @@ from sqlalchemy import Connection
 
 from recorder.errors import StoreBusyError, StoreError
 from recorder.store.engine import BUSY_TIMEOUT_S, NEW_LOG_TIMEOUT_S
-from recorder.store.migrate import APPLICATION_ID, HEAD, READ_REVISION, require_head, require_known, run
+from recorder.store.maintain.migrate import APPLICATION_ID, HEAD, READ_REVISION, require_head, require_known, run
 from recorder.store.sqlite.connection import (
     MIGRATION,
     application_id,

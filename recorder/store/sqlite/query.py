@@ -6,7 +6,7 @@ Rules of this file:
   is merely opened for reading would still write: `ATTACH` and `VACUUM INTO` make files, `PRAGMA` undoes pragmas.
 * One call, one statement. Its rows are read as they are wanted, however many there are.
 * An interrupt stops a statement, and so does its time limit if it gives no row: between two steps of SQLite's machine.
-  One step may take hours, so what somebody typed runs in a process of its own (`recorder.store.query_process`).
+  One step may take hours, so what somebody typed runs in a process of its own (`recorder.store.queries.query_process`).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from sqlalchemy import URL
 
 from recorder.errors import RecorderError, UsageError
 from recorder.store.engine import engine_of
-from recorder.store.query import STOPPED, TIMEOUT_S, QueryResult, Row, Value, distinct, first_word, too_late
+from recorder.store.queries.query import STOPPED, TIMEOUT_S, QueryResult, Row, Value, distinct, first_word, too_late
 from recorder.store.schema import REBUILD_IS_DUE
 from recorder.store.sqlite.connection import translated
 from recorder.store.sqlite.migrate import open_log
@@ -43,7 +43,7 @@ _READS = {"SELECT", "WITH", "VALUES", "EXPLAIN"}
 
 
 class SqliteQuery:
-    """A `recorder.store.query.Query` of a database file; `with SqliteQuery.open(url) as query:`."""
+    """A `recorder.store.queries.query.Query` of a database file; `with SqliteQuery.open(url) as query:`."""
 
     def __init__(self, path: Path, connection: sqlite3.Connection) -> None:
         self.path = path

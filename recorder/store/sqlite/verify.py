@@ -66,7 +66,7 @@ def scratch_connection(path: Path, tables: Sequence[Table]) -> Iterator[SqliteVe
 
 
 class SqliteVerifyConnection:
-    """A `recorder.store.verify.connection.VerifyConnection`."""
+    """A `recorder.store.maintain.verify.connection.VerifyConnection`."""
 
     engine = "sqlite"
 

@@ -51,7 +51,7 @@ def _bound(rows: Iterable[tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:
 
 
 class SqliteWriter:
-    """A `recorder.store.writer.Writer`."""
+    """A `recorder.store.write.writer.Writer`."""
 
     engine = ENGINE
 

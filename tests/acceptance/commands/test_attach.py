@@ -19,7 +19,7 @@ from recorder.ingest.ingester import Ingester
 from recorder.journal.writer import Journal
 from recorder.store.archive.registry import archives_of, register, unregister
 from recorder.store.location import database_name, database_url
-from recorder.store.writer import Store
+from recorder.store.write.writer import Store
 from tests.acceptance.store.test_purge import RECORDER, canary, record
 from tests.integration.ingest.test_ingester import never
 from tests.support import superuser

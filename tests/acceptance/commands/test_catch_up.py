@@ -23,7 +23,7 @@ from recorder.journal.reader import claimed, ingester_pid, waiting
 from recorder.journal.writer import Journal
 from recorder.program import command_of
 from recorder.store.location import VARIABLE, database_url, journal_root
-from recorder.store.writer import Store
+from recorder.store.write.writer import Store
 from tests.integration.ingest.test_ingester import COMPLETED, Exchange, never
 from tests.support.postgres import conninfo
 from tests.support.scripts import Action, Chunk, End, ReadAll, Upstream, body_of

@@ -9,7 +9,7 @@ import pytest
 
 from recorder.model.events import Exchange, Session
 from recorder.model.payloads import ResponseHead
-from recorder.store.writer import Store
+from recorder.store.write.writer import Store
 from tests.support.conversations import message, recorded_events, response
 from tests.support.peak_memory import peak
 from tests.support.rows import START_NS, make_id

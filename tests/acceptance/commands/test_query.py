@@ -1,4 +1,4 @@
-"""`recorder.store.query_process` and `recorder query`: what ends a statement, in whatever step it is."""
+"""`recorder.store.queries.query_process` and `recorder query`: what ends a statement, in whatever step it is."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sqlalchemy import URL
 
 from recorder.errors import RecorderError
 from recorder.store.location import database_url
-from recorder.store.query_process import DUCKDB, OWN, open_query
+from recorder.store.queries.query_process import DUCKDB, OWN, open_query
 from tests.integration.store.test_query import ENDLESS
 from tests.support.empty_log import empty
 from tests.support.server import PROGRAM, children, cpu_s, wait_until

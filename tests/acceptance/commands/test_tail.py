@@ -15,7 +15,7 @@ from typing import IO
 import pytest
 
 from recorder.model.events import Exchange, Kind
-from recorder.store.writer import Store
+from recorder.store.write.writer import Store
 from tests.support.empty_log import empty
 from tests.support.rows import START_NS, add, begin, make_end, make_events
 from tests.support.server import PROGRAM, environment

@@ -25,7 +25,7 @@ from recorder.demo.server import DemoServer, start
 from recorder.model.events import Kind, Status
 from recorder.store import schema
 from recorder.store.location import database_url
-from recorder.store.writer import Store
+from recorder.store.write.writer import Store
 from tests.support.commands import parse
 from tests.support.console import PAGES, blocks
 from tests.support.corpus import ROOT

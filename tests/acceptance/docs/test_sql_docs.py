@@ -15,10 +15,10 @@ from sqlalchemy import URL
 from recorder.model.events import Kind
 from recorder.projections.views import VIEWS
 from recorder.projections.views.columns import MEANINGS
-from recorder.store.query import Query, Row
-from recorder.store.query_process import open_query
+from recorder.store.queries.query import Query, Row
+from recorder.store.queries.query_process import open_query
 from recorder.store.schema import dead_letters, rebuilds
-from recorder.store.writer import Store
+from recorder.store.write.writer import Store
 from tests.acceptance.store.test_duckdb import EXTENSION
 from tests.support.postgres import conninfo
 from tests.support.rows import a_conversation, add, begin, make_end, make_events, written

@@ -16,7 +16,7 @@ import pytest
 from recorder.ingest.supervisor import IngesterSupervisor
 from recorder.journal.writer import Journal
 from recorder.store.location import database_url, journal_root
-from recorder.store.writer import Store
+from recorder.store.write.writer import Store
 
 LIMIT_S = 60.0  # for a process to start on a busy machine
 
@@ -124,7 +124,7 @@ def test_a_password_of_the_database_is_in_no_command_line(journal: Journal) -> N
 def test_a_recorder_that_is_killed_takes_its_ingester_with_it(tmp_path: Path) -> None:
     program = (
         "import sys, time; from recorder.ingest.supervisor import *; from recorder.journal.writer import Journal; "
-        "from recorder.store.location import *; from recorder.store.writer import Store; "
+        "from recorder.store.location import *; from recorder.store.write.writer import Store; "
         "url = database_url(sys.argv[1]); Store(url).close(); journal = Journal(journal_root(url), 'r1'); "
         "supervisor = IngesterSupervisor(url, journal.directory); supervisor.start()\n"
         "while supervisor.pid is None: time.sleep(0.01)\n"

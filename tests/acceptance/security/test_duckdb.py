@@ -24,8 +24,8 @@ from recorder.store.ducklake import upkeep
 from recorder.store.ducklake.connection import lake
 from recorder.store.ducklake.schema import create
 from recorder.store.location import database_url
-from recorder.store.query import Query
-from recorder.store.query_process import open_query
+from recorder.store.queries.query import Query
+from recorder.store.queries.query_process import open_query
 from tests.support.archives import archive
 from tests.support.postgres import conninfo
 from tests.support.server import run

@@ -15,8 +15,8 @@ import httpx
 import pytest
 
 from recorder.commands.verbs import VERBS
-from recorder.store.rebuild import rebuild
-from recorder.store.writer import Store
+from recorder.store.maintain.rebuild import rebuild
+from recorder.store.write.writer import Store
 from tests.acceptance.commands.test_mock import mocking
 from tests.support.server import run
 from tests.support.terminal import CONTROLS, FILE_NAME, HOSTILE, NAME, SENT, body, printed_on_terminal, record

@@ -14,9 +14,9 @@ from recorder.ingest.ingester import Ingester
 from recorder.journal.writer import Journal
 from recorder.projections.views import VIEWS
 from recorder.store.location import database_url
+from recorder.store.maintain.verify.log import LogVerifier
 from recorder.store.search import INDEXES
-from recorder.store.verify.log import LogVerifier
-from recorder.store.writer import Store
+from recorder.store.write.writer import Store
 from tests.integration.ingest.test_ingester import COMPLETED, Exchange, never
 
 REQUEST = b'{"model":"gpt-5","input":[{"role":"user","content":"Roll the dice"}]}'

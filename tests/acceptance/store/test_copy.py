@@ -22,18 +22,18 @@ from recorder.errors import StoreBusyError
 from recorder.ingest.ingester import Ingester
 from recorder.journal.writer import Journal
 from recorder.model.events import Event
-from recorder.store.copy import source as sides
-from recorder.store.copy import target as copied_
-from recorder.store.copy.copy import copy
-from recorder.store.copy.source import FIRST_ID, LAST_ID, BulkReader
-from recorder.store.copy.target import CopyReport
 from recorder.store.engine import engine_of
 from recorder.store.location import database_path, database_url
-from recorder.store.purge.delete import purge
+from recorder.store.maintain.copy import source as sides
+from recorder.store.maintain.copy import target as copied_
+from recorder.store.maintain.copy.copy import copy
+from recorder.store.maintain.copy.source import FIRST_ID, LAST_ID, BulkReader
+from recorder.store.maintain.copy.target import CopyReport
+from recorder.store.maintain.purge.delete import purge
 from recorder.store.schema import dead_letters, tables_of
 from recorder.store.sql import Statement
 from recorder.store.sqlite.connection import write_lock
-from recorder.store.writer import Store
+from recorder.store.write.writer import Store
 from tests.acceptance.store.test_purge import asked, canary, record, said
 from tests.conftest import Demo
 from tests.integration.ingest.test_ingester import Exchange, never

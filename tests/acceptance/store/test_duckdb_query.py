@@ -17,7 +17,7 @@ from recorder.store.archive.views import open_views
 from recorder.store.duckdb.connection import connected
 from recorder.store.duckdb.query import DuckdbQuery
 from recorder.store.location import database_url
-from recorder.store.query import STOPPED
+from recorder.store.queries.query import STOPPED
 
 
 @pytest.fixture

@@ -47,14 +47,14 @@ from recorder.ingest.capture import Capture
 from recorder.model.events import Event
 from recorder.model.payloads import ExchangeEnd, RequestHead, ResponseHead
 from recorder.store import schema
-from recorder.store.migrate import VERSION_TABLE
+from recorder.store.maintain.migrate import VERSION_TABLE
+from recorder.store.maintain.purge.tombstone import Counts
 from recorder.store.postgres import writer as postgres_writer
 from recorder.store.postgres.ddl import SCHEMA
-from recorder.store.purge.tombstone import Counts
 from recorder.store.schema import DOUBLE, ID, TEXT
 from recorder.store.search import INDEX_NAMES
 from recorder.store.sql import Statement, dialect
-from recorder.store.writer import Store
+from recorder.store.write.writer import Store
 from recorder.wire.dialects import by_name
 from tests.integration.store import test_writer
 from tests.support import superuser
@@ -324,7 +324,7 @@ ROWS = (
 BATCHES = (
     "recorder.ingest.ingester.BATCH_BYTES",
     "recorder.ingest.ingester.COMMIT_BYTES",
-    "recorder.store.copy.target.COMMIT_BYTES",
+    "recorder.store.maintain.copy.target.COMMIT_BYTES",
 )
 OVER: Mapping[str, str] = {
     "recorder.ingest.ingester.COMMIT_BYTES": "4 MiB of journal are a commit; only where its records are compressed may "
@@ -414,7 +414,9 @@ def test_the_log_is_only_added_to_and_read() -> None:
     changing = {name: {table for sql in sqls for table in WRITES.findall(sql)} for name, sqls in found.items() if sqls}
     in_temporary_copies = changing.pop("recorder.store.ducklake.sessions")  # which are made from an archive to be read
     assert in_temporary_copies == {"events"}
-    assert changing == {"recorder.store.purge.delete": {"sessions", "exchanges", "events", "tombstones"}}, PURGING
+    assert changing == {"recorder.store.maintain.purge.delete": {"sessions", "exchanges", "events", "tombstones"}}, (
+        PURGING
+    )
     assert all(
         ADDS.fullmatch(sql)
         for sql in (

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from recorder.store import migrate
+from recorder.store.maintain import migrate
 from recorder.store.sqlite.migrate import current
-from recorder.store.writer import Store
+from recorder.store.write.writer import Store
 from tests.support.corpus import ROOT
 
 
@@ -33,12 +33,12 @@ def result(process: subprocess.Popen[str]) -> str:
 
 def test_opening_the_newest_schema_does_not_import_alembic(tmp_path: Path) -> None:
     Store(tmp_path / "log.db").close()
-    code = "import sys, recorder.store.writer as w; w.Store(sys.argv[1]).close(); print('alembic' in sys.modules)"
+    code = "import sys, recorder.store.write.writer as w; w.Store(sys.argv[1]).close(); print('alembic' in sys.modules)"
     assert result(python(code, tmp_path / "log.db")) == "False\n"
 
 
 def test_many_processes_may_open_a_new_database_at_once(tmp_path: Path) -> None:
-    code = "import sys\nfrom recorder.store.writer import Store; input(); Store(sys.argv[1], 60.0).close()"
+    code = "import sys\nfrom recorder.store.write.writer import Store; input(); Store(sys.argv[1], 60.0).close()"
     with contextlib.ExitStack() as started:
         processes = [started.enter_context(python(code, tmp_path / "log.db")) for _ in range(4)]
         for process in processes:  # all have imported what they need, and wait for this line
@@ -52,7 +52,7 @@ def test_many_processes_may_open_a_new_database_at_once(tmp_path: Path) -> None:
 def test_a_process_killed_in_mid_upgrade_leaves_a_database_that_opens(tmp_path: Path) -> None:
     code = """
 import os, signal, sys
-from recorder.store import migrate
+from recorder.store.maintain import migrate
 from recorder.store.location import database_url
 with migrate.migration(database_url(sys.argv[1])) as connection:
     connection.exec_driver_sql("PRAGMA cache_size = 1")  # so that pages go to the file before the commit
@@ -88,10 +88,10 @@ def test_alembic_works_from_a_checkout_and_is_quiet(tmp_path: Path, how: str) ->
 
 def test_the_migrations_inside_an_installed_package_come_first(tmp_path: Path) -> None:
     shutil.copytree(ROOT / "recorder", tmp_path / "recorder")
-    code = "import sys; sys.path.remove(''); from recorder.store import migrate; print(migrate.migrations())"
+    code = "import sys; sys.path.remove(''); from recorder.store.maintain import migrate; print(migrate.migrations())"
     assert result(python(code, PYTHONPATH=str(tmp_path))) == f"{tmp_path / 'migrations'}\n"
     shutil.copytree(ROOT / "migrations", tmp_path / "recorder" / "migrations")
     assert result(python(code, PYTHONPATH=str(tmp_path))) == f"{tmp_path / 'recorder' / 'migrations'}\n"
-    code = "import sys; sys.path.remove(''); from recorder.store.writer import Store\nStore(sys.argv[1]).close()"
+    code = "import sys; sys.path.remove(''); from recorder.store.write.writer import Store\nStore(sys.argv[1]).close()"
     assert result(python(code, tmp_path / "log 100%.db", PYTHONPATH=str(tmp_path))) == ""
     assert current(tmp_path / "log 100%.db") == migrate.HEAD

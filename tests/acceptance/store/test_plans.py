@@ -20,12 +20,12 @@ from sqlalchemy import URL, event
 
 from recorder.model.events import BODY_KINDS
 from recorder.store.location import database_url
-from recorder.store.reader import LogReader
+from recorder.store.queries.reader import LogReader
+from recorder.store.queries.session_list import ListPlace, SessionFilter
+from recorder.store.queries.usage import By, Summed
 from recorder.store.search import INDEX_NAMES
-from recorder.store.session_list import ListPlace, SessionFilter
 from recorder.store.thread_pool import ThreadPool
-from recorder.store.usage import By, Summed
-from recorder.store.writer import Store
+from recorder.store.write.writer import Store
 from tests.support import superuser
 from tests.support.postgres import Server
 from tests.support.prices import put_prices

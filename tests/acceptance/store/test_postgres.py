@@ -10,7 +10,7 @@ from sqlalchemy import URL
 
 from recorder.commands import demo
 from recorder.errors import StoreBusyError
-from recorder.store.writer import Store
+from recorder.store.write.writer import Store
 from tests.integration.store.test_postgres import WORDS, asked
 from tests.support.postgres import Cluster, conninfo, programs
 from tests.support.rows import add, begin, make_events

@@ -22,16 +22,16 @@ from recorder.ingest.ingester import Ingester
 from recorder.journal.format import START, Position
 from recorder.journal.scrub import scrub_exchanges
 from recorder.journal.writer import Journal
+from recorder.store.maintain.purge.delete import Archived, last_hashes, late_exchanges, purge
+from recorder.store.maintain.purge.tombstone import Counts
+from recorder.store.maintain.purge.vacuum import sweep
 from recorder.store.postgres import writer as postgres_writer
 from recorder.store.postgres.ddl import GRANTS
-from recorder.store.purge.delete import Archived, last_hashes, late_exchanges, purge
-from recorder.store.purge.tombstone import Counts
-from recorder.store.purge.vacuum import sweep
-from recorder.store.reader import LogReader
-from recorder.store.retention import RetentionPolicy, SessionSize, expired
+from recorder.store.queries.reader import LogReader
+from recorder.store.queries.retention import RetentionPolicy, SessionSize, expired
 from recorder.store.search import INDEX_NAMES
 from recorder.store.sql import Statement
-from recorder.store.writer import Store
+from recorder.store.write.writer import Store
 from tests.integration.ingest.test_ingester import Exchange, body, never, query
 from tests.support import superuser
 from tests.support.empty_log import empty

@@ -20,7 +20,7 @@ from recorder.model.payloads import ExchangeEnd, GapRecord, RequestHead, Respons
 from recorder.recordings.files import load_cassette
 from recorder.recordings.session import require_whole
 from recorder.store.location import database_url
-from recorder.store.writer import Store
+from recorder.store.write.writer import Store
 from recorder.testing import (
     async_recording_transport,
     async_replay_transport,

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from recorder.store.location import database_url
-from recorder.store.reader import LogReader
+from recorder.store.queries.reader import LogReader
 from recorder.ui import copies
 from tests.acceptance.commands.test_mock import mocking
 from tests.integration.ui.test_raw import HEADERS, HOSTILE, body, raw

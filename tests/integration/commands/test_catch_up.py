@@ -16,7 +16,7 @@ from recorder.ingest.ingester import Ingester
 from recorder.journal.reader import waiting
 from recorder.journal.writer import Journal
 from recorder.store.location import journal_root
-from recorder.store.writer import Store
+from recorder.store.write.writer import Store
 from tests.integration.ingest.test_ingester import COMPLETED, Exchange, never
 from tests.support.server import run
 from tests.support.superuser import asked

@@ -17,7 +17,7 @@ from recorder.journal.format import Mark
 from recorder.journal.writer import Journal
 from recorder.model.ids import uuid7
 from recorder.model.payloads import RequestHead
-from recorder.store.writer import Store
+from recorder.store.write.writer import Store
 from tests.conftest import Demo
 from tests.support.commands import COMMANDS
 from tests.support.conversations import FRAMES, HOSTILE, Conversations, Recorded

@@ -11,11 +11,11 @@ from sqlalchemy import URL
 
 from recorder.commands.doctor import diagnosis
 from recorder.commands.ops import health_log
-from recorder.store.health import CheckResult
 from recorder.store.location import database_url, journal_root
+from recorder.store.maintain.health import CheckResult
 from recorder.store.postgres import health as postgres_health
 from recorder.store.postgres.ddl import GRANTS, READER, WRITER
-from recorder.store.writer import Store
+from recorder.store.write.writer import Store
 from tests.integration.commands.test_recover import Elsewhere
 from tests.integration.store.test_postgres import asked
 from tests.support.postgres import Server, conninfo

@@ -14,7 +14,7 @@ from sqlalchemy import URL
 from recorder.errors import missing_extra
 from recorder.store.postgres.ddl import GRANTS
 from recorder.store.prices.table import own_prices, update
-from recorder.store.writer import Store
+from recorder.store.write.writer import Store
 from tests.support.conversations import Conversations, asking, message, response
 from tests.support.server import run
 from tests.support.superuser import asked, connected, execute

@@ -17,7 +17,7 @@ from recorder.ingest.ingester import Ingester
 from recorder.journal.writer import Journal
 from recorder.store.location import database_url, journal_root
 from recorder.store.postgres.engine import ENGINE
-from recorder.store.writer import Store
+from recorder.store.write.writer import Store
 from tests.acceptance.store.test_purge import asked, canary, files_with, record, session_id
 from tests.integration.ingest.test_ingester import never
 from tests.support import server, superuser

@@ -9,8 +9,8 @@ import pytest
 
 from recorder.commands import query as command
 from recorder.projections.views import VIEWS
-from recorder.store.projector import START
 from recorder.store.schema import STALE
+from recorder.store.write.projector import START
 from tests.support.rows import a_conversation, written
 from tests.support.server import Ran, run
 from tests.support.superuser import asked

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from sqlalchemy import URL
 
-from recorder.store.projector import START
-from recorder.store.writer import Store
+from recorder.store.write.projector import START
+from recorder.store.write.writer import Store
 from tests.integration.store.test_projector import recorded
 from tests.support import superuser
 from tests.support.rows import projections

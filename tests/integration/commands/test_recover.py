@@ -18,7 +18,7 @@ from recorder.ingest.recovery import HEARTBEAT_S, Heartbeat, Unfinished, end_ope
 from recorder.journal.writer import Journal
 from recorder.model.payloads import LateRecord
 from recorder.store.location import journal_root
-from recorder.store.writer import Store
+from recorder.store.write.writer import Store
 from tests.integration.ingest.test_ingester import COMPLETED, Exchange, never
 from tests.support.logbook import Entry, asking, assert_chained, entries
 from tests.support.postgres import conninfo

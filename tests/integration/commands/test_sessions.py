@@ -18,8 +18,8 @@ from rich.cells import cell_len
 from sqlalchemy import URL
 
 from recorder.demo.server import start
-from recorder.store.reader import LogReader
-from recorder.store.session_list import SessionFilter
+from recorder.store.queries.reader import LogReader
+from recorder.store.queries.session_list import SessionFilter
 from tests.support.conversations import HOSTILE, Conversations, answering, asking, call, message, response, thought
 from tests.support.server import Ran, everywhere, run, serving
 from tests.support.superuser import connected

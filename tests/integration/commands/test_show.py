@@ -17,7 +17,7 @@ from rich.cells import cell_len
 from recorder.commands import main
 from recorder.model.events import Event
 from recorder.projections.fold import Folding
-from recorder.store import session_state
+from recorder.store.queries import session_state
 from tests.support.conversations import (
     HOSTILE,
     Conversations,

@@ -9,8 +9,8 @@ import pytest
 
 from recorder.commands.tail import BURST, LATE_S, Following, TailedEvent
 from recorder.model.events import Event, Exchange, Kind
-from recorder.store.reader import LogReader
-from recorder.store.writer import Store
+from recorder.store.queries.reader import LogReader
+from recorder.store.write.writer import Store
 from tests.support.empty_log import empty
 from tests.support.rows import START_NS, add, begin, make_end, make_events, make_exchange, make_session
 from tests.support.server import run

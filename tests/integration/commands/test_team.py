@@ -14,7 +14,7 @@ from sqlalchemy import URL
 
 from recorder.ingest.ingester import Ingester
 from recorder.journal.writer import Journal
-from recorder.store.writer import Store
+from recorder.store.write.writer import Store
 from tests.integration.ingest.test_ingester import COMPLETED, Exchange, never
 from tests.support.logbook import asking, assert_chained, entries
 

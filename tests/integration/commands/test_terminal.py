@@ -15,8 +15,8 @@ from recorder.commands.events import _COLUMNS as EVENTS
 from recorder.commands.sessions import _BY_NAME as BY_NAME
 from recorder.commands.sessions import _COLUMNS as SESSIONS
 from recorder.commands.terminal.table import Column, fitted
-from recorder.store.rebuild import rebuild
-from recorder.store.writer import Store
+from recorder.store.maintain.rebuild import rebuild
+from recorder.store.write.writer import Store
 from tests.support.conversations import FRAMES, HOSTILE, Conversations, Recorded, asking, message, response
 from tests.support.server import run
 from tests.support.terminal import on_terminal, written_on_terminal

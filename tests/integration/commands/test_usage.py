@@ -12,8 +12,8 @@ from typing import Any, get_args
 import pytest
 from sqlalchemy import URL
 
+from recorder.store.queries.usage import By
 from recorder.store.schema import STALE
-from recorder.store.usage import By
 from tests.support.conversations import Conversations, answering, asking, call, message, response
 from tests.support.rows import price_rows, put
 from tests.support.server import Ran, run

@@ -33,13 +33,13 @@ from recorder.journal.format import Gap, Mark
 from recorder.journal.reader import claimed
 from recorder.journal.writer import Journal
 from recorder.store.location import database_path, database_url
+from recorder.store.maintain.purge.delete import purge
+from recorder.store.maintain.verify.chain import ChainVerifier
+from recorder.store.maintain.verify.log import LogVerifier, SessionReport, Writer
 from recorder.store.postgres.ddl import GRANTS
-from recorder.store.purge.delete import purge
 from recorder.store.schema import LOG, dead_letters, tables_of
 from recorder.store.sqlite.ddl import INDEX
-from recorder.store.verify.chain import ChainVerifier
-from recorder.store.verify.log import LogVerifier, SessionReport, Writer
-from recorder.store.writer import Store
+from recorder.store.write.writer import Store
 from tests.integration.ingest.test_ingester import COMPLETED, Exchange, never
 from tests.support import superuser
 from tests.support.logbook import assert_chained, entries

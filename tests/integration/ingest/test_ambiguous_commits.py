@@ -12,7 +12,7 @@ import pytest
 from recorder.errors import StoreBusyError
 from recorder.ingest.ingester import Ingester
 from recorder.journal.writer import Journal
-from recorder.store.writer import Store
+from recorder.store.write.writer import Store
 from tests.integration.ingest.test_ingester import Exchange, never, stream
 from tests.support.logbook import assert_chained, entries
 

@@ -26,8 +26,8 @@ from recorder.journal.writer import ExchangeWriter, Journal
 from recorder.model.events import BODY_KINDS, Event, Outcome
 from recorder.model.ids import uuid7
 from recorder.model.payloads import EndRecord, ExchangeEnd, RequestEnd, RequestHead, ResponseHead
-from recorder.store.retry import Stopped
-from recorder.store.writer import Store
+from recorder.store.write.retry import Stopped
+from recorder.store.write.writer import Store
 from tests.support.empty_log import empty
 
 SSE = [("Content-Type", "text/event-stream")]

@@ -11,7 +11,7 @@ from recorder.ingest.ingester import Ingester, recover
 from recorder.journal.reader import segment_name, segment_numbers
 from recorder.journal.writer import Journal
 from recorder.store.sql import Statement
-from recorder.store.writer import Store
+from recorder.store.write.writer import Store
 from tests.integration.ingest.test_ingester import Exchange, never, stream
 from tests.support.empty_log import empty
 from tests.support.logbook import Entry, assert_chained, entries

@@ -26,8 +26,8 @@ from recorder.journal.format import MAGIC, START, Mark, Position, Record, parse
 from recorder.journal.reader import segment_name, segment_numbers
 from recorder.journal.writer import Journal
 from recorder.model.payloads import GapRecord
-from recorder.store.retry import Uncommitted
-from recorder.store.writer import Store
+from recorder.store.write.retry import Uncommitted
+from recorder.store.write.writer import Store
 from recorder.wire import request_body
 from recorder.wire.dialects import Keys
 from recorder.wire.sse import Piece

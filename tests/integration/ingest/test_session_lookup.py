@@ -17,8 +17,8 @@ from recorder.ingest.ingester import Ingester
 from recorder.ingest.session_lookup import LOOK_BACK_NS, PROBES_NS
 from recorder.journal.writer import Journal
 from recorder.store.location import database_url
-from recorder.store.reader import LogReader
-from recorder.store.writer import Store
+from recorder.store.queries.reader import LogReader
+from recorder.store.write.writer import Store
 from recorder.wire.grouping.history import LOOK_BACK_ANSWERS
 from tests.integration.ingest.test_ingester import Exchange, never
 from tests.support.empty_log import empty

@@ -20,25 +20,16 @@ from recorder.journal.format import Mark
 from recorder.journal.writer import ExchangeWriter, Journal
 from recorder.model.events import WEBSOCKET
 from recorder.store.location import database_url
-from recorder.store.purge.delete import purge
+from recorder.store.maintain.purge.delete import purge
 from recorder.store.search import INDEX_NAMES
-from recorder.store.writer import Store
+from recorder.store.write.writer import Store
 from recorder.wire.redaction.bodies import Redactor
 from recorder.wire.websocket import Message, MessageParser, encode_frame
 from tests.integration.ingest.test_ingester import never
 from tests.support.empty_log import empty
 from tests.support.server import run
 from tests.support.superuser import asked, dumped, matching
-from tests.support.websocket import (
-    MASK,
-    Connection,
-    Step,
-    create,
-    needs_transcripts,
-    response,
-    transcript,
-    write,
-)
+from tests.support.websocket import MASK, Connection, Step, create, needs_transcripts, response, transcript, write
 
 CONVERSATION = (
     Connection()

@@ -16,7 +16,7 @@ import pytest
 
 from recorder.ingest.ingester import recover
 from recorder.journal.format import Mark
-from recorder.store.writer import Store
+from recorder.store.write.writer import Store
 from tests.support.event_loop import eventually, on_uvloop, settled, turns
 from tests.support.logbook import entries
 from tests.support.proxy import get, proxied, rss_bytes

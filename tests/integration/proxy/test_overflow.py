@@ -7,7 +7,7 @@ import random
 from pathlib import Path
 
 from recorder.ingest.ingester import recover
-from recorder.store.writer import Store
+from recorder.store.write.writer import Store
 from tests.integration.ingest.test_ingester import never
 from tests.support import scripts
 from tests.support.event_loop import on_uvloop

@@ -20,8 +20,8 @@ from recorder.recordings.files import load_cassette, load_file
 from recorder.recordings.loader import Loader, load_session
 from recorder.recordings.memory import MemoryJournal
 from recorder.store.location import database_url
-from recorder.store.reader import LogReader
-from recorder.store.writer import Store
+from recorder.store.queries.reader import LogReader
+from recorder.store.write.writer import Store
 from recorder.testing import recorded_in
 from tests.support.empty_log import empty
 from tests.support.facts import captured

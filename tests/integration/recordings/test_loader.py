@@ -10,8 +10,8 @@ import pytest
 from recorder.errors import RecorderError
 from recorder.recordings.loader import Loader
 from recorder.store.location import database_url
-from recorder.store.reader import LogReader
-from recorder.store.writer import Store
+from recorder.store.queries.reader import LogReader
+from recorder.store.write.writer import Store
 from tests.support.conversations import Conversations, response
 from tests.support.facts import captured
 from tests.support.projects import stream

@@ -9,8 +9,8 @@ import pytest
 from recorder.errors import NotFoundError, UsageError
 from recorder.model.events import Exchange
 from recorder.recordings.selection import select_exchanges
-from recorder.store.reader import LogReader
-from recorder.store.writer import Store
+from recorder.store.queries.reader import LogReader
+from recorder.store.write.writer import Store
 from tests.support.empty_log import empty
 from tests.support.rows import make_exchange, make_id, make_session
 

@@ -14,7 +14,7 @@ from recorder.ingest.ingester import Ingester
 from recorder.journal.format import Mark
 from recorder.journal.writer import Journal
 from recorder.store.sql import Statement
-from recorder.store.writer import Store
+from recorder.store.write.writer import Store
 from recorder.wire.redaction.bodies import BY_SHAPE, Redactor
 from tests.support.event_loop import eventually
 from tests.support.logbook import entries

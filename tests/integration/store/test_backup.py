@@ -15,9 +15,9 @@ from recorder.commands.db import command
 from recorder.errors import NotFoundError, RecorderError, StoreError
 from recorder.ingest.ingester import Ingester
 from recorder.journal.writer import Journal
-from recorder.store.reader import LogReader
+from recorder.store.queries.reader import LogReader
 from recorder.store.sqlite.backup import back_up, check, contents_of
-from recorder.store.writer import Store
+from recorder.store.write.writer import Store
 from tests.acceptance.store.test_purge import record
 from tests.integration.ingest.test_ingester import Exchange, never
 from tests.support.empty_log import empty

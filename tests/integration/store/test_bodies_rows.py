@@ -23,10 +23,10 @@ from recorder.model.chain import link, row_root
 from recorder.model.events import Event, Exchange
 from recorder.model.jsonl import event_line, read_event
 from recorder.store.bodies.rows import events_as_they_are, whole_events
-from recorder.store.reader import LogReader
+from recorder.store.maintain.verify.chain import ChainVerifier
+from recorder.store.queries.reader import LogReader
 from recorder.store.sql import Statement
-from recorder.store.verify.chain import ChainVerifier
-from recorder.store.writer import Store
+from recorder.store.write.writer import Store
 from tests.integration.ingest import test_ingester
 from tests.integration.ingest.test_ingester import COMPLETED, never
 from tests.support.agents import AGENTS, bodies

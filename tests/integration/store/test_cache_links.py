@@ -9,10 +9,10 @@ import pytest
 from sqlalchemy import URL
 
 from recorder.model.events import Exchange
-from recorder.store import cache_links
 from recorder.store.location import database_url
 from recorder.store.sql import Statement
-from recorder.store.writer import Store
+from recorder.store.write import cache_links
+from recorder.store.write.writer import Store
 from tests.support.conversations import Conversation, Conversations, message, response
 from tests.support.empty_log import empty
 from tests.support.superuser import asked

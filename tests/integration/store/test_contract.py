@@ -17,10 +17,10 @@ from sqlalchemy import URL
 from recorder.projections.views import VIEWS
 from recorder.store.engine import engine_of
 from recorder.store.location import database_url
-from recorder.store.purge.delete import purge
-from recorder.store.rebuild import rebuild
+from recorder.store.maintain.purge.delete import purge
+from recorder.store.maintain.rebuild import rebuild
 from recorder.store.search import INDEX_NAMES
-from recorder.store.writer import Store
+from recorder.store.write.writer import Store
 from tests.integration.store.test_cache_links import agent
 from tests.integration.store.test_parameters import filled
 from tests.integration.store.test_request_links import chain, conversation, retrieved

@@ -21,8 +21,8 @@ from recorder.store.prices.catalog import PriceRow
 from recorder.store.prices.genai import package_prices
 from recorder.store.prices.own_file import OwnPrices
 from recorder.store.prices.table import update
-from recorder.store.usage import COSTS as USAGE_COSTS
-from recorder.store.writer import Store
+from recorder.store.queries.usage import COSTS as USAGE_COSTS
+from recorder.store.write.writer import Store
 from tests.support.corpus import CORPUS, needs_corpus
 from tests.support.empty_log import empty
 from tests.support.facts import captured, folded

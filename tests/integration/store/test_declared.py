@@ -12,11 +12,11 @@ from sqlalchemy import URL
 
 from recorder.commands.serving.recording import recording
 from recorder.errors import StoreError
-from recorder.store.declared import schema_differences
 from recorder.store.location import database_url
+from recorder.store.maintain.declared import schema_differences
 from recorder.store.postgres.ddl import GRANTS
 from recorder.store.postgres.partitions import STATEMENTS
-from recorder.store.writer import Store
+from recorder.store.write.writer import Store
 from tests.support import superuser
 from tests.support.empty_log import empty
 from tests.support.postgres import Server

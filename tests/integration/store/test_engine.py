@@ -13,9 +13,9 @@ from recorder.errors import NotFoundError, StoreBusyError, StoreConflictError, S
 from recorder.store import engine as table
 from recorder.store.engine import engine_of
 from recorder.store.location import database_url
-from recorder.store.retry import Retry, Stopped
 from recorder.store.sql import Statement
-from recorder.store.writer import Store
+from recorder.store.write.retry import Retry, Stopped
+from recorder.store.write.writer import Store
 from tests.support import superuser
 
 

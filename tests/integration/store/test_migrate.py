@@ -1,4 +1,4 @@
-"""`recorder.store.migrate`: each schema becomes the newest, and what is not recorder's is left alone."""
+"""`recorder.store.maintain.migrate`: each schema becomes the newest, and what is not recorder's is left alone."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from alembic.config import Config
 from alembic.script import ScriptDirectory
 
 from recorder.errors import StoreError
-from recorder.store import migrate
 from recorder.store.location import database_url
-from recorder.store.reader import LogReader
+from recorder.store.maintain import migrate
+from recorder.store.queries.reader import LogReader
 from recorder.store.sqlite.migrate import current
-from recorder.store.writer import Store
+from recorder.store.write.writer import Store
 from tests.support.corpus import ROOT
 from tests.support.empty_log import empty
 from tests.support.superuser import alembic, asked

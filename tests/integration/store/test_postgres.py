@@ -24,19 +24,20 @@ from recorder.errors import NotFoundError, RecorderError, StoreBusyError, StoreE
 from recorder.model.events import Kind
 from recorder.projections import TABLES
 from recorder.projections.views import VIEWS
-from recorder.store import migrate, schema
-from recorder.store.declared import schema_differences
+from recorder.store import schema
 from recorder.store.location import database_name, database_url, journal_root
+from recorder.store.maintain import migrate
+from recorder.store.maintain.declared import schema_differences
 from recorder.store.postgres.connection import writer_engine
 from recorder.store.postgres.ddl import GRANTS, SCHEMA
 from recorder.store.postgres.query import PostgresQuery
 from recorder.store.postgres.writer import FEW, WRITING, sweep
-from recorder.store.projector import Whole
-from recorder.store.reader import LogReader
-from recorder.store.retry import Retry
+from recorder.store.queries.reader import LogReader
 from recorder.store.search import INDEX_NAMES
 from recorder.store.sql import Statement
-from recorder.store.writer import Store
+from recorder.store.write.projector import Whole
+from recorder.store.write.retry import Retry
+from recorder.store.write.writer import Store
 from tests.integration.ingest.test_ingester import never
 from tests.support.facts import captured
 from tests.support.postgres import Server, conninfo

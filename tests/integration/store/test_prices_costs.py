@@ -14,7 +14,7 @@ from sqlalchemy import URL, TextClause, event
 
 from recorder.store.location import database_url
 from recorder.store.prices.costs import CostSum, ExchangeCost, exchange_costs, session_costs, sum_of
-from recorder.store.reader import LogReader
+from recorder.store.queries.reader import LogReader
 from recorder.store.thread_pool import ThreadPool
 from tests.support.conversations import Conversations, asking, message, response
 from tests.support.empty_log import empty

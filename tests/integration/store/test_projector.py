@@ -18,13 +18,13 @@ from sqlalchemy import URL
 
 from recorder.model.events import Event, Exchange
 from recorder.projections.fold import Folding
-from recorder.store import projector
-from recorder.store.projector import Whole
-from recorder.store.rebuild import rebuild
-from recorder.store.request_links import key_of
+from recorder.store.maintain.rebuild import rebuild
+from recorder.store.queries.request_links import key_of
 from recorder.store.schema import REBUILD_IS_DUE
 from recorder.store.search import INDEX_NAMES
-from recorder.store.writer import Store
+from recorder.store.write import projector
+from recorder.store.write.projector import Whole
+from recorder.store.write.writer import Store
 from recorder.wire.grouping.session import HISTORY
 from recorder.wire.sse import FRAME_LIMIT
 from tests.support import superuser
@@ -404,7 +404,7 @@ def test_a_rebuild_gives_the_same_bytes(store: Store) -> None:
 
 
 def test_a_rebuild_that_is_interrupted_goes_on_where_it_was(either: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("recorder.store.rebuild.BATCH_EXCHANGES", 2)
+    monkeypatch.setattr("recorder.store.maintain.rebuild.BATCH_EXCHANGES", 2)
     for number in range(1, 8):
         recorded(either, number)
     as_it_came = projections(either.url)
@@ -426,7 +426,7 @@ def test_a_rebuild_that_is_interrupted_goes_on_where_it_was(either: Store, monke
 def test_a_reader_sees_an_exchange_whole_at_every_step_of_a_rebuild(
     either: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("recorder.store.rebuild.BATCH_EXCHANGES", 1)
+    monkeypatch.setattr("recorder.store.maintain.rebuild.BATCH_EXCHANGES", 1)
     for number in range(1, 5):
         recorded(either, number)
     as_it_came = projections(either.url)

@@ -15,9 +15,9 @@ from recorder.errors import NotFoundError, RecorderError, StoreError, UsageError
 from recorder.projections.views import VIEWS
 from recorder.store.engine import engine_of
 from recorder.store.location import database_url
-from recorder.store.projector import START
-from recorder.store.query import Query
+from recorder.store.queries.query import Query
 from recorder.store.sqlite.query import SqliteQuery
+from recorder.store.write.projector import START
 from tests.support import superuser
 from tests.support.rows import a_conversation, written
 from tests.support.superuser import SEARCH

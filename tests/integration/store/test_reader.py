@@ -11,9 +11,9 @@ from sqlalchemy import URL, Row
 
 from recorder.errors import NotFoundError, StoreError, UsageError
 from recorder.model.events import Event, Exchange
-from recorder.store.reader import PAGE_BYTES, PAGE_ROWS, EventPlace, LogReader
-from recorder.store.session_list import ListPlace
-from recorder.store.writer import Store
+from recorder.store.queries.reader import PAGE_BYTES, PAGE_ROWS, EventPlace, LogReader
+from recorder.store.queries.session_list import ListPlace
+from recorder.store.write.writer import Store
 from tests.support.corpus import ROOT
 from tests.support.empty_log import empty
 from tests.support.rows import add, begin, make_end, make_events, make_exchange, make_id, make_session
@@ -100,7 +100,7 @@ async def test_no_transaction_stays_open_between_pages(store: Store, log: LogRea
 
 WRITER = """
 import sys
-from recorder.store.writer import Store
+from recorder.store.write.writer import Store
 from tests.support.rows import add, begin, make_events
 
 count = int(sys.argv[2])

@@ -15,12 +15,12 @@ from recorder.model.events import Exchange
 from recorder.projections.requests import RequestRow
 from recorder.recordings.loader import load_continued, load_exchanges, load_session
 from recorder.recordings.selection import select_exchanges
-from recorder.store import request_links
 from recorder.store.location import database_url
-from recorder.store.reader import LogReader
-from recorder.store.rebuild import rebuild
+from recorder.store.maintain.rebuild import rebuild
+from recorder.store.queries import request_links
+from recorder.store.queries.reader import LogReader
 from recorder.store.sql import Statement
-from recorder.store.writer import Store
+from recorder.store.write.writer import Store
 from recorder.wire.logical_request import LogicalRequest, LogicalRequests
 from tests.support.conversations import Conversation, Conversations, call, message, response, sse, thought
 from tests.support.empty_log import empty

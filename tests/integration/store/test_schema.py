@@ -15,8 +15,8 @@ from sqlalchemy import Table, create_engine
 from recorder.model.events import Event, Exchange, Session
 from recorder.projections import PROJECTIONS
 from recorder.store import schema
-from recorder.store.migrate import VERSION_TABLE
-from recorder.store.writer import Store
+from recorder.store.maintain.migrate import VERSION_TABLE
+from recorder.store.write.writer import Store
 from tests.support.rows import add, begin, make_end, make_events, make_exchange, make_session
 
 LOG = ("sessions", "exchanges", "events", "tombstones")

@@ -13,7 +13,7 @@ from sqlalchemy import text
 from sqlalchemy.exc import DBAPIError, ResourceClosedError
 
 from recorder.errors import StoreBusyError, StoreConflictError, StoreError
-from recorder.store.migrate import APPLICATION_ID
+from recorder.store.maintain.migrate import APPLICATION_ID
 from recorder.store.sql import Statement
 from recorder.store.sqlite.connection import (
     MIGRATION,
@@ -29,7 +29,7 @@ from recorder.store.sqlite.connection import (
     write_lock,
     writer_engine,
 )
-from recorder.store.writer import Store
+from recorder.store.write.writer import Store
 from tests.support.rows import add, begin, make_events
 
 PAGE_BYTES = 4096

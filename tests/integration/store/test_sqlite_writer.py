@@ -14,7 +14,7 @@ from recorder.errors import StoreBusyError, StoreConflictError, StoreError, Stor
 from recorder.model.events import Event, Exchange
 from recorder.store.sqlite.connection import WRITER, write_lock
 from recorder.store.sqlite.writer import WAL_BYTES
-from recorder.store.writer import Store
+from recorder.store.write.writer import Store
 from tests.support.empty_log import empty
 from tests.support.rows import add, begin, make_events, make_session
 

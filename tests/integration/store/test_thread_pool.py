@@ -12,7 +12,7 @@ from sqlalchemy import URL, text
 from recorder.store.engine import ReadPool, engine_of
 from recorder.store.postgres import connection as postgres
 from recorder.store.sqlite.connection import READERS
-from recorder.store.writer import Store
+from recorder.store.write.writer import Store
 
 ENDLESS = text("WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT 1 - i FROM n) SELECT count(*) FROM n")
 ONE = text("SELECT 1")

@@ -16,9 +16,9 @@ from sqlalchemy import URL
 
 from recorder.errors import StoreConflictError
 from recorder.model.events import Event, Exchange, Kind
-from recorder.store.resumed_response import FIRST_EVENTS, RECENT_EXCHANGES
+from recorder.store.queries.resumed_response import FIRST_EVENTS, RECENT_EXCHANGES
 from recorder.store.sql import Statement
-from recorder.store.writer import Store
+from recorder.store.write.writer import Store
 from tests.support.rows import add, begin, make_end, make_events, make_exchange, make_id, make_session
 
 

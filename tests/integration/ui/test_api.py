@@ -14,8 +14,8 @@ from sqlalchemy import URL
 
 from recorder import __version__
 from recorder.projections.views import VIEWS
-from recorder.store.reader import LogReader
-from recorder.store.writer import Store
+from recorder.store.queries.reader import LogReader
+from recorder.store.write.writer import Store
 from recorder.ui import api, sql
 from tests.support.corpus import ROOT
 from tests.support.empty_log import empty

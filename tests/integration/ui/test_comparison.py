@@ -13,7 +13,7 @@ from sqlalchemy import URL
 from recorder.diff import Terms
 from recorder.errors import NotFoundError, RecorderError, UsageError
 from recorder.replay.matching.noise import DEFAULT_RULES
-from recorder.store.reader import LogReader
+from recorder.store.queries.reader import LogReader
 from recorder.ui import comparison as compared
 from recorder.ui.comparison import comparison, levels_of, terms_of
 from tests.support.conversations import Conversations, asking, call, message, response, thought

@@ -14,7 +14,7 @@ import pytest
 from sqlalchemy import URL
 
 from recorder.model.events import Exchange
-from recorder.store.writer import Store
+from recorder.store.write.writer import Store
 from recorder.ui import follow
 from tests.support.event_loop import eventually
 from tests.support.rows import add, make_end, make_events, make_exchange, make_id, make_session

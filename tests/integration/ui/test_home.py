@@ -16,8 +16,8 @@ import pytest
 from sqlalchemy import URL
 
 from recorder.commands.sessions import _STATUSES
-from recorder.store.reader import LogReader
-from recorder.store.usage import DAY_NS
+from recorder.store.queries.reader import LogReader
+from recorder.store.queries.usage import DAY_NS
 from recorder.ui.home import PANELS, home
 from recorder.ui.sql import Questions
 from tests.support.conversations import Conversations, answering, asking, call, message, response, sse

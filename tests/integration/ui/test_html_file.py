@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from recorder.store.reader import LogReader
+from recorder.store.queries.reader import LogReader
 from recorder.ui import events, html_file
 from tests.support.conversations import Conversations, asking, message, response, sse
 from tests.support.corpus import CORPUS, corpus_files, needs_corpus

@@ -12,8 +12,8 @@ from sqlalchemy import URL
 from recorder.model.chain import link, root
 from recorder.model.events import Event
 from recorder.model.payloads import GapRecord
-from recorder.store.reader import LogReader
-from recorder.store.writer import Store
+from recorder.store.queries.reader import LogReader
+from recorder.store.write.writer import Store
 from recorder.ui import lanes
 from recorder.ui.lanes import timeline
 from tests.integration.ingest.test_websocket_log import closed, ingested

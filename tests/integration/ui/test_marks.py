@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import URL
 
 from recorder.model import recording
-from recorder.store.reader import LogReader
+from recorder.store.queries.reader import LogReader
 from recorder.ui import marks as module
 from recorder.ui.marks import marks
 from tests.support.conversations import Conversations, asking, message, response

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 import pytest
 
-from recorder.store.reader import LogReader
+from recorder.store.queries.reader import LogReader
 from recorder.ui.lanes import timeline
 from recorder.ui.perfetto import trace
 from tests.support.conversations import Conversations, answering, asking, call, message, response

@@ -19,7 +19,7 @@ from sqlalchemy import URL
 
 from recorder.errors import NotFoundError, UsageError
 from recorder.store.location import database_url
-from recorder.store.reader import LogReader
+from recorder.store.queries.reader import LogReader
 from recorder.ui import copies
 from recorder.ui.command_line import shell_quoted
 from recorder.ui.raw import exchange_body, model_request, raw_exchange, sliced

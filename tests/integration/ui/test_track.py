@@ -18,9 +18,9 @@ from recorder.errors import NotFoundError
 from recorder.model.chain import link
 from recorder.model.events import Event, Exchange
 from recorder.projections.fold import Folding
-from recorder.store import session_state
-from recorder.store.reader import LogReader
-from recorder.store.writer import Store
+from recorder.store.queries import session_state
+from recorder.store.queries.reader import LogReader
+from recorder.store.write.writer import Store
 from recorder.ui import running_document
 from recorder.ui.track import SEGMENT, TrackCache, segment
 from tests.integration.ingest.test_websocket_log import closed, ingested

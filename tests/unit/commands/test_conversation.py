@@ -21,8 +21,8 @@ from recorder.projections.exchanges import ExchangeRow
 from recorder.projections.item import ItemRow
 from recorder.projections.timing import TimingRow
 from recorder.projections.usage import UsageRow
-from recorder.store.session_document import document
-from recorder.store.session_state import CallResult, ExchangeState, Snapshot
+from recorder.store.queries.session_document import document
+from recorder.store.queries.session_state import CallResult, ExchangeState, Snapshot
 from tests.integration.commands.test_show import CONTROLS
 from tests.support.corpus import CORPUS, corpus_index, needs_corpus
 from tests.support.facts import captured, folded

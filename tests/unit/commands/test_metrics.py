@@ -27,7 +27,7 @@ from recorder.journal.reader import WRITER_LOCK, waiting, write_ingested
 from recorder.journal.writer import Journal
 from recorder.model.payloads import ExchangeEnd, RequestEnd, RequestHead, ResponseHead
 from recorder.store.engine import engine_of
-from recorder.store.writer import Store
+from recorder.store.write.writer import Store
 from tests.integration.store.test_postgres import end_connections
 from tests.support.corpus import ROOT
 from tests.support.empty_log import empty

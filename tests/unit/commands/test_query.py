@@ -11,7 +11,7 @@ import pytest
 
 from recorder.commands import query as command
 from recorder.errors import RecorderError
-from recorder.store.query import QueryResult, Value, value_of
+from recorder.store.queries.query import QueryResult, Value, value_of
 
 Written = pytest.CaptureFixture[bytes]
 Write = Callable[[QueryResult], None]

@@ -19,7 +19,7 @@ from recorder.journal.format import START, Gap, Mark, Record
 from recorder.model.chain import hash_after, row_root
 from recorder.model.events import BODY_KINDS, UNDECODED, WEBSOCKET, Event, Exchange
 from recorder.model.payloads import CloseRecord, EndRecord, RequestRecord
-from recorder.store.verify.chain import ChainVerifier
+from recorder.store.maintain.verify.chain import ChainVerifier
 from recorder.wire.recording import recording_of
 from recorder.wire.sse import FRAME_LIMIT
 from recorder.wire.websocket import MESSAGE_LIMIT, encode_close, encode_frame

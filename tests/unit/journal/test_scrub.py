@@ -19,7 +19,7 @@ from recorder.journal.reader import JournalReader, segment_name, to_disk
 from recorder.journal.scrub import RequestBodyScrubber
 from recorder.journal.writer import ExchangeWriter, Journal
 from recorder.model.payloads import ExchangeEnd, RequestEnd, RequestHead, RequestRecord
-from recorder.store.writer import Store
+from recorder.store.write.writer import Store
 from recorder.wire.request_body import overwritten
 from tests.integration.ingest.test_ingester import (
     COMPLETED,

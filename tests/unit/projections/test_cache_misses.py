@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from recorder.projections.prompts import AVOIDABLE, packed, unpacked
 from recorder.recordings.cache import CacheTurn, cache_of_recordings
 from recorder.recordings.loader import load_session
-from recorder.store.reader import LogReader
+from recorder.store.queries.reader import LogReader
 from recorder.wire.dialects import by_name
 from recorder.wire.dialects.prompt import prompt_of
 from tests.support.conversations import Conversation, Conversations

@@ -29,7 +29,7 @@ from recorder.model.facts import (
 )
 from recorder.model.payloads import GapRecord, Header
 from recorder.projections.fact_reader import PAYLOAD_LIMIT, FactReader, Pieces
-from recorder.store.verify.chain import ChainVerifier
+from recorder.store.maintain.verify.chain import ChainVerifier
 from recorder.wire.recording import recording_of
 from recorder.wire.sse import BOM, FRAME_LIMIT
 from tests.support.facts import MS, captured, event

@@ -11,7 +11,7 @@ import pytest
 from recorder.commands.terminal.project import ALLOWED
 from recorder.store.archive.registry import register
 from recorder.store.location import database_url
-from recorder.store.writer import Store
+from recorder.store.write.writer import Store
 from tests.support.commands import COMMANDS
 from tests.support.empty_log import empty
 from tests.support.server import Ran, run

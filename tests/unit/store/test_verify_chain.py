@@ -1,4 +1,4 @@
-"""`recorder.store.verify.chain`: one exchange, every change of it, and what its records say of themselves."""
+"""`recorder.store.maintain.verify.chain`: one exchange, every change of it, and what its records say of themselves."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from recorder.ingest.capture import Capture
 from recorder.model.chain import link, root
 from recorder.model.events import Event, Outcome
 from recorder.model.payloads import EndRecord, ExchangeEnd, GapRecord, RequestHead, RequestRecord, ResponseHead
-from recorder.store.verify.chain import FINDINGS_LIMIT, ChainFinding, ChainVerifier
+from recorder.store.maintain.verify.chain import FINDINGS_LIMIT, ChainFinding, ChainVerifier
 from recorder.wire.dialects import by_name
 from recorder.wire.sse import FRAME_LIMIT
 from tests.support.facts import EXCHANGE

@@ -14,8 +14,8 @@ import pytest
 from recorder.model.events import Event, Exchange
 from recorder.model.text import STORABLE_LIMIT
 from recorder.projections.fold import Folding
-from recorder.store.session_document import exchange_document
-from recorder.store.session_state import ExchangeState, answer_of, counter_of
+from recorder.store.queries.session_document import exchange_document
+from recorder.store.queries.session_state import ExchangeState, answer_of, counter_of
 from recorder.ui.running_document import RunningDocument
 from recorder.ui.surroundings import Surroundings
 from tests.support.conversations import call, message, response, sse, thought

@@ -20,7 +20,7 @@ from recorder.model.payloads import EndRecord, ExchangeEnd, RequestHead, Respons
 from recorder.model.recording import Recording
 from recorder.projections.fold import Rows
 from recorder.replay.transport import answer
-from recorder.store.verify.chain import ChainVerifier
+from recorder.store.maintain.verify.chain import ChainVerifier
 from recorder.wire.conclusion import Conclusion, concluded
 from recorder.wire.dialects import by_name
 from recorder.wire.recording import recording_of

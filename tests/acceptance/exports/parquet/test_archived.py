@@ -17,7 +17,7 @@ from recorder.exports.parquet.manifest import read_manifest
 from recorder.projections.views import VIEWS
 from recorder.store.archive.registry import register
 from recorder.store.location import database_name, database_url
-from recorder.store.writer import Store
+from recorder.store.write.writer import Store
 from tests.integration.store import test_bodies_rows
 from tests.support.archives import archive_to, divide, session_ids
 from tests.support.exports import tables

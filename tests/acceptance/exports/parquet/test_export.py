@@ -32,8 +32,8 @@ from recorder.exports.parquet.manifest import changed_files, read_manifest, writ
 from recorder.model.events import Event
 from recorder.projections.views import VIEWS
 from recorder.store.location import database_url
-from recorder.store.query_process import open_query
-from recorder.store.writer import Store
+from recorder.store.queries.query_process import open_query
+from recorder.store.write.writer import Store
 from tests.integration.store.test_bodies_rows import read
 from tests.support.conversations import Conversations, asking, message, response
 from tests.support.exports import filled, tables

@@ -14,7 +14,7 @@ pytest.importorskip("duckdb", reason="no duckdb: pip install '.[archive]'")
 from benchmarks import growth
 from benchmarks.parquet import asked
 from recorder.projections.views import VIEWS
-from recorder.store.writer import Store
+from recorder.store.write.writer import Store
 from tests.support.exports import tables
 from tests.support.peak_memory import peak
 from tests.support.rows import START_NS

@@ -24,9 +24,9 @@ from recorder.store.archive import rows as log_rows
 from recorder.store.archive.rows import TABLES
 from recorder.store.ducklake.connection import lake
 from recorder.store.location import database_url
-from recorder.store.purge.delete import purge
-from recorder.store.verify.connection import opened
-from recorder.store.writer import Store
+from recorder.store.maintain.purge.delete import purge
+from recorder.store.maintain.verify.connection import opened
+from recorder.store.write.writer import Store
 from tests.acceptance.store.test_purge import canary, record, rest, session_id
 from tests.integration.ingest.test_ingester import never
 from tests.support import superuser

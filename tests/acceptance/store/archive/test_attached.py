@@ -19,9 +19,9 @@ from recorder.journal.writer import Journal
 from recorder.store.archive.attached import AttachedReader
 from recorder.store.archive.registry import register, unregister
 from recorder.store.location import database_name, database_path, database_url
-from recorder.store.purge.delete import purge
-from recorder.store.reader import LogReader
-from recorder.store.writer import Store
+from recorder.store.maintain.purge.delete import purge
+from recorder.store.queries.reader import LogReader
+from recorder.store.write.writer import Store
 from tests.acceptance.store.test_purge import RECORDER, record
 from tests.integration.ingest.test_ingester import never
 from tests.support.archives import archive_to, divide, session_ids

@@ -20,7 +20,7 @@ from recorder.store.archive.rows import LogRows, SessionContent
 from recorder.store.ducklake.connection import lake
 from recorder.store.ducklake.schema import month_of
 from recorder.store.location import database_url
-from recorder.store.verify.connection import opened
+from recorder.store.maintain.verify.connection import opened
 from tests.acceptance.store.archive.test_archiver import Stopped, recorded, stop_when_committed
 from tests.acceptance.store.test_purge import session_id
 from tests.support.archives import archived

@@ -15,7 +15,7 @@ from recorder.errors import NotFoundError, RecorderError
 from recorder.projections.views import VIEWS
 from recorder.store.archive.query import open_in_duckdb
 from recorder.store.location import database_url
-from recorder.store.query_process import open_query
+from recorder.store.queries.query_process import open_query
 from recorder.store.schema import STALE
 from tests.support.rows import a_conversation, written
 from tests.support.server import address, run

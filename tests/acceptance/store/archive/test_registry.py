@@ -10,7 +10,7 @@ from sqlalchemy import URL
 from recorder.errors import NotFoundError, UsageError
 from recorder.store.archive.registry import archives_of, register, unregister
 from recorder.store.location import database_name, database_url
-from recorder.store.writer import Store
+from recorder.store.write.writer import Store
 
 
 def test_an_archive_is_attached_once_and_detached(database: URL, tmp_path: Path) -> None:

@@ -23,8 +23,8 @@ from recorder.ingest.capture import Capture
 from recorder.model.chain import row_root
 from recorder.store.ducklake.connection import lake
 from recorder.store.location import database_url
-from recorder.store.reader import LogReader
-from recorder.store.writer import Store
+from recorder.store.queries.reader import LogReader
+from recorder.store.write.writer import Store
 from recorder.wire.dialects import by_name
 from tests.acceptance.store.archive.test_purge import tables_with
 from tests.support import superuser

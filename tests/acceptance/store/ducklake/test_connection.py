@@ -16,7 +16,7 @@ from recorder.store.ducklake.connection import data_path, lake
 from recorder.store.ducklake.schema import TABLES, create, month_of, revision
 from recorder.store.engine import engine_of
 from recorder.store.location import database_name, database_url
-from recorder.store.migrate import HEAD
+from recorder.store.maintain.migrate import HEAD
 
 
 @pytest.mark.parametrize(

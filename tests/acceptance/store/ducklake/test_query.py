@@ -14,7 +14,7 @@ from recorder.errors import RecorderError
 from recorder.projections.views import VIEWS
 from recorder.store.ducklake.connection import lake
 from recorder.store.location import database_url
-from recorder.store.query_process import open_query
+from recorder.store.queries.query_process import open_query
 
 
 def test_a_view_gives_the_rows_of_the_log(demo_recording: Path, demo_archive: URL) -> None:

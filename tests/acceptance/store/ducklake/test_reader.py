@@ -16,8 +16,8 @@ from recorder.errors import StoreError
 from recorder.store.ducklake.connection import lake
 from recorder.store.ducklake.sessions import SESSIONS, ArchiveSessions
 from recorder.store.engine import engine_of
-from recorder.store.reader import LogReader
-from recorder.store.usage import By
+from recorder.store.queries.reader import LogReader
+from recorder.store.queries.usage import By
 from tests.support.questions import MISSING, answers
 
 ALIKE = frozenset(f"usage by {by}" for by in get_args(By)) - {"usage by hour", "usage by tool", "usage by effort"}

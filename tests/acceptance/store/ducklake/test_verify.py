@@ -20,8 +20,8 @@ from recorder.projections import TABLES
 from recorder.store.ducklake.connection import lake
 from recorder.store.ducklake.sessions import ArchiveSessions
 from recorder.store.location import database_url
-from recorder.store.verify.log import LogVerifier, SessionReport
-from recorder.store.verify.manifest import Mark, Roots
+from recorder.store.maintain.verify.log import LogVerifier, SessionReport
+from recorder.store.maintain.verify.manifest import Mark, Roots
 
 
 def reports(url: URL | Path, *, projections: bool = True) -> tuple[list[str], list[SessionReport]]:

@@ -11,8 +11,8 @@ from sqlalchemy import URL
 from recorder.exports.otlp import cursor as module
 from recorder.exports.otlp.cursor import DueExchange, ExportCursor, Signal
 from recorder.model.events import Exchange
-from recorder.store.reader import LogReader
-from recorder.store.writer import Store
+from recorder.store.queries.reader import LogReader
+from recorder.store.write.writer import Store
 from tests.support.rows import START_NS, begin, make_end, make_events, make_exchange, make_session
 
 BOTH: list[Signal] = ["traces", "metrics"]

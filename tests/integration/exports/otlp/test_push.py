@@ -23,10 +23,10 @@ from recorder.ingest.capture import Capture
 from recorder.model.events import Exchange
 from recorder.model.payloads import ExchangeEnd
 from recorder.store.location import database_path
-from recorder.store.purge.delete import purge
-from recorder.store.reader import LogReader
+from recorder.store.maintain.purge.delete import purge
+from recorder.store.queries.reader import LogReader
 from recorder.store.sqlite.connection import write_lock
-from recorder.store.writer import Store
+from recorder.store.write.writer import Store
 from tests.support.agent_log import BATCH, Log, once
 from tests.support.conversations import MS, Conversation, Conversations, answering, asking, call, message, response
 from tests.support.empty_log import empty

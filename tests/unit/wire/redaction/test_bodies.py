@@ -26,7 +26,7 @@ from recorder.model.payloads import ExchangeEnd, RequestEnd, RequestHead, Reques
 from recorder.replay.matching import Match, Matcher
 from recorder.replay.matching.noise import Rules
 from recorder.replay.transport import match_request
-from recorder.store.verify.chain import ChainVerifier
+from recorder.store.maintain.verify.chain import ChainVerifier
 from recorder.wire.content_coding import CODINGS
 from recorder.wire.dialects import by_path
 from recorder.wire.redaction import shapes

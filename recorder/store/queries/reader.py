@@ -27,7 +27,8 @@ from recorder.store.archive.registry import ATTACHED
 from recorder.store.bodies.rows import SharedRow, damaged, is_shared, sources_sql
 from recorder.store.engine import AnyRow, Prices, engine_of
 from recorder.store.location import database_name, database_url
-from recorder.store.migrate import require_head
+from recorder.store.maintain.migrate import require_head
+from recorder.store.maintain.purge.tombstone import Tombstone
 from recorder.store.prices.costs import (
     HAS_PRICES,
     CostSum,
@@ -37,12 +38,10 @@ from recorder.store.prices.costs import (
     exchange_costs,
     session_costs,
 )
-from recorder.store.purge.tombstone import Tombstone
-from recorder.store.request_links import CONTINUED
-from recorder.store.resumed_response import EARLIER_EVENTS, each_number_once, earlier
-from recorder.store.retention import OPEN, SessionSize, session_sizes
-from recorder.store.schema import REBUILD_IS_DUE, events, exchanges, sessions, tombstones
-from recorder.store.session_list import (
+from recorder.store.queries.request_links import CONTINUED
+from recorder.store.queries.resumed_response import EARLIER_EVENTS, each_number_once, earlier
+from recorder.store.queries.retention import OPEN, SessionSize, session_sizes
+from recorder.store.queries.session_list import (
     LAST_ID,
     NEWEST_FIRST,
     OUTLINES,
@@ -59,8 +58,7 @@ from recorder.store.session_list import (
     place_of,
     placed,
 )
-from recorder.store.sql import HAS_ENDED, of_exchange, of_same_exchange
-from recorder.store.usage import (
+from recorder.store.queries.usage import (
     EVERYTHING,
     By,
     CostTally,
@@ -73,6 +71,8 @@ from recorder.store.usage import (
     tallies,
     unpriced,
 )
+from recorder.store.schema import REBUILD_IS_DUE, events, exchanges, sessions, tombstones
+from recorder.store.sql import HAS_ENDED, of_exchange, of_same_exchange
 from recorder.wire.dialects.dialect import Links
 
 AnySelect = Select[*tuple[Any, ...]]

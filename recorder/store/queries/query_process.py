@@ -36,7 +36,7 @@ from recorder.errors import RecorderError
 from recorder.program import command_of
 from recorder.store.archive.registry import archives_of
 from recorder.store.engine import engine_of
-from recorder.store.query import STOPPED, TIMEOUT_S, Query, QueryResult, Row, Value, too_late
+from recorder.store.queries.query import STOPPED, TIMEOUT_S, Query, QueryResult, Row, Value, too_late
 
 GRACE_S = 2.0  # between a limit of time and the kill: an engine that can be interrupted has ended long before
 MEMORY_BYTES = 2**30  # of a process: the largest value that SQLite makes, copied into a row and sent

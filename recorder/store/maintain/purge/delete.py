@@ -7,7 +7,7 @@ Rules of this file:
 * No other process writes meanwhile. On a server a transaction that looked for the tombstone before would add its rows
   after; so a purge waits for those that have begun, and those that begin later see it
   (`recorder.store.postgres.writer`).
-* Deleted is not gone: what is left of it is swept up later (`recorder.store.purge.vacuum`).
+* Deleted is not gone: what is left of it is swept up later (`recorder.store.maintain.purge.vacuum`).
 * What goes into an archive is deleted in the same way, if it is still what the archive has: its tombstone names the
   archive (`recorder.store.archive`).
 * Journals are not looked into here. The tombstone has the ids of exchanges that a journal may repeat; those of other
@@ -25,7 +25,7 @@ from sqlalchemy import Text, bindparam, delete, func, insert, select
 from recorder.errors import RecorderError, StoreBusyError, StoreError, StoreLostError
 from recorder.store.engine import engine_named
 from recorder.store.location import database_name
-from recorder.store.purge.tombstone import Counts, Tombstone, archive_of
+from recorder.store.maintain.purge.tombstone import Counts, Tombstone, archive_of
 from recorder.store.schema import (
     dead_letters,
     events,
@@ -38,7 +38,7 @@ from recorder.store.schema import (
 )
 from recorder.store.search import INDEXES, of_each
 from recorder.store.sql import ENDED_EXCHANGES, Contains, Statement, constant
-from recorder.store.writer import Store
+from recorder.store.write.writer import Store
 
 _EXISTS = Statement(select(sessions.c.session_id).where(sessions.c.session_id == bindparam("session_id")))
 _EXCHANGES = Statement(

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from recorder.errors import StoreError
 from recorder.store.engine import engine_of
-from recorder.store.writer import Store
+from recorder.store.write.writer import Store
 
 log = logging.getLogger(__name__)
 

@@ -16,12 +16,12 @@ import msgspec
 
 from recorder.errors import StoreBusyError, StoreConflictError, StoreError, StoreLostError
 from recorder.model.events import Event, Exchange, Session
-from recorder.store.copy.source import BulkReader, Extent
-from recorder.store.verify.chain import ChainVerifier
-from recorder.store.verify.log import LogFinding
-from recorder.store.writer import Store
+from recorder.store.maintain.copy.source import BulkReader, Extent
+from recorder.store.maintain.verify.chain import ChainVerifier
+from recorder.store.maintain.verify.log import LogFinding
+from recorder.store.write.writer import Store
 
-COMMIT_ROWS = 5_000  # a transaction passes these by a page at most (`recorder.store.copy.source`)
+COMMIT_ROWS = 5_000  # a transaction passes these by a page at most (`recorder.store.maintain.copy.source`)
 COMMIT_BYTES = 4 * 2**20
 CHAIN = ("position", "hash")  # the findings that say: this is not what was recorded there
 

@@ -9,7 +9,7 @@ import msgspec
 from sqlalchemy import Table
 
 from recorder.model.events import Exchange, Session
-from recorder.store.purge.tombstone import ARCHIVED, Tombstone
+from recorder.store.maintain.purge.tombstone import ARCHIVED, Tombstone
 from recorder.store.schema import LOG, dead_letters, events, exchanges, sessions, tables_of, tombstones
 from recorder.store.sql import Statement
 

@@ -18,7 +18,7 @@ from sqlalchemy import bindparam, or_, select, update
 
 from recorder.projections.cache_misses import COMPARISON, WINDOW, compared
 from recorder.projections.prompts import PromptRow
-from recorder.store.request_links import Asking, Key, LinkDatabase, Links, key_of
+from recorder.store.queries.request_links import Asking, Key, LinkDatabase, Links, key_of
 from recorder.store.schema import tables_of
 from recorder.store.sql import Statement, constant, of_exchange
 

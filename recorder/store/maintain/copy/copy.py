@@ -18,10 +18,10 @@ from itertools import groupby
 
 from recorder.errors import StoreBusyError, StoreError, StoreLostError, UsageError
 from recorder.model.events import Event
-from recorder.store.copy.source import FIRST_ID, LAST_ID, BulkReader, Extent, Span
-from recorder.store.copy.target import Batch, CopyReport, CopyTarget, ExchangeCopy
-from recorder.store.purge.delete import bury
-from recorder.store.writer import Store
+from recorder.store.maintain.copy.source import FIRST_ID, LAST_ID, BulkReader, Extent, Span
+from recorder.store.maintain.copy.target import Batch, CopyReport, CopyTarget, ExchangeCopy
+from recorder.store.maintain.purge.delete import bury
+from recorder.store.write.writer import Store
 
 Progress = Callable[[int, int], None]
 """Called with the number of exchanges that are done, and of all."""

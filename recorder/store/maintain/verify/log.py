@@ -3,7 +3,7 @@
 Rules of this file:
 
 * It only reads, and a transaction holds a page of events, or the fold of one session
-  (`recorder.store.verify.projections`).
+  (`recorder.store.maintain.verify.projections`).
 * Recorders may continue to record, and sessions may be purged meanwhile: neither is a finding.
 * A row that belongs to nothing is found as well as one that is missing: sessions are looked for in every table.
 """
@@ -20,17 +20,15 @@ from sqlalchemy import URL
 from recorder.errors import StoreBusyError, StoreError
 from recorder.model.events import Event
 from recorder.store.bodies.rows import events_as_they_are
-from recorder.store.declared import schema_differences
 from recorder.store.location import database_name
-from recorder.store.purge.tombstone import Tombstone
-from recorder.store.schema import events
-from recorder.store.sql import Statement
-from recorder.store.verify import connection as readers
-from recorder.store.verify.chain import ChainVerifier
-from recorder.store.verify.connection import VerifyConnection
-from recorder.store.verify.manifest import Roots
-from recorder.store.verify.projections import MADE, ProjectionVerifier
-from recorder.store.verify.session_rows import (
+from recorder.store.maintain.declared import schema_differences
+from recorder.store.maintain.purge.tombstone import Tombstone
+from recorder.store.maintain.verify import connection as readers
+from recorder.store.maintain.verify.chain import ChainVerifier
+from recorder.store.maintain.verify.connection import VerifyConnection
+from recorder.store.maintain.verify.manifest import Roots
+from recorder.store.maintain.verify.projections import MADE, ProjectionVerifier
+from recorder.store.maintain.verify.session_rows import (
     HAS,
     SESSION_IDS,
     SESSION_IDS_OF_EVENTS,
@@ -38,6 +36,8 @@ from recorder.store.verify.session_rows import (
     all_of,
     session_rows,
 )
+from recorder.store.schema import events
+from recorder.store.sql import Statement
 
 PAGE_ROWS = 2_000
 PAGE_BYTES = 4 * 2**20

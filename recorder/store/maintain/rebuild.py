@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from recorder.store.projector import START
-from recorder.store.writer import Store
+from recorder.store.write.projector import START
+from recorder.store.write.writer import Store
 
 BATCH_EXCHANGES = 200
 BATCH_EVENTS = 20_000  # about a tenth of a second under the write lock; one exchange may pass it

@@ -22,9 +22,9 @@ from recorder.projections.item import ItemRow
 from recorder.projections.results import ResultRow
 from recorder.projections.timing import TimingRow
 from recorder.projections.usage import UsageRow
-from recorder.store.call_keys import CallKeys, call_keys
 from recorder.store.prices.costs import CostSum, ExchangeCost, sum_of
-from recorder.store.reader import LogReader
+from recorder.store.queries.reader import LogReader
+from recorder.store.write.call_keys import CallKeys, call_keys
 
 Numbered = Sequence[tuple[int, Exchange]]
 

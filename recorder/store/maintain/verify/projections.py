@@ -15,10 +15,10 @@ from typing import Any, NamedTuple
 from sqlalchemy import Table
 
 from recorder.store.engine import Engine
-from recorder.store.projector import Projector
+from recorder.store.maintain.verify.connection import VerifyConnection
 from recorder.store.schema import dead_letters, rebuilds, tables_of
 from recorder.store.sql import ENDED_EXCHANGES, KEEP, SAVE, UNDO, Statement, Step
-from recorder.store.verify.connection import VerifyConnection
+from recorder.store.write.projector import Projector
 
 COMPARED = (*tables_of.values(), dead_letters)
 MADE = (*COMPARED, rebuilds)
@@ -47,7 +47,9 @@ _COMPARED = {table.name: Statement(partial(_compared, table)) for table in COMPA
 
 
 class ProjectionVerifier:
-    """Projections that are computed again and thrown away; a `recorder.store.projector.Database`, for one thread."""
+    """Projections that are computed again and thrown away; a `recorder.store.write.projector.Database`, for one
+    thread.
+    """
 
     def __init__(self, scratch: VerifyConnection) -> None:
         self._scratch, self.engine = scratch, scratch.engine

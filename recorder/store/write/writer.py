@@ -4,8 +4,8 @@ Rules of this file:
 
 * Synchronous, for one thread: the ingester is a separate process, and statements that are compiled once and run by the
   driver are as fast as the driver.
-* Rows of the log are added, and nothing else is done to them but by a purge (`recorder.store.purge.delete`). Writing
-  the same again changes nothing: a transaction whose commit may have failed is repeated.
+* Rows of the log are added, and nothing else is done to them but by a purge (`recorder.store.maintain.purge.delete`).
+  Writing the same again changes nothing: a transaction whose commit may have failed is repeated.
 * Differences between engines are behind `Writer`; no statement here depends on the engine.
 """
 
@@ -31,10 +31,10 @@ from recorder.model.events import Event, Exchange, Session
 from recorder.store.bodies.rows import EventAppender, events_as_they_are
 from recorder.store.engine import BUSY_TIMEOUT_S, WRITER_ROLE, engine_of, is_no_log
 from recorder.store.location import database_name, database_path, database_url, default_url
-from recorder.store.projector import Projector
-from recorder.store.resumed_response import SESSION_OF_LAST_RESPONSE, SESSION_OF_RESPONSE, SESSIONS_OF_LINKS
+from recorder.store.queries.resumed_response import SESSION_OF_LAST_RESPONSE, SESSION_OF_RESPONSE, SESSIONS_OF_LINKS
 from recorder.store.schema import events, exchanges, ingest_offsets, sessions
 from recorder.store.sql import KEEP, SAVE, UNDO, ServerTime, Statement, Step, of_exchange
+from recorder.store.write.projector import Projector
 
 __all__ = ["Store", "database_path", "database_url", "default_url"]
 

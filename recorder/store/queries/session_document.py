@@ -19,7 +19,7 @@ from recorder.projections.exchanges import ExchangeRow
 from recorder.projections.item import ItemRow
 from recorder.projections.timing import TimingRow
 from recorder.projections.usage import UsageRow
-from recorder.store.session_state import CallResult, ExchangeState, Snapshot, UnfoldableExchange
+from recorder.store.queries.session_state import CallResult, ExchangeState, Snapshot, UnfoldableExchange
 
 _SESSION = ("session_id", "name", "created_ns", "origin", "source")
 _EXCHANGE = ("exchange_id", "provider", "api", "thread_id", "turn_id")

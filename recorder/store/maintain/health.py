@@ -12,7 +12,7 @@ from typing import Any, Literal, NamedTuple
 
 from recorder.errors import StoreError
 from recorder.projections import TABLES
-from recorder.store import migrate
+from recorder.store.maintain import migrate
 from recorder.store.schema import REBUILD_IS_DUE
 
 State = Literal["ok", "warn", "bad"]

@@ -1,7 +1,7 @@
 """Verification of the events of one exchange: its chain of hashes, its order, its sums.
 
 A pure function of one exchange, fed event by event: it keeps counts and digests only. It knows no database: what
-surrounds an exchange is verified by `recorder.store.verify.log`.
+surrounds an exchange is verified by `recorder.store.maintain.verify.log`.
 
 The basis: every event is hashed together with the one before it, and `end` has the counts of what came before. So
 nothing in the middle of an exchange can be changed, removed, added or moved unseen. If its last events are cut off,

@@ -33,7 +33,7 @@ READ_REVISION = f"SELECT version_num FROM {VERSION_TABLE}"
 
 def migrations() -> Path:
     """Return the folder of the migration scripts: in the package of an installed wheel, beside it in a checkout."""
-    package = Path(__file__).resolve().parents[1]
+    package = Path(__file__).resolve().parents[2]
     inside = package / "migrations"
     return inside if inside.is_dir() else package.parent / "migrations"
 

@@ -28,21 +28,23 @@ from recorder.model.text import storable
 from recorder.projections.fold import Folding, Rows
 from recorder.projections.results import RepeatedCalls
 from recorder.store.bodies.rows import whole_events
-from recorder.store.cache_links import Comparisons
-from recorder.store.call_keys import is_given, later_requests, rekey
 from recorder.store.engine import engine_named
-from recorder.store.request_links import Asking, Key, Links, ask_together, key_of
-from recorder.store.resumed_response import EARLIER_EVENTS, MAY_RESUME, RESUMING, each_number_once, earlier
+from recorder.store.queries.request_links import Asking, Key, Links, ask_together, key_of
+from recorder.store.queries.resumed_response import EARLIER_EVENTS, MAY_RESUME, RESUMING, each_number_once, earlier
 from recorder.store.schema import REBUILD_IS_DUE, dead_letters, events, exchanges, rebuilds, sessions, tables_of
 from recorder.store.search import INDEXES, of_each
 from recorder.store.sql import IS_END, Statement, Step, of_exchange
+from recorder.store.write.cache_links import Comparisons
+from recorder.store.write.call_keys import is_given, later_requests, rekey
 from recorder.wire.grouping.session import HISTORY
 
 log = logging.getLogger(__name__)
 
 
 class Database(Protocol):
-    """A database that a projector works on, in a transaction: `recorder.store.writer.Store`. It raises our errors."""
+    """A database that a projector works on, in a transaction: `recorder.store.write.writer.Store`. It raises our
+    errors.
+    """
 
     @property
     def engine(self) -> str:

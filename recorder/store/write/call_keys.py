@@ -25,7 +25,7 @@ from recorder.projections import TABLES
 from recorder.projections.history import CLIENTS_CALLS
 from recorder.projections.item import ItemRow
 from recorder.projections.results import RepeatedCalls
-from recorder.store.request_links import Asking, Key, LinkDatabase, key_of
+from recorder.store.queries.request_links import Asking, Key, LinkDatabase, key_of
 from recorder.store.schema import tables_of
 from recorder.store.sql import Statement, Step, constant, of_exchange
 from recorder.wire.dialects.conversation import call_place

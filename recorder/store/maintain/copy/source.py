@@ -2,7 +2,7 @@
 
 Rules of this file:
 
-* It only reads, and a transaction holds one page, as everywhere (`recorder.store.reader`).
+* It only reads, and a transaction holds one page, as everywhere (`recorder.store.queries.reader`).
 * Everything is in order of keys, so a page begins where the one before it ended, whatever was recorded meanwhile.
 * A page of events is read as a stream and ends where it is large enough: no query for sizes comes first.
 """
@@ -18,8 +18,8 @@ from recorder.errors import StoreError, UsageError
 from recorder.model.events import Event, Exchange, Session
 from recorder.store.bodies.rows import is_shared
 from recorder.store.engine import AnyRow, Prices
-from recorder.store.purge.tombstone import Tombstone
-from recorder.store.reader import AnySelect, LogReader
+from recorder.store.maintain.purge.tombstone import Tombstone
+from recorder.store.queries.reader import AnySelect, LogReader
 from recorder.store.schema import ID, events, exchanges, ingest_offsets, sessions, tombstones
 from recorder.store.sql import HAS_ENDED, of_same_exchange
 from recorder.store.thread_pool import ThreadPool

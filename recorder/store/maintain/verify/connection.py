@@ -1,4 +1,4 @@
-"""The connection that `recorder.store.verify.log` reads a log with, on either engine, for one thread.
+"""The connection that `recorder.store.maintain.verify.log` reads a log with, on either engine, for one thread.
 
 Rules of this file:
 

@@ -25,7 +25,7 @@ from typing import NamedTuple
 import msgspec
 
 from recorder.model.events import Exchange, Session
-from recorder.store.purge.tombstone import Tombstone
+from recorder.store.maintain.purge.tombstone import Tombstone
 
 FIRST_LINE = "# recorder manifest 2: session_id exchanges events root last_hash"
 _FIRST_LINES = (FIRST_LINE, "# recorder manifest 1: session_id exchanges events root")
