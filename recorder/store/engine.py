@@ -22,7 +22,7 @@ from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from sqlalchemy import URL, Connection, Dialect, MetaData, Row, Table
+from sqlalchemy import URL, Connection, Dialect, Row, Table
 from sqlalchemy.sql import Executable
 
 from recorder.errors import NotFoundError, StoreBusyError, StoreConflictError, StoreError, StoreLostError, UsageError
@@ -286,10 +286,6 @@ class Engine(ABC):
         """Return the statements of the full-text index."""
 
     @abstractmethod
-    def set_table_options(self, metadata: MetaData) -> None:
-        """Set the options that the tables and indexes of the schema have on this engine only."""
-
-    @abstractmethod
     def schema_reader(self, url: URL) -> AbstractContextManager[ReadSchema]:
         """Open a log for `schema_objects`. Raise `NotFoundError` or `StoreError` if none can be read here."""
 
@@ -299,7 +295,15 @@ class Engine(ABC):
 
     @abstractmethod
     def schema_statements(self) -> Sequence[str]:
-        """Return the statements that create the rest of the schema: search, views, and guards or functions."""
+        """Return the statements that create the declared schema in an empty database."""
+
+    @abstractmethod
+    def bridge(self, connection: Connection) -> None:
+        """Bring a log from the last schema before the first release to the first one."""
+
+    @abstractmethod
+    def recreation(self) -> Sequence[str]:
+        """Return the statements that make the views and guards of a log again, with whatever it has in their place."""
 
     # -- upkeep
 

@@ -7,16 +7,19 @@ Rules of this file:
 * `session_id` comes first in every key: a session is the unit of distribution, and nothing is unique across sessions.
 * Types are uuid, text, bigint, double precision and bytea on PostgreSQL, TEXT, INTEGER, REAL and BLOB in STRICT tables
   on SQLite.
+* In a file `exchanges` and `events` are views over compact tables (`recorder.store.sqlite.tables`). Whoever reads them
+  need not know.
 * The guards only prove what the writer already does (`INSERT … ON CONFLICT DO NOTHING`, positions in order): on an
-  engine without triggers the log is the same. Projections have none: they are written anew when they are in doubt.
+  engine without triggers the log is the same. Projections have none: they are written again when they are in doubt.
 * A tombstone is the permit to delete its session, and nothing of that session is taken any more.
 
-`migrations/` builds this schema step by step and never imports it; a test holds the two against each other.
+`migrations/` has the tables as they were when a revision was written, and never imports this; a test holds the two
+against each other.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from types import NoneType
 from typing import Any, get_args
 
@@ -25,7 +28,7 @@ from sqlalchemy import (
     REAL,
     BigInteger,
     Column,
-    Connection,
+    Dialect,
     Double,
     ForeignKeyConstraint,
     Index,
@@ -35,15 +38,14 @@ from sqlalchemy import (
     Table,
     Text,
     Uuid,
-    event,
     text,
 )
+from sqlalchemy.schema import CreateIndex, CreateTable
 from sqlalchemy.types import TypeEngine
 
 from recorder.model.facts import Usage
 from recorder.projections import PROJECTIONS, TABLES, Projection
 from recorder.projections.views.parts import DAY
-from recorder.store.engine import engine_named
 from recorder.store.prices.catalog import KEY, PriceRow
 
 ID = Text().with_variant(Uuid(as_uuid=False), "postgresql")
@@ -53,6 +55,8 @@ BYTES = LargeBinary()
 DOUBLE: TypeEngine[Any] = REAL().with_variant(Double(), "postgresql")
 
 metadata = MetaData()
+IN_A_FILE = {"engine": "sqlite"}
+"""The `info` of an index that a file has and a server does without."""
 
 sessions = Table(
     "sessions",
@@ -72,7 +76,8 @@ Index(
     "sessions_newest",
     sessions.c.session_id.desc(),
     *(sessions.c[name] for name in ("name", "created_ns", "origin", "source")),
-).ddl_if("sqlite")
+    info=IN_A_FILE,
+)
 
 exchanges = Table(
     "exchanges",
@@ -94,7 +99,6 @@ exchanges = Table(
     Column("resumes_after", INTEGER),
     ForeignKeyConstraint(["session_id"], ["sessions.session_id"]),
     Index("exchanges_exchange_id", "exchange_id"),
-    sqlite_strict=True,
 )
 
 events = Table(
@@ -113,20 +117,11 @@ events = Table(
     Column("data_start", INTEGER),
     Column("data_length", INTEGER),
     Column("hash", BYTES, nullable=False),
-    # Not on PostgreSQL, where it takes more than the insert itself: there the writer looks, once for a batch.
-    ForeignKeyConstraint(["session_id", "exchange_id"], ["exchanges.session_id", "exchanges.exchange_id"]).ddl_if(
-        "sqlite"
-    ),
-    sqlite_strict=True,
+    # Without a key to `exchanges`, which would take more than the insert itself: the writer looks, once for a batch.
 )
 
 # One entry for each exchange that is over: how it ended, without a look at its other events.
-Index(
-    "events_end",
-    events.c.session_id,
-    events.c.exchange_id,
-    sqlite_where=text("kind = 'end'"),
-)
+Index("events_end", events.c.session_id, events.c.exchange_id, sqlite_where=text("kind = 'end'"))
 
 tombstones = Table(
     "tombstones",
@@ -198,8 +193,10 @@ rebuilds = Table(
 # Also true if a recorder of an older version has just written an exchange without newer projections.
 REBUILD_IS_DUE = f"""SELECT EXISTS (SELECT 1 FROM rebuilds) OR EXISTS (
     SELECT 1 FROM (
-        SELECT session_id, exchange_id FROM events WHERE kind = 'end'
-        ORDER BY session_id DESC, exchange_id DESC LIMIT 1000
+        SELECT x.session_id, x.exchange_id FROM exchanges AS x WHERE EXISTS (
+            SELECT 1 FROM events AS n
+            WHERE n.session_id = x.session_id AND n.exchange_id = x.exchange_id AND n.kind = 'end'
+        ) ORDER BY x.session_id DESC, x.exchange_id DESC LIMIT 1000
     ) AS e
     WHERE NOT EXISTS (
         SELECT 1 FROM {TABLES["exchanges"]} AS p WHERE p.session_id = e.session_id AND p.exchange_id = e.exchange_id
@@ -265,7 +262,8 @@ Index(
     text(DAY),
     *(_usage[name] for name in ("model", "client", "outcome", "session_id", "exchange_id", "started_ns", "reported")),
     *(_usage[name] for name in Usage.__struct_fields__),
-).ddl_if("sqlite")
+    info=IN_A_FILE,
+)
 Index(f"{TABLES['exchanges']}_response", tables_of["exchanges"].c.session_id, tables_of["exchanges"].c.response_id)
 # What a request continues, and what continues it. Few requests have such a link.
 _requests = tables_of["requests"]
@@ -295,13 +293,10 @@ Index(
 Index(f"{TABLES['items']}_kind", *(tables_of["items"].c[name] for name in ("session_id", "exchange_id", "kind")))
 
 
-@event.listens_for(metadata, "before_create")
-def _set_options(_: MetaData, connection: Connection, **_options: object) -> None:
-    """Set an engine's options only where they are used: to name one loads all drivers, a tenth of a command's start."""
-    engine_named(connection.dialect.name).set_table_options(metadata)
-
-
-@event.listens_for(metadata, "after_create")
-def _create_the_rest(_: MetaData, connection: Connection, **_options: object) -> None:
-    for statement in engine_named(connection.dialect.name).schema_statements():
-        connection.exec_driver_sql(statement)
+def table_statements(tables: Iterable[Table], dialect: Dialect) -> Iterator[str]:
+    """Yield the statements that create tables, and those of their indexes that the engine of a dialect has."""
+    for table in tables:
+        yield str(CreateTable(table).compile(dialect=dialect))
+        for index in sorted(table.indexes, key=lambda index: str(index.name)):
+            if index.info.get("engine", dialect.name) == dialect.name:
+                yield str(CreateIndex(index).compile(dialect=dialect))

@@ -123,8 +123,11 @@ def written(database: Path | URL) -> Iterator[Any]:
 def put(connection: Any, *rows: msgspec.Struct) -> None:
     for row in rows:
         values = msgspec.structs.astuple(row)
-        rest = " ON CONFLICT DO NOTHING" if type(row) in LOG else ""  # a row that is there is skipped
-        execute(connection, f"INSERT INTO {TABLES[type(row)]} VALUES ({', '.join('?' * len(values))}){rest}", *values)
+        insert = f"INSERT INTO {TABLES[type(row)]} VALUES ({', '.join('?' * len(values))})"
+        if type(row) in LOG:  # a row that is there is skipped; what a view takes has no ON CONFLICT
+            is_file = isinstance(connection, sqlite3.Connection)
+            insert = insert.replace("INSERT", "INSERT OR IGNORE") if is_file else f"{insert} ON CONFLICT DO NOTHING"
+        execute(connection, insert, *values)
         if isinstance(row, ExchangeRow | UsageRow):
             execute(connection, _COUNTED, row.session_id, row.exchange_id)
 

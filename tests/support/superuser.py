@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import sqlite3
-from argparse import Namespace
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
-from alembic import command
-from alembic.config import Config
 from sqlalchemy import URL
 
 from recorder.store.engine import engine_of
 from recorder.store.location import database_path, database_url
 from recorder.store.postgres.ddl import SCHEMA
+from recorder.store.schema import exchanges
 from recorder.store.search import INDEXES
-from tests.support.corpus import ROOT
 from tests.support.postgres import conninfo
 
 SEARCH = INDEXES[0].name  # of the words of models
@@ -27,12 +24,55 @@ def engine(database: Path | URL) -> str:
     return engine_of(database_url(database)).name
 
 
+_NUMBER = "(SELECT number FROM stored_exchanges WHERE session_id = {0}.session_id AND exchange_id = {0}.exchange_id)"
+_OLD, _NEW = _NUMBER.format("OLD"), _NUMBER.format("NEW")
+_NAMES = f"""
+INSERT OR IGNORE INTO event_types (type) SELECT NEW.type WHERE NEW.type IS NOT NULL;
+INSERT OR IGNORE INTO event_items (exchange, item_id) SELECT {_NEW}, NEW.item_id WHERE NEW.item_id IS NOT NULL
+"""
+_TYPE = "(SELECT number FROM event_types WHERE type = NEW.type)"
+_ITEM = f"(SELECT number FROM event_items WHERE exchange = {_NEW} AND item_id = NEW.item_id)"
+_EXCHANGE = ", ".join(exchanges.columns.keys())
+_EXCHANGE_VALUES = ", ".join(f"NEW.{column.name}" for column in exchanges.columns)
+_THROUGH = {
+    ("INSERT", "events"): f"""{_NAMES}; INSERT INTO stored_events VALUES ({_NEW}, NEW.pos, NEW.kind, NEW.t_ns, {_TYPE},
+        NEW.sequence_number, {_ITEM}, NEW.output_index, NEW.raw, NEW.data_start, NEW.data_length, NEW.hash)""",
+    ("UPDATE", "events"): f"""{_NAMES}; UPDATE stored_events SET exchange = {_NEW}, pos = NEW.pos, kind = NEW.kind,
+        t_ns = NEW.t_ns, type = {_TYPE}, sequence_number = NEW.sequence_number, item = {_ITEM},
+        output_index = NEW.output_index, raw = NEW.raw, data_start = NEW.data_start, data_length = NEW.data_length,
+        hash = NEW.hash WHERE exchange = {_OLD} AND pos = OLD.pos""",
+    ("DELETE", "events"): f"DELETE FROM stored_events WHERE exchange = {_OLD} AND pos = OLD.pos",
+    ("INSERT", "exchanges"): f"INSERT INTO stored_exchanges ({_EXCHANGE}) VALUES ({_EXCHANGE_VALUES})",
+    ("UPDATE", "exchanges"): f"UPDATE stored_exchanges SET ({_EXCHANGE}) = ({_EXCHANGE_VALUES}) WHERE number = {_OLD}",
+    ("DELETE", "exchanges"): f"DELETE FROM stored_exchanges WHERE number = {_OLD}",
+}
+
+
+def writable(connection: sqlite3.Connection) -> None:
+    """Have the views `exchanges` and `events` of a file take changes, which go to the tables behind them, with whatever
+    guards they have. Only on this connection.
+    """
+    for (verb, view), body in _THROUGH.items():
+        name = f"through_{view}_{verb.lower()}"
+        connection.execute(f"CREATE TEMP TRIGGER {name} INSTEAD OF {verb} ON {view} BEGIN {body}; END")
+
+
+def with_rowids(connection: sqlite3.Connection) -> None:
+    """Give both views the rowids of their tables, on this connection."""
+    for view, key in (("events", "t.exchange = {0} AND t.pos = v.pos"), ("exchanges", "t.number = {0}")):
+        condition = key.format(_NUMBER.format("v"))
+        rows = f"SELECT v.*, t.rowid AS rowid FROM main.{view} AS v JOIN stored_{view} AS t ON {condition}"
+        connection.execute(f"CREATE TEMP VIEW {view} AS {rows}")
+
+
 @contextmanager
 def connected(database: Path | URL) -> Iterator[Any]:
     """A connection of the driver; what it changes is committed at the end."""
     url = database_url(database)
     if engine_of(url).is_local:
         with closing(sqlite3.connect(database_path(url))) as connection, connection:
+            if connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'stored_events'").fetchone():
+                writable(connection)
             yield connection
         return
     import psycopg
@@ -58,11 +98,17 @@ def asked(database: Path | URL, sql: str, *values: object) -> list[tuple[Any, ..
         return [tuple(row) for row in cursor.fetchall()] if cursor.description else []
 
 
+def unguard(connection: sqlite3.Connection) -> None:
+    """Drop all triggers of a file."""
+    for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall():
+        connection.execute(f"DROP TRIGGER main.{name}")
+
+
 def free(database: Path | URL) -> None:
     """Take the guards of a log away. On a server there are none: the superuser may do everything."""
     if engine(database) == "sqlite":
-        for (name,) in asked(database, "SELECT name FROM sqlite_master WHERE type = 'trigger'"):
-            asked(database, f"DROP TRIGGER {name}")
+        with connected(database) as connection:
+            unguard(connection)
 
 
 def matching(database: Path | URL, word: str) -> list[str]:
@@ -96,21 +142,13 @@ def tables(database: Path | URL) -> list[str]:
     """Those that have rows of sessions; of a partitioned one only the whole."""
     sql = {
         "sqlite": "SELECT m.name FROM sqlite_master AS m, pragma_table_info(m.name) AS c "
-        "WHERE m.type = 'table' AND c.name = 'session_id' ORDER BY 1",
+        "WHERE (m.type = 'table' OR m.name IN ('events', 'exchanges')) AND m.name NOT LIKE 'stored%' "
+        "AND c.name = 'session_id' ORDER BY 1",
         "postgresql": "SELECT c.relname FROM pg_class AS c JOIN pg_attribute AS a ON a.attrelid = c.oid "
         f"WHERE c.relnamespace = '{SCHEMA}'::regnamespace AND c.relkind IN ('r', 'p') AND NOT c.relispartition "
         "AND a.attname = 'session_id' ORDER BY 1",
     }[engine(database)]
     return [name for (name,) in asked(database, sql)]
-
-
-def alembic(database: Path | URL, verb: str, revision: str) -> None:
-    """Bring a database to a revision of the schema, as whoever administers it would."""
-    url = database_url(database)
-    where = database_path(url) if engine_of(url).is_local else conninfo(url)
-    options = Namespace(x=[f"db={where}"])
-    run = {"upgrade": command.upgrade, "downgrade": command.downgrade}[verb]
-    run(Config(ROOT / "alembic.ini", cmd_opts=options), revision)
 
 
 def dumped(database: Path | URL) -> dict[str, list[tuple[Any, ...]]]:

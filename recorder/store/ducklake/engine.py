@@ -9,7 +9,7 @@ from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
-from sqlalchemy import URL, Dialect, MetaData, Table, make_url
+from sqlalchemy import URL, Connection, Dialect, Table, make_url
 from sqlalchemy.exc import ArgumentError
 
 from recorder.errors import UsageError
@@ -177,15 +177,18 @@ class DucklakeEngine(Engine):
 
         return INDEX
 
-    def set_table_options(self, metadata: MetaData) -> None:
-        """Set none: the tables of an archive are made by `recorder.store.ducklake.schema`."""
-
     def schema_reader(self, url: URL) -> NoReturn:
         raise is_no_log(url)
 
     def schema_objects(self, read: ReadSchema) -> tuple[Objects, Objects]:
         """Return nothing: one that is refused with a view that is not of recorder has nothing else to compare."""
         return {}, {}
+
+    def bridge(self, connection: Connection) -> None:
+        raise is_no_log(URL.create("ducklake"))
+
+    def recreation(self) -> Sequence[str]:
+        return ()
 
     def schema_statements(self) -> Sequence[str]:
         return ()

@@ -88,6 +88,9 @@ class LakeVerifyConnection:
                 found.append(str(error))
         return found
 
+    def orphans(self) -> list[str]:
+        return []  # an event has the ids of its session and its exchange itself
+
     def search_damage(self) -> list[str]:
         return []  # an archive has no index of words
 
@@ -123,6 +126,9 @@ class LakeScratchConnection:
 
     def damage(self) -> list[str]:
         return []
+
+    def orphans(self) -> list[str]:
+        return []  # an event has the ids of its session and its exchange itself
 
     def search_damage(self) -> list[str]:
         return []

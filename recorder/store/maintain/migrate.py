@@ -12,6 +12,7 @@ What an engine adds (whose file it is, who may begin) is in its own `migrate` mo
 
 from __future__ import annotations
 
+import re
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,12 +20,13 @@ from typing import TYPE_CHECKING
 from sqlalchemy import URL, Connection
 
 from recorder.errors import StoreError
-from recorder.store.engine import BUSY_TIMEOUT_S, engine_of
+from recorder.store.engine import BUSY_TIMEOUT_S, engine_named, engine_of
 
 if TYPE_CHECKING:
     from alembic.config import Config
 
-HEAD = "0021"  # the newest revision in `migrations/versions`
+HEAD = "1"  # the newest revision in `migrations/versions`
+UNRELEASED = "0021"  # the last schema before the first release: its logs come over
 VERSION_TABLE = "recorder_version"
 APPLICATION_ID = 0x53534572  # "SSEr"; a migration sets it
 
@@ -56,21 +58,44 @@ def require_head(name: object, revision: str | None) -> None:
 
 
 def require_known(name: object, revision: str | None) -> None:
-    """Raise `StoreError` if the schema is of a newer recorder."""
+    """Raise `StoreError` if the schema is of a newer recorder, or one of before the first release but the last."""
     from alembic.script import ScriptDirectory
 
+    if revision is None or revision == UNRELEASED:
+        return
+    if _BEFORE.fullmatch(revision):
+        raise StoreError(
+            f"The database {name} was made by a recorder of before the first release (its schema is {revision}): have "
+            "that recorder `export` its sessions as cassettes, and `import` those here."
+        )
     scripts = ScriptDirectory.from_config(_config())
-    if revision is not None and revision not in {script.revision for script in scripts.walk_revisions()}:
+    if revision not in {script.revision for script in scripts.walk_revisions()}:
         raise StoreError(
             f"The database {name} was made by a newer recorder (its schema is {revision}, this one knows {HEAD}): "
             "upgrade recorder, or give another path."
         )
 
 
+_BEFORE = re.compile("00[0-9]{2}")
+
+
+def recreate(connection: Connection) -> None:
+    """Make the views and guards of this program, in place of those that a log has. They are not data: no revision has
+    their text.
+    """
+    for statement in engine_named(connection.dialect.name).recreation():
+        connection.exec_driver_sql(statement)
+
+
 def run(connection: Connection) -> None:
     """Run the migrations that a database lacks, in the transaction of a connection."""
     from alembic import command
 
+    if connection.dialect.has_table(connection, VERSION_TABLE):
+        revision = connection.exec_driver_sql(READ_REVISION).scalar()
+        if revision == UNRELEASED:
+            engine_named(connection.dialect.name).bridge(connection)
+            connection.exec_driver_sql(f"UPDATE {VERSION_TABLE} SET version_num = '1'")
     config = _config()
     config.attributes["connection"] = connection
     command.upgrade(config, "head")

@@ -10,7 +10,7 @@ Rules of this file:
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import chain
 
@@ -22,10 +22,10 @@ from recorder.projections.views.view import View
 from recorder.store.engine import START_TIMEOUT_S
 from recorder.store.maintain.declared import Objects, ReadSchema
 from recorder.store.postgres.connection import ENGINE, translated
-from recorder.store.postgres.ddl import SCHEMA, STATEMENTS
+from recorder.store.postgres.ddl import BY_SESSION, PARTITIONED, SCHEMA, STATEMENTS
 from recorder.store.postgres.migrate import open_log
 from recorder.store.postgres.partitions import STATEMENTS as PARTITIONS
-from recorder.store.schema import metadata
+from recorder.store.schema import metadata, table_statements
 from recorder.store.sql import dialect
 
 _IN_SCHEMA = f"c.relnamespace = CAST('{SCHEMA}' AS regnamespace)"
@@ -53,6 +53,16 @@ _AS_WRITTEN = {"geqo": "off", "join_collapse_limit": "1", "from_collapse_limit":
 
 _NAME = re.compile(r"\b(?P<base>[a-z]\w*?)(?:_\d+)?\b")
 _FUNCTION = re.compile(r"CREATE (?:OR REPLACE )?FUNCTION (?:\w+\.)?(\w+)\(.*?\$\$(.*?)\$\$", re.DOTALL)
+
+
+def statements() -> Sequence[str]:
+    """Return the statements that create the declared schema in an empty namespace."""
+    types = dialect(ENGINE)
+    for name in PARTITIONED:
+        metadata.tables[name].dialect_options["postgresql"]["partition_by"] = BY_SESSION
+    for index in (index for table in metadata.tables.values() for index in table.indexes):
+        index.dialect_options["postgresql"]["where"] = index.dialect_options["sqlite"]["where"]
+    return [*table_statements(metadata.sorted_tables, types), *STATEMENTS]
 
 
 @contextmanager

@@ -10,21 +10,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from platformdirs import user_data_path
-from sqlalchemy import URL, Connection, Dialect, MetaData, Table
+from sqlalchemy import URL, Connection, Dialect, Table
 from sqlalchemy.dialects import registry
 
 from recorder.errors import UsageError
 from recorder.store.engine import BUSY_TIMEOUT_S, DuckdbSource, Engine, Fetch, PlacesSql, Prices, Progress
 from recorder.store.postgres.ddl import (
-    BY_SESSION,
     GRANTS,
     INDEX,
     MAY_ADD,
     MAY_DELETE,
-    PARTITIONED,
     READ_TABLES,
+    RECREATION,
     SCHEMA,
-    STATEMENTS,
 )
 from recorder.store.postgres.partitions import STATEMENTS as PARTITIONS
 
@@ -164,12 +162,6 @@ class PostgresEngine(Engine):
     def search(self) -> SearchIndex:
         return INDEX
 
-    def set_table_options(self, metadata: MetaData) -> None:
-        for name in PARTITIONED:
-            metadata.tables[name].dialect_options["postgresql"]["partition_by"] = BY_SESSION
-        for index in (index for table in metadata.tables.values() for index in table.indexes):
-            index.dialect_options["postgresql"]["where"] = index.dialect_options["sqlite"]["where"]
-
     def schema_reader(self, url: URL) -> AbstractContextManager[ReadSchema]:
         from recorder.store.postgres.declared import schema_reader
 
@@ -181,7 +173,16 @@ class PostgresEngine(Engine):
         return schema_objects(read)
 
     def schema_statements(self) -> Sequence[str]:
-        return STATEMENTS
+        from recorder.store.postgres.declared import statements
+
+        return statements()
+
+    def bridge(self, connection: Connection) -> None:
+        for statement in RECREATION:  # the tables are the same
+            connection.exec_driver_sql(statement)
+
+    def recreation(self) -> Sequence[str]:
+        return RECREATION
 
     def sweep(self, url: URL, *, vacuum: bool, busy_timeout_s: float) -> bool:
         from recorder.store.postgres.writer import sweep

@@ -128,6 +128,10 @@ FROM unnest(%(sessions)s::uuid[], %(exchanges)s::uuid[]) AS a (session_id, excha
 _STORED = b"SELECT * FROM events WHERE session_id = %s AND exchange_id = %s AND pos BETWEEN %s AND %s ORDER BY pos"
 _PURGED = b"SELECT 1 FROM tombstones WHERE session_id = ANY(CAST(%s AS uuid[])) LIMIT 1"
 
+_DELETE_SESSION = [
+    Statement(f"DELETE FROM {table.name} WHERE session_id = :session_id") for table in (events, exchanges, sessions)
+]
+
 # Of other users one sees none without `pg_read_all_stats`.
 _READING = """SELECT pid, xact_start FROM pg_stat_activity
 WHERE datname = current_database() AND pid <> pg_backend_pid() AND backend_type = 'client backend'
@@ -226,6 +230,10 @@ class PostgresWriter:
                 for number in ids:
                     values[number] = as_id(values[number])
                 copy.write_row(values)
+
+    def delete_session(self, session_id: str) -> None:
+        for statement in _DELETE_SESSION:
+            self.run(statement, {"session_id": session_id})
 
     def run(self, statement: Statement, values: Any) -> None:
         self._attempts += (statement is SAVE) - (statement is KEEP)

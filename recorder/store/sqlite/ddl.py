@@ -1,4 +1,4 @@
-"""The schema on SQLite besides tables: the full-text index, and triggers.
+"""The schema of a file: the full-text index, views and triggers besides the tables.
 
 Rules of this file:
 
@@ -11,13 +11,24 @@ Rules of this file:
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import CompoundSelect, Select, Table, literal_column, select, table, union_all
 
 from recorder.model.shared_body import SHARED
-from recorder.store.schema import tables_of
+from recorder.projections.views import VIEWS
+from recorder.store.schema import sessions, table_statements, tables_of, tombstones
 from recorder.store.search import INDEXES, OF_EXCHANGE, OF_SESSION, Indexed, SearchIndex, SearchStatements
+from recorder.store.sql import dialect
+from recorder.store.sqlite.connection import ENGINE
+from recorder.store.sqlite.tables import (
+    LOG_VIEWS,
+    TABLES,
+    event_items,
+    event_types,
+    stored_events,
+    stored_exchanges,
+)
 
 WRITTEN = ("type", "raw")  # the columns of a row that may differ from its event
 
@@ -68,32 +79,83 @@ def _statements(index: Indexed) -> SearchStatements:
 INDEX = SearchIndex([_statements(index) for index in INDEXES], _sessions)
 
 
-def triggers(log: Sequence[Table], events: Table, tombstones: Table) -> list[str]:
+CHANGED = "the log is append-only: its rows are never changed and never deleted"
+OTHER = "the log is append-only: other content stands at that key"
+NUMBERED = "the log numbers its own rows: a rowid cannot be chosen"
+ABSENT = "its exchange is not there"
+PURGED = "the session was purged: nothing of it is taken any more"
+
+_OF_PURGED = "EXISTS (SELECT 1 FROM tombstones WHERE session_id = {})".format
+_SESSION_OF = "(SELECT session_id FROM stored_exchanges WHERE number = {}.exchange)".format
+
+
+class Guarded(NamedTuple):
+    """A table of the log: what a row is known by, and when one may be deleted."""
+
+    table: Table
+    key: Sequence[str]
+    deletable: str | None = None  # a condition of the row `OLD`; `None`: never
+
+
+_GUARDED = (
+    Guarded(sessions, ["session_id"], _OF_PURGED("OLD.session_id")),
+    Guarded(stored_exchanges, ["session_id", "exchange_id"], _OF_PURGED("OLD.session_id")),
+    Guarded(stored_events, ["exchange", "pos"], _OF_PURGED(_SESSION_OF("OLD"))),
+    # A type is not of one session. It goes after a purge when no event has it, which takes a look at all of them.
+    Guarded(event_types, ["type"], "NOT EXISTS (SELECT 1 FROM stored_events WHERE type = OLD.number)"),
+    Guarded(event_items, ["exchange", "item_id"], _OF_PURGED(_SESSION_OF("OLD"))),
+    Guarded(tombstones, ["session_id"]),
+)
+
+
+def statements() -> list[str]:
+    """Return the statements that create the declared schema in an empty file."""
+    tables = table_statements(TABLES, dialect(ENGINE))
+    return [*tables, *SEARCH_TABLES, *views(), *triggers()]
+
+
+def recreation() -> list[str]:
+    """Return the statements that make views and guards again, whatever a file has in their place."""
+    created = [*views(), *triggers()]
+    return [f"DROP {statement.split()[1]} IF EXISTS {statement.split()[2]}" for statement in created] + created
+
+
+def views() -> list[str]:
+    """Return the statements that create the views: those of the log first, which the others read."""
+    return [*LOG_VIEWS, *(view.statement(ENGINE) for view in VIEWS)]
+
+
+def triggers() -> list[str]:
     """Return the statements that create the triggers."""
-    return [
-        *(_no_change(table, verb, tombstones) for table in log for verb in ("UPDATE", "DELETE")),
-        *(_insert_guard(table, tombstones) for table in log if table is not events),
-        _events_guard(events, tombstones),
-    ]
+    created = []
+    for guarded in _GUARDED:
+        created += [_no_update(guarded), _no_delete(guarded)]
+        created.append(_events_guard(guarded) if guarded.table is stored_events else _insert_guard(guarded))
+    return created
 
 
-def _no_change(table: Table, verb: str, tombstones: Table) -> str:
-    is_permitted = f"WHEN NOT {_purged('OLD')} " if verb == "DELETE" and table is not tombstones else ""
-    return (
-        f"CREATE TRIGGER {table.name}_no_{verb.lower()} BEFORE {verb} ON {table.name} {is_permitted}BEGIN "
-        "SELECT RAISE(ABORT, 'the log is append-only: its rows are never changed and never deleted'); END"
-    )
+def _no_update(guarded: Guarded) -> str:
+    name = guarded.table.name
+    return f"CREATE TRIGGER {name}_no_update BEFORE UPDATE ON {name} BEGIN {_abort(CHANGED)} END"
 
 
-def _purged(row: str) -> str:
-    return f"EXISTS (SELECT 1 FROM tombstones WHERE session_id = {row}.session_id)"
+def _no_delete(guarded: Guarded) -> str:
+    name = guarded.table.name
+    unless = "" if guarded.deletable is None else f"WHEN NOT {guarded.deletable} "
+    return f"CREATE TRIGGER {name}_no_delete BEFORE DELETE ON {name} {unless}BEGIN {_abort(CHANGED)} END"
 
 
-def _where_key(columns: list[str]) -> str:
-    return " AND ".join(f"{column} = NEW.{column}" for column in columns)
+def _abort(reason: str, rest: str = "") -> str:
+    return f"SELECT RAISE(ABORT, '{reason}'){rest};"
 
 
-def _refuse(table: Table, tombstones: Table) -> str:
+def _at_key(guarded: Guarded) -> str:
+    """Return the rest of a select of the row that has the key of a new one."""
+    key = " AND ".join(f"{column} = NEW.{column}" for column in guarded.key)
+    return f" FROM {guarded.table.name} WHERE {key}"
+
+
+def _refuse(guarded: Guarded) -> str:
     """Return the body of a guard: a row whose key is taken, or that brings a rowid, is skipped if it is identical, else
     refused. The row of a request body may have been written in another way (`recorder.store.bodies.rows`): then its
     hash says whether it is.
@@ -101,51 +163,48 @@ def _refuse(table: Table, tombstones: Table) -> str:
     A `BEFORE INSERT` guard must do it. `INSERT OR REPLACE` deletes, without a word to the delete trigger, whatever
     row has the key or the rowid of the new one.
     """
-    key = _where_key([column.name for column in table.primary_key])
-    purged = (
-        "SELECT RAISE(ABORT, 'the session was purged: nothing of it is taken any more') "
-        "FROM tombstones WHERE session_id = NEW.session_id; "
-    )
-    return (
-        f"{'' if table is tombstones else purged}"
-        f"SELECT RAISE(IGNORE) FROM {table.name} WHERE {key} AND {_same(table)}; "
-        "SELECT RAISE(ABORT, 'the log is append-only: other content stands at that key') "
-        f"FROM {table.name} WHERE {key}; "
-        "SELECT RAISE(ABORT, 'the log numbers its own rows: a rowid cannot be chosen') WHERE NEW.rowid >= 0;"
-    )
+    at_key = _at_key(guarded)
+    same = " AND ".join(f"({condition})" for condition in _same(guarded))
+    skip_same = f"SELECT RAISE(IGNORE){at_key} AND {same};"
+    return f"{skip_same} {_abort(OTHER, at_key)} {_abort(NUMBERED, ' WHERE NEW.rowid >= 0')}"
 
 
-def _same(table: Table) -> str:
-    columns = [column.name for column in table.c if not column.primary_key]
+def _same(guarded: Guarded) -> Sequence[str]:
+    """Return the conditions under which the row at the key of a new one is the same."""
+    columns = [column.name for column in guarded.table.columns if column.name not in ("number", *guarded.key)]
+    if guarded.table is not stored_events:
+        return [f"{name} IS NEW.{name}" for name in columns] or ["TRUE"]
+    is_shared = f"kind = 'request' AND (SELECT number FROM event_types WHERE type = '{SHARED}') IN (type, NEW.type)"
+    written = " AND ".join(f"{name} IS NEW.{name}" for name in WRITTEN)
     plain = [f"{name} IS NEW.{name}" for name in columns if name not in WRITTEN]
-    written = [f"{name} IS NEW.{name}" for name in columns if name in WRITTEN]
-    shared = [f"({' AND '.join(written)} OR kind = 'request' AND '{SHARED}' IN (type, NEW.type))"] if written else []
-    return " AND ".join([*plain, *shared])
+    return [*plain, f"{written} OR {is_shared}"]
 
 
-def _insert_guard(table: Table, tombstones: Table) -> str:
-    key = _where_key([column.name for column in table.primary_key])
-    is_known = f"EXISTS (SELECT 1 FROM {table.name} WHERE {key})"
-    is_late = "" if table is tombstones else f" OR {_purged('NEW')}"
+def _insert_guard(guarded: Guarded) -> str:
+    name = guarded.table.name
+    has_session = "session_id" in guarded.key and guarded.table is not tombstones
+    is_late = f" OR {_OF_PURGED('NEW.session_id')}" if has_session else ""
+    purged = _abort(PURGED, " FROM tombstones WHERE session_id = NEW.session_id") + " " if has_session else ""
     return (
-        f"CREATE TRIGGER {table.name}_insert BEFORE INSERT ON {table.name} "
-        f"WHEN NEW.rowid >= 0 OR {is_known}{is_late} BEGIN {_refuse(table, tombstones)} END"
+        f"CREATE TRIGGER {name}_insert BEFORE INSERT ON {name} "
+        f"WHEN NEW.rowid >= 0 OR EXISTS (SELECT 1{_at_key(guarded)}){is_late} BEGIN {purged}{_refuse(guarded)} END"
     )
 
 
-def _events_guard(events: Table, tombstones: Table) -> str:
-    """Return the guard of `events`: the usual row passes after two seeks, in the primary key and in `events_end`.
+def _events_guard(guarded: Guarded) -> str:
+    """Return the guard of events: the usual row passes after two seeks, in the primary key and in `events_end`.
 
     That is a fifth of the cost of an insert. Only a row that fails there is looked at closely. Of a session that was
-    purged no exchange has any events, so whatever comes late begins at 0.
+    purged no exchange has a number: the first event of one is refused, and so are those that would follow it.
     """
-    exchange = _where_key(["session_id", "exchange_id"])
-    next_pos = f"coalesce((SELECT max(pos) + 1 FROM events WHERE {exchange}), 0)"
-    ended = f"EXISTS (SELECT 1 FROM events WHERE {exchange} AND kind = 'end')"
+    name = guarded.table.name
+    next_pos = f"coalesce((SELECT max(pos) + 1 FROM {name} WHERE exchange = NEW.exchange), 0)"
+    ended = f"EXISTS (SELECT 1 FROM {name} WHERE exchange = NEW.exchange AND kind = 'end')"
+    absent = "NEW.pos = 0 AND NOT EXISTS (SELECT 1 FROM stored_exchanges WHERE number = NEW.exchange)"
     return (
-        "CREATE TRIGGER events_insert BEFORE INSERT ON events "
-        f"WHEN NEW.rowid >= 0 OR NEW.pos <> {next_pos} OR NEW.kind <> 'note' AND {ended} "
-        f"OR NEW.pos = 0 AND {_purged('NEW')} BEGIN {_refuse(events, tombstones)} "
-        f"SELECT RAISE(ABORT, 'the log has no holes: a position would be skipped') WHERE NEW.pos <> {next_pos}; "
-        "SELECT RAISE(ABORT, 'the exchange has ended: only a note may follow'); END"
+        f"CREATE TRIGGER {name}_insert BEFORE INSERT ON {name} "
+        f"WHEN NEW.rowid >= 0 OR NEW.pos <> {next_pos} OR NEW.kind <> 'note' AND {ended} OR {absent} "
+        f"BEGIN {_abort(ABSENT, f' WHERE {absent}')} {_refuse(guarded)} "
+        f"{_abort('the log has no holes: a position would be skipped', f' WHERE NEW.pos <> {next_pos}')} "
+        f"{_abort('the exchange has ended: only a note may follow')} END"
     )

@@ -10,13 +10,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy.dialects import sqlite as dialect
-from sqlalchemy.schema import CreateIndex, CreateTable
-
 from recorder.store.maintain.declared import Objects, ReadSchema
-from recorder.store.schema import metadata
 from recorder.store.sqlite.connection import translated
-from recorder.store.sqlite.engine import ENGINE
+from recorder.store.sqlite.ddl import statements
 from recorder.store.sqlite.migrate import open_log
 
 _OBJECTS = """SELECT type, name, tbl_name, sql FROM sqlite_master
@@ -40,11 +36,7 @@ def schema_objects(read: ReadSchema) -> tuple[Objects, Objects]:
 def declared() -> Objects:
     """Return what is declared, as a file has it: a full-text index has tables of its own."""
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
-        for table in metadata.sorted_tables:
-            connection.execute(str(CreateTable(table).compile(dialect=dialect.dialect())))
-            for index in table.indexes:
-                connection.execute(str(CreateIndex(index).compile(dialect=dialect.dialect())))
-        for statement in ENGINE.schema_statements():
+        for statement in statements():
             connection.execute(statement)
         return _named(connection.execute(_OBJECTS))
 

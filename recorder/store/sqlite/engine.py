@@ -9,7 +9,7 @@ from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sqlalchemy import URL, Connection, Dialect, MetaData, Table
+from sqlalchemy import URL, Connection, Dialect, Table
 
 from recorder.errors import StoreError, UsageError
 from recorder.store.engine import BUSY_TIMEOUT_S, Backup, DuckdbSource, Engine, Fetch, PlacesSql, Prices, Progress
@@ -147,9 +147,6 @@ class SqliteEngine(Engine):
 
         return INDEX
 
-    def set_table_options(self, metadata: MetaData) -> None:
-        """Set none: the declaration of a table has those of SQLite."""
-
     def schema_reader(self, url: URL) -> AbstractContextManager[ReadSchema]:
         from recorder.store.sqlite.declared import schema_reader
 
@@ -161,11 +158,19 @@ class SqliteEngine(Engine):
         return schema_objects(read)
 
     def schema_statements(self) -> Sequence[str]:
-        from recorder.projections.views import VIEWS
-        from recorder.store.schema import LOG, events, tombstones
-        from recorder.store.sqlite.ddl import SEARCH_TABLES, triggers
+        from recorder.store.sqlite.ddl import statements
 
-        return (*SEARCH_TABLES, *(view.statement(self.name) for view in VIEWS), *triggers(LOG, events, tombstones))
+        return statements()
+
+    def bridge(self, connection: Connection) -> None:
+        from recorder.store.sqlite.unreleased import bridge
+
+        bridge(connection)
+
+    def recreation(self) -> Sequence[str]:
+        from recorder.store.sqlite.ddl import recreation
+
+        return recreation()
 
     def sweep(self, url: URL, *, vacuum: bool, busy_timeout_s: float) -> bool:
         from recorder.store.sqlite.writer import sweep

@@ -16,12 +16,16 @@ from sqlalchemy.dialects import sqlite as dialect
 from sqlalchemy.schema import CreateTable
 
 from recorder.errors import StoreError
+from recorder.model.text import counted
 from recorder.store.engine import BUSY_TIMEOUT_S
 from recorder.store.search import INDEXES, Indexed
 from recorder.store.sql import Statement, Step
 from recorder.store.sqlite.connection import Recipe, apply, file_uri, run_all, translated
 from recorder.store.sqlite.ddl import SEARCH_TABLES
 from recorder.store.sqlite.migrate import open_log
+
+_ORPHANS = """SELECT count(*) FROM (SELECT DISTINCT exchange FROM stored_events)
+WHERE exchange NOT IN (SELECT number FROM stored_exchanges)"""
 
 SCRATCH: Recipe = {"trusted_schema": 0, "cell_size_check": 1}
 
@@ -106,6 +110,11 @@ class SqliteVerifyConnection:
         except StoreError as error:
             return [str(error)]
         return [] if found == ["ok"] else found
+
+    def orphans(self) -> list[str]:
+        with translated(self._path):
+            [(count,)] = self._connection.execute(_ORPHANS)
+        return [f"there are events of {counted(count, 'exchange')} without a row: it was removed"] if count else []
 
     def search_damage(self) -> list[str]:
         return [

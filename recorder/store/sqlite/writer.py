@@ -12,42 +12,110 @@ from __future__ import annotations
 import os
 import sqlite3
 import time
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, Table
+from sqlalchemy import Connection, Table, bindparam
 from sqlalchemy.dialects.postgresql import insert
 
-from recorder.errors import StoreError, StoreLostError
+from recorder.errors import StoreConflictError, StoreError, StoreLostError
 from recorder.store.engine import BUSY_TIMEOUT_S
 from recorder.store.schema import LOG, events
 from recorder.store.search import INDEX_NAMES, INDEXES, Indexed
-from recorder.store.sql import Statement, Step, dialect
+from recorder.store.sql import UNDO, Statement, Step, dialect
 from recorder.store.sqlite.connection import ENGINE, WRITER, apply, run_all, translated, write_lock, writer_engine
+from recorder.store.sqlite.ddl import ABSENT, PURGED
+from recorder.store.sqlite.tables import STORED
+
+Row = tuple[Any, ...]
 
 WAL_BYTES = 16 * 2**20  # over this, a commit is followed by a checkpoint: readers search the WAL, and restarts read it
 CHECKPOINT_AGAIN_S = 30.0  # between two attempts where a reader is in the way and nothing is written
 
 
 def _insert(table: Table) -> str:
-    statement = insert(table).on_conflict_do_nothing(index_elements=list(table.primary_key))
-    return str(statement.compile(dialect=dialect(ENGINE, "qmark")))
+    """Return the insert of rows without the numbers that the log gives."""
+    columns = [column for column in table.columns if column.name != "number"]
+    statement = insert(table).values({column.name: bindparam(column.name) for column in columns})
+    ignoring = statement.on_conflict_do_nothing()
+    return str(ignoring.compile(dialect=dialect(ENGINE, "qmark")))
 
 
-_INSERTS = {table.name: _insert(table) for table in LOG}
+_INSERTS = {table.name: _insert(STORED.get(table.name, table)) for table in LOG}
 
+_EXCHANGE_NUMBER = "SELECT number FROM stored_exchanges WHERE session_id = ? AND exchange_id = ?"
+_TYPE_NUMBER = "SELECT number FROM event_types WHERE type = ?"
+_NEW_TYPE = "INSERT INTO event_types (type) VALUES (?)"
+_ITEM_NUMBER = "SELECT number FROM event_items WHERE exchange = ? AND item_id = ?"
+_NEW_ITEM = "INSERT INTO event_items (exchange, item_id) VALUES (?, ?)"
+_IS_PURGED = "SELECT 1 FROM tombstones WHERE session_id = ?"
+
+_OF_SESSION = "(SELECT number FROM stored_exchanges WHERE session_id = ?)"
+_DELETE_SESSION = (
+    f"DELETE FROM stored_events WHERE exchange IN {_OF_SESSION}",
+    f"DELETE FROM event_items WHERE exchange IN {_OF_SESSION}",
+    "DELETE FROM stored_exchanges WHERE session_id = ?",
+    "DELETE FROM sessions WHERE session_id = ?",
+)
 
 _EMPTY = bytearray()
 
 
-def _bound(rows: Iterable[tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:
-    """Yield rows of `events` for the driver, which binds a `bytearray` at once: for `bytes` it looks for an adapter
-    first, which takes as long as a tenth of the row.
+class _Known(dict[Any, Any]):
+    """Numbers by what they stand for. One that is missing is asked for once."""
+
+    def __init__(self, ask: Callable[[Any], int | None]) -> None:
+        self._ask = ask
+
+    def __missing__(self, key: Any) -> int | None:
+        number = self[key] = self._ask(key)
+        return number
+
+
+class Numbers:
+    """The numbers that stand in rows of a file for exchanges, types and items: for one transaction, after which any of
+    them may be another's.
     """
-    for session, exchange, pos, kind, t_ns, type, number, item, index, raw, start, length, hash in rows:
-        yield session, exchange, pos, kind, t_ns, type, number, item, index, _EMPTY + raw, start, length, _EMPTY + hash
+
+    def __init__(self, driver: sqlite3.Connection, path: Path) -> None:
+        self._driver, self._path = driver, path
+        self._exchanges, self._types, self._items = _Known(self._exchange), _Known(self._type), _Known(self._item)
+
+    def stored(self, rows: Iterable[Row]) -> list[Row]:
+        """Return the rows of `stored_events` for rows of `events`. Raise `StoreConflictError` if one has no exchange.
+
+        The driver binds a `bytearray` at once. For `bytes` it looks for an adapter first, which takes as long as a
+        tenth of the row.
+        """
+        exchanges, types, items = self._exchanges, self._types, self._items
+        found: list[Row] = []
+        for session, exchange, pos, kind, t_ns, type, number, item, index, raw, start, length, hash in rows:
+            place = exchanges[session, exchange]
+            known_by = (place, pos, kind, t_ns, types[type], number, items[place, item], index)
+            found.append((*known_by, _EMPTY + raw, start, length, _EMPTY + hash))
+        return found
+
+    def _exchange(self, key: tuple[str, str]) -> int:
+        found = self._driver.execute(_EXCHANGE_NUMBER, key).fetchone()
+        if found is not None:
+            return int(found[0])
+        is_purged = self._driver.execute(_IS_PURGED, key[:1]).fetchone() is not None
+        reason = PURGED if is_purged else ABSENT
+        raise StoreConflictError(f"The database {self._path} refused a row: {reason}.")
+
+    def _type(self, type: str | None) -> int | None:
+        return None if type is None else self._number(_TYPE_NUMBER, _NEW_TYPE, (type,))
+
+    def _item(self, key: tuple[int, str | None]) -> int | None:
+        return None if key[1] is None else self._number(_ITEM_NUMBER, _NEW_ITEM, key)
+
+    def _number(self, look_up: str, add: str, values: tuple[Any, ...]) -> int:
+        found = self._driver.execute(look_up, values).fetchone()
+        if found is not None:
+            return int(found[0])
+        return int(self._driver.execute(add, values).lastrowid or 0)
 
 
 class SqliteWriter:
@@ -61,6 +129,7 @@ class SqliteWriter:
         self._file = _file_at(self.path)  # before it is opened: if it is replaced just now, it is lost, not mistaken
         with self.translated():
             self.connection: Connection = writer_engine(self.path, WRITER, busy_timeout_s).connect()
+        self._numbers = Numbers(self._driver, self.path)
         self._checkpoint_at, self._checkpointed_s = WAL_BYTES, 0.0
 
     @contextmanager
@@ -73,6 +142,7 @@ class SqliteWriter:
         with write_lock(self.path, self._busy_timeout_s):
             self._check_file()
             with self.translated(), self.connection.begin():
+                self._numbers = Numbers(self._driver, self.path)
                 yield
             self._check_file()
             if self._wal_bytes() > self._checkpoint_at:
@@ -82,11 +152,17 @@ class SqliteWriter:
     def looking(self) -> AbstractContextManager[None]:
         return self.transaction(alone=False)
 
-    def add(self, table: Table, rows: Sequence[tuple[Any, ...]]) -> int:
-        given = _bound(rows) if table is events else rows
+    def add(self, table: Table, rows: Sequence[Row]) -> int:
+        given = self._numbers.stored(rows) if table is events else rows
         return int(self._driver.executemany(_INSERTS[table.name], given).rowcount)
 
+    def delete_session(self, session_id: str) -> None:
+        for statement in _DELETE_SESSION:
+            self._driver.execute(statement, (session_id,))
+
     def run(self, statement: Statement, values: Any) -> None:
+        if statement is UNDO:  # what was given in the attempt is nobody's now
+            self._numbers = Numbers(self._driver, self.path)
         sql = statement.text(ENGINE)
         if isinstance(values, list):
             self._driver.executemany(sql, values)
@@ -169,23 +245,34 @@ def sweep(path: Path, vacuum: bool, busy_timeout_s: float) -> bool:
     with write_lock(path, busy_timeout_s), translated(path):
         with closing(sqlite3.connect(path, isolation_level=None)) as connection:
             apply(connection, {**WRITER, "busy_timeout": round(busy_timeout_s * 1000)})
+            _forget_types(connection)
             for name in INDEX_NAMES:
                 connection.execute(f"INSERT INTO {name} ({name}) VALUES ('optimize')")
             if vacuum:
-                _write_anew(connection)
+                _write_again(connection)
             [(is_busy, _, _)] = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
     return not is_busy
 
 
 def sweep_catalog(path: Path) -> None:
-    """Write a file anew that has the catalog of an archive. Raise `StoreBusyError` while somebody reads it."""
+    """Write a file again that has the catalog of an archive. Raise `StoreBusyError` while somebody reads it."""
     with translated(path), closing(sqlite3.connect(path, isolation_level=None)) as connection:
         apply(connection, {"secure_delete": 1, "busy_timeout": round(BUSY_TIMEOUT_S * 1000)})
         connection.execute("VACUUM")
 
 
-def _write_anew(connection: sqlite3.Connection) -> None:
-    """Write the file anew. SQLite keeps the rowids that the full-text indexes go by, but does not promise to."""
+def _forget_types(connection: sqlite3.Connection) -> None:
+    """Delete the types that no event has any more. Mostly each is met within the first rows, and the search ends."""
+    unused = {number for (number,) in connection.execute("SELECT number FROM event_types")}
+    for (number,) in connection.execute("SELECT DISTINCT type FROM stored_events"):
+        unused.discard(number)
+        if not unused:
+            break
+    connection.executemany("DELETE FROM event_types WHERE number = ?", [(number,) for number in unused])
+
+
+def _write_again(connection: sqlite3.Connection) -> None:
+    """Write the file again. SQLite keeps the rowids that the full-text indexes go by, but does not promise to."""
     before = [_rowids(connection, index) for index in INDEXES]
     connection.execute("VACUUM")
     for index, rowids in zip(INDEXES, before, strict=True):

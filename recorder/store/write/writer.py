@@ -73,6 +73,9 @@ class Writer(Protocol):
         Rows that are there already are skipped. Raise `StoreConflictError` for one that contradicts the log.
         """
 
+    def delete_session(self, session_id: str) -> None:
+        """Delete a session, its exchanges and events from the log. It has a tombstone."""
+
     def run(self, statement: Statement, values: Any) -> None:
         """Run a statement with values by name, or for each of a list of them."""
 
@@ -241,6 +244,11 @@ class Store:
         """
         with self._statement():
             return self._appender.append(_in_order(events_))
+
+    def delete_session(self, session_id: str) -> None:
+        """Delete the rows of a purged session from the log. Its tombstone stands in this transaction already."""
+        with self._statement():
+            self._writer.delete_session(session_id)
 
     def set_offset(self, recorder_id: str, segment: int, offset: int) -> None:
         """Set how far the journal of a recorder is in the log, from the next commit on."""

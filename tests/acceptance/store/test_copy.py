@@ -41,6 +41,7 @@ from tests.support.empty_log import empty
 from tests.support.postgres import Server, conninfo
 from tests.support.rows import START_NS, add, begin, make_end, make_events, make_exchange, make_session
 from tests.support.server import run
+from tests.support.superuser import unguard, writable
 
 EVERYTHING = (FIRST_ID, LAST_ID)
 WAYS = [f"{source} to {target}" for source in ("sqlite", "postgresql") for target in ("sqlite", "postgresql")]
@@ -184,8 +185,8 @@ def findings(found: Sequence[CopyReport]) -> list[tuple[str, int | None]]:
 def tampered(url: URL, *statements: str) -> None:
     """A file, changed behind the recorder's back: without its guards."""
     with closing(sqlite3.connect(database_path(url))) as connection, connection:
-        for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall():
-            connection.execute(f"DROP TRIGGER {name}")
+        unguard(connection)
+        writable(connection)
         for statement in statements:
             connection.execute(statement)
 
@@ -493,8 +494,8 @@ def test_a_target_that_gives_back_something_else_is_found_out(
     Store(target).close()
     tampered(
         target,
-        "CREATE TRIGGER theirs AFTER INSERT ON events WHEN NEW.pos = 12 BEGIN "
-        "UPDATE events SET raw = x'79' WHERE exchange_id = NEW.exchange_id AND pos = 12; END",
+        "CREATE TRIGGER theirs AFTER INSERT ON stored_events WHEN NEW.pos = 12 BEGIN "
+        "UPDATE stored_events SET raw = x'79' WHERE exchange = NEW.exchange AND pos = 12; END",
     )
     assert findings(copied(source, target)) == [("copy", len(read(source).events) - 1)]
 

@@ -33,6 +33,7 @@ from tests.support.agents import AGENTS, bodies
 from tests.support.empty_log import empty
 from tests.support.rows import make_exchange, make_session
 from tests.support.server import run
+from tests.support.superuser import unguard, writable
 
 ROWS = "SELECT * FROM events ORDER BY session_id, exchange_id, pos"
 BODIES = "SELECT type, raw FROM events WHERE kind = 'request' AND pos > 0 ORDER BY exchange_id, pos"
@@ -351,8 +352,8 @@ def damaged(tmp_path: Path) -> Iterator[tuple[Path, sqlite3.Connection]]:
             recorder.record(body)
         assert types(store) == ["body", "shared", "shared"]
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
-        connection.execute("DROP TRIGGER events_no_update")
-        connection.execute("DROP TRIGGER events_no_delete")
+        unguard(connection)
+        writable(connection)
         yield path, connection
 
 

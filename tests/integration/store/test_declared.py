@@ -24,17 +24,18 @@ from tests.support.rows import a_conversation, reindex, written
 from tests.support.server import run
 
 LIES = "SELECT session_id, 0 AS exchanges FROM sessions"
-DROPS_ROWS = "BEFORE INSERT ON events WHEN NEW.kind = 'frame' BEGIN SELECT RAISE(IGNORE); END"
+DROPS_ROWS = "BEFORE INSERT ON stored_events WHEN NEW.kind = 'frame' BEGIN SELECT RAISE(IGNORE); END"
 
 IN_FILE = {
-    "DROP TRIGGER events_no_update": "the trigger events_no_update is missing",
-    "DROP TRIGGER events_insert; CREATE TRIGGER events_insert BEFORE INSERT ON events BEGIN SELECT 1; END": (
-        "the trigger events_insert was changed"
+    "DROP TRIGGER stored_events_no_update": "the trigger stored_events_no_update is missing",
+    "DROP TRIGGER stored_events_insert; "
+    "CREATE TRIGGER stored_events_insert BEFORE INSERT ON stored_events BEGIN SELECT 1; END": (
+        "the trigger stored_events_insert was changed"
     ),
     f"CREATE TRIGGER more {DROPS_ROWS}": "the trigger more was added",
     "CREATE TRIGGER more AFTER INSERT ON p_usage_v1 BEGIN DELETE FROM p_usage_v1; END": "the trigger more was added",
-    "CREATE UNIQUE INDEX more ON exchanges (api)": "the unique index more was added",
-    "CREATE TRIGGER sqlitemore BEFORE INSERT ON events BEGIN SELECT raise(IGNORE); END": (
+    "CREATE UNIQUE INDEX more ON stored_exchanges (api)": "the unique index more was added",
+    "CREATE TRIGGER sqlitemore BEFORE INSERT ON stored_events BEGIN SELECT raise(IGNORE); END": (
         "the trigger sqlitemore was added"
     ),
     "CREATE TRIGGER more INSTEAD OF INSERT ON messages BEGIN SELECT 1; END": "the trigger more was added",
@@ -134,13 +135,13 @@ async def test_a_recorder_says_that_a_guard_is_missing_and_records(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     database = database_url(empty(tmp_path / "log.db"))
-    change(database, "DROP TRIGGER events_no_update; DROP VIEW usage_by_model")
+    change(database, "DROP TRIGGER stored_events_no_update; DROP VIEW usage_by_model")
     with caplog.at_level(logging.WARNING):
         async with recording(database):
             pass
     [said] = [record.getMessage() for record in caplog.records if "schema" in record.getMessage()]
     assert said.startswith(
-        "The schema is not as recorder made it: the trigger events_no_update is missing, "
+        "The schema is not as recorder made it: the trigger stored_events_no_update is missing, "
         "the view usage_by_model is missing. `recorder db copy`"
     )
 

@@ -2,52 +2,27 @@
 
 from __future__ import annotations
 
-import hashlib
-import re
 import sqlite3
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 import pytest
 from alembic.config import Config
 from alembic.script import ScriptDirectory
+from sqlalchemy import URL
 
 from recorder.errors import StoreError
 from recorder.store.location import database_url
 from recorder.store.maintain import migrate
+from recorder.store.maintain.declared import schema_differences
 from recorder.store.queries.reader import LogReader
 from recorder.store.sqlite.migrate import current
 from recorder.store.write.writer import Store
 from tests.support.corpus import ROOT
 from tests.support.empty_log import empty
-from tests.support.superuser import alembic, asked
-
-# The beginning of the SHA-256 of each migration, by its revision.
-MIGRATIONS = {
-    "0001": "25c7e4fc7273fc02",
-    "0002": "b7284cd99473a2ed",
-    "0003": "c9fb92284311a69c",
-    "0004": "502223b5c7710ba4",
-    "0005": "a8454ebfc27d2d6e",
-    "0006": "940eed535dd5f82a",
-    "0007": "912f5b80ba5feaac",
-    "0008": "1c1e1b7abca74e8c",
-    "0009": "4a7ceff322fabcd7",
-    "0010": "7e48dce2cb9fc217",
-    "0011": "a4a6a353a1954823",
-    "0012": "dedb28472b69b38e",
-    "0013": "a834bb622efe8866",
-    "0014": "1111930ef26c2524",
-    "0015": "2d60f994c118d2f6",
-    "0016": "3df599b9b094fc62",
-    "0017": "ccd61b85d7a52e60",
-    "0018": "259d41353b1692b8",
-    "0019": "0ccefe55374dc8a2",
-    "0020": "351baff72d648428",
-    "0021": "6228a07b34dea810",
-}
+from tests.support.server import run
+from tests.support.superuser import asked, dumped, free
 
 
 def snapshot(directory: Path) -> dict[str, bytes]:
@@ -63,15 +38,6 @@ def run_sql(path: Path, script: str) -> Path:
 def test_the_head_is_the_head_of_the_scripts() -> None:
     config = Config(str(ROOT / "alembic.ini"))
     assert ScriptDirectory.from_config(config).get_heads() == [migrate.HEAD]
-
-
-def test_a_migration_that_databases_have_is_never_changed() -> None:
-    """Who has its revision would not get the change. Add another; only one that nobody has yet may be changed here."""
-    digests = {
-        path.name[:4]: hashlib.sha256(path.read_bytes()).hexdigest()[:16]
-        for path in (ROOT / "migrations" / "versions").glob("*.py")
-    }
-    assert digests == MIGRATIONS
 
 
 def test_a_new_database_is_recorders_and_has_the_newest_schema(tmp_path: Path) -> None:
@@ -167,125 +133,68 @@ def test_an_upgrade_that_fails_leaves_nothing(tmp_path: Path) -> None:
     empty(tmp_path / "log.db")
 
 
-def dumped(path: Path) -> list[str]:
-    with closing(sqlite3.connect(path)) as connection:
-        return list(connection.iterdump())
+# -- logs of before the first release
 
-
-OF_AN_OLD_LOG = """
-INSERT INTO sessions VALUES ('s', 1, 'run', 'prefix', '{}', 'live');
-INSERT INTO exchanges (session_id, exchange_id, started_ns, recorder_id, provider, api, method, target)
-    VALUES ('s', 'x', 1, 'r', 'openai', 'openai-chat', 'POST', '/v1/chat/completions');
-INSERT INTO events VALUES ('s', 'x', 0, 'frame', 1, NULL, NULL, NULL, NULL, x'64', NULL, NULL, x'00');
+AS_BEFORE = """
+CREATE TABLE old_exchanges (
+    session_id TEXT NOT NULL, exchange_id TEXT NOT NULL, started_ns INTEGER NOT NULL, recorder_id TEXT NOT NULL,
+    provider TEXT NOT NULL, api TEXT NOT NULL, method TEXT NOT NULL, target TEXT NOT NULL, client TEXT,
+    client_version TEXT, thread_id TEXT, turn_id TEXT, attempt INTEGER, resumes_response_id TEXT,
+    resumes_after INTEGER, PRIMARY KEY (session_id, exchange_id),
+    FOREIGN KEY(session_id) REFERENCES sessions (session_id)
+) STRICT;
+INSERT INTO old_exchanges SELECT * FROM exchanges;
+CREATE TABLE old_events (
+    session_id TEXT NOT NULL, exchange_id TEXT NOT NULL, pos INTEGER NOT NULL, kind TEXT NOT NULL,
+    t_ns INTEGER NOT NULL, type TEXT, sequence_number INTEGER, item_id TEXT, output_index INTEGER, raw BLOB NOT NULL,
+    data_start INTEGER, data_length INTEGER, hash BLOB NOT NULL, PRIMARY KEY (session_id, exchange_id, pos),
+    FOREIGN KEY(session_id, exchange_id) REFERENCES old_exchanges (session_id, exchange_id)
+) STRICT;
+INSERT INTO old_events SELECT * FROM events;
+DROP VIEW events; DROP VIEW exchanges;
+DROP TABLE stored_events; DROP TABLE event_items; DROP TABLE event_types; DROP TABLE stored_exchanges;
+ALTER TABLE old_exchanges RENAME TO exchanges; ALTER TABLE old_events RENAME TO events;
+CREATE INDEX exchanges_exchange_id ON exchanges (exchange_id);
+CREATE INDEX exchanges_resumes ON exchanges (session_id, resumes_response_id) WHERE resumes_response_id IS NOT NULL;
+CREATE INDEX events_end ON events (session_id, exchange_id) WHERE kind = 'end';
+UPDATE recorder_version SET version_num = '0021';
 """
 
 
-def but_for_rebuilds(rows: list[str]) -> list[str]:
-    """Projections are computed anew by each version that computes them otherwise. Of a view the lines do not count."""
-    kept = [row for row in rows if not row.startswith('INSERT INTO "rebuilds"')]
-    return sorted(re.sub(r"\s+", "", row) if row.startswith("CREATE VIEW") else row for row in kept)
+def without_views(path: Path) -> Path:
+    """Drop the guards and the views of a file but those of the log."""
+    free(path)
+    for (name,) in asked(path, "SELECT name FROM sqlite_master WHERE type = 'view'"):
+        if name not in ("events", "exchanges"):
+            run_sql(path, f"DROP VIEW {name}")
+    return path
 
 
-def test_a_log_without_projections_keeps_its_rows_and_gets_a_rebuild(tmp_path: Path) -> None:
-    path = tmp_path / "log.db"
-    alembic(path, "upgrade", "0001")
-    old = set(dumped(run_sql(path, OF_AN_OLD_LOG)))
-    migrate.upgrade(database_url(path))
-    replaced = ("CREATE VIEW event_payloads", "CREATE TRIGGER", "CREATE TABLE ingest_offsets")
-    gone = {row for row in old - set(dumped(path)) if not row.startswith(replaced)}
-    assert gone == {"INSERT INTO \"recorder_version\" VALUES('0001');"}
-    assert "INSERT INTO \"rebuilds\" VALUES('projections','','');" in dumped(path)
+def test_a_log_of_the_last_schema_before_the_first_release_keeps_every_row(demo_db: Path) -> None:
+    before = dumped(demo_db)
+    run_sql(without_views(demo_db), AS_BEFORE)
+    migrate.upgrade(database_url(demo_db))
+    assert dumped(demo_db) == before
+    assert schema_differences(database_url(demo_db)) == []
+    assert run(demo_db, "verify").code == 0
 
 
-def test_a_log_without_exchanges_needs_no_rebuild(tmp_path: Path) -> None:
-    assert not [row for row in dumped(empty(tmp_path / "log.db")) if row.startswith('INSERT INTO "rebuilds"')]
+async def test_a_log_of_an_earlier_schema_is_refused_and_untouched(tmp_path: Path) -> None:
+    path = run_sql(empty(tmp_path / "log.db"), "UPDATE recorder_version SET version_num = '0007'")
+    before = path.read_bytes()
+    with pytest.raises(StoreError) as refusal:
+        Store(path)
+    assert str(refusal.value) == (
+        f"The database {path} was made by a recorder of before the first release (its schema is 0007): have that "
+        "recorder `export` its sessions as cassettes, and `import` those here."
+    )
+    with pytest.raises(StoreError, match="of before the first release"):
+        await LogReader.open(path)
+    assert path.read_bytes() == before
 
 
-WRITTEN = {
-    "0001": OF_AN_OLD_LOG
-    + "INSERT INTO events VALUES ('s', 'x', 1, 'request', 1, 'body', NULL, NULL, NULL, x'7b7d', NULL, NULL, x'01');",
-    "0002": "",
-    "0005": "",
-    "0011": """
-INSERT INTO p_exchanges_v1 (session_id, exchange_id, request_model, is_turn, is_retrieval) VALUES ('s', 'x', 'm', 0, 0);
-INSERT INTO p_usage_v1 (session_id, exchange_id, input_tokens, usage_raw, partial) VALUES ('s', 'x', 7, '{}', 1);
-""",
-}
-"""What recorders with older schemas wrote, by the schema."""
-PROJECTED = "DELETE FROM p_usage_v1; DELETE FROM p_exchanges_v1;"
-
-
-@pytest.mark.long
-async def test_a_log_of_an_older_schema_keeps_all_of_it_and_may_go_back(tmp_path: Path) -> None:
-    path, before = tmp_path / "log.db", {}
-    for revision, script in WRITTEN.items():
-        alembic(path, "upgrade", revision)
-        before[revision] = dumped(run_sql(path, script))
-    alembic(path, "upgrade", "0020")
-    assert asked(path, "SELECT input_tokens, web_searches, reported_cost_usd FROM usage") == [(7, None, None)]
-    assert asked(path, "SELECT count(*) FROM rebuilds") == [(1,)]
-    for revision in reversed(WRITTEN):
-        alembic(path, "downgrade", revision)
-        assert but_for_rebuilds(dumped(path)) == but_for_rebuilds(before[revision]), revision
-        if revision == "0011":
-            run_sql(path, PROJECTED)
-    migrate.upgrade(database_url(path))
-    async with await LogReader.open(path) as log:
-        assert [(event.type, event.raw) async for event in log.events("s", "x")] == [(None, b"d"), ("body", b"{}")]
-
-
-@pytest.mark.long
-def test_what_an_older_schema_cannot_say_has_no_way_down(tmp_path: Path) -> None:
-    path = tmp_path / "log.db"
-    alembic(path, "upgrade", "0020")
-    with pytest.raises(NotImplementedError, match="to be rid of it, delete the file"):
-        alembic(path, "downgrade", "base")
-    shared = "'request', 1, 'shared', NULL, NULL, NULL, x'7b', NULL, NULL, x'01'"
-    run_sql(path, OF_AN_OLD_LOG + f"INSERT INTO events VALUES ('s', 'x', 1, {shared});")
-    with pytest.raises(NotImplementedError, match="nobody can read the request bodies that share bytes"):
-        alembic(path, "downgrade", "0005")
-    assert current(path) == "0020"
-
-
-def test_views_as_declared_have_no_way_down(tmp_path: Path) -> None:
-    path = empty(tmp_path / "log.db")
-    with pytest.raises(NotImplementedError, match="read this log with a recorder that knows it"):
-        alembic(path, "downgrade", "0020")
-    assert current(path) == migrate.HEAD
-
-
-def test_a_log_whose_projections_mean_something_else_gets_a_rebuild_from_the_beginning(tmp_path: Path) -> None:
-    path = tmp_path / "log.db"
-    alembic(path, "upgrade", "0006")
-    run_sql(path, OF_AN_OLD_LOG + "INSERT INTO rebuilds VALUES ('projections', 's', 'half');")
-    alembic(path, "upgrade", "0020")
-    assert [row for row in dumped(path) if "rebuilds" in row and "INSERT" in row] == [
-        "INSERT INTO \"rebuilds\" VALUES('projections','','');"
-    ]
-
-
-def test_rows_that_were_wrong_are_what_a_fold_makes_of_them_now(tmp_path: Path) -> None:
-    path = tmp_path / "log.db"
-    alembic(path, "upgrade", "0006")
-    with closing(sqlite3.connect(path)) as connection, connection:
-        connection.executescript(OF_AN_OLD_LOG)
-        for number, (api, status, rate) in enumerate(
-            [("other", "completed", -15.0), ("other", "upstream_reset", 2.0), ("gemini", "completed", None)]
-        ):
-            x = f"x{number}"
-            log = "INSERT INTO exchanges VALUES ('s', ?, 1, 'r', 'p', ?, 'POST', '/'" + ", NULL" * 7 + ")"
-            connection.execute(log, [x, api])
-            tables: dict[str, dict[str, Any]] = {
-                "p_exchanges_v1": {"status": status, "is_turn": 0, "is_retrieval": 0},
-                "p_usage_v1": {"partial": 1},
-                "p_timing_v1": {"events_per_s": rate, "stalls": 0, "events": 1, "bytes": 2},
-            }
-            for table, values in tables.items():
-                row = {"session_id": "s", "exchange_id": x, **values}
-                sql = f"INSERT INTO {table} ({', '.join(row)}) VALUES ({', '.join('?' * len(row))})"
-                connection.execute(sql, list(row.values()))
-    migrate.upgrade(database_url(path))
-    with closing(sqlite3.connect(path)) as connection:
-        assert connection.execute(
-            "SELECT partial, events_per_s FROM p_usage_v1 JOIN p_timing_v1 USING (exchange_id) ORDER BY exchange_id"
-        ).fetchall() == [(0, None), (1, 2.0), (1, None)]
+def test_a_log_on_a_server_gets_the_views_of_the_first_release(postgres_database: URL) -> None:
+    asked(postgres_database, "UPDATE recorder_version SET version_num = '0021'")
+    asked(postgres_database, "DROP VIEW usage_by_model")
+    migrate.upgrade(postgres_database)
+    assert schema_differences(postgres_database) == []

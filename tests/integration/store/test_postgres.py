@@ -9,7 +9,6 @@ import socket
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from itertools import product
 from pathlib import Path
 from threading import Thread
 from typing import Any
@@ -22,9 +21,7 @@ from sqlalchemy import URL, Engine
 from recorder.commands.serving.health_snapshot import process
 from recorder.errors import NotFoundError, RecorderError, StoreBusyError, StoreError
 from recorder.model.events import Kind
-from recorder.projections import TABLES
-from recorder.projections.views import VIEWS
-from recorder.store import schema
+from recorder.store.engine import engine_named
 from recorder.store.location import database_name, database_url, journal_root
 from recorder.store.maintain import migrate
 from recorder.store.maintain.declared import schema_differences
@@ -33,7 +30,6 @@ from recorder.store.postgres.ddl import GRANTS, SCHEMA
 from recorder.store.postgres.query import PostgresQuery
 from recorder.store.postgres.writer import FEW, WRITING, sweep
 from recorder.store.queries.reader import LogReader
-from recorder.store.search import INDEX_NAMES
 from recorder.store.sql import Statement
 from recorder.store.write.projector import Whole
 from recorder.store.write.retry import Retry
@@ -43,7 +39,6 @@ from tests.support.facts import captured
 from tests.support.postgres import Server, conninfo
 from tests.support.rows import add, begin, make_end, make_events, make_exchange, make_id, make_session
 from tests.support.server import halt, run
-from tests.support.superuser import alembic
 from tests.unit.projections.test_fold import BODY
 
 WORDS = b"data: {}\n\n"
@@ -81,7 +76,8 @@ UNION ALL SELECT 'partition', inhrelid::regclass::text, inhparent::regclass::tex
 def declared(engine: Engine) -> None:
     with engine.begin() as connection:
         connection.exec_driver_sql(f"CREATE SCHEMA {SCHEMA}")
-        schema.metadata.create_all(connection)
+        for statement in engine_named("postgresql").schema_statements():
+            connection.exec_driver_sql(statement)
 
 
 def test_the_migrated_schema_is_the_declared_one(postgres_server: Server, postgres_database: URL) -> None:
@@ -148,67 +144,14 @@ def test_who_finds_the_newest_schema_waits_for_nobody(postgres_database: URL) ->
         Store(postgres_database, busy_timeout_s=0.05).close()
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("is_granted", [True, False])
-def test_roles_have_rights_on_the_projections_that_come_later(postgres_server: Server, is_granted: bool) -> None:
-    url = database_url(postgres_server.create())
-    alembic(url, "upgrade", "0006")
-    for statement in GRANTS if is_granted else GRANTS[:2]:
-        asked(url, statement)
-    Store(url).close()
-    later = ["prices", "export_cursors", "archives"]
-    made_later = [*INDEX_NAMES, *TABLES.values(), *(view.name for view in VIEWS), *later]
-    for name in made_later:
-        for role in ("recorder_writer", "recorder_reader"):
-            assert asked(url, f"SELECT has_table_privilege('{role}', '{name}', 'SELECT')") == [(is_granted,)], name
-    for name, right in product((*INDEX_NAMES, *TABLES.values(), "export_cursors"), ("INSERT", "UPDATE", "DELETE")):
-        assert asked(url, f"SELECT has_table_privilege('recorder_writer', '{name}', '{right}')") == [(is_granted,)], (
-            name
-        )
-    postgres_server.drop(url)
-
-
-def test_usage_gets_its_details_under_a_view_of_somebody_else_and_may_go_back(postgres_server: Server) -> None:
-    url = database_url(postgres_server.create())
-    alembic(url, "upgrade", "0011")
-    old = set(asked(url, _CATALOG))
+def test_views_are_made_again_under_a_view_of_somebody_else(postgres_database: URL) -> None:
     for statement in GRANTS:
-        asked(url, statement)
-    asked(url, "CREATE VIEW theirs AS SELECT model, sum(input_tokens) AS tokens FROM usage GROUP BY model")
-    session, exchange = make_id(1, 0), make_id(2, 0)
-    rows = {
-        "sessions": ("created_ns, name, source, labels, origin", "1, 'run', 'prefix', '{}', 'live'"),
-        "exchanges": (
-            "started_ns, recorder_id, provider, api, method, target",
-            "1, 'r', 'openai', 'openai-chat', 'POST', '/v1/chat/completions'",
-        ),
-        "p_exchanges_v1": ("request_model, is_turn, is_retrieval", "'m', 0, 0"),
-        "p_usage_v1": ("input_tokens, usage_raw, partial", "7, '{}', 1"),
-    }
-    for table, (columns, values) in rows.items():
-        of, ids = ("", "") if table == "sessions" else ("exchange_id, ", f"'{exchange}', ")
-        asked(url, f"INSERT INTO {table} (session_id, {of}{columns}) VALUES ('{session}', {ids}{values})")
-    alembic(url, "upgrade", "0012")
-    assert asked(url, "SELECT input_tokens, web_searches, reported_cost_usd FROM usage") == [(7, None, None)]
-    assert asked(url, "SELECT model, tokens FROM theirs") == [("m", 7)]
-    assert asked(url, "SELECT count(*) FROM rebuilds") == [(1,)]
-    assert asked(url, "SELECT has_table_privilege('recorder_reader', 'usage', 'SELECT')") == [(True,)]
-    asked(url, "DROP VIEW theirs")
-    alembic(url, "downgrade", "0011")
-    assert set(asked(url, _CATALOG)) == old
-    for name in ("usage", "usage_by_day", "usage_by_model"):
-        assert asked(url, f"SELECT has_table_privilege('recorder_reader', '{name}', 'SELECT')") == [(True,)]
-    postgres_server.drop(url)
-
-
-def test_an_older_log_gets_what_is_new_and_its_recorders_count_as_heard_of(postgres_server: Server) -> None:
-    url = database_url(postgres_server.create())
-    alembic(url, "upgrade", "0004")
-    asked(url, "INSERT INTO ingest_offsets VALUES ('recorder-1', 1, 16)")
-    Store(url).close()
-    [heard] = asked(url, 'SELECT recorder_id, segment, "offset", seen_ns IS NOT NULL, host FROM ingest_offsets')
-    assert heard == ("recorder-1", 1, 16, True, None)
-    postgres_server.drop(url)
+        asked(postgres_database, statement)
+    asked(postgres_database, "CREATE VIEW theirs AS SELECT model, sum(input_tokens) FROM usage GROUP BY model")
+    with migrate.migration(postgres_database) as connection:
+        migrate.recreate(connection)
+    assert asked(postgres_database, "SELECT * FROM theirs") == []
+    assert asked(postgres_database, "SELECT has_table_privilege('recorder_reader', 'usage', 'SELECT')") == [(True,)]
 
 
 # -- what is long

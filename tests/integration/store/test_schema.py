@@ -10,16 +10,18 @@ from typing import get_args
 
 import msgspec
 import pytest
-from sqlalchemy import Table, create_engine
+from sqlalchemy import Table
 
 from recorder.model.events import Event, Exchange, Session
 from recorder.projections import PROJECTIONS
 from recorder.store import schema
+from recorder.store.engine import engine_named
 from recorder.store.maintain.migrate import VERSION_TABLE
+from recorder.store.sqlite.tables import TABLES, stored_events
 from recorder.store.write.writer import Store
 from tests.support.rows import add, begin, make_end, make_events, make_exchange, make_session
 
-LOG = ("sessions", "exchanges", "events", "tombstones")
+LOG = ("sessions", "stored_exchanges", "stored_events", "event_types", "event_items", "tombstones")
 
 
 @pytest.fixture(scope="module")
@@ -104,13 +106,13 @@ def objects(path: Path) -> dict[str, str]:
         rows = connection.execute(
             "SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL AND name <> ?", [VERSION_TABLE]
         )
-        return {name: re.sub(r"\s*([(),;])\s*", r"\1", re.sub(r"\s+", " ", sql)) for name, sql in rows}
+        return {name: re.sub(r"\s*([(),;])\s*", r"\1", re.sub(r"\s+", " ", sql).strip()) for name, sql in rows}
 
 
 def test_the_migrated_schema_is_the_declared_one(tmp_path: Path) -> None:
-    engine = create_engine(f"sqlite:///{tmp_path / 'declared.db'}")
-    schema.metadata.create_all(engine)
-    engine.dispose()
+    with closing(sqlite3.connect(tmp_path / "declared.db")) as connection:
+        for statement in engine_named("sqlite").schema_statements():
+            connection.execute(statement)
     Store(tmp_path / "migrated.db").close()
     declared, migrated = objects(tmp_path / "declared.db"), objects(tmp_path / "migrated.db")
     assert migrated == declared
@@ -123,47 +125,55 @@ def test_every_table_is_strict_and_has_a_rowid(db: sqlite3.Connection) -> None:
     ).fetchall()
     tables = {name: (strict, without_rowid) for name, strict, without_rowid in rows if not name.startswith("sqlite_")}
     assert tables.pop(VERSION_TABLE) == (0, 0)
-    assert tables == dict.fromkeys(schema.metadata.tables, (1, 0))
+    assert tables == {table.name: (1, 0) for table in TABLES}
 
 
-KEY = "(SELECT session_id FROM sessions), (SELECT min(exchange_id) FROM exchanges)"
-OPEN = "(SELECT session_id FROM sessions), (SELECT max(exchange_id) FROM exchanges)"
-EVENT = "'frame', 1, 'delta', 1, 'msg_1', 0, x'58', NULL, NULL, x'00'"
-COLUMNS = ", ".join(schema.events.columns.keys())
+KEY, OPEN = 1, 2  # the numbers of an exchange that has ended, and of one that has not
+EVENT = "'frame', 1, 1, 1, 1, 0, x'58', NULL, NULL, x'00'"
+COLUMNS = ", ".join(stored_events.columns.keys())
+OF_EXCHANGE = ", ".join(schema.exchanges.columns.keys())
+BY_ANOTHER = OF_EXCHANGE.replace("recorder_id", "'another'")
+WITH_ANOTHER_ID = OF_EXCHANGE.replace(" exchange_id", " 'new'")
 
 REFUSED = [
-    *(f"UPDATE {table} SET session_id = session_id" for table in LOG),
     *(f"UPDATE OR REPLACE {table} SET rowid = rowid + 1" for table in LOG),
     *(f"DELETE FROM {table}" for table in LOG),
-    "UPDATE OR IGNORE events SET raw = x'00' WHERE pos = 1",
-    "DELETE FROM events WHERE pos = 2",
-    "WITH gone AS (SELECT 1) DELETE FROM events WHERE pos IN gone",
+    "UPDATE OR IGNORE stored_events SET raw = x'00' WHERE pos = 1",
+    "DELETE FROM stored_events WHERE pos = 2",
+    "WITH gone AS (SELECT 1) DELETE FROM stored_events WHERE pos IN gone",
     *(
-        f"{verb} INTO events VALUES ({KEY}, 1, {EVENT})"
+        f"{verb} INTO stored_events VALUES ({KEY}, 1, {EVENT})"
         for verb in ("INSERT", "INSERT OR REPLACE", "REPLACE", "INSERT OR IGNORE", "INSERT OR ABORT", "INSERT OR FAIL")
     ),
-    f"INSERT INTO events VALUES ({KEY}, 1, {EVENT}) ON CONFLICT DO NOTHING",
-    f"INSERT INTO events VALUES ({KEY}, 1, {EVENT}) "
-    "ON CONFLICT (session_id, exchange_id, pos) DO UPDATE SET raw = excluded.raw",
+    f"INSERT INTO stored_events VALUES ({KEY}, 1, {EVENT}) ON CONFLICT DO NOTHING",
+    f"INSERT INTO stored_events VALUES ({KEY}, 1, {EVENT}) "
+    "ON CONFLICT (exchange, pos) DO UPDATE SET raw = excluded.raw",
     # A row whose own key is free may still replace another by its rowid.
-    *(f"INSERT OR REPLACE INTO events (rowid, {COLUMNS}) VALUES ({rowid}, {OPEN}, 3, {EVENT})" for rowid in (1, 2)),
+    *(
+        f"INSERT OR REPLACE INTO stored_events (rowid, {COLUMNS}) VALUES ({rowid}, {OPEN}, 3, {EVENT})"
+        for rowid in (1, 2)
+    ),
     "INSERT OR REPLACE INTO sessions (rowid, session_id, created_ns, name, source, labels, origin) "
     "VALUES (1, 'new', 1, 'n', 's', '{}', 'live')",
     "INSERT OR REPLACE INTO tombstones (rowid, session_id, purged_ns, reason, counts) VALUES (1, 'new', 1, 'r', '{}')",
     "REPLACE INTO sessions SELECT session_id, created_ns, 'another', source, labels, origin FROM sessions",
-    "REPLACE INTO exchanges SELECT session_id, exchange_id, started_ns, 'another', provider, api, method, target, "
-    "client, client_version, thread_id, turn_id, attempt, resumes_response_id, resumes_after FROM exchanges",
+    f"REPLACE INTO stored_exchanges ({OF_EXCHANGE}) SELECT {BY_ANOTHER} FROM exchanges",
+    f"REPLACE INTO stored_exchanges (number, {OF_EXCHANGE}) SELECT 1, {WITH_ANOTHER_ID} FROM exchanges",
+    "REPLACE INTO event_types VALUES (1, 'another')",
+    "REPLACE INTO event_items VALUES (1, 2, 'another')",
     "REPLACE INTO tombstones VALUES ('gone', 2, 'another', '{}', x'00')",
     # What is purged stays so.
     "INSERT INTO sessions VALUES ('gone', 1, 'n', 's', '{}', 'live')",
     "REPLACE INTO sessions VALUES ('gone', 1, 'n', 's', '{}', 'live')",
-    "INSERT INTO exchanges VALUES ('gone', 'e', 1, 'r', 'p', 'a', 'm', 't', " + ", ".join(["NULL"] * 7) + ")",
-    *(f"{verb} INTO events VALUES ('gone', 'e', 0, {EVENT})" for verb in ("INSERT", "REPLACE", "INSERT OR IGNORE")),
-    *(f"INSERT INTO events VALUES ({OPEN}, {pos}, {EVENT})" for pos in (4, 5, -1, 2**62)),
-    f"INSERT INTO events VALUES ('s', 'e', 1, {EVENT})",
-    f"INSERT INTO events VALUES ({KEY}, 4, {EVENT})",  # after the end
+    "INSERT INTO stored_exchanges VALUES (NULL, 'gone', 'e', 1, 'r', 'p', 'a', 'm', 't', "
+    + ", ".join(["NULL"] * 7)
+    + ")",
+    *(f"INSERT INTO stored_events VALUES ({OPEN}, {pos}, {EVENT})" for pos in (4, 5, -1, 2**62)),
+    f"INSERT INTO stored_events VALUES (7, 1, {EVENT})",
+    f"INSERT INTO stored_events VALUES (NULL, 0, {EVENT})",
+    f"INSERT INTO stored_events VALUES ({KEY}, 4, {EVENT})",  # after the end
     *(
-        f"INSERT INTO events VALUES ({OPEN}, 3, {bad})"  # STRICT
+        f"INSERT INTO stored_events VALUES ({OPEN}, 3, {bad})"  # STRICT
         for bad in (
             EVENT.replace("x'58'", "'text'"),
             EVENT.replace("x'58'", "1"),
@@ -203,47 +213,68 @@ def test_the_corpus_is_refused_for_what_it_does_not_for_its_grammar(db: sqlite3.
     assert len(taken(db)) > 25
 
 
+COLUMNS_OF = "SELECT name FROM pragma_table_info(?)"
+TYPES_OF = "SELECT name, type FROM pragma_table_info(?)"
+
+
 def test_an_identical_row_is_skipped(db: sqlite3.Connection) -> None:
     before = contents(db)
     for table in LOG:
+        columns = ", ".join(name for (name,) in db.execute(COLUMNS_OF, [table]) if name != "number")
         for verb in ("INSERT", "INSERT OR REPLACE", "INSERT OR IGNORE"):
-            assert db.execute(f"{verb} INTO {table} SELECT * FROM {table}").rowcount == 0
+            statement = f"{verb} INTO {table} ({columns}) SELECT {columns} FROM {table}"
+            assert db.execute(statement).rowcount == 0, statement
     assert contents(db) == before
 
 
+KEYS = {
+    "sessions": {"session_id"},
+    "stored_exchanges": {"session_id", "exchange_id"},
+    "stored_events": {"exchange", "pos"},
+    "tombstones": {"session_id"},
+}
+
+
 def test_a_row_that_differs_in_one_column_is_refused(db: sqlite3.Connection) -> None:
-    others = {bytes: "x'ff'", str: "'other'", int: "77"}
-    for table in schema.LOG:
-        for column in table.columns:
-            if column.primary_key:
+    others = {"BLOB": "x'ff'", "TEXT": "'other'", "INTEGER": "77"}
+    for table, key in KEYS.items():
+        columns = {name: type for name, type in db.execute(TYPES_OF, [table]) if name != "number"}
+        for column, type in columns.items():
+            if column in key:
                 continue
-            other = others[column.type.python_type]
-            columns = [each.name if each is not column else other for each in table.columns]
-            row = f"SELECT {', '.join(columns)} FROM {table.name} ORDER BY rowid DESC LIMIT 1"
+            changed = [others[type] if name == column else name for name in columns]
+            row = f"SELECT {', '.join(changed)} FROM {table} ORDER BY rowid DESC LIMIT 1"
             with pytest.raises(sqlite3.IntegrityError, match="other content stands at that key"):
-                db.execute(f"INSERT OR REPLACE INTO {table.name} {row}")
+                db.execute(f"INSERT OR REPLACE INTO {table} ({', '.join(columns)}) {row}")
+
+
+@pytest.mark.parametrize("view", ["exchanges", "events"])
+def test_a_view_of_the_log_takes_nothing(db: sqlite3.Connection, view: str) -> None:
+    for statement in (f"INSERT INTO {view} SELECT * FROM {view}", f"DELETE FROM {view}"):
+        with pytest.raises(sqlite3.OperationalError, match=f"cannot modify {view} because it is a view"):
+            db.execute(statement)
 
 
 def test_a_note_may_follow_the_end_and_nothing_else(db: sqlite3.Connection) -> None:
     note = EVENT.replace("'frame'", "'note'")
-    db.execute(f"INSERT INTO events VALUES ({KEY}, 4, {note})")
+    db.execute(f"INSERT INTO stored_events VALUES ({KEY}, 4, {note})")
     for kind in ("frame", "end", "gap", "reads"):
         with pytest.raises(sqlite3.IntegrityError, match="the exchange has ended"):
-            db.execute(f"INSERT INTO events VALUES ({KEY}, 5, {note.replace('note', kind)})")
-    db.execute(f"INSERT INTO events VALUES ({KEY}, 5, {note})")
+            db.execute(f"INSERT INTO stored_events VALUES ({KEY}, 5, {note.replace('note', kind)})")
+    db.execute(f"INSERT INTO stored_events VALUES ({KEY}, 5, {note})")
 
 
 def test_a_note_ends_nothing(db: sqlite3.Connection) -> None:
     frame = EVENT
-    db.execute(f"INSERT INTO events VALUES ({OPEN}, 3, {frame.replace('frame', 'note')})")
-    db.execute(f"INSERT INTO events VALUES ({OPEN}, 4, {frame})")
+    db.execute(f"INSERT INTO stored_events VALUES ({OPEN}, 3, {frame.replace('frame', 'note')})")
+    db.execute(f"INSERT INTO stored_events VALUES ({OPEN}, 4, {frame})")
 
 
 def test_the_guard_of_events_only_seeks(db: sqlite3.Connection) -> None:
-    key = "session_id = 's' AND exchange_id = 'e'"
-    for query in (f"SELECT max(pos) FROM events WHERE {key}", f"SELECT 1 FROM events WHERE {key} AND kind = 'end'"):
+    rows = "FROM stored_events WHERE exchange = 1"
+    for query in (f"SELECT max(pos) {rows}", f"SELECT 1 {rows} AND kind = 'end'"):
         plan = [row[3] for row in db.execute(f"EXPLAIN QUERY PLAN {query}")]
-        assert all("SEARCH" in step and "(session_id=? AND exchange_id=?)" in step for step in plan), plan
+        assert all("SEARCH" in step and "(exchange=?)" in step for step in plan), plan
 
 
 def test_payloads_are_text_whatever_the_bytes(tmp_path: Path) -> None:

@@ -65,7 +65,7 @@ _BURY = Statement(insert(tombstones))
 _UNINDEX = of_each("remove_session")
 _DELETES = [
     Statement(delete(table).where(table.c.session_id == bindparam("session_id")))
-    for table in (*tables_of.values(), dead_letters, export_cursors, events, exchanges, sessions)
+    for table in (*tables_of.values(), dead_letters, export_cursors)
 ]
 _GONE = select(tombstones.c.reason, tombstones.c.counts)
 _GONE_SESSION = Statement(_GONE.where(tombstones.c.session_id == bindparam("session_id")))
@@ -118,6 +118,7 @@ def purge(
         _unindex(store, key)
         for statement in _DELETES:
             store.run(statement, key)
+        store.delete_session(session_id)
     return counts
 
 

@@ -39,6 +39,9 @@ class VerifyConnection(Protocol):
     def damage(self) -> list[str]:
         """Return the damage that the engine itself finds, a sentence each."""
 
+    def orphans(self) -> list[str]:
+        """Return the rows of the log that no view shows, because what they belong to was removed: a sentence each."""
+
     def search_damage(self) -> list[str]:
         """Return the full-text indexes that do not have the words of their rows, a sentence each."""
 

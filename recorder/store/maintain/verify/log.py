@@ -135,7 +135,8 @@ class LogVerifier:
         if found:  # of such a file nothing else can be said for certain
             return found
         try:
-            found = [f"{each}: the schema is not as recorder made it" for each in schema_differences(self._url)]
+            found = self._reader.orphans()
+            found += [f"{each}: the schema is not as recorder made it" for each in schema_differences(self._url)]
             return found if self.rebuild_is_due() else found + self._reader.search_damage()
         except StoreBusyError:
             raise

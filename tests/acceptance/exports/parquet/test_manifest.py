@@ -11,7 +11,7 @@ pytest.importorskip("duckdb", reason="no duckdb: pip install '.[archive]'")
 
 from recorder.exports.parquet.manifest import read_manifest
 from tests.support.server import Ran, run
-from tests.support.superuser import connected, execute
+from tests.support.superuser import connected, execute, unguard
 
 
 @pytest.fixture(scope="module")
@@ -74,9 +74,7 @@ def test_a_session_that_is_gone_is_found_and_a_purged_one_is_mentioned(demo_db: 
     assert ran.code == 0
     assert "The export still has 1 session that the log has purged" in ran.err
     with connected(purged) as connection:
-        execute(connection, "DROP TRIGGER IF EXISTS tombstones_no_delete")
-        for (name,) in execute(connection, "SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall():
-            execute(connection, f"DROP TRIGGER {name}")
+        unguard(connection)
         execute(connection, "DELETE FROM tombstones")
     ran = verify(purged, folder)
     assert ran.code == 4
