@@ -20,7 +20,7 @@ from recorder.commands.terminal.table import Column, write_table
 from recorder.errors import NotFoundError
 from recorder.model.events import Session
 from recorder.model.text import safe_text
-from recorder.projections.prompts import PromptRow
+from recorder.projections.rows import PromptRow
 from recorder.recordings.cache import (
     CacheTurn,
     cache_of_recordings,

@@ -17,9 +17,7 @@ from recorder.model.facts import Fact, UsageReported
 from recorder.model.recording import Recording
 from recorder.projections.fact_reader import DOCUMENT_LIMIT, PAYLOAD_LIMIT, FactReader, Pieces
 from recorder.projections.fold import Folding, Rows
-from recorder.projections.item import ItemRow
-from recorder.projections.timing import TimingRow
-from recorder.projections.usage import UsageRow
+from recorder.projections.rows import ItemRow, TimingRow, UsageRow
 from recorder.replay.matching import MatchRequest
 from recorder.replay.matching.fingerprint import NO_JSON, json_value, request_of
 from recorder.wire.dialects.decoder import QuickReader

@@ -21,7 +21,7 @@ from recorder.model.facts import (
     TextAdded,
 )
 from recorder.model.text import storable
-from recorder.projections.item import ItemRow
+from recorder.projections.rows import ItemRow
 
 _NOTHING: AbstractSet[str] = frozenset()
 

@@ -14,7 +14,7 @@ from recorder.diff.final_texts import summaries
 from recorder.diff.report import Change, Difference, LevelReport, Terms, cut, found
 from recorder.diff.request import compared
 from recorder.diff.words import changes
-from recorder.projections.item import ItemRow
+from recorder.projections.rows import ItemRow
 
 _WITH_TEXT = ("message", "reasoning", "other")
 _CALLS = ("tool_call", "other")

@@ -17,7 +17,7 @@ from recorder.diff.noise_filter import BLANK
 from recorder.diff.report import Difference, LevelReport, Terms, cut, found
 from recorder.diff.request import compared
 from recorder.diff.steps import Step, steps
-from recorder.projections.item import ItemRow
+from recorder.projections.rows import ItemRow
 from recorder.wire.dialects.json_values import as_json
 
 SHOWN = 120  # characters of a value

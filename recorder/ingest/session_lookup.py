@@ -13,7 +13,7 @@ from recorder.ingest.pending import Batch, OpenExchange
 from recorder.model.events import PROBE, Event
 from recorder.model.ids import uuid7
 from recorder.model.payloads import RequestHead, RequestRecord
-from recorder.projections.history import HistoryRow
+from recorder.projections.rows import HistoryRow
 from recorder.store.bodies.rows import whole_events
 from recorder.store.schema import events, exchanges, tables_of
 from recorder.store.sql import Statement, constant

@@ -8,11 +8,9 @@ from functools import cached_property
 from recorder.lint.stream import StreamView
 from recorder.model.facts import Fact
 from recorder.model.recording import Recording
-from recorder.projections.exchanges import ExchangeRow
 from recorder.projections.fact_reader import FactReader
 from recorder.projections.fold import Rows
-from recorder.projections.item import ItemRow
-from recorder.projections.usage import UsageRow
+from recorder.projections.rows import ExchangeRow, ItemRow, UsageRow
 from recorder.recordings.session import projected
 from recorder.wire.dialects import by_name
 

@@ -26,7 +26,8 @@ from recorder.model.facts import (
     Unterminated,
 )
 from recorder.model.text import counted, storable
-from recorder.projections.projection import Anomaly, Handler, Projection
+from recorder.projections.projection import Handler
+from recorder.projections.rows import Anomaly, AnomalyRow
 from recorder.wire.dialects import by_name
 from recorder.wire.dialects.keys import DONE
 
@@ -35,18 +36,6 @@ DETAIL_LIMIT = 500  # characters
 ANY = -1  # no number that is sent: the next one may be any
 
 _FURTHER: tuple[Anomaly, str] = ("cut", f"anomalies after the first {ANOMALIES_LIMIT - 1:,}")
-
-
-class AnomalyRow(msgspec.Struct, frozen=True):
-    """An anomaly of an exchange."""
-
-    session_id: str
-    exchange_id: str
-    anomaly: int  # 0, 1, 2 … in order of appearance
-    kind: Anomaly
-    pos: int  # the event at which it first shows
-    count: int
-    detail: str
 
 
 class _Seen(msgspec.Struct):
@@ -190,6 +179,3 @@ class Anomalies:
     def rows(self) -> Iterable[AnomalyRow]:
         for number, ((kind, about), seen) in enumerate(self._seen.items()):
             yield AnomalyRow(*self._ids, number, kind, seen.pos, seen.count, storable(seen.told(about)))
-
-
-PROJECTION = Projection("anomalies", 1, AnomalyRow, ("session_id", "exchange_id", "anomaly"))

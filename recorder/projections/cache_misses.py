@@ -22,14 +22,17 @@ import msgspec
 
 from recorder.projections.prompts import (
     DIGEST_BYTES,
-    CacheClass,
-    PromptRow,
     SegmentPlace,
+    format_of,
     head_of,
     inherited,
+    marks_of,
+    place_of,
+    policy_of,
     size_of,
     sizes_until,
 )
+from recorder.projections.rows import CacheClass, PromptRow
 from recorder.wire.dialects.prompt import segment_path
 
 EXACT_SHARE, ESTIMATED_SHARE = 20, 5
@@ -201,19 +204,20 @@ def _repeated_beginning(row: PromptRow, pair: _EarlierPrompt, pairs: Sequence[_E
     too: its own may all be behind that place.
     """
     whole = _Verdict(pair, _tokens(row, pair, pair.common_bytes))
-    if not row.policy.needs_marks:
+    if not policy_of(row).needs_marks:
         return whole
-    marks = [at for at, _ in pair.row.marks()]
+    marks = [at for at, _ in marks_of(pair.row)]
     if not pair.is_whole:
-        marks = [at for each in pairs for at, _ in each.row.marks() if at < min(each.common, pair.common)]
+        marks = [at for each in pairs for at, _ in marks_of(each.row) if at < min(each.common, pair.common)]
     if not marks:
         return whole._replace(broken="not_marked")
     last = max(marks)
     size_bytes = pair.common_bytes if row.continues else size_of(row.digests[: (last + 1) * DIGEST_BYTES])
     marked = _Verdict(pair, _tokens(row, pair, size_bytes))
-    if row.continues or any(last <= at < last + (row.policy.reach or 1) for at, _ in row.marks()):
+    if row.continues or any(last <= at < last + (policy_of(row).reach or 1) for at, _ in marks_of(row)):
         return marked
-    return marked._replace(broken="not_marked", path=f"{_path(pair.row, pair.row.place(last))}.{row.format.marks[0]}")
+    path = _path(pair.row, place_of(pair.row, last))
+    return marked._replace(broken="not_marked", path=f"{path}.{format_of(row).marks[0]}")
 
 
 def _changed(row: PromptRow, pair: _EarlierPrompt, pairs: Sequence[_EarlierPrompt]) -> _Verdict:
@@ -222,13 +226,13 @@ def _changed(row: PromptRow, pair: _EarlierPrompt, pairs: Sequence[_EarlierPromp
         return _of_other_model(row, pair)
     kept_bytes = _kept_bytes(row, pair)
     place = _first_difference(row, pair)
-    kind = row.format.parts[place.part].kind
+    kind = format_of(row).parts[place.part].kind
     verdict = _Verdict(pair, _tokens(row, pair, kept_bytes), "prefix_changed", _path(row, place))
     is_message = kind == "conversation" and pair.common >= min(row.system_segments, pair.row.system_segments)
     is_shortened = is_message and _is_shortened(row, pair)
     if kept_bytes == pair.common_bytes and not (is_shortened and _is_compacted(row, pair)):
         return _repeated_beginning(row, pair, pairs)
-    if row.policy.needs_marks and not pair.row.marks():
+    if policy_of(row).needs_marks and not marks_of(pair.row):
         return verdict._replace(broken="not_marked", path=None)
     if kind == "parameter":
         return verdict._replace(broken="other_parameters")
@@ -252,11 +256,11 @@ def _first_difference(row: PromptRow, pair: _EarlierPrompt) -> SegmentPlace:
     """Return the place of the first segment that differs: of two, the one that a request has first."""
     both = (row, pair.row)
     limits = [each.head_segments if row.continues else len(each.digests) // DIGEST_BYTES for each in both]
-    return min(each.place(pair.common) for each, limit in zip(both, limits, strict=True) if pair.common < limit)
+    return min(place_of(each, pair.common) for each, limit in zip(both, limits, strict=True) if pair.common < limit)
 
 
 def _path(row: PromptRow, place: SegmentPlace) -> str:
-    path = segment_path(row.format, place.part, place.element, place.block)
+    path = segment_path(format_of(row), place.part, place.element, place.block)
     return f"{row.root}.{path}" if row.root else path
 
 
@@ -317,7 +321,7 @@ def _judged(row: PromptRow, verdict: _Verdict | None, pairs: Sequence[_EarlierPr
 
 
 def _class(row: PromptRow, verdict: _Verdict, expected: int, since_ns: int, *, is_exact: bool) -> CacheClass:
-    minimum, is_new = row.policy.minimum(row.model), not (verdict.pair.is_whole or verdict.pair.is_related)
+    minimum, is_new = policy_of(row).minimum(row.model), not (verdict.pair.is_whole or verdict.pair.is_related)
     if is_new and expected < minimum:
         return "hit" if row.cached_tokens else "first"
     if row.cached_tokens is None:
@@ -338,17 +342,19 @@ def _class(row: PromptRow, verdict: _Verdict, expected: int, since_ns: int, *, i
 
 def _allowed(row: PromptRow, verdict: _Verdict, expected: int, *, is_exact: bool) -> int:
     """Return the number of expected tokens that may be missing. Behind a change that is known nothing can come."""
-    step = row.policy.step_tokens
+    step = policy_of(row).step_tokens
     if verdict.broken:
         return step
-    interval = row.policy.interval(row.model) if row.cached_tokens else 2 * step  # if nothing came, no prefix was found
+    interval = 2 * step  # if nothing came, no prefix was found
+    if row.cached_tokens:
+        interval = policy_of(row).interval(row.model)
     return max(interval, expected // (EXACT_SHARE if is_exact else ESTIMATED_SHARE))
 
 
 def _lapses_ns(row: PromptRow, pair: _EarlierPrompt) -> tuple[int, int]:
     """Return the times without use after which the prompt may be gone from the cache, and after which it is."""
     earlier = pair.row
-    policy = earlier.policy
+    policy = policy_of(earlier)
     marked_s = _marked_s(row, pair) if policy.needs_marks else 0
     least_s, most_s = (marked_s, marked_s) if marked_s else policy.lapses(earlier.model, earlier.retention)
     return least_s * _S, most_s * _S
@@ -358,7 +364,7 @@ def _marked_s(row: PromptRow, pair: _EarlierPrompt) -> int:
     """Return for how long the earlier request marked what did not come; 0 if it has no marks. Agents keep tools and
     system for an hour, and messages for five minutes.
     """
-    marks, until = pair.row.marks(), sizes_until(pair.row.digests)
+    marks, until = marks_of(pair.row), sizes_until(pair.row.digests)
     missing = []
     for number, (at, mark_s) in enumerate(marks):
         marked = _tokens(row, pair, until[at + 1])

@@ -4,43 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-import msgspec
-
 from recorder.model.events import Event, Exchange
-from recorder.model.facts import Ended, Fact, Failed, Finished, Placed, Purpose, RequestFacts, Responded, Started
+from recorder.model.facts import Ended, Fact, Failed, Finished, Placed, RequestFacts, Responded, Started
 from recorder.model.text import storable
-from recorder.projections.projection import Handler, Projection, Witness
+from recorder.projections.projection import Handler, Witness
+from recorder.projections.rows import ExchangeRow
 
 WORDS_LIMIT = 200  # characters of what a person asked: a title
 
 
-class ExchangeRow(msgspec.Struct, frozen=True):
-    """One exchange."""
-
-    session_id: str
-    exchange_id: str
-    response_id: str | None
-    request_model: str | None
-    response_model: str | None
-    stream: bool | None  # whether the client asked for one
-    status: str | None  # of the `end` event; `NULL` while it is open
-    http_status: int | None
-    finish_reason: str | None  # in the provider's word: the last one given
-    error_type: str | None
-    error_code: str | None
-    error: str | None  # the provider's message, else what went wrong with the connection
-    user_text: str | None  # the last that a person says in the request, cut to a title
-    is_turn: bool  # whether the request ends with that: else it goes on with a turn
-    lossless: bool | None
-    is_retrieval: bool  # whether it asks for a response that another one began
-    last_number: int | None  # the highest sequence number: of two cut streams of one response, who has more
-    error_param: str | None  # what of the request is wrong, in the provider's word
-    last_response_id: str | None  # the last that was said: of ids that rotate, the one that a client goes on with
-    purpose: Purpose | None  # what the request is for; `NULL` if nobody here knows
-    parent_thread_id: str | None  # the client's: of the thread that began this one
-
-
-class _Exchanges:
+class Exchanges:
     def __init__(self, exchange: Exchange, witness: Witness) -> None:
         self._ids = (exchange.session_id, exchange.exchange_id)
         self._is_retrieval = exchange.resumes_response_id is not None
@@ -119,38 +92,3 @@ def _title(text: str | None) -> str | None:
     words = " ".join((storable(text) or "")[: 8 * WORDS_LIMIT].split())
     cut = words if len(words) <= WORDS_LIMIT else f"{words[: WORDS_LIMIT - 1]}…"
     return cut or None
-
-
-# -- which of several exchanges with one response has most of it
-
-# A response may be retrieved again, as a whole or from where a stream was cut. The exchange that has most of it
-# supersedes the others. Each rule stands here twice, for rows in memory and for SQL, and a test holds the two together.
-
-NOT_FINISHED = "cancelled"  # the reason to finish of a response that has more to come, or nothing
-
-
-def is_same_response(one: ExchangeRow, other: ExchangeRow) -> bool:
-    """Return whether two exchanges of a session have one response, because one of them retrieved it."""
-    is_retrieved = one.is_retrieval or other.is_retrieval
-    return one.response_id is not None and one.response_id == other.response_id and is_retrieved
-
-
-def completeness(row: ExchangeRow) -> tuple[bool, int, str]:
-    """Return the rank of an exchange among those with its response: the highest has most of it."""
-    is_finished = row.finish_reason not in (None, NOT_FINISHED)
-    return is_finished, -1 if row.last_number is None else row.last_number, row.exchange_id
-
-
-def same_response_sql(one: str, other: str) -> str:
-    """Return `is_same_response` as a condition on two tables of rows."""
-    ids = f"{one}.session_id = {other}.session_id AND {one}.response_id = {other}.response_id"
-    return f"{ids}\n        AND ({one}.is_retrieval = 1 OR {other}.is_retrieval = 1)"
-
-
-def completeness_sql(table: str) -> tuple[str, str, str]:
-    """Return `completeness` as expressions on a table of rows."""
-    is_finished = f"({table}.finish_reason IS NOT NULL AND {table}.finish_reason <> '{NOT_FINISHED}')"
-    return is_finished, f"coalesce({table}.last_number, -1)", f"{table}.exchange_id"
-
-
-PROJECTION = Projection("exchanges", 1, ExchangeRow, ("session_id", "exchange_id"), _Exchanges)

@@ -12,11 +12,12 @@ import msgspec
 
 from recorder.model.events import BODY_KINDS, Event, Exchange
 from recorder.model.facts import Fact
-from recorder.projections import PROJECTIONS, history
 from recorder.projections.anomalies import Anomalies
 from recorder.projections.fact_reader import FactReader
+from recorder.projections.folds import FOLDS
 from recorder.projections.items import Items
 from recorder.projections.projection import Fold, Handler, Witness
+from recorder.projections.rows import HISTORY, PROJECTIONS
 from recorder.projections.timing import Timing
 from recorder.wire.dialects.decoder import QuickReader, usual_deltas
 from recorder.wire.dialects.json_values import SHALLOW
@@ -55,11 +56,12 @@ class Folding:
         shared: dict[str, Fold] = {"anomalies": anomalies, "timing": timing}
         self._rows: dict[str, list[Any]] = {}
         witness = Witness(anomalies.note, timing.began, anomalies.last_number, self._item_rows)
-        self._folds = {
-            each.name: each.fold(exchange, witness) if each.fold else shared[each.name]
-            for each in PROJECTIONS
-            if with_history or each is not history.PROJECTION
-        }
+        self._folds: dict[str, Fold] = {}
+        for projection in PROJECTIONS:
+            if projection is HISTORY and not with_history:
+                continue
+            make = FOLDS.get(projection.name)
+            self._folds[projection.name] = shared[projection.name] if make is None else make(exchange, witness)
         self._observers = () if observer is None else (observer,)
         self._items: Items = self.fold("items")
         self._readers = {} if observer else self._reading.quick_readers()

@@ -8,11 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-import msgspec
-
 from recorder.model.events import Event, Exchange
 from recorder.model.facts import Ended, Fact, Requested, Started
-from recorder.projections.projection import Handler, Projection, Witness
+from recorder.projections.projection import Handler, Witness
+from recorder.projections.rows import HistoryRow
 from recorder.wire.dialects import by_name
 from recorder.wire.dialects.conversation import ModelAnswer
 from recorder.wire.grouping.history import IDS, Chain, broken_off, chain, unanswered
@@ -21,18 +20,7 @@ CLIENTS_CALLS = frozenset({"function", "custom", "tool_use", "function_call", "c
 """The types of calls whose results the client sends, under the ids of the calls."""
 
 
-class HistoryRow(msgspec.Struct, frozen=True):
-    """The digests of one exchange: see `recorder.wire.grouping.history.Chain`."""
-
-    session_id: str
-    exchange_id: str
-    digest: str  # of its answer; of its request and why it has no whole one
-    request_digest: str | None  # the columns from here on came later
-    about: str | None
-    ids: str | None  # of the answer and of the request, between spaces
-
-
-class _History:
+class History:
     def __init__(self, exchange: Exchange, witness: Witness) -> None:
         self._exchange, self._items = exchange, witness.items
         self._has_choices = by_name(exchange.api).has_choices
@@ -83,6 +71,3 @@ class _History:
             ids += [item.call_id, item.item_id]
         known = [id for id in ids if id and " " not in id][:IDS]
         return " ".join(dict.fromkeys([*known, *request.ids]))
-
-
-PROJECTION = Projection("history", 1, HistoryRow, ("session_id", "exchange_id"), _History)

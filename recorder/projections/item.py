@@ -6,8 +6,6 @@ from bisect import bisect_right
 from collections.abc import Container, Iterable, Mapping
 from typing import get_args
 
-import msgspec
-
 from recorder.model.facts import (
     AnnotationAdded,
     Field,
@@ -21,6 +19,7 @@ from recorder.model.facts import (
     TextSettled,
 )
 from recorder.model.text import STORABLE_LIMIT, storable, storable_json
+from recorder.projections.rows import ItemRow
 from recorder.wire.dialects.json_values import as_json, decoded
 
 Slot = tuple[ItemKey, ItemKind]
@@ -221,37 +220,6 @@ class Streamed:
             if self._left.pop(id(item := others.pop(0)), None) is not None:
                 return item
         return None
-
-
-class ItemRow(msgspec.Struct, frozen=True):
-    """One output item. Columns that make no sense for its kind are `NULL`. Times are since the exchange began."""
-
-    session_id: str
-    exchange_id: str
-    item: int  # 0, 1, 2 … in order of appearance
-    kind: ItemKind
-    type: str  # as the provider calls it
-    output_index: int | None
-    item_id: str | None
-    role: str | None
-    phase: str | None
-    status: str | None  # in_progress until it ends
-    text: str | None  # what a message says; raw reasoning
-    refusal: str | None
-    summary: str | None  # of reasoning, its parts as a JSON array
-    summary_text: str | None  # the parts with blank lines between them
-    encrypted: bool | None  # whether reasoning came that only the provider can read
-    annotations: str | None  # a JSON array
-    logprobs: str | None  # a JSON array
-    name: str | None  # of a tool
-    call_id: str | None
-    call_key: str | None  # what a result is found by: `call_id`, the client's own id, or name and number without one
-    arguments: str | None  # as sent
-    arguments_json: str | None  # the same, if it is JSON
-    output: str | None  # what a tool of the provider gave
-    failed: bool | None  # whether that is an error
-    began_ns: int
-    ended_ns: int | None
 
 
 def row_of(ids: tuple[str, str], number: int, item: Item, key: str | None) -> ItemRow:

@@ -30,9 +30,10 @@ from recorder.model.facts import (
     TextAdded,
     TextSettled,
 )
-from recorder.projections.item import KINDS, Item, ItemFact, ItemRow, Slot, Streamed, Text, has_place, row_of, slot_of
-from recorder.projections.projection import Anomaly, Handler, Projection, Witness
+from recorder.projections.item import KINDS, Item, ItemFact, Slot, Streamed, Text, has_place, row_of, slot_of
+from recorder.projections.projection import Handler, Witness
 from recorder.projections.results import call_key
+from recorder.projections.rows import Anomaly, ItemRow
 from recorder.wire.dialects import by_name
 from recorder.wire.dialects.conversation import call_place
 
@@ -317,6 +318,3 @@ class Items:
 def _lost(known: str, stated: str) -> int:
     """Return the characters of a text that a statement of it leaves out."""
     return 0 if known in stated else len(known)
-
-
-PROJECTION = Projection("items", 1, ItemRow, ("session_id", "exchange_id", "item"), Items)

@@ -4,32 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-import msgspec
-
 from recorder.model.events import Event, Exchange
 from recorder.model.facts import Fact, Iteration, UsageReported
 from recorder.model.text import storable
-from recorder.projections.projection import Handler, Projection, Witness
+from recorder.projections.projection import Handler, Witness
+from recorder.projections.rows import IterationRow
 
 ITERATIONS_LIMIT = 1_000  # of one response, which has a few: what comes after is counted as an anomaly only
 
 
-class IterationRow(msgspec.Struct, frozen=True):
-    """A run of a model. Counts are those of `recorder.model.facts.Usage`, `NULL` where not reported."""
-
-    session_id: str
-    exchange_id: str
-    iteration: int  # 0, 1, 2 … in order
-    type: str  # in the provider's word
-    model: str | None  # `NULL`: that of the response
-    input_tokens: int | None
-    cache_read_input_tokens: int | None
-    cache_write_input_tokens: int | None
-    cache_write_1h_input_tokens: int | None
-    output_tokens: int | None
-
-
-class _Iterations:
+class Iterations:
     def __init__(self, exchange: Exchange, witness: Witness) -> None:
         self._ids = (exchange.session_id, exchange.exchange_id)
         self._note = witness.note
@@ -57,6 +41,3 @@ class _Iterations:
                 cache_write_1h_input_tokens=each.cache_write_1h_input_tokens,
                 output_tokens=usage.output_tokens,
             )
-
-
-PROJECTION = Projection("iterations", 1, IterationRow, ("session_id", "exchange_id", "iteration"), _Iterations)

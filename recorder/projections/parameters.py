@@ -4,57 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-import msgspec
-
 from recorder.model.events import Event, Exchange
 from recorder.model.facts import Fact, RequestFacts, TierReported
 from recorder.model.text import storable, storable_json
-from recorder.projections.projection import Handler, Projection, Witness
+from recorder.projections.projection import Handler, Witness
+from recorder.projections.rows import ParametersRow
 from recorder.wire.dialects.json_values import as_json
 
 
-class ParametersRow(msgspec.Struct, frozen=True):
-    """The parameters of one request, `NULL` where it has none. See `recorder.model.facts.RequestParameters`.
-
-    A retrieved response has a row too, for its service tier.
-    """
-
-    session_id: str
-    exchange_id: str
-    reasoning_effort: str | None
-    reasoning_mode: str | None
-    reasoning_summary: str | None
-    reasoning_budget_tokens: int | None
-    verbosity: str | None
-    max_output_tokens: int | None
-    temperature: float | None
-    top_p: float | None
-    service_tier: str | None  # requested
-    response_service_tier: str | None  # by the response: the last one
-    store: bool | None
-    response_format: str | None
-    response_schema: str | None
-    tool_choice: str | None
-    parallel_tool_calls: bool | None
-    tools: int | None  # offered
-    tool_names: str | None  # a JSON array
-    input_messages: int | None
-    input_tool_calls: int | None
-    input_tool_results: int | None
-    input_reasoning: int | None
-    input_other: int | None
-    new_user_text: str | None  # the last text of a person, whole, if the request ends with it
-    system_bytes: int | None
-    system_digest: str | None
-    tools_bytes: int | None
-    tools_digest: str | None
-    prompt_cache_key: str | None
-    prompt_cache_retention: str | None
-    cache_markers: int | None
-    request_digest: str | None
-
-
-class _Parameters:
+class Parameters:
     def __init__(self, exchange: Exchange, witness: Witness) -> None:
         self._exchange = exchange
         self._request = RequestFacts()
@@ -110,6 +68,3 @@ class _Parameters:
             cache_markers=found.cache_markers,
             request_digest=found.request_digest,
         )
-
-
-PROJECTION = Projection("parameters", 1, ParametersRow, ("session_id", "exchange_id"), _Parameters)

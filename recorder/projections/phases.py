@@ -9,27 +9,13 @@ import msgspec
 from recorder.model.events import Event, Exchange
 from recorder.model.facts import Fact, Progressed
 from recorder.model.text import storable, storable_json
-from recorder.projections.projection import Handler, Projection, Witness
+from recorder.projections.projection import Handler, Witness
+from recorder.projections.rows import PhaseRow
 
 PHASES_LIMIT = 10_000  # of one response: what comes after is counted as an anomaly only
 
 
-class PhaseRow(msgspec.Struct, frozen=True):
-    """A step of the work on an item. Times are since the exchange began."""
-
-    session_id: str
-    exchange_id: str
-    step: int  # 0, 1, 2 … in order of appearance
-    output_index: int | None
-    item_id: str | None
-    type: str  # of the item, as the provider calls it
-    phase: str  # as the provider calls it
-    detail: str | None  # JSON
-    began_ns: int
-    ended_ns: int | None  # when the next step of the item began
-
-
-class _Phases:
+class Phases:
     def __init__(self, exchange: Exchange, witness: Witness) -> None:
         self._ids = (exchange.session_id, exchange.exchange_id)
         self._note = witness.note
@@ -64,6 +50,3 @@ class _Phases:
 
     def rows(self) -> Iterable[PhaseRow]:
         return list(self._rows)
-
-
-PROJECTION = Projection("phases", 1, PhaseRow, ("session_id", "exchange_id", "step"), _Phases)

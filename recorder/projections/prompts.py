@@ -10,15 +10,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from hashlib import sha256
 from itertools import accumulate, chain
 from struct import Struct
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
 from recorder.model.events import Event, Exchange
-from recorder.model.facts import Fact, Failed, Finished, Placed, Purpose, Requested, RequestFacts, Started, Usage
+from recorder.model.facts import Fact, Failed, Finished, Placed, Requested, RequestFacts, Started, Usage
 from recorder.model.facts import UsageReported as Reported
 from recorder.model.text import storable
-from recorder.projections.projection import Handler, Projection, Witness
+from recorder.projections.projection import Handler, Witness
+from recorder.projections.rows import PromptRow
 from recorder.projections.usage import TOKENS_LIMIT
 from recorder.wire.dialects import by_name
 from recorder.wire.dialects.prompt import CachePolicy, Prompt, PromptFormat, PromptSegment, prompt_of, system_segments
@@ -26,24 +27,6 @@ from recorder.wire.dialects.prompt import CachePolicy, Prompt, PromptFormat, Pro
 SEGMENTS_LIMIT = 4_096
 """Segments of a prompt that are told apart, 55 KB of a row: the longest sessions of agents have some thousand messages.
 The rest is one segment."""
-
-CacheClass = Literal[
-    "first",  # nothing of it was sent before
-    "hit",
-    "lapsed",
-    "prefix_changed",
-    "history_shortened",
-    "other_model",
-    "other_parameters",
-    "below_minimum",
-    "not_marked",
-    "not_reported",
-    "not_recorded",
-    "provider_miss",
-]
-
-AVOIDABLE: tuple[CacheClass, ...] = ("prefix_changed", "other_parameters", "not_marked")
-"""The classes that a client can avoid without another model, another pace or a longer history."""
 
 _DIGEST, _SIZE = Struct("<8sI"), Struct("<8xI")
 _PLACE = Struct("<Bhh")
@@ -61,60 +44,28 @@ class SegmentPlace(NamedTuple):
     mark_s: int
 
 
-class PromptRow(msgspec.Struct, frozen=True):
-    """The prompt of one exchange, and its comparison with the earlier exchanges of the session."""
+def format_of(row: PromptRow) -> PromptFormat:
+    """Return the format of the request. A row is made only of a dialect that has one."""
+    format = by_name(row.api).prompt
+    assert format is not None
+    return format
 
-    session_id: str
-    exchange_id: str
-    provider: str
-    api: str
-    model: str | None
-    thread_id: str | None
-    purpose: Purpose | None
-    started_ns: int
-    served_ns: int | None  # when the response began: from then on its prompt may be cached; `NULL` without a response
-    input_tokens: int | None
-    cached_tokens: int | None
-    continues: bool  # it names an earlier response or conversation: its prompt begins with that one's
-    retention: str | None  # how long the request asks to keep its prefix
-    root: str  # the member of the request that holds the others; empty if none does
-    suspects: str  # digests of parameters that may invalidate a cache, as a JSON object
-    head_segments: int  # before the messages
-    system_segments: int  # before the messages that are not of the system; of a request that continues one: as above
-    prompt_bytes: int  # of the request's own segments
-    # The comparison.
-    cache_class: CacheClass | None  # `NULL` without a response
-    previous_exchange_id: str | None  # the exchange that it is compared with
-    common_bytes: int | None
-    could_tokens: int | None
-    missed_tokens: int | None
-    is_estimate: bool
-    since_use_ns: int | None
-    path: str | None
-    # The segments, of 12 and mostly one byte each. Of a request that continues another one, the conversation is that
-    # with which the first of the chain began: nobody here knows the rest.
-    digests: bytes
-    places: bytes
 
-    @property
-    def format(self) -> PromptFormat:
-        """Return the format of the request. A row is made only of a dialect that has one."""
-        format = by_name(self.api).prompt
-        assert format is not None
-        return format
+def policy_of(row: PromptRow) -> CachePolicy:
+    """Return how the provider caches prompts of this format."""
+    policy = by_name(row.api).cache
+    assert policy is not None
+    return policy
 
-    @property
-    def policy(self) -> CachePolicy:
-        policy = by_name(self.api).cache
-        assert policy is not None
-        return policy
 
-    def place(self, segment: int) -> SegmentPlace:
-        return unpacked(self.places)[segment]
+def place_of(row: PromptRow, segment: int) -> SegmentPlace:
+    """Return the place of a segment in the request."""
+    return unpacked(row.places)[segment]
 
-    def marks(self) -> list[tuple[int, int]]:
-        """Return the segments with a mark at their end, and the seconds that it keeps them."""
-        return _marks(self.places)
+
+def marks_of(row: PromptRow) -> list[tuple[int, int]]:
+    """Return the segments with a mark at their end, and the seconds that it keeps them."""
+    return _marks(row.places)
 
 
 def size_of(digests: bytes) -> int:
@@ -192,7 +143,7 @@ def _marks(packed: bytes) -> list[tuple[int, int]]:
     return [(number, seconds) for number, seconds in _MARK.iter_unpack(packed[_MARKS.size : end])]
 
 
-class _Prompts:
+class Prompts:
     def __init__(self, exchange: Exchange, witness: Witness) -> None:
         self._exchange, self._format = exchange, by_name(exchange.api).prompt
         self._request, self._placed, self._usage = RequestFacts(), Placed(), Usage()
@@ -242,7 +193,7 @@ class _Prompts:
             return
         input_tokens = _count(self._usage.input_tokens)
         cached_tokens = _count(self._usage.cache_read_input_tokens)
-        if cached_tokens is None and input_tokens is not None and row.policy.omits_zero:
+        if cached_tokens is None and input_tokens is not None and policy_of(row).omits_zero:
             cached_tokens = 0
         yield msgspec.structs.replace(
             row,
@@ -321,6 +272,3 @@ def _rest(segments: Sequence[PromptSegment]) -> PromptSegment:
 def _digest(content: bytes) -> bytes:
     """Return eight bytes: two of the 10^5 segments of a session are the same by chance once in 10^9 sessions."""
     return sha256(content).digest()[:8]
-
-
-PROJECTION = Projection("prompts", 1, PromptRow, ("session_id", "exchange_id"), _Prompts)

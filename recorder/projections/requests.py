@@ -14,7 +14,8 @@ import msgspec
 from recorder.model.events import Event, Exchange
 from recorder.model.facts import Fact, RequestFacts, Started
 from recorder.model.text import storable
-from recorder.projections.projection import Handler, Projection, Witness
+from recorder.projections.projection import Handler, Witness
+from recorder.projections.rows import RequestRow
 from recorder.wire.dialects import by_name
 
 IDS_LIMIT = 32
@@ -22,31 +23,7 @@ IDS_LIMIT = 32
 others than the last takes an early one."""
 
 
-class RequestRow(msgspec.Struct, frozen=True):
-    """The request of one exchange; a retrieved response has a row too, for what came back."""
-
-    session_id: str
-    exchange_id: str
-    previous_response_id: str | None
-    conversation_id: str | None
-    is_prewarm: bool
-    input_items: int  # of the request itself
-    response_id: str | None  # the last that was said: the one that the next request names
-    output_items: int  # of the response, as the next request has them
-    previous_exchange_id: str | None  # the exchange that it continues, if the session has it
-    depth: int  # exchanges that it continues, one behind the other
-    is_complete: bool  # every link leads to an exchange of the session
-    logical_items: int  # of the request itself and of all that it continues
-    other_ids: str | None  # of a response whose id rotates: those before the last, between spaces
-
-    @property
-    def response_ids(self) -> list[str]:
-        """Return all ids by which a later request may name the response, the last first."""
-        last = [] if self.response_id is None else [self.response_id]
-        return [*last, *(self.other_ids or "").split()]
-
-
-class _Requests:
+class Requests:
     def __init__(self, exchange: Exchange, witness: Witness) -> None:
         self._exchange, self._items = exchange, witness.items
         self._facts = RequestFacts()
@@ -108,6 +85,3 @@ def linked(row: RequestRow, previous: RequestRow | None, outputs: Sequence[int] 
         is_complete=previous.is_complete and row.conversation_id is None,
         logical_items=previous.logical_items + max((previous.output_items, *outputs)) + row.input_items,
     )
-
-
-PROJECTION = Projection("requests", 1, RequestRow, ("session_id", "exchange_id"), _Requests)

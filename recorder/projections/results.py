@@ -15,21 +15,10 @@ import msgspec
 from recorder.model.events import Event, Exchange
 from recorder.model.facts import Fact, RepeatedCall, RequestFacts, Returned
 from recorder.model.text import storable
-from recorder.projections.projection import Handler, Projection, Witness
+from recorder.projections.projection import Handler, Witness
+from recorder.projections.rows import ResultRow
 
 RESULTS_LIMIT = 10_000  # of one request: a longer history than any context holds
-
-
-class ResultRow(msgspec.Struct, frozen=True):
-    """A result that a request carries for a call of an earlier response."""
-
-    session_id: str
-    call_key: str
-    digest: str  # of the result and what tells it from others of that key
-    exchange_id: str  # whose request
-    started_ns: int  # wall time of that request
-    output: str
-    failed: bool | None
 
 
 class RepeatedCalls(msgspec.Struct, frozen=True):
@@ -95,6 +84,3 @@ class Results:
 def call_key(call_id: str | None, name: str | None, number: int) -> str:
     """Return the key that a call and its result share: the id; without one (Gemini), the name with a number."""
     return storable(call_id) if call_id else storable(f"{name or ''}[{number}]")
-
-
-PROJECTION = Projection("results", 1, ResultRow, ("session_id", "call_key", "digest"), Results)

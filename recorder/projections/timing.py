@@ -9,39 +9,13 @@ from heapq import heappush, heappushpop
 from operator import sub
 from typing import NamedTuple
 
-import msgspec
-
 from recorder.model.events import Event, Exchange
 from recorder.model.facts import Ended, Fact, Field, FirstByte, Responded
-from recorder.projections.projection import Handler, Projection
+from recorder.projections.projection import Handler
+from recorder.projections.rows import TimingRow
 
 STALL_NS = 2_000_000_000  # a silence in which a person wonders whether it still runs
 PERCENTS = (50, 95, 99)
-
-
-class TimingRow(msgspec.Struct, frozen=True):
-    """The times of one exchange, in nanoseconds since it began; events are complete when their last byte is there."""
-
-    session_id: str
-    exchange_id: str
-    head_ns: int | None  # the response head
-    first_byte_ns: int | None  # the first read of the body
-    first_event_ns: int | None
-    first_reasoning_ns: int | None
-    first_text_ns: int | None
-    first_arguments_ns: int | None  # of a tool call
-    ttft_ns: int | None  # the first token of any of these
-    last_event_ns: int | None
-    duration_ns: int | None  # to the end of the exchange; `NULL` while it is open
-    longest_silence_ns: int | None  # between two events
-    stalls: int  # silences over two seconds
-    events: int
-    bytes: int  # of the decoded body
-    events_per_s: float | None  # from the first event to the last; a document has no rate
-    bytes_per_s: float | None
-    gap_p50_ns: int | None  # between an event and the next
-    gap_p95_ns: int | None
-    gap_p99_ns: int | None
 
 
 class Gaps(NamedTuple):
@@ -205,6 +179,3 @@ def _per_second(count: int, span_ns: int) -> float | None:
 def _percentile(ascending: list[int], percent: int) -> int | None:
     """Return the smallest value that at least `percent` of them do not pass (nearest rank)."""
     return ascending[-(-len(ascending) * percent // 100) - 1] if ascending else None
-
-
-PROJECTION = Projection("timing", 1, TimingRow, ("session_id", "exchange_id"))

@@ -23,7 +23,8 @@ from recorder.model.facts import (
 )
 from recorder.model.text import storable
 from recorder.projections.iterations import ITERATIONS_LIMIT
-from recorder.projections.projection import Handler, Projection, Witness
+from recorder.projections.projection import Handler, Witness
+from recorder.projections.rows import UsageRow
 from recorder.wire.dialects import by_name, other
 from recorder.wire.dialects.json_values import request_object
 from recorder.wire.dialects.usage_report import unreadable
@@ -32,54 +33,7 @@ TOKENS_LIMIT = 2**40  # of one exchange: sums of any number of them fit a bigint
 _WHOLE = frozenset({"completed", "incomplete", "failed", "error_status"})
 
 
-SHARES: Mapping[str, tuple[str, str]] = {
-    "reasoning_share": ("reasoning_output_tokens", "output_tokens"),
-    "cached_share": ("cache_read_input_tokens", "input_tokens"),
-}
-"""By name, the part and the whole of each share of sums: both over the exchanges that reported both."""
-
-
-class UsageRow(msgspec.Struct, frozen=True):
-    """The token counts of one exchange, `NULL` where not reported.
-
-    See `recorder.model.facts.Usage`, and `UsageDetails` for the columns after `partial`.
-    """
-
-    session_id: str
-    exchange_id: str
-    input_tokens: int | None
-    cache_read_input_tokens: int | None
-    cache_write_input_tokens: int | None
-    output_tokens: int | None
-    reasoning_output_tokens: int | None
-    total_tokens: int | None
-    usage_raw: str | None  # the provider's JSON
-    partial: bool  # the stream broke off, or still runs: there may be more
-    cache_write_1h_input_tokens: int | None
-    input_audio_tokens: int | None
-    cache_read_input_audio_tokens: int | None
-    input_image_tokens: int | None
-    input_video_tokens: int | None
-    output_audio_tokens: int | None
-    output_image_tokens: int | None
-    output_video_tokens: int | None
-    output_citation_tokens: int | None
-    web_searches: int | None
-    reported_cost_usd: str | None
-    reported_cost_source: str | None
-    # What sums go by, so that they read no other table. `NULL` only in rows of older recorders, in archives.
-    started_ns: int | None
-    model: str | None  # in the response, else in the request; `NULL` without `reported` if no sum counts the exchange
-    client: str | None
-    outcome: str | None  # the status of the `end` event
-    reported: bool | None  # whether there is a report
-    inference_geo: str | None
-    # Together with the runs of models that the counts above leave out (`recorder.projections.iterations`).
-    billed_input_tokens: int | None
-    billed_output_tokens: int | None
-
-
-class _UsageFold:
+class UsageFold:
     def __init__(self, exchange: Exchange, witness: Witness) -> None:
         self._exchange = exchange
         self._request_model: str | None = None
@@ -208,6 +162,3 @@ def _odd(counts: Usage | UsageDetails) -> list[str]:
         return []
     fields = msgspec.structs.asdict(counts).items()
     return [name for name, count in fields if isinstance(count, int) and not 0 <= count < TOKENS_LIMIT]
-
-
-PROJECTION = Projection("usage", 1, UsageRow, ("session_id", "exchange_id"), _UsageFold)

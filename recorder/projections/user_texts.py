@@ -9,27 +9,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from hashlib import sha256
 
-import msgspec
-
 from recorder.model.events import Event, Exchange
 from recorder.model.facts import Fact, Placed, RequestFacts
 from recorder.model.text import storable
-from recorder.projections.projection import Handler, Projection, Witness
+from recorder.projections.projection import Handler, Witness
+from recorder.projections.rows import UserTextRow
 
 DIGEST_LENGTH = 32  # hex digits: no two texts of a session have the same 128 bits
 
 
-class UserTextRow(msgspec.Struct, frozen=True):
-    """A text of a user, at the beginning of a turn. Requests that clients make on their own have none."""
-
-    session_id: str
-    digest: str  # of the text
-    exchange_id: str  # whose request
-    started_ns: int  # wall time of that request
-    text: str
-
-
-class _UserTexts:
+class UserTexts:
     def __init__(self, exchange: Exchange, _: Witness) -> None:
         self._exchange = exchange
         self._request, self._placed = RequestFacts(), Placed()
@@ -54,6 +43,3 @@ class _UserTexts:
             started_ns=exchange.started_ns,
             text=text,
         )
-
-
-PROJECTION = Projection("user_texts", 1, UserTextRow, ("session_id", "digest"), _UserTexts)

@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 
 from recorder.model.text import counted, safe_text
 from recorder.projections.cache_misses import WINDOW, compared
-from recorder.projections.prompts import AVOIDABLE, CacheClass, PromptRow
-from recorder.projections.requests import RequestRow
+from recorder.projections.prompts import format_of
+from recorder.projections.rows import AVOIDABLE, CacheClass, PromptRow, RequestRow
 from recorder.recordings.session import RecordedSession, projected
 from recorder.wire.dialects import by_name
 from recorder.wire.dialects.json_values import as_json, decoded
@@ -183,7 +183,7 @@ def _difference(row: PromptRow, before: Prompt | None, after: Prompt | None) -> 
         return None
     named = min((each for each in pair if each is not None), key=lambda each: each[:3])
     one, other = (None if each is None or each.part != named.part else each for each in pair)
-    place = segment_path(row.format, *named[:3])
+    place = segment_path(format_of(row), *named[:3])
     place = f"{row.root}.{place}" if row.root else place
     if one is not None and other is not None and one[:3] == other[:3] and one.role != other.role:
         return _of_values(f"{place.partition('.')[0]}.role", _value(one.role), _value(other.role))
@@ -197,7 +197,7 @@ def _first_pair(
 ) -> tuple[PromptSegment | None, PromptSegment | None] | None:
     """Return the first segments that differ. Of a request that continues another one, only what it repeats counts."""
     if row.continues:
-        parts = row.format.parts
+        parts = format_of(row).parts
         before, after = ([s for s in each if parts[s.part].kind != "conversation"] for each in (before, after))
     for number in range(max(len(before), len(after))):
         one = before[number] if number < len(before) else None

@@ -11,7 +11,7 @@ from recorder.model.facts import Usage
 from recorder.model.recording import MemoryBudget, Recording
 from recorder.model.text import counted
 from recorder.projections.fold import Folding, Rows
-from recorder.projections.item import ItemRow
+from recorder.projections.rows import ItemRow
 from recorder.wire.recording import require_answerable
 
 TEXT_SHOWN = 60  # characters of the text, where a session is shown

@@ -44,7 +44,7 @@ from sqlalchemy.schema import CreateIndex, CreateTable
 from sqlalchemy.types import TypeEngine
 
 from recorder.model.facts import Usage
-from recorder.projections import PROJECTIONS, TABLES, Projection
+from recorder.projections.rows import PROJECTIONS, TABLES, Projection
 from recorder.projections.views.parts import DAY
 from recorder.store.prices.catalog import KEY, PriceRow
 

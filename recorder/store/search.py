@@ -12,7 +12,7 @@ from typing import Any, Literal, NamedTuple
 
 from sqlalchemy import CompoundSelect
 
-from recorder.projections import Projection, items, results, user_texts
+from recorder.projections.rows import ITEMS, RESULTS, USER_TEXTS, Projection
 from recorder.store.sql import Statement
 
 
@@ -25,9 +25,9 @@ class Indexed(NamedTuple):
 
 
 INDEXES = (
-    Indexed("p_search_v1", items.PROJECTION, "text, refusal, summary_text, arguments"),
-    Indexed("p_search_results_v1", results.PROJECTION, "output"),
-    Indexed("p_search_user_texts_v1", user_texts.PROJECTION, "text"),
+    Indexed("p_search_v1", ITEMS, "text, refusal, summary_text, arguments"),
+    Indexed("p_search_results_v1", RESULTS, "output"),
+    Indexed("p_search_user_texts_v1", USER_TEXTS, "text"),
 )
 INDEX_NAMES = tuple(index.name for index in INDEXES)
 

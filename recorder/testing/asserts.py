@@ -12,7 +12,7 @@ from recorder.errors import UsageError
 from recorder.lint import PROFILES, RULES, Profile
 from recorder.lint.report import Lenience, is_faulty, judged, lines, summary, unjudged
 from recorder.model.text import safe_text
-from recorder.projections.prompts import AVOIDABLE
+from recorder.projections.rows import AVOIDABLE
 from recorder.recordings.cache import cache_of_recordings, cache_summary, difference_lines
 from recorder.replay.matching.noise import DEFAULT_RULES, Rules
 from recorder.testing.subject import Subject, in_thread, name_of, session_of

@@ -12,7 +12,7 @@ from recorder.errors import RecorderError, StoreError
 from recorder.lint import lint, profile_of
 from recorder.model.events import Exchange, Session
 from recorder.model.recording import MemoryBudget
-from recorder.projections.anomalies import AnomalyRow
+from recorder.projections.rows import AnomalyRow
 from recorder.recordings.loader import load_exchanges
 from recorder.recordings.selection import select_exchanges
 from recorder.store.queries.reader import LogReader

@@ -33,11 +33,11 @@ from recorder.model.facts import (
     UsageReported,
 )
 from recorder.model.text import STORABLE_LIMIT
-from recorder.projections.exchanges import ExchangeRow
 from recorder.projections.fold import Folding, Rows
-from recorder.projections.item import ItemFact, ItemRow, Text
+from recorder.projections.item import ItemFact, Text
 from recorder.projections.projection import Handler
-from recorder.projections.timing import RunningGaps, TimingRow
+from recorder.projections.rows import ExchangeRow, ItemRow, TimingRow
+from recorder.projections.timing import RunningGaps
 from recorder.store.queries.session_document import (
     anomaly_documents,
     exchange_document,

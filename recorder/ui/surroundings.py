@@ -13,10 +13,9 @@ from operator import itemgetter
 from typing import Any, NamedTuple
 
 from recorder.model.events import Event, Exchange
-from recorder.projections.exchanges import ExchangeRow, is_same_response
 from recorder.projections.fold import Folding
-from recorder.projections.item import ItemRow
-from recorder.projections.results import ResultRow
+from recorder.projections.rows import ExchangeRow, ItemRow, ResultRow
+from recorder.projections.same_response import is_same_response
 from recorder.recordings.selection import Numbered
 from recorder.store.queries.reader import LogReader
 from recorder.store.queries.session_state import REQUEST_KINDS, FoldedExchange, Results, requested, superseded_by

@@ -14,10 +14,11 @@ from recorder.model.events import BODY_KINDS, Event, Exchange, Kind
 from recorder.model.events import Outcome as Ending
 from recorder.model.facts import Fact, RequestFacts
 from recorder.model.payloads import ExchangeEnd, RequestHead, ResponseHead
-from recorder.projections import PROJECTIONS
-from recorder.projections.anomalies import Anomalies, AnomalyRow
+from recorder.projections.anomalies import Anomalies
 from recorder.projections.fold import Folding, Rows
-from recorder.projections.projection import Projection, Witness
+from recorder.projections.folds import FOLDS
+from recorder.projections.projection import Witness
+from recorder.projections.rows import PROJECTIONS, AnomalyRow, Projection
 from recorder.projections.timing import Timing
 from recorder.wire.dialects import by_name
 from recorder.wire.dialects.openai_responses import DIALECT
@@ -63,9 +64,8 @@ def fold(projection: Projection, told: Iterable[Told], exchange: Exchange = EXCH
     anomalies, timing = Anomalies(exchange), Timing(exchange)
     shared: dict[str, Any] = {"anomalies": anomalies, "timing": timing}
     witness = Witness(anomalies.note, timing.began, anomalies.last_number, lambda: list(folds["items"].rows()))
-    folds: dict[str, Any] = {
-        each.name: each.fold(exchange, witness) if each.fold else shared[each.name] for each in PROJECTIONS
-    }
+    made = {name: make(exchange, witness) for name, make in FOLDS.items()}
+    folds: dict[str, Any] = {each.name: {**shared, **made}[each.name] for each in PROJECTIONS}
     for pos, each in enumerate(told):
         at, facts = (
             each if isinstance(each, tuple) else (each, ()) if isinstance(each, Event) else (event(pos), (each,))

@@ -16,18 +16,20 @@ from sqlalchemy import URL
 from recorder.model.chain import link, root
 from recorder.model.events import Event, Exchange, Kind, Session
 from recorder.model.ids import uuid7
-from recorder.projections import PROJECTIONS
-from recorder.projections.anomalies import AnomalyRow
-from recorder.projections.exchanges import ExchangeRow
-from recorder.projections.item import ItemRow
-from recorder.projections.parameters import ParametersRow
-from recorder.projections.phases import PhaseRow
-from recorder.projections.prompts import PromptRow
-from recorder.projections.requests import RequestRow
-from recorder.projections.results import ResultRow
-from recorder.projections.timing import TimingRow
-from recorder.projections.usage import UsageRow
-from recorder.projections.user_texts import UserTextRow
+from recorder.projections.rows import (
+    PROJECTIONS,
+    AnomalyRow,
+    ExchangeRow,
+    ItemRow,
+    ParametersRow,
+    PhaseRow,
+    PromptRow,
+    RequestRow,
+    ResultRow,
+    TimingRow,
+    UsageRow,
+    UserTextRow,
+)
 from recorder.store.engine import engine_named
 from recorder.store.prices.catalog import Period, PriceRow, Unit, amount, rows_of
 from recorder.store.write.writer import Store

@@ -28,9 +28,8 @@ from recorder.model.events import Exchange
 from recorder.model.fork import parent_of
 from recorder.model.payloads import CloseRecord
 from recorder.model.text import counted, safe_text
-from recorder.projections.anomalies import AnomalyRow
 from recorder.projections.connection import ConnectionSummary
-from recorder.projections.item import ItemRow
+from recorder.projections.rows import AnomalyRow, ItemRow
 from recorder.store.queries.session_list import OPEN, last_status
 from recorder.store.queries.session_state import CallResult, ExchangeState, Snapshot, UnfoldableExchange
 from recorder.wire.dialects import by_name

@@ -17,7 +17,7 @@ from recorder.exports.chat.conversation import CallKey, ChatConversation
 from recorder.model.events import Session
 from recorder.model.recording import Recording
 from recorder.model.text import counted, safe_text
-from recorder.projections.item import ItemRow
+from recorder.projections.rows import ItemRow
 from recorder.recordings.requests import load_requests
 from recorder.recordings.selection import Numbered
 from recorder.store.queries.reader import LogReader

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from recorder.projections.item import ItemRow
+from recorder.projections.rows import ItemRow
 from recorder.wire.dialects.json_values import Object, array, decoded, object_, objects, text, text_or_json
 
 Part = dict[str, Any]

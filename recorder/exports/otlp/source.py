@@ -18,9 +18,8 @@ from sqlalchemy import Boolean, ColumnElement, Select, and_, bindparam, column, 
 
 from recorder.model.events import Exchange, Session
 from recorder.model.payloads import EndRecord
-from recorder.projections import TABLES
-from recorder.projections.exchanges import same_response_sql
-from recorder.projections.item import ItemRow
+from recorder.projections.rows import TABLES, ItemRow
+from recorder.projections.same_response import same_response_sql
 from recorder.store.engine import AnyRow
 from recorder.store.queries.reader import LogReader
 from recorder.store.schema import events, exchanges, tables_of

@@ -16,7 +16,7 @@ Rules of this file:
 
 from __future__ import annotations
 
-from recorder.projections import TABLES
+from recorder.projections.rows import TABLES
 from recorder.projections.views.cache import CACHE_VIEWS
 from recorder.projections.views.cost import COSTS
 from recorder.projections.views.latency import LATENCY

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from recorder.projections import TABLES
-from recorder.projections.prompts import AVOIDABLE
+from recorder.projections.rows import AVOIDABLE, TABLES
 from recorder.projections.views.parts import SESSION, ids, of
 from recorder.projections.views.view import View
 

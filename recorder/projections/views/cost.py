@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from recorder.projections import TABLES
+from recorder.projections.rows import TABLES
 from recorder.projections.views.parts import of, same_exchange
 from recorder.projections.views.view import Either, View
 from recorder.wire.dialects import PROVIDERS

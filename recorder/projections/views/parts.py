@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from recorder.model.facts import Usage, UsageDetails
-from recorder.projections import TABLES
-from recorder.projections.exchanges import completeness_sql, same_response_sql
-from recorder.projections.usage import SHARES
+from recorder.projections.rows import SHARES, TABLES
+from recorder.projections.same_response import completeness_sql, same_response_sql
 from recorder.projections.views.view import Either, Expression, written
 
 

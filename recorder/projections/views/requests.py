@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from recorder.projections import TABLES
-from recorder.projections.parameters import ParametersRow
+from recorder.projections.rows import TABLES, ParametersRow
 from recorder.projections.views.parts import FOLDED, MODEL, SESSION, SUMS, TOKENS, ids, of, same_exchange, share
 from recorder.projections.views.view import View
 

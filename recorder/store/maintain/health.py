@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 from recorder.errors import StoreError
-from recorder.projections import TABLES
+from recorder.projections.rows import TABLES
 from recorder.store.maintain import migrate
 from recorder.store.schema import REBUILD_IS_DUE
 

@@ -18,7 +18,7 @@ from typing import Any
 import msgspec
 from sqlalchemy import TextClause, bindparam, exists, select, text
 
-from recorder.projections import TABLES
+from recorder.projections.rows import TABLES
 from recorder.projections.views.cost import COSTS
 from recorder.projections.views.parts import same_exchange
 from recorder.projections.views.view import written

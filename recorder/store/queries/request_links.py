@@ -14,7 +14,8 @@ from typing import Any, Protocol
 import msgspec
 from sqlalchemy import and_, bindparam, select, update
 
-from recorder.projections.requests import RequestRow, linked
+from recorder.projections.requests import linked
+from recorder.projections.rows import RequestRow
 from recorder.store.schema import tables_of
 from recorder.store.sql import Statement, Step, constant, of_exchange
 

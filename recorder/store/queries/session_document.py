@@ -13,12 +13,8 @@ import msgspec
 from recorder.model.events import Exchange
 from recorder.model.facts import UsageDetails
 from recorder.model.fork import parent_of
-from recorder.projections.anomalies import AnomalyRow
 from recorder.projections.connection import ConnectionSummary
-from recorder.projections.exchanges import ExchangeRow
-from recorder.projections.item import ItemRow
-from recorder.projections.timing import TimingRow
-from recorder.projections.usage import UsageRow
+from recorder.projections.rows import AnomalyRow, ExchangeRow, ItemRow, TimingRow, UsageRow
 from recorder.store.queries.session_state import CallResult, ExchangeState, Snapshot, UnfoldableExchange
 
 _SESSION = ("session_id", "name", "created_ns", "origin", "source")

@@ -13,15 +13,10 @@ import msgspec
 
 from recorder.errors import RecorderError, StoreError, UsageError
 from recorder.model.events import Event, Exchange, Kind, Session
-from recorder.projections import PROJECTIONS
-from recorder.projections.anomalies import AnomalyRow
 from recorder.projections.connection import ConnectionCounter, ConnectionSummary
-from recorder.projections.exchanges import ExchangeRow, completeness, is_same_response
 from recorder.projections.fold import Folding, Rows
-from recorder.projections.item import ItemRow
-from recorder.projections.results import ResultRow
-from recorder.projections.timing import TimingRow
-from recorder.projections.usage import UsageRow
+from recorder.projections.rows import PROJECTIONS, AnomalyRow, ExchangeRow, ItemRow, ResultRow, TimingRow, UsageRow
+from recorder.projections.same_response import completeness, is_same_response
 from recorder.store.prices.costs import CostSum, ExchangeCost, sum_of
 from recorder.store.queries.reader import LogReader
 from recorder.store.write.call_keys import CallKeys, call_keys

@@ -20,7 +20,7 @@ import msgspec
 from sqlalchemy import Select, and_, case, column, func, literal, literal_column, select, table, text
 
 from recorder.model.facts import Usage
-from recorder.projections.usage import SHARES
+from recorder.projections.rows import SHARES
 from recorder.projections.views.parts import COUNTED, DAILY_KEYS, DAILY_SUMS
 from recorder.projections.views.requests import REQUESTED
 from recorder.projections.views.view import written

@@ -17,7 +17,7 @@ import msgspec
 from sqlalchemy import bindparam, or_, select, update
 
 from recorder.projections.cache_misses import COMPARISON, WINDOW, compared
-from recorder.projections.prompts import PromptRow
+from recorder.projections.rows import PromptRow
 from recorder.store.queries.request_links import Asking, Key, LinkDatabase, Links, key_of
 from recorder.store.schema import tables_of
 from recorder.store.sql import Statement, constant, of_exchange

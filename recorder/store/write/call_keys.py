@@ -21,10 +21,9 @@ from typing import Any, NamedTuple, Protocol
 from sqlalchemy import Select, bindparam, select, update
 
 from recorder.model.text import storable
-from recorder.projections import TABLES
 from recorder.projections.history import CLIENTS_CALLS
-from recorder.projections.item import ItemRow
 from recorder.projections.results import RepeatedCalls
+from recorder.projections.rows import TABLES, ItemRow
 from recorder.store.queries.request_links import Asking, Key, LinkDatabase, key_of
 from recorder.store.schema import tables_of
 from recorder.store.sql import Statement, Step, constant, of_exchange

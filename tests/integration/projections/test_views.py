@@ -13,14 +13,16 @@ import pytest
 from sqlalchemy import URL
 
 from recorder.model.events import Exchange
-from recorder.projections import TABLES
-from recorder.projections.exchanges import ExchangeRow
-from recorder.projections.item import ItemRow
-from recorder.projections.parameters import ParametersRow
-from recorder.projections.phases import PhaseRow
-from recorder.projections.results import ResultRow
-from recorder.projections.timing import TimingRow
-from recorder.projections.usage import UsageRow
+from recorder.projections.rows import (
+    TABLES,
+    ExchangeRow,
+    ItemRow,
+    ParametersRow,
+    PhaseRow,
+    ResultRow,
+    TimingRow,
+    UsageRow,
+)
 from recorder.projections.views import VIEWS, View
 from tests.support.rows import (
     START_NS,

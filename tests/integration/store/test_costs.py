@@ -13,9 +13,7 @@ import pytest
 from genai_prices.data import providers
 from sqlalchemy import URL
 
-from recorder.projections.exchanges import ExchangeRow
-from recorder.projections.parameters import ParametersRow
-from recorder.projections.usage import UsageRow
+from recorder.projections.rows import ExchangeRow, ParametersRow, UsageRow
 from recorder.store.location import database_url
 from recorder.store.prices.catalog import PriceRow
 from recorder.store.prices.genai import package_prices

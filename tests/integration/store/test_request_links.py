@@ -12,7 +12,7 @@ import pytest
 from sqlalchemy import URL
 
 from recorder.model.events import Exchange
-from recorder.projections.requests import RequestRow
+from recorder.projections.rows import RequestRow
 from recorder.recordings.loader import load_continued, load_exchanges, load_session
 from recorder.recordings.selection import select_exchanges
 from recorder.store.location import database_url

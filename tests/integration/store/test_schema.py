@@ -13,7 +13,7 @@ import pytest
 from sqlalchemy import Table
 
 from recorder.model.events import Event, Exchange, Session
-from recorder.projections import PROJECTIONS
+from recorder.projections.rows import PROJECTIONS
 from recorder.store import schema
 from recorder.store.engine import engine_named
 from recorder.store.maintain.migrate import VERSION_TABLE

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from sqlalchemy import URL
 
-from recorder.projections.item import ItemRow
+from recorder.projections.rows import ItemRow
 from recorder.store.schema import tables_of
 from tests.support.rows import an_exchange, put, reindex, row, written
 from tests.support.superuser import SEARCH, matching

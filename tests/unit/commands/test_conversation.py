@@ -16,11 +16,7 @@ from recorder.commands.terminal.conversation import as_written, conversation
 from recorder.model.events import Exchange, Session
 from recorder.model.facts import ItemKind
 from recorder.model.text import safe_text
-from recorder.projections.anomalies import AnomalyRow
-from recorder.projections.exchanges import ExchangeRow
-from recorder.projections.item import ItemRow
-from recorder.projections.timing import TimingRow
-from recorder.projections.usage import UsageRow
+from recorder.projections.rows import AnomalyRow, ExchangeRow, ItemRow, TimingRow, UsageRow
 from recorder.store.queries.session_document import document
 from recorder.store.queries.session_state import CallResult, ExchangeState, Snapshot
 from tests.integration.commands.test_show import CONTROLS

@@ -20,6 +20,7 @@ from recorder.model.facts import (
 )
 from recorder.model.text import STORABLE_LIMIT
 from recorder.projections import items
+from recorder.projections.rows import ITEMS
 from tests.support.facts import MS, Outcome, Told, event, fold
 
 MESSAGE = Stated("message", "message", item_id="msg_1", role="assistant", status="in_progress")
@@ -27,7 +28,7 @@ CALL = Stated("tool_call", "function_call", item_id="fc_1", name="get_weather", 
 
 
 def told(*facts: Told) -> Outcome:
-    return fold(items.PROJECTION, facts)
+    return fold(ITEMS, facts)
 
 
 def said(*pieces: str) -> list[Fact]:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from recorder.model.facts import RequestFacts, RequestParameters, TierReported
 from recorder.model.text import STORABLE_LIMIT
-from recorder.projections.parameters import PROJECTION, ParametersRow
+from recorder.projections.rows import PARAMETERS, ParametersRow
 from tests.support.facts import EXCHANGE, captured, fold, folded
 
 ASKED = RequestFacts(model="gpt-5", items=1)
@@ -20,7 +20,7 @@ ASKED = RequestFacts(model="gpt-5", items=1)
 
 def row(**parameters: Any) -> ParametersRow:
     asked = msgspec.structs.replace(ASKED, parameters=RequestParameters(**parameters))
-    made = fold(PROJECTION, [asked]).row
+    made = fold(PARAMETERS, [asked]).row
     assert isinstance(made, ParametersRow)
     return made
 
@@ -41,9 +41,9 @@ def test_the_text_of_a_turn_is_whole_and_that_of_no_turn_is_not_repeated() -> No
     text = "Why\n\n is it so? " * 1000
     for is_turn in (True, False):
         asked = msgspec.structs.replace(ASKED, text=text, is_turn=is_turn)
-        assert fold(PROJECTION, [asked]).row.new_user_text == (text if is_turn else None)
+        assert fold(PARAMETERS, [asked]).row.new_user_text == (text if is_turn else None)
     asked = msgspec.structs.replace(ASKED, text="a" * (STORABLE_LIMIT + 1), is_turn=True)
-    assert len(fold(PROJECTION, [asked]).row.new_user_text) == STORABLE_LIMIT
+    assert len(fold(PARAMETERS, [asked]).row.new_user_text) == STORABLE_LIMIT
 
 
 def test_every_text_can_be_stored() -> None:
@@ -61,10 +61,10 @@ def test_names_that_do_not_fit_are_counted_only() -> None:
 
 
 def test_no_request_has_no_row_and_a_response_that_is_fetched_again_has_its_tier() -> None:
-    assert fold(PROJECTION, [TierReported("default")]).rows == []
+    assert fold(PARAMETERS, [TierReported("default")]).rows == []
     fetched = msgspec.structs.replace(EXCHANGE, resumes_response_id="resp_1")
-    assert fold(PROJECTION, [], fetched).rows == []
-    made = fold(PROJECTION, [RequestFacts(), TierReported("default")], fetched).row
+    assert fold(PARAMETERS, [], fetched).rows == []
+    made = fold(PARAMETERS, [RequestFacts(), TierReported("default")], fetched).row
     assert (made.response_service_tier, made.tools, made.input_messages) == ("default", None, None)
 
 

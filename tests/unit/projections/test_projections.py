@@ -29,7 +29,8 @@ from recorder.model.facts import (
     UsageReported,
 )
 from recorder.model.text import storable
-from recorder.projections import PROJECTIONS, anomalies, exchanges, results, timing, usage
+from recorder.projections import anomalies
+from recorder.projections.rows import ANOMALIES, EXCHANGES, PROJECTIONS, RESULTS, TIMING, USAGE
 from recorder.projections.timing import STALL_NS
 from tests.support.facts import EXCHANGE, MS, Told, event, fold
 from tests.support.tables import table
@@ -46,7 +47,7 @@ def numbered(*numbers: int | None) -> list[Told]:
 def typed(*types: str, outcome: str = "eof") -> list[str]:
     told: list[Told] = [event(pos, type=type) for pos, type in enumerate(types)]
     ended = Ended("completed" if outcome == "eof" else outcome, outcome, frames=len(types))
-    return fold(anomalies.PROJECTION, [*told, (event(99, kind="end"), [ended])]).kinds
+    return fold(ANOMALIES, [*told, (event(99, kind="end"), [ended])]).kinds
 
 
 # -- usage
@@ -54,18 +55,18 @@ def typed(*types: str, outcome: str = "eof") -> list[str]:
 
 def test_the_last_report_of_usage_stands_as_a_whole() -> None:
     later = UsageReported(Usage(output_tokens=7), '{"out": 7}')
-    row = fold(usage.PROJECTION, [REPORT, later, Finished("stop"), COMPLETED]).row
+    row = fold(USAGE, [REPORT, later, Finished("stop"), COMPLETED]).row
     assert (row.input_tokens, row.output_tokens, row.usage_raw, row.partial) == (None, 7, '{"out": 7}', False)
 
 
 def test_usage_that_was_not_reported_is_null_and_not_zero() -> None:
-    row = fold(usage.PROJECTION, [COMPLETED]).row
+    row = fold(USAGE, [COMPLETED]).row
     assert {value for name, value in msgspec.structs.asdict(row).items() if name not in NO_COUNTS} == {None}
 
 
 def test_usage_is_partial_until_the_response_has_ended() -> None:
     def is_partial(*told: Fact) -> bool:
-        return bool(fold(usage.PROJECTION, [REPORT, *told]).row.partial)
+        return bool(fold(USAGE, [REPORT, *told]).row.partial)
 
     cut, broken = Ended("incomplete", "eof", frames=3), Ended("upstream_reset", "upstream_reset", frames=3)
     assert is_partial()
@@ -91,8 +92,8 @@ def test_usage_is_partial_until_the_response_has_ended() -> None:
     ],
 )
 def test_usage_is_partial_where_something_broke_off(told: tuple[Fact, ...], is_partial: bool) -> None:
-    assert fold(usage.PROJECTION, told).row.partial == is_partial
-    assert fold(usage.PROJECTION, [REPORT, *told]).row.partial == is_partial
+    assert fold(USAGE, told).row.partial == is_partial
+    assert fold(USAGE, [REPORT, *told]).row.partial == is_partial
 
 
 NO_TOKENS = UsageReported(Usage(input_tokens=0, output_tokens=0, total_tokens=0), "{}")
@@ -114,7 +115,7 @@ def test_sums_count_what_asks_for_an_answer_or_costs_tokens(
     purpose: Purpose | None, report: Fact | None, is_counted: bool
 ) -> None:
     told = [RequestFacts(model="m"), Placed(purpose), *([] if report is None else [report])]
-    row = fold(usage.PROJECTION, told).row
+    row = fold(USAGE, told).row
     assert (row.model is not None, row.reported) == (is_counted, is_counted and report is not None)
 
 
@@ -122,7 +123,7 @@ def test_a_stream_of_a_format_that_nobody_here_knows_is_whole_when_it_ended_well
     other = msgspec.structs.replace(EXCHANGE, api="other", target="/v1/audio/speech")
 
     def is_partial(ended: Ended) -> bool:
-        return bool(fold(usage.PROJECTION, [ended], other).row.partial)
+        return bool(fold(USAGE, [ended], other).row.partial)
 
     assert not is_partial(Ended("completed", "eof", frames=3))
     assert not is_partial(Ended("completed", "eof"))
@@ -131,7 +132,7 @@ def test_a_stream_of_a_format_that_nobody_here_knows_is_whole_when_it_ended_well
 
 
 def test_counts_that_cannot_be_are_left_out_and_reported() -> None:
-    outcome = fold(usage.PROJECTION, [UsageReported(Usage(input_tokens=5, total_tokens=2**62, output_tokens=-1), "{}")])
+    outcome = fold(USAGE, [UsageReported(Usage(input_tokens=5, total_tokens=2**62, output_tokens=-1), "{}")])
     assert (outcome.row.input_tokens, outcome.row.output_tokens, outcome.row.total_tokens) == (5, None, None)
     assert [(each.kind, each.detail) for each in outcome.anomalies] == [
         ("malformed", "tokens: output_tokens, total_tokens")
@@ -146,14 +147,14 @@ def test_counts_that_cannot_be_are_left_out_and_reported() -> None:
     ],
 )
 def test_usage_that_cannot_be_read_is_reported(raw: str, expected: str) -> None:
-    [anomaly] = fold(usage.PROJECTION, [UsageReported(Usage(), raw), COMPLETED]).anomalies
+    [anomaly] = fold(USAGE, [UsageReported(Usage(), raw), COMPLETED]).anomalies
     assert (anomaly.kind, anomaly.detail) == ("malformed", expected)
 
 
 def test_the_details_are_those_of_the_last_report() -> None:
     first = UsageReported(Usage(1), "{}", UsageDetails(web_searches=1, reported_cost_usd="0.1"))
     last = UsageReported(Usage(2), "{}", UsageDetails(cache_write_1h_input_tokens=3, output_audio_tokens=-1))
-    outcome = fold(usage.PROJECTION, [first, last])
+    outcome = fold(USAGE, [first, last])
     row = outcome.row
     assert (row.cache_write_1h_input_tokens, row.output_audio_tokens, row.web_searches) == (3, None, None)
     assert (row.reported_cost_usd, row.reported_cost_source) == (None, None)
@@ -162,7 +163,7 @@ def test_the_details_are_those_of_the_last_report() -> None:
 
 def test_a_cost_in_the_usage_comes_before_that_in_the_response_head() -> None:
     def cost(*facts: Fact) -> tuple[str, str]:
-        row = fold(usage.PROJECTION, facts).row
+        row = fold(USAGE, facts).row
         return row.reported_cost_usd, row.reported_cost_source
 
     head = CostReported("0.3", "x-litellm-response-cost")
@@ -175,7 +176,7 @@ def test_a_cost_in_the_usage_comes_before_that_in_the_response_head() -> None:
 
 
 def test_an_exchange_has_the_models_asked_for_and_answered_with() -> None:
-    row = fold(exchanges.PROJECTION, [RequestFacts("gpt-5", True), Started("resp_1", "gpt-5-2026"), COMPLETED]).row
+    row = fold(EXCHANGES, [RequestFacts("gpt-5", True), Started("resp_1", "gpt-5-2026"), COMPLETED]).row
     assert (row.request_model, row.response_model, row.response_id, row.stream) == (
         "gpt-5",
         "gpt-5-2026",
@@ -186,26 +187,24 @@ def test_an_exchange_has_the_models_asked_for_and_answered_with() -> None:
 
 
 def test_the_first_error_is_the_one_told() -> None:
-    row = fold(exchanges.PROJECTION, [Failed("server_error", "500", "It broke."), Failed(None, None, "Failed.")]).row
+    row = fold(EXCHANGES, [Failed("server_error", "500", "It broke."), Failed(None, None, "Failed.")]).row
     assert (row.error_type, row.error_code, row.error) == ("server_error", "500", "It broke.")
 
 
 def test_a_broken_connection_is_an_error_too() -> None:
-    row = fold(
-        exchanges.PROJECTION, [Responded(200), Ended("upstream_reset", "upstream_reset", "reset by peer", 200)]
-    ).row
+    row = fold(EXCHANGES, [Responded(200), Ended("upstream_reset", "upstream_reset", "reset by peer", 200)]).row
     assert (row.status, row.error, row.http_status) == ("upstream_reset", "reset by peer", 200)
 
 
 def test_a_title_is_one_line_and_short() -> None:
-    row = fold(exchanges.PROJECTION, [RequestFacts(text="Why\n\n is  it " + "so " * 200, is_turn=True)]).row
+    row = fold(EXCHANGES, [RequestFacts(text="Why\n\n is  it " + "so " * 200, is_turn=True)]).row
     assert row.user_text.startswith("Why is it so so")
     assert (len(row.user_text), row.user_text[-1], row.is_turn) == (200, "…", True)
-    assert fold(exchanges.PROJECTION, [RequestFacts(text=" \n")]).row.user_text is None
+    assert fold(EXCHANGES, [RequestFacts(text=" \n")]).row.user_text is None
 
 
 def test_an_open_exchange_has_no_status() -> None:
-    assert fold(exchanges.PROJECTION, [RequestFacts("m")]).row.status is None
+    assert fold(EXCHANGES, [RequestFacts("m")]).row.status is None
 
 
 # -- timing
@@ -225,7 +224,7 @@ def test_the_first_of_each_kind_of_token_is_timed() -> None:
         (event(7, kind="reads", t_ms=70), [FirstByte(15 * MS)]),
         (event(8, kind="end", t_ms=80), [COMPLETED]),
     ]
-    row = fold(timing.PROJECTION, told).row
+    row = fold(TIMING, told).row
     first = row.first_byte_ns, row.first_reasoning_ns, row.first_arguments_ns, row.first_text_ns, row.ttft_ns
     assert first == (15 * MS, 30 * MS, 50 * MS, 60 * MS, 30 * MS)
     assert (row.head_ns, row.duration_ns) == (10 * MS, 80 * MS)
@@ -233,7 +232,7 @@ def test_the_first_of_each_kind_of_token_is_timed() -> None:
 
 def test_silences_are_measured_between_events() -> None:
     told = [event(pos, t_ms=t_ms, raw=b"x" * 100) for pos, t_ms in enumerate([5, 5, 15, 15 + STALL_NS / MS + 1])]
-    row = fold(timing.PROJECTION, told).row
+    row = fold(TIMING, told).row
     assert (row.events, row.bytes, row.stalls, row.longest_silence_ns) == (4, 400, 1, STALL_NS + MS)
     assert (row.gap_p50_ns, row.gap_p95_ns) == (10 * MS, STALL_NS + MS)
     span_s = (row.last_event_ns - row.first_event_ns) / 1e9
@@ -243,12 +242,12 @@ def test_silences_are_measured_between_events() -> None:
 
 def test_of_a_hundred_silences_each_percentile_is_the_one_of_its_rank() -> None:
     times_ms = [number * (number + 1) / 2 for number in range(101)]  # silences of 1 ms, 2 ms … 100 ms
-    row = fold(timing.PROJECTION, [event(pos, t_ms=t_ms) for pos, t_ms in enumerate(times_ms)]).row
+    row = fold(TIMING, [event(pos, t_ms=t_ms) for pos, t_ms in enumerate(times_ms)]).row
     assert (row.gap_p50_ns, row.gap_p95_ns, row.gap_p99_ns) == (50 * MS, 95 * MS, 99 * MS)
 
 
 def test_one_event_has_no_rate_and_no_gaps() -> None:
-    row = fold(timing.PROJECTION, [event(0, t_ms=5)]).row
+    row = fold(TIMING, [event(0, t_ms=5)]).row
     assert (row.events, row.events_per_s, row.longest_silence_ns, row.gap_p50_ns) == (1, None, None, None)
 
 
@@ -256,22 +255,22 @@ def test_comments_are_no_events_and_parts_are_one() -> None:
     told: list[Told] = [event(0, kind="comment", t_ms=1)]
     told += [event(1, kind="part", t_ms=2), event(2, kind="part", type="x", t_ms=4), event(3, kind="comment", t_ms=9)]
     told += [event(4, t_ms=10)]
-    row = fold(timing.PROJECTION, told).row
+    row = fold(TIMING, told).row
     assert (row.events, row.first_event_ns, row.longest_silence_ns, row.last_event_ns) == (2, 4 * MS, 6 * MS, 10 * MS)
 
 
 def test_a_document_is_one_event_as_long_as_it_takes() -> None:
-    row = fold(timing.PROJECTION, [event(pos, kind="body", t_ms=5 * pos) for pos in (1, 2, 3)]).row
+    row = fold(TIMING, [event(pos, kind="body", t_ms=5 * pos) for pos in (1, 2, 3)]).row
     assert (row.events, row.first_event_ns, row.last_event_ns, row.gap_p50_ns) == (1, 5 * MS, 15 * MS, None)
 
 
 def test_a_document_that_comes_in_several_reads_has_no_rate_of_events() -> None:
-    row = fold(timing.PROJECTION, [event(pos, kind="body", t_ms=5 * pos, raw=b"x" * 10) for pos in (1, 2, 3)]).row
+    row = fold(TIMING, [event(pos, kind="body", t_ms=5 * pos, raw=b"x" * 10) for pos in (1, 2, 3)]).row
     assert (row.events_per_s, row.bytes_per_s) == (None, 3_000.0)
 
 
 def test_nothing_received_is_timed_as_nothing() -> None:
-    row = fold(timing.PROJECTION, []).row
+    row = fold(TIMING, []).row
     assert (row.first_event_ns, row.last_event_ns, row.events, row.bytes) == (None, None, 0, 0)
 
 
@@ -279,7 +278,7 @@ def test_nothing_received_is_timed_as_nothing() -> None:
 
 
 def results_of(*told: Returned) -> list[tuple[str, str]]:
-    return [(row.call_key, row.digest) for row in fold(results.PROJECTION, [RequestFacts(results=told)]).rows]
+    return [(row.call_key, row.digest) for row in fold(RESULTS, [RequestFacts(results=told)]).rows]
 
 
 def test_a_history_that_grows_repeats_its_results() -> None:
@@ -293,7 +292,7 @@ def test_a_history_that_grows_repeats_its_results() -> None:
 
 def test_a_result_has_its_call_its_text_and_whether_it_failed() -> None:
     told = RequestFacts(results=(Returned("call_1", None, "18 °C"), Returned("call_2", None, "x", True)))
-    rows = fold(results.PROJECTION, [told]).rows
+    rows = fold(RESULTS, [told]).rows
     assert [(row.call_key, row.output, row.failed) for row in rows] == [
         ("call_1", "18 °C", None),
         ("call_2", "x", True),
@@ -303,28 +302,25 @@ def test_a_result_has_its_call_its_text_and_whether_it_failed() -> None:
 
 def test_results_without_ids_are_numbered_by_name_and_belong_to_their_turn() -> None:
     told = [RequestFacts(results=(Returned(None, "look", "a"), Returned(None, "go", "b"), Returned(None, "look", "a")))]
-    here = fold(results.PROJECTION, told).rows
-    there = fold(results.PROJECTION, told, msgspec.structs.replace(EXCHANGE, exchange_id="e-2")).rows
+    here = fold(RESULTS, told).rows
+    there = fold(RESULTS, told, msgspec.structs.replace(EXCHANGE, exchange_id="e-2")).rows
     assert [row.call_key for row in here] == ["look[0]", "go[0]", "look[1]"]
     assert not {row.digest for row in here} & {row.digest for row in there}
 
 
 def test_a_result_that_is_no_text_for_a_database_is_mended() -> None:
-    assert (
-        fold(results.PROJECTION, [RequestFacts(results=(Returned("c", None, "a\0\ud800"),))]).row.output
-        == "a\ufffd\ufffd"
-    )
+    assert fold(RESULTS, [RequestFacts(results=(Returned("c", None, "a\0\ud800"),))]).row.output == "a\ufffd\ufffd"
 
 
 # -- anomalies
 
 
 def test_numbers_in_order_are_no_anomaly() -> None:
-    assert fold(anomalies.PROJECTION, numbered(0, 1, None, 2, 3)).kinds == []
+    assert fold(ANOMALIES, numbered(0, 1, None, 2, 3)).kinds == []
 
 
 def test_missing_numbers_are_named() -> None:
-    rows = fold(anomalies.PROJECTION, numbered(0, 1, 4, 5, 7)).rows
+    rows = fold(ANOMALIES, numbered(0, 1, 4, 5, 7)).rows
     assert [(row.kind, row.detail, row.pos) for row in rows] == [
         ("sequence_gap", "2 to 3", 2),
         ("sequence_gap", "6", 4),
@@ -332,14 +328,14 @@ def test_missing_numbers_are_named() -> None:
 
 
 def test_repeated_numbers_are_counted() -> None:
-    [row] = fold(anomalies.PROJECTION, numbered(0, 1, 1, 0, 2)).rows
+    [row] = fold(ANOMALIES, numbered(0, 1, 1, 0, 2)).rows
     assert (row.kind, row.count, row.pos) == ("sequence_repeat", 2, 2)
 
 
 def test_a_resumed_stream_goes_on_with_its_numbers() -> None:
     resumed = msgspec.structs.replace(EXCHANGE, resumes_response_id="resp_1", resumes_after=4)
-    assert fold(anomalies.PROJECTION, numbered(5, 6), resumed).kinds == []
-    assert fold(anomalies.PROJECTION, numbered(6), resumed).kinds == ["sequence_gap"]
+    assert fold(ANOMALIES, numbered(5, 6), resumed).kinds == []
+    assert fold(ANOMALIES, numbered(6), resumed).kinds == ["sequence_gap"]
 
 
 def test_a_stream_ends_once_and_last() -> None:
@@ -362,20 +358,18 @@ def test_where_no_end_is_sent_a_reason_will_do() -> None:
     gemini = msgspec.structs.replace(EXCHANGE, api="gemini")
     frame = event(1, type="GenerateContentResponse")
     end = event(2, kind="end"), [msgspec.structs.replace(COMPLETED, frames=1)]
-    assert fold(anomalies.PROJECTION, [frame, Finished("STOP"), end], gemini).kinds == []
-    assert fold(anomalies.PROJECTION, [frame, end], gemini).kinds == ["missing_terminal"]
+    assert fold(ANOMALIES, [frame, Finished("STOP"), end], gemini).kinds == []
+    assert fold(ANOMALIES, [frame, end], gemini).kinds == ["missing_terminal"]
 
 
 def test_another_response_id_is_told() -> None:
     same = [Started("resp_1"), Started("resp_1", "gpt"), Started(None, "gpt")]
-    assert fold(anomalies.PROJECTION, same).kinds == []
-    assert fold(anomalies.PROJECTION, [*same, Started("resp_2")]).kinds == ["id_rotation"]
+    assert fold(ANOMALIES, same).kinds == []
+    assert fold(ANOMALIES, [*same, Started("resp_2")]).kinds == ["id_rotation"]
 
 
 def test_what_nobody_understands_is_counted_by_its_name() -> None:
-    rows = fold(
-        anomalies.PROJECTION, [Unknown("a"), Unknown("b"), Unknown("a"), Malformed("no JSON"), Unterminated()]
-    ).rows
+    rows = fold(ANOMALIES, [Unknown("a"), Unknown("b"), Unknown("a"), Malformed("no JSON"), Unterminated()]).rows
     assert [(row.kind, row.detail, row.count) for row in rows] == [
         ("unknown_type", "a", 2),
         ("unknown_type", "b", 1),
@@ -386,13 +380,13 @@ def test_what_nobody_understands_is_counted_by_its_name() -> None:
 
 def test_after_a_gap_of_the_recorder_numbers_may_go_on_anywhere() -> None:
     told: list[Told] = [*numbered(0, 1), Lost("response", 500), event(9, sequence_number=7)]
-    [row] = fold(anomalies.PROJECTION, told).rows
+    [row] = fold(ANOMALIES, told).rows
     assert (row.kind, row.detail) == ("not_recorded", "500 bytes of the response")
 
 
 def test_anomalies_of_one_exchange_have_a_bound() -> None:
     told = [Unknown(str(number)) for number in range(anomalies.ANOMALIES_LIMIT + 50)]
-    assert len(fold(anomalies.PROJECTION, told).rows) == anomalies.ANOMALIES_LIMIT
+    assert len(fold(ANOMALIES, told).rows) == anomalies.ANOMALIES_LIMIT
 
 
 # -- all of them

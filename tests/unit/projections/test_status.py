@@ -13,8 +13,8 @@ import msgspec
 import pytest
 
 from recorder.model.payloads import EndRecord
-from recorder.projections.exchanges import ExchangeRow
 from recorder.projections.fold import Folding
+from recorder.projections.rows import ExchangeRow
 from tests.support.corpus import corpus_files, needs_corpus
 from tests.support.facts import EXCHANGE, PATHS, captured, folded
 from tests.support.tables import table

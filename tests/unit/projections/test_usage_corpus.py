@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from genai_prices.data import providers
 
-from recorder.projections.usage import UsageRow
+from recorder.projections.rows import UsageRow
 from tests.support.corpus import CORPUS, corpus_index, needs_corpus
 from tests.support.facts import captured, folded
 

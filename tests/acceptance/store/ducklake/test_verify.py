@@ -16,7 +16,7 @@ import duckdb
 from sqlalchemy import URL
 
 from recorder.errors import StoreError
-from recorder.projections import TABLES
+from recorder.projections.rows import TABLES
 from recorder.store.ducklake.connection import lake
 from recorder.store.ducklake.sessions import ArchiveSessions
 from recorder.store.location import database_url

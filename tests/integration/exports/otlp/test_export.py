@@ -11,7 +11,7 @@ import pytest
 from sqlalchemy import URL
 
 from recorder.exports.otlp import source
-from recorder.projections import PROJECTIONS
+from recorder.projections.rows import PROJECTIONS
 from tests.support.conversations import MS, Conversations, S, answering, asking, call, message, response, thought
 from tests.support.corpus import CORPUS, corpus_files, needs_corpus
 from tests.support.otlp import attributes_of, exported, metrics_request, spans, spans_in
