@@ -44,9 +44,9 @@ from sqlalchemy.schema import CreateIndex, CreateTable
 from sqlalchemy.types import TypeEngine
 
 from recorder.model.facts import Usage
+from recorder.model.prices import KEY, PriceRow
 from recorder.projections.rows import PROJECTIONS, TABLES, Projection
 from recorder.projections.views.parts import DAY
-from recorder.store.prices.catalog import KEY, PriceRow
 
 ID = Text().with_variant(Uuid(as_uuid=False), "postgresql")
 TEXT = Text()

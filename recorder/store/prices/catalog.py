@@ -20,6 +20,9 @@ from typing import Literal, get_args
 
 import msgspec
 
+from recorder.model.prices import KEY as KEY
+from recorder.model.prices import PriceRow as PriceRow
+
 Unit = Literal[
     "input",
     "cache_read",
@@ -55,37 +58,6 @@ FILLER_RANK = 1_000_000  # of the first row that only prices what had no price b
 
 _DATED = re.compile(r"-(20\d\d|20##|####)-(\d\d|##)-(\d\d|##)(?=[-:%]|$)")
 _WILD = re.compile(r"(?<!\\)[%_#]")
-
-
-class PriceRow(msgspec.Struct, frozen=True):
-    """One row of the table `prices`."""
-
-    provider: str
-    rank: int
-    model: str
-    unit: str
-    service_tier: str  # empty: the standard one, and any other that has no price
-    above_input_tokens: int  # the price is for requests with more than so many input tokens
-    daily_from_s: int  # seconds of the day in UTC; 0 to 86400 is all day
-    daily_to_s: int
-    valid_from_ns: int
-    valid_to_ns: int | None
-    usd_per_million: str | None  # None: no price, and no other pattern is to match
-    picousd: int | None
-    source: str
-    source_version: str
-
-
-KEY = [
-    "provider",
-    "rank",
-    "model",
-    "unit",
-    "service_tier",
-    "above_input_tokens",
-    "daily_from_s",
-    "valid_from_ns",
-]  # of the table; the order is that in which rows are looked up
 
 
 class Amount(msgspec.Struct, frozen=True):
