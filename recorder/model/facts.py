@@ -10,7 +10,7 @@ Rules of this file:
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import msgspec
 
@@ -383,3 +383,10 @@ class Ended(Fact, frozen=True, gc=False):
     frames: int = 0  # blocks of the event stream that were received
     said_end: bool = False  # whether a mark of the end came, such as `[DONE]`
     undecoded: str | None = None  # why the body is kept as it was sent from some point on
+
+
+class Links(NamedTuple):
+    """The ids by which a request continues what the provider keeps of a conversation."""
+
+    response_id: str | None = None  # of the response before
+    conversation_id: str | None = None  # of all that was added to a conversation so far

@@ -1,11 +1,24 @@
-"""The row of a price, and its key: what the log declares a table of, and what price lists are made into.
+"""Prices and amounts: the row of a price, its key, and an amount of money as exact decimal text.
 
-`recorder.store.prices.catalog` has the rules of what stands in them.
+The log declares a table of such rows, and price lists are made into them: `recorder.store.prices.catalog` has the rules
+of what stands in them.
 """
 
 from __future__ import annotations
 
+from decimal import Decimal, InvalidOperation
+from typing import Any
+
 import msgspec
+
+AMOUNT_LIMIT = 10**9
+"""US dollars for one response: more is no amount."""
+
+DIGITS_LIMIT = 30
+"""Decimal places of an amount. Reports have up to 19 of them; a picodollar, which prices are counted in, is 12."""
+
+SUBSCRIPTIONS = ("chatgpt",)
+"""The names of upstreams where a token has no price."""
 
 
 class PriceRow(msgspec.Struct, frozen=True):
@@ -37,3 +50,29 @@ KEY = [
     "daily_from_s",
     "valid_from_ns",
 ]  # of the table; the order is that in which rows are looked up
+
+
+def usd(value: Any, divided: int = 0) -> str | None:
+    """Return an amount as plain decimal text, without an exponent; None if `value` is none.
+
+    `value` is an integer, a decimal or decimal text. It is divided by 10 to the power of `divided`.
+    """
+    if not isinstance(value, int | str | Decimal) or isinstance(value, bool):
+        return None
+    if isinstance(value, str) and len(value) > 2 * DIGITS_LIMIT:
+        return None
+    try:
+        sign, digits, exponent = Decimal(value).as_tuple()
+    except (InvalidOperation, ValueError):
+        return None
+    if sign or not isinstance(exponent, int) or len(digits) > 2 * DIGITS_LIMIT:
+        return None
+    exponent -= divided
+    if not -2 * DIGITS_LIMIT <= exponent <= DIGITS_LIMIT:
+        return None
+    amount = Decimal((0, digits, exponent))
+    if amount >= AMOUNT_LIMIT:
+        return None
+    text = f"{amount:f}"
+    text = text.rstrip("0").rstrip(".") if "." in text else text
+    return text if len(text.partition(".")[2]) <= DIGITS_LIMIT else None

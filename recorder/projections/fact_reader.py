@@ -31,12 +31,12 @@ from recorder.model.facts import (
     Unterminated,
 )
 from recorder.model.payloads import Header
+from recorder.model.prices import usd
 from recorder.wire.conclusion import worse
 from recorder.wire.dialects import by_name
 from recorder.wire.dialects.decoder import QuickReader, usual_delta
 from recorder.wire.dialects.errors import refusal
 from recorder.wire.dialects.keys import DONE, Whole
-from recorder.wire.dialects.usage_report import usd
 from recorder.wire.grouping.purpose import placed
 from recorder.wire.grouping.rules import Claims
 from recorder.wire.sse import BOM, ends_block, ends_message, parse

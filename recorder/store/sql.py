@@ -19,13 +19,14 @@ from sqlalchemy import (
     and_,
     bindparam,
     literal_column,
+    select,
     text,
 )
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql import ClauseElement
 
 from recorder.store.engine import Engine, engine_named
-from recorder.store.schema import events
+from recorder.store.schema import archives, events
 
 Written = ClauseElement | str  # a text has its values as `:name`
 
@@ -137,3 +138,6 @@ ENDED_EXCHANGES = Statement(
     "SELECT exchange_id FROM events WHERE session_id = :session_id AND kind = 'end' ORDER BY exchange_id"
 )
 """The ids of a session's exchanges that have ended."""
+
+ATTACHED_ARCHIVES = select(archives.c.url).order_by(archives.c.attached_ns, archives.c.url)
+"""The URLs of a log's archives, in the order in which they were attached."""

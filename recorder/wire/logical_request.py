@@ -23,11 +23,11 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 
 from recorder.model.events import WEBSOCKET
-from recorder.model.facts import Started
+from recorder.model.facts import Links, Started
 from recorder.model.recording import MEMORY_LIMIT, Recording
 from recorder.model.text import counted
 from recorder.wire.dialects import Dialect, by_path
-from recorder.wire.dialects.dialect import Continuation, Links
+from recorder.wire.dialects.dialect import Continuation
 from recorder.wire.dialects.json_values import as_json, decoded, request_object
 from recorder.wire.payloads import payloads
 from recorder.wire.turns import as_post

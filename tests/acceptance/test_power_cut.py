@@ -35,7 +35,7 @@ from recorder.model.payloads import RequestRecord
 from recorder.proxy.durable import DurableTransport
 from recorder.proxy.http.messages import Request, Response
 from recorder.proxy.recording import RecordingTransport, new_id
-from recorder.store.bodies.rows import EventAppender
+from recorder.store.bodies.appender import EventAppender
 from recorder.store.location import database_path
 from recorder.store.sqlite import migrate
 from recorder.store.sqlite import writer as sqlite_writer

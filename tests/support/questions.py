@@ -14,11 +14,11 @@ from typing import Any, get_args
 from sqlalchemy import URL
 
 from recorder.errors import NotFoundError
+from recorder.model.facts import Links
 from recorder.recordings.loader import load_session
 from recorder.store.queries.reader import LogReader
 from recorder.store.queries.session_list import SessionFilter
 from recorder.store.queries.usage import By, Summed
-from recorder.wire.dialects.dialect import Links
 
 Question = Callable[[LogReader], Awaitable[Any]]
 

@@ -15,10 +15,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from recorder.model.prices import SUBSCRIPTIONS
 from recorder.projections.rows import TABLES
 from recorder.projections.views.parts import of, same_exchange
 from recorder.projections.views.view import Either, View
-from recorder.wire.dialects import PROVIDERS
 
 # Counts above these are no counts of one exchange. With the limits of prices, a sum of all kinds fits a bigint.
 TOKENS_LIMIT, CALLS_LIMIT = 10**8, 10**6
@@ -158,7 +158,7 @@ def _disjoint(rows: str) -> str:
     FROM ({priced}) AS v"""
 
 
-_SUBSCRIPTIONS = ", ".join(f"'{name}'" for provider in PROVIDERS for name in provider.subscriptions)
+_SUBSCRIPTIONS = ", ".join(f"'{name}'" for name in SUBSCRIPTIONS)
 _NO_PRICE = f"""CASE WHEN usage_raw IS NULL THEN 'usage'
         WHEN provider IN ({_SUBSCRIPTIONS}) AND pattern IS NULL THEN 'subscription'
         WHEN listed IS NULL THEN 'provider'

@@ -24,6 +24,7 @@ from sqlalchemy.sql import Executable
 
 from recorder.errors import NotFoundError, RecorderError, StoreError
 from recorder.model.events import Event, Exchange, Session
+from recorder.model.facts import Links
 from recorder.store.archive.registry import warn_left_out
 from recorder.store.engine import AnyRow
 from recorder.store.location import database_name
@@ -40,7 +41,6 @@ from recorder.store.queries.session_list import (
 )
 from recorder.store.queries.usage import EVERYTHING, By, CostTally, Summed, Tally, Unpriced, added_up
 from recorder.store.schema import prices, sessions
-from recorder.wire.dialects.dialect import Links
 
 IDS = 10_000  # of sessions that are in memory at once while both sides are compared: a megabyte
 HOMES = 10_000  # sessions of which it is remembered that they are in an archive: a viewer may run for months

@@ -19,19 +19,16 @@ from recorder.store.engine import engine_of
 from recorder.store.location import database_name, database_url
 from recorder.store.maintain.verify.connection import opened
 from recorder.store.schema import archives
-from recorder.store.sql import Statement
+from recorder.store.sql import ATTACHED_ARCHIVES, Statement
 
 if TYPE_CHECKING:
     from recorder.store.write.writer import Store
 
 _log = logging.getLogger(__name__)
 
-ATTACHED = select(archives.c.url).order_by(archives.c.attached_ns, archives.c.url)
-"""The URLs of a log's archives, in the order in which they were attached."""
-
 _PASSWORDS = ("password", "sslpassword")  # as libpq names them; the second is that of a key
 
-_ATTACHED = Statement(ATTACHED)
+_ATTACHED = Statement(ATTACHED_ARCHIVES)
 _OF_URL = Statement(select(archives.c.url).where(archives.c.url == bindparam("url")))
 _ATTACH = Statement("INSERT INTO archives (url, attached_ns) VALUES (:url, :attached_ns) ON CONFLICT DO NOTHING")
 _DETACH = Statement(delete(archives).where(archives.c.url == bindparam("url")))

@@ -1,29 +1,20 @@
-"""Events ⇄ rows of `events`: the one place that knows that a row may hold a recipe instead of a body.
+"""Rows of `events` → events: a row may hold a recipe instead of a body, which is put together from other rows.
 
-Rules of this file:
-
-* Rows become events here only, and the rows that recipes refer to are read with one query for each.
-* A recipe refers only to rows whose content is certain: those that this writer has inserted itself, in this transaction
-  or a committed one. A row that was there before may be encoded otherwise, and it is unknown if a failed transaction is
-  in the log: then everything is forgotten, and the next bodies are stored whole.
+Rows become events here only, and the rows that recipes refer to are read with one query for each.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
-from sqlalchemy import Table
 
-from recorder.errors import StoreConflictError
 from recorder.model.events import Event
 from recorder.model.shared_body import SHARED, Recipe, read_recipe
-from recorder.store.bodies.dedup import BodyDeduplicator
 from recorder.store.engine import Engine
 from recorder.store.schema import events
-from recorder.store.sql import KEEP, SAVE, UNDO, Statement
+from recorder.store.sql import Statement
 
 Row = Sequence[Any]
 Ask = Callable[[Statement, Any], Iterable[Row]]
@@ -120,62 +111,3 @@ def _event(row: Row, type: str, raw: bytes) -> Event:
     columns = list(row)
     columns[_TYPE], columns[_RAW] = type, raw
     return Event(*columns)
-
-
-class RowWriter(Protocol):
-    """The part of `recorder.store.write.writer.Writer` that rows are written through."""
-
-    def add(self, table: Table, rows: Sequence[tuple[Any, ...]]) -> int: ...
-
-    def run(self, statement: Statement, values: Any) -> None: ...
-
-
-class EventAppender:
-    """A writer of events, in the transactions of its owner, all of which pass through `certain`."""
-
-    def __init__(self, writer: RowWriter) -> None:
-        self._writer = writer
-        self._sharing = BodyDeduplicator()
-
-    @contextmanager
-    def certain(self, transaction: AbstractContextManager[None]) -> Iterator[None]:
-        """Run a transaction in which events are appended, and forget all bodies if it fails after it began."""
-        has_begun = False
-        try:
-            with transaction:
-                has_begun = True
-                yield
-        except BaseException:
-            if has_begun:
-                self._sharing.forget()
-            raise
-
-    def append(self, new: Sequence[Event]) -> bool:
-        """Add events, in order of their keys. Return whether none was there already."""
-        rows = [*map(msgspec.structs.astuple, new)]
-        written = rows.copy()
-        for number, event in enumerate(new):
-            if event.kind == "request":
-                written[number] = self._written(event, rows[number])
-        if written == rows:
-            is_new = not rows or self._writer.add(events, rows) == len(rows)
-            if not is_new:
-                self._sharing.forget()
-            return is_new
-        self._writer.run(SAVE, {})
-        is_new = self._writer.add(events, written) == len(rows)
-        if not is_new:  # others may refer to what they are not
-            self._sharing.forget()
-            self._writer.run(UNDO, {})
-            self._writer.add(events, rows)
-        self._writer.run(KEEP, {})
-        return is_new
-
-    def _written(self, event: Event, row: tuple[Any, ...]) -> tuple[Any, ...]:
-        """Return the row of a request's event as it is written: a body may be a recipe."""
-        if event.type == SHARED:
-            raise StoreConflictError(f"The database refused a row: no event has the type {SHARED!r}.")
-        if event.type != "body":
-            return row
-        recipe = self._sharing.row(event.session_id, event.exchange_id, event.pos, event.raw)
-        return row if recipe is None else (*row[:_TYPE], SHARED, *row[_TYPE + 1 : _RAW], recipe, *row[_RAW + 1 :])

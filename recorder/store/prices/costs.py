@@ -18,12 +18,12 @@ from typing import Any
 import msgspec
 from sqlalchemy import TextClause, bindparam, exists, select, text
 
+from recorder.model.prices import usd
 from recorder.projections.rows import TABLES
 from recorder.projections.views.cost import COSTS
 from recorder.projections.views.parts import same_exchange
 from recorder.projections.views.view import written
 from recorder.store.schema import prices, sessions
-from recorder.wire.dialects.usage_report import usd
 
 HAS_PRICES = select(exists(select(prices.c.provider)))
 

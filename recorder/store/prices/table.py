@@ -17,6 +17,7 @@ import msgspec
 from sqlalchemy import bindparam, delete, insert, select
 
 from recorder.errors import RecorderError, UsageError
+from recorder.model.prices import SUBSCRIPTIONS
 from recorder.store.prices import genai, own_file
 from recorder.store.prices.catalog import KEY, PriceRow
 from recorder.store.prices.own_file import OwnPrices
@@ -32,7 +33,6 @@ _ROWS = select(prices).order_by(*prices.primary_key.columns)
 _ALL = Statement(_ROWS)
 _ADD = Statement(insert(prices))
 _DELETE = Statement(delete(prices).where(*(prices.c[name] == bindparam(f"key_{name}") for name in KEY)))
-_SUBSCRIPTIONS = {name for provider in PROVIDERS for name in provider.subscriptions}
 
 
 class UpdateReport(msgspec.Struct, frozen=True):
@@ -75,7 +75,7 @@ def update(store: Store, own: OwnPrices | None, at_ns: int) -> UpdateReport:
         if changed.added:
             store.run(_ADD, [msgspec.structs.asdict(row) for row in changed.added])
     priced = {row.provider for row in new}
-    unpriced = sorted(set(found.unpriced) - priced - _SUBSCRIPTIONS)
+    unpriced = sorted(set(found.unpriced) - priced - {*SUBSCRIPTIONS})
     shown = sources if own else sources[1:]
     return UpdateReport(shown, sorted(priced), unpriced, found.left_out, len(changed.added), len(changed.deleted))
 

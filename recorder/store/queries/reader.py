@@ -21,9 +21,9 @@ from sqlalchemy.sql import Executable
 
 from recorder.errors import NotFoundError, StoreError, UsageError
 from recorder.model.events import BODY_KINDS, LATEST, PROBE, Event, Exchange, Session
+from recorder.model.facts import Links
 from recorder.model.ids import ID_LENGTH, ids_beginning
 from recorder.model.text import storable
-from recorder.store.archive.registry import ATTACHED
 from recorder.store.bodies.rows import SharedRow, damaged, is_shared, sources_sql
 from recorder.store.engine import AnyRow, Prices, engine_of
 from recorder.store.location import database_name, database_url
@@ -38,7 +38,6 @@ from recorder.store.prices.costs import (
     exchange_costs,
     session_costs,
 )
-from recorder.store.queries.request_links import CONTINUED
 from recorder.store.queries.resumed_response import EARLIER_EVENTS, each_number_once, earlier
 from recorder.store.queries.retention import OPEN, SessionSize, session_sizes
 from recorder.store.queries.session_list import (
@@ -71,11 +70,12 @@ from recorder.store.queries.usage import (
     tallies,
     unpriced,
 )
-from recorder.store.schema import REBUILD_IS_DUE, events, exchanges, sessions, tombstones
-from recorder.store.sql import HAS_ENDED, of_exchange, of_same_exchange
-from recorder.wire.dialects.dialect import Links
+from recorder.store.schema import REBUILD_IS_DUE, events, exchanges, sessions, tables_of, tombstones
+from recorder.store.sql import ATTACHED_ARCHIVES, HAS_ENDED, of_exchange, of_same_exchange
 
 AnySelect = Select[*tuple[Any, ...]]
+
+_requests = tables_of["requests"]
 
 PAGE_ROWS = 500
 PAGE_BYTES = 4 * 2**20  # a page passes it by one event at most: what a slow consumer holds
@@ -131,6 +131,13 @@ def _page(kinds: frozenset[str] | None) -> AnySelect:
     sizes = select(events.c.pos, before).where(*wanted).order_by(events.c.pos).limit(PAGE_ROWS).subquery()
     until = select(func.max(sizes.c.pos)).where(sizes.c.before < PAGE_BYTES).scalar_subquery()
     return select(events).where(*wanted, events.c.pos <= until).order_by(events.c.pos)
+
+
+_having = select(_requests.c.exchange_id).where(_requests.c.session_id == bindparam("session_id"))
+# The exchanges that links may lead to, by `Links`; those that only retrieved a response included.
+_CONTINUED = _having.where(_requests.c.response_id == bindparam("response_id")).union(
+    _having.where(_requests.c.conversation_id == bindparam("conversation_id"))
+)
 
 
 class EventPlace(msgspec.Struct, frozen=True):
@@ -189,7 +196,7 @@ class LogReader:
         an archive that cannot be read is left out, with a warning.
         """
         log = await cls.open_alone(url)
-        rows = [] if log.engine.is_archive else await log.rows(ATTACHED)
+        rows = [] if log.engine.is_archive else await log.rows(ATTACHED_ARCHIVES)
         archives = [database_url(row.url) for row in rows]
         if not archives:
             return log
@@ -385,7 +392,7 @@ class LogReader:
     async def continued(self, session_id: str, links: Links) -> list[str]:
         """Return the exchanges of a session that have the response or the conversation that a request continues."""
         ids = {name: storable(id) for name, id in links._asdict().items()}  # as the rows have them
-        rows = await self._all(CONTINUED, session_id=session_id, **ids)
+        rows = await self._all(_CONTINUED, session_id=session_id, **ids)
         return [row.exchange_id for row in rows]
 
     async def progress(

@@ -18,9 +18,9 @@ from sqlalchemy import bindparam, or_, select, update
 
 from recorder.projections.cache_misses import COMPARISON, WINDOW, compared
 from recorder.projections.rows import PromptRow
-from recorder.store.queries.request_links import Asking, Key, LinkDatabase, Links, key_of
 from recorder.store.schema import tables_of
 from recorder.store.sql import Statement, constant, of_exchange
+from recorder.store.write.request_links import Asking, Key, LinkDatabase, Links, key_of
 
 _prompts, _requests = tables_of["prompts"], tables_of["requests"]
 _of_session = _prompts.c.session_id == bindparam("session_id")

@@ -24,9 +24,9 @@ from recorder.model.text import storable
 from recorder.projections.history import CLIENTS_CALLS
 from recorder.projections.results import RepeatedCalls
 from recorder.projections.rows import TABLES, ItemRow
-from recorder.store.queries.request_links import Asking, Key, LinkDatabase, key_of
 from recorder.store.schema import tables_of
 from recorder.store.sql import Statement, Step, constant, of_exchange
+from recorder.store.write.request_links import Asking, Key, LinkDatabase, key_of
 from recorder.wire.dialects.conversation import call_place
 
 NEAR = 16

@@ -29,13 +29,13 @@ from recorder.projections.fold import Folding, Rows
 from recorder.projections.results import RepeatedCalls
 from recorder.store.bodies.rows import whole_events
 from recorder.store.engine import engine_named
-from recorder.store.queries.request_links import Asking, Key, Links, ask_together, key_of
 from recorder.store.queries.resumed_response import EARLIER_EVENTS, MAY_RESUME, RESUMING, each_number_once, earlier
 from recorder.store.schema import REBUILD_IS_DUE, dead_letters, events, exchanges, rebuilds, sessions, tables_of
 from recorder.store.search import INDEXES, of_each
 from recorder.store.sql import IS_END, Statement, Step, of_exchange
 from recorder.store.write.cache_links import Comparisons
 from recorder.store.write.call_keys import is_given, later_requests, rekey
+from recorder.store.write.request_links import Asking, Key, Links, ask_together, key_of
 from recorder.wire.grouping.session import HISTORY
 
 log = logging.getLogger(__name__)

@@ -28,7 +28,8 @@ from sqlalchemy.sql import Executable
 
 from recorder.errors import StoreBusyError, StoreError, StoreLostError
 from recorder.model.events import Event, Exchange, Session
-from recorder.store.bodies.rows import EventAppender, events_as_they_are
+from recorder.store.bodies.appender import EventAppender
+from recorder.store.bodies.rows import events_as_they_are
 from recorder.store.engine import BUSY_TIMEOUT_S, WRITER_ROLE, engine_of, is_no_log
 from recorder.store.location import database_name, database_path, database_url, default_url
 from recorder.store.queries.resumed_response import SESSION_OF_LAST_RESPONSE, SESSION_OF_RESPONSE, SESSIONS_OF_LINKS

@@ -13,7 +13,7 @@ from typing import Any, Literal, NamedTuple, Protocol
 
 import msgspec
 
-from recorder.model.facts import Fact, RequestFacts
+from recorder.model.facts import Fact, Links, RequestFacts
 from recorder.wire.dialects.conversation import ConversationTurn
 from recorder.wire.dialects.decoder import QuickReader
 from recorder.wire.dialects.keys import DONE, Keys, KeysOfFrame
@@ -95,7 +95,6 @@ class Provider(msgspec.Struct, frozen=True):
     base_url: str
     error_body: Callable[[int, str, str | None], dict[str, Any]]  # an error of our own, by status, message and code
     other_upstreams: Mapping[str, str] = {}  # further APIs of it: name → base URL
-    subscriptions: tuple[str, ...] = ()  # names of its upstreams where a token has no price
     telemetry_name: str | None = None  # OpenTelemetry's name for it (`gen_ai.provider.name`), where that is another
     hosts: tuple[str, ...] = ()  # regular expressions of further hosts that serve it, in clouds
     paths: re.Pattern[str] | None = None  # matched with a path that names no upstream: it is for this provider
@@ -126,13 +125,6 @@ class RequestPlaces(msgspec.Struct, frozen=True):
 
     credentials: tuple[str, ...] = ()  # besides those whose names say it (`recorder.wire.redaction.names`)
     of_model: tuple[str, ...] = ()  # what a model reads or writes, with all that is in it: no parameter
-
-
-class Links(NamedTuple):
-    """The ids by which a request continues what the provider keeps of a conversation."""
-
-    response_id: str | None = None  # of the response before
-    conversation_id: str | None = None  # of all that was added to a conversation so far
 
 
 class Continuation(msgspec.Struct, frozen=True):

@@ -27,7 +27,6 @@ PROVIDER = Provider(
     base_url="https://api.openai.com",
     error_body=error_body,
     other_upstreams={"chatgpt": "https://chatgpt.com/backend-api/codex"},  # what Codex asks, logged in with ChatGPT
-    subscriptions=("chatgpt",),
     hosts=(r".+\.openai\.azure\.com",),
     paths=re.compile(r"(?!(?:/v1)?/(?:models|files|batches)(?:/|$))"),  # those three all the APIs have
     endpoints=(

@@ -10,15 +10,10 @@ from collections.abc import Sequence
 from decimal import Decimal, InvalidOperation
 from typing import Any, NamedTuple
 
+from recorder.model.prices import usd
 from recorder.wire.dialects.json_values import BIGINT, Object, whole
 
 Path = tuple[str, ...]
-
-AMOUNT_LIMIT = 10**9
-"""US dollars for one response: more is no amount."""
-
-DIGITS_LIMIT = 30
-"""Decimal places of an amount. Reports have up to 19 of them; a picodollar, which prices are counted in, is 12."""
 
 _AMOUNTS: tuple[tuple[Path, int], ...] = (
     (("cost_in_usd_ticks",), 10),  # xAI: https://docs.x.ai/developers/cost-tracking, 1 USD is 10^10 ticks
@@ -94,32 +89,6 @@ def reported_cost(usage: Object, data: bytes, place: Path) -> ReportedCost:
         if amount is not None:
             return ReportedCost(amount, ".".join(("usage", *path)))
     return ReportedCost()
-
-
-def usd(value: Any, divided: int = 0) -> str | None:
-    """Return an amount as plain decimal text, without an exponent; None if `value` is none.
-
-    `value` is an integer, a decimal or decimal text. It is divided by 10 to the power of `divided`.
-    """
-    if not isinstance(value, int | str | Decimal) or isinstance(value, bool):
-        return None
-    if isinstance(value, str) and len(value) > 2 * DIGITS_LIMIT:
-        return None
-    try:
-        sign, digits, exponent = Decimal(value).as_tuple()
-    except (InvalidOperation, ValueError):
-        return None
-    if sign or not isinstance(exponent, int) or len(digits) > 2 * DIGITS_LIMIT:
-        return None
-    exponent -= divided
-    if not -2 * DIGITS_LIMIT <= exponent <= DIGITS_LIMIT:
-        return None
-    amount = Decimal((0, digits, exponent))
-    if amount >= AMOUNT_LIMIT:
-        return None
-    text = f"{amount:f}"
-    text = text.rstrip("0").rstrip(".") if "." in text else text
-    return text if len(text.partition(".")[2]) <= DIGITS_LIMIT else None
 
 
 def _at(value: Any, path: Path) -> Any:

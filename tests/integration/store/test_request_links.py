@@ -17,9 +17,9 @@ from recorder.recordings.loader import load_continued, load_exchanges, load_sess
 from recorder.recordings.selection import select_exchanges
 from recorder.store.location import database_url
 from recorder.store.maintain.rebuild import rebuild
-from recorder.store.queries import request_links
 from recorder.store.queries.reader import LogReader
 from recorder.store.sql import Statement
+from recorder.store.write import request_links
 from recorder.store.write.writer import Store
 from recorder.wire.logical_request import LogicalRequest, LogicalRequests
 from tests.support.conversations import Conversation, Conversations, call, message, response, sse, thought

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from recorder.wire.dialects.dialect import Continuation, Links
+from recorder.model.facts import Links
+from recorder.wire.dialects.dialect import Continuation
 from recorder.wire.dialects.json_values import Object, array, decoded, object_, objects, request_object, text, whole
 
 _DELTAS = {"text_delta": "text", "thinking_delta": "thinking", "signature_delta": "signature"}

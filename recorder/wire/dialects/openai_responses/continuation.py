@@ -13,7 +13,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from recorder.wire.dialects.dialect import Continuation, Links
+from recorder.model.facts import Links
+from recorder.wire.dialects.dialect import Continuation
 from recorder.wire.dialects.json_values import Object, array, object_, objects, request_object, text, whole
 
 _ITEM_DONE = b"response.output_item.done"

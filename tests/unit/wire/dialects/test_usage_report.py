@@ -10,9 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from recorder.model.facts import Malformed, UsageReported
+from recorder.model.prices import AMOUNT_LIMIT, usd
 from recorder.wire.dialects import by_name
 from recorder.wire.dialects.json_values import decoded
-from recorder.wire.dialects.usage_report import AMOUNT_LIMIT, ReportedCost, first_count, reported_cost, usd
+from recorder.wire.dialects.usage_report import ReportedCost, first_count, reported_cost
 from tests.support.tables import table
 
 

@@ -62,12 +62,6 @@ _CONVERSING = Statement(
     .order_by(_requests.c.exchange_id),
     f"LIMIT {CONVERSING}",
 )
-_having = select(_requests.c.exchange_id).where(_of_session)
-CONTINUED = _having.where(_requests.c.response_id == bindparam("response_id")).union(
-    _having.where(_requests.c.conversation_id == bindparam("conversation_id"))
-)
-"""The exchanges that links may lead to, by `Links`; those that only retrieved a response included."""
-
 _COMPUTED = ("previous_exchange_id", "depth", "is_complete", "logical_items")
 _UPDATE = Statement(
     update(_requests).where(of_exchange(_requests)).values({n: bindparam(f"new_{n}") for n in _COMPUTED})
