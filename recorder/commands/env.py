@@ -15,7 +15,7 @@ from recorder.commands.clients.files import FILES
 from recorder.commands.clients.presets import ALIASES, CODEX, VARIABLES, past_proxy
 from recorder.commands.clients.shim import read
 from recorder.commands.terminal.output import echo, write_line
-from recorder.commands.terminal.selection import new_name
+from recorder.commands.terminal.session_names import new_name
 from recorder.errors import UsageError
 from recorder.model.text import safe_text
 

@@ -17,7 +17,7 @@ from recorder.commands.terminal.database import database_option
 from recorder.commands.terminal.files import SkippedFiles
 from recorder.commands.terminal.output import echo, with_json, write_json
 from recorder.commands.terminal.progress import Update, progress_bar
-from recorder.commands.terminal.selection import NEVER_FOUND, new_name
+from recorder.commands.terminal.session_names import NEVER_FOUND, new_name
 from recorder.errors import RecorderError, UsageError
 from recorder.model.events import LATEST, Session
 from recorder.model.text import counted, safe_text

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING
 
 from recorder.errors import NotFoundError, UsageError
 from recorder.model.events import Exchange, Session
-
-if TYPE_CHECKING:  # a name or a file is chosen without a database
-    from recorder.store.queries.reader import LogReader
+from recorder.store.queries.reader import LogReader
 
 Numbered = tuple[int, Exchange]  # with its number in the session; 1 is the first
-Select = Callable[["LogReader", str, str | None], Awaitable[tuple[Session, list[Numbered]]]]
+Select = Callable[[LogReader, str, str | None], Awaitable[tuple[Session, list[Numbered]]]]
 
 
 async def select_exchanges(log: LogReader, session: str, exchange: str | None) -> tuple[Session, list[Numbered]]:
