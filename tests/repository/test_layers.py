@@ -215,6 +215,17 @@ def test_a_verb_starts_without_what_it_rarely_needs(verb: str) -> None:
     assert not WITHOUT[verb] & loaded_by(f"import recorder.commands.{verb}")
 
 
+# Modules of the program that a verb loads before it does anything: who only reads tables needs no decoder and no fold.
+MOST_LOADED = {"usage": 56, "sessions": 59, "query": 51}
+
+
+@pytest.mark.parametrize("verb", MOST_LOADED)
+def test_a_verb_that_reads_tables_loads_few_modules(verb: str) -> None:
+    ours = {name for name in loaded_by(f"import recorder.commands.{verb}") if name.partition(".")[0] == "recorder"}
+    assert not {name for name in ours if name.startswith(("recorder.wire", "recorder.projections.fold"))}
+    assert len(ours) <= MOST_LOADED[verb], sorted(ours)
+
+
 LONGEST = 450  # lines: a module holds one concept, whole, which 150 to 400 lines do; more wants a reason, here
 SCRIPTS = sorted((PACKAGE / "ui" / "static").rglob("*.js"))
 

@@ -34,6 +34,7 @@ from recorder.store.location import database_url
 from recorder.store.maintain.purge.delete import purge
 from recorder.store.maintain.purge.tombstone import ARCHIVED as ARCHIVED_REASON
 from recorder.store.queries.reader import LogReader
+from recorder.store.queries.retention import holdings
 from recorder.store.write.writer import Store
 
 if TYPE_CHECKING:
@@ -84,7 +85,7 @@ def archived(database: URL, archive: URL, step: Any = lambda _step, _sessions: N
 
     async def held() -> Any:
         async with await LogReader.open_alone(database) as log:
-            return await log.holdings()
+            return await holdings(log)
 
     recorders = Recorders(lambda _recorder_id: "gone", list)
     with Archiver.open(database, archive, recorders, step=step) as opened:

@@ -17,6 +17,7 @@ from recorder.errors import NotFoundError
 from recorder.model.facts import Links
 from recorder.recordings.loader import load_session
 from recorder.store.queries.reader import LogReader
+from recorder.store.queries.retention import holdings, recorders_of_open
 from recorder.store.queries.session_list import SessionFilter
 from recorder.store.queries.usage import By, Summed
 
@@ -103,8 +104,8 @@ QUESTIONS: Mapping[str, Question] = {
     "names that begin": lambda log: log.names("", 20),
     "latest": _latest,
     "nobody": _nobody,
-    "holdings": lambda log: log.holdings(),
-    "open": lambda log: log.recorders_of_open(),
+    "holdings": holdings,
+    "open": recorders_of_open,
     "due": lambda log: log.rebuild_is_due(),
     "progress": _progress,
     "prices": lambda log: log.has_prices(),

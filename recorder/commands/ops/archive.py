@@ -25,7 +25,7 @@ from recorder.store.engine import engine_of
 from recorder.store.location import chosen_url, database_name, database_url, journal_root
 from recorder.store.maintain.purge.vacuum import sweep
 from recorder.store.queries.reader import LogReader
-from recorder.store.queries.retention import RetentionPolicy, SessionSize, expired
+from recorder.store.queries.retention import RetentionPolicy, SessionSize, expired, holdings, recorders_of_open
 
 _COLUMNS = (
     Column("month"),
@@ -112,7 +112,7 @@ def _check(url: URL, archive: URL) -> None:
 
 async def _chosen(url: URL, before_ns: int) -> list[SessionSize]:
     async with await LogReader.open_alone(url) as log:
-        held, open_ = await log.holdings(), await log.recorders_of_open()
+        held, open_ = await holdings(log), await recorders_of_open(log)
     limits = RetentionPolicy(before_ns)
     spared = sum(each.session_id in open_ for each in expired(held, limits))
     if spared:

@@ -37,7 +37,7 @@ from recorder.store.maintain.purge.delete import being_recorded, purge
 from recorder.store.maintain.purge.tombstone import Counts, Tombstone
 from recorder.store.maintain.purge.vacuum import sweep
 from recorder.store.queries.reader import LogReader
-from recorder.store.queries.retention import RetentionPolicy, SessionSize, expired
+from recorder.store.queries.retention import RetentionPolicy, SessionSize, expired, holdings, recorders_of_open
 from recorder.store.write.writer import Store
 
 _COLUMNS = (
@@ -164,12 +164,12 @@ async def _chosen(url: URL, sessions: Sequence[str], limits: RetentionPolicy) ->
         writer = writer_at(url)
         recording = {
             session_id
-            for session_id, recorders in (await log.recorders_of_open()).items()
+            for session_id, recorders in (await recorders_of_open(log)).items()
             if any(writer(each) == "alive" for each in recorders)
         }
         if sessions:
             return await _named(log, sessions, recording)
-        held = await log.holdings()
+        held = await holdings(log)
         spared = sum(each.session_id in recording for each in expired(held, limits))
         if spared:
             verb = "is" if spared == 1 else "are"
@@ -194,7 +194,7 @@ async def _named(log: LogReader, refs: Sequence[str], recording: Collection[str]
         if session.session_id in recording:
             raise being_recorded(safe_text(session.name))
         ids.append(session.session_id)
-    return Chosen(await log.holdings(ids) if ids else [], purged)
+    return Chosen(await holdings(log, ids) if ids else [], purged)
 
 
 async def _archived(log: LogReader, ref: str) -> Tombstone | None:

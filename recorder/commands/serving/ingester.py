@@ -17,7 +17,7 @@ import time
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from pathlib import Path
 
-from recorder.commands.serving import niceness
+from recorder.commands.ops import niceness
 from recorder.commands.terminal.output import log_to_stderr
 from recorder.commands.terminal.settings import redactor
 from recorder.errors import RecorderError, StoreError

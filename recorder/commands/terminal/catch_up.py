@@ -20,8 +20,8 @@ from typing import Any, NamedTuple, TypeVar, cast
 import click
 from sqlalchemy import URL
 
+from recorder.commands.ops import niceness
 from recorder.commands.ops.journals import journals, killed, state
-from recorder.commands.serving import niceness
 from recorder.commands.terminal.output import echo
 from recorder.errors import NotFoundError
 from recorder.journal.reader import ingested, ingester_pid, waiting

@@ -39,7 +39,6 @@ from recorder.store.prices.costs import (
     session_costs,
 )
 from recorder.store.queries.resumed_response import EARLIER_EVENTS, each_number_once, earlier
-from recorder.store.queries.retention import OPEN, SessionSize, session_sizes
 from recorder.store.queries.session_list import (
     LAST_ID,
     NEWEST_FIRST,
@@ -294,17 +293,6 @@ class LogReader:
             return None
         rows = await self._all(select(tombstones).where(ids.between(*meant)).order_by(ids).limit(2))
         return Tombstone(*rows[0]) if len(rows) == 1 else None
-
-    async def holdings(self, session_ids: Collection[str] | None = None) -> list[SessionSize]:
-        """Return the sizes of some sessions, or of all: the least recently used first."""
-        return [SessionSize(*row) for row in await self._all(session_sizes(session_ids))]
-
-    async def recorders_of_open(self) -> dict[str, set[str]]:
-        """Return the recorders of exchanges that have not ended, by session."""
-        found: dict[str, set[str]] = {}
-        for session_id, recorder_id in await self._all(OPEN):
-            found.setdefault(session_id, set()).add(recorder_id)
-        return found
 
     async def count_named(self, name: str) -> int:
         """Return the number of sessions of a name."""

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 from sqlalchemy import Select, func, select, text
 
+from recorder.store.queries.reader import LogReader
 from recorder.store.schema import events, exchanges, sessions
 from recorder.store.sql import has_ended
 
@@ -33,8 +34,24 @@ class RetentionPolicy(msgspec.Struct, frozen=True):
     keep_bytes: int | None = None  # the least recently used of all those that together are larger
 
 
-def session_sizes(session_ids: Collection[str] | None = None) -> AnySelect:
-    """Return the statement for some sessions, or all: the least recently used first."""
+async def holdings(log: LogReader, session_ids: Collection[str] | None = None) -> list[SessionSize]:
+    """Return the sizes of some sessions, or of all: the least recently used first."""
+    sizes = []
+    for row in await log.rows(_session_sizes(session_ids)):
+        size = SessionSize(row.session_id, row.name, row.used_ns, row.exchanges, row.events, row.bytes)
+        sizes.append(size)
+    return sizes
+
+
+async def recorders_of_open(log: LogReader) -> dict[str, set[str]]:
+    """Return the recorders of exchanges that have not ended, by session."""
+    recorders: dict[str, set[str]] = {}
+    for row in await log.rows(_OPEN):
+        recorders.setdefault(row.session_id, set()).add(row.recorder_id)
+    return recorders
+
+
+def _session_sizes(session_ids: Collection[str] | None) -> AnySelect:
     of_exchanges = select(
         exchanges.c.session_id,
         func.count().label("exchanges"),
@@ -48,9 +65,15 @@ def session_sizes(session_ids: Collection[str] | None = None) -> AnySelect:
         of_events = of_events.where(events.c.session_id.in_(session_ids))
     of_exchanges_, of_events_ = of_exchanges.subquery(), of_events.subquery()
     used_ns = func.coalesce(of_exchanges_.c.used_ns, sessions.c.created_ns).label("used_ns")
-    counts = (of_exchanges_.c.exchanges, of_events_.c.events, of_events_.c.bytes)
+    sums = (of_exchanges_.c.exchanges, of_events_.c.events, of_events_.c.bytes)
+    counts = [func.coalesce(each, 0).label(each.name) for each in sums]
     statement = (
-        select(sessions.c.session_id, sessions.c.name, used_ns, *(func.coalesce(count, 0) for count in counts))
+        select(
+            sessions.c.session_id,
+            sessions.c.name,
+            used_ns,
+            *counts,
+        )
         .join_from(sessions, of_exchanges_, of_exchanges_.c.session_id == sessions.c.session_id, isouter=True)
         .join(of_events_, of_events_.c.session_id == sessions.c.session_id, isouter=True)
         .order_by(used_ns, sessions.c.session_id)
@@ -58,10 +81,10 @@ def session_sizes(session_ids: Collection[str] | None = None) -> AnySelect:
     return statement if session_ids is None else statement.where(sessions.c.session_id.in_(session_ids))
 
 
-OPEN: AnySelect = (
+# Sessions with an exchange that has not ended, and the recorders that were recording it.
+_OPEN: AnySelect = (
     select(exchanges.c.session_id, exchanges.c.recorder_id).where(text(f"NOT {has_ended('exchanges')}")).distinct()
 )
-"""Sessions with an exchange that has not ended, and the recorders that were recording it."""
 
 
 def expired(sizes: Sequence[SessionSize], limits: RetentionPolicy, spared: Collection[str] = ()) -> list[SessionSize]:

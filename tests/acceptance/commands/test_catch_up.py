@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import URL
 
-from recorder.commands.serving import niceness
+from recorder.commands.ops import niceness
 from recorder.ingest.ingester import Ingester
 from recorder.journal.format import Mark
 from recorder.journal.reader import claimed, ingester_pid, waiting

@@ -21,6 +21,7 @@ from sqlalchemy import URL, event
 from recorder.model.events import BODY_KINDS
 from recorder.store.location import database_url
 from recorder.store.queries.reader import LogReader
+from recorder.store.queries.retention import holdings, recorders_of_open
 from recorder.store.queries.session_list import ListPlace, SessionFilter
 from recorder.store.queries.usage import By, Summed
 from recorder.store.search import INDEX_NAMES
@@ -77,14 +78,14 @@ QUESTIONS: Mapping[str, Callable[[LogReader], Awaitable[Any]]] = {
     "progress of a session": lambda log: log.progress(LATE, [EXCHANGE], SESSION),
     "outlines": lambda log: log.outlines(SESSION),
     "a place": lambda log: log.place(SESSION, EXCHANGE, 1),
-    "what is open": lambda log: log.recorders_of_open(),
+    "what is open": recorders_of_open,
     "a tombstone": lambda log: log.tombstone(SESSION),
-    "holdings of some": lambda log: log.holdings([SESSION]),
+    "holdings of some": lambda log: holdings(log, [SESSION]),
     "costs of a session": lambda log: log.exchange_costs(SESSION),
     "count of a name": lambda log: log.count_named("run-1"),
     **{f"usage by {by}": partial(_usage, by) for by in get_args(By)},
     "rebuild_is_due": lambda log: log.rebuild_is_due(),
-    "holdings": lambda log: log.holdings(),
+    "holdings": holdings,
 }
 
 
