@@ -11,6 +11,8 @@ import gc
 import os
 import signal
 
+from recorder.program import load
+
 INTERRUPTED = 130
 
 
@@ -19,9 +21,7 @@ def main() -> None:
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # not what a shell told it to ignore
         signal.signal(signal.SIGINT, lambda *_: os._exit(INTERRUPTED))
     gc.disable()  # what is imported stays: to look for garbage in it takes a tenth of the start
-    from recorder.commands import main as command_line
-
-    command_line()
+    load("recorder.commands:main")()
 
 
 if __name__ == "__main__":

@@ -15,6 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from recorder.errors import UsageError
+from recorder.program import load
+
 if TYPE_CHECKING:
     from recorder.testing.fixture import Replay
 
@@ -74,11 +77,8 @@ def pytest_configure(config: pytest.Config) -> None:
         raise pytest.UsageError(f"recorder_mode = {mode} is not a mode: use one of {', '.join(MODES)}.")
     config.stash[_BEGAN_NS] = getattr(config, "workerinput", {}).get(_BEGAN, time.time_ns())
     if config.getoption("recorder_speed") != "max" or _has_settings(config):
-        from recorder.errors import UsageError
-        from recorder.testing.settings import check
-
         try:
-            check(config)
+            load("recorder.testing.settings:check")(config)
         except UsageError as error:
             raise pytest.UsageError(f"recorder: {error}") from None
 
@@ -112,11 +112,9 @@ def recorder_replay(request: pytest.FixtureRequest) -> Iterator[Replay]:
     """Give the recordings that answer this test: `.base_url(name)`, `.transport()`, `.async_transport()`, `.requests`,
     `.session`. An unrecorded request fails the test at its end, and so does an unused recording.
     """
-    from recorder.testing.fixture import opened
-
     config = request.config
     mode = config.getoption("recorder_mode") or config.getini("recorder_mode")
-    replay = opened(request.node, mode, config.stash[_BEGAN_NS])
+    replay: Replay = load("recorder.testing.fixture:opened")(request.node, mode, config.stash[_BEGAN_NS])
     request.node.stash[_REPLAY], request.node.stash[_PASSED] = replay, False
     with pytest.MonkeyPatch.context() as patched:
         for name, value in replay.variables().items():

@@ -20,6 +20,7 @@ from recorder.commands.terminal.table import Column, write_table
 from recorder.errors import NotFoundError
 from recorder.model.events import Session
 from recorder.model.text import safe_text
+from recorder.program import load
 from recorder.projections.rows import PromptRow
 from recorder.recordings.cache import (
     CacheTurn,
@@ -31,6 +32,7 @@ from recorder.recordings.cache import (
 )
 from recorder.recordings.names import is_file
 from recorder.recordings.selection import Numbered
+from recorder.recordings.session import RecordedSession
 from recorder.store.queries.reader import LogReader
 from recorder.store.schema import tables_of
 from recorder.wire.dialects.prompt import Prompt
@@ -84,9 +86,7 @@ def command(db: str | None, session: str, json: bool) -> None:
 
 async def _turns(db: str | None, ref: str) -> tuple[str, str | None, list[CacheTurn]]:
     if is_file(ref):
-        from recorder.recordings.files import load_file
-
-        found = load_file(Path(ref))
+        found: RecordedSession = load("recorder.recordings.files:load_file")(Path(ref))
         return found.name, None, await cache_of_recordings(found)
     async with await LogReader.open(current_url(db)) as log:
         session, exchanges = await select(log, ref, None)

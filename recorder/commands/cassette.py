@@ -12,9 +12,9 @@ import click
 
 from recorder.cassettes.sse_jsonl import CASSETTE_LIMIT, TOO_LARGE, formatted
 from recorder.cassettes.sse_jsonl.check import findings
-from recorder.cassettes.sse_jsonl.writer import save
 from recorder.commands.terminal.files import SkippedFiles
 from recorder.commands.terminal.output import echo, write_line
+from recorder.files import save
 from recorder.model.text import safe_text
 from recorder.recordings.files import opening
 

@@ -19,7 +19,7 @@ from recorder.commands.terminal.conversation import as_written, wrapped
 from recorder.commands.terminal.database import database_option
 from recorder.commands.terminal.output import echo, is_plain, write_document, write_line
 from recorder.commands.terminal.recordings import loader
-from recorder.commands.terminal.settings import match_rules
+from recorder.commands.terminal.rules import match_rules
 from recorder.diff import ALL, TOLERANCE, Level, Report, Terms, diff
 from recorder.diff.rendering import SHOWN, Line, Rendering, stat_lines
 from recorder.diff.report import document

@@ -16,7 +16,8 @@ from recorder.commands.ops.health_log import log
 from recorder.commands.serving.network import CONNECTING, VARIABLES, settled
 from recorder.commands.terminal.database import database_option
 from recorder.commands.terminal.output import with_json, write_json, write_line
-from recorder.commands.terminal.settings import defaults, match_rules, own_path, project_path, settings_file
+from recorder.commands.terminal.rules import match_rules
+from recorder.commands.terminal.settings import defaults, own_path, project_path, settings_file
 from recorder.commands.verbs import VERBS
 from recorder.errors import RecorderError
 from recorder.model.text import safe_text

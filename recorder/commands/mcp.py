@@ -12,6 +12,7 @@ from recorder.commands.terminal.catch_up import chosen_wait_s, wait_option
 from recorder.commands.terminal.database import database_option
 from recorder.commands.terminal.output import echo
 from recorder.errors import missing_extra
+from recorder.program import load
 from recorder.store.location import chosen_url
 
 MAX_ANSWER = 30_000  # characters, some 10,000 tokens: above that, clients warn, cut, or refuse the answer of a tool
@@ -41,7 +42,7 @@ def command(db: str | None, max_answer: int) -> None:
     recorder mcp --db recordings.db --max-answer 60000
     """
     try:
-        from recorder.commands.agents.server import serve
+        serve = load("recorder.commands.agents.server:serve")
     except ModuleNotFoundError as error:
         if (error.name or "").startswith("recorder"):
             raise

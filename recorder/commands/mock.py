@@ -33,7 +33,7 @@ from recorder.commands.terminal.completion import session_names
 from recorder.commands.terminal.database import database_option
 from recorder.commands.terminal.output import echo, log_to_stderr
 from recorder.commands.terminal.recordings import loader
-from recorder.commands.terminal.settings import match_rules
+from recorder.commands.terminal.rules import match_rules
 from recorder.errors import UsageError
 from recorder.model.recording import Recording
 from recorder.model.text import counted

@@ -10,9 +10,10 @@ import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import ExitStack, asynccontextmanager
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import click
+import httpx
 import msgspec
 from sqlalchemy import URL
 
@@ -22,16 +23,23 @@ from recorder.commands.terminal.output import echo, with_json, write_json
 from recorder.commands.terminal.selection import say_if_stale
 from recorder.commands.terminal.times import Instant
 from recorder.errors import RecorderError, StoreBusyError, UsageError
+from recorder.exports.otlp.collector import (
+    ATTEMPTS,
+    TIMEOUT,
+    Collector,
+    CollectorUrl,
+    endpoint_of,
+    headers_of,
+    headers_of_environment,
+)
 from recorder.exports.otlp.conventions import CONVENTIONS, NEWEST, Convention, convention_of
+from recorder.exports.otlp.cursor import ExportCursor, Signal
+from recorder.exports.otlp.push import BUSY_S, Pusher, PushReport
 from recorder.model.text import counted, safe_text
 from recorder.store.engine import engine_of
 from recorder.store.location import database_name
 from recorder.store.queries.reader import LogReader
 from recorder.store.write.writer import Store
-
-if TYPE_CHECKING:
-    from recorder.exports.otlp.collector import CollectorUrl
-    from recorder.exports.otlp.push import PushReport
 
 LOCK_S = 2.0  # a server lets go of the lock of a push that was killed when it sees the end of its connection
 LOCK_POLL_S = 0.05
@@ -126,8 +134,6 @@ class _Given(NamedTuple):
 
 def _target(url: str | None, header: tuple[str, ...]) -> tuple[CollectorUrl, Mapping[str, str]]:
     """Return the collector, and the headers for it. Those of the environment are for no other than it names."""
-    from recorder.exports.otlp.collector import endpoint_of, headers_of, headers_of_environment
-
     default, headers = os.environ.get(ENDPOINT, ""), os.environ.get(HEADERS, "")
     if not (url or default):
         raise UsageError(f"Give the URL of a collector, such as http://127.0.0.1:4318, or set {ENDPOINT}.")
@@ -137,12 +143,6 @@ def _target(url: str | None, header: tuple[str, ...]) -> tuple[CollectorUrl, Map
 
 
 async def _push(db: URL, given: _Given, *, follow: bool) -> dict[str, Any]:
-    import httpx
-
-    from recorder.exports.otlp.collector import ATTEMPTS, TIMEOUT, Collector
-    from recorder.exports.otlp.cursor import ExportCursor, Signal
-    from recorder.exports.otlp.push import BUSY_S, Pusher
-
     signals: list[Signal] = ["traces", "metrics"] if given.metrics else ["traces"]
     async with await LogReader.open(db) as log:
         async with _lock(db, given), httpx.AsyncClient(timeout=TIMEOUT, follow_redirects=False) as client:

@@ -19,6 +19,9 @@ from recorder.errors import NotFoundError
 from recorder.model.text import counted, safe_text
 from recorder.store.location import chosen_url
 from recorder.store.prices.catalog import DAY_S, UNITS, PriceRow, matches
+from recorder.store.prices.own_file import default_path
+from recorder.store.prices.table import own_prices, valid_prices
+from recorder.store.prices.table import update as update_prices
 from recorder.store.queries.reader import LogReader
 from recorder.store.write.writer import Store
 
@@ -53,11 +56,9 @@ def update(db: str | None, valid_from: int | None, file: Path | None) -> None:
     recorder prices update
     recorder prices update --file prices.toml --valid-from 2026-01-01
     """
-    from recorder.store.prices.table import own_prices, update
-
     own = own_prices(file)
     with Store(chosen_url(db)) as store:
-        report = update(store, own, max(0, valid_from) if valid_from is not None else time.time_ns())
+        report = update_prices(store, own, max(0, valid_from) if valid_from is not None else time.time_ns())
     echo(f"Prices of {', '.join(report.sources)} for {safe_text(', '.join(report.providers)) or 'no upstream'}.")
     if report.added or report.closed:
         echo(f"{counted(report.added, 'row')} added, {report.closed:,} ended.")
@@ -104,14 +105,10 @@ def path() -> None:
     \b
     recorder prices path
     """
-    from recorder.store.prices.own_file import default_path
-
     write_line(str(default_path()))
 
 
 async def _valid(db: str | None) -> Sequence[PriceRow]:
-    from recorder.store.prices.table import valid_prices
-
     async with await LogReader.open(chosen_url(db)) as log:
         return await valid_prices(log, time.time_ns())
 

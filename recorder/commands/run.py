@@ -40,8 +40,8 @@ from recorder.commands.serving.run_report import EndedCommand, report, say
 from recorder.commands.terminal.database import database_option
 from recorder.commands.terminal.output import log_to_stderr
 from recorder.commands.terminal.recordings import loader
+from recorder.commands.terminal.rules import match_rules
 from recorder.commands.terminal.session_names import new_name
-from recorder.commands.terminal.settings import match_rules
 from recorder.errors import UsageError
 from recorder.model.recording import Recording
 from recorder.model.text import counted, safe_text

@@ -8,23 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from recorder.cassettes import refused
 from recorder.errors import NotFoundError, StoreError, UsageError
 from recorder.model.events import LATEST, Session
 from recorder.model.recording import EVENT_BYTES, PIECE_BYTES, MemoryBudget, Recording
 from recorder.model.text import counted, safe_text
+from recorder.program import load
 from recorder.recordings.names import is_file, looks_like_file
 from recorder.recordings.selection import Numbered, Select, select_exchanges
 from recorder.recordings.session import RecordedSession, budget_of, require_whole
+from recorder.store.queries.reader import LogReader
 from recorder.wire.logical_request import links_of
 from recorder.wire.recording import RecordingBuilder
 
-if TYPE_CHECKING:  # a name or a file is chosen without a database
-    from recorder.store.queries.reader import LogReader
-
-OpenLog = Callable[[], Awaitable["LogReader"]]
+OpenLog = Callable[[], Awaitable[LogReader]]
 
 
 class Loader:
@@ -40,9 +38,8 @@ class Loader:
         """
         for name, part in _readings(ref):
             if is_file(name):
-                from recorder.recordings.files import load_file
-
-                return _only(load_file(Path(name)), part)
+                found: RecordedSession = load("recorder.recordings.files:load_file")(Path(name))
+                return _only(found, part)
         try:
             async with await self._open_log() as log:
                 return await find_session(log, ref, self._select)
@@ -94,8 +91,7 @@ class Loader:
         Raises `UsageError` if it has fewer, else like `answers`.
         """
         if is_cassette:
-            from recorder.cassettes.sse_jsonl import read_session
-
+            read_session = load("recorder.cassettes.sse_jsonl:read_session")
             session, found = read_session(Path(source), keeps_events=False)
             _require(until, len(found), safe_text(source))
             return RecordedSession(session, require_whole(found[:until]))
@@ -108,9 +104,7 @@ class Loader:
 
 
 def _of_cassette(path: Path, budget: MemoryBudget) -> list[Recording]:
-    from recorder.cassettes.sse_jsonl import read_cassette
-
-    found = read_cassette(path)
+    found: list[Recording] = load("recorder.cassettes.sse_jsonl:read_cassette")(path)
     for each in found:
         for piece in (each.request_body, *(piece.raw for piece in each.pieces)):
             budget.add(len(piece), PIECE_BYTES)

@@ -21,6 +21,7 @@ from recorder.errors import NotFoundError, RecorderError, UsageError
 from recorder.model.events import Session
 from recorder.model.recording import Recording
 from recorder.model.text import counted
+from recorder.program import load
 from recorder.proxy.http.messages import Transport
 from recorder.proxy.recording import new_id
 from recorder.proxy.routing import HostRoutes, Routes, Upstream, recorded_upstreams
@@ -145,9 +146,8 @@ class Replay(RecordedTest):
 
     def requests_adapter(self) -> Any:
         """Return an adapter for a session of requests: `session.mount("https://", …)`. No socket is opened."""
-        from recorder.testing.requests_library import AdapterBack, ReplayAdapter
-
-        return ReplayAdapter(self._core(THREAD, AdapterBack))
+        library = load("recorder.testing.requests_library")
+        return library.ReplayAdapter(self._core(THREAD, library.AdapterBack))
 
     def aiohttp_connector(self) -> Any:
         """Return a connector for a ClientSession of aiohttp: whatever host the session asks, this test answers.

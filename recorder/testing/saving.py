@@ -21,8 +21,9 @@ from typing import NamedTuple
 
 import msgspec
 
-from recorder.cassettes.sse_jsonl.writer import cassette_lines, save
+from recorder.cassettes.sse_jsonl.writer import cassette_lines
 from recorder.errors import RecorderError
+from recorder.files import save
 from recorder.model.events import Session
 from recorder.model.recording import Recording
 from recorder.recordings.files import load_cassette

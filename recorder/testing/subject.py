@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
@@ -12,6 +11,7 @@ from typing import Any, TypeVar
 
 from recorder.errors import RecorderError, UsageError
 from recorder.model.recording import Recording
+from recorder.program import load
 from recorder.recordings.session import RecordedSession, require_whole
 
 T = TypeVar("T")
@@ -36,14 +36,16 @@ def recorded_in(database: str | Path, session: str = "latest") -> list[Recording
     missing in one of them, or too many.
     """
     __tracebackhide__ = True
-    return require_whole(in_thread(lambda: _session_in(database, session, keeps_events=False)).recordings)
+    session_in = load("recorder.testing.databases:session_in")
+    found: RecordedSession = in_thread(lambda: session_in(database, session, keeps_events=False))
+    return require_whole(found.recordings)
 
 
 def session_in_user_database(name: str) -> RecordedSession:
     """Return a session of the database that `RECORDER_DB` names, else of the user's. Raises `RecorderError`."""
-    from recorder.store.location import chosen_url
-
-    return in_thread(lambda: _session_in(chosen_url(os.environ.get("RECORDER_DB")), name))
+    session_of_user = load("recorder.testing.databases:session_of_user")
+    found: RecordedSession = in_thread(lambda: session_of_user(name))
+    return found
 
 
 def session_of(subject: Subject) -> RecordedSession:
@@ -58,7 +60,9 @@ def session_of(subject: Subject) -> RecordedSession:
         return subject
     if not isinstance(subject, str | Path):
         raise UsageError(f"{subject!r} is no recording: give a path, the name of a session, or what was recorded.")
-    return in_thread(lambda: _find(str(subject)))
+    find = load("recorder.testing.databases:find")
+    found: RecordedSession = in_thread(lambda: find(str(subject)))
+    return found
 
 
 def name_of(subject: Subject, session: RecordedSession) -> str:
@@ -75,19 +79,3 @@ def in_thread(load: Callable[[], Coroutine[Any, Any, T]]) -> T:
     if isinstance(error, RecorderError):
         raise error.with_traceback(None) from None  # the caller sees nothing of the thread
     return loading.result()
-
-
-async def _session_in(database: Any, name: str, *, keeps_events: bool = True) -> RecordedSession:
-    from recorder.recordings.loader import load_session
-    from recorder.store.queries.reader import LogReader
-
-    async with await LogReader.open(database) as log:
-        return await load_session(log, name, keeps_events=keeps_events)
-
-
-async def _find(ref: str) -> RecordedSession:
-    from recorder.recordings.loader import Loader
-    from recorder.store.location import chosen_url
-    from recorder.store.queries.reader import LogReader
-
-    return await Loader(lambda: LogReader.open(chosen_url(os.environ.get("RECORDER_DB")))).find(ref)

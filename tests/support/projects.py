@@ -15,7 +15,8 @@ import openai
 import pytest
 
 from recorder.cassettes.sse_jsonl import read_cassette
-from recorder.cassettes.sse_jsonl.writer import cassette_lines, save
+from recorder.cassettes.sse_jsonl.writer import cassette_lines
+from recorder.files import save
 from recorder.model.events import Session
 from recorder.model.recording import Recording
 from tests.support.facts import captured

@@ -1,4 +1,4 @@
-"""Rows of the log → the lines of a cassette. Pure, but for `save`, which puts them into a file.
+"""Rows of the log → the lines of a cassette. Pure.
 
 Exchanges follow one another, numbered from 1; their lines are together, so that a change in one exchange changes only
 its lines. Columns that the dialect computes from the bytes are left out; a line has them where they are not.
@@ -7,12 +7,8 @@ its lines. Columns that the dialect computes from the bytes are left out; a line
 from __future__ import annotations
 
 import itertools
-import os
-import stat
-import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -190,23 +186,3 @@ def _dialect_of_messages(exchange: Exchange) -> Dialect:
     if exchange.method == WEBSOCKET:
         return by_name(exchange.api)
     return by_path(exchange.method, exchange.target.partition("?")[0])
-
-
-def save(path: Path, lines: Iterable[bytes]) -> None:
-    """Replace a file by lines, as a whole or not at all. Raises `OSError`, and what `lines` raises.
-
-    Only the owner can read a new file, whatever the umask is, because it has conversations. Git does not keep that.
-    """
-    path = Path(os.path.realpath(path))  # a link stays one
-    mode = stat.S_IMODE(path.stat().st_mode) if path.exists() else 0o600
-    descriptor, temporary = tempfile.mkstemp(prefix=f".{path.name[:40]}.", dir=path.parent)
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.writelines(lines)
-            file.flush()
-            os.fchmod(file.fileno(), mode)
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    except BaseException:
-        os.unlink(temporary)
-        raise

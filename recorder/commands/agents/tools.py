@@ -28,7 +28,7 @@ from recorder.commands.agents.arguments import (
     ShowArguments,
 )
 from recorder.commands.terminal.catch_up import ALL_BEHIND, caught_up, sentence
-from recorder.commands.terminal.settings import match_rules
+from recorder.commands.terminal.rules import match_rules
 from recorder.commands.terminal.times import At, Instant, Moment, check_order
 from recorder.diff import Terms, diff
 from recorder.diff.report import document as diff_document

@@ -11,7 +11,7 @@ from sqlalchemy import URL
 from recorder.commands.ops.journals import GONE_NS, journals
 from recorder.commands.terminal.database import database_option
 from recorder.commands.terminal.output import echo
-from recorder.commands.terminal.settings import redactor
+from recorder.commands.terminal.rules import redactor
 from recorder.commands.terminal.times import Span
 from recorder.errors import UsageError
 from recorder.ingest.ingester import recover

@@ -7,7 +7,7 @@ from functools import partial
 from typing import NamedTuple
 
 from recorder.commands.terminal.recordings import loader
-from recorder.commands.terminal.settings import match_rules
+from recorder.commands.terminal.rules import match_rules
 from recorder.errors import NotFoundError, UsageError
 from recorder.model.fork import ForkedFrom, fork_labels
 from recorder.model.recording import Recording

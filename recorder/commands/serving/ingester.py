@@ -19,7 +19,7 @@ from pathlib import Path
 
 from recorder.commands.ops import niceness
 from recorder.commands.terminal.output import log_to_stderr
-from recorder.commands.terminal.settings import redactor
+from recorder.commands.terminal.rules import redactor
 from recorder.errors import RecorderError, StoreError
 from recorder.ingest.ingester import Ingester, recover, recover_one
 from recorder.journal.reader import claimed, waiting

@@ -17,7 +17,7 @@ import msgspec
 
 from recorder.cassettes import Entry
 from recorder.commands.terminal.output import echo
-from recorder.commands.terminal.settings import redactor
+from recorder.commands.terminal.rules import redactor
 from recorder.errors import RecorderError
 from recorder.ingest.ingester import Ingester, recover_one
 from recorder.journal.format import Mark

@@ -16,6 +16,7 @@ from pathlib import Path
 import click
 
 from recorder.errors import RecorderError, UsageError
+from recorder.files import save
 
 SIZE_LIMIT = 1024  # bytes: a host and a token have far less
 _WRITTEN = re.compile(rb"http://[\w.:\[\]-]+:\d{1,5}(?:/t/[\w-]+)?\n")
@@ -55,8 +56,6 @@ def announced(path: Path | None) -> Iterator[Callable[[str], None]]:
 
 def write(path: Path, url: str) -> None:
     """Raise `RecorderError` if the file cannot be written, `UsageError` if it is there and no recorder wrote it."""
-    from recorder.cassettes.sse_jsonl.writer import save
-
     _content(path)
     try:
         save(path, [_line(url)])  # private: the URL may have the token in it

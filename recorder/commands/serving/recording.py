@@ -14,7 +14,8 @@ from sqlalchemy import URL
 
 from recorder.commands.serving.disk_watch import watch_disk
 from recorder.commands.serving.meter import Meter
-from recorder.commands.terminal.settings import redactor, session_places
+from recorder.commands.serving.session_places import session_places
+from recorder.commands.terminal.rules import redactor
 from recorder.errors import StoreBusyError, StoreError
 from recorder.ingest.supervisor import IngesterSupervisor
 from recorder.journal.writer import Journal

@@ -9,10 +9,11 @@ from typing import NamedTuple
 
 from sqlalchemy import URL
 
-from recorder.cassettes.sse_jsonl.writer import cassette_lines, save
+from recorder.cassettes.sse_jsonl.writer import cassette_lines
 from recorder.commands.serving.forking import Fork
 from recorder.commands.terminal.output import echo
 from recorder.errors import NotFoundError, RecorderError
+from recorder.files import save
 from recorder.model.events import WHOLE, Exchange, Session, has_ended
 from recorder.model.recording import MemoryBudget
 from recorder.model.text import counted, safe_text

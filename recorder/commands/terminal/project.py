@@ -16,14 +16,11 @@ import os
 from collections.abc import Mapping
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import platformdirs
 
 from recorder.errors import RecorderError
-
-if TYPE_CHECKING:
-    from sqlalchemy import URL
+from recorder.files import save
 
 FORMS = frozenset({"json", "jsonl", "csv", "wait"})
 """The options of any verb that a project's file may set: in which form it answers, and after what time."""
@@ -45,30 +42,13 @@ ALLOWED: Mapping[str, frozenset[str]] = {
     "import": frozenset({"dialect", "format"}),
     "export": frozenset({"convention"}),
 }
-"""The further options of each verb that it may set. `db` is allowed too, where `is_below` says so."""
+"""The further options of each verb that it may set. `db` is allowed too, where
+`recorder.commands.terminal.project_database` says so."""
 
 
 def is_allowed(verb: str, option: str) -> bool:
     """Return whether a project's file may set this option, spelled with dashes or not, to any value."""
     return option.replace("_", "-") in FORMS | ALLOWED.get(verb, frozenset())
-
-
-def is_below(database: str, folder: Path) -> bool:
-    """Return whether a value of `--db` is a file below a folder, and leads to nothing outside of it.
-
-    Files beside a database have its name and more, as its journal does: none of them may be a link.
-    """
-    from recorder.store.location import database_path, database_url
-
-    try:
-        url = database_url(database)
-        path = database_path(url)
-        real, parent, root = (Path(os.path.realpath(each)) for each in (path, path.parent, folder))
-    except (RecorderError, ValueError):  # the second for a NUL in a name
-        return False
-    if not (parent.is_relative_to(root) and real.is_relative_to(root)):
-        return False
-    return not _has_link(parent, path.name) and not _has_archives(url)
 
 
 def is_trusted(path: Path, content: bytes) -> bool:
@@ -81,8 +61,6 @@ def is_trusted(path: Path, content: bytes) -> bool:
 
 def trust(path: Path, content: bytes) -> Path:
     """Trust a file for as long as it has this content. Return the file that says so. Raise `RecorderError`."""
-    from recorder.cassettes.sse_jsonl.writer import save
-
     record = _record(path)
     try:
         record.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -100,24 +78,3 @@ def _record(path: Path) -> Path:
 def _line(path: Path, content: bytes) -> bytes:
     """Return a line as `sha256sum` writes it, for people who look at the records."""
     return f"{sha256(content).hexdigest()}  ".encode() + os.fsencode(path) + b"\n"
-
-
-def _has_link(folder: Path, name: str) -> bool:
-    try:
-        with os.scandir(folder) as entries:
-            return any(entry.is_symlink() and entry.name.startswith(name) for entry in entries)
-    except FileNotFoundError:
-        return False
-    except OSError:
-        return True  # nobody can say what is in it
-
-
-def _has_archives(log: URL) -> bool:
-    """Return whether a log names archives, which may be on a server: whatever reads the log would ask there."""
-    from recorder.store.archive.registry import archives_of
-    from recorder.store.location import database_path
-
-    try:
-        return database_path(log).is_file() and bool(archives_of(log))
-    except RecorderError:
-        return False  # it cannot be read as it is, by no command

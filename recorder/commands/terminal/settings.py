@@ -16,27 +16,21 @@ import stat
 import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import click
 import platformdirs
 
-from recorder.commands.terminal.project import is_allowed, is_below, is_trusted
+from recorder.commands.terminal.project import is_allowed, is_trusted
 from recorder.commands.verbs import VERBS
 from recorder.errors import RecorderError, UsageError
-
-if TYPE_CHECKING:
-    from recorder.proxy.routing import SessionPlaces
-    from recorder.replay.matching.noise import Rules
-    from recorder.wire.redaction.bodies import Redactor
+from recorder.program import load
 
 FILE_NAME = "recorder.toml"
 MATCH = "match"  # the table of `recorder.replay.matching.noise`: of no verb
 REDACT = "redact"  # that of `recorder.wire.redaction.bodies`
-SESSIONS = "sessions"  # that of a verb, and of `session_places`
+SESSIONS = "sessions"  # that of a verb, and of `recorder.commands.serving.session_places`
 PLACES = ("headers", "fields")  # its settings that are not options
-
-_PLACE = re.compile(r"[\w!#$%&'*+.^`|~-]{1,100}", re.ASCII)  # the characters of a header's name; dots go into a field
 SIZE_LIMIT = 2**20  # bytes: thousands of settings, and a file of a stranger is read at every command
 
 _SERVERS = r"ducklake:|postgres(?:ql)?:|\w+(?:\+\w+)?://"  # what a database is that is not a path
@@ -62,7 +56,12 @@ class SettingsFile(NamedTuple):
         if name != "db" or not isinstance(value, str):
             return False
         # In a folder of somebody else a database is for their eyes, wherever below it.
-        return self.is_ours and is_below(_beside(self.path, value), self.path.parent)
+        return self.is_ours and _is_below(_beside(self.path, value), self.path.parent)
+
+
+def _is_below(database: str, folder: Path) -> bool:
+    is_below = load("recorder.commands.terminal.project_database:is_below")  # few projects name a database
+    return bool(is_below(database, folder))
 
 
 def defaults(verb: str, command: click.Command) -> dict[str, Any]:
@@ -71,7 +70,7 @@ def defaults(verb: str, command: click.Command) -> dict[str, Any]:
 
     `db = "…"` outside of any table is for all commands that have that option.
     """
-    files = [file for file in _files() if file.given]
+    files = [file for file in settings_files() if file.given]
     options = _options(command) if files else {}  # those of a group load all its commands
     found: dict[str, Any] = {}
     for file in files:
@@ -87,79 +86,17 @@ def defaults(verb: str, command: click.Command) -> dict[str, Any]:
                 raise UsageError(f"{file.path}: `recorder {verb}` has no option --{name}.")
             values[option.name] = _value(file.path, name, option, value)
         if names := file.refused(verb, settings):
-            raise UsageError(_refusal(file.path, f"for `recorder {verb}`", names))
+            raise UsageError(refusal(file.path, f"for `recorder {verb}`", names))
         found.update(values)
     return dict.fromkeys(_names(command), found) if isinstance(command, click.Group) else found
 
 
-def _refusal(path: Path, where: str, names: list[str]) -> str:
+def refusal(path: Path, where: str, names: list[str]) -> str:
     listed = ", ".join(f"`{name}`" for name in names)
     return (
         f"{path} sets {listed} {where}: a project's file may set only what neither sends, listens nor "
         "writes outside of its folder. Read the file, then run `recorder trust`, or remove that from it."
     )
-
-
-def match_rules() -> Rules:
-    """Return the noise rules: the `[match]` table of the first file that has one, else the defaults; and `redactor`."""
-    from recorder.replay.matching.noise import DEFAULT_RULES, Rules, rules_from
-
-    rules = DEFAULT_RULES
-    for file in _files():
-        if (table := file.given.get(MATCH)) is not None:
-            try:
-                rules = rules_from(table)
-            except ValueError as error:
-                raise UsageError(f"{file.path}: {error}") from None
-    return Rules(rules.rules, rules.until, redactor())
-
-
-def redactor() -> Redactor:
-    """Return the redactor of request bodies, from the `[redact]` tables of both files: each only adds to the other."""
-    from recorder.wire.redaction.bodies import Redactor, redactor_from
-
-    made = Redactor()
-    tables: list[dict[str, Any]] = []
-    for file in _files():
-        tables.append(file.given.get(REDACT, {}))
-        try:
-            made = redactor_from(tables, os.environ)
-        except ValueError as error:
-            raise UsageError(f"{file.path}: {error}") from None
-    return made
-
-
-def session_places() -> SessionPlaces:
-    """Return where clients of the user name their sessions, from the `[sessions]` tables of both files.
-
-    Such a name is kept as it came, of a header whose value is not kept otherwise, too: a project's file needs trust for
-    it, and no file may name a header that has a secret.
-    """
-    from recorder.proxy.routing import SessionPlaces
-
-    found: dict[str, list[str]] = {name: [] for name in PLACES}
-    for file in reversed([*_files()]):
-        table = file.given.get(SESSIONS, {})
-        for name in PLACES:
-            found[name] += _place_names(file.path, name, table.get(name, []))
-        places = {name: table[name] for name in PLACES if name in table}
-        if names := file.refused(SESSIONS, places):
-            raise UsageError(_refusal(file.path, f"in [{SESSIONS}]", names))
-    headers = tuple(header.lower().encode() for header in found["headers"])
-    return SessionPlaces(headers, tuple(found["fields"]))
-
-
-def _place_names(path: Path, name: str, given: Any) -> list[str]:
-    from recorder.wire.redaction.headers import is_secret_header
-
-    names = given if isinstance(given, list) else [given]
-    for each in names:
-        if not isinstance(each, str) or _PLACE.fullmatch(each) is None:
-            example = '["X-Run-Id"]' if name == "headers" else '["metadata.run"]'
-            raise UsageError(f"{path}: `{name}` in [{SESSIONS}] is a list of names: {name} = {example}.")
-        if name == "headers" and is_secret_header(each):
-            raise UsageError(f"{path}: `headers` in [{SESSIONS}]: the value of {each} is a secret, and no name.")
-    return names
 
 
 def _options(command: click.Command) -> dict[str, click.Option]:
@@ -186,7 +123,7 @@ def project_path() -> Path:
         raise RecorderError("The working directory does not exist any more: change to one that does.") from None
 
 
-def _files() -> Iterator[SettingsFile]:
+def settings_files() -> Iterator[SettingsFile]:
     """Yield the files with settings that can be read, the one with precedence last."""
     own, project = own_path(), project_path()
     places = [own]

@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 
 from recorder import pytest_plugin
-from recorder.cassettes.sse_jsonl.writer import cassette_lines, save
+from recorder.cassettes.sse_jsonl.writer import cassette_lines
+from recorder.files import save
 from recorder.model.events import Session
 from recorder.replay.faults.forms import FORMS
 from recorder.replay.matching.noise import rules_from

@@ -12,8 +12,9 @@ import httpx2
 import pytest
 
 from recorder.cassettes.sse_jsonl import read_cassette
-from recorder.cassettes.sse_jsonl.writer import cassette_lines, save
+from recorder.cassettes.sse_jsonl.writer import cassette_lines
 from recorder.errors import NotFoundError, RecorderError
+from recorder.files import save
 from recorder.ingest.capture import Capture
 from recorder.model.events import Event, Exchange, Session
 from recorder.model.payloads import ExchangeEnd, GapRecord, RequestHead, ResponseHead

@@ -10,10 +10,11 @@ from pathlib import Path
 import pytest
 
 from recorder.cassettes.sse_jsonl import read_cassette
-from recorder.cassettes.sse_jsonl.writer import cassette_lines, save
+from recorder.cassettes.sse_jsonl.writer import cassette_lines
 from recorder.commands import main
 from recorder.commands.serving.run_report import RecordedCommand, write_cassette
 from recorder.errors import RecorderError
+from recorder.files import save
 from recorder.journal.format import Mark
 from recorder.model import recording
 from recorder.recordings.files import load_cassette, load_file

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from recorder.cassettes.sse_jsonl.writer import save
 from recorder.commands import main
 from recorder.commands.serving.listening import Token, entrance
 from recorder.commands.serving.ready_file import write as write_ready_file
+from recorder.files import save
 from tests.support.conversations import FRAMES, Recorded
 
 Run = Callable[..., int]

@@ -22,8 +22,9 @@ from recorder.cassettes.sse_jsonl import CASSETTE_LIMIT, SseJsonl, formatted, re
 from recorder.cassettes.sse_jsonl.check import findings
 from recorder.cassettes.sse_jsonl.frames import PAD_LIMIT, Framing, parsed
 from recorder.cassettes.sse_jsonl.lines import CONTENT_LIMIT, seconds
-from recorder.cassettes.sse_jsonl.writer import cassette_lines, save
+from recorder.cassettes.sse_jsonl.writer import cassette_lines
 from recorder.errors import NotFoundError, RecorderError
+from recorder.files import save
 from recorder.ingest.pending import Batch
 from recorder.journal.format import Mark
 from recorder.model.events import BODY_KINDS, Outcome

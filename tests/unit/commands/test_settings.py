@@ -10,8 +10,9 @@ import click
 import pytest
 
 from recorder.commands import recorder
+from recorder.commands.serving.session_places import session_places
 from recorder.commands.terminal.project import trust
-from recorder.commands.terminal.settings import match_rules, session_places
+from recorder.commands.terminal.rules import match_rules
 from recorder.commands.verbs import VERBS
 from recorder.errors import UsageError
 from recorder.proxy.routing import SessionPlaces

@@ -1,0 +1,4 @@
+"""What `recorder export` writes a session as: one file for each format, with a function `write`.
+
+Must not know: the options of a command.
+"""

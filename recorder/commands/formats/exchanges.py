@@ -1,0 +1,30 @@
+"""The exchanges of a session that is exported."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable
+
+from recorder.errors import RecorderError
+from recorder.model.events import Session
+from recorder.model.recording import MemoryBudget, Recording
+from recorder.recordings.loader import load_exchanges
+from recorder.recordings.selection import Numbered
+from recorder.store.queries.reader import LogReader
+from recorder.wire.recording import require_answerable
+
+BY_ROWS = "--format jsonl writes it row by row"
+
+
+async def one_by_one(log: LogReader, session: Session, chosen: Iterable[Numbered]) -> AsyncIterator[Recording]:
+    """Yield recordings, of which one is held at a time. Raises `RecorderError` if one is too large."""
+    for number, exchange in chosen:
+        budget = MemoryBudget(f"Exchange {number} takes", BY_ROWS)
+        for recording in await load_exchanges(log, session, [(number, exchange)], budget):
+            yield recording
+
+
+def readable(recording: Recording) -> Recording:
+    try:
+        return require_answerable(recording)
+    except ValueError as error:
+        raise RecorderError(f"It cannot be written in this format: {error}.") from error

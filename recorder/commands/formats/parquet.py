@@ -1,0 +1,31 @@
+"""The views of all sessions, as Parquet files in a folder."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from pathlib import Path
+
+from recorder.commands.terminal.catch_up import current_url
+from recorder.commands.terminal.output import echo
+from recorder.commands.terminal.progress import progress_bar
+from recorder.commands.terminal.selection import say_if_stale
+from recorder.exports.parquet.export import Selection, export
+from recorder.model.text import counted
+from recorder.store.queries.reader import LogReader
+
+
+def write(db: str | None, folder: Path, since: int | None, only: str | None, with_events: bool) -> None:
+    selection = Selection(asyncio.run(_session_id(db, only)), since, with_events)
+    with progress_bar("Exporting", len(selection.datasets())) as move:
+        done = export(current_url(db), folder, selection, time.time_ns(), lambda part: move(advance=part))
+    echo(f"{counted(done.rows, 'row')} of {counted(done.days, 'day')} in {done.datasets} datasets: {folder}")
+    if done.open:
+        echo(f"{counted(done.open, 'exchange')} had not ended: export the day again later.")
+
+
+async def _session_id(db: str | None, ref: str | None) -> str | None:
+    """Return the id of the session to which an export is limited, before DuckDB opens the log: never both at once."""
+    async with await LogReader.open(current_url(db)) as log:
+        await say_if_stale(log)
+        return None if ref is None else (await log.session(ref)).session_id

@@ -1,0 +1,36 @@
+"""The tables of `recorder.toml` that are of no verb: what is matched by, and what is taken out of bodies."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from recorder.commands.terminal.settings import MATCH, REDACT, settings_files
+from recorder.errors import UsageError
+from recorder.replay.matching.noise import DEFAULT_RULES, Rules, rules_from
+from recorder.wire.redaction.bodies import Redactor, redactor_from
+
+
+def match_rules() -> Rules:
+    """Return the noise rules: the `[match]` table of the first file that has one, else the defaults; and `redactor`."""
+    rules = DEFAULT_RULES
+    for file in settings_files():
+        if (table := file.given.get(MATCH)) is not None:
+            try:
+                rules = rules_from(table)
+            except ValueError as error:
+                raise UsageError(f"{file.path}: {error}") from None
+    return Rules(rules.rules, rules.until, redactor())
+
+
+def redactor() -> Redactor:
+    """Return the redactor of request bodies, from the `[redact]` tables of both files: each only adds to the other."""
+    made = Redactor()
+    tables: list[dict[str, Any]] = []
+    for file in settings_files():
+        tables.append(file.given.get(REDACT, {}))
+        try:
+            made = redactor_from(tables, os.environ)
+        except ValueError as error:
+            raise UsageError(f"{file.path}: {error}") from None
+    return made

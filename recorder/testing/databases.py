@@ -1,0 +1,32 @@
+"""Sessions of databases, and files, for `recorder.testing.subject`, which loads this when a test names one."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from recorder.recordings.loader import Loader, load_session
+from recorder.recordings.session import RecordedSession
+from recorder.store.location import chosen_url
+from recorder.store.queries.reader import LogReader
+
+
+async def session_in(database: str | Path, name: str, *, keeps_events: bool = True) -> RecordedSession:
+    """Return a session of a database."""
+    async with await LogReader.open(database) as log:
+        return await load_session(log, name, keeps_events=keeps_events)
+
+
+async def session_of_user(name: str) -> RecordedSession:
+    """Return a session of the user's database."""
+    async with await _users() as log:
+        return await load_session(log, name)
+
+
+async def find(ref: str) -> RecordedSession:
+    """Return a file, or a session of the user's database, as `recorder lint` does."""
+    return await Loader(_users).find(ref)
+
+
+async def _users() -> LogReader:
+    return await LogReader.open(chosen_url(os.environ.get("RECORDER_DB")))
