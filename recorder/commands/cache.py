@@ -12,6 +12,7 @@ import msgspec
 from sqlalchemy import bindparam
 from sqlalchemy import select as select_rows
 
+from recorder.archive.attached import open_log
 from recorder.commands.terminal.catch_up import current_url, wait_option
 from recorder.commands.terminal.database import database_option
 from recorder.commands.terminal.output import echo, is_plain, seconds, write_document, write_line
@@ -88,7 +89,7 @@ async def _turns(db: str | None, ref: str) -> tuple[str, str | None, list[CacheT
     if is_file(ref):
         found: RecordedSession = load("recorder.recordings.files:load_file")(Path(ref))
         return found.name, None, await cache_of_recordings(found)
-    async with await LogReader.open(current_url(db)) as log:
+    async with await open_log(current_url(db)) as log:
         session, exchanges = await select(log, ref, None)
         await say_if_stale(log)
         return session.name, session.session_id, await _of_log(log, session, exchanges)

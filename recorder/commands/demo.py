@@ -16,6 +16,8 @@ import msgspec
 from click.core import ParameterSource
 from sqlalchemy import URL
 
+from recorder.archive.attached import open_log
+from recorder.archive.place import chosen_url, database_name
 from recorder.commands import recorder
 from recorder.commands.env import DEFAULT_URL
 from recorder.commands.ops.recover import recover_left
@@ -29,8 +31,6 @@ from recorder.errors import UsageError
 from recorder.model.events import BODY_KINDS
 from recorder.proxy.http import server
 from recorder.proxy.routing import Upstream
-from recorder.store.location import chosen_url, database_name
-from recorder.store.queries.reader import LogReader
 
 PORT = 8900  # of the upstream that stays up
 EXAMPLE_BODY = '{"model": "gpt-demo", "input": "What is the weather in Paris?", "stream": true}'
@@ -206,7 +206,7 @@ def _results(response: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 async def _recorded(url: URL, name: str) -> list[bytes]:
-    async with await LogReader.open(url) as log:
+    async with await open_log(url) as log:
         session = await log.session(name)
         bodies = [
             b"".join([event.raw async for event in log.events(session.session_id, each.exchange_id, kinds=BODY_KINDS)])

@@ -11,6 +11,7 @@ from pathlib import Path
 import click
 from sqlalchemy import URL
 
+from recorder.archive.place import chosen_url, database_of, database_url, is_archive
 from recorder.commands.ops import health
 from recorder.commands.ops.health_log import log
 from recorder.commands.serving.network import CONNECTING, VARIABLES, settled
@@ -22,7 +23,7 @@ from recorder.commands.verbs import VERBS
 from recorder.errors import RecorderError
 from recorder.model.text import safe_text
 from recorder.store.engine import engine_of
-from recorder.store.location import chosen_url, database_url, journal_root
+from recorder.store.location import journal_root
 from recorder.store.maintain.health import CheckResult
 
 BAD = 4  # the exit code, as of a finding
@@ -56,7 +57,8 @@ def command(ctx: click.Context, db: str | None, json: bool, jsonl: bool) -> None
 def diagnosis(database: Path | URL) -> Iterator[CheckResult]:
     """Yield the lines of all checks. A check that fails yields its error, and the others continue."""
     url = database_url(database)
-    machine = [health.python, engine_of(url).library_checks, health.clock, health.descriptors, health.port]
+    library = () if is_archive(url) else (engine_of(url).library_checks,)
+    machine = [health.python, *library, health.clock, health.descriptors, health.port]
     checks = [*machine, settings, network]
     for check in (*checks, *_of_database(url)):
         try:
@@ -68,16 +70,18 @@ def diagnosis(database: Path | URL) -> Iterator[CheckResult]:
 
 def _of_database(url: URL) -> Iterator[Callable[[], Iterator[CheckResult]]]:
     """Yield the checks of a database, and of its files and journals as far as they are on this machine."""
-    engine, root = engine_of(url), journal_root(url)
-    files = engine.files(url)
+    database = database_of(url)
+    engine, root = engine_of(database), journal_root(database)
+    files = engine.files(database)
     yield partial(log, url)
-    yield partial(health.modes, [*files, engine.verified_path(url)] if files else (), root)
+    yield partial(health.modes, [*files, engine.verified_path(database)] if files else (), root)
     if files:
         yield partial(health.filesystem, files[0])
         yield partial(health.space, files[0])
     else:
         yield partial(health.space, root, "the journals")
-    yield partial(engine.file_checks, url)
+    if not is_archive(url):
+        yield partial(engine.file_checks, url)
     yield partial(health.journal, root)
 
 

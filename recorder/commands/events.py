@@ -10,6 +10,7 @@ from typing import Any
 import click
 import msgspec
 
+from recorder.archive.attached import open_log
 from recorder.commands.terminal.catch_up import current_url, wait_option
 from recorder.commands.terminal.completion import session_names
 from recorder.commands.terminal.database import database_option
@@ -74,7 +75,7 @@ def command(
 
 
 async def _show(show: Any, db: str | None, session: str, exchange: str | None, limit: int | None, follow: bool) -> None:
-    async with await LogReader.open(current_url(db)) as log:
+    async with await open_log(current_url(db)) as log:
         events = _events(log, session, exchange, follow)
         await show(events if limit is None else _first(limit, events))
 

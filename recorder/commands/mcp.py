@@ -7,13 +7,13 @@ import sys
 
 import click
 
+from recorder.archive.place import chosen_url
 from recorder.commands.agents.answer import LEAST_CHARS
 from recorder.commands.terminal.catch_up import chosen_wait_s, wait_option
 from recorder.commands.terminal.database import database_option
 from recorder.commands.terminal.output import echo
 from recorder.errors import missing_extra
 from recorder.program import load
-from recorder.store.location import chosen_url
 
 MAX_ANSWER = 30_000  # characters, some 10,000 tokens: above that, clients warn, cut, or refuse the answer of a tool
 

@@ -17,6 +17,8 @@ import httpx
 import msgspec
 from sqlalchemy import URL
 
+from recorder.archive.attached import open_log
+from recorder.archive.place import database_name
 from recorder.commands.terminal.catch_up import current_url, wait_option
 from recorder.commands.terminal.database import database_option
 from recorder.commands.terminal.output import echo, with_json, write_json
@@ -37,8 +39,6 @@ from recorder.exports.otlp.cursor import ExportCursor, Signal
 from recorder.exports.otlp.push import BUSY_S, Pusher, PushReport
 from recorder.model.text import counted, safe_text
 from recorder.store.engine import engine_of
-from recorder.store.location import database_name
-from recorder.store.queries.reader import LogReader
 from recorder.store.write.writer import Store
 
 LOCK_S = 2.0  # a server lets go of the lock of a push that was killed when it sees the end of its connection
@@ -144,7 +144,7 @@ def _target(url: str | None, header: tuple[str, ...]) -> tuple[CollectorUrl, Map
 
 async def _push(db: URL, given: _Given, *, follow: bool) -> dict[str, Any]:
     signals: list[Signal] = ["traces", "metrics"] if given.metrics else ["traces"]
-    async with await LogReader.open(db) as log:
+    async with await open_log(db) as log:
         async with _lock(db, given), httpx.AsyncClient(timeout=TIMEOUT, follow_redirects=False) as client:
             await say_if_stale(log)
             with Store(db) as store:

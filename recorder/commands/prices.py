@@ -11,18 +11,18 @@ from typing import Any
 
 import click
 
+from recorder.archive.attached import open_log
+from recorder.archive.place import chosen_url
 from recorder.commands.terminal.database import database_option
 from recorder.commands.terminal.output import echo, with_json, write_json, write_line
 from recorder.commands.terminal.table import Column, write_table
 from recorder.commands.terminal.times import Instant
 from recorder.errors import NotFoundError
 from recorder.model.text import counted, safe_text
-from recorder.store.location import chosen_url
 from recorder.store.prices.catalog import DAY_S, UNITS, PriceRow, matches
 from recorder.store.prices.own_file import default_path
 from recorder.store.prices.table import own_prices, valid_prices
 from recorder.store.prices.table import update as update_prices
-from recorder.store.queries.reader import LogReader
 from recorder.store.write.writer import Store
 
 NAME_WIDTH = 200  # of a model: prices are left out before a name is cut
@@ -109,7 +109,7 @@ def path() -> None:
 
 
 async def _valid(db: str | None) -> Sequence[PriceRow]:
-    async with await LogReader.open(chosen_url(db)) as log:
+    async with await open_log(chosen_url(db)) as log:
         return await valid_prices(log, time.time_ns())
 
 

@@ -15,6 +15,8 @@ from typing import NamedTuple
 import click
 from sqlalchemy import URL
 
+from recorder.archive.attached import open_log
+from recorder.archive.place import chosen_url
 from recorder.commands.serving.network import network_options
 from recorder.commands.serving.recording import Ending, departures, recording
 from recorder.commands.terminal.database import database_option
@@ -36,10 +38,8 @@ from recorder.proxy.http.network import Network
 from recorder.proxy.recording import new_id
 from recorder.proxy.routing import Upstream, parse_upstream
 from recorder.recordings.loader import load_session
-from recorder.store.location import chosen_url
 from recorder.store.prices.catalog import matches
 from recorder.store.prices.table import rates, valid_prices
-from recorder.store.queries.reader import LogReader
 from recorder.wire.dialects import by_name
 from recorder.wire.dialects.json_values import decoded
 
@@ -200,7 +200,7 @@ def _announcement(plan: Plan, database: URL) -> Iterable[str]:
 async def _usd(database: URL, plan: Plan, most: Bound) -> Decimal | None:
     """Return the most that a run costs by the prices of the log (`recorder prices update`); None if there are none."""
     try:
-        log = await LogReader.open(database)
+        log = await open_log(database)
     except (
         RecorderError
     ):  # there is no log yet, or it cannot be read now: what is wrong with it is said when it is used
@@ -258,7 +258,7 @@ def _unreachable(sent: Sent) -> str | None:
 
 
 async def _recorded(database: URL, name: str, count: int) -> Sequence[Recording]:
-    async with await LogReader.open(database) as log:
+    async with await open_log(database) as log:
         found = (await load_session(log, name)).recordings
     if len(found) != count:
         raise RecorderError(

@@ -12,6 +12,8 @@ from typing import Any
 import click
 from rich.cells import cell_len
 
+from recorder.archive.place import chosen_url, dialect_of
+from recorder.archive.query import DUCKDB, OWN, open_query
 from recorder.commands.terminal.catch_up import current_url, wait_option
 from recorder.commands.terminal.database import database_option
 from recorder.commands.terminal.output import echo, is_plain, with_json, write_csv, write_json, write_line
@@ -20,10 +22,7 @@ from recorder.errors import RecorderError, UsageError
 from recorder.model.text import safe_text
 from recorder.projections.views import VIEWS
 from recorder.projections.views.columns import described
-from recorder.store.engine import engine_of
-from recorder.store.location import chosen_url
 from recorder.store.queries.query import TIMEOUT_S, QueryResult, Row, value_of
-from recorder.store.queries.query_process import DUCKDB, OWN, open_query
 from recorder.store.schema import STALE
 
 TABLE_ROWS = 10_000  # more than anyone reads; a table is as wide as its widest cell, so all of it is held
@@ -84,7 +83,7 @@ def command(
     echo "select * from tool_stats" | recorder query --csv
     """
     if list:
-        _list_views(sql, json, jsonl, csv, engine_of(chosen_url(db)).name)
+        _list_views(sql, json, jsonl, csv, dialect_of(chosen_url(db)))
         return
     write: Write = _json if json else _json_lines if jsonl else _csv if csv else _table
     given, values = _given(sql), {name.lstrip(":@$"): value_of(text) for name, text in param}

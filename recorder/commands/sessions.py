@@ -11,6 +11,7 @@ from typing import Any, get_args
 import click
 import msgspec
 
+from recorder.archive.attached import open_log
 from recorder.commands.terminal.catch_up import current_url, nothing_yet, wait_option
 from recorder.commands.terminal.database import database_option
 from recorder.commands.terminal.output import FORMATS, dollars, echo, seconds, with_json, write_csv, write_json
@@ -19,7 +20,6 @@ from recorder.commands.terminal.table import Column, short_ids, write_table
 from recorder.commands.terminal.times import between, check_order
 from recorder.errors import NotFoundError, UsageError
 from recorder.model.events import Status
-from recorder.store.queries.reader import LogReader
 from recorder.store.queries.session_list import OPEN, UNKNOWN, SessionFilter, SessionRow
 
 _COLUMNS = (
@@ -169,7 +169,7 @@ def _write(columns: Sequence[Column], rows: Sequence[SessionRow]) -> None:
 
 
 async def _rows(db: str | None, limit: int, wanted: SessionFilter) -> list[SessionRow]:
-    async with await LogReader.open(current_url(db)) as log:
+    async with await open_log(current_url(db)) as log:
         await say_if_stale(log)
         return await log.sessions(limit, wanted)
 

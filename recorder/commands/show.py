@@ -8,6 +8,7 @@ import sys
 
 import click
 
+from recorder.archive.attached import open_log
 from recorder.commands.terminal.catch_up import current_url, wait_option
 from recorder.commands.terminal.completion import session_names
 from recorder.commands.terminal.conversation import as_written, conversation
@@ -19,7 +20,6 @@ from recorder.commands.terminal.times import At, Moment
 from recorder.errors import NotFoundError, RecorderError, UsageError
 from recorder.model.text import safe_text
 from recorder.recordings.requests import load_requests, request_document
-from recorder.store.queries.reader import LogReader
 from recorder.store.queries.session_document import document
 from recorder.store.queries.session_state import Snapshot, cutoff, take_snapshot
 
@@ -83,7 +83,7 @@ def command(
 
 
 async def _show_requests(db: str | None, session: str, exchange: str | None, *, json: bool) -> None:
-    async with await LogReader.open(current_url(db)) as log:
+    async with await open_log(current_url(db)) as log:
         found, chosen = await select(log, session, exchange)
         await say_if_stale(log)
         shown = await load_requests(log, found, chosen)
@@ -101,7 +101,7 @@ async def _show_requests(db: str | None, session: str, exchange: str | None, *, 
 async def _snapshot(
     db: str | None, session: str, exchange: str | None, at: At | None, at_event: int | None
 ) -> Snapshot:
-    async with await LogReader.open(current_url(db)) as log:
+    async with await open_log(current_url(db)) as log:
         found, chosen = await select(log, session, exchange)
         everything = chosen if exchange is None else (await select(log, found.session_id, None))[1]
         share, after_ns = (at.share, at.after_ns) if at is not None else (None, None)

@@ -10,6 +10,8 @@ from typing import NamedTuple
 import click
 import msgspec
 
+from recorder.archive.attached import open_log
+from recorder.archive.place import chosen_url
 from recorder.commands.terminal.completion import session_names
 from recorder.commands.terminal.database import database_option
 from recorder.commands.terminal.output import echo, write_json
@@ -17,7 +19,6 @@ from recorder.commands.terminal.table import Column, Table
 from recorder.model.events import BODY_KINDS, Event
 from recorder.model.ids import uuid7
 from recorder.recordings.preview import PREVIEW, Previews
-from recorder.store.location import chosen_url
 from recorder.store.queries.reader import ExchangeProgress, LogReader
 
 POLL_S = 0.1  # how often the log is looked at: a person does not see less
@@ -68,7 +69,7 @@ def command(db: str | None, session: str | None, limit: int | None, jsonl: bool)
 
 
 async def _tail(db: str | None, session: str | None, limit: int | None, jsonl: bool) -> None:
-    async with await LogReader.open(chosen_url(db)) as log:
+    async with await open_log(chosen_url(db)) as log:
         only = None if session is None else (await log.session(session)).session_id
         following = Following(log, only, time.time_ns)
         await following.begin()

@@ -9,13 +9,13 @@ from urllib.parse import quote
 
 import click
 
+from recorder.archive.attached import open_log
 from recorder.commands.terminal.catch_up import current_url, wait_option
 from recorder.commands.terminal.completion import session_names
 from recorder.commands.terminal.database import database_option
 from recorder.commands.terminal.output import log_to_stderr, write_line
 from recorder.commands.terminal.rules import match_rules
 from recorder.proxy.http import server
-from recorder.store.queries.reader import LogReader
 from recorder.ui.app import Viewer
 from recorder.ui.security import Guard
 
@@ -47,7 +47,7 @@ def command(db: str | None, session: str | None, port: int, open: bool | None) -
     opens = sys.stdout.isatty() if open is None else open
 
     async def show() -> None:
-        async with await LogReader.open(url) as log:
+        async with await open_log(url) as log:
             fragment = ""
             if session is not None:
                 fragment = f"#/s/{quote((await log.session(session)).session_id)}"

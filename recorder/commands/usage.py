@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, get_args
 
 import click
 
+from recorder.archive.attached import open_log
 from recorder.commands.terminal.catch_up import current_url, wait_option
 from recorder.commands.terminal.database import database_option
 from recorder.commands.terminal.output import echo, with_json, write_csv, write_json
@@ -17,7 +18,6 @@ from recorder.commands.terminal.table import Column, short_ids, write_table
 from recorder.commands.terminal.times import between, check_order
 from recorder.errors import NotFoundError
 from recorder.model.text import counted, safe_text
-from recorder.store.queries.reader import LogReader
 from recorder.store.queries.usage import COSTS, By, CostTally, Summed, Tally, Unpriced, keys, numbers, together
 from recorder.store.schema import STALE
 
@@ -125,7 +125,7 @@ async def _tallies(
 ) -> tuple[list[Tally], _Costs | None, bool]:
     """Return the sums, their costs if they are wanted, and whether they miss a part of the log."""
     summed = Summed(since, until)
-    async with await LogReader.open(current_url(db)) as log:
+    async with await open_log(current_url(db)) as log:
         costs = _Costs(*await log.costs(by, summed)) if cost else None
         return await log.usage(by, summed), costs, await log.rebuild_is_due()
 

@@ -14,6 +14,10 @@ import click
 import msgspec
 from sqlalchemy import URL
 
+from recorder.archive.attached import open_log
+from recorder.archive.place import database_name
+from recorder.archive.registry import archives_of
+from recorder.archive.verify import ArchiveVerifier, open_verifier
 from recorder.cassettes import refused
 from recorder.commands.ops.last_verify import LastVerify, keep
 from recorder.commands.ops.writers import writer_at
@@ -26,8 +30,6 @@ from recorder.errors import NotFoundError, RecorderError, StoreBusyError, StoreE
 from recorder.exports.parquet.manifest import ExportedFolder
 from recorder.model.ids import ID_LENGTH, ids_beginning
 from recorder.model.text import counted, safe_text
-from recorder.store.archive.registry import archives_of
-from recorder.store.location import database_name
 from recorder.store.maintain.verify.log import LogFinding, LogVerifier, SessionReport
 from recorder.store.maintain.verify.manifest import (
     FIRST_LINE,
@@ -40,7 +42,6 @@ from recorder.store.maintain.verify.manifest import (
     purge_difference,
     read,
 )
-from recorder.store.queries.reader import LogReader
 
 FOUND = 4  # the exit code of findings
 STALE = "The projections must be rebuilt and were not compared: run `recorder db rebuild`."
@@ -156,7 +157,7 @@ class _VerifyRun:
 
     def _all(self, marks: Marks) -> Iterator[SessionReport]:
         """Yield every session to verify, and those that only the manifest has."""
-        with LogVerifier.open(self.url, writer_at(self.url)) as checkup:
+        with open_verifier(self.url, writer_at(self.url)) as checkup:
             self.damage = [] if self._refs else checkup.whole_damage()
             try:
                 yield from self._sessions(checkup, marks)
@@ -166,7 +167,7 @@ class _VerifyRun:
                 if not self.damage:
                     raise
 
-    def _sessions(self, checkup: LogVerifier, marks: Marks) -> Iterator[SessionReport]:
+    def _sessions(self, checkup: LogVerifier | ArchiveVerifier, marks: Marks) -> Iterator[SessionReport]:
         if self._refs:
             self.ids = [self._found(ref, checkup) for ref in self._refs]
             there = {session_id for session_id in self.ids if checkup.has(session_id)}
@@ -187,7 +188,7 @@ class _VerifyRun:
                     _compare(verified, marks[session_id], session_id in there)
                 yield verified
 
-    def _found(self, ref: str, checkup: LogVerifier) -> str:
+    def _found(self, ref: str, checkup: LogVerifier | ArchiveVerifier) -> str:
         """Return the id of a session, which may have nothing left but its tombstone."""
         if len(ref) == ID_LENGTH and ids_beginning(ref) and (self.archive is not None or checkup.has(ref)):
             return ref  # an archive gets the ids that were found for the log
@@ -209,7 +210,7 @@ class _VerifyRun:
 
 
 async def _session_id(url: URL, ref: str) -> str:
-    async with await LogReader.open(url) as log:
+    async with await open_log(url) as log:
         return (await log.session(ref)).session_id
 
 

@@ -49,14 +49,10 @@ WRITER_ROLE, READER_ROLE = "recorder_writer", "recorder_reader"  # the roles tha
 _MODULES = {
     "sqlite": "recorder.store.sqlite.engine",
     "postgresql": "recorder.store.postgres.engine",
-    "ducklake": "recorder.store.ducklake.engine",
 }
 _OTHER_NAMES = {"postgres": "postgresql"}  # as libpq and most hosts of databases write a URL
 
 AnyRow = Row[*tuple[Any, ...]]
-
-Prices = Sequence[Sequence[Any]]
-"""Rows of the table `prices`."""
 
 Fetch = Callable[[str], Awaitable[Sequence[Sequence[Any]]]]
 """Return the rows of one statement."""
@@ -113,6 +109,24 @@ class ReadPool(Protocol):
     async def dispose(self) -> None: ...
 
 
+class ReadSource(Protocol):
+    """What a `recorder.store.queries.reader.LogReader` asks: an engine, or else an archive."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def places(self) -> PlacesSql: ...
+
+    def display_name(self, url: URL) -> str: ...
+
+    def translated(self, url: URL) -> AbstractContextManager[None]: ...
+
+    def search(self) -> SearchIndex: ...
+
+    def reader(self, url: URL) -> ReadPool: ...
+
+
 class Engine(ABC):
     """One kind of database. Its methods raise the errors of recorder."""
 
@@ -121,9 +135,6 @@ class Engine(ABC):
 
     is_local: bool
     """All who record into one database have their journals on this machine: the locks of journals say who lives."""
-
-    is_archive: bool = False
-    """Sessions come into its databases by the archiver only, and not by a `Store`."""
 
     identity_sql: str | None = None
     """Selects a row that no other database has, however its URL is written. `None`: `is_same` knows without it."""
@@ -161,10 +172,6 @@ class Engine(ABC):
     """The sentence that a user reads after a purge, if bytes remain where recorder cannot reach."""
 
     # -- where a database is
-
-    def parse(self, text: str) -> URL | None:
-        """Return the URL for `NAME:text`, a form of this engine's own. `None` if it has none."""
-        return None
 
     @abstractmethod
     def normalize(self, url: URL) -> URL:
@@ -239,11 +246,8 @@ class Engine(ABC):
         """Open the connection that adds to the log. A file answers always: the second limit is for servers."""
 
     @abstractmethod
-    def reader(self, url: URL, prices: Prices = ()) -> ReadPool:
-        """Return a pool of connections that only read, for an event loop.
-
-        An archive has no prices, and takes those of the log that it is attached to. A log has its own.
-        """
+    def reader(self, url: URL) -> ReadPool:
+        """Return a pool of connections that only read, for an event loop."""
 
     @abstractmethod
     async def revision(self, url: URL, fetch: Fetch) -> str | None:
@@ -268,12 +272,12 @@ class Engine(ABC):
     def duckdb_source(self, url: URL) -> DuckdbSource:
         """Return how DuckDB opens a database to read it."""
 
+    @abstractmethod
     def task_lock(self, url: URL, task: str) -> AbstractContextManager[None]:
         """Hold a lock among all programs that do `task` on a database; raise `StoreBusyError` at once if one holds it.
 
         It is gone with the process that holds it; on a server also with its connection, and is not taken again then.
         """
-        raise UsageError(f"{self.display_name(url)} is only read: give the database that is recorded into.")
 
     # -- SQL in which it differs from others
 
@@ -311,16 +315,16 @@ class Engine(ABC):
     def sweep(self, url: URL, *, vacuum: bool, busy_timeout_s: float) -> bool:
         """Take out of the files what was deleted. Return whether no reader was in the way."""
 
+    @abstractmethod
     def catalog_lock(self, url: URL, timeout_s: float) -> AbstractContextManager[None]:
         """Hold the lock of who writes to the archive that has its catalog in a database, among all processes.
 
         Raise `StoreBusyError` if it is not free within `timeout_s`.
         """
-        raise UsageError(f"The catalog of an archive cannot be in {self.display_name(url)}: use SQLite or PostgreSQL.")
 
+    @abstractmethod
     def sweep_catalog(self, url: URL) -> None:
         """Take out of a database what was deleted from the catalog in it. Nobody may have it open here."""
-        raise UsageError(f"The catalog of an archive cannot be in {self.display_name(url)}: use SQLite or PostgreSQL.")
 
     @abstractmethod
     def log_probe(self, url: URL) -> LogProbe:
@@ -351,17 +355,16 @@ def engine_named(name: str) -> Engine:
     """Return the entry with this `Engine.name`. Raise `UsageError` if recorder has no such engine."""
     name = _OTHER_NAMES.get(name, name)
     if name not in _MODULES:
-        raise UsageError(
-            f"recorder cannot record into {name}: give a path, sqlite:///PATH, or postgresql://USER@HOST/DATABASE."
-        )
+        raise no_such_engine(name)
     engine: Engine = import_module(_MODULES[name]).ENGINE
     return engine
 
 
-def parsed(value: str) -> URL | None:
-    """Return the URL for a form that only one engine has; `None` for a path, or a URL of SQLAlchemy."""
-    name, _, rest = value.partition(":")
-    return engine_named(name).parse(rest) if name in _MODULES and not rest.startswith("//") else None
+def no_such_engine(name: str) -> UsageError:
+    """Return the error for a database in which no log can be."""
+    return UsageError(
+        f"recorder cannot record into {name}: give a path, sqlite:///PATH, or postgresql://USER@HOST/DATABASE."
+    )
 
 
 def engine_of(url: URL) -> Engine:
@@ -374,8 +377,3 @@ def nothing_in(url: URL) -> NotFoundError:
     return NotFoundError(
         f"There is no database {engine_of(url).display_name(url)} yet: nothing has been recorded there."
     )
-
-
-def is_no_log(url: URL) -> UsageError:
-    """Return the error for an archive to which somebody wants to write."""
-    return UsageError(f"{engine_of(url).display_name(url)} is an archive, which only `recorder db archive` writes to.")

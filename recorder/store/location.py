@@ -9,8 +9,9 @@ from sqlalchemy import URL, make_url
 from sqlalchemy.exc import ArgumentError
 
 from recorder.errors import UsageError
-from recorder.store.engine import engine_of, parsed
+from recorder.store.engine import engine_of, no_such_engine
 
+ARCHIVE = "ducklake"  # how the URL of an archive begins (`recorder.archive.place`): it is not a path
 VARIABLE = "RECORDER_DB"
 """The environment variable with the value of `--db`. Processes of recorder's own get the URL in it: it may have a
 password, and all users of a machine see the arguments of its processes."""
@@ -26,15 +27,15 @@ def database_url(value: str | Path | URL) -> URL:
 
     Raise `UsageError` for an engine that recorder does not have, and for a URL that names no database.
     """
-    if isinstance(value, str) and (own := parsed(value)) is not None:
-        value = own
-    elif isinstance(value, str) and "://" in value:
+    if isinstance(value, str) and "://" in value:
         try:
             value = make_url(value)
         except ArgumentError as error:
             raise UsageError(
                 "That is not a database URL: give a path, sqlite:///PATH, or postgresql://USER@HOST/DATABASE."
             ) from error
+    elif isinstance(value, str) and value.startswith(f"{ARCHIVE}:"):
+        raise no_such_engine(ARCHIVE)
     url = value if isinstance(value, URL) else URL.create("sqlite", database=str(value))
     return engine_of(url).normalize(url)
 

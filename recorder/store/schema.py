@@ -232,7 +232,7 @@ export_cursors = Table(
     sqlite_strict=True,
 )
 
-# The archives that are read together with this log (`recorder.store.archive.registry`). A URL has no password.
+# The archives that are read together with this log (`recorder.archive.registry`). A URL has no password.
 archives = Table(
     "archives",
     metadata,

@@ -5,15 +5,16 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from recorder.archive.attached import open_log
+from recorder.archive.place import chosen_url
 from recorder.recordings.loader import Loader, load_session
 from recorder.recordings.session import RecordedSession
-from recorder.store.location import chosen_url
 from recorder.store.queries.reader import LogReader
 
 
 async def session_in(database: str | Path, name: str, *, keeps_events: bool = True) -> RecordedSession:
     """Return a session of a database."""
-    async with await LogReader.open(database) as log:
+    async with await open_log(database) as log:
         return await load_session(log, name, keeps_events=keeps_events)
 
 
@@ -29,4 +30,4 @@ async def find(ref: str) -> RecordedSession:
 
 
 async def _users() -> LogReader:
-    return await LogReader.open(chosen_url(os.environ.get("RECORDER_DB")))
+    return await open_log(chosen_url(os.environ.get("RECORDER_DB")))

@@ -22,14 +22,16 @@ from typing import Any
 
 from sqlalchemy import URL
 
+from recorder.archive.place import database_name, database_of, dialect_of, is_archive
+from recorder.archive.query import open_attached
 from recorder.errors import RecorderError, UsageError
 from recorder.model.jsonl import json_value
 from recorder.projections.views import VIEWS
 from recorder.projections.views.columns import described
 from recorder.store.engine import engine_of
-from recorder.store.location import database_name, default_url
+from recorder.store.location import default_url
 from recorder.store.queries.query import STOPPED, Query, QueryResult, Value, value_of
-from recorder.store.queries.query_process import ALONE, open_query
+from recorder.store.queries.query_process import Opener, open_query, own_engine
 
 AT_ONCE = 4  # questions: each computes on a processor, and the proxy of this machine needs one too
 TIMEOUT_S = 30.0  # for the first row, and for all of them: a person waits for it
@@ -43,6 +45,7 @@ class Questions:
 
     def __init__(self, url: URL) -> None:
         self._url = url
+        self._opener: Opener = open_attached if is_archive(url) else own_engine
         self._pool = ThreadPoolExecutor(AT_ONCE, "query")
         self._asked: set[_Question] = set()
 
@@ -51,11 +54,11 @@ class Questions:
 
         Raise `RecorderError` with the engine's objection.
         """
-        return await self._answer(_Question(open_query(self._url, ALONE), self._url, sql, values))
+        return await self._answer(_Question(open_query(self._url, self._opener), self._url, sql, values))
 
     async def ask_own(self, sql: str, values: Mapping[str, Value]) -> dict[str, Any]:
         """Return the rows of a statement of ours. Raise `RecorderError` with the engine's objection."""
-        return await self._answer(_Question(engine_of(self._url).query(self._url), self._url, sql, values))
+        return await self._answer(_Question(self._opener(self._url), self._url, sql, values))
 
     async def _answer(self, question: _Question) -> dict[str, Any]:
         self._asked.add(question)
@@ -131,14 +134,14 @@ def database_words(url: URL) -> list[str]:
     """
     if url == default_url():
         return []
-    is_file = bool(engine_of(url).files(url))
+    is_file = bool(engine_of(database_of(url)).files(database_of(url)))
     named = url.difference_update_query(SECRETS)._replace(password=None)
     return ["--db", database_name(url) if is_file else named.render_as_string()]
 
 
 def views(url: URL) -> list[dict[str, Any]]:
     """Return the views with the meaning of their columns: `recorder query --list --json`."""
-    return [described(view, engine_of(url).name) for view in VIEWS]
+    return [described(view, dialect_of(url)) for view in VIEWS]
 
 
 def checked_question(body: Any) -> tuple[str, dict[str, Value]]:

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 from sqlalchemy import URL
 
+from recorder.archive.query import open_query
 from recorder.commands.serving.viewer import viewing
 from recorder.ingest.supervisor import IngesterSupervisor
 from recorder.journal.writer import Journal
 from recorder.store.location import database_url, journal_root
-from recorder.store.queries.query_process import open_query
 from recorder.store.write.writer import Store
 from tests.support.empty_log import empty
 

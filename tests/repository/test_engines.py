@@ -10,7 +10,12 @@ from recorder.store import engine as table
 from tests.repository.test_layers import loaded_by, modules
 from tests.support.corpus import ROOT
 
-ENTRIES = ("recorder/store/engine.py", "recorder/store/sqlite/", "recorder/store/postgres/", "recorder/store/ducklake/")
+ENTRIES = (
+    "recorder/store/engine.py",
+    "recorder/store/sqlite/",
+    "recorder/store/postgres/",
+    "recorder/archive/place.py",
+)
 ASKS = re.compile(r"get_backend_name|drivername|is_server\b|store\S* import .*\bis_file\b|dialect\.name [!=]=")
 
 

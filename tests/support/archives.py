@@ -22,15 +22,16 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import URL
 
+from recorder.archive import archiver
+from recorder.archive.archiver import Archiver, MonthReport, Recorders, by_month
+from recorder.archive.attached import open_alone
+from recorder.archive.chain import root_kind
+from recorder.archive.lake import EXTRA, LAKE, attach_lake
+from recorder.archive.place import database_url
+from recorder.archive.registry import register
+from recorder.archive.schema import ARCHIVED, COPIED, create, month_of
 from recorder.model.events import Event, Exchange
-from recorder.store.archive import archiver
-from recorder.store.archive.archiver import Archiver, MonthReport, Recorders, by_month
-from recorder.store.archive.registry import register
 from recorder.store.duckdb.connection import attach_log, connected
-from recorder.store.ducklake.chain import root_kind
-from recorder.store.ducklake.connection import EXTRA, LAKE, attach_lake
-from recorder.store.ducklake.schema import ARCHIVED, COPIED, create, month_of
-from recorder.store.location import database_url
 from recorder.store.maintain.purge.delete import purge
 from recorder.store.maintain.purge.tombstone import ARCHIVED as ARCHIVED_REASON
 from recorder.store.queries.reader import LogReader
@@ -84,7 +85,7 @@ def archived(database: URL, archive: URL, step: Any = lambda _step, _sessions: N
     """Archive all sessions, by the archiver."""
 
     async def held() -> Any:
-        async with await LogReader.open_alone(database) as log:
+        async with await LogReader.open(database) as log:
             return await holdings(log)
 
     recorders = Recorders(lambda _recorder_id: "gone", list)
@@ -109,7 +110,7 @@ def session_ids(log: Path | URL) -> list[str]:
 
 
 async def _session_ids(log: Path | URL) -> list[str]:
-    async with await LogReader.open_alone(log) as reader:
+    async with await open_alone(database_url(log)) as reader:
         return sorted(row.session_id for row in await reader.sessions())
 
 

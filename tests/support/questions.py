@@ -13,6 +13,7 @@ from typing import Any, get_args
 
 from sqlalchemy import URL
 
+from recorder.archive.attached import open_log
 from recorder.errors import NotFoundError
 from recorder.model.facts import Links
 from recorder.recordings.loader import load_session
@@ -119,7 +120,7 @@ def asked(database: Path | URL, question: Question) -> Any:
     """The answer of a reader that is opened for one question."""
 
     async def ask() -> Any:
-        async with await LogReader.open(database) as log:
+        async with await open_log(database) as log:
             return await question(log)
 
     return asyncio.run(ask())

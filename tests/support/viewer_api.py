@@ -15,9 +15,9 @@ from typing import Any
 import msgspec
 from sqlalchemy import URL
 
+from recorder.archive.attached import open_log
 from recorder.proxy.http.server import Server
 from recorder.store.location import database_url
-from recorder.store.queries.reader import LogReader
 from recorder.store.write.writer import Store
 from recorder.ui.app import Viewer
 from recorder.ui.security import Guard
@@ -72,7 +72,7 @@ async def viewing(database: Path | URL, *, is_open: bool = True) -> AsyncIterato
     try:
         async with contextlib.AsyncExitStack() as stack:
             if is_open:
-                viewer.show(await stack.enter_async_context(await LogReader.open(url)), url)
+                viewer.show(await stack.enter_async_context(await open_log(url)), url)
             yield Viewing(viewer, server)
             await server.stop(grace_s=0)
     finally:

@@ -17,6 +17,9 @@ from typing import Any, NamedTuple
 import msgspec
 from sqlalchemy import URL
 
+from recorder.archive.attached import open_log
+from recorder.archive.place import dialect_of, is_missing
+from recorder.archive.query import open_query
 from recorder.commands.agents.answer import Answer, Page, plain_row
 from recorder.commands.agents.arguments import (
     Arguments,
@@ -42,9 +45,7 @@ from recorder.projections.views.columns import described
 from recorder.recordings.loader import find_session
 from recorder.recordings.requests import load_requests, request_head, request_json
 from recorder.recordings.selection import Numbered, select_exchanges
-from recorder.store.engine import engine_of
 from recorder.store.queries.query import STOPPED, Query, value_of
-from recorder.store.queries.query_process import open_query
 from recorder.store.queries.reader import LogReader
 from recorder.store.queries.session_document import document, exchange_document
 from recorder.store.queries.session_list import ListPlace, SessionFilter
@@ -71,13 +72,13 @@ class AgentCall:
         behind = caught_up(self.url, time.monotonic() + self._wait_s)
         for each in behind:
             page.remark(sentence(each))
-        if behind and engine_of(self.url).is_missing(self.url):
+        if behind and is_missing(self.url):
             raise NotFoundError(ALL_BEHIND)
 
     async def open_log(self, page: Page) -> LogReader:
         """Open the log when it has caught up, and remark if its projections are stale."""
         self.catch_up(page)
-        log = await LogReader.open(self.url)
+        log = await open_log(self.url)
         if await log.rebuild_is_due():
             page.remark(STALE)
         return log
@@ -255,7 +256,7 @@ def _views(call: AgentCall, page: Page, only: str | None) -> Answer:
     names = [view.name for view in VIEWS]
     if only is not None and only not in names:
         raise NotFoundError(f"There is no view {only!r}: there are {', '.join(names)}.")
-    engine = engine_of(call.url).name
+    engine = dialect_of(call.url)
     chosen = [view for view in VIEWS if only in (None, view.name)]
     for view in chosen:
         if not page.add(described(view, engine)):

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+from recorder.archive.attached import open_log
 from recorder.cassettes.sse_jsonl.header import header_line
 from recorder.cassettes.sse_jsonl.writer import exchange_lines
 from recorder.commands.formats.exchanges import one_by_one
 from recorder.commands.terminal.catch_up import current_url
 from recorder.commands.terminal.output import write_bytes
 from recorder.commands.terminal.selection import select
-from recorder.store.queries.reader import LogReader
 
 
 async def write(db: str | None, session: str, exchange: str | None) -> None:
-    async with await LogReader.open(current_url(db)) as log:
+    async with await open_log(current_url(db)) as log:
         found, chosen = await select(log, session, exchange)
         write_bytes(header_line(found))
         number, numbers = 0, dict[str, int]()

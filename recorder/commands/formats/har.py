@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from recorder.archive.attached import open_log
 from recorder.cassettes.har.writer import har_lines, losses
 from recorder.commands.formats.exchanges import BY_ROWS, readable
 from recorder.commands.terminal.catch_up import current_url
@@ -9,11 +10,10 @@ from recorder.commands.terminal.output import echo, write_bytes
 from recorder.commands.terminal.selection import select
 from recorder.model.recording import MemoryBudget
 from recorder.recordings.loader import load_exchanges
-from recorder.store.queries.reader import LogReader
 
 
 async def write(db: str | None, session: str, exchange: str | None) -> None:
-    async with await LogReader.open(current_url(db)) as log:
+    async with await open_log(current_url(db)) as log:
         found, chosen = await select(log, session, exchange)
         budget = MemoryBudget("As HAR this takes", f"name one exchange with --exchange, or {BY_ROWS}")
         loaded = await load_exchanges(log, found, chosen, budget, keeps_events=False)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
+from recorder.archive.attached import open_log
 from recorder.commands.terminal.catch_up import current_url
 from recorder.commands.terminal.output import echo, write_bytes
 from recorder.commands.terminal.selection import say_if_stale, select
@@ -17,7 +18,6 @@ from recorder.exports.otlp.source import ExportReader
 from recorder.exports.otlp.spans import spans_of
 from recorder.model.text import counted
 from recorder.recordings.selection import Numbered
-from recorder.store.queries.reader import LogReader
 
 
 async def write(
@@ -25,7 +25,7 @@ async def write(
 ) -> None:
     """Write exchanges that have ended to stdout; say on stderr how many have not."""
     names = convention_of(convention or NEWEST)
-    async with await LogReader.open(current_url(db)) as log:
+    async with await open_log(current_url(db)) as log:
         found, chosen = await select(log, session, exchange)
         await say_if_stale(log)
         reader = await ExportReader.open(log, found, has_texts=content and not metrics)

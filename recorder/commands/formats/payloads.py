@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from recorder.archive.attached import open_log
 from recorder.cassettes.plain import payload_lines
 from recorder.commands.formats.exchanges import one_by_one
 from recorder.commands.terminal.catch_up import current_url
@@ -9,11 +10,10 @@ from recorder.commands.terminal.output import write_bytes
 from recorder.commands.terminal.selection import select
 from recorder.errors import NotFoundError
 from recorder.model.events import BODY_KINDS
-from recorder.store.queries.reader import LogReader
 
 
 async def write(db: str | None, session: str, exchange: str | None) -> None:
-    async with await LogReader.open(current_url(db)) as log:
+    async with await open_log(current_url(db)) as log:
         found, chosen = await select(log, session, exchange)
         written = 0
         async for each in one_by_one(log, found, chosen):

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+from recorder.archive.attached import open_log
 from recorder.commands.terminal.catch_up import current_url
 from recorder.commands.terminal.output import write_bytes
 from recorder.commands.terminal.selection import say_if_stale, select
-from recorder.store.queries.reader import LogReader
 from recorder.ui.lanes import timeline
 from recorder.ui.perfetto import trace
 
 
 async def write(db: str | None, session: str, exchange: str | None) -> None:
-    async with await LogReader.open(current_url(db)) as log:
+    async with await open_log(current_url(db)) as log:
         found, chosen = await select(log, session, exchange)
         await say_if_stale(log)
         one = None if exchange is None else chosen[0][1].exchange_id

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+from recorder.archive.attached import open_log
 from recorder.cassettes.vcr import writer as vcr
 from recorder.commands.formats.exchanges import one_by_one, readable
 from recorder.commands.terminal.catch_up import current_url
 from recorder.commands.terminal.output import echo, write_bytes
 from recorder.commands.terminal.selection import select
 from recorder.errors import NotFoundError
-from recorder.store.queries.reader import LogReader
 from recorder.wire.turns import is_connection
 
 
 async def write(db: str | None, session: str, exchange: str | None) -> None:
-    async with await LogReader.open(current_url(db)) as log:
+    async with await open_log(current_url(db)) as log:
         found, chosen = await select(log, session, exchange)
         opening = vcr.OPENING
         async for each in one_by_one(log, found, chosen):

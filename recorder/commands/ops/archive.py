@@ -10,6 +10,8 @@ import click
 import msgspec
 from sqlalchemy import URL
 
+from recorder.archive.archiver import Archiver, MonthReport, Recorders, Step, by_month
+from recorder.archive.place import chosen_url, database_name, database_url, is_archive, require_log
 from recorder.commands.ops.journals import journals
 from recorder.commands.ops.recover import recover_left
 from recorder.commands.ops.writers import writer_at
@@ -20,9 +22,7 @@ from recorder.commands.terminal.table import Column, write_table
 from recorder.commands.terminal.times import Instant
 from recorder.errors import RecorderError, UsageError
 from recorder.model.text import counted, safe_text
-from recorder.store.archive.archiver import Archiver, MonthReport, Recorders, Step, by_month
-from recorder.store.engine import engine_of
-from recorder.store.location import chosen_url, database_name, database_url, journal_root
+from recorder.store.location import journal_root
 from recorder.store.maintain.purge.vacuum import sweep
 from recorder.store.queries.reader import LogReader
 from recorder.store.queries.retention import RetentionPolicy, SessionSize, expired, holdings, recorders_of_open
@@ -82,8 +82,9 @@ def archive_command(
       --data s3://bucket/recordings
     """
     url, archive = chosen_url(db), database_url(to)
-    _check(url, archive)
-    engine_of(url).require(url)
+    if not is_archive(archive):
+        raise UsageError(f"{database_name(archive)} is no archive: give --to ducklake:PATH.")
+    require_log(url)
     if not dry_run:
         recover_left(url)  # it would come once the session is gone
     months = by_month(asyncio.run(_chosen(url, older_than)))
@@ -103,15 +104,8 @@ def archive_command(
         raise RecorderError(f"{counted(findings, 'session')} with findings stayed in {database_name(url)}: see above.")
 
 
-def _check(url: URL, archive: URL) -> None:
-    if not engine_of(archive).is_archive:
-        raise UsageError(f"{database_name(archive)} is no archive: give --to ducklake:PATH.")
-    if engine_of(url).is_archive:
-        raise UsageError(f"{database_name(url)} is an archive itself: give the log with --db.")
-
-
 async def _chosen(url: URL, before_ns: int) -> list[SessionSize]:
-    async with await LogReader.open_alone(url) as log:
+    async with await LogReader.open(url) as log:
         held, open_ = await holdings(log), await recorders_of_open(log)
     limits = RetentionPolicy(before_ns)
     spared = sum(each.session_id in open_ for each in expired(held, limits))

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 
 from sqlalchemy import URL
 
+from recorder.archive.place import database_name
+from recorder.archive.purge import purge_archive, sessions_there
+from recorder.archive.registry import archives_of
 from recorder.commands.terminal.output import echo
 from recorder.commands.terminal.progress import progress_bar
 from recorder.errors import RecorderError
 from recorder.model.text import counted, safe_text
-from recorder.store.archive.purge import purge_archive, sessions_there
-from recorder.store.archive.registry import archives_of
-from recorder.store.location import database_name
 from recorder.store.maintain.purge.tombstone import Tombstone
 
 

@@ -8,14 +8,13 @@ import time
 import click
 from sqlalchemy import URL
 
+from recorder.archive.attached import open_alone
+from recorder.archive.place import chosen_url, database_name, database_url, require_log
+from recorder.archive.registry import archives_of, register, unregister
 from recorder.commands.terminal.database import database_option
 from recorder.commands.terminal.output import echo, with_json, write_json, write_line
 from recorder.errors import UsageError
 from recorder.model.text import safe_text
-from recorder.store.archive.registry import archives_of, register, unregister
-from recorder.store.engine import engine_of
-from recorder.store.location import chosen_url, database_name, database_url
-from recorder.store.queries.reader import LogReader
 from recorder.store.write.writer import Store
 
 
@@ -32,7 +31,7 @@ def attach_command(db: str | None, archive: str) -> None:
     recorder db attach ducklake:archive.db
     """
     log, url = chosen_url(db), database_url(archive)
-    _require_log(log)
+    require_log(log)
     asyncio.run(_open(url))
     with Store(log) as store:
         is_new = register(store, url, time.time_ns())
@@ -50,7 +49,7 @@ def detach_command(db: str | None, archive: str) -> None:
     recorder db detach ducklake:archive.db
     """
     log, url = chosen_url(db), database_url(archive)
-    _require_log(log)
+    require_log(log)
     with Store(log) as store:
         was_attached = unregister(store, url)
     name = safe_text(database_name(url))
@@ -78,14 +77,7 @@ def archives_command(db: str | None, json: bool, jsonl: bool) -> None:
         echo("No archive is attached: `recorder db archive` makes one, `recorder db attach` takes one that is there.")
 
 
-def _require_log(url: URL) -> None:
-    engine = engine_of(url)
-    if engine.is_archive:
-        raise UsageError(f"{database_name(url)} is an archive itself: give the log with --db.")
-    engine.require(url)
-
-
 async def _open(archive: URL) -> None:
     """Raise `RecorderError` if an archive cannot be read."""
-    async with await LogReader.open_alone(archive):
+    async with await open_alone(archive):
         pass

@@ -8,15 +8,17 @@ from pathlib import Path
 import click
 from sqlalchemy import URL
 
+from recorder.archive.place import chosen_url, database_name, is_archive
 from recorder.commands.ops.journals import journals
 from recorder.commands.terminal.database import database_option
 from recorder.commands.terminal.output import echo
 from recorder.commands.terminal.progress import progress_bar
+from recorder.errors import UsageError
 from recorder.journal.format import MAGIC
 from recorder.journal.reader import segment_name, segment_numbers, size_bytes
 from recorder.model.text import counted, safe_text
 from recorder.store.engine import engine_of
-from recorder.store.location import chosen_url, journal_root
+from recorder.store.location import journal_root
 
 
 @click.command("backup")
@@ -32,6 +34,10 @@ def backup(db: str | None, file: Path, force: bool) -> None:
     recorder db backup recordings-2026-11-20.db
     """
     url = chosen_url(db)
+    if is_archive(url):
+        raise UsageError(
+            f"{database_name(url)} is an archive: copy its catalog as any database, and the files of its data path."
+        )
     file = file.expanduser().absolute()
     with progress_bar("Copying") as move:
 

@@ -10,14 +10,14 @@ import click
 import msgspec
 from sqlalchemy import URL
 
+from recorder.archive.place import database_name, database_url, is_archive
 from recorder.commands.ops.backup import say_waiting
 from recorder.commands.terminal.output import echo, with_json, write_json, write_line
 from recorder.commands.terminal.progress import progress_bar
 from recorder.commands.terminal.selection import say_if_stale
-from recorder.errors import RecorderError, StoreBusyError
+from recorder.errors import RecorderError, StoreBusyError, UsageError
 from recorder.model.text import counted, safe_text
 from recorder.store.engine import engine_of
-from recorder.store.location import database_name, database_url
 from recorder.store.maintain.copy.copy import copy, same_database
 from recorder.store.maintain.copy.source import BulkReader
 from recorder.store.maintain.copy.target import CopyReport
@@ -54,6 +54,12 @@ def command(ctx: click.Context, source: str, target: str, session: tuple[str, ..
     recorder db copy postgresql://me@db.example/recordings run.db --session latest
     """
     urls = database_url(source), database_url(target)
+    for url in urls:
+        if is_archive(url):
+            raise UsageError(
+                f"{database_name(url)} is an archive, which is not copied: `recorder export` and `recorder import` "
+                "bring its sessions into a log."
+            )
     _check_apart(*urls)
     try:
         with asyncio.Runner() as runner:  # `run` of it would let Ctrl-C wait for as long as a locked database does
@@ -82,11 +88,11 @@ def _check_apart(source: URL, target: URL) -> None:
 
 
 async def _copy(source: URL, target: URL, refs: Sequence[str]) -> _Outcome:
-    async with await BulkReader.open_alone(source) as here:
+    async with await BulkReader.open(source) as here:
         ids = [(await here.session(ref)).session_id for ref in refs] if refs else None
         offsets = await here.offsets()  # before its events
         with Store(target) as store:
-            async with await BulkReader.open_alone(target) as there:
+            async with await BulkReader.open(target) as there:
                 with progress_bar("Copying") as move:
 
                     def advance(done: int, total: int) -> None:

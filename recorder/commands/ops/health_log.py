@@ -9,6 +9,8 @@ from functools import partial
 
 from sqlalchemy import URL
 
+from recorder.archive.health import checks
+from recorder.archive.place import database_of, database_url, is_archive
 from recorder.commands.ops.journals import GONE_NS
 from recorder.commands.ops.last_verify import last_verify
 from recorder.commands.ops.recover import of_recorders
@@ -16,7 +18,7 @@ from recorder.commands.ops.writers import writer_of
 from recorder.ingest.recovery import Unfinished, has_journal, unfinished_sql
 from recorder.model.text import counted, span_text
 from recorder.store.engine import engine_of
-from recorder.store.location import database_url, journal_root
+from recorder.store.location import journal_root
 from recorder.store.maintain.declared import schema_differences, sentence
 from recorder.store.maintain.health import Ask, Check, CheckResult
 from recorder.store.maintain.verify.log import Writer
@@ -27,13 +29,15 @@ OLD_NS = 30 * 86_400 * 10**9  # a month
 
 def log(url: URL) -> Iterator[CheckResult]:
     """Yield the checks of a database, up to the first failure that prevents the others."""
-    engine = engine_of(url)
-    more: dict[str, Check] = {"recorders": partial(_recorders, url)}
-    if engine.is_local:
-        more = {"open": partial(_open, writer_of(journal_root(url))), "verify": partial(_verified, url)}
-    if not engine.is_archive:
-        more |= {"schema": partial(_schema, url), "archive": _archives}
-    yield from engine.checks(url, more)
+    of_file: dict[str, Check] = {
+        "open": partial(_open, writer_of(journal_root(database_of(url)))),
+        "verify": partial(_verified, url),
+    }
+    if is_archive(url):
+        yield from checks(url, of_file)
+        return
+    more: dict[str, Check] = of_file if engine_of(url).is_local else {"recorders": partial(_recorders, url)}
+    yield from checks(url, {**more, "schema": partial(_schema, url), "archive": _archives})
 
 
 def _schema(url: URL, ask: Ask) -> Iterator[CheckResult]:
@@ -49,7 +53,7 @@ def _archives(ask: Ask) -> Iterator[CheckResult]:
     """Yield whether each archive of a log can be read."""
     for (stored,) in ask.rows("SELECT url FROM archives ORDER BY attached_ns, url"):
         url = database_url(stored)
-        for number, found in enumerate(engine_of(url).checks(url, {})):
+        for number, found in enumerate(checks(url, {})):
             if not number or found.state != "ok":
                 yield found._replace(check="archive")
 

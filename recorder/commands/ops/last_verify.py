@@ -12,9 +12,9 @@ from pathlib import Path
 import msgspec
 from sqlalchemy import URL
 
+from recorder.archive.place import database_of, database_url
 from recorder.commands.terminal.output import echo
 from recorder.store.engine import engine_of
-from recorder.store.location import database_url
 
 
 class LastVerify(msgspec.Struct, frozen=True):
@@ -29,7 +29,7 @@ class LastVerify(msgspec.Struct, frozen=True):
 
 
 def verified_path(database: Path | URL) -> Path:
-    url = database_url(database)
+    url = database_of(database_url(database))
     return engine_of(url).verified_path(url)
 
 

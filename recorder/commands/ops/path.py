@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import click
 
+from recorder.archive.place import chosen_url, database_name
 from recorder.commands.terminal.database import database_option
 from recorder.commands.terminal.output import write_line
-from recorder.store.location import chosen_url, database_name
 
 
 @click.command()

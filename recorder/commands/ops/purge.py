@@ -15,6 +15,8 @@ import click
 import msgspec
 from sqlalchemy import URL
 
+from recorder.archive.attached import open_alone, open_log
+from recorder.archive.place import chosen_url, database_name, is_archive, require
 from recorder.commands.ops.archived import purge_archived, purge_copies, purge_in, say_not_among
 from recorder.commands.ops.journals import journals
 from recorder.commands.ops.recover import recover_left
@@ -32,7 +34,7 @@ from recorder.journal.unreadable import folder, forget
 from recorder.model.events import LATEST
 from recorder.model.text import counted, safe_text
 from recorder.store.engine import engine_of
-from recorder.store.location import chosen_url, database_name, journal_root
+from recorder.store.location import journal_root
 from recorder.store.maintain.purge.delete import being_recorded, purge
 from recorder.store.maintain.purge.tombstone import Counts, Tombstone
 from recorder.store.maintain.purge.vacuum import sweep
@@ -131,10 +133,10 @@ def purge_command(
     if bool(sessions) == (limits != RetentionPolicy()):
         raise UsageError("Choose what to delete: sessions by name, or by --older-than, --larger-than and --keep.")
     url = chosen_url(db)
-    engine_of(url).require(url)
+    require(url)
     if not (dry_run or yes or (sys.stdin.isatty() and sys.stderr.isatty() and not json)):
         raise UsageError("A purge cannot be undone: give --yes, or --dry-run to see what it would delete.")
-    if not (dry_run or engine_of(url).is_archive):
+    if not (dry_run or is_archive(url)):
         recover_left(url)  # it would come once the session is gone
     found = asyncio.run(_chosen(url, sessions, limits))
     if not (found.holdings or found.purged):
@@ -160,7 +162,7 @@ def _by(sessions: Sequence[str], limits: RetentionPolicy) -> str:
 
 
 async def _chosen(url: URL, sessions: Sequence[str], limits: RetentionPolicy) -> Chosen:
-    async with await LogReader.open_alone(url) as log:
+    async with await open_alone(url) as log:
         writer = writer_at(url)
         recording = {
             session_id
@@ -174,7 +176,7 @@ async def _chosen(url: URL, sessions: Sequence[str], limits: RetentionPolicy) ->
         if spared:
             verb = "is" if spared == 1 else "are"
             echo(f"{counted(spared, 'session')} of these {verb} being recorded, and not purged.")
-        if not engine_of(url).is_archive:
+        if not is_archive(url):
             say_not_among(url)
         return Chosen(expired(held, limits, recording), [])
 
@@ -202,7 +204,7 @@ async def _archived(log: LogReader, ref: str) -> Tombstone | None:
     if ref == LATEST:
         return None
     try:
-        async with await LogReader.open(log.url) as both:
+        async with await open_log(log.url) as both:
             return await log.tombstone((await both.session(ref)).session_id)
     except NotFoundError:
         return None
@@ -232,7 +234,7 @@ def _sums(held: Iterable[SessionSize | Counts]) -> str:
 
 def _carry_out(url: URL, found: Chosen, reason: str, vacuum: bool) -> None:
     ids = [*(each.session_id for each in found.holdings), *(each.session_id for each in found.purged)]
-    if engine_of(url).is_archive:
+    if is_archive(url):
         purge_in(url, ids, reason)
     else:
         _purge(url, found, reason, vacuum)

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import click
 from sqlalchemy import URL
 
+from recorder.archive.place import chosen_url
 from recorder.commands.ops.journals import GONE_NS, journals
 from recorder.commands.terminal.database import database_option
 from recorder.commands.terminal.output import echo
@@ -18,7 +19,7 @@ from recorder.ingest.ingester import recover
 from recorder.ingest.recovery import Unfinished, end_silent, has_journal, unfinished
 from recorder.model.text import counted, safe_text, span_text
 from recorder.store.engine import engine_of
-from recorder.store.location import chosen_url, journal_root
+from recorder.store.location import journal_root
 from recorder.store.write.writer import Store
 
 NAMED = 5  # machines that a line names

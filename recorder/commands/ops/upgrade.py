@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import click
 
+from recorder.archive.place import chosen_url, database_name, database_of, is_archive, require_log
+from recorder.archive.schema import upgrade as upgrade_archive
 from recorder.commands.terminal.database import database_option
 from recorder.commands.terminal.output import echo
 from recorder.commands.terminal.progress import progress_bar
 from recorder.errors import UsageError
 from recorder.model.text import counted
 from recorder.store.engine import READER_ROLE, WRITER_ROLE, engine_of
-from recorder.store.location import chosen_url, database_name
 from recorder.store.maintain.rebuild import rebuild
 from recorder.store.write.writer import Store
 
@@ -36,13 +37,13 @@ def upgrade(roles: bool, partitions: str | None, db: str | None) -> None:
     recorder db upgrade --db postgresql://owner@db.example/log --partitions day
     """
     url = chosen_url(db)
-    engine = engine_of(url)
+    engine = engine_of(database_of(url))
     if roles and not engine.grants:
         raise UsageError("Roles are for PostgreSQL: the mode of a file decides who may use it.")
     if partitions is not None and not engine.partitions:
         raise UsageError("Partitions are for PostgreSQL: a file has none, and `recorder db purge` deletes from it.")
-    if engine.is_archive:
-        engine.upgrade(url)
+    if is_archive(url):
+        upgrade_archive(url)
         echo(f"{database_name(url)} is up to date.")
         return
     with Store(url) as store:
@@ -68,7 +69,7 @@ def rebuild_command(db: str | None) -> None:
     recorder db rebuild
     """
     url = chosen_url(db)
-    engine_of(url).require(url)
+    require_log(url)
     with Store(url) as store:
         _rebuild(store)
 

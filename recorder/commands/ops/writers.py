@@ -8,6 +8,7 @@ from pathlib import Path
 
 from sqlalchemy import URL
 
+from recorder.archive.place import database_of, is_archive
 from recorder.commands.ops.journals import GONE_NS, state
 from recorder.store.engine import engine_of
 from recorder.store.location import journal_root
@@ -30,8 +31,8 @@ def writer_of(root: Path) -> Callable[[str], Writer]:
 
 def writer_at(url: URL) -> Callable[[str], Writer]:
     """Return such a function for a database; on a server it knows recorders of other machines, too."""
-    here = writer_of(journal_root(url))
-    if engine_of(url).is_local:
+    here = writer_of(journal_root(database_of(url)))
+    if is_archive(url) or engine_of(url).is_local:
         return here
     return cache(lambda name: _elsewhere(url, name) if here(name) == "gone" else here(name))
 

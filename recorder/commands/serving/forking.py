@@ -6,6 +6,8 @@ from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import NamedTuple
 
+from recorder.archive.attached import open_log
+from recorder.archive.place import chosen_url
 from recorder.commands.terminal.recordings import loader
 from recorder.commands.terminal.rules import match_rules
 from recorder.errors import NotFoundError, UsageError
@@ -20,8 +22,6 @@ from recorder.recordings.session import RecordedSession
 from recorder.replay.fork import ForkTransport
 from recorder.replay.matching import Matcher
 from recorder.replay.transport import ReplayTransport
-from recorder.store.location import chosen_url
-from recorder.store.queries.reader import LogReader
 from recorder.wire.turns import is_connection
 
 LOOKED_AT = 20  # exchanges behind --until where the first answer is looked for: a client opens few connections before
@@ -131,7 +131,7 @@ def _require_addresses(recordings: Sequence[Recording], upstreams: Iterable[Upst
 async def _require_new(db: str | None, name: str) -> None:
     """Raise `UsageError` if the log has a session of that name: a fork is a session of its own."""
     try:
-        async with await LogReader.open(chosen_url(db)) as log:
+        async with await open_log(chosen_url(db)) as log:
             count = await log.count_named(name)
     except NotFoundError:  # a cassette is forked into a database that is still to be made
         return

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from sqlalchemy import URL
 
+from recorder.archive.attached import open_log
 from recorder.cassettes.sse_jsonl.writer import cassette_lines
 from recorder.commands.serving.forking import Fork
 from recorder.commands.terminal.output import echo
@@ -47,7 +48,7 @@ class RecordedCommand(NamedTuple):
 
 async def report(url: URL, ended: EndedCommand, cassette: Path | None, fork: Fork | None) -> int:
     """Say what was recorded of a command, and write the cassette. Returns the exit code."""
-    async with await LogReader.open(url) as log:
+    async with await open_log(url) as log:
         run = await _recorded(log, ended, fork)
         if run is None:
             say(f"Requests: {ended.requests}. None is in the database, see above; `recorder db recover` looks again.")

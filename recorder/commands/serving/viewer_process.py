@@ -11,13 +11,14 @@ import sys
 import msgspec
 from sqlalchemy import URL
 
+from recorder.archive.attached import open_log
+from recorder.archive.place import database_url
 from recorder.commands.serving.viewer import Begun
 from recorder.commands.terminal.output import log_to_stderr, write_line
 from recorder.commands.terminal.rules import match_rules
 from recorder.errors import NotFoundError, RecorderError, StoreError
 from recorder.proxy.http import server
-from recorder.store.location import VARIABLE, database_url
-from recorder.store.queries.reader import LogReader
+from recorder.store.location import VARIABLE
 from recorder.store.write.retry import RETRY_S
 from recorder.ui.app import Viewer
 from recorder.ui.security import Guard
@@ -51,7 +52,7 @@ async def _open(viewer: Viewer, url: URL, stack: contextlib.AsyncExitStack) -> N
     """Give the viewer the log as soon as there is one: a recorder creates it, maybe when another lets go of it."""
     while True:
         try:
-            viewer.show(await stack.enter_async_context(await LogReader.open(url)), url, match_rules())
+            viewer.show(await stack.enter_async_context(await open_log(url)), url, match_rules())
             return
         except (NotFoundError, StoreError) as error:
             viewer.why_closed = str(error)

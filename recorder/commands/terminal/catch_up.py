@@ -20,14 +20,14 @@ from typing import Any, NamedTuple, TypeVar, cast
 import click
 from sqlalchemy import URL
 
+from recorder.archive.place import chosen_url, database_of, is_missing
 from recorder.commands.ops import niceness
 from recorder.commands.ops.journals import journals, killed, state
 from recorder.commands.terminal.output import echo
 from recorder.errors import NotFoundError
 from recorder.journal.reader import ingested, ingester_pid, waiting
 from recorder.model.text import safe_text
-from recorder.store.engine import engine_of
-from recorder.store.location import chosen_url, journal_root
+from recorder.store.location import journal_root
 
 WAIT_S = 2.0  # an ingester that is well takes a quarter of a second, on a busy machine some of them
 POLL_S = 0.02
@@ -84,14 +84,14 @@ def current_url(db: str | None) -> URL:
         waited.behind = caught_up(url, waited.until_s)
         for each in waited.behind:
             echo(sentence(each))
-    if waited.behind and engine_of(url).is_missing(url):
+    if waited.behind and is_missing(url):
         raise NotFoundError(nothing_yet(""))
     return url
 
 
 def caught_up(url: URL, until_s: float) -> list[Behind]:
     """Wait for the journals of a log until a time (monotonic); return what is still missing and worth a word."""
-    root = journal_root(url)
+    root = journal_root(database_of(url))
     wait_for(root, until_s)
     return [each for each in behind(root) if each.is_left or each.since_s > RECENT_S]
 
@@ -154,9 +154,8 @@ def other_killed(url: URL) -> list[str]:
     ingested, exchanges may still be open.
     """
     named = {each.directory for each in _waited().behind or ()}
-    return [
-        safe_text(killed(each)) for each in _journals(journal_root(url)) if each not in named and state(each) != "alive"
-    ]
+    others = (each for each in _journals(journal_root(database_of(url))) if each not in named)
+    return [safe_text(killed(each)) for each in others if state(each) != "alive"]
 
 
 def _journals(root: Path) -> list[Path]:

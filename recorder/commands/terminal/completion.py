@@ -10,10 +10,10 @@ import shlex
 
 import click
 
+from recorder.archive.attached import open_log
+from recorder.archive.place import chosen_url
 from recorder.errors import RecorderError
 from recorder.model.events import LATEST
-from recorder.store.location import chosen_url
-from recorder.store.queries.reader import LogReader
 
 MOST = 100  # names: more than anyone looks through
 
@@ -29,5 +29,5 @@ def session_names(ctx: click.Context, param: click.Parameter, incomplete: str) -
 
 
 async def _names(db: str | None, beginning: str) -> list[str]:
-    async with await LogReader.open(chosen_url(db)) as log:
+    async with await open_log(chosen_url(db)) as log:
         return await log.names(beginning, MOST)

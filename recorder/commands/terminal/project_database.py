@@ -7,9 +7,10 @@ from pathlib import Path
 
 from sqlalchemy import URL
 
+from recorder.archive.place import database_url
+from recorder.archive.registry import archives_of
 from recorder.errors import RecorderError
-from recorder.store.archive.registry import archives_of
-from recorder.store.location import database_path, database_url
+from recorder.store.location import database_path
 
 
 def is_below(database: str, folder: Path) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from recorder.archive.attached import open_log
 from recorder.commands.terminal.catch_up import current_url
 from recorder.commands.terminal.selection import select
 from recorder.recordings.loader import Loader
@@ -11,7 +12,7 @@ from recorder.store.queries.reader import LogReader
 def loader(db: str | None) -> Loader:
     """Return the loader for a command. It opens the log only if a session is requested."""
 
-    async def open_log() -> LogReader:
-        return await LogReader.open(current_url(db))
+    async def opened() -> LogReader:
+        return await open_log(current_url(db))
 
-    return Loader(open_log, select)
+    return Loader(opened, select)

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from sqlalchemy import URL
 
+from recorder.archive.views import LAST_HASHES, open_views
 from recorder.errors import RecorderError, UsageError
 from recorder.exports.parquet.bodies import BODIES, OTHERS, BodyExport
 from recorder.exports.parquet.manifest import (
@@ -36,7 +37,6 @@ from recorder.exports.parquet.manifest import (
     write_manifest,
 )
 from recorder.projections.views import VIEWS
-from recorder.store.archive.views import LAST_HASHES, open_views
 from recorder.store.duckdb.connection import quoted
 
 if TYPE_CHECKING:

@@ -13,17 +13,12 @@ class Either(NamedTuple):
     postgresql: str
     duckdb: str | None = None
 
-    @property
-    def ducklake(self) -> str | None:
-        """Return that of DuckDB, which reads archives."""
-        return self.duckdb
-
 
 Expression = str | Either
 
 
 def written(expression: Expression, engine: str) -> str:
-    """Return an expression as an engine takes it: `sqlite`, `postgresql`, `ducklake`, or `duckdb` on its own."""
+    """Return an expression as an engine takes it: `sqlite`, `postgresql` or `duckdb`."""
     return expression if isinstance(expression, str) else str(getattr(expression, engine) or expression.sqlite)
 
 

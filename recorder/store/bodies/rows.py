@@ -12,7 +12,7 @@ import msgspec
 
 from recorder.model.events import Event
 from recorder.model.shared_body import SHARED, Recipe, read_recipe
-from recorder.store.engine import Engine
+from recorder.store.engine import Engine, ReadSource
 from recorder.store.schema import events
 from recorder.store.sql import Statement
 
@@ -28,7 +28,7 @@ WHERE e.session_id = {} AND e.exchange_id = {} AND e.pos = {} AND e.kind = 'requ
 """
 
 
-def sources_sql(engine: Engine) -> str:
+def sources_sql(engine: Engine | ReadSource) -> str:
     """Return the select of the rows that a recipe needs, with the values of `SharedRow.parameters`."""
     places = engine.places
     return _OF_SOURCES.format(places.rows, places.session_id, places.exchange_id, places.pos)
@@ -44,21 +44,21 @@ class SharedRow:
         """Decode the recipe. Raises `ValueError` if it makes no sense."""
         self._row = row
         self._recipe: Recipe = read_recipe(row[_RAW])
-        self._places = self._recipe.places()
+        self.places = self._recipe.places()
 
     @property
     def parameters(self) -> Mapping[str, str]:
         """Return the parameters of `sources_sql`."""
-        places = [{"x": exchange_id, "pos": pos} for exchange_id, pos in self._places]
+        places = [{"x": exchange_id, "pos": pos} for exchange_id, pos in self.places]
         return {"session_id": self._row[0], "places": msgspec.json.encode(places).decode()}
 
     def event(self, sources: Iterable[Row]) -> Event:
         """Return the event. Raises `ValueError` if a row is missing or does not hold what is needed."""
         held = {(exchange_id, pos): _literal(type, raw) for exchange_id, pos, type, raw in sources}
-        missing = [place for place in self._places if place not in held]
+        missing = [place for place in self.places if place not in held]
         if missing:
             raise ValueError("position {1} of exchange {0} is not there".format(*missing[0]))
-        return _event(self._row, "body", self._recipe.body([held[place] for place in self._places]))
+        return _event(self._row, "body", self._recipe.body([held[place] for place in self.places]))
 
 
 def is_shared(row: Row) -> bool:

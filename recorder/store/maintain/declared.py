@@ -50,19 +50,15 @@ class SchemaDifference(NamedTuple):
 
 def schema_differences(url: URL, read: ReadSchema | None = None) -> list[SchemaDifference]:
     """Return how the schema of a log differs from the declared one, in the order of kinds and names; no row of the log
-    is read. An archive has no difference.
+    is read.
 
     `read` is for who has a file open. Raise `NotFoundError` or `StoreError` if there is none that can be read here.
     """
     engine = engine_of(url)
-    if read is not None or engine.is_archive:
-        return differences(*engine.schema_objects(read or _nothing))
+    if read is not None:
+        return differences(*engine.schema_objects(read))
     with engine.schema_reader(url) as read:
         return differences(*engine.schema_objects(read))
-
-
-def _nothing(_sql: str) -> list[Sequence[Any]]:
-    return []
 
 
 def differences(declared: Objects, found: Objects) -> list[SchemaDifference]:

@@ -14,7 +14,7 @@ from sqlalchemy import URL, Connection, Dialect, Table
 from sqlalchemy.dialects import registry
 
 from recorder.errors import UsageError
-from recorder.store.engine import BUSY_TIMEOUT_S, DuckdbSource, Engine, Fetch, PlacesSql, Prices, Progress
+from recorder.store.engine import BUSY_TIMEOUT_S, DuckdbSource, Engine, Fetch, PlacesSql, Progress
 from recorder.store.postgres.ddl import (
     GRANTS,
     INDEX,
@@ -118,7 +118,7 @@ class PostgresEngine(Engine):
 
         return PostgresWriter(url, busy_timeout_s, answer_timeout_s)
 
-    def reader(self, url: URL, prices: Prices = ()) -> ThreadPool:
+    def reader(self, url: URL) -> ThreadPool:
         from recorder.store.postgres.connection import reader_pool
 
         return reader_pool(url)

@@ -34,7 +34,6 @@ from sqlalchemy import URL
 
 from recorder.errors import RecorderError
 from recorder.program import command_of
-from recorder.store.archive.registry import archives_of
 from recorder.store.engine import engine_of
 from recorder.store.queries.query import STOPPED, TIMEOUT_S, Query, QueryResult, Row, Value, too_late
 
@@ -51,16 +50,21 @@ _Call = tuple[str, tuple[Any, ...]]
 TOO_MUCH = f"This takes more than the {MEMORY_BYTES >> 20} MiB of memory that a statement has: ask for less at once."
 TOO_WIDE = f"A row is over {ANSWER_BYTES >> 20} MiB: take a part of it with substr(…)."
 
-OWN, ALONE, DUCKDB = "own", "alone", "duckdb"
-"""Who answers: the log's own engine, with its archives; that without them; DuckDB."""
+Opener = Callable[[URL], AbstractContextManager[Query]]
+"""A function of a module, which opens a log for questions. The process imports it by its name."""
 
 
-def open_query(url: URL, way: str = OWN) -> AbstractContextManager[Query]:
+def own_engine(url: URL) -> AbstractContextManager[Query]:
+    """Open a log for questions to its own engine, without its archives."""
+    return engine_of(url).query(url)
+
+
+def open_query(url: URL, opener: Opener = own_engine) -> AbstractContextManager[Query]:
     """Open a log for questions, in a process of its own.
 
     Raise `NotFoundError` or `StoreError` if there is none that can be read here.
     """
-    return QueryProcess.open(url, way)
+    return QueryProcess.open(url, opener)
 
 
 class QueryProcess:
@@ -72,11 +76,11 @@ class QueryProcess:
 
     @classmethod
     @contextmanager
-    def open(cls, url: URL, way: str) -> Iterator[QueryProcess]:
+    def open(cls, url: URL, opener: Opener) -> Iterator[QueryProcess]:
         with _scratch() as folder, _started(folder) as process:
             query = cls(process)
             try:
-                query._call("open", (url, way))
+                query._call("open", (url, opener))
                 yield query
             finally:
                 query._end()
@@ -191,8 +195,8 @@ class _Service:
         self._rows: Iterator[Row] = iter(())
         self._error: RecorderError | None = None
 
-    def open(self, url: URL, way: str) -> None:
-        self.query = self._open.enter_context(_OPENERS[way](url))
+    def open(self, url: URL, opener: Opener) -> None:
+        self.query = self._open.enter_context(opener(url))
 
     def is_stale(self) -> bool:
         assert self.query is not None
@@ -233,28 +237,6 @@ class _Service:
 
     def close(self) -> None:
         self._open.close()
-
-
-def _own(url: URL) -> AbstractContextManager[Query]:
-    archives = archives_of(url)
-    if not archives:
-        return engine_of(url).query(url)
-    from recorder.store.archive.query import open_attached
-
-    return open_attached(url, archives)
-
-
-def _in_duckdb(url: URL) -> AbstractContextManager[Query]:
-    from recorder.store.archive.query import open_in_duckdb
-
-    return open_in_duckdb(url, "query --engine duckdb")
-
-
-_OPENERS: Mapping[str, Callable[[URL], AbstractContextManager[Query]]] = {
-    OWN: _own,
-    ALONE: lambda url: engine_of(url).query(url),
-    DUCKDB: _in_duckdb,
-}
 
 
 def main(folder: str = "") -> None:

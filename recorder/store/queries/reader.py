@@ -25,8 +25,8 @@ from recorder.model.facts import Links
 from recorder.model.ids import ID_LENGTH, ids_beginning
 from recorder.model.text import storable
 from recorder.store.bodies.rows import SharedRow, damaged, is_shared, sources_sql
-from recorder.store.engine import AnyRow, Prices, engine_of
-from recorder.store.location import database_name, database_url
+from recorder.store.engine import AnyRow, ReadSource, engine_of
+from recorder.store.location import database_url
 from recorder.store.maintain.migrate import require_head
 from recorder.store.maintain.purge.tombstone import Tombstone
 from recorder.store.prices.costs import (
@@ -70,7 +70,7 @@ from recorder.store.queries.usage import (
     unpriced,
 )
 from recorder.store.schema import REBUILD_IS_DUE, events, exchanges, sessions, tables_of, tombstones
-from recorder.store.sql import ATTACHED_ARCHIVES, HAS_ENDED, of_exchange, of_same_exchange
+from recorder.store.sql import HAS_ENDED, of_exchange, of_same_exchange
 
 AnySelect = Select[*tuple[Any, ...]]
 
@@ -181,39 +181,31 @@ _PROGRESS_OF_SESSION = _PROGRESS.where(exchanges.c.session_id == bindparam("sess
 
 
 class LogReader:
-    """The log, open for reading. `await LogReader.open(url)`, and `close` it before the event loop ends."""
+    """A log, open for reading. `await LogReader.open(url)`, and `close` it before the event loop ends.
 
-    def __init__(self, url: URL, prices: Prices = ()) -> None:
-        self.url, self.name = url, database_name(url)
-        self.engine = engine_of(url)
-        self._pool = self.engine.reader(url, prices)
+    `recorder.archive.open_log` opens it together with its archives.
+    """
+
+    def __init__(self, url: URL, source: ReadSource | None = None) -> None:
+        """`source` is another one than the engine of the URL."""
+        self.url = url
+        self.engine = source or engine_of(url)
+        self.name = self.engine.display_name(url)
+        self._pool = self.engine.reader(url)
         self._sources = text(sources_sql(self.engine))
 
     @classmethod
-    async def open(cls, url: str | Path | URL) -> LogReader:
-        """Open a log, to be read together with the archives that are attached to it. The errors are of `open_alone`:
-        an archive that cannot be read is left out, with a warning.
-        """
-        log = await cls.open_alone(url)
-        rows = [] if log.engine.is_archive else await log.rows(ATTACHED_ARCHIVES)
-        archives = [database_url(row.url) for row in rows]
-        if not archives:
-            return log
-        from recorder.store.archive.attached import AttachedReader
-
-        return AttachedReader(log, archives)
-
-    @classmethod
-    async def open_alone(cls, url: str | Path | URL, prices: Prices = ()) -> Self:
-        """Open a log without its archives, or an archive with the prices of a log.
+    async def open(cls, url: str | Path | URL) -> Self:
+        """Open a log without its archives.
 
         Raise `NotFoundError` if there is no database, `StoreError` if it is no log that can be read.
         """
         given = database_url(url)
-        engine_of(given).require(given)
-        log = cls(given, prices)
+        engine = engine_of(given)
+        engine.require(given)
+        log = cls(given)
         try:
-            require_head(log.name, await log.engine.revision(given, lambda sql: log._all(text(sql))))
+            require_head(log.name, await engine.revision(given, lambda sql: log._all(text(sql))))
         except BaseException:
             await log.close()
             raise

@@ -29,7 +29,7 @@ from sqlalchemy import (
 from recorder.errors import UsageError
 from recorder.model.events import BODY_KINDS, PROBE, Session
 from recorder.model.ids import ID_LENGTH, ids_beginning
-from recorder.store.engine import AnyRow, Engine, ReadConnection
+from recorder.store.engine import AnyRow, ReadConnection, ReadSource
 from recorder.store.prices.costs import CostSum
 from recorder.store.schema import events, exchanges, sessions, tables_of
 from recorder.store.sql import HAS_ENDED, constant, has_ended
@@ -237,7 +237,7 @@ class Listing:
     """
 
     def __init__(
-        self, wanted: SessionFilter, limit: int | None, engine: Engine, before: ListPlace | None = None
+        self, wanted: SessionFilter, limit: int | None, engine: ReadSource, before: ListPlace | None = None
     ) -> None:
         self._conditions, self._limit, self._before = _conditions(wanted, engine), limit, before
         self._is_all = limit is None and wanted == SessionFilter() and before is None
@@ -323,7 +323,7 @@ def place_of(row: Any) -> ListPlace:
     return ListPlace(row.last_id, row.session_id)
 
 
-def _conditions(wanted: SessionFilter, engine: Engine) -> list[Any]:
+def _conditions(wanted: SessionFilter, engine: ReadSource) -> list[Any]:
     """Return the conditions of a filter."""
     given = msgspec.structs.asdict(wanted)
     conditions = [make(given[name]) for name, make in _CONDITIONS.items() if given[name] is not None]

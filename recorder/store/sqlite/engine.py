@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from sqlalchemy import URL, Connection, Dialect, Table
 
 from recorder.errors import StoreError, UsageError
-from recorder.store.engine import BUSY_TIMEOUT_S, Backup, DuckdbSource, Engine, Fetch, PlacesSql, Prices, Progress
+from recorder.store.engine import BUSY_TIMEOUT_S, Backup, DuckdbSource, Engine, Fetch, PlacesSql, Progress
 
 if TYPE_CHECKING:
     from recorder.store.maintain.declared import Objects, ReadSchema
@@ -102,7 +102,7 @@ class SqliteEngine(Engine):
 
         return SqliteWriter(self.path(url), busy_timeout_s)
 
-    def reader(self, url: URL, prices: Prices = ()) -> ThreadPool:
+    def reader(self, url: URL) -> ThreadPool:
         from recorder.store.sqlite.connection import reader_pool
 
         return reader_pool(self.path(url))

@@ -30,7 +30,7 @@ from recorder.errors import StoreBusyError, StoreError, StoreLostError
 from recorder.model.events import Event, Exchange, Session
 from recorder.store.bodies.appender import EventAppender
 from recorder.store.bodies.rows import events_as_they_are
-from recorder.store.engine import BUSY_TIMEOUT_S, WRITER_ROLE, engine_of, is_no_log
+from recorder.store.engine import BUSY_TIMEOUT_S, WRITER_ROLE, engine_of
 from recorder.store.location import database_name, database_path, database_url, default_url
 from recorder.store.queries.resumed_response import SESSION_OF_LAST_RESPONSE, SESSION_OF_RESPONSE, SESSIONS_OF_LINKS
 from recorder.store.schema import events, exchanges, ingest_offsets, sessions
@@ -139,8 +139,6 @@ class Store:
         """
         self.url = database_url(url)
         engine = engine_of(self.url)
-        if engine.is_archive:
-            raise is_no_log(self.url)
         engine.upgrade(self.url, busy_timeout_s, answer_timeout_s)
         self._writer = engine.writer(self.url, busy_timeout_s, answer_timeout_s)
         self._appender = EventAppender(self._writer)

@@ -11,9 +11,9 @@ pytest.importorskip("duckdb", reason="no duckdb: pip install '.[archive]'")
 
 from sqlalchemy import URL
 
-from recorder.store.location import database_url
-from tests.acceptance.store.archive.test_archiver import crashed, recorded, stored
-from tests.acceptance.store.archive.test_purge import tables_with
+from recorder.archive.place import database_url
+from tests.acceptance.archive.test_archiver import crashed, recorded, stored
+from tests.acceptance.archive.test_purge import tables_with
 from tests.acceptance.store.test_purge import canary, files_with, session_id
 from tests.support import superuser
 from tests.support.server import run

@@ -14,11 +14,11 @@ pytest.importorskip("duckdb", reason="no duckdb: pip install '.[archive]'")
 
 from sqlalchemy import URL
 
+from recorder.archive.place import database_name, database_url
+from recorder.archive.registry import archives_of, register, unregister
 from recorder.errors import missing_extra
 from recorder.ingest.ingester import Ingester
 from recorder.journal.writer import Journal
-from recorder.store.archive.registry import archives_of, register, unregister
-from recorder.store.location import database_name, database_url
 from recorder.store.write.writer import Store
 from tests.acceptance.store.test_purge import RECORDER, canary, record
 from tests.integration.ingest.test_ingester import never

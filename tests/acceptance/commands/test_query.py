@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from sqlalchemy import URL
 
+from recorder.archive.query import DUCKDB, OWN, open_query
 from recorder.errors import RecorderError
 from recorder.store.location import database_url
-from recorder.store.queries.query_process import DUCKDB, OWN, open_query
 from tests.integration.store.test_query import ENDLESS
 from tests.support.empty_log import empty
 from tests.support.server import PROGRAM, children, cpu_s, wait_until

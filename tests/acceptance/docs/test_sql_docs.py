@@ -12,11 +12,11 @@ import psycopg
 import pytest
 from sqlalchemy import URL
 
+from recorder.archive.query import open_query
 from recorder.model.events import Kind
 from recorder.projections.views import VIEWS
 from recorder.projections.views.columns import MEANINGS
 from recorder.store.queries.query import Query, Row
-from recorder.store.queries.query_process import open_query
 from recorder.store.schema import dead_letters, rebuilds
 from recorder.store.write.writer import Store
 from tests.acceptance.store.test_duckdb import EXTENSION

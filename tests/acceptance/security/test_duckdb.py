@@ -16,16 +16,16 @@ import duckdb
 import psycopg
 from sqlalchemy import URL
 
+from recorder.archive import upkeep
+from recorder.archive.lake import lake
+from recorder.archive.place import database_url
+from recorder.archive.query import open_query
+from recorder.archive.schema import create
+from recorder.archive.views import open_views
 from recorder.errors import RecorderError, StoreError
-from recorder.store.archive.views import open_views
 from recorder.store.duckdb.connection import attached, load
 from recorder.store.duckdb.functions import FUNCTIONS, ROW_FUNCTIONS
-from recorder.store.ducklake import upkeep
-from recorder.store.ducklake.connection import lake
-from recorder.store.ducklake.schema import create
-from recorder.store.location import database_url
 from recorder.store.queries.query import Query
-from recorder.store.queries.query_process import open_query
 from tests.support.archives import archive
 from tests.support.postgres import conninfo
 from tests.support.server import run

@@ -143,9 +143,9 @@ def copied(
     busy_timeout_s: float = 30.0,
 ) -> list[CopyReport]:
     async def all_of_it() -> list[CopyReport]:
-        async with await BulkReader.open_alone(source) as here:
+        async with await BulkReader.open(source) as here:
             with Store(target, busy_timeout_s) as store:
-                async with await BulkReader.open_alone(target) as there:
+                async with await BulkReader.open(target) as there:
                     return await copy(here, there, store, progress, ids)
 
     return asyncio.run(all_of_it())
@@ -153,7 +153,7 @@ def copied(
 
 def read(url: URL) -> Log:
     async def rows() -> tuple[list[Any], list[Event], list[Any]]:
-        async with await BulkReader.open_alone(url) as log:
+        async with await BulkReader.open(url) as log:
             extents = [each async for page in log.extents(EVERYTHING) for each in page]
             events = [
                 each async for page in log.events_between(*((each, each) for each in EVERYTHING)) for each in page

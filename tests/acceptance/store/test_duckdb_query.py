@@ -12,8 +12,8 @@ import pytest
 pytest.importorskip("duckdb", reason="no duckdb: pip install '.[archive]'")
 
 
+from recorder.archive.views import open_views
 from recorder.errors import RecorderError, UsageError
-from recorder.store.archive.views import open_views
 from recorder.store.duckdb.connection import connected
 from recorder.store.duckdb.query import DuckdbQuery
 from recorder.store.location import database_url

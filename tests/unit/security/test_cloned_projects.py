@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 import pytest
 
+from recorder.archive.place import database_url
+from recorder.archive.registry import register
 from recorder.commands.terminal.project import ALLOWED
-from recorder.store.archive.registry import register
-from recorder.store.location import database_url
 from recorder.store.write.writer import Store
 from tests.support.commands import COMMANDS
 from tests.support.empty_log import empty

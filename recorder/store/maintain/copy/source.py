@@ -14,10 +14,10 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import URL, BigInteger, bindparam, func, literal, or_, select, text, tuple_
 
-from recorder.errors import StoreError, UsageError
+from recorder.errors import StoreError
 from recorder.model.events import Event, Exchange, Session
 from recorder.store.bodies.rows import is_shared
-from recorder.store.engine import AnyRow, Prices
+from recorder.store.engine import AnyRow, engine_of
 from recorder.store.maintain.purge.tombstone import Tombstone
 from recorder.store.queries.reader import AnySelect, LogReader
 from recorder.store.schema import ID, events, exchanges, ingest_offsets, sessions, tombstones
@@ -95,14 +95,9 @@ _OFFSETS = select(*(ingest_offsets.c[name] for name in ("recorder_id", "segment"
 class BulkReader(LogReader):
     """A log that is copied, or copied to, open for reading."""
 
-    def __init__(self, url: URL, prices: Prices = ()) -> None:
-        """Raise `UsageError` for an engine whose rows cannot be streamed."""
-        super().__init__(url, prices)
-        if not isinstance(self._pool, ThreadPool):
-            raise UsageError(
-                f"{self.name} is an archive, which is not copied: `recorder export` and `recorder import` bring its "
-                "sessions into a log."
-            )
+    def __init__(self, url: URL) -> None:
+        super().__init__(url)
+        assert isinstance(self._pool, ThreadPool)
         self._streaming = self._pool
 
     async def count(self, session_ids: Collection[str] | None = None) -> int:
@@ -168,7 +163,7 @@ class BulkReader(LogReader):
 
     async def server(self) -> tuple[str, ...]:
         """Return what identifies a database on a server, however its URL is written; empty for a file."""
-        sql = self.engine.identity_sql
+        sql = engine_of(self.url).identity_sql
         return tuple((await self._all(text(sql)))[0]) if sql else ()
 
 

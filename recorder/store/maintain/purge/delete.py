@@ -9,7 +9,7 @@ Rules of this file:
   (`recorder.store.postgres.writer`).
 * Deleted is not gone: what is left of it is swept up later (`recorder.store.maintain.purge.vacuum`).
 * What goes into an archive is deleted in the same way, if it is still what the archive has: its tombstone names the
-  archive (`recorder.store.archive`).
+  archive (`recorder.archive`).
 * Journals are not looked into here. The tombstone has the ids of exchanges that a journal may repeat; those of other
   machines are known by their places in the log.
 """

@@ -27,12 +27,12 @@ import polars
 import pyarrow.dataset
 from sqlalchemy import URL
 
+from recorder.archive.query import open_query
 from recorder.exports.parquet.export import BY_EXCHANGE, OF_EVENTS, SUMS
 from recorder.exports.parquet.manifest import changed_files, read_manifest, write_manifest
 from recorder.model.events import Event
 from recorder.projections.views import VIEWS
 from recorder.store.location import database_url
-from recorder.store.queries.query_process import open_query
 from recorder.store.write.writer import Store
 from tests.integration.store.test_bodies_rows import read
 from tests.support.conversations import Conversations, asking, message, response

@@ -1,0 +1,373 @@
+"""The archiver: sessions that have ended go from a log into an archive.
+
+Rules of this file:
+
+* A session is deleted from the log when its rows were read back from the archive and are those of the log, by a
+  transaction that looks once more at the last hashes. Until then it is in both: never in neither.
+* Batches are transactions of the archive. Whoever writes to it holds the lock of its catalog for one: several archivers
+  take turns, and each looks at what is there.
+* A crash leaves sessions in both, or files that no snapshot has. The next run deletes from the log what the archive has
+  already, replaces what has grown since, and deletes those files.
+* A session with findings stays in the log, and is named.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, NamedTuple, Self
+
+import msgspec
+from sqlalchemy import URL
+
+from recorder.archive import upkeep
+from recorder.archive.lake import LAKE, data_path, lake, translated
+from recorder.archive.place import database_name, database_of
+from recorder.archive.registry import register
+from recorder.archive.rows import TABLES, LakeWriter, LogRows, SessionContent, nowhere
+from recorder.archive.schema import ARCHIVED as ARCHIVED_SESSIONS
+from recorder.archive.schema import create, month_of, of_sessions, revision
+from recorder.archive.unpack import unpack
+from recorder.archive.upkeep import FIRST_FILES
+from recorder.errors import NotFoundError, RecorderError, StoreError, UsageError
+from recorder.store.engine import engine_of
+from recorder.store.maintain.purge.delete import Archived, purge, require_owner
+from recorder.store.maintain.purge.tombstone import ARCHIVED
+from recorder.store.maintain.verify import connection as readers
+from recorder.store.maintain.verify.log import LogFinding, LogVerifier, Writer
+from recorder.store.queries.retention import SessionSize
+from recorder.store.schema import STALE, exchanges, sessions, tombstones
+from recorder.store.write.writer import Store
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+COMMAND = "db archive"
+LOCK_S = 3600.0  # another archiver holds the lock for a batch: a minute, on a slow disk some more
+BATCH_SESSIONS = 500  # a condition names them all
+BATCH_BYTES = 64 * 2**20  # of events: a batch passes it by one session. What a crash may leave in both, and cost
+
+Step = Literal["verified", "written", "committed", "compared", "deleted", "merged", "cleaned"]
+"""A step of an archiver that was completed just now."""
+
+
+class Recorders(NamedTuple):
+    """What an archiver needs to know of recorders: the state of one, and the ids of those that have a journal here."""
+
+    state: Callable[[str], Writer]
+    journals: Callable[[], Collection[str]]
+
+
+class MonthReport(msgspec.Struct):
+    """The sessions of a month: what went into the archive, and what stayed in the log because of findings."""
+
+    month: str
+    sessions: int = 0
+    events: int = 0
+    log_bytes: int = 0  # of the events, as they were in the log
+    archive_bytes: int = 0  # by which the files of the month have grown
+    findings: dict[str, list[LogFinding]] = msgspec.field(default_factory=dict)
+
+
+def by_month(chosen: Sequence[SessionSize]) -> dict[str, list[SessionSize]]:
+    """Return sessions by the month of their ids, in order of ids."""
+    months: dict[str, list[SessionSize]] = {}
+    for each in sorted(chosen, key=lambda each: each.session_id):
+        months.setdefault(month_of(each.session_id), []).append(each)
+    return months
+
+
+def default_data(archive: URL) -> str:
+    """Return the data path of a new archive: a folder beside its catalog. Raise `UsageError` if that is on a server."""
+    catalog = database_of(archive)
+    if not engine_of(catalog).is_local:
+        raise UsageError(
+            f"There is no archive {database_name(archive)} yet: name the folder of its files, or s3://…, with --data."
+        )
+    return f"{engine_of(catalog).path(catalog)}.files"
+
+
+def open_archive(archive: URL, data: str | None) -> None:
+    """Create an archive if it does not exist. Raise `UsageError` if its folder has files of something else."""
+    catalog = database_of(archive)
+    with private():
+        if engine_of(catalog).is_local:
+            engine_of(catalog).path(catalog).parent.mkdir(parents=True, exist_ok=True)
+        with engine_of(catalog).catalog_lock(catalog, LOCK_S):
+            is_new = _is_new(archive)
+            if is_new:
+                data = data or default_data(archive)
+                _require_empty(data)
+            with lake(archive, COMMAND, data=data, writes=True) as connection, translated(archive):
+                if revision(connection) is None and "://" in data_path(connection):
+                    _require_no_object(connection)  # a catalog without tables has no files, also when it is not new
+                create(connection)
+                upkeep.prepare(connection)
+
+
+def _is_new(archive: URL) -> bool:
+    try:
+        with lake(archive, COMMAND):
+            return False
+    except NotFoundError:
+        return True
+
+
+def _require_empty(data: str) -> None:
+    """Files in the folder that the archive does not know are deleted as remains of a crash."""
+    if "://" in data:
+        return
+    folder = Path(data).expanduser().absolute()
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise _taken(data)
+    for outer in (*folder.parents, *folder.resolve().parents):
+        if (outer / FIRST_FILES).is_dir():
+            raise _inside(data, str(outer))
+
+
+def _require_no_object(connection: DuckDBPyConnection) -> None:
+    place = data_path(connection)
+    if connection.execute("SELECT 1 FROM glob($1) LIMIT 1", [f"{place}**"]).fetchall():
+        raise _taken(place)
+    bucket, *folders = place.removeprefix("s3://").rstrip("/").split("/")
+    for depth in range(len(folders)):
+        outer = "/".join([f"s3://{bucket}", *folders[:depth]])
+        if connection.execute("SELECT 1 FROM glob($1) LIMIT 1", [f"{outer}/{FIRST_FILES}/*"]).fetchall():
+            raise _inside(place, outer)
+
+
+def _inside(place: str, outer: str) -> UsageError:
+    return UsageError(
+        f"{place} is inside of {outer}, which has the files of another archive: it would delete what it does not know. "
+        "Give another place with --data."
+    )
+
+
+def _taken(place: str) -> UsageError:
+    return UsageError(f"{place} is not empty: a new archive needs a folder of its own, give another one with --data.")
+
+
+@contextmanager
+def private() -> Iterator[None]:
+    """Make files and folders for the user alone, as those of a log are."""
+    before = os.umask(0o077)
+    try:
+        yield
+    finally:
+        os.umask(before)
+
+
+class Archiver:
+    """A log and an archive, open; `with Archiver.open(log, archive, recorders) as archiver:`."""
+
+    def __init__(
+        self,
+        store: Store,
+        verifier: LogVerifier,
+        rows: LogRows,
+        archive: URL,
+        recorders: Recorders,
+        step: Callable[[Step, int], None],
+    ) -> None:
+        self._store, self._verifier, self._rows = store, verifier, rows
+        self._archive, self._catalog, self._name = archive, database_of(archive), database_name(archive)
+        self._recorders, self._step = recorders, step
+
+    @classmethod
+    @contextmanager
+    def open(
+        cls,
+        log: URL,
+        archive: URL,
+        recorders: Recorders,
+        data: str | None = None,
+        step: Callable[[Step, int], None] = lambda _step, _sessions: None,
+    ) -> Iterator[Self]:
+        """Open both; the archive is created if there is none, and attached to the log.
+
+        `step` is called with each step that is completed, and its number of sessions. Raise `RecorderError` if the user
+        may not delete from the log, or its projections are not up to date.
+        """
+        with Store(log) as store, ExitStack() as rest:
+            with store.transaction():
+                require_owner(store, "archive")
+            open_archive(archive, data)
+            register(store, archive, time.time_ns())
+            verifier = rest.enter_context(LogVerifier.open(log, recorders.state))
+            if verifier.rebuild_is_due():
+                raise RecorderError(STALE)
+            reader = rest.enter_context(readers.opened(log))
+            with private():
+                yield cls(store, verifier, LogRows(reader), archive, recorders, step)
+
+    def archive(self, months: Mapping[str, Sequence[SessionSize]]) -> list[MonthReport]:
+        """Archive sessions by month, and merge what is there. Return what was done."""
+        reports = {month: MonthReport(month) for month in months}
+        with self._open(writes=False) as connection:
+            before = upkeep.sizes(connection)
+        for month, chosen in months.items():
+            for batch in _batches(chosen):
+                with engine_of(self._catalog).catalog_lock(self._catalog, LOCK_S):
+                    self._archive_batch(reports[month], batch)
+        with engine_of(self._catalog).catalog_lock(self._catalog, LOCK_S), self._open(writes=True) as connection:
+            upkeep.merge(connection)
+            self._step("merged", 0)
+            upkeep.clean(connection)
+            self._step("cleaned", 0)
+            after = upkeep.sizes(connection)
+        for month, report in reports.items():
+            report.archive_bytes = after.get(month, 0) - before.get(month, 0)
+        return list(reports.values())
+
+    @contextmanager
+    def _open(self, *, writes: bool) -> Iterator[DuckDBPyConnection]:
+        with lake(self._archive, COMMAND, writes=writes) as connection, translated(self._archive):
+            yield connection
+
+    def _archive_batch(self, report: MonthReport, batch: Sequence[str]) -> None:
+        whole = [session_id for session_id in batch if self._is_whole(session_id, report)]
+        self._step("verified", len(whole))
+        if not whole:
+            return
+        contents = self._copy(report, whole, replace=False)
+        self._step("compared", len(contents))
+        for session_id, content in contents.items():
+            self._delete(session_id, content, report)
+        self._step("deleted", len(batch))
+
+    def _is_whole(self, session_id: str, report: MonthReport) -> bool:
+        """Return whether a session is there, has ended, and has no findings."""
+        verified = self._verifier.verify(session_id, lambda _events: None)
+        if verified.findings and not verified.purged:
+            report.findings[session_id] = verified.findings
+        return not (verified.purged or verified.findings or verified.open or verified.name is None)
+
+    def _copy(self, report: MonthReport, session_ids: Sequence[str], *, replace: bool) -> dict[str, SessionContent]:
+        """Write what the archive does not have, in one transaction, and compare all of it with the log."""
+        month, contents = report.month, dict[str, SessionContent]()
+        with self._open(writes=True) as connection:
+            there = _last_hashes_there(connection, month, session_ids)
+            session_ids = self._not_purged(connection, report, session_ids)
+            known = set() if replace else {each for each in there if there[each] == self._rows.last_hashes(each)}
+            writer = LakeWriter(connection)
+            with transaction(connection):
+                delete_sessions(connection, month, there.keys() - known)
+                for session_id in session_ids:
+                    take = nowhere if session_id in known else writer.add
+                    contents[session_id] = self._rows.read(session_id, take)
+                    contents[session_id].require_roots()
+                writer.flush()
+                _note(connection, month, [each for each in session_ids if each not in known])
+                self._step("written", len(session_ids))
+            self._step("committed", len(session_ids))
+            upkeep.sync(connection)
+        with self._open(writes=False) as connection:  # a new one: nothing of it is in the memory of who wrote
+            differing = contents.keys() - same_in(connection, month, contents)
+        if differing - known:
+            raise StoreError(
+                f"{self._name} does not give back what was written of session {min(differing - known)}: check its "
+                "disk. The session stays in the log."
+            )
+        if differing:  # a rebuild made other projections of them since
+            contents |= self._copy(report, sorted(differing), replace=True)
+        return contents
+
+    def _not_purged(self, connection: DuckDBPyConnection, report: MonthReport, session_ids: Sequence[str]) -> list[str]:
+        """Return the sessions without those that the archive must not get again."""
+        sql = f"SELECT session_id FROM {LAKE}.{tombstones.name} WHERE {of_sessions(report.month, session_ids)}"
+        purged = {row[0] for row in connection.execute(sql).fetchall()}
+        for session_id in purged:
+            message = f"it was purged in {self._name}: purge it here, too"
+            report.findings[session_id] = [LogFinding(None, None, "purge", message)]
+        return [session_id for session_id in session_ids if session_id not in purged]
+
+    def _delete(self, session_id: str, content: SessionContent, report: MonthReport) -> None:
+        """Delete a session from the log, unless it has grown meanwhile: then the next run replaces it."""
+        counts = purge(
+            self._store,
+            session_id,
+            ARCHIVED,
+            time.time_ns(),
+            self._recorders.journals(),
+            lambda recorder_id: self._recorders.state(recorder_id) == "alive",
+            Archived(self._name, content.last_hashes),
+        )
+        if counts is not None:
+            report.sessions += 1
+            report.events += counts.events
+            report.log_bytes += counts.bytes
+
+
+def _batches(chosen: Sequence[SessionSize]) -> Iterator[list[str]]:
+    batch: list[str] = []
+    size_bytes = 0
+    for each in chosen:
+        batch.append(each.session_id)
+        size_bytes += each.bytes
+        if len(batch) >= BATCH_SESSIONS or size_bytes >= BATCH_BYTES:
+            yield batch
+            batch, size_bytes = [], 0
+    if batch:
+        yield batch
+
+
+@contextmanager
+def transaction(connection: DuckDBPyConnection) -> Iterator[None]:
+    """Commit what is done inside at its end, or nothing."""
+    import duckdb
+
+    connection.execute("BEGIN")
+    try:
+        yield
+        connection.execute("COMMIT")
+    except BaseException:
+        with suppress(duckdb.Error):
+            connection.execute("ROLLBACK")
+        raise
+
+
+def same_in(connection: DuckDBPyConnection, month: str, contents: Mapping[str, SessionContent]) -> set[str]:
+    """Return the sessions that an archive has as the log has them: each is unpacked, with all hashes computed again,
+    and its sums compared.
+    """
+    if not contents:
+        return set()
+    with (
+        tempfile.TemporaryDirectory(prefix="recorder-archive-") as folder,
+        unpack(connection, month, contents.keys(), Path(folder)) as unpacked,
+        readers.opened(unpacked.url) as reader,
+    ):
+        rows = LogRows(reader)
+        whole = contents.keys() - unpacked.broken
+        return {session_id for session_id in whole if rows.read(session_id).sums == contents[session_id].sums}
+
+
+def _last_hashes_there(
+    connection: DuckDBPyConnection, month: str, session_ids: Collection[str]
+) -> dict[str, dict[str, bytes | None]]:
+    """Return the last hash of each exchange, of those sessions that an archive has."""
+    which = of_sessions(month, session_ids)
+    rows = connection.execute(f"SELECT session_id FROM {LAKE}.{sessions.name} WHERE {which}").fetchall()
+    found: dict[str, dict[str, bytes | None]] = {session_id: {} for (session_id,) in rows}
+    sql = f"SELECT session_id, exchange_id, last_hash FROM {LAKE}.{exchanges.name} WHERE {which}"
+    for session_id, exchange_id, last_hash in connection.execute(sql).fetchall():
+        found.setdefault(session_id, {})[exchange_id] = last_hash
+    return found
+
+
+def delete_sessions(connection: DuckDBPyConnection, month: str, session_ids: Collection[str]) -> None:
+    """Delete all rows of some sessions. In a transaction."""
+    for table in (*TABLES, ARCHIVED_SESSIONS.name) if session_ids else ():
+        connection.execute(f"DELETE FROM {LAKE}.{table} WHERE {of_sessions(month, session_ids)}")
+
+
+def _note(connection: DuckDBPyConnection, month: str, session_ids: Sequence[str]) -> None:
+    """Note when sessions were archived."""
+    now_ns = time.time_ns()
+    if session_ids:
+        rows = ", ".join(f"('{session_id}', {now_ns}, '{month}')" for session_id in session_ids)
+        connection.execute(f"INSERT INTO {LAKE}.{ARCHIVED_SESSIONS.name} VALUES {rows}")
