@@ -44,6 +44,7 @@ START_TIMEOUT_S = 10.0  # the same when a recorder starts, as long as for a logi
 NEW_LOG_TIMEOUT_S = (
     60.0  # for the process that makes the tables of a new log: 0.2 s, but many times that on a busy machine
 )
+READERS = 4  # connections of one event loop: pages are short, few are wanted at once
 WRITER_ROLE, READER_ROLE = "recorder_writer", "recorder_reader"  # the roles that `Engine.grants` makes
 
 _MODULES = {

@@ -12,8 +12,6 @@ from tests.support.conversations import Conversations
 COMMANDS = {
     "sessions": {
         "sqlalchemy.dialects.postgresql",
-        "sqlalchemy.ext.asyncio",
-        "sqlalchemy.orm",
         "psycopg",
         "httpx",
         "rich.console",

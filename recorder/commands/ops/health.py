@@ -35,7 +35,7 @@ STEP_NS = 50_000_000  # how far wall and monotonic clock may part within a look
 FEW_STREAMS = 200  # at once: a team with its agents
 PORT = 8787  # of `recorder serve`
 
-LIBRARIES = ("sqlalchemy", "alembic", "httptools", "uvloop")
+LIBRARIES = ("sqlalchemy", "aiosqlite", "alembic", "httptools", "uvloop")
 
 NETWORK = {
     *("nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "afs", "ncpfs", "lustre", "ceph", "glusterfs", "beegfs", "gpfs"),

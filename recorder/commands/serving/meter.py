@@ -15,13 +15,16 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Protocol
+from queue import SimpleQueue
+from typing import Any, Protocol, TypeVar
 
 import msgspec
 from sqlalchemy import URL
@@ -35,7 +38,6 @@ from recorder.model.payloads import ExchangeEnd, RequestHead
 from recorder.store.engine import engine_of
 from recorder.store.location import database_name, database_url
 from recorder.store.maintain.log_probe import NOTHING, Ended, LogProbe, ProbeResult
-from recorder.store.thread_pool import Worker
 
 log = logging.getLogger(__name__)
 
@@ -46,6 +48,7 @@ WAITING = 100_000  # exchanges that the log does not have yet; of more only star
 IDS = 2_000  # of them looked for at once
 FORGET_S = 30.0  # after all was ingested, an exchange that no look has found in the log is in none
 
+T = TypeVar("T")
 Write = Callable[[Mark, int, bytes], None]
 
 
@@ -150,6 +153,35 @@ class Meter:
             free_bytes=free_bytes(directory),
             processes={name: each for name, pid in pids.items() if (each := process(pid))},
         )
+
+
+class Worker:
+    """A thread that does one thing after another, for an event loop. It is no reason for a process to go on."""
+
+    def __init__(self) -> None:
+        self._tasks: SimpleQueue[tuple[Future[Any], Callable[[], Any]] | None] = SimpleQueue()
+        self.thread = threading.Thread(target=self._work, name="meter", daemon=True)
+        self.thread.start()
+
+    def submit(self, work: Callable[[], T]) -> asyncio.Future[T]:
+        """Do something; return its result to the loop that runs, if that still runs then."""
+        future: Future[T] = Future()
+        self._tasks.put((future, work))
+        return asyncio.wrap_future(future)
+
+    def stop(self, last: Callable[[], None] = lambda: None) -> None:
+        """End the thread after what it has to do, and after `last`. Nobody waits for that."""
+        self._tasks.put((Future(), last))
+        self._tasks.put(None)
+
+    def _work(self) -> None:
+        while (task := self._tasks.get()) is not None:
+            future, work = task
+            if future.set_running_or_notify_cancel():
+                try:
+                    future.set_result(work())
+                except BaseException as error:
+                    future.set_exception(error)
 
 
 class Probing:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from decimal import Decimal
 from functools import lru_cache
 from itertools import count
@@ -28,7 +28,6 @@ from recorder.errors import RecorderError, StoreBusyError, StoreConflictError, S
 from recorder.store.location import database_name
 from recorder.store.postgres.ddl import SCHEMA
 from recorder.store.sql import Statement, Step
-from recorder.store.thread_pool import ThreadPool
 
 try:
     import psycopg
@@ -51,7 +50,6 @@ _NO_UTF8 = (
     "create one with ENCODING 'UTF8' TEMPLATE template0."
 )
 CONNECT_S = 10  # a server that does not answer is away: the journal keeps what passes
-READERS = 4  # connections of one event loop, as for SQLite
 TASKS = 0x53534574  # the class of the locks of tasks: a number that no other program on the server is likely to lock
 IDS = 4096  # that are kept as text, half a megabyte: rows of a session have its id, and neighbours are read again
 PIECE = 64  # rows of a long answer that are read at once: of 256 KiB each, 16 MiB
@@ -59,7 +57,7 @@ _CURSORS: WeakKeyDictionary[psycopg.Connection, set[str]] = WeakKeyDictionary() 
 _EVERYWHERE = {"search_path": SCHEMA, "jit": "off", "timezone": "UTC"}  # compiling takes longer than what we ask
 
 # A connection through a router that forgot it is given up before clients notice: in 30 s, not in 15 minutes.
-_CONNECTION: Mapping[str, Any] = {
+CONNECTION: Mapping[str, Any] = {
     "connect_timeout": CONNECT_S,
     "keepalives_idle": 10,
     "keepalives_interval": 5,
@@ -121,12 +119,12 @@ def _plain(number: Decimal) -> int | float:
 def conninfo(url: URL) -> str:
     """Return the connection string of libpq for a URL, with the password."""
     given, options = url.get_dialect()().create_connect_args(url)
-    return make_conninfo(*given, **{**_CONNECTION, **options})
+    return make_conninfo(*given, **{**CONNECTION, **options})
 
 
 def writer_engine(url: URL, busy_timeout_s: float, patience: Patience | None = None) -> Engine:
     """Return an engine that writes. All of its connections have one patience."""
-    engine = create_engine(url, poolclass=NullPool, connect_args=_CONNECTION)
+    engine = create_engine(url, poolclass=NullPool, connect_args=CONNECTION)
 
     @event.listens_for(engine, "do_connect")
     def connect(_dialect: object, _record: object, given: Any, options: Any) -> PatientConnection:
@@ -137,21 +135,8 @@ def writer_engine(url: URL, busy_timeout_s: float, patience: Patience | None = N
         "synchronous_commit": "on",
         "default_transaction_isolation": "read committed",  # who waited sees what was committed while he did
     }
-    _prepare(engine, settings)
+    prepare(engine, settings)
     return engine
-
-
-def reader_pool(url: URL) -> ThreadPool:
-    """Return a pool of connections that only read, for an event loop."""
-    engine = create_engine(url, pool_size=READERS, max_overflow=0, connect_args=_CONNECTION)
-    _prepare(engine, {"default_transaction_read_only": "on"})
-    return ThreadPool(engine, READERS, _cancel)
-
-
-def _cancel(connection: psycopg.Connection) -> None:
-    """End the statement of a connection; a server that is away ends it as well."""
-    with suppress(psycopg.Error):
-        connection.cancel_safe(timeout=CONNECT_S)
 
 
 def _connected(patience: Patience, *given: Any, **options: Any) -> PatientConnection:
@@ -192,7 +177,7 @@ def connect_reader(
     `options` are those of a connection that differ from the usual.
     """
     conninfo = url.set(drivername="postgresql").render_as_string(hide_password=False)
-    connection = _connected(Patience(answer_timeout_s), conninfo, autocommit=True, **{**_CONNECTION, **options})
+    connection = _connected(Patience(answer_timeout_s), conninfo, autocommit=True, **{**CONNECTION, **options})
     with _closed_on_error(connection):
         adapt(connection)
         for name, value in {**_EVERYWHERE, "default_transaction_read_only": "on", **settings}.items():
@@ -307,11 +292,13 @@ def _free_name(connection: psycopg.Connection) -> Iterator[str]:
         names.discard(name)
 
 
-def _prepare(engine: Engine, settings: Mapping[str, str]) -> None:
+def prepare(engine: Engine, settings: Mapping[str, str]) -> None:
+    """Have each connection of an engine take settings."""
+
     @event.listens_for(engine, "connect", insert=True)  # before SQLAlchemy asks for a version, in text
     def connect(connection: Any, _record: object) -> None:
         with _closed_on_error(connection):
-            adapt(connection)
+            adapt(getattr(connection, "driver_connection", connection))  # the first is of an event loop
         with connection.cursor() as cursor:
             for name, value in {**_EVERYWHERE, **settings}.items():
                 cursor.execute(f"SET {name} = '{value}'")

@@ -27,6 +27,8 @@ from recorder.store.postgres.ddl import (
 from recorder.store.postgres.partitions import STATEMENTS as PARTITIONS
 
 if TYPE_CHECKING:
+    from sqlalchemy.ext.asyncio import AsyncEngine
+
     from recorder.store.maintain.declared import Objects, ReadSchema
     from recorder.store.maintain.health import Check, CheckResult
     from recorder.store.postgres.log_probe import PostgresLogProbe
@@ -34,7 +36,6 @@ if TYPE_CHECKING:
     from recorder.store.postgres.verify import PostgresVerifyConnection
     from recorder.store.postgres.writer import PostgresWriter
     from recorder.store.search import SearchIndex
-    from recorder.store.thread_pool import ThreadPool
 
 _TEMPORARY = ("08", "28", "3D", "40", "53", "55", "57", "58", "XX", "25006", "25P03", "25P04", "42501")
 """SQLSTATE classes and codes of the server's condition, which passes or is mended without us: no connection, no login,
@@ -118,10 +119,10 @@ class PostgresEngine(Engine):
 
         return PostgresWriter(url, busy_timeout_s, answer_timeout_s)
 
-    def reader(self, url: URL) -> ThreadPool:
-        from recorder.store.postgres.connection import reader_pool
+    def reader(self, url: URL) -> AsyncEngine:
+        from recorder.store.postgres.reader import reader_engine
 
-        return reader_pool(url)
+        return reader_engine(url)
 
     async def revision(self, url: URL, fetch: Fetch) -> str | None:
         from recorder.store.maintain.migrate import READ_REVISION

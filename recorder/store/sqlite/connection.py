@@ -22,17 +22,15 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlencode
 
-from sqlalchemy import URL, Engine, NullPool, QueuePool, create_engine, event
+from sqlalchemy import URL, Engine, NullPool, create_engine, event
 from sqlalchemy.exc import DBAPIError
 
 from recorder.errors import StoreBusyError, StoreConflictError, StoreError
 from recorder.store.engine import BUSY_TIMEOUT_S
 from recorder.store.sql import Step
-from recorder.store.thread_pool import ThreadPool
 
 ENGINE = "sqlite"
 LOCK_POLL_S = 0.002  # a transaction takes about a millisecond
-READERS = 4  # connections of one reader, each with a thread of its own: pages are short, few are wanted at once
 
 Recipe = Mapping[str, str | int]
 
@@ -58,18 +56,8 @@ READER: Recipe = {"query_only": 1, "trusted_schema": 0, "cell_size_check": 1, "m
 def writer_engine(path: Path, recipe: Recipe, busy_timeout_s: float) -> Engine:
     """Return an engine that writes. Every transaction takes the write lock of SQLite at its beginning."""
     engine = create_engine(URL.create("sqlite", database=str(path)), poolclass=NullPool)
-    _prepare(engine, {**recipe, "busy_timeout": round(busy_timeout_s * 1000)}, "BEGIN IMMEDIATE")
+    prepare(engine, {**recipe, "busy_timeout": round(busy_timeout_s * 1000)}, "BEGIN IMMEDIATE")
     return engine
-
-
-def reader_pool(path: Path) -> ThreadPool:
-    """Return a pool of connections that only read, for an event loop."""
-    url = URL.create("sqlite", database=file_uri(path), query={**reading(path), "uri": "true"})
-    engine = create_engine(  # any thread of the pool may use a connection that another opened
-        url, poolclass=QueuePool, pool_size=READERS, max_overflow=0, connect_args={"check_same_thread": False}
-    )
-    _prepare(engine, {**READER, "busy_timeout": round(BUSY_TIMEOUT_S * 1000)}, "BEGIN")
-    return ThreadPool(engine, READERS, sqlite3.Connection.interrupt)
 
 
 @contextmanager
@@ -126,12 +114,14 @@ def lock_path(path: Path) -> Path:
     return Path(f"{path}.lock")
 
 
-def _prepare(engine: Engine, recipe: Recipe, begin: str) -> None:
+def prepare(engine: Engine, recipe: Recipe, begin: str) -> None:
+    """Have each connection of an engine take its pragmas, and begin each transaction with a statement."""
+
     @event.listens_for(engine, "connect")
     def connect(connection: Any, _record: object) -> None:
         try:
             connection.isolation_level = None  # else the driver begins transactions, late and only for some statements
-            connection.text_factory = _text
+            getattr(connection, "driver_connection", connection).text_factory = _text  # the first is of an event loop
             apply(connection, recipe)
         except BaseException:
             connection.close()

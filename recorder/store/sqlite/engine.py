@@ -15,6 +15,8 @@ from recorder.errors import StoreError, UsageError
 from recorder.store.engine import BUSY_TIMEOUT_S, Backup, DuckdbSource, Engine, Fetch, PlacesSql, Progress
 
 if TYPE_CHECKING:
+    from sqlalchemy.ext.asyncio import AsyncEngine
+
     from recorder.store.maintain.declared import Objects, ReadSchema
     from recorder.store.maintain.health import Check, CheckResult
     from recorder.store.search import SearchIndex
@@ -22,7 +24,6 @@ if TYPE_CHECKING:
     from recorder.store.sqlite.query import SqliteQuery
     from recorder.store.sqlite.verify import SqliteVerifyConnection
     from recorder.store.sqlite.writer import SqliteWriter
-    from recorder.store.thread_pool import ThreadPool
 
 _OF_STATEMENT = (sqlite3.SQLITE_ERROR, sqlite3.SQLITE_MISUSE, sqlite3.SQLITE_RANGE)
 
@@ -102,10 +103,10 @@ class SqliteEngine(Engine):
 
         return SqliteWriter(self.path(url), busy_timeout_s)
 
-    def reader(self, url: URL) -> ThreadPool:
-        from recorder.store.sqlite.connection import reader_pool
+    def reader(self, url: URL) -> AsyncEngine:
+        from recorder.store.sqlite.reader import reader_engine
 
-        return reader_pool(self.path(url))
+        return reader_engine(self.path(url))
 
     async def revision(self, url: URL, fetch: Fetch) -> str | None:
         from recorder.store.maintain.migrate import READ_REVISION

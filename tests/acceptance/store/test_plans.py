@@ -17,6 +17,7 @@ from typing import Any, get_args
 
 import pytest
 from sqlalchemy import URL, event
+from sqlalchemy.ext.asyncio import AsyncEngine
 
 from recorder.model.events import BODY_KINDS
 from recorder.store.location import database_url
@@ -25,7 +26,6 @@ from recorder.store.queries.retention import holdings, recorders_of_open
 from recorder.store.queries.session_list import ListPlace, SessionFilter
 from recorder.store.queries.usage import By, Summed
 from recorder.store.search import INDEX_NAMES
-from recorder.store.thread_pool import ThreadPool
 from recorder.store.write.writer import Store
 from tests.support import superuser
 from tests.support.postgres import Server
@@ -133,9 +133,9 @@ def asked(database: Path | URL, question: str) -> Asked:
 async def _asked(database: Path | URL, question: Callable[[LogReader], Awaitable[Any]]) -> Asked:
     found: Asked = []
     async with await LogReader.open(database) as log:
-        assert isinstance(log._pool, ThreadPool)
+        assert isinstance(log._pool, AsyncEngine)
 
-        @event.listens_for(log._pool.engine, "before_cursor_execute")
+        @event.listens_for(log._pool.sync_engine, "before_cursor_execute")
         def note(_connection: Any, _cursor: Any, statement: str, values: Any, *_: Any) -> None:
             found.append((statement, values))
 

@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 from sqlalchemy import URL, TextClause, event
+from sqlalchemy.ext.asyncio import AsyncEngine
 
 from recorder.store.location import database_url
 from recorder.store.prices.costs import CostSum, ExchangeCost, exchange_costs, session_costs, sum_of
 from recorder.store.queries.reader import LogReader
-from recorder.store.thread_pool import ThreadPool
 from tests.support.conversations import Conversations, asking, message, response
 from tests.support.empty_log import empty
 from tests.support.prices import put_prices
@@ -141,9 +141,9 @@ def test_without_prices_no_cost_is_looked_up_or_shown(tmp_path: Path) -> None:
 async def _listed(database: URL) -> tuple[list[str], Sequence[Any]]:
     statements: list[str] = []
     async with await LogReader.open(database) as log:
-        assert isinstance(log._pool, ThreadPool)
+        assert isinstance(log._pool, AsyncEngine)
 
-        @event.listens_for(log._pool.engine, "before_cursor_execute")
+        @event.listens_for(log._pool.sync_engine, "before_cursor_execute")
         def note(_connection: Any, _cursor: Any, statement: str, *_: Any) -> None:
             statements.append(statement)
 

@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator, Collection, Mapping
 from typing import Any, NamedTuple
 
 from sqlalchemy import URL, BigInteger, bindparam, func, literal, or_, select, text, tuple_
+from sqlalchemy.ext.asyncio import AsyncEngine
 
 from recorder.errors import StoreError
 from recorder.model.events import Event, Exchange, Session
@@ -22,7 +23,6 @@ from recorder.store.maintain.purge.tombstone import Tombstone
 from recorder.store.queries.reader import AnySelect, LogReader
 from recorder.store.schema import ID, events, exchanges, ingest_offsets, sessions, tombstones
 from recorder.store.sql import HAS_ENDED, of_same_exchange
-from recorder.store.thread_pool import ThreadPool
 
 EXTENTS = 500  # exchanges of a page
 PAGE_ROWS = 2_000
@@ -97,7 +97,7 @@ class BulkReader(LogReader):
 
     def __init__(self, url: URL) -> None:
         super().__init__(url)
-        assert isinstance(self._pool, ThreadPool)
+        assert isinstance(self._pool, AsyncEngine)
         self._streaming = self._pool
 
     async def count(self, session_ids: Collection[str] | None = None) -> int:
@@ -152,8 +152,8 @@ class BulkReader(LogReader):
     async def _read_into(self, found: list[Event], values: Mapping[str, Any]) -> None:
         size_bytes = 0
         with self.engine.translated(self.url):
-            async with self._streaming.connect() as connection:
-                async for some in connection.pages(_EVENTS, values, ROWS_AT_ONCE):
+            async with self._streaming.connect() as connection, connection.stream(_EVENTS, values) as rows:
+                async for some in rows.partitions(ROWS_AT_ONCE):
                     for row in some:
                         event = await self._event(row) if is_shared(row) else Event(*row)
                         found.append(event)

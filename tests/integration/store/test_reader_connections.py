@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import sqlite3
+import threading
 from contextlib import AsyncExitStack
 
+import aiosqlite
 import pytest
 from sqlalchemy import URL, text
 
-from recorder.store.engine import ReadPool, engine_of
+from recorder.store.engine import READERS, ReadPool, engine_of
 from recorder.store.postgres import connection as postgres
-from recorder.store.sqlite.connection import READERS
+from recorder.store.sqlite.reader import _end_statement
 from recorder.store.write.writer import Store
 
 ENDLESS = text("WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT 1 - i FROM n) SELECT count(*) FROM n")
@@ -44,8 +47,36 @@ async def test_a_cancelled_read_ends_its_statement_and_gives_its_connection_back
         await pool.dispose()
 
 
+async def test_a_task_that_is_cancelled_at_every_turn_of_the_loop_leaves_readers_that_work(database: URL) -> None:
+    pool = reader(database)
+    async with asyncio.timeout(AT_ONCE_S):
+        for turns in range(3 * READERS):
+            task = asyncio.ensure_future(endless(pool))
+            for _ in range(turns):  # up to the connection, the pragmas, the beginning, the statement
+                await asyncio.sleep(0)
+            while not task.done():
+                task.cancel()
+                await asyncio.sleep(0)
+        assert await asyncio.gather(*(answer(pool) for _ in range(READERS))) == [1] * READERS
+        await pool.dispose()
+
+
+async def test_a_statement_that_had_not_begun_when_its_task_was_cancelled_is_ended() -> None:
+    released = threading.Event()
+    async with aiosqlite.connect(":memory:") as connection, asyncio.timeout(AT_ONCE_S):
+        await connection.create_function("hold", 0, released.wait)
+        statements = [asyncio.ensure_future(connection.execute(sql)) for sql in ("SELECT hold()", str(ENDLESS))]
+        ending = asyncio.ensure_future(_end_statement(connection))
+        await asyncio.sleep(0)
+        ending.cancel()
+        await asyncio.sleep(0)
+        released.set()
+        await ending
+        with pytest.raises(sqlite3.OperationalError, match="interrupted"):
+            await asyncio.gather(*statements)
+
+
 async def test_who_wants_more_connections_than_there_are_waits_for_one(database: URL) -> None:
-    assert READERS == postgres.READERS
     pool = reader(database)
     async with asyncio.timeout(AT_ONCE_S), asyncio.TaskGroup() as tasks:
         async with AsyncExitStack() as stack:
@@ -53,8 +84,8 @@ async def test_who_wants_more_connections_than_there_are_waits_for_one(database:
                 connection = await stack.enter_async_context(pool.connect())
                 await connection.execute(ONE)
             waiting = tasks.create_task(answer(pool))
-            await connection.execute(ONE)
-            await connection.execute(ONE)
+            for _ in range(50):  # far more than it takes to open one
+                await connection.execute(ONE)
             assert not waiting.done()
         assert await waiting == 1
     await pool.dispose()
@@ -71,7 +102,7 @@ async def test_a_statement_that_fails_leaves_a_connection_that_works(database: U
 
 
 async def test_a_server_that_does_not_answer_a_login_keeps_no_cancelled_task(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(postgres._CONNECTION, "connect_timeout", 3600)  # the login itself waits longer than the test
+    monkeypatch.setitem(postgres.CONNECTION, "connect_timeout", 3600)  # the login itself waits longer than the test
     with socket.create_server(("127.0.0.1", 0)) as silent:
         url = URL.create("postgresql+psycopg", "nobody", host="127.0.0.1", port=silent.getsockname()[1], database="no")
         pool = engine_of(url).reader(url)

@@ -1,0 +1,49 @@
+"""The connections to a database file that only read, for an event loop.
+
+Rules of this file:
+
+* Only what reads imports it: `sqlalchemy.ext.asyncio` loads the ORM, which costs a process its start.
+* The statement of a task that is cancelled is ended. SQLAlchemy then closes its connection, but would wait for a
+  statement that nobody wants any more.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import aiosqlite
+from sqlalchemy import URL, event
+from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
+
+from recorder.store.engine import BUSY_TIMEOUT_S, READERS
+from recorder.store.sqlite.connection import READER, file_uri, prepare, reading
+
+AGAIN_S = 0.1  # a statement that had not begun when it was to end is ended then
+
+
+def reader_engine(path: Path) -> AsyncEngine:
+    """Return the connections to the file at `path`. Who wants more than there are waits for one, however long."""
+    url = URL.create("sqlite+aiosqlite", database=file_uri(path), query={**reading(path), "uri": "true"})
+    engine = create_async_engine(url, pool_size=READERS, max_overflow=0, pool_timeout=None)
+    prepare(engine.sync_engine, {**READER, "busy_timeout": round(BUSY_TIMEOUT_S * 1000)}, "BEGIN")
+
+    @event.listens_for(engine.sync_engine, "invalidate")
+    def end(connection: Any, _record: object, _error: object) -> None:
+        connection.run_async(_end_statement)
+
+    return engine
+
+
+async def _end_statement(connection: aiosqlite.Connection) -> None:
+    """End what the thread of a connection does, however often the task is cancelled that waits for it.
+
+    A statement that has not begun is not ended by an interrupt, so there may be more of them.
+    """
+    while True:
+        await connection.interrupt()
+        with suppress(TimeoutError, asyncio.CancelledError):
+            async with asyncio.timeout(AGAIN_S):
+                return await connection.rollback()
