@@ -14,7 +14,7 @@ from sqlalchemy import ColumnElement, LargeBinary, and_, bindparam, func, or_, s
 
 from recorder.model.events import BODY_KINDS, Event, Exchange
 from recorder.store.schema import dead_letters, events, exchanges, sessions, tables_of
-from recorder.store.sql import HAS_ENDED, Contains, constant
+from recorder.store.sql import HAS_ENDED, Contains, Statement, constant
 
 FIRST_EVENTS = 8  # a response says its id in one of the first events after its head
 
@@ -112,29 +112,30 @@ RECENT_EXCHANGES = 1_000  # how far back a response id is looked for: a bound in
 _recent = (
     select(exchanges.c.session_id, exchanges.c.exchange_id)
     .order_by(exchanges.c.exchange_id.desc())
-    .limit(RECENT_EXCHANGES)
+    .limit(constant(RECENT_EXCHANGES))
+    .offset(constant(0))
     .subquery()
 )
-SESSION_OF_RESPONSE = (
+SESSION_OF_RESPONSE = Statement(
     select(_recent.c.session_id)
     .join(events, (events.c.session_id == _recent.c.session_id) & (events.c.exchange_id == _recent.c.exchange_id))
     .where(begins(events))
     .where(Contains(events.c.raw, bindparam("quoted_id", type_=LargeBinary)))
-    .order_by(_recent.c.exchange_id.desc())
-    .limit(1)
+    .order_by(_recent.c.exchange_id.desc()),
+    "LIMIT 1",
 )
 
 # Of a response whose id rotates (GitHub Copilot), clients go on with the last one; that stands far from its beginning.
 _exchanges = tables_of["exchanges"]
-SESSION_OF_LAST_RESPONSE = (
+SESSION_OF_LAST_RESPONSE = Statement(
     select(_recent.c.session_id)
     .join(
         _exchanges,
         (_exchanges.c.session_id == _recent.c.session_id) & (_exchanges.c.exchange_id == _recent.c.exchange_id),
     )
     .where(_exchanges.c.last_response_id == bindparam("response_id"))
-    .order_by(_recent.c.exchange_id.desc())
-    .limit(1)
+    .order_by(_recent.c.exchange_id.desc()),
+    "LIMIT 1",
 )
 
 _items = tables_of["items"]

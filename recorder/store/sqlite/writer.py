@@ -13,7 +13,7 @@ import os
 import sqlite3
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, closing, contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -149,8 +149,15 @@ class SqliteWriter:
                 with suppress(StoreError):  # what was committed stays so, whatever hinders the checkpoint
                     self._checkpoint()
 
-    def looking(self) -> AbstractContextManager[None]:
-        return self.transaction(alone=False)
+    @contextmanager
+    def looking(self) -> Iterator[None]:
+        """Only ask, without a transaction: each statement sees what was committed, and waits for nobody."""
+        self._check_file()
+        with self.translated():
+            try:
+                yield
+            finally:
+                self.connection.rollback()  # what SQLAlchemy begins with a statement of its own
 
     def add(self, table: Table, rows: Sequence[Row]) -> int:
         given = self._numbers.stored(rows) if table is events else rows

@@ -143,6 +143,7 @@ class Store:
         self._writer = engine.writer(self.url, busy_timeout_s, answer_timeout_s)
         self._appender = EventAppender(self._writer)
         self.projector = Projector(self)  # inside a transaction, as everything else
+        self._is_inside = False  # a transaction, or a look
         self._failure: StoreError | None = None  # of a statement of this transaction
 
     @property
@@ -176,8 +177,7 @@ class Store:
         and the same transaction may be repeated. Raises `StoreLostError` when the file was deleted or replaced: it may
         be repeated with a new store, once this one is closed.
         """
-        self._failure = None
-        with self._appender.certain(self._writer.transaction(alone)):
+        with self._appender.certain(self._writer.transaction(alone)), self._inside():
             yield
             if self._failure is not None:
                 raise self._failure
@@ -185,9 +185,16 @@ class Store:
     @contextmanager
     def looking(self) -> Iterator[None]:
         """Only read inside what was committed. Raises as `transaction` does."""
-        self._failure = None
-        with self._writer.looking():
+        with self._writer.looking(), self._inside():
             yield
+
+    @contextmanager
+    def _inside(self) -> Iterator[None]:
+        self._is_inside, self._failure = True, None
+        try:
+            yield
+        finally:
+            self._is_inside = False
 
     def session_of_exchange(self, exchange_id: str) -> str | None:
         """Return the id of the session that an exchange is in, or None if the log does not have it yet."""
@@ -204,8 +211,10 @@ class Store:
     def session_of_response(self, response_id: str) -> str | None:
         """Return the id of the session in which one of the last exchanges had a response id, or None."""
         quoted_id = msgspec.json.encode(response_id)
-        found: str | None = self._execute(SESSION_OF_RESPONSE, quoted_id=quoted_id).scalar()
-        return found or self._execute(SESSION_OF_LAST_RESPONSE, response_id=response_id).scalar()
+        rows = list(self.ask(SESSION_OF_RESPONSE, {"quoted_id": quoted_id}))
+        if not rows:
+            rows = list(self.ask(SESSION_OF_LAST_RESPONSE, {"response_id": response_id}))
+        return str(rows[0][0]) if rows else None
 
     def session_of_links(self, links: Sequence[str], source: str) -> str | None:
         """Return the id of the one session of a grouping rule whose last exchanges were given one of these ids, of
@@ -347,7 +356,7 @@ class Store:
 
         On a full disk SQLite undoes the statement or the whole transaction, and takes the next small row gladly.
         """
-        if not self._connection.in_transaction():  # SQLAlchemy would begin one: without the write lock, without an end
+        if not self._is_inside:  # SQLAlchemy would begin a transaction: without the write lock, without an end
             raise RuntimeError("A store is read and written inside `with store.transaction():` only.")
         try:
             with self._writer.translated():

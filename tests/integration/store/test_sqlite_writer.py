@@ -57,6 +57,22 @@ def test_the_store_writes_by_its_recipe(store: Store) -> None:
         assert driver(store).execute(f"PRAGMA {pragma}").fetchone() == (value,)
 
 
+def test_who_only_looks_waits_for_no_other_writer(store: Store) -> None:
+    exchange = begin(store)
+    with write_lock(store.path, 0), closing(sqlite3.connect(store.path, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        with store.looking():
+            assert store.session_of_exchange(exchange.exchange_id) == exchange.session_id
+            assert store.session_of_response("resp_1") is None
+
+
+def test_a_look_leaves_no_transaction_open(store: Store) -> None:
+    with store.looking():
+        assert store.session_of_links(["call_1"], "history") is None
+    with closing(sqlite3.connect(store.path, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+
+
 def test_a_database_locked_by_another_program_is_busy_and_then_works(store: Store) -> None:
     events = make_events(begin(store), [b"a"])
     with closing(sqlite3.connect(store.path, isolation_level=None)) as other:
