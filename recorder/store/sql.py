@@ -42,6 +42,7 @@ class Statement:
         """
         self._written, self._more, self.is_long = written, more, is_long
         self._texts: dict[str, str] = {}
+        self._positional: dict[str, tuple[str, list[str]]] = {}
 
     def text(self, engine: str) -> str:
         """Return the SQL for the driver of an engine (`Engine.name`)."""
@@ -49,15 +50,23 @@ class Statement:
             self._texts[engine] = self._compiled(engine)
         return self._texts[engine]
 
+    def positional(self, engine: str) -> tuple[str, list[str]]:
+        """Return the SQL with `?` for each value, and the names of the values in their order."""
+        if engine not in self._positional:
+            parts: list[Any] = [clause.compile(dialect=dialect(engine, "qmark")) for clause in self._clauses(engine)]
+            names = [name for part in parts for name in part.positiontup]
+            self._positional[engine] = " ".join(map(str, parts)), names
+        return self._positional[engine]
+
     def _compiled(self, engine: str) -> str:
+        return " ".join(str(clause.compile(dialect=dialect(engine))) for clause in self._clauses(engine))
+
+    def _clauses(self, engine: str) -> list[ClauseElement]:
         written = self._written
         if not isinstance(written, ClauseElement | str):
             written = written(engine_named(engine))
         clause = text(written) if isinstance(written, str) else written
-        compiled = str(clause.compile(dialect=dialect(engine)))
-        if not self._more:
-            return compiled
-        return f"{compiled} {text(self._more).compile(dialect=dialect(engine))}"
+        return [clause, text(self._more)] if self._more else [clause]
 
 
 Step = tuple[Statement, Any]
