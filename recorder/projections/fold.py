@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from copy import copy, deepcopy
+from functools import partial
 from itertools import groupby, islice
-from operator import attrgetter
+from operator import attrgetter, getitem
 from typing import Any, Self
 
 import msgspec
@@ -55,7 +56,9 @@ class Folding:
         self._anomalies, self._timing = anomalies, timing
         shared: dict[str, Fold] = {"anomalies": anomalies, "timing": timing}
         self._rows: dict[str, list[Any]] = {}
-        witness = Witness(anomalies.note, timing.began, anomalies.last_number, self._item_rows)
+        # Nothing here leads back to this object: what is done with an exchange is gone at once, without a collection.
+        items = partial(getitem, self._rows, "items")
+        witness = Witness(anomalies.note, timing.began, anomalies.last_number, items)
         self._folds: dict[str, Fold] = {}
         for projection in PROJECTIONS:
             if projection is HISTORY and not with_history:
@@ -129,9 +132,6 @@ class Folding:
         made.__dict__.update(deepcopy(own, {id(self): made}))
         made._handlers = Handlers(made._folds.values())
         return made
-
-    def _item_rows(self) -> Iterable[Any]:
-        return self._rows["items"]
 
     def rows(self) -> Rows:
         """Return the rows of all projections after the events so far. No event may follow."""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import random
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 import msgspec
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -171,6 +173,19 @@ def test_a_resumed_response_is_the_uncut_one(after: int, overlap: int) -> None:
         for row in told:
             row["exchange_id"] = EXCHANGE.exchange_id
     assert rows == {name: meaning(WHOLE)[name] for name in rows}
+
+
+@pytest.mark.parametrize("provider", PATHS)
+def test_an_exchange_that_is_done_leaves_nothing_to_the_garbage_collector(provider: str) -> None:
+    exchange, events = captured(BODY, provider)
+    folded(exchange, events)  # what is made once is not of an exchange
+    gc.collect()
+    gc.disable()
+    try:
+        folded(exchange, events)
+        assert gc.collect() == 0
+    finally:
+        gc.enable()
 
 
 def garbled(events: Sequence[Event], dice: random.Random) -> Iterable[Event]:
