@@ -30,7 +30,7 @@ from recorder.model.events import Event, Session
 from recorder.program import load
 from recorder.store.engine import AnyRow
 from recorder.store.maintain.purge.tombstone import ARCHIVED, Tombstone
-from recorder.store.prices.costs import ExchangeCost
+from recorder.store.queries.costs import ExchangeCost
 from recorder.store.queries.reader import EventPlace, LogReader
 from recorder.store.queries.session_list import (
     ListPlace,
@@ -146,6 +146,10 @@ class AttachedReader(LogReader):
                 exchanges = each.exchanges + (counts[name].exchanges if name in counts else 0)
                 counts[name] = msgspec.structs.replace(each, exchanges=exchanges)
         return sums, [counts[name] for name in sorted(counts)]
+
+    async def models(self) -> set[tuple[str, str]]:
+        of_log = await self._log.models()
+        return of_log.union(*await self._of_each(lambda archive: archive.models()))
 
     # -- one session
 

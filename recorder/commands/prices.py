@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+from sqlalchemy import URL
 
 from recorder.archive.attached import open_log
 from recorder.archive.place import chosen_url
@@ -18,11 +19,12 @@ from recorder.commands.terminal.output import echo, with_json, write_json, write
 from recorder.commands.terminal.table import Column, write_table
 from recorder.commands.terminal.times import Instant
 from recorder.errors import NotFoundError
+from recorder.model.prices import UNITS, PriceRow
 from recorder.model.text import counted, safe_text
-from recorder.store.prices.catalog import DAY_S, UNITS, PriceRow, matches
-from recorder.store.prices.own_file import default_path
-from recorder.store.prices.table import own_prices, valid_prices
-from recorder.store.prices.table import update as update_prices
+from recorder.prices.catalog import DAY_S
+from recorder.prices.own_file import default_path
+from recorder.prices.table import own_prices, valid_prices
+from recorder.prices.table import update as update_prices
 from recorder.store.write.writer import Store
 
 NAME_WIDTH = 200  # of a model: prices are left out before a name is cut
@@ -48,6 +50,7 @@ def command() -> None:
 def update(db: str | None, valid_from: int | None, file: Path | None) -> None:
     """Take prices from the package genai-prices and from a `prices.toml`, which wins. Nothing is downloaded.
 
+    The package is asked for the models in the log; for one that is recorded later, by `recorder usage --cost`.
     The first update of an upstream prices all that was recorded. A later one changes nothing before it: where a price
     differs, the old one ends now and the new one begins.
 
@@ -56,9 +59,10 @@ def update(db: str | None, valid_from: int | None, file: Path | None) -> None:
     recorder prices update
     recorder prices update --file prices.toml --valid-from 2026-01-01
     """
-    own = own_prices(file)
-    with Store(chosen_url(db)) as store:
-        report = update_prices(store, own, max(0, valid_from) if valid_from is not None else time.time_ns())
+    url, own = chosen_url(db), own_prices(file)
+    at_ns = max(0, valid_from) if valid_from is not None else time.time_ns()
+    with Store(url) as store:
+        report = update_prices(store, own, asyncio.run(_models(url)), at_ns)
     echo(f"Prices of {', '.join(report.sources)} for {safe_text(', '.join(report.providers)) or 'no upstream'}.")
     if report.added or report.closed:
         echo(f"{counted(report.added, 'row')} added, {report.closed:,} ended.")
@@ -67,10 +71,6 @@ def update(db: str | None, valid_from: int | None, file: Path | None) -> None:
     if report.unpriced:
         names = safe_text(", ".join(report.unpriced))
         echo(f"No list of prices for {names}: name a provider for it in prices.toml, or prices of your own.")
-    if report.left_out:
-        echo(
-            f"{counted(len(report.left_out), 'model')} of the package cannot be expressed: {', '.join(report.left_out)}"
-        )
 
 
 @command.command("list")
@@ -86,14 +86,16 @@ def list_command(db: str | None, model: str | None, json: bool, jsonl: bool) -> 
     recorder prices list --model gpt-5.1
     recorder prices list --json
     """
-    rows = asyncio.run(_valid(db))
-    if not rows:
+    rows, has_prices = asyncio.run(_valid(db, model))
+    if not has_prices:
         raise NotFoundError("There are no prices yet: run `recorder prices update`.")
-    cards = [_card(list(group)) for _, group in groupby(_ordered(_of_model(rows, model)), _place)]
+    cards = [_card(list(group)) for _, group in groupby(_ordered(_first(rows) if model else rows), _place)]
     if json or jsonl:
         write_json(cards, lines=jsonl)
     elif cards:
         _write(cards)
+    if not cards and model is None:
+        raise NotFoundError("No model in the log has a price: `recorder prices list --model NAME` asks for any other.")
     if not cards:
         raise NotFoundError(f"No pattern matches the model {model!r}: give it a price in prices.toml.")
 
@@ -108,18 +110,21 @@ def path() -> None:
     write_line(str(default_path()))
 
 
-async def _valid(db: str | None) -> Sequence[PriceRow]:
+async def _models(url: URL) -> set[tuple[str, str]]:
+    async with await open_log(url) as log:
+        return await log.models()
+
+
+async def _valid(db: str | None, model: str | None) -> tuple[Sequence[PriceRow], bool]:
+    """Return the prices that are valid now, of all models or of one, and whether there are any."""
     async with await open_log(chosen_url(db)) as log:
-        return await valid_prices(log, time.time_ns())
+        return await valid_prices(log, time.time_ns(), model), await log.has_prices()
 
 
-def _of_model(rows: Sequence[PriceRow], model: str | None) -> list[PriceRow]:
-    """Return the rows of the first pattern of each upstream that matches a model; all rows for None."""
-    if model is None:
-        return list(rows)
-    matching = {row.model for row in rows if matches(row.model, model)}
-    first = {row.provider: row.rank for row in reversed(rows) if row.model in matching}
-    return [row for row in rows if row.model in matching and row.rank == first[row.provider]]
+def _first(rows: Sequence[PriceRow]) -> list[PriceRow]:
+    """Return the rows of the first pattern of each upstream."""
+    rank = {row.provider: row.rank for row in reversed(rows)}
+    return [row for row in rows if row.rank == rank[row.provider]]
 
 
 def _place(row: PriceRow) -> tuple[Any, ...]:

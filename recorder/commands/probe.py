@@ -26,6 +26,7 @@ from recorder.errors import RecorderError, UsageError
 from recorder.lint.report import Lenience
 from recorder.model.recording import Recording
 from recorder.model.text import counted, safe_text
+from recorder.prices.table import rates, valid_prices
 from recorder.probe import APIS
 from recorder.probe.cases import Bound, Case, Mode, ProbeApi, bound
 from recorder.probe.judge import CaseVerdict, Reader, judge
@@ -38,8 +39,6 @@ from recorder.proxy.http.network import Network
 from recorder.proxy.recording import new_id
 from recorder.proxy.routing import Upstream, parse_upstream
 from recorder.recordings.loader import load_session
-from recorder.store.prices.catalog import matches
-from recorder.store.prices.table import rates, valid_prices
 from recorder.wire.dialects import by_name
 from recorder.wire.dialects.json_values import decoded
 
@@ -208,8 +207,8 @@ async def _usd(database: URL, plan: Plan, most: Bound) -> Decimal | None:
     async with log:
         rows = [
             row
-            for row in await valid_prices(log, time.time_ns())
-            if row.provider == plan.upstream.name and not row.service_tier and matches(row.model, plan.model)
+            for row in await valid_prices(log, time.time_ns(), plan.model)
+            if row.provider == plan.upstream.name and not row.service_tier
         ]
     card = rates([row for row in rows if row.rank == rows[0].rank and not row.above_input_tokens])
     given, put_out = card.get("input"), card.get("output")

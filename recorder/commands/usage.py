@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, get_args
@@ -18,6 +19,8 @@ from recorder.commands.terminal.table import Column, short_ids, write_table
 from recorder.commands.terminal.times import between, check_order
 from recorder.errors import NotFoundError
 from recorder.model.text import counted, safe_text
+from recorder.program import load
+from recorder.store.queries.reader import LogReader
 from recorder.store.queries.usage import COSTS, By, CostTally, Summed, Tally, Unpriced, keys, numbers, together
 from recorder.store.schema import STALE
 
@@ -116,6 +119,10 @@ class _Costs(NamedTuple):
     def row(self, key: tuple[Any, ...]) -> dict[str, Any]:
         return self.by_key.get(key, CostTally()).row()
 
+    def are_unknown(self) -> bool:
+        """Return whether a model has no cost that another list of prices may have."""
+        return any(each.reason in _UNKNOWN for each in self.unpriced)
+
     def total(self) -> CostTally:
         return sum(self.by_key.values(), CostTally())
 
@@ -124,12 +131,25 @@ async def _tallies(
     db: str | None, by: Sequence[By], since: int | None, until: int | None, cost: bool
 ) -> tuple[list[Tally], _Costs | None, bool]:
     """Return the sums, their costs if they are wanted, and whether they miss a part of the log."""
-    summed = Summed(since, until)
-    async with await open_log(current_url(db)) as log:
+    url, summed = current_url(db), Summed(since, until)
+    async with await open_log(url) as log:
         costs = _Costs(*await log.costs(by, summed)) if cost else None
-        return await log.usage(by, summed), costs, await log.rebuild_is_due()
+        is_new = costs is not None and costs.are_unknown() and await _priced_new(log)
+        tallies, is_due = await log.usage(by, summed), await log.rebuild_is_due()
+    if is_new:  # an archive has the prices that the log had when it was opened
+        async with await open_log(url) as log:
+            costs = _Costs(*await log.costs(by, summed))
+    return tallies, costs, is_due
 
 
+async def _priced_new(log: LogReader) -> bool:
+    """Ask the package for models that are newer than the last `recorder prices update`. Return whether it has any."""
+    add_new = load("recorder.prices.table:add_new")  # with all that writes to a log
+
+    return await log.has_prices() and add_new(log.url, await log.models(), time.time_ns())
+
+
+_UNKNOWN = ("provider", "model")  # reasons that a list of prices may mend
 _REASONS = {
     "subscription": "in a subscription",
     "provider": "no list of prices",
@@ -149,7 +169,7 @@ def _report(costs: _Costs) -> None:
             listed = ", ".join(safe_text(name) for name, _ in models.most_common(MODELS_SHOWN))
             more = f" and {len(models) - MODELS_SHOWN:,} more" if len(models) > MODELS_SHOWN else ""
             echo(f"{counted(models.total(), 'exchange')} without a cost ({what}): {listed}{more}.")
-    if any(each.reason in ("provider", "model") for each in costs.unpriced):
+    if costs.are_unknown():
         echo("`recorder prices update` takes prices from the package genai-prices and from your prices.toml.")
     if partial := costs.total().partial:
         echo(f"{counted(partial, 'exchange')} broke off: what is counted may be too little.")

@@ -1,13 +1,13 @@
 """Prices and amounts: the row of a price, its key, and an amount of money as exact decimal text.
 
-The log declares a table of such rows, and price lists are made into them: `recorder.store.prices.catalog` has the rules
-of what stands in them.
+The log declares a table of such rows, and price lists are made into them: `recorder.prices.catalog` has the rules of
+what stands in them.
 """
 
 from __future__ import annotations
 
 from decimal import Decimal, InvalidOperation
-from typing import Any
+from typing import Any, Literal, get_args
 
 import msgspec
 
@@ -20,9 +20,31 @@ DIGITS_LIMIT = 30
 SUBSCRIPTIONS = ("chatgpt",)
 """The names of upstreams where a token has no price."""
 
+Unit = Literal[
+    "input",
+    "cache_read",
+    "cache_write",
+    "cache_write_1h",
+    "input_audio",
+    "cache_read_audio",
+    "input_image",
+    "input_video",
+    "output",
+    "reasoning",
+    "output_audio",
+    "output_image",
+    "output_video",
+    "citation",
+    "web_search",
+    "request",
+]
+"""Tokens of a kind, and of `web_search` and `request` one of them."""
+
+UNITS: tuple[Unit, ...] = get_args(Unit)
+
 
 class PriceRow(msgspec.Struct, frozen=True):
-    """One row of the table `prices`."""
+    """The price of one unit, for the models that a pattern matches, at one provider, in one period."""
 
     provider: str
     rank: int
@@ -40,7 +62,7 @@ class PriceRow(msgspec.Struct, frozen=True):
     source_version: str
 
 
-KEY = [
+KEY = (  # of the table; the order is that in which rows are looked up
     "provider",
     "rank",
     "model",
@@ -49,7 +71,7 @@ KEY = [
     "above_input_tokens",
     "daily_from_s",
     "valid_from_ns",
-]  # of the table; the order is that in which rows are looked up
+)
 
 
 def usd(value: Any, divided: int = 0) -> str | None:

@@ -23,7 +23,7 @@ ORDER = (
     ("replay.matching",),
     ("lint", "diff", "cassettes"),
     ("store", "proxy.http"),
-    ("archive",),
+    ("archive", "prices"),
     ("ingest", "proxy", "demo"),
     ("replay",),
     ("recordings",),

@@ -8,7 +8,8 @@ from pathlib import Path
 import msgspec
 from sqlalchemy import URL
 
-from recorder.store.prices.catalog import DAY_S, PriceRow
+from recorder.model.prices import PriceRow
+from recorder.prices.catalog import DAY_S
 from tests.support.superuser import connected, execute
 
 

@@ -16,6 +16,8 @@ from sqlalchemy import URL
 from recorder.model.chain import link, root
 from recorder.model.events import Event, Exchange, Kind, Session
 from recorder.model.ids import uuid7
+from recorder.model.prices import PriceRow, Unit
+from recorder.prices.catalog import Period, amount, rows_of
 from recorder.projections.rows import (
     PROJECTIONS,
     AnomalyRow,
@@ -31,7 +33,6 @@ from recorder.projections.rows import (
     UserTextRow,
 )
 from recorder.store.engine import engine_named
-from recorder.store.prices.catalog import Period, PriceRow, Unit, amount, rows_of
 from recorder.store.write.writer import Store
 from tests.support.superuser import connected, execute
 

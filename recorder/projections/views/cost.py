@@ -4,7 +4,7 @@ Rules of this file:
 
 * Whole numbers only: counts times picodollars. Kinds of tokens are disjoint before they are multiplied.
 * A kind without a price of its own has the price of the kind that it is a part of.
-* An exchange has the price of one card (`recorder.store.prices.catalog`): of the cards of its upstream whose pattern
+* An exchange has the price of one card (`recorder.prices.catalog`): of the cards of its upstream whose pattern
   matches its model, that are valid at its time, for its tier of service and the size of its input, the first one. So
   patterns are compared once for each distinct model, not for each exchange.
 * A response may have taken runs of a model that its usage leaves out (`recorder.projections.iterations`). They are

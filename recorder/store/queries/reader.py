@@ -29,8 +29,9 @@ from recorder.store.engine import AnyRow, ReadSource, engine_of
 from recorder.store.location import database_url
 from recorder.store.maintain.migrate import require_head
 from recorder.store.maintain.purge.tombstone import Tombstone
-from recorder.store.prices.costs import (
+from recorder.store.queries.costs import (
     HAS_PRICES,
+    MODELS,
     CostSum,
     ExchangeCost,
     by_exchange,
@@ -250,6 +251,10 @@ class LogReader:
         """Return whether there is any price: without one, no cost is known."""
         [(has_prices,)] = await self._all(HAS_PRICES)
         return bool(has_prices)
+
+    async def models(self) -> set[tuple[str, str]]:
+        """Return the upstreams and models that have costs."""
+        return {(row.provider, row.model) for row in await self._all(MODELS)}
 
     async def exchange_costs(self, session_id: str) -> dict[str, ExchangeCost]:
         """Return the costs of the exchanges of a session that have ended; none if there are no prices."""

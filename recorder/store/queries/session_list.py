@@ -30,7 +30,7 @@ from recorder.errors import UsageError
 from recorder.model.events import BODY_KINDS, PROBE, Session
 from recorder.model.ids import ID_LENGTH, ids_beginning
 from recorder.store.engine import AnyRow, ReadConnection, ReadSource
-from recorder.store.prices.costs import CostSum
+from recorder.store.queries.costs import CostSum
 from recorder.store.schema import events, exchanges, sessions, tables_of
 from recorder.store.sql import HAS_ENDED, constant, has_ended
 
@@ -95,7 +95,7 @@ class SessionRow(Session, frozen=True):
     reasoning_output_tokens: int | None = None
     total_tokens: int | None = None
     answers: int = 0  # exchanges that ask for an answer
-    # By the prices, if there are any (`recorder.store.prices.costs`).
+    # By the prices, if there are any (`recorder.store.queries.costs`).
     cost_usd: str | None = None  # decimal text; None if the cost of no exchange is known
     cost_partial: bool | None = None  # some exchange has no known cost, or broke off: there may be more
 

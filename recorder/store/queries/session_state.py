@@ -17,7 +17,7 @@ from recorder.projections.connection import ConnectionCounter, ConnectionSummary
 from recorder.projections.fold import Folding, Rows
 from recorder.projections.rows import PROJECTIONS, AnomalyRow, ExchangeRow, ItemRow, ResultRow, TimingRow, UsageRow
 from recorder.projections.same_response import completeness, is_same_response
-from recorder.store.prices.costs import CostSum, ExchangeCost, sum_of
+from recorder.store.queries.costs import CostSum, ExchangeCost, sum_of
 from recorder.store.queries.reader import LogReader
 from recorder.store.write.call_keys import CallKeys, call_keys
 

@@ -12,8 +12,8 @@ import pytest
 from sqlalchemy import URL
 
 from recorder.errors import missing_extra
+from recorder.prices.table import own_prices, update
 from recorder.store.postgres.ddl import GRANTS
-from recorder.store.prices.table import own_prices, update
 from recorder.store.write.writer import Store
 from tests.support.conversations import Conversations, asking, message, response
 from tests.support.server import run
@@ -86,6 +86,30 @@ def test_an_update_names_what_needs_a_list_and_no_subscription(tmp_path: Path, f
     assert run(log, "prices", "update", "--file", file).err.count("\n") == 2
 
 
+@pytest.mark.long
+def test_a_model_that_is_recorded_after_an_update_is_asked_for_with_its_cost(database: URL) -> None:
+    made = Conversations(database)
+    made.session("one").exchange(GPT, asking("Hello?"))
+    command = ("usage", "--cost", "--by", "model", "--json")
+    assert [row["cost_usd"] for row in json.loads(run(database, *command).out)] == [None], "nobody wants prices yet"
+    assert run(database, "prices", "update").code == 0
+    [first] = asked(database, "SELECT cost_picousd, price_model FROM costs")
+    made.session("two", 10).exchange(response(*message("Hi."), model="gpt-5-mini"), asking("Hello?"))
+    made.session("three", 20).exchange(response(*message("Hi."), model="nobody's"), asking("Hello?"))
+    ran = run(database, *command)
+    assert {row["model"]: row["cost_usd"] is None for row in json.loads(ran.out)} == {
+        "gpt-5": False,
+        "gpt-5-mini": False,
+        "nobody's": True,
+    }
+    assert "1 exchange without a cost (no price): openai nobody's." in ran.err
+    there = asked(database, ALL)
+    assert run(database, *command).out == ran.out
+    assert asked(database, ALL) == there
+    assert first in asked(database, "SELECT cost_picousd, price_model FROM costs")
+    assert '"gpt-5.1"' in run(database, "prices", "list", "--model", "gpt-5.1", "--json").out.decode()
+
+
 @pytest.mark.usefixtures("_is_missing")
 def test_an_update_twice_changes_nothing(database: URL, file: Path) -> None:
     recorded(database)
@@ -100,7 +124,7 @@ def test_an_update_twice_changes_nothing(database: URL, file: Path) -> None:
 def test_two_updates_at_a_time_add_the_rows_once(database: URL, file: Path) -> None:
     def update_once(_: int) -> None:
         with Store(database) as store:
-            update(store, own_prices(file), time.time_ns())
+            update(store, own_prices(file), [], time.time_ns())
 
     with ThreadPoolExecutor(2) as pool:
         list(pool.map(update_once, range(2)))

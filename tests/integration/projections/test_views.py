@@ -518,7 +518,7 @@ def test_what_is_projected_is_asked_without_the_events(file: sqlite3.Connection,
     assert not [step for step in used if step[1] == "OpenRead" and step[3] == root]
 
 
-# The views of costs find the prices of each model once, from all usage; the program asks `recorder.store.prices.costs`.
+# The views of costs find the prices of each model once, from all usage; the program asks `store.queries.costs`.
 OF_A_SESSION = [view.name for view in VIEWS if "session_name" in view.columns and view.name not in ("costs", "retries")]
 
 

@@ -13,12 +13,12 @@ import pytest
 from genai_prices.data import providers
 from sqlalchemy import URL
 
+from recorder.model.prices import PriceRow
+from recorder.prices.genai import package_prices
+from recorder.prices.own_file import OwnPrices
+from recorder.prices.table import update
 from recorder.projections.rows import ExchangeRow, ParametersRow, UsageRow
 from recorder.store.location import database_url
-from recorder.store.prices.catalog import PriceRow
-from recorder.store.prices.genai import package_prices
-from recorder.store.prices.own_file import OwnPrices
-from recorder.store.prices.table import update
 from recorder.store.queries.usage import COSTS as USAGE_COSTS
 from recorder.store.write.writer import Store
 from tests.support.corpus import CORPUS, needs_corpus
@@ -61,11 +61,10 @@ def costs(database: Path | URL) -> dict[str, tuple[Any, ...]]:
 @pytest.mark.long
 @needs_corpus
 def test_all_usage_of_the_corpus_costs_what_genai_prices_computes(tmp_path: Path) -> None:
-    path, expected = tmp_path / "log.db", {}
+    path, expected, models = tmp_path / "log.db", {}, set()
     by_id = {each.id: each for each in providers}
     entries = [each for each in reporting(*APIS) if each["file"] not in DIFFERENCES]
     with written(path) as connection:
-        put(connection, *package_prices(by_id, {}).rows)
         for number, entry in enumerate(entries, 1):
             api = APIS[entry["provider"]]
             name, flavor = EXTRACTORS.get((api, entry["vendor"]), USUAL[api])
@@ -80,6 +79,8 @@ def test_all_usage_of_the_corpus_costs_what_genai_prices_computes(tmp_path: Path
             raw = {"usageMetadata" if api == "gemini" else "usage": entry["usage_raw"]}
             usage = by_id[name].extract_usage(raw, api_flavor=flavor)[1]
             expected[id] = entry["file"], calculated(by_id[name], model, usage)
+            models.add((name, model))
+        put(connection, *package_prices([], models, {}).rows)
     found = costs(path)
     different = {file: (theirs, found[id]) for id, (file, theirs) in expected.items() if not equal(theirs, found[id])}
     assert {file: (theirs, ours[1]) for file, (theirs, ours) in different.items()} == {
@@ -110,7 +111,7 @@ def prices_toml(database: Path | URL, at_ns: int, **usd: str) -> None:
     rows = price_rows("m-%", "openai", -1_000_000, **usd)
     own = OwnPrices(change(rows, source="prices.toml"), {})
     with Store(database) as store:
-        update(store, own, at_ns)
+        update(store, own, [], at_ns)
 
 
 TOKENS = {"input_tokens": 1000, "cache_read_input_tokens": 400, "output_tokens": 100, "reasoning_output_tokens": 60}

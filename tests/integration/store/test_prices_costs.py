@@ -14,7 +14,7 @@ from sqlalchemy import URL, TextClause, event
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from recorder.store.location import database_url
-from recorder.store.prices.costs import CostSum, ExchangeCost, exchange_costs, session_costs, sum_of
+from recorder.store.queries.costs import CostSum, ExchangeCost, exchange_costs, session_costs, sum_of
 from recorder.store.queries.reader import LogReader
 from tests.support.conversations import Conversations, asking, message, response
 from tests.support.empty_log import empty

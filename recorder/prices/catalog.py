@@ -16,38 +16,15 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from decimal import ROUND_HALF_EVEN, Decimal
-from typing import Literal, get_args
 
 import msgspec
 
-from recorder.model.prices import KEY as KEY
-from recorder.model.prices import PriceRow as PriceRow
-
-Unit = Literal[
-    "input",
-    "cache_read",
-    "cache_write",
-    "cache_write_1h",
-    "input_audio",
-    "cache_read_audio",
-    "input_image",
-    "input_video",
-    "output",
-    "reasoning",
-    "output_audio",
-    "output_image",
-    "output_video",
-    "citation",
-    "web_search",
-    "request",
-]
-"""Tokens of a kind, and of `web_search` and `request` one of them."""
-
-UNITS: tuple[Unit, ...] = get_args(Unit)
+from recorder.model.prices import PriceRow, Unit
 
 PICO = Decimal(10**6)  # picodollars for one unit, of a dollar for a million
 # USD a million. With at most 10**8 tokens and 10**6 searches in an exchange (`costs`), its sum fits a bigint.
 TOKEN_LIMIT, CALL_LIMIT = Decimal(25_000), Decimal(1_000_000)
+NAME_LIMIT = 200  # characters of a name or a pattern: it is in a key of the table
 DECIMALS_LIMIT = 60  # of a price: six decimals count, the rest is noise of floats
 CALLS = frozenset[Unit]({"web_search", "request"})  # units that are no tokens
 DAY_S = 86_400
@@ -56,7 +33,6 @@ OWN_RANK = -1_000_000  # of the first price of one's own: all of them come befor
 DATED_RANK = 2 * OWN_RANK  # of the first of those that have dates, and so also count for the past
 FILLER_RANK = 1_000_000  # of the first row that only prices what had no price before
 
-_DATED = re.compile(r"-(20\d\d|20##|####)-(\d\d|##)-(\d\d|##)(?=[-:%]|$)")
 _WILD = re.compile(r"(?<!\\)[%_#]")
 
 
@@ -115,18 +91,14 @@ def literal(text: str) -> str:
     return re.sub(r"([\\%_])", r"\\\1", text.lower()).replace("#", "_")  # a `#` itself cannot be escaped: any character
 
 
+def text_of(pattern: str) -> str | None:
+    """Return the text that a literal pattern matches; None for another one."""
+    return re.sub(r"\\(.)", r"\1", pattern) if is_literal(pattern) else None
+
+
 def is_literal(pattern: str) -> bool:
     """Return whether a pattern matches one text only."""
     return not _WILD.search(pattern)
-
-
-def compact_date(pattern: str) -> str | None:
-    """Return a pattern with its dates written as `20251211` instead of `2025-12-11`; None if it has none.
-
-    Some gateways write the dates of models so.
-    """
-    compact = _DATED.sub(r"-\1\2\3", pattern)
-    return None if compact == pattern else compact
 
 
 def ranks(patterns: Sequence[str]) -> list[int]:

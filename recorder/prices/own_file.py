@@ -36,16 +36,15 @@ from typing import Any, NamedTuple
 import platformdirs
 
 from recorder.errors import UsageError
-from recorder.store.prices.catalog import (
+from recorder.model.prices import UNITS, PriceRow, Unit
+from recorder.prices.catalog import (
     CALLS,
     DATED_RANK,
+    NAME_LIMIT,
     NS,
     OWN_RANK,
-    UNITS,
     Amount,
     Period,
-    PriceRow,
-    Unit,
     amount,
     literal,
     may_overlap,
@@ -55,7 +54,6 @@ from recorder.store.prices.catalog import (
 
 SOURCE = "prices.toml"
 SIZE_LIMIT = 2**20  # bytes: some ten thousand prices, far above any contract
-NAME_LIMIT = 200  # characters of a name or a pattern: it is in a key of the table
 TOKENS_LIMIT = 10**8  # of one exchange: as in the view `costs`
 SECONDS_LIMIT = 9_214_646_400  # 2262-01-01: nanoseconds since 1970 fit a bigint
 

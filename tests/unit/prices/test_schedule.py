@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import msgspec
 
-from recorder.store.prices.catalog import FILLER_RANK, OWN_RANK, Amount, Period, PriceRow, Unit, rows_of
-from recorder.store.prices.schedule import changes
+from recorder.model.prices import PriceRow, Unit
+from recorder.prices.catalog import FILLER_RANK, OWN_RANK, Amount, Period, rows_of
+from recorder.prices.schedule import changes
 
 SOURCES = ["list"]
 

@@ -18,7 +18,8 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 
 import msgspec
 
-from recorder.store.prices.catalog import FILLER_RANK, OWN_RANK, PriceRow
+from recorder.model.prices import PriceRow
+from recorder.prices.catalog import FILLER_RANK, OWN_RANK
 
 
 class Changes(msgspec.Struct, frozen=True):

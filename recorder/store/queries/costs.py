@@ -25,6 +25,13 @@ from recorder.projections.views.parts import same_exchange
 from recorder.projections.views.view import written
 from recorder.store.schema import prices, sessions
 
+MODELS = text(
+    f"""SELECT provider, model FROM usage WHERE model IS NOT NULL
+UNION SELECT u.provider, i.model FROM {TABLES["iterations"]} AS i JOIN usage AS u ON {same_exchange("u", "i")}
+WHERE i.model IS NOT NULL"""
+)
+"""The models that have a cost, each with its upstream."""
+
 HAS_PRICES = select(exists(select(prices.c.provider)))
 
 PICO = 12

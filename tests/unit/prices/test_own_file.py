@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from recorder.errors import UsageError
-from recorder.store.prices import own_file
-from recorder.store.prices.catalog import DATED_RANK, OWN_RANK
-from recorder.store.prices.schedule import changes
+from recorder.prices import own_file
+from recorder.prices.catalog import DATED_RANK, OWN_RANK
+from recorder.prices.schedule import changes
 
 PRICE = '[[price]]\nprovider = "openai"\nmodel = "gpt-5*"\ninput = 1.10\noutput = 8\n'
 

@@ -1,0 +1,189 @@
+"""The prices of the installed package genai-prices, as rows.
+
+Rules of this file:
+
+* The package is optional (the extra `pricing`) and takes a quarter of a second to import: it is imported when it is
+  asked, and at no other time. Nothing here uses the network.
+* The package decides: its own lookup says which of its models a name is, its own function what is valid for the dates,
+  times of day and variants of a price. Here that is only written as rows.
+* A row is of one model of one upstream, as the log has their names. Besides, an upstream whose prices the package has,
+  has a row for the model "", which is none: so it is known that there is a list.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime, time, timedelta
+from decimal import Decimal
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import msgspec
+
+from recorder.errors import missing_extra
+from recorder.model.prices import PriceRow, Unit
+from recorder.prices.catalog import DAY_S, NAME_LIMIT, NO_PRICE, NS, Amount, Period, amount, literal, rows_of
+
+SOURCE = "genai-prices"
+LIST = ""
+"""The model of the row that says that there is a list."""
+
+_ANY_DAY = datetime(2000, 1, 2, tzinfo=UTC)
+
+# The package's keys of prices, and how many units one of its prices is for.
+_UNITS: Mapping[str, tuple[Unit, int]] = {
+    "input_mtok": ("input", 1_000_000),
+    "cache_read_mtok": ("cache_read", 1_000_000),
+    "cache_write_mtok": ("cache_write", 1_000_000),
+    "cache_write_1h_mtok": ("cache_write_1h", 1_000_000),
+    "input_audio_mtok": ("input_audio", 1_000_000),
+    "cache_audio_read_mtok": ("cache_read_audio", 1_000_000),
+    "input_image_mtok": ("input_image", 1_000_000),
+    "input_video_mtok": ("input_video", 1_000_000),
+    "output_mtok": ("output", 1_000_000),
+    "output_reasoning_mtok": ("reasoning", 1_000_000),
+    "output_audio_mtok": ("output_audio", 1_000_000),
+    "output_image_mtok": ("output_image", 1_000_000),
+    "output_video_mtok": ("output_video", 1_000_000),
+    "output_citation_mtok": ("citation", 1_000_000),
+    "web_searches_kcount": ("web_search", 1_000),
+    "requests_kcount": ("request", 1_000),
+}
+_TOKENS = {"input", "output"}  # a model without either is not priced by what responses report
+# Of the conditions of its variants, those that are a tier of service; others (a route, a type of search) are in no log.
+_TIERS = ("service_tier", "processing", "speed")
+
+
+Models = Collection[tuple[str, str]]
+"""Upstreams and models, by their names."""
+
+
+class PackagePrices(NamedTuple):
+    """The rows for some models, and the upstreams that the package does not know."""
+
+    rows: list[PriceRow]
+    unpriced: list[str]
+
+
+def version() -> str:
+    """Return the version of the package. Raise `RecorderError` if it is not installed."""
+    try:
+        import genai_prices
+    except ImportError:
+        raise missing_extra("The list of prices of providers", "pricing") from None
+    return str(genai_prices.__version__)
+
+
+def package_prices(upstreams: Iterable[str], models: Models, aliases: Mapping[str, str]) -> PackagePrices:
+    """Return the prices of the package for models, and whether it has a list for each upstream.
+
+    `aliases` gives the provider of an upstream whose name does not say it.
+    """
+    installed = version()
+    from genai_prices.data import providers
+    from genai_prices.data_snapshot import find_provider_by_id
+
+    wanted: dict[str, set[str]] = {upstream: set() for upstream in (*upstreams, *aliases)}
+    for upstream, model in models:
+        wanted.setdefault(upstream, set()).add(model.lower())
+    found = PackagePrices([], [])
+    for upstream, names in sorted(wanted.items()):
+        provider = find_provider_by_id(providers, aliases.get(upstream, upstream))
+        if provider is None:
+            found.unpriced.append(upstream)
+            continue
+        found.rows.extend(rows_of(upstream, 0, LIST, Period({"input": NO_PRICE}), SOURCE, installed))
+        for name in sorted(names):
+            known = provider.find_model(name, all_providers=providers) if 0 < len(name) <= NAME_LIMIT else None
+            # What a provider falls back to has tiers of its own provider.
+            has_tiers = any(known is model for model in provider.models)
+            for period in _periods(known) if known is not None else ():
+                if has_tiers or not period.service_tier:
+                    found.rows.extend(rows_of(upstream, 0, literal(name), period, SOURCE, installed))
+    return found
+
+
+def _periods(model: Any) -> Iterator[Period]:
+    """Yield the cards of a model: for each tier of service, span of dates, time of day and size of the input."""
+    yield from _of_tier(model, "", {})
+    tiers = {tier: variant.when for variant in model.price_variants or () if (tier := _tier(variant.when))}
+    for tier, context in tiers.items():
+        yield from _of_tier(model, tier, context)
+
+
+def _tier(when: Mapping[str, str]) -> str | None:
+    [(name, tier), *more] = when.items()
+    return tier if name in _TIERS and not more else None
+
+
+def _of_tier(model: Any, tier: str, context: Mapping[str, str]) -> Iterator[Period]:
+    """Yield the cards of one tier; none for the time in which its prices are the standard ones.
+
+    Spans of time with the same prices are one.
+    """
+    constraints = [each.constraint for each in (*_conditional(model), *(model.price_variants or ()))]
+    dates = sorted({each.start_date for each in constraints if hasattr(each, "start_date")})
+    times = sorted({0, DAY_S, *(_seconds(at) for each in constraints for at in _times(each))})
+    midnights = [datetime.combine(each, time(), UTC) for each in dates]
+    # Before the first date, the prices are those of the day before.
+    starts = [(midnights[0] if midnights else _ANY_DAY) - timedelta(days=1), *midnights]
+    bounds = [0, *(int(each.timestamp()) * NS for each in midnights), None]
+    # Of a day with the standard prices all the time, a tier has no card.
+    shown = [not context or any(_differs(model, start, second, context) for second in times[:-1]) for start in starts]
+    for daily in pairwise(times):
+        at = [start + timedelta(seconds=daily[0]) for start in starts]
+        prices = [
+            model.get_prices(each, context) if is_shown else None for each, is_shown in zip(at, shown, strict=True)
+        ]
+        for first, last, price in _runs(prices):
+            yield from _levels(price, Period({}, tier, 0, daily, bounds[first] or 0, bounds[last]))
+
+
+def _differs(model: Any, start: datetime, second: int, context: Mapping[str, str]) -> bool:
+    """Return whether a tier has another price than the standard one at a time."""
+    at = start + timedelta(seconds=second)
+    return bool(model.get_prices(at, context) != model.get_prices(at))
+
+
+def _conditional(model: Any) -> Sequence[Any]:
+    return model.prices if isinstance(model.prices, list) else ()
+
+
+def _times(constraint: Any) -> Iterator[time]:
+    if hasattr(constraint, "start_time"):
+        yield from (constraint.start_time, constraint.end_time)
+
+
+def _seconds(at: time) -> int:
+    aware = at if at.tzinfo else at.replace(tzinfo=UTC)
+    utc = datetime.combine(datetime(2000, 1, 2), aware).astimezone(UTC)
+    return utc.hour * 3600 + utc.minute * 60 + utc.second
+
+
+def _runs(prices: Sequence[Any]) -> Iterator[tuple[int, int, Any]]:
+    """Yield equal neighbours as the number of the first, that after the last, and their value."""
+    first = 0
+    for number in range(1, len(prices) + 1):
+        if number == len(prices) or prices[number] != prices[first]:
+            yield first, number, prices[first]
+            first = number
+
+
+def _levels(price: Any, period: Period) -> Iterator[Period]:
+    """Yield a card for each size of the input above which a price changes; none if tokens have no price."""
+    prices = vars(price) if price is not None else {}
+    given = {_UNITS[key]: value for key, value in prices.items() if key in _UNITS and value is not None}
+    if not _TOKENS & {unit for unit, _ in given}:
+        return
+    sizes = sorted({0, *(tier.start for value in given.values() for tier in getattr(value, "tiers", ()))})
+    for size in sizes:
+        card: dict[Unit, Amount] = {unit: _amount(unit, value, size, per) for (unit, per), value in given.items()}
+        yield msgspec.structs.replace(period, card=card, above_input_tokens=size)
+
+
+def _amount(unit: Unit, value: Any, size: int, per: int) -> Amount:
+    """Return the price of requests with more than `size` input tokens: as in the package, of all their tokens."""
+    if not isinstance(value, Decimal):
+        reached = [tier.price for tier in value.tiers if tier.start <= size and size]
+        value = reached[-1] if reached else value.base
+    return amount(unit, value * 1_000_000 / per)
