@@ -25,7 +25,7 @@ import msgspec
 from sqlalchemy import URL
 
 from recorder.archive import upkeep
-from recorder.archive.lake import LAKE, data_path, lake, translated
+from recorder.archive.lake import LAKE, catalog_lock, data_path, lake, translated
 from recorder.archive.place import database_name, database_of
 from recorder.archive.registry import register
 from recorder.archive.rows import TABLES, LakeWriter, LogRows, SessionContent, nowhere
@@ -47,7 +47,6 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
 COMMAND = "db archive"
-LOCK_S = 3600.0  # another archiver holds the lock for a batch: a minute, on a slow disk some more
 BATCH_SESSIONS = 500  # a condition names them all
 BATCH_BYTES = 64 * 2**20  # of events: a batch passes it by one session. What a crash may leave in both, and cost
 
@@ -97,7 +96,7 @@ def open_archive(archive: URL, data: str | None) -> None:
     with private():
         if engine_of(catalog).is_local:
             engine_of(catalog).path(catalog).parent.mkdir(parents=True, exist_ok=True)
-        with engine_of(catalog).catalog_lock(catalog, LOCK_S):
+        with catalog_lock(archive):
             is_new = _is_new(archive)
             if is_new:
                 data = data or default_data(archive)
@@ -174,7 +173,7 @@ class Archiver:
         step: Callable[[Step, int], None],
     ) -> None:
         self._store, self._verifier, self._rows = store, verifier, rows
-        self._archive, self._catalog, self._name = archive, database_of(archive), database_name(archive)
+        self._archive, self._name = archive, database_name(archive)
         self._recorders, self._step = recorders, step
 
     @classmethod
@@ -211,9 +210,9 @@ class Archiver:
             before = upkeep.sizes(connection)
         for month, chosen in months.items():
             for batch in _batches(chosen):
-                with engine_of(self._catalog).catalog_lock(self._catalog, LOCK_S):
+                with catalog_lock(self._archive):
                     self._archive_batch(reports[month], batch)
-        with engine_of(self._catalog).catalog_lock(self._catalog, LOCK_S), self._open(writes=True) as connection:
+        with catalog_lock(self._archive), self._open(writes=True) as connection:
             upkeep.merge(connection)
             self._step("merged", 0)
             upkeep.clean(connection)

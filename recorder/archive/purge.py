@@ -17,8 +17,8 @@ import msgspec
 from sqlalchemy import URL
 
 from recorder.archive import upkeep
-from recorder.archive.archiver import LOCK_S, delete_sessions, private, transaction
-from recorder.archive.lake import LAKE, lake, translated
+from recorder.archive.archiver import delete_sessions, private, transaction
+from recorder.archive.lake import LAKE, catalog_lock, lake, translated
 from recorder.archive.place import database_of, require
 from recorder.archive.schema import ARCHIVED as ARCHIVED_SESSIONS
 from recorder.archive.schema import month_of, of_sessions
@@ -39,10 +39,9 @@ def sessions_there(archive: URL, session_ids: Collection[str]) -> set[str]:
     It waits for an archiver that copies just now. Once a session has its tombstone in the log, no other one copies it.
     """
     require(archive)
-    catalog = database_of(archive)
     with (
         private(),
-        engine_of(catalog).catalog_lock(catalog, LOCK_S),
+        catalog_lock(archive),
         lake(archive, COMMAND) as connection,
         translated(archive),
     ):
@@ -64,7 +63,7 @@ def purge_archive(archive: URL, session_ids: Collection[str], reason: str, now_n
     """
     catalog = database_of(archive)
     done = []
-    with private(), engine_of(catalog).catalog_lock(catalog, LOCK_S):
+    with private(), catalog_lock(archive):
         with lake(archive, COMMAND, writes=True) as connection, translated(archive):
             upkeep.take_memory(connection)  # also to count: a session may have more bytes than a file
             for month, ids in _by_month(session_ids).items():

@@ -9,9 +9,7 @@ from sqlalchemy import URL
 
 from recorder.archive.place import is_archive
 from recorder.archive.registry import archives_of, warn_left_out
-from recorder.archive.views import open_views
 from recorder.errors import RecorderError
-from recorder.store.duckdb.query import DuckdbQuery
 from recorder.store.queries.query import Query
 from recorder.store.queries.query_process import Opener, own_engine
 from recorder.store.queries.query_process import open_query as open_in_process
@@ -62,6 +60,9 @@ def open_in_duckdb(url: URL) -> AbstractContextManager[Query]:
 @contextmanager
 def _open_views(url: URL, command: str) -> Iterator[Query]:
     """Open both by DuckDB. The log's own engine says first if the log can be read here, and if it is up to date."""
+    from recorder.archive.views import open_views  # they need the extra
+    from recorder.store.duckdb.query import DuckdbQuery
+
     is_stale = "EXISTS (SELECT 1 FROM rebuilds)"  # in an archive, which takes no session whose projections are due
     if not is_archive(url):
         with own_engine(url) as query:

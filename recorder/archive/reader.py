@@ -62,8 +62,8 @@ class ArchiveReader(LogReader):
     """An archive, open for reading. `await ArchiveReader.open_with(url, prices)`."""
 
     def __init__(self, url: URL, prices: Sequence[Sequence[Any]]) -> None:
-        self._archive = _ArchivePool(url, prices)
-        super().__init__(url, _Sums(self._archive))
+        self._archive = _InThread(url, prices)
+        super().__init__(url, self._archive)
         self._unpacking = asyncio.Lock()
         self._unpacked: OrderedDict[str, _Unpacked] = OrderedDict()  # the last is the one that was used last
 
@@ -107,13 +107,20 @@ class ArchiveReader(LogReader):
         return len(self._unpacked) > SESSIONS or size_bytes > LIMIT_BYTES
 
 
-class _Sums:
-    """A `recorder.store.engine.ReadSource`: DuckDB, for questions about all sessions."""
+class _InThread:
+    """An archive in a thread: a `recorder.store.engine.ReadSource` for questions about all sessions.
+
+    It is its own pool, and the connection of that.
+    """
 
     name = DIALECT
 
-    def __init__(self, pool: _ArchivePool) -> None:
-        self._pool = pool
+    def __init__(self, url: URL, prices: Sequence[Sequence[Any]]) -> None:
+        self._url, self._prices = url, prices
+        self._rest = ExitStack()
+        self._archive: Archive | None = None
+        self._engine: Engine | None = None
+        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="archive")
 
     @property
     def places(self) -> PlacesSql:
@@ -129,19 +136,8 @@ class _Sums:
     def search(self) -> SearchIndex:
         return SEARCH
 
-    def reader(self, _url: URL) -> _ArchivePool:
-        return self._pool
-
-
-class _ArchivePool:
-    """A `recorder.store.engine.ReadPool` whose connection is itself: an archive in a thread."""
-
-    def __init__(self, url: URL, prices: Sequence[Sequence[Any]]) -> None:
-        self._url, self._prices = url, prices
-        self._rest = ExitStack()
-        self._archive: Archive | None = None
-        self._engine: Engine | None = None
-        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="archive")
+    def reader(self, _url: URL) -> Self:
+        return self
 
     def connect(self) -> Self:
         return self

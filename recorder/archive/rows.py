@@ -1,18 +1,18 @@
-"""Rows of sessions on their way into an archive: read by the page, written to DuckDB by the piece, summed up.
+"""Rows of sessions on their way into an archive: read from the log, written to DuckDB by the piece, summed up.
 
 Rules of this file:
 
 * A log is read through its own driver, never through DuckDB: then one process may read a file, and delete from it.
-* A transaction of the log holds one page, and memory a few pieces, however long a session is.
+* A session is read at one moment, row by row: memory holds a few pieces, however long it is.
 * Rows are the same if their sums are: the sum of the digests of all rows of a table, in whatever order they are read.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from sqlalchemy import Table
@@ -32,8 +32,6 @@ from recorder.store.sql import Statement
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
-PAGE_ROWS = 2_000
-PAGE_BYTES = 4 * 2**20  # a page passes it by one row at most
 PIECE_BYTES = 8 * 2**20  # of rows that are sorted and written at once: DuckDB holds them some ten times over
 LARGE_BYTES = 2**20  # of a row that is sent by itself: as a part of a JSON text it would take five times its size
 ROW_BYTES = 64  # of a row, besides its texts and bytes
@@ -67,10 +65,10 @@ class SessionContent(msgspec.Struct):
     last_hashes: dict[str, bytes | None] = msgspec.field(default_factory=dict)
     root_kinds: dict[str, RootKind | None] = msgspec.field(default_factory=dict)
 
-    def chain(self, event: Event, exchange: Row) -> None:
+    def chain(self, event: Event, exchange: Row | None) -> None:
         """Take the next event of an exchange."""
         self.last_hashes[event.exchange_id] = event.hash
-        if event.pos == 0:
+        if event.pos == 0 and exchange is not None:
             self.root_kinds[event.exchange_id] = root_kind(Exchange(*exchange), event)
 
     def require_roots(self) -> None:
@@ -80,9 +78,8 @@ class SessionContent(msgspec.Struct):
                 f"Session {self.session_id} has exchanges with no beginning: run `recorder verify {self.session_id}`."
             )
 
-    def add(self, table: str, rows: Iterable[Row]) -> None:
-        for row in rows:
-            self.sums.setdefault(table, RowSum()).add(row)
+    def add(self, table: str, row: Row) -> None:
+        self.sums.setdefault(table, RowSum()).add(row)
 
 
 def size_of(row: Row) -> int:
@@ -98,14 +95,11 @@ class LakeWriter:
         self._waiting: dict[str, list[Row]] = {}
         self._bytes: dict[str, int] = {}
 
-    def add(self, table: str, rows: Sequence[Row]) -> None:
-        """Write rows, or hold them for the next piece of their table."""
-        for row in rows:
-            self._waiting.setdefault(table, []).append(row)
-            self._bytes[table] = self._bytes.get(table, 0) + size_of(row)
-            if self._bytes[table] >= PIECE_BYTES:
-                self._send(table)
-        while sum(self._bytes.values()) >= PIECE_BYTES:
+    def add(self, table: str, row: Row) -> None:
+        """Write a row, or hold it for the next piece of its table."""
+        self._waiting.setdefault(table, []).append(row)
+        self._bytes[table] = self._bytes.get(table, 0) + size_of(row)
+        if sum(self._bytes.values()) >= PIECE_BYTES:
             self._send(max(self._bytes, key=self._bytes.__getitem__))
 
     def flush(self) -> None:
@@ -154,12 +148,12 @@ _OF_JSON = {name: _of_json(table) for name, table in TABLES.items()}
 _OF_VALUES = {name: f"{_into(table)} VALUES ({', '.join('?' * len(table.columns))})" for name, table in TABLES.items()}
 
 
-Take = Callable[[str, Sequence[Row]], None]
-"""Takes rows by the name of their table."""
+Take = Callable[[str, Row], None]
+"""Takes a row of a table, by its name."""
 
 
-def nowhere(_table: str, _rows: Sequence[Row]) -> None:
-    """Take rows that are only summed up."""
+def nowhere(_table: str, _row: Row) -> None:
+    """Take a row that is only summed up."""
 
 
 class LogRows:
@@ -174,68 +168,33 @@ class LogRows:
             return last_hashes(self._reader.ask, session_id)
 
     def read(self, session_id: str, take: Take = nowhere) -> SessionContent:
-        """Pass all rows of a session on as an archive has them, by table; return what was read.
-
-        Of a session that changes meanwhile, an exchange is left out that began since or lost its events: then the last
-        hashes are not those of the log.
-        """
+        """Pass all rows of a session on as an archive has them, by table; return what was read."""
         content, month = SessionContent(session_id), month_of(session_id)
-        begun = {row[1]: row for page in self._pages(exchanges, session_id) for row in page}
-        for page in self._pages(events, session_id):
-            rows = [row for row in page if row[1] in begun]
-            content.add(events.name, rows)
-            for event in (Event(*row) for row in rows):
-                content.chain(event, begun[event.exchange_id])
-            take(events.name, [(*row[:-1], month) for row in rows])
-        for exchange_id, last_hash in content.last_hashes.items():
-            content.add(exchanges.name, [begun[exchange_id]])
-            of_chain = last_hash, content.root_kinds.get(exchange_id)
-            take(exchanges.name, [(*begun[exchange_id], *of_chain, month)])
-        for name in TABLES.keys() - {events.name, exchanges.name}:
-            for rows in self._pages(OF_SESSIONS[name], session_id):
-                content.add(name, rows)
-                take(name, [(*row, month) for row in rows])
+        with self._reader.transaction():
+            begun = {row[1]: row for row in self._rows(exchanges, session_id)}
+            for row in self._rows(events, session_id):
+                content.add(events.name, row)
+                event = Event(*row)
+                content.chain(event, begun.get(event.exchange_id))
+                take(events.name, (*row[:-1], month))
+            for exchange_id, row in begun.items():
+                content.add(exchanges.name, row)
+                of_chain = content.last_hashes.get(exchange_id), content.root_kinds.get(exchange_id)
+                take(exchanges.name, (*row, *of_chain, month))
+            for name in TABLES.keys() - {events.name, exchanges.name}:
+                for row in self._rows(OF_SESSIONS[name], session_id):
+                    content.add(name, row)
+                    take(name, (*row, month))
         return content
 
-    def _pages(self, table: Table, session_id: str) -> Iterator[list[Row]]:
-        """Yield the rows of a session in order of their key, each page in a transaction of its own."""
-        pages = _PAGES[table.name]
-        statement, values = pages.first, {"id": session_id}
-        while True:
-            page: list[Row] = []
-            size_bytes = 0
-            with self._reader.transaction(), closing(self._reader.ask(statement, values)) as rows:
-                for row in rows:
-                    page.append(tuple(row))
-                    size_bytes += size_of(page[-1])
-                    if size_bytes >= PAGE_BYTES:
-                        break
-            if page:
-                yield page
-            if pages.after is None or (len(page) < PAGE_ROWS and size_bytes < PAGE_BYTES):
-                return
-            place = {name: page[-1][number] for name, number in pages.key.items()}
-            statement, values = pages.after, {"id": session_id, **place}
+    def _rows(self, table: Table, session_id: str) -> Iterator[Row]:
+        with closing(self._reader.ask(_ROWS[table.name], {"id": session_id})) as rows:
+            yield from map(tuple, rows)
 
 
-class _Pages(NamedTuple):
-    """The statements for the first page of a table and for the next, and the places in a row of what that needs."""
-
-    first: Statement
-    after: Statement | None
-    key: Mapping[str, int]
+def _in_order(table: Table) -> Statement:
+    key = ", ".join(column.name for column in table.primary_key)
+    return Statement(f"{all_of(table)} ORDER BY {key}", is_long=True)
 
 
-def _pages(table: Table) -> _Pages:
-    names = table.c.keys()
-    key = [column.name for column in table.primary_key if column.name != "session_id"]
-    end = f"ORDER BY {', '.join(('session_id', *key))} LIMIT {PAGE_ROWS}"
-    first = Statement(f"{all_of(table)} {end}", is_long=True)
-    if not key:
-        return _Pages(first, None, {})
-    place = {f"k{number}": names.index(name) for number, name in enumerate(key)}
-    behind = f"({', '.join(key)}) > ({', '.join(f':{name}' for name in place)})"
-    return _Pages(first, Statement(f"{all_of(table)} AND {behind} {end}", is_long=True), place)
-
-
-_PAGES = {name: _pages(OF_SESSIONS[name]) for name in TABLES}
+_ROWS = {name: _in_order(OF_SESSIONS[name]) for name in TABLES}

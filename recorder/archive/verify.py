@@ -8,18 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import URL
 
 from recorder.archive.lake import translated
 from recorder.archive.place import is_archive
 from recorder.archive.schema import COPIED
-from recorder.archive.unpack import Archive, open_archive
 from recorder.errors import StoreBusyError, StoreError
 from recorder.store.duckdb.connection import quoted
 from recorder.store.maintain.verify.log import LogVerifier, SessionReport, Writer
 from recorder.store.schema import events
+
+if TYPE_CHECKING:
+    from recorder.archive.unpack import Archive
 
 COMMAND = "verify"
 
@@ -34,6 +36,8 @@ def open_verifier(url: URL, writer: Callable[[str], Writer]) -> Iterator[LogVeri
         with LogVerifier.open(url, writer) as verifier:
             yield verifier
         return
+    from recorder.archive.unpack import open_archive  # it needs the extra
+
     with open_archive(url, COMMAND) as archive:
         yield ArchiveVerifier(archive, writer)
 

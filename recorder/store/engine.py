@@ -317,13 +317,6 @@ class Engine(ABC):
         """Take out of the files what was deleted. Return whether no reader was in the way."""
 
     @abstractmethod
-    def catalog_lock(self, url: URL, timeout_s: float) -> AbstractContextManager[None]:
-        """Hold the lock of who writes to the archive that has its catalog in a database, among all processes.
-
-        Raise `StoreBusyError` if it is not free within `timeout_s`.
-        """
-
-    @abstractmethod
     def sweep_catalog(self, url: URL) -> None:
         """Take out of a database what was deleted from the catalog in it. Nobody may have it open here."""
 

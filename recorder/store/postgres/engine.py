@@ -190,11 +190,6 @@ class PostgresEngine(Engine):
 
         return not vacuum or sweep(url, busy_timeout_s)
 
-    def catalog_lock(self, url: URL, timeout_s: float) -> AbstractContextManager[None]:
-        from recorder.store.postgres.writer import catalog_lock
-
-        return catalog_lock(url, timeout_s)
-
     def sweep_catalog(self, url: URL) -> None:
         from recorder.store.postgres.writer import sweep_catalog
 

@@ -66,7 +66,6 @@ log = logging.getLogger(__name__)
 FEW = 256  # rows for which COPY is not worth its own round trips
 WRITING = 0x53534557  # the lock of whoever writes: a number that no other program on the server is likely to lock
 MONTHS_S = 3600.0  # between two looks at whether a new month needs a partition
-ARCHIVING = 0x53534158  # the lock of whoever writes to an archive with its catalog in a database
 POLL_S = 0.05  # between two looks at whether readers are done
 
 _TYPES = {"UUID": "uuid", "TEXT": "text", "BIGINT": "int8", "BYTEA": "bytea"}
@@ -408,14 +407,6 @@ def _drop_if_empty(connection: psycopg.Connection, of: str) -> None:
                 connection.execute(f"DROP TABLE {child}".encode())
     except (psycopg.errors.LockNotAvailable, psycopg.errors.UndefinedTable) as error:
         log.debug("the partitions of %s stay: %s", of, error)
-
-
-@contextmanager
-def catalog_lock(url: URL, timeout_s: float) -> Iterator[None]:
-    """Hold an advisory lock of the server, which ends with the connection. Raise `StoreBusyError` if it is taken."""
-    with translated(url), open_reader(url, {"lock_timeout": f"'{round(timeout_s)}s'"}) as connection:
-        connection.execute(f"SELECT pg_advisory_lock({ARCHIVING})".encode())
-        yield
 
 
 def sweep_catalog(url: URL) -> None:

@@ -178,11 +178,6 @@ class SqliteEngine(Engine):
 
         return sweep(self.path(url), vacuum, busy_timeout_s)
 
-    def catalog_lock(self, url: URL, timeout_s: float) -> AbstractContextManager[None]:
-        from recorder.store.sqlite.connection import write_lock
-
-        return write_lock(self.path(url), timeout_s)
-
     def sweep_catalog(self, url: URL) -> None:
         from recorder.store.sqlite.writer import sweep_catalog
 
