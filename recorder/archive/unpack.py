@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from recorder.store.write.writer import Writer
 
 ROWS = 1000  # inserted at once
+PIECE_BYTES = 8 * 2**20  # of events that are sorted at once: DuckDB holds them some ten times over
 
 Row = tuple[Any, ...]
 
@@ -55,6 +56,9 @@ _STORED = [column.name for column in events.c if column is not events.c.hash]
 _METADATA = f"__ducklake_metadata_{LAKE}"
 _FILLED = f"""SELECT DISTINCT t.table_name FROM {_METADATA}.ducklake_data_file AS f
 JOIN {_METADATA}.ducklake_table AS t USING (table_id) WHERE f.end_snapshot IS NULL"""
+_SIZES = f"""SELECT session_id || exchange_id, CAST(coalesce(sum(octet_length(raw)), 0) AS BIGINT), min(pos), max(pos)
+FROM {LAKE}.events WHERE {{}} GROUP BY 1 ORDER BY 1"""
+_ORDER = "ORDER BY session_id, exchange_id, pos"
 _IS_BODY = f"kind = 'request' AND type IN ('body', '{SHARED}')"
 
 
@@ -201,13 +205,31 @@ class _Unpacking:
         """Yield all events with their hashes. A body may be put together from those of any other exchange."""
         bodies = f"SELECT session_id, exchange_id, pos, type, raw FROM {LAKE}.events WHERE {self._which} AND {_IS_BODY}"
         self._bodies.execute(f"CREATE TEMP TABLE bodies AS {bodies}")
-        every = self._rows(events.name, _STORED, "ORDER BY session_id, exchange_id, pos")
-        for key, rows in groupby(every, key=itemgetter(0, 1)):
+        pieces = (self._rows(events.name, _STORED, f"AND {piece} {_ORDER}") for piece in self._pieces())
+        for key, rows in groupby(chain.from_iterable(pieces), key=itemgetter(0, 1)):
             chained = self._chains.pop(key, None)
             if chained is None:
                 self._log.orphans.append(key[1])
             else:
                 yield from self._hashed(key, chained, rows)
+
+    def _pieces(self) -> Iterator[str]:
+        """Yield conditions on neighbours whose events are sorted at once; those of a long exchange are in parts."""
+        keys: list[str] = []
+        total = 0
+        for key, size_bytes, first, last in self._archive.execute(_SIZES.format(self._which)).fetchall():
+            if keys and total + size_bytes > PIECE_BYTES:
+                yield _between(keys)
+                keys, total = [], 0
+            if size_bytes <= PIECE_BYTES:
+                keys.append(key)
+                total += size_bytes
+                continue
+            step = max(1, (last - first + 1) * PIECE_BYTES // size_bytes)
+            for start in range(first, last + 1, step):
+                yield f"{_between([key])} AND pos >= {start} AND pos < {start + step}"
+        if keys:
+            yield _between(keys)
 
     def _hashed(self, key: tuple[str, str], chained: _Chain, rows: Iterable[Row]) -> Iterator[Row]:
         """Yield the events of one exchange with their hashes: the last one is that of the exchange, if it has one."""
@@ -234,9 +256,9 @@ class _Unpacking:
         except ValueError:
             return Event(*row)
 
-    def _rows(self, table: str, names: Sequence[str], order: str = "") -> Iterator[Row]:
+    def _rows(self, table: str, names: Sequence[str], more: str = "") -> Iterator[Row]:
         columns = ", ".join(f'"{name}"' for name in names)
-        result = self._archive.execute(f"SELECT {columns} FROM {LAKE}.{table} WHERE {self._which} {order}")
+        result = self._archive.execute(f"SELECT {columns} FROM {LAKE}.{table} WHERE {self._which} {more}")
         while page := result.fetchmany(ROWS):
             yield from page
 
@@ -257,6 +279,10 @@ class _Unpacking:
                 return True
         except (StoreConflictError, TypeError, ValueError):
             return False
+
+
+def _between(keys: Sequence[str]) -> str:
+    return f"session_id || exchange_id BETWEEN {quoted(keys[0])} AND {quoted(keys[-1])}"  # ids are of one length
 
 
 @cache

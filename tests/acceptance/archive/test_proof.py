@@ -72,3 +72,15 @@ def test_every_difference_is_found(place: tuple[URL, URL]) -> None:
             assert not is_same(), damage
             connection.execute("ROLLBACK")
         assert is_same()
+
+
+def test_a_long_exchange_is_unpacked_in_parts(place: tuple[URL, URL], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each part has a few events, and other exchanges of its session are not read with it."""
+    monkeypatch.setattr("recorder.archive.unpack.PIECE_BYTES", 4_000)
+    with both(place) as (connection, is_same):
+        assert is_same()
+        for damage in DAMAGES[:3]:
+            connection.execute("BEGIN")
+            connection.execute(damage)
+            assert not is_same(), damage
+            connection.execute("ROLLBACK")
