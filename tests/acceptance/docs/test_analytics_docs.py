@@ -1,10 +1,8 @@
-"""The recipes of `docs/analytics.md` give the rows of SQLite, and the page has them."""
+"""The recipes of `docs/analytics.md` give the rows of SQLite."""
 
 from __future__ import annotations
 
 import re
-import sqlite3
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +12,11 @@ import polars
 import pytest
 
 from recorder.store.location import database_url
-from tests.support.analytics import RECIPES, Recipe, plain, section
-from tests.support.corpus import ROOT
+from tests.support.analytics import DUCKDB, PAGE, PANDAS, POLARS, answers_of_the_log, plain
 from tests.support.exports import filled, tables
 from tests.support.server import run
 
-PAGE = ROOT / "docs" / "analytics.md"
+Rows = list[tuple[Any, ...]]
 
 
 @pytest.fixture(scope="module")
@@ -36,16 +33,16 @@ def analysis(log: Path) -> Path:
     return folder
 
 
-def expected(log: Path, recipe: Recipe) -> list[tuple[Any, ...]]:
-    with closing(sqlite3.connect(log)) as connection:
-        rows = plain(connection.execute(recipe.sqlite).fetchall())
-    assert rows, "nothing that could differ"
-    return rows
+@pytest.fixture(scope="module")
+def expected(log: Path) -> list[Rows]:
+    answers = answers_of_the_log(log)
+    assert all(answers), "nothing that could differ"
+    return answers
 
 
 def answered(code: str, analysis: Path) -> Any:
     """What the code leaves in `answer`, with the functions that the page defines."""
-    before = PAGE.read_text().partition("## Ten questions")[0].replace("analysis/", f"{analysis}/")
+    before = PAGE.partition("## Ten questions")[0].replace("analysis/", f"{analysis}/")
     library = "pl" if "pl." in code else "pd"
     (definition,) = [block for block in re.findall(r"```python\n(.*?)```", before, re.S) if f"{library}." in block]
     names: dict[str, Any] = {}
@@ -53,30 +50,21 @@ def answered(code: str, analysis: Path) -> Any:
     return names["answer"]
 
 
-def test_there_are_ten_and_the_page_has_them() -> None:
-    assert len(RECIPES) == 10
-    assert section() in PAGE.read_text()
-
-
-def test_duckdb_answers_as_sqlite(log: Path, analysis: Path) -> None:
+def test_duckdb_answers_as_sqlite(analysis: Path, expected: list[Rows]) -> None:
     with tables(analysis) as connection:
-        for recipe in RECIPES:
-            found = plain(connection.execute(recipe.duckdb).fetchall())
-            assert found == expected(log, recipe), recipe.question
+        assert [plain(connection.execute(sql).fetchall()) for sql in DUCKDB] == expected
 
 
-def test_pandas_answers_as_sqlite(log: Path, analysis: Path) -> None:
-    for recipe in RECIPES:
-        answer = answered(recipe.pandas, analysis)
-        assert isinstance(answer, pandas.DataFrame)
-        assert plain(answer.itertuples(index=False, name=None)) == expected(log, recipe), recipe.question
+def test_pandas_answers_as_sqlite(analysis: Path, expected: list[Rows]) -> None:
+    answers = [answered(code, analysis) for code in PANDAS]
+    assert {type(answer) for answer in answers} == {pandas.DataFrame}
+    assert [plain(answer.itertuples(index=False, name=None)) for answer in answers] == expected
 
 
-def test_polars_answers_as_sqlite(log: Path, analysis: Path) -> None:
-    for recipe in RECIPES:
-        answer = answered(recipe.polars, analysis)
-        assert isinstance(answer, polars.DataFrame)
-        assert plain(answer.rows()) == expected(log, recipe), recipe.question
+def test_polars_answers_as_sqlite(analysis: Path, expected: list[Rows]) -> None:
+    answers = [answered(code, analysis) for code in POLARS]
+    assert {type(answer) for answer in answers} == {polars.DataFrame}
+    assert [plain(answer.rows()) for answer in answers] == expected
 
 
 def test_percentiles_are_values_that_were_measured() -> None:
