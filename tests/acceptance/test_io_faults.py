@@ -36,8 +36,8 @@ from recorder.store.sqlite import writer as sqlite_writer
 from recorder.store.write.writer import Store
 from tests.integration.ingest.test_ingester import COMPLETED
 from tests.support.disk_faults import SHORT, Faults, on_disk
-from tests.support.http_requests import request_for
 from tests.support.logbook import Entry, assert_chained, entries
+from tests.support.proxy import request_for
 from tests.support.sockets import LAST_CHUNK, STREAM_HEAD, Action, ScriptedUpstream, Send, Wait, chunked
 from tests.unit.proxy.test_recording import Echo
 

@@ -44,8 +44,8 @@ from recorder.store.sqlite.writer import SqliteWriter
 from recorder.store.write.writer import Store
 from tests.integration.ingest.test_ingester import COMPLETED, Exchange, never
 from tests.support.disk_faults import Drive, Image, crashes, on_disk
-from tests.support.http_requests import request_for
 from tests.support.logbook import Entry, assert_chained, entries
+from tests.support.proxy import request_for
 from tests.unit.proxy.test_recording import Echo
 
 pytestmark = pytest.mark.timeout(1200)

@@ -11,10 +11,9 @@ import pytest
 
 from recorder.journal.format import Mark
 from recorder.journal.reader import JournalReader
-from tests.support.proxy import Tape, get
+from tests.support.proxy import OFFER, SWITCHED, Listener, Tape, get
 from tests.support.server import everywhere, serving
 from tests.support.sockets import RawClient
-from tests.support.tunnels import OFFER, SWITCHED, Listener
 
 TUNNELS = 8
 LIVE_S = (0.05, 0.6)  # how long they have lived when the kill comes

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.support.corpus import DATA, ROOT
-from tests.support.prices import put_prices
+from tests.support.rows import put_prices
 from tests.support.server import run_apart
 from tests.support.superuser import connected
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import resource
-from collections.abc import AsyncIterator, Callable, Collection, Iterable
+import socket
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Collection, Iterable
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, cast
 
+import httpx
 import msgspec
 
 from recorder.journal.format import Mark
@@ -15,12 +18,15 @@ from recorder.journal.reader import JournalReader
 from recorder.journal.writer import LIMIT_BYTES, Journal
 from recorder.proxy.app import BODY_LIMIT_BYTES, Proxy
 from recorder.proxy.durable import DurableTransport
+from recorder.proxy.http.messages import IteratedUpload, Request
 from recorder.proxy.http.network import DIRECT, Network
 from recorder.proxy.http.server import Server
 from recorder.proxy.http.server_exchange import App
 from recorder.proxy.recording import RecordingTransport
 from recorder.proxy.routing import Routes, Upstream
 from recorder.proxy.upstream import UpstreamTransport
+from recorder.testing.libraries import adapted_request
+from tests.support.event_loop import eventually
 from tests.support.sockets import RawClient, RawResponse
 
 
@@ -144,3 +150,97 @@ async def proxied(
         await server.stop(0)
         await recording.aclose()
         journal.close()
+
+
+# -- Requests for our transports, made as a client of httpx makes them, and the transport to an upstream
+
+
+def request_for(method: str, url: str, **how: Any) -> Request:
+    """Return the request that `httpx.Request` makes of the same arguments; its body can only be iterated."""
+    made = httpx.Request(method, url, **how)
+    return adapted_request(made, IteratedUpload(cast(AsyncIterable[bytes], made.stream)))
+
+
+@asynccontextmanager
+async def upstream_transport(network: Network = DIRECT) -> AsyncIterator[UpstreamTransport]:
+    """The transport to upstreams that the proxy has."""
+    transport = UpstreamTransport(network)
+    try:
+        yield transport
+    finally:
+        await transport.aclose()
+
+
+# -- A WebSocket connection through a recorder with a raw socket on either side: exactly these bytes, ended like this
+
+
+OFFER = (
+    *(b"Connection: keep-alive, Upgrade", b"Upgrade: websocket", b"Sec-WebSocket-Version: 13"),
+    *(b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==", b"Sec-WebSocket-Extensions: permessage-deflate"),
+)
+SWITCHED = (
+    b"HTTP/1.1 101 Fine\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+    b"Sec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\nX-Codex-Turn-State: abc\r\n\r\n"
+)
+
+
+class Listener:
+    """An upstream that accepts connections for the test to use."""
+
+    def __init__(self) -> None:
+        self._socket = socket.create_server(("127.0.0.1", 0), backlog=128)
+        self._socket.setblocking(False)
+        self.base = f"http://127.0.0.1:{self._socket.getsockname()[1]}"
+
+    async def __aenter__(self) -> Listener:
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        self._socket.close()
+
+    async def accept(self) -> RawClient:
+        connection, _ = await asyncio.get_running_loop().sock_accept(self._socket)
+        connection.setblocking(False)
+        return RawClient(connection)
+
+    def is_silent(self) -> bool:
+        """Whether nobody has connected."""
+        try:
+            self._socket.accept()[0].close()
+        except BlockingIOError:
+            return True
+        return False
+
+
+class Tunnel(NamedTuple):
+    """Both ends of a connection, behind the 101. `head` is the request as the upstream had it."""
+
+    proxy: Proxied
+    client: RawClient
+    upstream: RawClient
+    head: bytes
+
+    async def tape(self) -> Tape:
+        """What the journal has of it, when it has ended."""
+        await eventually(lambda: self.proxy.tapes()[0].outcome is not None)
+        return self.proxy.tapes()[0]
+
+
+async def switched(proxy: Proxied, listener: Listener, *, early: bytes = b"", first: bytes = b"") -> Tunnel:
+    """Connect through a recorder. `early` is sent with the request, `first` with the 101."""
+    client = await proxy.connect()
+    await client.send(get("/v1/responses", *OFFER) + early)
+    upstream = await listener.accept()
+    head = await upstream.read_until(b"\r\n\r\n")
+    await upstream.send(SWITCHED + first)
+    assert await client.read_until(b"\r\n\r\n") == SWITCHED
+    return Tunnel(proxy, client, upstream, head)
+
+
+@asynccontextmanager
+async def tunnelled(folder: Path, *, early: bytes = b"", first: bytes = b"", **options: Any) -> AsyncIterator[Tunnel]:
+    """Run a recorder, and connect through it."""
+    async with Listener() as listener, proxied(folder, listener.base, **options) as proxy:
+        tunnel = await switched(proxy, listener, early=early, first=first)
+        async with tunnel.client, tunnel.upstream:
+            yield tunnel

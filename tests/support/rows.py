@@ -171,10 +171,19 @@ def a_call(exchange: Exchange, **fields: Any) -> ItemRow:
     return call
 
 
-def price_rows(model: str, provider: str = "openai", rank: int = 0, /, **usd: str) -> list[PriceRow]:
+def price_rows(
+    model: str, provider: str = "openai", rank: int = 0, /, source: str = "test", **usd: str
+) -> list[PriceRow]:
     """The prices of the models that a pattern matches, always valid: USD for a million of each unit."""
     card: dict[Any, Any] = {unit: amount(cast(Unit, unit), Decimal(each)) for unit, each in usd.items()}
-    return rows_of(provider, rank, model, Period(card), "test", "1")
+    return rows_of(provider, rank, model, Period(card), source, "1")
+
+
+def put_prices(database: Path | URL, model: str = "gpt-5", provider: str = "openai", **usd: str) -> None:
+    """Give a model of a log prices that are always valid."""
+    with connected(database) as connection:
+        put(connection, *price_rows(model, provider, source="prices.toml", **usd))
+        connection.commit()
 
 
 def a_conversation(connection: Any) -> tuple[Exchange, Exchange]:

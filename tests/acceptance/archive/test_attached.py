@@ -26,9 +26,8 @@ from recorder.store.write.writer import Store
 from tests.acceptance.store.test_purge import RECORDER, record
 from tests.integration.ingest.test_ingester import never
 from tests.support.archives import archive_to, divide, session_ids
-from tests.support.prices import put_prices
 from tests.support.questions import QUESTIONS, answers, asked
-from tests.support.rows import make_id, make_session
+from tests.support.rows import make_id, make_session, put_prices
 from tests.support.server import run
 
 

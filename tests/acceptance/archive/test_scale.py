@@ -28,9 +28,8 @@ from recorder.store.write.writer import Store
 from recorder.wire.dialects import by_name
 from tests.acceptance.archive.test_purge import tables_with
 from tests.support import superuser
-from tests.support.peak_memory import peak
 from tests.support.rows import make_exchange, make_session
-from tests.support.server import run
+from tests.support.server import peak, run
 
 SESSIONS = 200
 LOOKED_AT = 10  # every tenth

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.support.peak_memory import peak
+from tests.support.server import peak
 from tests.unit.cassettes.test_budget import bundle
 
 

@@ -24,7 +24,7 @@ from tests.acceptance.store.test_purge import RECORDER, canary, record
 from tests.integration.ingest.test_ingester import never
 from tests.support import superuser
 from tests.support.archives import archive_to, divide, session_ids
-from tests.support.prices import put_prices
+from tests.support.rows import put_prices
 from tests.support.server import Ran, address, run
 
 

@@ -11,8 +11,8 @@ from recorder.model.events import Exchange, Session
 from recorder.model.payloads import ResponseHead
 from recorder.store.write.writer import Store
 from tests.support.conversations import message, recorded_events, response
-from tests.support.peak_memory import peak
 from tests.support.rows import START_NS, make_id
+from tests.support.server import peak
 
 WORDS = [f"word{number} " for number in range(2_000)]
 FEW, MANY = 100, 20_000  # events of the sessions that are compared in each test run

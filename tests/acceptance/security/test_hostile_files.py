@@ -24,8 +24,7 @@ from recorder.recordings import files
 from tests.support.conversations import FRAMES, Recorded
 from tests.support.corpus import DATA
 from tests.support.empty_log import empty
-from tests.support.peak_memory import peak
-from tests.support.server import environment, run
+from tests.support.server import environment, peak, run
 
 Do = Callable[..., tuple[int, str]]
 

@@ -29,8 +29,7 @@ from recorder.store.search import INDEX_NAMES
 from recorder.store.write.writer import Store
 from tests.support import superuser
 from tests.support.postgres import Server
-from tests.support.prices import put_prices
-from tests.support.rows import START_NS, add, begin, make_end, make_events, make_id
+from tests.support.rows import START_NS, add, begin, make_end, make_events, make_id, put_prices
 
 WHOLE: Mapping[str, str] = {
     "rebuild_is_due": "the last thousand ends there are, by an index that has nothing else",

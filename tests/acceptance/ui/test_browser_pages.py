@@ -13,7 +13,7 @@ from playwright.async_api import Browser, expect
 from tests.support.browser import IN_A_BROWSER, NARROW, THEMES, WIDE, Tab, Theme, opened
 from tests.support.conversations import Conversations, message, response
 from tests.support.empty_log import empty
-from tests.support.prices import put_prices
+from tests.support.rows import put_prices
 from tests.support.viewer import viewing
 
 pytestmark = IN_A_BROWSER

@@ -13,7 +13,7 @@ from sqlalchemy import URL
 from recorder.errors import UsageError
 from recorder.testing import assert_cached
 from tests.support.conversations import Conversations, message, response
-from tests.support.prices import put_prices
+from tests.support.rows import put_prices
 from tests.support.server import run
 from tests.support.superuser import asked
 

@@ -20,9 +20,8 @@ from recorder.testing import assert_same_stream
 from recorder.testing.subject import RecordedTest
 from recorder.wire.recording import recording_of
 from tests.support.conversations import Conversations, asking, message, response
-from tests.support.recordings import Reply, recorded
+from tests.support.recordings import MESSAGES, RESPONSES, Reply, recorded, replaced
 from tests.support.server import Ran
-from tests.support.streams import MESSAGES, RESPONSES, replaced
 from tests.support.terminal import on_terminal
 
 Diff = Callable[..., Ran]

@@ -9,9 +9,8 @@ import pytest
 
 from recorder.probe import APIS
 from tests.support.probe.faults import FAULTS, PLANTED
-from tests.support.probe.gateway import CLEAN, gateways
+from tests.support.probe.gateway import CLEAN, faults_in, gateways, probed
 from tests.support.probe.planting import PlantedFault
-from tests.support.probe.probed import faults_in, probed
 from tools.probe_faults_docs import PAGE, page
 
 ALL = [pytest.param(api, fault, id=fault.name) for api, faults in FAULTS.items() for fault in faults]

@@ -12,9 +12,9 @@ import pytest
 from recorder.demo.reply import DemoReply, DemoRequest, Step, whole
 from recorder.probe import runner
 from recorder.probe.rules import RULES
-from tests.support.probe import probed as probing
+from tests.support.probe import gateway
 from tests.support.probe.faults import FAULTS
-from tests.support.probe.gateway import Ask, Planted, gateways
+from tests.support.probe.gateway import Ask, Planted, faults_in, gateways, probed
 from tests.support.probe.planting import (
     STREAM_HEADERS,
     Json,
@@ -34,7 +34,6 @@ from tests.support.probe.planting import (
     typed,
     with_status,
 )
-from tests.support.probe.probed import faults_in, probed
 from tools.probe_docs import PAGE, page
 
 FOREVER_S = 3_600.0
@@ -197,7 +196,7 @@ async def test_a_fault_is_found(api: str, fault: PlantedFault, base: str) -> Non
 async def test_a_gateway_that_hangs_or_breaks_is_a_finding(
     name: str, rule: str, base: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(probing, "SILENCE_S", SILENCE_S)
+    monkeypatch.setattr(gateway, "SILENCE_S", SILENCE_S)
     monkeypatch.setattr(runner, "REQUEST_FACTOR", 2)
     monkeypatch.setattr(runner, "BODY_LIMIT_BYTES", 2**20)
     found = faults_in(await probed(f"{base}/{name}", "openai-chat", ["text"]))

@@ -19,8 +19,7 @@ from recorder.journal.writer import Journal
 from recorder.proxy.durable import DurableTransport
 from recorder.proxy.recording import RecordingTransport
 from tests.support.event_loop import DEADLINE_S, on_uvloop
-from tests.support.http_requests import request_for
-from tests.support.proxy import get, proxied
+from tests.support.proxy import get, proxied, request_for
 from tests.support.sockets import LAST_CHUNK, STREAM_HEAD, Action, ScriptedUpstream, Send, Wait, chunked
 from tests.unit.proxy.test_recording import Echo
 

@@ -14,7 +14,7 @@ import pytest
 from recorder.journal.format import Gap, Mark
 from recorder.proxy.tunnel import SERVICE_RESTART
 from tests.support.event_loop import DEADLINE_S, POLL_S, both_loops, eventually, on_uvloop, turns
-from tests.support.proxy import Proxied, get, proxied
+from tests.support.proxy import OFFER, SWITCHED, Listener, Proxied, get, proxied, switched, tunnelled
 from tests.support.sockets import (
     KERNEL_BYTES,
     Action,
@@ -28,7 +28,6 @@ from tests.support.sockets import (
     listening,
     reset,
 )
-from tests.support.tunnels import OFFER, SWITCHED, Listener, switched, tunnelled
 
 TEXT = b"\x81\x05hello"
 MASKED = b"\x81\x85abcd\x09\x07\x0f\x08\x0e"

@@ -28,9 +28,8 @@ from websockets.uri import parse_uri
 
 from recorder.journal.format import Mark
 from tests.support.event_loop import eventually, on_uvloop
-from tests.support.proxy import Proxied, Tape, proxied
+from tests.support.proxy import Listener, Proxied, Tape, proxied
 from tests.support.sockets import RawClient, reset
-from tests.support.tunnels import Listener
 
 END_CODES = [1000, 1001, 1002, 1003, 1007, 1008, 1009, 1010, 1011, 1012, 1013, 1014, 3000, 4999]
 UNSENDABLE_CODES = [1004, 1005, 1006, 1015]  # which no endpoint may send: they pass all the same

@@ -21,7 +21,7 @@ from recorder.errors import UpstreamError, UsageError
 from recorder.proxy.http.client_response import HEAD_BYTES
 from recorder.proxy.http.messages import Response
 from tests.support.event_loop import DEADLINE_S, both_loops, eventually, on_uvloop, turns
-from tests.support.http_requests import request_for, upstream_transport
+from tests.support.proxy import request_for, upstream_transport
 from tests.support.sockets import (
     LAST_CHUNK,
     STREAM_HEAD,

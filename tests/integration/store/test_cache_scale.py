@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.conversations import Conversations, message, response
-from tests.support.peak_memory import peak
+from tests.support.server import peak
 
 TURNS = 200
 MARGIN_S, MARGIN_KB = 20, 200_000  # it takes 1.4 s and 72 MB; the time is ten times that, for a busy machine

@@ -28,9 +28,18 @@ from tests.support import superuser
 from tests.support.conversations import Conversations
 from tests.support.empty_log import empty
 from tests.support.postgres import Server
-from tests.support.prices import put_prices
 from tests.support.questions import answers
-from tests.support.rows import PROJECTED, START_NS, a_conversation, make_id, price_rows, put, reindex, written
+from tests.support.rows import (
+    PROJECTED,
+    START_NS,
+    a_conversation,
+    make_id,
+    price_rows,
+    put,
+    put_prices,
+    reindex,
+    written,
+)
 from tests.support.server import run
 
 WORDS = ("dice", "roll", "hm", "yes", "question", "why", "7", "gone", "nowhere")

@@ -18,7 +18,7 @@ from recorder.store.queries.costs import CostSum, ExchangeCost, exchange_costs, 
 from recorder.store.queries.reader import LogReader
 from tests.support.conversations import Conversations, asking, message, response
 from tests.support.empty_log import empty
-from tests.support.prices import put_prices
+from tests.support.rows import put_prices
 from tests.support.server import run
 from tests.support.superuser import asked
 

@@ -22,8 +22,7 @@ from recorder.ui.home import PANELS, home
 from recorder.ui.sql import Questions
 from tests.support.conversations import Conversations, answering, asking, call, message, response, sse
 from tests.support.corpus import ROOT
-from tests.support.prices import put_prices
-from tests.support.rows import START_NS
+from tests.support.rows import START_NS, put_prices
 from tests.support.server import run
 from tests.support.superuser import connected
 

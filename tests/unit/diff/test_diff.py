@@ -17,8 +17,18 @@ from recorder.diff.alignment import numbered, stretches
 from recorder.recordings.files import load_file
 from recorder.wire.recording import recording_of
 from tests.support.corpus import CORPUS, corpus_index, each_stream
-from tests.support.recordings import Json, Reply, recorded
-from tests.support.streams import CHAT_REPLY, GOOD, MESSAGES, RESPONSES, compared, differing, replaced
+from tests.support.recordings import (
+    CHAT_REPLY,
+    GOOD,
+    MESSAGES,
+    RESPONSES,
+    Json,
+    Reply,
+    compared,
+    differing,
+    recorded,
+    replaced,
+)
 from tests.support.tables import table
 
 every_api = table("good", GOOD.values())

@@ -16,8 +16,18 @@ from recorder.diff.report import Difference
 from recorder.recordings.files import NAMES
 from recorder.replay.matching.differences import differences
 from recorder.wire.recording import recording_of
-from tests.support.recordings import Json, Reply, assembled, recorded
-from tests.support.streams import CHAT_REPLY, GOOD, MESSAGES, RESPONSES, compared, differing
+from tests.support.recordings import (
+    CHAT_REPLY,
+    GOOD,
+    MESSAGES,
+    RESPONSES,
+    Json,
+    Reply,
+    assembled,
+    compared,
+    differing,
+    recorded,
+)
 from tests.support.tables import table
 
 _PLACE = {"item_id": "msg_1", "output_index": 0}

@@ -7,8 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from recorder.diff.report import Difference
-from tests.support.recordings import Json, Reply
-from tests.support.streams import GOOD, RESPONSES, compared, replaced
+from tests.support.recordings import GOOD, RESPONSES, Json, Reply, compared, replaced
 from tests.support.tables import table
 
 every_api = table("good", GOOD.values())

@@ -17,8 +17,7 @@ from recorder.journal.writer import Journal
 from recorder.proxy import recording
 from recorder.proxy.http.messages import IteratedBody, Request, Response, Sink
 from recorder.proxy.recording import RecordingTransport
-from tests.support.http_requests import request_for
-from tests.support.proxy import Tape
+from tests.support.proxy import Tape, request_for
 
 CHUNKS = [b"one", b"two", b"three"]
 

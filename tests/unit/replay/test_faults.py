@@ -19,7 +19,7 @@ from recorder.replay.faults.forms import FORMS, parse_fault
 from recorder.replay.faults.transport import FaultTransport
 from recorder.wire.sse import Splitter
 from tests.support.facts import MS
-from tests.support.http_requests import request_for
+from tests.support.proxy import request_for
 from tests.unit.replay.test_pace import TestClock
 from tests.unit.replay.test_transport import BODY, FRAMES
 

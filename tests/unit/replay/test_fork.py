@@ -14,7 +14,7 @@ from recorder.proxy.routing import Origin
 from recorder.replay.fork import ForkTransport, in_body, in_path
 from recorder.replay.matching import Matcher
 from recorder.replay.transport import ReplayTransport
-from tests.support.http_requests import request_for
+from tests.support.proxy import request_for
 from tests.unit.replay.test_transport import request, stream
 
 

@@ -24,7 +24,7 @@ from recorder.replay.transport import INLINE_BYTES, MISS_HEADER, ReplayTransport
 from recorder.wire.recording import recording_of
 from recorder.wire.sse import FRAME_LIMIT
 from tests.support.facts import MS, captured
-from tests.support.http_requests import request_for
+from tests.support.proxy import request_for
 from tests.unit.replay.test_pace import TestClock
 
 ASKED = b'{"model":"m","input":"hi","stream":true}'

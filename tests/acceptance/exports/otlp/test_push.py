@@ -12,9 +12,8 @@ from typing import Any
 import pytest
 
 from recorder.store.location import database_url
-from tests.support.agent_log import BATCH, Log, once
 from tests.support.empty_log import empty
-from tests.support.otlp import Answer, Receiver, Reset, receiving
+from tests.support.otlp import BATCH, Answer, Log, Receiver, Reset, once, receiving
 from tests.support.server import address, environment, wait_until
 
 SMALL_BATCHES = f"""

@@ -21,7 +21,7 @@ from recorder.store.write.writer import Store
 from tests.integration.store import test_bodies_rows
 from tests.support.archives import archive_to, divide, session_ids
 from tests.support.exports import tables
-from tests.support.prices import put_prices
+from tests.support.rows import put_prices
 from tests.support.server import Ran, run
 
 in_a_lake = pytest.mark.parametrize("archived", ["ducklake"], indirect=True)

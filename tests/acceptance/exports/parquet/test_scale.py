@@ -16,8 +16,8 @@ from benchmarks.parquet import asked
 from recorder.projections.views import VIEWS
 from recorder.store.write.writer import Store
 from tests.support.exports import tables
-from tests.support.peak_memory import peak
 from tests.support.rows import START_NS
+from tests.support.server import peak
 
 EVENTS = 1_000_000
 LIMIT_KB = 300_000  # it takes 220 MB

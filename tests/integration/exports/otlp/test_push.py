@@ -27,10 +27,9 @@ from recorder.store.maintain.purge.delete import purge
 from recorder.store.queries.reader import LogReader
 from recorder.store.sqlite.connection import write_lock
 from recorder.store.write.writer import Store
-from tests.support.agent_log import BATCH, Log, once
 from tests.support.conversations import MS, Conversation, Conversations, answering, asking, call, message, response
 from tests.support.empty_log import empty
-from tests.support.otlp import Answer, Receiver, Reset, receiving
+from tests.support.otlp import BATCH, Answer, Log, Receiver, Reset, once, receiving
 from tests.support.server import run, run_apart
 from tests.support.superuser import connected
 

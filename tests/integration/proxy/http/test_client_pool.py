@@ -21,8 +21,7 @@ from recorder.proxy.http.messages import Request, WholeUpload
 from recorder.proxy.http.network import Endpoint
 from recorder.proxy.upstream import UpstreamTransport, is_credential
 from tests.support.event_loop import DEADLINE_S, Clock, both_loops, eventually, on_uvloop, turns
-from tests.support.http_requests import request_for, upstream_transport
-from tests.support.proxy import Proxied, get, proxied
+from tests.support.proxy import Proxied, get, proxied, request_for, upstream_transport
 from tests.support.sockets import Reset, ScriptedUpstream, Send, Stall, Wait, answer, head, listening, reset
 
 ANSWER = head(b"Content-Length: 4") + b"mine"

@@ -21,10 +21,8 @@ from recorder.proxy.http import connecting
 from recorder.proxy.http.network import DIRECT, Network, exemptions_of, proxy_of
 from tests.support.event_loop import both_loops, on_uvloop
 from tests.support.forward_proxy import OPEN, Authority, ForwardProxy, answering
-from tests.support.http_requests import request_for, upstream_transport
-from tests.support.proxy import get, proxied
+from tests.support.proxy import Listener, get, proxied, request_for, switched, upstream_transport
 from tests.support.sockets import ScriptedUpstream, answer, listening
-from tests.support.tunnels import Listener, switched
 
 LOGIN = "me:s3cr3t-password"
 NAME = "api.corp.test"

@@ -32,7 +32,7 @@ from recorder.wire.dialects import by_path
 from recorder.wire.redaction import shapes
 from recorder.wire.redaction.bodies import BY_SHAPE, PLACEHOLDER, Redactor, redactor_from
 from tests.support.corpus import CORPUS, needs_corpus
-from tests.support.http_requests import request_for
+from tests.support.proxy import request_for
 from tests.support.recordings import ask, record
 from tests.support.secret_shapes import ALPHANUMERIC, PIECE, REQUESTS, SECRETS, URL_SAFE, made, pem, pieces
 from tests.support.tables import table
