@@ -1,20 +1,32 @@
-"""The real SDKs, each asked one question in every way it can be: what comes back, in words common to all.
+"""The real SDKs: asked one question in every way it can be, and what they make of the bytes of a stream.
 
-`ASKS["openai-responses stream async"](url, "weather")` gives a `Got`; `url` is scheme, host and port, with
-a path prefix if there is one. Errors are the SDK's own. Every client is closed, and none retries.
+`ASKS["openai-responses stream async"](url, "weather")` gives a `Got`, in words common to all; `url` is scheme, host and
+port, with a path prefix if there is one. `reading("openai-chat", body)` gives what an SDK hands on at the end of a
+stream, and `streamed("anthropic", httpx2.Client(transport=…))` the events that it yields over an HTTP client that is
+given. Errors are the SDK's own. Every client is closed, and none retries.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable
+import warnings
+from collections.abc import Awaitable, Callable, Mapping
+from functools import cache
 from typing import Any, NamedTuple
 
 import anthropic
+import httpx
+import httpx2
+import msgspec
 import openai
 from google import genai
 
+from recorder.model.recording import Recording
+from recorder.wire.recording import recording_of
+from tests.support.facts import captured
+
+BASE = "http://127.0.0.1:9"  # where nobody listens
 TOOL: dict[str, object] = {"type": "object", "properties": {"city": {"type": "string"}, "unit": {"type": "string"}}}
 
 
@@ -90,87 +102,71 @@ def _contents(prompt: str) -> dict[str, Any]:
     return {"model": "gemini-3.5-flash", "contents": prompt}
 
 
+def openai_client(url: str, **how: Any) -> openai.OpenAI:
+    return openai.OpenAI(base_url=f"{url}/v1", api_key="sk-none", max_retries=0, **how)
+
+
+def openai_client_async(url: str, **how: Any) -> openai.AsyncOpenAI:
+    return openai.AsyncOpenAI(base_url=f"{url}/v1", api_key="sk-none", max_retries=0, **how)
+
+
+def anthropic_client(url: str, **how: Any) -> anthropic.Anthropic:
+    return anthropic.Anthropic(base_url=url, api_key="sk-none", max_retries=0, **how)
+
+
+def anthropic_client_async(url: str, **how: Any) -> anthropic.AsyncAnthropic:
+    return anthropic.AsyncAnthropic(base_url=url, api_key="sk-none", max_retries=0, **how)
+
+
+def gemini_client(url: str, version: str = "v1", **http: Any) -> genai.Client:
+    options: Any = {"base_url": url, "api_version": version, **http}
+    return genai.Client(api_key="none", http_options=options)
+
+
+class Way(NamedTuple):
+    """How an SDK is asked whose streams and documents come from one resource."""
+
+    client: Callable[..., Any]
+    client_async: Callable[..., Any]
+    resource: Callable[[Any], Any]
+    asked: Callable[[str], dict[str, Any]]
+    options: dict[str, Any]  # more, of a stream
+    final: str  # the method of a stream that gives the whole
+    of: Callable[[Any], Got]
+
+    async def stream(self, url: str, prompt: str) -> Got:
+        def ask() -> Got:
+            with self.client(url) as client:
+                with self.resource(client).stream(**self.asked(prompt), **self.options) as stream:
+                    return self.of(getattr(stream, self.final)())
+
+        return await asyncio.to_thread(ask)
+
+    async def whole(self, url: str, prompt: str) -> Got:
+        def ask() -> Got:
+            with self.client(url) as client:
+                return self.of(self.resource(client).create(**self.asked(prompt)))
+
+        return await asyncio.to_thread(ask)
+
+    async def stream_async(self, url: str, prompt: str) -> Got:
+        async with self.client_async(url) as client:
+            async with self.resource(client).stream(**self.asked(prompt), **self.options) as stream:
+                return self.of(await getattr(stream, self.final)())
+
+    async def whole_async(self, url: str, prompt: str) -> Got:
+        async with self.client_async(url) as client:
+            return self.of(await self.resource(client).create(**self.asked(prompt)))
+
+
+_OPENAI = (openai_client, openai_client_async)
+_ANTHROPIC = (anthropic_client, anthropic_client_async)
 _USAGE: dict[str, Any] = {"stream_options": {"include_usage": True}}
-
-
-def openai_client(url: str) -> openai.OpenAI:
-    return openai.OpenAI(base_url=f"{url}/v1", api_key="sk-none", max_retries=0)
-
-
-def openai_client_async(url: str) -> openai.AsyncOpenAI:
-    return openai.AsyncOpenAI(base_url=f"{url}/v1", api_key="sk-none", max_retries=0)
-
-
-def anthropic_client(url: str) -> anthropic.Anthropic:
-    return anthropic.Anthropic(base_url=url, api_key="sk-none", max_retries=0)
-
-
-def anthropic_client_async(url: str) -> anthropic.AsyncAnthropic:
-    return anthropic.AsyncAnthropic(base_url=url, api_key="sk-none", max_retries=0)
-
-
-def gemini_client(url: str, version: str = "v1") -> genai.Client:
-    return genai.Client(api_key="none", http_options={"base_url": url, "api_version": version})
-
-
-def _responses_stream(url: str, prompt: str) -> Got:
-    with openai_client(url) as client, client.responses.stream(**_responses(prompt)) as stream:
-        return _of_response(stream.get_final_response())
-
-
-def _responses_whole(url: str, prompt: str) -> Got:
-    with openai_client(url) as client:
-        return _of_response(client.responses.create(**_responses(prompt)))
-
-
-async def _responses_stream_async(url: str, prompt: str) -> Got:
-    async with openai_client_async(url) as client, client.responses.stream(**_responses(prompt)) as stream:
-        return _of_response(await stream.get_final_response())
-
-
-async def _responses_whole_async(url: str, prompt: str) -> Got:
-    async with openai_client_async(url) as client:
-        return _of_response(await client.responses.create(**_responses(prompt)))
-
-
-def _chat_stream(url: str, prompt: str) -> Got:
-    with openai_client(url) as client, client.chat.completions.stream(**_chat(prompt), **_USAGE) as stream:
-        return _of_completion(stream.get_final_completion())
-
-
-def _chat_whole(url: str, prompt: str) -> Got:
-    with openai_client(url) as client:
-        return _of_completion(client.chat.completions.create(**_chat(prompt)))
-
-
-async def _chat_stream_async(url: str, prompt: str) -> Got:
-    async with openai_client_async(url) as client, client.chat.completions.stream(**_chat(prompt), **_USAGE) as stream:
-        return _of_completion(await stream.get_final_completion())
-
-
-async def _chat_whole_async(url: str, prompt: str) -> Got:
-    async with openai_client_async(url) as client:
-        return _of_completion(await client.chat.completions.create(**_chat(prompt)))
-
-
-def _messages_stream(url: str, prompt: str) -> Got:
-    with anthropic_client(url) as client, client.messages.stream(**_messages(prompt)) as stream:
-        return _of_message(stream.get_final_message())
-
-
-def _messages_whole(url: str, prompt: str) -> Got:
-    with anthropic_client(url) as client:
-        return _of_message(client.messages.create(**_messages(prompt)))
-
-
-async def _messages_stream_async(url: str, prompt: str) -> Got:
-    async with anthropic_client_async(url) as client, client.messages.stream(**_messages(prompt)) as stream:
-        return _of_message(await stream.get_final_message())
-
-
-async def _messages_whole_async(url: str, prompt: str) -> Got:
-    async with anthropic_client_async(url) as client:
-        return _of_message(await client.messages.create(**_messages(prompt)))
+WAYS = {
+    "openai-responses": Way(*_OPENAI, lambda it: it.responses, _responses, {}, "get_final_response", _of_response),
+    "openai-chat": Way(*_OPENAI, lambda it: it.chat.completions, _chat, _USAGE, "get_final_completion", _of_completion),
+    "anthropic": Way(*_ANTHROPIC, lambda it: it.messages, _messages, {}, "get_final_message", _of_message),
+}
 
 
 def _gemini_stream(url: str, prompt: str) -> Got:
@@ -201,20 +197,220 @@ def _threaded(ask: Callable[[str, str], Got]) -> Ask:
 
 
 ASKS: dict[str, Ask] = {
-    "openai-responses stream": _threaded(_responses_stream),
-    "openai-responses whole": _threaded(_responses_whole),
-    "openai-responses stream async": _responses_stream_async,
-    "openai-responses whole async": _responses_whole_async,
-    "openai-chat stream": _threaded(_chat_stream),
-    "openai-chat whole": _threaded(_chat_whole),
-    "openai-chat stream async": _chat_stream_async,
-    "openai-chat whole async": _chat_whole_async,
-    "anthropic stream": _threaded(_messages_stream),
-    "anthropic whole": _threaded(_messages_whole),
-    "anthropic stream async": _messages_stream_async,
-    "anthropic whole async": _messages_whole_async,
+    **{f"{api} stream": way.stream for api, way in WAYS.items()},
+    **{f"{api} whole": way.whole for api, way in WAYS.items()},
+    **{f"{api} stream async": way.stream_async for api, way in WAYS.items()},
+    **{f"{api} whole async": way.whole_async for api, way in WAYS.items()},
     "gemini stream": _threaded(_gemini_stream),
     "gemini whole": _threaded(_gemini_whole),
     "gemini stream async": _gemini_stream_async,
     "gemini whole async": _gemini_whole_async,
 }
+
+
+# -- What an SDK makes of the bytes of a stream, which come through its own HTTP client, without a socket
+
+
+class Reading(NamedTuple):
+    """What an SDK made of a stream."""
+
+    said: Any  # plain data; None if it raised
+    error: Exception | None = None
+
+
+class _Body:
+    """The body that every request is answered with."""
+
+    def __init__(self) -> None:
+        self.raw = b""
+
+    def answer(self, request: httpx2.Request) -> httpx2.Response:
+        return httpx2.Response(200, headers=[("content-type", "text/event-stream")], content=self.raw)
+
+
+def reading(api: str, raw: bytes) -> Reading:
+    """Return what the SDK of an API hands on at the end of a stream, or what it raises."""
+    body, read = _reader(api)
+    body.raw = raw
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            return Reading(read())
+        except Exception as error:
+            return Reading(None, error)
+
+
+@cache
+def _reader(api: str) -> tuple[_Body, Callable[[], Any]]:
+    body = _Body()
+    http = httpx2.Client(transport=httpx2.MockTransport(body.answer))
+    return body, _READERS[api](http)
+
+
+def _read_responses(http: httpx2.Client) -> Callable[[], Any]:
+    client = openai_client(BASE, http_client=http)
+
+    def read() -> Any:
+        handed: list[tuple[str, str]] = []
+        with client.responses.stream(model="m", input="x") as stream:
+            for event in stream:
+                if event.type in ("response.output_text.delta", "response.function_call_arguments.delta"):
+                    handed.append((event.type, event.snapshot))
+                elif event.type in ("response.incomplete", "response.failed", "error"):
+                    handed.append((event.type, repr(event.to_dict())))
+            whole = None if _has_ended_badly(handed) else stream.get_final_response()
+        return [handed, whole and _plain(whole.to_dict())]
+
+    return read
+
+
+def _has_ended_badly(handed: list[tuple[str, str]]) -> bool:
+    return any(type in ("response.incomplete", "response.failed", "error") for type, _ in handed)
+
+
+def _read_chat(http: httpx2.Client) -> Callable[[], Any]:
+    client = openai_client(BASE, http_client=http)
+
+    def read() -> Any:
+        handed: list[str] = []
+        with client.chat.completions.stream(
+            model="m",
+            messages=[{"role": "user", "content": "x"}],
+            tools=[{"type": "function", "function": {"name": "get_weather", "parameters": TOOL}}],
+        ) as stream:
+            handed.extend(event.type for event in stream if event.type != "chunk")
+            return [handed, _plain(stream.get_final_completion().to_dict())]
+
+    return read
+
+
+def _read_messages(http: httpx2.Client) -> Callable[[], Any]:
+    client = anthropic_client(BASE, http_client=http)
+
+    def read() -> Any:
+        with client.messages.stream(model="m", max_tokens=1, messages=[{"role": "user", "content": "x"}]) as stream:
+            handed = [event.type for event in stream]
+            return [handed, _plain(stream.get_final_message().to_dict())]
+
+    return read
+
+
+def _read_gemini(http: httpx2.Client) -> Callable[[], Any]:
+    client = gemini_client(BASE, "v1beta", httpx_client=http)
+
+    def read() -> Any:
+        chunks = client.models.generate_content_stream(model="m", contents="x")
+        return [_plain(chunk.model_dump(exclude={"sdk_http_response"}, exclude_none=True)) for chunk in chunks]
+
+    return read
+
+
+_READERS: Mapping[str, Callable[[httpx2.Client], Callable[[], Any]]] = {
+    "openai-responses": _read_responses,
+    "openai-chat": _read_chat,
+    "anthropic": _read_messages,
+    "gemini": _read_gemini,
+}
+
+
+def _plain(value: Any) -> Any:
+    """Data that compares by type as well: to an agent, `1` and `true` are not the same."""
+    if isinstance(value, dict):
+        return {name: _plain(each) for name, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(each) for each in value]
+    return (type(value).__name__, value)
+
+
+# -- The events that an SDK yields over an HTTP client that is given, and what it raises
+
+
+UPSTREAMS = {"anthropic": "anthropic", "gemini": "gemini"}
+_ASKED: dict[str, Any] = {
+    "openai-responses": {"model": "m", "input": "hi", "stream": True},
+    "openai-chat": {"model": "m", "messages": [{"role": "user", "content": "hi"}], "stream": True},
+    "anthropic": {"model": "m", "max_tokens": 9, "messages": [{"role": "user", "content": "hi"}], "stream": True},
+    "gemini": {"model": "gemini-2.5-flash", "contents": "hi"},
+}
+APIS = tuple(_ASKED)
+PAIRS = [(api, library) for api in APIS for library in (httpx2, httpx) if (api, library) != ("anthropic", httpx)]
+"""Which SDK takes a client of which library."""
+
+
+class Streamed(NamedTuple):
+    """The events as data, and the exception that ended them: the SDK's own, and the library's behind it."""
+
+    events: list[Any]
+    error: BaseException | None = None
+
+    @property
+    def failure(self) -> tuple[str, str] | None:
+        """What a program can tell failures by."""
+        if self.error is None:
+            return None
+        cause = self.error.__cause__
+        return _name(self.error), _name(cause) if isinstance(cause, httpx.HTTPError | httpx2.HTTPError) else ""
+
+
+def _name(error: BaseException) -> str:
+    return f"{type(error).__module__}.{type(error).__name__}"
+
+
+def streamed(api: str, http: Any, base: str = BASE) -> Streamed:
+    events: list[Any] = []
+    try:
+        if api == "gemini":
+            with gemini_client(base, "v1beta", httpx_client=http) as client:
+                for event in client.models.generate_content_stream(**_ASKED[api]):
+                    events.append(_data(event))
+        else:
+            way = WAYS[api]
+            with way.resource(way.client(base, http_client=http)).create(**_ASKED[api]) as stream:
+                for event in stream:
+                    events.append(_data(event))
+    except Exception as error:
+        return Streamed(events, error)
+    return Streamed(events)
+
+
+async def streamed_async(api: str, http: Any, base: str = BASE) -> Streamed:
+    events: list[Any] = []
+    try:
+        if api == "gemini":
+            with gemini_client(base, "v1beta", httpx_async_client=http) as client:
+                async for event in await client.aio.models.generate_content_stream(**_ASKED[api]):
+                    events.append(_data(event))
+        else:
+            way = WAYS[api]
+            async with await way.resource(way.client_async(base, http_client=http)).create(**_ASKED[api]) as stream:
+                async for event in stream:
+                    events.append(_data(event))
+    except Exception as error:
+        return Streamed(events, error)
+    return Streamed(events)
+
+
+def _data(event: Any) -> Any:
+    return event.model_dump(mode="json", warnings=False, exclude={"sdk_http_response"})
+
+
+@cache
+def asked(api: str) -> bytes:
+    """The request body that the SDK sends."""
+    sent: list[bytes] = []
+
+    def answer(request: httpx2.Request) -> httpx2.Response:
+        sent.append(request.content)
+        return httpx2.Response(400, json={"error": {"message": "no"}})
+
+    streamed(api, httpx2.Client(transport=httpx2.MockTransport(answer)))
+    return sent[0]
+
+
+def of(api: str, body: bytes, **how: Any) -> Recording:
+    """The recording of a response to what the SDK asks."""
+    exchange, events = captured(body, api, request=asked(api), **how)
+    made = recording_of(exchange, events)
+    return msgspec.structs.replace(
+        made, request=msgspec.structs.replace(made.request, upstream=UPSTREAMS.get(api, "openai"))
+    )

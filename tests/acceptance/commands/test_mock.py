@@ -24,8 +24,7 @@ from recorder.demo.server import start
 from tests.support.conversations import FRAMES
 from tests.support.conversations import Recorded as Made
 from tests.support.empty_log import empty
-from tests.support.sdk_playback import APIS, Streamed, streamed_async
-from tests.support.sdks import ASKS, Got
+from tests.support.sdks import APIS, ASKS, Got, Streamed, streamed_async
 from tests.support.server import PROGRAM, STARTED_S, STOPPED_S, Serving, everywhere, run, running, serving, wait_until
 
 pytestmark = pytest.mark.filterwarnings("ignore:Inheritance class AiohttpClientSession:DeprecationWarning")

@@ -21,8 +21,7 @@ from recorder.testing.loopback import Loopback
 from recorder.testing.recording import MemoryRecording
 from tests.integration.testing.test_testing import FAILURES
 from tests.support.projects import Project
-from tests.support.sdk_playback import APIS, Streamed, streamed
-from tests.support.sdks import ASKS
+from tests.support.sdks import APIS, ASKS, Streamed, streamed
 from tests.support.sockets import ScriptedUpstream
 
 pytest_plugins = ["pytester"]
@@ -39,7 +38,7 @@ def test_one(recorder_replay, name, prompt, got):
     got(asyncio.run(ASKS[name](base.removesuffix("/v1"), prompt)))
 """
 OVER_TRANSPORTS = """
-from tests.support.sdk_playback import PAIRS, streamed, streamed_async
+from tests.support.sdks import PAIRS, streamed, streamed_async
 
 @pytest.mark.parametrize(("api", "library"), PAIRS)
 def test_sync(recorder_replay, api, library, got):

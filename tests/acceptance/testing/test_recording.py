@@ -33,7 +33,7 @@ from recorder.wire.dialects import by_name
 from tests.integration.testing.test_testing import FAILURES, STREAMS, both_libraries, replayed
 from tests.support.event_loop import eventually
 from tests.support.rows import add, make_exchange, make_session
-from tests.support.sdk_playback import streamed, streamed_async
+from tests.support.sdks import streamed, streamed_async
 from tests.support.sockets import LAST_CHUNK, STREAM_HEAD, Action, ScriptedUpstream, Send, answer, chunked
 
 

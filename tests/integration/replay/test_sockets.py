@@ -28,7 +28,7 @@ from tests.support.facts import MS
 from tests.support.proxy import get, served
 from tests.support.recordings import ask as asks
 from tests.support.recordings import record
-from tests.support.sdk_playback import APIS, asked, of, streamed_async
+from tests.support.sdks import APIS, asked, of, streamed_async
 from tests.support.sockets import RawClient, RawResponse
 from tests.unit.replay.matching.test_handles import END
 from tests.unit.replay.test_transport import ENDS, EVENT

@@ -21,7 +21,7 @@ from recorder.testing.requests_library import ReplayAdapter
 from tests.integration.testing.test_testing import FAILURES, STREAMS, cut_off, whole
 from tests.support.facts import MS, PATHS
 from tests.support.projects import Project, Upstream, stream
-from tests.support.sdk_playback import BASE, asked, of
+from tests.support.sdks import BASE, asked, of
 from tests.support.sockets import ScriptedUpstream
 from tests.unit.replay.test_pace import TestClock
 

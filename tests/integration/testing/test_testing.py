@@ -32,7 +32,7 @@ from recorder.testing import (
 from recorder.wire.dialects import by_name
 from tests.support.corpus import CORPUS, corpus_index, needs_corpus
 from tests.support.facts import MS, PATHS
-from tests.support.sdk_playback import APIS, BASE, PAIRS, Streamed, asked, of, streamed, streamed_async
+from tests.support.sdks import APIS, BASE, PAIRS, Streamed, asked, of, streamed, streamed_async
 from tests.support.sockets import (
     LAST_CHUNK,
     STREAM_HEAD,

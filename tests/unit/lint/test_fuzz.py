@@ -29,7 +29,7 @@ from recorder.demo.reply import DemoRequest
 from recorder.wire.sse import Splitter, parse
 from tests.support.corpus import CORPUS, corpus_index, needs_corpus
 from tests.support.recordings import Reply, linted
-from tests.support.sdk_readings import Reading, reading
+from tests.support.sdks import Reading, reading
 from tests.unit.lint import test_anthropic, test_gemini, test_openai_chat, test_openai_responses
 
 TARGETS = {

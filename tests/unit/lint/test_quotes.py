@@ -13,7 +13,7 @@ from openai import APIStatusError, OpenAI
 
 from recorder.lint import RULES
 from tests.support.recordings import Mutation, the_rule
-from tests.support.sdk_readings import reading
+from tests.support.sdks import reading
 from tests.support.tables import table
 from tests.unit.lint.test_anthropic import GOOD as MESSAGE
 from tests.unit.lint.test_anthropic import WORD
