@@ -1,17 +1,20 @@
-"""Agents over the SDKs, each with one change planted into its session: what the prompt cache then does is known.
+"""The sessions whose prompt cache is known: agents, each with one change planted into its session.
 
-`PLANTED["chat-date"](base)` plays that session against `base`, the address of a recorder with the session's prefix.
-`tests.support.cached_sessions` says what has to be found in each. Answers come from the demo upstream, or from the
-upstream `forgetful`, whose cache keeps nothing.
+`PLANTED["chat-date"].play(base)` plays that session over an SDK against `base`, the address of a recorder with the
+session's prefix. Answers come from the demo upstream, or from the upstream `forgetful`, whose cache keeps nothing.
+
+The sessions of Codex and Claude Code were recorded by `python -m tools.real_clients.cached`; its scripts say what was
+planted.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from google.genai import types
 
+from tests.support.corpus import DATA
 from tests.support.sdks import anthropic_client, gemini_client, openai_client
 
 SYSTEM = "Everything that is streamed is kept: each byte with its time, each event with its place. " * 60
@@ -21,6 +24,7 @@ NAMES = ("look", "listen", "read", "write")
 MODELS = {"responses": "gpt-5.5", "chat": "gpt-5.5", "messages": "claude-opus-5", "gemini": "gemini-3.5-flash"}
 
 Json = dict[str, Any]
+Turns = tuple[str, ...]  # `class`, or `class path`
 MARK: Json = {"cache_control": {"type": "ephemeral"}}
 
 
@@ -245,31 +249,89 @@ def _retried(base: str) -> None:
     agent.answer()
 
 
-PLANTED: Mapping[str, Callable[[str], None]] = {
-    "responses-none": _session("responses"),
-    "responses-tool-reordered": _session("responses", _tool_reordered),
-    "responses-model": _session("responses", _option(model="gpt-5.4-mini")),
-    "responses-effort": _session("responses", _option(reasoning={"effort": "high"}), reasoning={"effort": "low"}),
-    "responses-tool-choice": _session("responses", _option(tool_choice="required")),
-    "responses-forgetful": _forgetful,
-    "responses-two-agents": _two_agents,
-    "responses-chain": _chain,
-    "chat-tool-described": _session("chat", _tool_described),
-    "chat-date": _session("chat", _date),
-    "chat-temperature": _session("chat", _option(temperature=0.9), temperature=0.1),
-    "chat-shortened": _session("chat", _shortened),
-    "chat-small": _small,
-    "chat-retried": _retried,
-    "messages-none": _session("messages"),
-    "messages-tool-described": _session("messages", _tool_described),
-    "messages-compacted": _session("messages", _compacted),
-    "messages-other-mark": _session("messages", _marked("tools")),
-    "messages-no-marks": _unmarked,
-    "messages-temperature": _session(
-        "messages", _option(extra_body={"temperature": 0.9}), extra_body={"temperature": 0.1}
+class Session(NamedTuple):
+    """A session of an SDK: how it is played against a recorder, and the class of each turn, with what has changed."""
+
+    play: Callable[[str], None]
+    turns: Turns
+
+
+PLANTED: Mapping[str, Session] = {
+    "responses-none": Session(_session("responses"), ("first", "hit", "hit", "hit")),
+    "responses-tool-reordered": Session(
+        _session("responses", _tool_reordered), ("first", "hit", "prefix_changed tools[1].name", "hit")
     ),
-    "messages-tool-choice": _session("messages", _option(tool_choice={"type": "any"})),
-    "gemini-none": _session("gemini"),
-    "gemini-edited": _session("gemini", _edited),
-    "gemini-date": _session("gemini", _date),
+    "responses-model": Session(
+        _session("responses", _option(model="gpt-5.4-mini")), ("first", "hit", "other_model model", "hit")
+    ),
+    "responses-effort": Session(
+        _session("responses", _option(reasoning={"effort": "high"}), reasoning={"effort": "low"}),
+        ("first", "hit", "other_parameters reasoning.effort", "hit"),
+    ),
+    "responses-tool-choice": Session(
+        _session("responses", _option(tool_choice="required")), ("first", "hit", "hit", "hit")
+    ),
+    "responses-forgetful": Session(_forgetful, ("first", "provider_miss")),
+    "responses-two-agents": Session(_two_agents, ("first", "first", "hit", "hit")),
+    "responses-chain": Session(_chain, ("first", "hit", "prefix_changed instructions")),
+    "chat-tool-described": Session(
+        _session("chat", _tool_described), ("first", "hit", "prefix_changed tools[1].function.description", "hit")
+    ),
+    "chat-date": Session(_session("chat", _date), ("first", "hit", "prefix_changed messages[0].content", "hit")),
+    "chat-temperature": Session(
+        _session("chat", _option(temperature=0.9), temperature=0.1), ("first", "hit", "hit", "hit")
+    ),
+    "chat-shortened": Session(
+        _session("chat", _shortened), ("first", "hit", "history_shortened messages[1].content", "hit")
+    ),
+    "chat-small": Session(_small, ("first", "below_minimum")),
+    "chat-retried": Session(_retried, ("first", "hit")),
+    "messages-none": Session(_session("messages"), ("first", "hit", "hit", "hit")),
+    "messages-tool-described": Session(
+        _session("messages", _tool_described), ("first", "hit", "prefix_changed tools[1].description", "hit")
+    ),
+    "messages-compacted": Session(
+        _session("messages", _compacted), ("first", "hit", "history_shortened messages[0].content[0].text", "hit")
+    ),
+    "messages-other-mark": Session(
+        _session("messages", _marked("tools")),
+        ("first", "hit", "not_marked messages[2].content[0].cache_control", "below_minimum"),
+    ),
+    "messages-no-marks": Session(_unmarked, ("first", "not_marked")),
+    "messages-temperature": Session(
+        _session("messages", _option(extra_body={"temperature": 0.9}), extra_body={"temperature": 0.1}),
+        ("first", "hit", "hit", "hit"),
+    ),
+    "messages-tool-choice": Session(
+        _session("messages", _option(tool_choice={"type": "any"})),
+        ("first", "hit", "other_parameters tool_choice", "hit"),
+    ),
+    "gemini-none": Session(_session("gemini"), ("first", "hit", "hit", "hit")),
+    "gemini-edited": Session(
+        _session("gemini", _edited), ("first", "hit", "prefix_changed contents[0].parts[0].text", "hit")
+    ),
+    "gemini-date": Session(
+        _session("gemini", _date), ("first", "hit", "prefix_changed systemInstruction.parts[0].text", "hit")
+    ),
 }
+
+RECORDED = DATA / "cached_sessions"
+OF_AGENTS: Mapping[str, Turns] = {
+    "claude-none": ("first", "hit", "hit", "hit"),
+    "claude-claude-md": ("first", "hit", "hit"),  # it adds the new text behind the history, and so the one below
+    "claude-system": ("first", "hit", "hit"),
+    "claude-model": ("first", "hit", "other_model model"),
+    "claude-effort": ("first", "hit", "other_parameters output_config.effort"),
+    "claude-no-marks": ("first", "not_marked", "not_marked"),
+    "claude-compact": ("first", "hit", "hit", "hit", "hit"),  # tools and system, all that the summary has left
+    "claude-lapse": ("first", "hit", "lapsed"),
+    "codex-none": ("first", "hit", "hit", "hit"),
+    "codex-agents-md": ("first", "hit", "hit"),  # it adds the new text behind the history
+    "codex-compact": ("first", "hit", "hit", "hit"),
+    "codex-model": ("first", "hit", "other_model model"),
+    "codex-effort": ("first", "hit", "other_parameters reasoning.effort"),
+    "codex-mcp": ("first", "hit", "prefix_changed tools[2].name"),
+    # After five minutes; the model's prefixes live for 30. The demo upstream has one life time for all.
+    "codex-lapse": ("first", "hit", "provider_miss"),
+}
+"""The turns of the sessions of Codex and Claude Code in `RECORDED`."""

@@ -1,7 +1,7 @@
 """Sessions of Codex and Claude Code in which the prompt cache hits, or misses for a planted reason.
 
 `python -m tools.real_clients.cached [NAME...]` records them again into `tests/data/cached_sessions`, a quarter of an
-hour for all; `tests.support.cached_sessions` says what has to be found in each.
+hour for all; `tests.support.planted_changes` says what has to be found in each.
 
 Rules of this file:
 
