@@ -175,8 +175,3 @@ TOML = b'version = 1\n[[interactions]]\nrecorded_at = "2026-11-23T19:27:30+00:00
 TOML += b'[interactions.request]\nmethod = "GET"\nuri = "http://x.test/v1"\n'
 TOML += b'[interactions.response]\nstatus = 200\nbody_type = "json"\nbody_content = \'{"a":1}\'\n'
 SMALL = [OPENING + RESPONSE + CLOSING, SOCKET + FRAME + CLOSING, TOML]
-
-
-@pytest.mark.parametrize("data", SMALL)
-def test_the_small_cassettes_of_these_tests_are_read(data: bytes) -> None:
-    assert read(data)

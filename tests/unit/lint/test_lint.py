@@ -54,7 +54,6 @@ def document(body: bytes, status: int = 200, content_type: str | None = "applica
 
 
 BODY = b"".join(GOOD.blocks())
-ERROR = b'{"error": {"message": "overloaded", "code": 503, "status": "UNAVAILABLE"}}'
 WITH_COMMENTS = GOOD.put(12, *[b": wait\n\n"] * 7)._replace(pauses=dict.fromkeys(range(12, 19), 45.0))
 DATED = GOOD.headed("date", "Fri, 20 Nov 2026 12:00:00 GMT")
 ERROR = b'{"error": {"message": "No", "type": "invalid_request_error", "param": null, "code": null}}'

@@ -21,9 +21,7 @@ from tests.support.recordings import (
     broken,
     linted,
     recorded,
-    the_rule,
 )
-from tests.support.tables import table
 
 PARTS: Json = {"annotations": [], "logprobs": []}
 USAGE = {
@@ -360,21 +358,6 @@ def test_pings_need_no_number() -> None:
 def test_the_final_response_may_list_what_was_not_streamed() -> None:
     tools = {"id": "mcpl_1", "type": "mcp_list_tools", "server_label": "x", "tools": []}
     assert_clean(but(COMPLETED, of_response(output=[THOUGHT, tools, MESSAGE, CALL])))
-
-
-@table(
-    ("rule", "words"),
-    [
-        ("RS021", "ReasoningSummaryDelta without active item"),
-        ("RS035", "IndexError “list index out of range”"),
-        ("RS002", "stream disconnected before completion: stream closed before response.completed"),
-        ("ST007", "stream disconnected before completion"),
-        ("ST008", "idle timeout waiting for SSE"),
-        ("RS010", "TypeError"),
-    ],
-)
-def test_the_faults_that_gateways_are_known_for_are_named_with_what_clients_say(rule: str, words: str) -> None:
-    assert words in the_rule(rule).why
 
 
 def test_a_finding_says_where_and_what() -> None:

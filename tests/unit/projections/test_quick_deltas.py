@@ -20,7 +20,7 @@ from recorder.projections.items import NOTHING
 from recorder.wire.dialects import by_name
 from recorder.wire.dialects.decoder import JsonDecoder
 from tests.support.corpus import CORPUS, corpus_index, each_stream
-from tests.support.facts import PATHS, captured
+from tests.support.facts import captured
 from tests.support.tables import table
 from tests.unit.projections.test_fold import garbled
 
@@ -83,8 +83,6 @@ COUNTS = ("promptTokenCount", "candidatesTokenCount", "thoughtsTokenCount", "oth
 def objects(**fields: st.SearchStrategy[Any]) -> st.SearchStrategy[dict[str, Any]]:
     return st.fixed_dictionaries({}, optional=fields)
 
-
-CALLED = objects(arguments=TEXTS, name=TEXTS)
 
 DELTAS: dict[str, st.SearchStrategy[dict[str, Any]]] = {
     "openai-responses": st.builds(
@@ -160,10 +158,6 @@ def test_a_place_that_no_column_can_hold_is_read_the_plain_way(number: int) -> N
     delta = {"type": "response.output_text.delta", "delta": "a"}
     payloads = [{**delta, "output_index": number}, delta, {**delta, "output_index": 0, "content_index": number}]
     assert same_rows(*captured("".join(f"data: {json.dumps(each)}\n\n" for each in payloads).encode(), APIS[0]))
-
-
-def test_every_api_with_quick_readers_is_compared() -> None:
-    assert set(APIS) | {"other"} == set(PATHS)
 
 
 def test_nothing_that_is_read_quickly_ends_a_stream() -> None:

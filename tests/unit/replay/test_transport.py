@@ -82,22 +82,9 @@ async def test_the_head_comes_when_it_came() -> None:
     assert clock.time_ns - before_ns == MS
 
 
-@given(st.floats(0.01, 100))
-async def test_speed_divides_every_time(speed: float) -> None:
-    _, chunks, _ = await replayed(*replaying(stream(), speed=speed))
-    assert [t_ns for t_ns, _ in chunks] == [int((number + 2) * MS / speed) for number in range(len(FRAMES))]
-
-
 async def test_at_top_speed_nothing_waits() -> None:
     _, chunks, _ = await replayed(*replaying(stream(), speed=None))
     assert [t_ns for t_ns, _ in chunks] == [0] * len(FRAMES)
-
-
-async def test_a_late_chunk_does_not_delay_the_next() -> None:
-    transport, clock = replaying(stream())
-    clock.late_ns = 3 * MS
-    _, chunks, _ = await replayed(transport, clock)
-    assert {t_ns - (number + 2) * MS for number, (t_ns, _) in enumerate(chunks)} == {3 * MS}
 
 
 @given(st.lists(st.integers(1, len(BODY) - 1), unique=True))

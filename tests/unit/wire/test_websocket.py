@@ -300,130 +300,92 @@ def test_transcripts_are_parsed_as_they_were_decoded(path: Path) -> None:
 
 # -- Rules that are broken
 
-CLIENT, SERVER = True, False
 OVER = f"a message is longer than {MESSAGE_LIMIT >> 20} MiB"
-BAD_INPUT = [
-    (
-        "an unmasked client",
-        CLIENT,
-        None,
-        b"\x81\x02hi",
-        [Message("text", b"hi", "a frame of the client is not masked")],
-    ),
-    (
-        "a masked server",
-        *(SERVER, None, b"\x81\x82" + KEY + unmask(b"hi", KEY)),
-        [Message("text", b"hi", "a frame of the server is masked")],
-    ),
-    ("a reserved opcode", SERVER, None, b"\x83\x02hi", [Damage(b"hi", "opcode 3 is reserved")]),
-    ("a reserved control opcode", SERVER, None, b"\x8b\x02hi", [Damage(b"hi", "opcode 11 is reserved")]),
-    (
-        "a masked reserved opcode",
-        *(CLIENT, None, b"\x83\x82" + KEY + unmask(b"hi", KEY)),
-        [Damage(b"hi", "opcode 3 is reserved")],
-    ),
-    (
-        "compressed unasked",
-        *(SERVER, None, b"\xc1\x07" + HELLO_DEFLATED),
-        [Damage(HELLO_DEFLATED, "RSV1 is set: compressed, but no compression was agreed on")],
-    ),
-    (
-        "RSV2",
-        *(SERVER, TAKEOVER, b"\xa1\x02hi"),
-        [Damage(b"hi", "RSV2 or RSV3 is set: an extension that was not agreed on")],
-    ),
-    (
-        "RSV1 in a ping",
-        SERVER,
-        TAKEOVER,
-        b"\xc9\x00",
-        [Message("ping", b"", "a reserved bit is set in a control frame")],
-    ),
-    (
-        "RSV1 in a continuation",
-        *(SERVER, TAKEOVER, b"\x01\x01h\xc0\x01i"),
-        [Message("text", b"hi", "a reserved bit is set in a continuation")],
-    ),
-    (
-        "a long length",
-        *(SERVER, None, b"\x81\x7e\x00\x02hi"),
-        [Message("text", b"hi", "a length has more bytes than it needs")],
-    ),
-    (
-        "a very long length",
-        *(SERVER, None, b"\x81\x7f" + (126).to_bytes(8) + b"x" * 126),
-        [Message("text", b"x" * 126, "a length has more bytes than it needs")],
-    ),
-    (
-        "a length over the bound",
-        *(SERVER, None, b"\x81\x7f" + (MESSAGE_LIMIT + 1).to_bytes(8) + b"and more"),
-        [Damage(b"\x81\x7f" + (MESSAGE_LIMIT + 1).to_bytes(8) + b"and more", OVER)],
-    ),
-    ("the longest length", CLIENT, None, b"\x81" + b"\xff" * 9, [Damage(b"\x81" + b"\xff" * 9, OVER)]),
-    (
-        "fragments over the bound",
-        *(SERVER, None, b"\x01\x02hi\x80\x7f" + MESSAGE_LIMIT.to_bytes(8) + b"x"),
-        [Damage(b"hi\x80\x7f" + MESSAGE_LIMIT.to_bytes(8) + b"x", OVER)],
-    ),
-    ("a text that is no UTF-8", SERVER, None, b"\x81\x02\xc3(", [Message("text", b"\xc3(", "a text is not UTF-8")]),
-    ("a text that is cut", SERVER, None, b"\x81\x01\xc3", [Message("text", b"\xc3", "a text is not UTF-8")]),
-    ("a character in two fragments", SERVER, None, b"\x01\x01\xc3\x80\x01\xa9", [Message("text", b"\xc3\xa9")]),
-    ("a binary that is no UTF-8", SERVER, None, b"\x82\x01\xc3", [Message("binary", b"\xc3")]),
-    ("a close", SERVER, None, b"\x88\x02\x03\xe8", [Message("close", b"\x03\xe8")]),
-    ("an empty close", SERVER, None, b"\x88\x00", [Message("close", b"")]),
-    ("half a code", SERVER, None, b"\x88\x01\x03", [Message("close", b"\x03", "a close has half a code")]),
-    (
-        "a close code of nobody",
-        *(SERVER, None, b"\x88\x02\x03\xee"),
-        [Message("close", b"\x03\xee", "1006 is no code to be sent in a close")],
-    ),
-    (
-        "a close reason that is no UTF-8",
-        *(SERVER, None, b"\x88\x03\x03\xe8\xff"),
-        [Message("close", b"\x03\xe8\xff", "the reason of a close is not UTF-8")],
-    ),
-    ("a fragmented ping", SERVER, None, b"\x09\x01x", [Message("ping", b"x", "a control frame is fragmented")]),
-    (
-        "a long ping",
-        *(SERVER, None, b"\x89\x7e\x00\x7e" + b"x" * 126),
-        [Message("ping", b"x" * 126, "a control frame has more than 125 bytes")],
-    ),
-    ("a lonely continuation", SERVER, None, b"\x80\x01x", [Damage(b"x", "a continuation follows no message")]),
-    (
-        "a message in a message",
-        *(SERVER, None, b"\x01\x01x\x81\x01y\x80\x01z"),
-        [
-            Damage(b"x", "a message began before the one before it had ended"),
-            Message("text", b"y"),
-            Damage(b"z", "a continuation follows no message"),
-        ],
-    ),
-    (
-        "an end in a message",
-        *(SERVER, None, b"\x01\x01x\x89\x00\x80"),
-        [
-            Message("ping", b""),
-            Damage(b"x", "the connection ended inside a message"),
-            Damage(b"\x80", "the connection ended inside a frame"),
-        ],
-    ),
-    (
-        "an end in a masked frame",
-        *(CLIENT, None, b"\x81\x83" + KEY + unmask(b"hi", KEY)),
-        [Damage(b"\x81\x83" + KEY + b"hi", "the connection ended inside a frame")],
-    ),
-    (
-        "an end in a mask",
-        *(CLIENT, None, b"\x81\x83\x01"),
-        [Damage(b"\x81\x83\x01", "the connection ended inside a frame")],
-    ),
-]
 
 
-@table(
-    ("from_client", "deflate", "data", "expected"),
-    [each[1:] for each in BAD_INPUT],
-)
+def of_server(data: bytes, *expected: Part, deflate: Deflate | None = None) -> tuple[bool, Deflate | None, bytes, Any]:
+    return False, deflate, data, [*expected]
+
+
+def of_client(data: bytes, *expected: Part) -> tuple[bool, Deflate | None, bytes, Any]:
+    return True, None, data, [*expected]
+
+
+BAD_INPUT = {
+    "an unmasked client": of_client(b"\x81\x02hi", Message("text", b"hi", "a frame of the client is not masked")),
+    "a masked server": of_server(
+        b"\x81\x82" + KEY + unmask(b"hi", KEY), Message("text", b"hi", "a frame of the server is masked")
+    ),
+    "a reserved opcode": of_server(b"\x83\x02hi", Damage(b"hi", "opcode 3 is reserved")),
+    "a reserved control opcode": of_server(b"\x8b\x02hi", Damage(b"hi", "opcode 11 is reserved")),
+    "a masked reserved opcode": of_client(
+        b"\x83\x82" + KEY + unmask(b"hi", KEY), Damage(b"hi", "opcode 3 is reserved")
+    ),
+    "compressed unasked": of_server(
+        b"\xc1\x07" + HELLO_DEFLATED,
+        Damage(HELLO_DEFLATED, "RSV1 is set: compressed, but no compression was agreed on"),
+    ),
+    "RSV2": of_server(
+        b"\xa1\x02hi", Damage(b"hi", "RSV2 or RSV3 is set: an extension that was not agreed on"), deflate=TAKEOVER
+    ),
+    "RSV1 in a ping": of_server(
+        b"\xc9\x00", Message("ping", b"", "a reserved bit is set in a control frame"), deflate=TAKEOVER
+    ),
+    "RSV1 in a continuation": of_server(
+        b"\x01\x01h\xc0\x01i", Message("text", b"hi", "a reserved bit is set in a continuation"), deflate=TAKEOVER
+    ),
+    "a long length": of_server(b"\x81\x7e\x00\x02hi", Message("text", b"hi", "a length has more bytes than it needs")),
+    "a very long length": of_server(
+        b"\x81\x7f" + (126).to_bytes(8) + b"x" * 126,
+        Message("text", b"x" * 126, "a length has more bytes than it needs"),
+    ),
+    "a length over the bound": of_server(
+        b"\x81\x7f" + (MESSAGE_LIMIT + 1).to_bytes(8) + b"and more",
+        Damage(b"\x81\x7f" + (MESSAGE_LIMIT + 1).to_bytes(8) + b"and more", OVER),
+    ),
+    "the longest length": of_client(b"\x81" + b"\xff" * 9, Damage(b"\x81" + b"\xff" * 9, OVER)),
+    "fragments over the bound": of_server(
+        b"\x01\x02hi\x80\x7f" + MESSAGE_LIMIT.to_bytes(8) + b"x",
+        Damage(b"hi\x80\x7f" + MESSAGE_LIMIT.to_bytes(8) + b"x", OVER),
+    ),
+    "a text that is no UTF-8": of_server(b"\x81\x02\xc3(", Message("text", b"\xc3(", "a text is not UTF-8")),
+    "a text that is cut": of_server(b"\x81\x01\xc3", Message("text", b"\xc3", "a text is not UTF-8")),
+    "a character in two fragments": of_server(b"\x01\x01\xc3\x80\x01\xa9", Message("text", b"\xc3\xa9")),
+    "a binary that is no UTF-8": of_server(b"\x82\x01\xc3", Message("binary", b"\xc3")),
+    "a close": of_server(b"\x88\x02\x03\xe8", Message("close", b"\x03\xe8")),
+    "an empty close": of_server(b"\x88\x00", Message("close", b"")),
+    "half a code": of_server(b"\x88\x01\x03", Message("close", b"\x03", "a close has half a code")),
+    "a close code of nobody": of_server(
+        b"\x88\x02\x03\xee", Message("close", b"\x03\xee", "1006 is no code to be sent in a close")
+    ),
+    "a close reason that is no UTF-8": of_server(
+        b"\x88\x03\x03\xe8\xff", Message("close", b"\x03\xe8\xff", "the reason of a close is not UTF-8")
+    ),
+    "a fragmented ping": of_server(b"\x09\x01x", Message("ping", b"x", "a control frame is fragmented")),
+    "a long ping": of_server(
+        b"\x89\x7e\x00\x7e" + b"x" * 126, Message("ping", b"x" * 126, "a control frame has more than 125 bytes")
+    ),
+    "a lonely continuation": of_server(b"\x80\x01x", Damage(b"x", "a continuation follows no message")),
+    "a message in a message": of_server(
+        b"\x01\x01x\x81\x01y\x80\x01z",
+        Damage(b"x", "a message began before the one before it had ended"),
+        Message("text", b"y"),
+        Damage(b"z", "a continuation follows no message"),
+    ),
+    "an end in a message": of_server(
+        b"\x01\x01x\x89\x00\x80",
+        Message("ping", b""),
+        Damage(b"x", "the connection ended inside a message"),
+        Damage(b"\x80", "the connection ended inside a frame"),
+    ),
+    "an end in a masked frame": of_client(
+        b"\x81\x83" + KEY + unmask(b"hi", KEY), Damage(b"\x81\x83" + KEY + b"hi", "the connection ended inside a frame")
+    ),
+    "an end in a mask": of_client(b"\x81\x83\x01", Damage(b"\x81\x83\x01", "the connection ended inside a frame")),
+}
+
+
+@table(("from_client", "deflate", "data", "expected"), BAD_INPUT.values())
 def test_broken_rules_are_faults_or_damage(
     from_client: bool, deflate: Deflate | None, data: bytes, expected: list[Part]
 ) -> None:
@@ -576,43 +538,37 @@ def test_work_is_linear_in_single_bytes(data: bytes) -> None:
 # -- Handshake and frames of our own
 
 
-AGREED = [
-    ([], (None, None)),
-    ([("sec-websocket-extensions", " ")], (None, None)),
-    ([("Sec-WebSocket-Extensions", "permessage-deflate")], (TAKEOVER, TAKEOVER)),
-    (
-        [("sec-websocket-extensions", 'permessage-deflate; server_max_window_bits=12; client_max_window_bits="8"')],
-        (Deflate(True, 8), Deflate(True, 12)),
+AGREED: dict[tuple[str, ...], object] = {
+    (): (None, None),
+    (" ",): (None, None),
+    ("permessage-deflate",): (TAKEOVER, TAKEOVER),
+    ('permessage-deflate; server_max_window_bits=12; client_max_window_bits="8"',): (
+        Deflate(True, 8),
+        Deflate(True, 12),
     ),
-    (
-        [("sec-websocket-extensions", "permessage-deflate ;server_no_context_takeover;client_max_window_bits = 10")],
-        (Deflate(True, 10), Deflate(False, 15)),
+    ("permessage-deflate ;server_no_context_takeover;client_max_window_bits = 10",): (
+        Deflate(True, 10),
+        Deflate(False, 15),
     ),
-    (
-        [("sec-websocket-extensions", "Permessage-Deflate; client_no_context_takeover, ")],
-        (Deflate(False, 15), Deflate(True, 15)),
-    ),
-    ([("sec-websocket-extensions", "x-webkit-deflate-frame")], "the extension 'x-webkit-deflate-frame' is not known"),
-    (
-        [("sec-websocket-extensions", "permessage-deflate"), ("sec-websocket-extensions", "permessage-deflate")],
-        "there is more than one extension",
-    ),
-    *(
-        (
-            [("sec-websocket-extensions", f"permessage-deflate; {parameter}")],
-            f"the parameter {parameter!r} of permessage-deflate is not known",
-        )
-        for parameter in (
-            *("server_max_window_bits=7", "server_max_window_bits=16", "server_max_window_bits", "x=1", ""),
-            *("client_max_window_bits=08", "server_no_context_takeover=1", "client_max_window_bits=\u0669"),
-        )
-    ),
+    ("Permessage-Deflate; client_no_context_takeover, ",): (Deflate(False, 15), Deflate(True, 15)),
+    ("x-webkit-deflate-frame",): "the extension 'x-webkit-deflate-frame' is not known",
+    ("permessage-deflate", "permessage-deflate"): "there is more than one extension",
+}
+UNKNOWN = [
+    *("server_max_window_bits=7", "server_max_window_bits=16", "server_max_window_bits", "x=1", ""),
+    *("client_max_window_bits=08", "server_no_context_takeover=1", "client_max_window_bits=\u0669"),
 ]
 
 
-@table(("headers", "expected"), AGREED)
-def test_the_response_says_how_each_side_compresses(headers: list[tuple[str, str]], expected: object) -> None:
-    assert negotiated(headers) == expected
+@table(("values", "expected"), AGREED.items())
+def test_the_response_says_how_each_side_compresses(values: tuple[str, ...], expected: object) -> None:
+    assert negotiated([("Sec-WebSocket-Extensions", value) for value in values]) == expected
+
+
+@table("parameter", UNKNOWN)
+def test_a_parameter_that_is_not_known_is_named(parameter: str) -> None:
+    found = negotiated([("sec-websocket-extensions", f"permessage-deflate; {parameter}")])
+    assert found == f"the parameter {parameter!r} of permessage-deflate is not known"
 
 
 @given(st.text())
