@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import json
 import random
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -15,98 +14,11 @@ from hypothesis import strategies as st
 
 from recorder.model.events import Event, Exchange
 from recorder.projections.fold import Folding, Rows
-from recorder.wire.sse import Splitter
 from tests.support.corpus import CORPUS, corpus_index, each_stream
 from tests.support.facts import EXCHANGE, PATHS, captured, folded
+from tests.unit.lint.test_openai_responses import GOOD
 
-PAYLOADS: list[dict[str, Any]] = [
-    {"type": "response.created", "response": {"id": "resp_1", "model": "gpt-5", "status": "in_progress"}},
-    {"type": "response.output_item.added", "output_index": 0, "item": {"type": "reasoning", "id": "rs_1"}},
-    *(
-        {"type": "response.reasoning_summary_text.delta", "item_id": "rs_1", "output_index": 0}
-        | {"summary_index": part, "delta": text}
-        for part, text in ((0, "Think"), (0, "ing"), (1, "Then"))
-    ),
-    {
-        "type": "response.output_item.done",
-        "output_index": 0,
-        "item": {
-            "type": "reasoning",
-            "id": "rs_1",
-            "summary": [{"type": "summary_text", "text": text} for text in ("Thinking", "Then")],
-        },
-    },
-    {
-        "type": "response.output_item.added",
-        "output_index": 1,
-        "item": {"type": "message", "id": "msg_1", "role": "assistant", "content": [], "status": "in_progress"},
-    },
-    *(
-        {"type": "response.output_text.delta", "item_id": "msg_1", "output_index": 1}
-        | {"content_index": 0, "delta": text, "logprobs": []}
-        for text in ("Hé", "llo ", "wörld 😀")
-    ),
-    {
-        "type": "response.output_text.done",
-        "item_id": "msg_1",
-        "output_index": 1,
-        "content_index": 0,
-        "text": "Héllo wörld 😀",
-    },
-    {
-        "type": "response.output_item.done",
-        "output_index": 1,
-        "item": {
-            "type": "message",
-            "id": "msg_1",
-            "role": "assistant",
-            "content": [{"type": "output_text", "text": "Héllo wörld 😀", "annotations": []}],
-            "status": "completed",
-        },
-    },
-    {
-        "type": "response.output_item.added",
-        "output_index": 2,
-        "item": {"type": "function_call", "id": "fc_1", "call_id": "call_1", "name": "look", "arguments": ""},
-    },
-    {
-        "type": "response.function_call_arguments.delta",
-        "item_id": "fc_1",
-        "output_index": 2,
-        "delta": '{"at": "sky"}',
-    },
-    {
-        "type": "response.output_item.done",
-        "output_index": 2,
-        "item": {
-            "type": "function_call",
-            "id": "fc_1",
-            "call_id": "call_1",
-            "name": "look",
-            "arguments": '{"at": "sky"}',
-        },
-    },
-    {
-        "type": "response.completed",
-        "response": {
-            "id": "resp_1",
-            "model": "gpt-5",
-            "status": "completed",
-            "output": [],
-            "usage": {
-                "input_tokens": 9,
-                "input_tokens_details": {"cached_tokens": 4},
-                "output_tokens": 7,
-                "output_tokens_details": {"reasoning_tokens": 3},
-                "total_tokens": 16,
-            },
-        },
-    },
-]
-BODY = "".join(
-    f"event: {each['type']}\ndata: {json.dumps({**each, 'sequence_number': number})}\n\n"
-    for number, each in enumerate(PAYLOADS)
-).encode()
+BODY = b"".join(GOOD.blocks()).replace(b"Hello", "H\u00e9llo \U0001f600".encode())
 
 
 def meaning(rows: Rows) -> dict[str, Any]:
@@ -123,14 +35,14 @@ WHOLE = folded(*captured(BODY))
 
 def test_a_response_is_its_items_and_its_usage() -> None:
     reasoning, message, call = WHOLE["items"]
-    assert (reasoning.kind, reasoning.summary, reasoning.status) == ("reasoning", '["Thinking","Then"]', "completed")
-    assert (message.text, message.role, message.item_id) == ("Héllo wörld 😀", "assistant", "msg_1")
-    assert (call.name, call.call_id, call.arguments_json) == ("look", "call_1", '{"at": "sky"}')
+    assert (reasoning.kind, reasoning.summary, reasoning.status) == ("reasoning", '["Think hard"]', "completed")
+    assert (message.text, message.role, message.item_id) == ("Héllo 😀 world", "assistant", "msg_1")
+    assert (call.name, call.call_id, call.arguments_json) == ("roll", "call_1", '{"n":2}')
     [usage] = WHOLE["usage"]
-    assert (usage.input_tokens, usage.cache_read_input_tokens, usage.reasoning_output_tokens) == (9, 4, 3)
+    assert (usage.input_tokens, usage.cache_read_input_tokens, usage.reasoning_output_tokens) == (30, 20, 5)
     assert not usage.partial
     [exchange] = WHOLE["exchanges"]
-    assert (exchange.response_id, exchange.response_model, exchange.status) == ("resp_1", "gpt-5", "completed")
+    assert (exchange.response_id, exchange.response_model, exchange.status) == ("resp_1", "m", "completed")
     assert WHOLE["anomalies"] == []
 
 
@@ -230,7 +142,3 @@ def test_no_damage_to_a_real_stream_stops_a_fold(entry: dict[str, Any]) -> None:
     provider = entry["provider"]
     body = (CORPUS / entry["file"]).read_bytes()[: 512 * 1024]
     survives(*captured(body, provider if provider in PATHS else "other"), seed=len(body))
-
-
-def test_frames_of_the_example_are_what_they_seem() -> None:
-    assert len(Splitter().feed(BODY)) == BODY.count(b"\n\n")
