@@ -19,12 +19,22 @@ from hypothesis import strategies as st
 
 from recorder.projections.fold import Folding, Rows
 from tests.support.facts import captured
+from tests.support.recordings import GOOD as COMPARED
 from tests.support.tables import table
+from tests.unit.lint.test_every_api import GOOD as RULED
 
 Payload = dict[str, Any]
 Stream = list[Payload]
 
 # -- streams
+
+
+def written(api: str) -> list[Stream]:
+    """The good replies of an API: that of the rules of `lint`, and the one that `diff` is tested with."""
+    streams = []
+    for reply in (RULED[api], COMPARED[api]):
+        streams.append([event for event in reply.events if isinstance(event, dict)])
+    return streams
 
 
 def chat(*deltas: Payload) -> Stream:
@@ -48,22 +58,13 @@ def block(index: int, opening: Payload, *deltas: Payload) -> Stream:
     ]
 
 
-def item(index: int, of: str, added: Payload, done: Payload, *pieces: str) -> Stream:
-    at = {"output_index": index, "item_id": added["id"], "content_index": 0, "summary_index": 0}
-    return [
-        {"type": "response.output_item.added", "output_index": index, "item": added},
-        *({"type": f"response.{of}.delta", **at, "delta": piece} for piece in pieces),
-        {"type": "response.output_item.done", "output_index": index, "item": {**added, **done}},
-    ]
-
-
 def parts(*given: Payload) -> Payload:
     return {"candidates": [{"index": 0, "content": {"role": "model", "parts": list(given)}}], "responseId": "g1"}
 
 
 STREAMS: Mapping[str, Sequence[Stream]] = {
     "openai-chat": (
-        chat({"role": "assistant", "content": "Hel"}, {"content": "lo, wor"}, {"content": "ld"}),
+        *written("openai-chat"),
         chat({"reasoning_content": "let me"}, {"reasoning_content": " see"}, {"content": "Right."}, {"refusal": "No!"}),
         chat(
             *(call(0, "", "look"), call(0, '{"city":'), call(0, '"Rome"}')),
@@ -71,64 +72,11 @@ STREAMS: Mapping[str, Sequence[Stream]] = {
         ),
         chat({"reasoning": "hm", "reasoning_details": [{"type": "reasoning.text", "text": "hm"}]}, {"content": "Yes"}),
     ),
-    "anthropic": (
-        [
-            {"type": "message_start", "message": {"id": "msg_1", "model": "m", "content": []}},
-            *block(
-                0,
-                {"type": "thinking", "thinking": ""},
-                {"type": "thinking_delta", "thinking": "let me"},
-                {"type": "thinking_delta", "thinking": " see"},
-            ),
-            *block(
-                1,
-                {"type": "text", "text": ""},
-                {"type": "text_delta", "text": "Hel"},
-                {"type": "text_delta", "text": "lo, world"},
-            ),
-            *block(
-                2,
-                {"type": "tool_use", "id": "toolu_1", "name": "look", "input": {}},
-                {"type": "input_json_delta", "partial_json": '{"city":'},
-                {"type": "input_json_delta", "partial_json": '"Rome"}'},
-            ),
-            {"type": "message_delta", "delta": {"stop_reason": "tool_use"}, "usage": {"output_tokens": 5}},
-            {"type": "message_stop"},
-        ],
-    ),
-    "openai-responses": (
-        [
-            {"type": "response.created", "response": {"id": "resp_1", "model": "m", "output": []}},
-            *item(
-                0,
-                "reasoning_summary_text",
-                {"id": "rs_1", "type": "reasoning", "summary": []},
-                {"summary": [{"type": "summary_text", "text": "let me see"}]},
-                *("let me", " see"),
-            ),
-            *item(
-                1,
-                "output_text",
-                {"id": "msg_1", "type": "message", "role": "assistant", "content": []},
-                {"content": [{"type": "output_text", "text": "Hello, world"}]},
-                *("Hel", "lo, wor", "ld"),
-            ),
-            *item(
-                2,
-                "function_call_arguments",
-                {"id": "fc_1", "type": "function_call", "name": "look", "call_id": "call_1", "arguments": ""},
-                {"arguments": '{"city":"Rome"}'},
-                *('{"city":', '"Rome"}'),
-            ),
-            {"type": "response.completed", "response": {"id": "resp_1", "status": "completed", "output": []}},
-        ],
-    ),
+    "anthropic": written("anthropic"),
+    "openai-responses": written("openai-responses"),
     "gemini": (
+        *written("gemini"),
         [
-            parts({"text": "let me", "thought": True}),
-            parts({"text": " see", "thought": True}),
-            parts({"text": "Hel"}),
-            parts({"text": "lo, world"}),
             parts({"functionCall": {"name": "look", "args": {"city": "Rome"}}}, {"functionCall": {"name": "hear"}}),
             parts({"executableCode": {"language": "PYTHON", "code": "print(7)"}}),
             parts({"codeExecutionResult": {"outcome": "OUTCOME_OK", "output": "seven"}}),
