@@ -218,6 +218,12 @@ class Reading(NamedTuple):
     error: Exception | None = None
 
 
+def answering(body: bytes, status: int = 200, kind: str = "text/event-stream") -> httpx2.Client:
+    """An HTTP client for an SDK: every request is answered with these bytes, without a socket."""
+    answer = httpx2.Response(status, headers={"content-type": kind}, content=body)
+    return httpx2.Client(transport=httpx2.MockTransport(lambda request: answer))
+
+
 class _Body:
     """The body that every request is answered with."""
 

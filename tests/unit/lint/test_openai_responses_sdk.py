@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import httpx2
 import pytest
-from openai import OpenAI
 
 from recorder.lint import Profile
 from tests.support.recordings import Mutation, Reply, broken, the_rule
+from tests.support.sdks import BASE, answering, openai_client
 from tests.support.tables import table
 from tests.unit.lint.test_lint import MUTATIONS as OF_STREAMS
 from tests.unit.lint.test_openai_responses import COMPLETED, GOOD, but, less
@@ -26,16 +25,10 @@ def accumulated(reply: Reply, **options: Any) -> str:
 
 def final(reply: Reply, **options: Any) -> Any:
     """The final response, as `responses.stream` gives it."""
-    body = b"".join(reply.blocks())
-
-    def answer(request: httpx2.Request) -> httpx2.Response:
-        return httpx2.Response(reply.status, headers=list(reply.headers), content=body)
-
-    with httpx2.Client(transport=httpx2.MockTransport(answer)) as http:
-        client = OpenAI(api_key="none", base_url="http://localhost/v1", http_client=http, max_retries=0)
-        asked: dict[str, Any] = options or {"model": "m", "input": "x"}
-        with client.responses.stream(**asked) as stream:
-            return stream.get_final_response()
+    http = answering(b"".join(reply.blocks()), reply.status)
+    asked: dict[str, Any] = options or {"model": "m", "input": "x"}
+    with openai_client(BASE, http_client=http) as client, client.responses.stream(**asked) as stream:
+        return stream.get_final_response()
 
 
 def mutated(rule: str, says: str) -> Reply:

@@ -7,13 +7,12 @@ import json
 import re
 from typing import Any
 
-import httpx2
 import pytest
-from openai import APIStatusError, OpenAI
+from openai import APIStatusError
 
 from recorder.lint import RULES
 from tests.support.recordings import Mutation, the_rule
-from tests.support.sdks import reading
+from tests.support.sdks import BASE, answering, openai_client, reading
 from tests.support.tables import table
 from tests.unit.lint.test_anthropic import GOOD as MESSAGE
 from tests.unit.lint.test_anthropic import WORD
@@ -157,13 +156,8 @@ def test_every_error_that_a_rule_names_is_raised_or_is_of_another_client(rule: A
 
 @pytest.mark.parametrize("body", [b"Bad gateway", b'{"detail": "No"}'])
 def test_an_error_as_no_api_tells_it_has_no_code(body: bytes) -> None:
-    def answer(request: httpx2.Request) -> httpx2.Response:
-        return httpx2.Response(502, content=body)
-
-    with httpx2.Client(transport=httpx2.MockTransport(answer)) as http:
-        client = OpenAI(api_key="none", base_url="http://localhost/v1", http_client=http, max_retries=0)
-        with pytest.raises(APIStatusError) as raised:
-            client.responses.create(model="m", input="x", stream=True)
+    with openai_client(BASE, http_client=answering(body, 502)) as client, pytest.raises(APIStatusError) as raised:
+        client.responses.create(model="m", input="x", stream=True)
     assert (raised.value.code, raised.value.type, raised.value.param) == (None, None, None)
 
 

@@ -8,15 +8,14 @@ import random
 from hashlib import sha256
 from typing import Any
 
-import httpx2
 import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from openai import OpenAI
 
 from recorder.projections.fold import Folding, Rows
 from tests.support.facts import EXCHANGE, MS, captured, folded
+from tests.support.sdks import BASE, answering, openai_client
 from tests.support.tables import table
 
 Json = dict[str, Any]
@@ -117,12 +116,7 @@ def test_the_text_of_a_part_that_begins_is_its_first_as_the_sdk_has_it() -> None
     events = numbered(*BEGUN, part, text_delta("lo"))
     rows = rows_of(events)
     assert rows["items"][0].text == "Hello"
-
-    def answer(request: httpx2.Request) -> httpx2.Response:
-        return httpx2.Response(200, headers={"content-type": "text/event-stream"}, content=bytes_of(events))
-
-    with httpx2.Client(transport=httpx2.MockTransport(answer)) as http:
-        client = OpenAI(api_key="none", base_url="http://localhost/v1", http_client=http, max_retries=0)
+    with openai_client(BASE, http_client=answering(bytes_of(events))) as client:
         with client.responses.stream(model="m", input="x") as stream:
             snapshots = [each.snapshot for each in stream if each.type == "response.output_text.delta"]
     assert snapshots == ["Hello"]

@@ -5,11 +5,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import httpx2
-from anthropic import Anthropic
-
 from recorder.projections.fold import Rows
 from tests.support.facts import captured, folded
+from tests.support.sdks import BASE, answering, anthropic_client
 from tests.support.tables import table
 
 USAGE = {"input_tokens": 9, "output_tokens": 1}
@@ -81,13 +79,8 @@ def bytes_of(events: list[dict[str, Any]]) -> bytes:
 
 def accumulated(body: bytes) -> Any:
     """The message that the SDK gives at the end."""
-
-    def answer(request: httpx2.Request) -> httpx2.Response:
-        return httpx2.Response(200, headers={"content-type": "text/event-stream"}, content=body)
-
-    with httpx2.Client(transport=httpx2.MockTransport(answer)) as http:
-        client = Anthropic(api_key="none", base_url="http://localhost", http_client=http, max_retries=0)
-        asked: Any = {"model": "asked", "max_tokens": 9, "messages": [{"role": "user", "content": "x"}]}
+    asked: Any = {"model": "asked", "max_tokens": 9, "messages": [{"role": "user", "content": "x"}]}
+    with anthropic_client(BASE, http_client=answering(body)) as client:
         with client.beta.messages.stream(**asked) as stream:
             return stream.get_final_message()
 
