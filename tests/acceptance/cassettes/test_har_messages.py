@@ -11,8 +11,7 @@ import pytest
 from recorder.cassettes.har.reader import Har
 from recorder.demo.server import start
 from tests.support.websocket import create
-from tests.unit.cassettes.test_cassettes import imported
-from tests.unit.cassettes.test_har_messages import recordings
+from tests.unit.cassettes.test_cassettes import imported, recordings
 
 browser = pytest.importorskip("tests.support.browser", reason="no playwright: pip install '.[browser]'")
 

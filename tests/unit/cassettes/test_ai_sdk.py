@@ -18,8 +18,7 @@ from recorder.errors import RecorderError
 from recorder.model.recording import Recording
 from tests.support.corpus import DATA
 from tests.support.tables import table
-from tests.unit.cassettes.test_cassettes import imported
-from tests.unit.cassettes.test_har_messages import recordings
+from tests.unit.cassettes.test_cassettes import imported, recordings
 
 FILE = DATA / "cassettes" / "generations.json"
 STEPS: list[dict[str, Any]] = json.loads(FILE.read_bytes())["steps"]

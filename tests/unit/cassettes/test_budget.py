@@ -7,11 +7,13 @@ import gzip
 import io
 import json
 from collections.abc import Callable
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from recorder.cassettes import Cassette, budget
 from recorder.cassettes.ai_sdk import Generations
@@ -26,6 +28,11 @@ from recorder.cassettes.vcr.yaml_values import YAML_LIMIT
 from recorder.errors import RecorderError
 from tests.support.corpus import DATA
 from tests.support.tables import table
+from tests.unit.cassettes.test_ai_sdk import STEPS
+from tests.unit.cassettes.test_cassetter import CLOSING, FRAME, OPENING, RESPONSE, SOCKET, TOML
+from tests.unit.cassettes.test_cassettes import imported, recordings
+from tests.unit.cassettes.test_litellm import LEAST
+from tests.unit.cassettes.test_vcr import WRITTEN
 
 FILES = DATA / "cassettes"
 Reader = Callable[[BinaryIO], Cassette]
@@ -146,3 +153,30 @@ def test_a_budget_is_used_up() -> None:
     left.take(10)
     with pytest.raises(RecorderError):
         left.take(1)
+
+
+SMALL: dict[str, tuple[Reader, bytes]] = {
+    "generations.json": (Generations, json.dumps({"runs": [], "steps": STEPS[:1]}).encode()),
+    "cassetter over HTTP": (Cassetter, OPENING + RESPONSE + CLOSING),
+    "cassetter over WebSocket": (Cassetter, SOCKET + FRAME + CLOSING),
+    "cassetter in TOML": (Cassetter, TOML),
+    "claude-tap": (ClaudeTap, (FILES / "claude-tap-no-events.json").read_bytes()),
+    "LiteLLM": (LiteLlm, json.dumps(LEAST | {"error_information": {"error_code": "429"}, "response": {}}).encode()),
+    "VCR": (Vcr, WRITTEN),
+}
+
+
+@table(("reader", "written"), SMALL.values())
+def test_the_small_files_of_these_tests_are_read(reader: Reader, written: bytes) -> None:
+    assert recordings(imported(reader(io.BytesIO(written))))
+
+
+@pytest.mark.parametrize("name", SMALL)
+@given(data=st.data())
+def test_no_change_of_a_file_raises_anything_but_a_refusal(name: str, data: st.DataObject) -> None:
+    reader, written = SMALL[name]
+    at = data.draw(st.integers(0, len(written)))
+    end = data.draw(st.integers(at, min(len(written), at + 20)))
+    changed = written[:at] + data.draw(st.binary(max_size=9)) + written[end:]
+    with suppress(RecorderError):
+        recordings(imported(reader(io.BytesIO(changed))))

@@ -27,7 +27,9 @@ from recorder.journal.format import START, Gap, Mark, Record
 from recorder.model.events import BODY_KINDS, Event, Outcome
 from recorder.model.jsonl import closing_line, event_line, exchange_line, opening_line, read_event
 from recorder.model.payloads import ExchangeEnd, Imported, RequestEnd, RequestHead, ResponseHead
+from recorder.model.recording import Recording
 from recorder.recordings.files import cassette_in
+from recorder.wire.recording import recording_of
 from recorder.wire.sse import FRAME_LIMIT
 from tests.support.rows import START_NS, make_events, make_exchange, make_id, make_session
 from tests.support.tables import table
@@ -58,6 +60,14 @@ def told(entries: Iterable[Entry]) -> Batch:
 def imported(cassette: Cassette) -> Batch:
     names = fixed_names()
     return told(cassette.entries(cassette.session("it", names), names))
+
+
+def recordings(batch: Batch) -> list[Recording]:
+    events: dict[str, list[Event]] = {exchange.exchange_id: [] for exchange in batch.exchanges}
+    for event in batch.events:
+        events[event.exchange_id].append(event)
+    ordered = sorted(batch.exchanges, key=lambda each: each.exchange_id)
+    return [recording_of(each, events[each.exchange_id], number=at) for at, each in enumerate(ordered, 1)]
 
 
 def foreign(data: str | bytes, format: Format | None = None, *, dialect: str | None = None, **request: Any) -> Batch:

@@ -28,8 +28,7 @@ from recorder.model.recording import Recording
 from recorder.wire.turns import is_turn
 from tests.support.corpus import DATA
 from tests.support.tables import table
-from tests.unit.cassettes.test_cassettes import imported
-from tests.unit.cassettes.test_har_messages import recordings
+from tests.unit.cassettes.test_cassettes import imported, recordings
 
 FILES = DATA / "cassettes"
 LINES, BUNDLE, NO_EVENTS = (FILES / f"claude-tap{name}" for name in (".jsonl", "-bundle.json", "-no-events.json"))

@@ -13,26 +13,15 @@ from recorder.cassettes import Entry
 from recorder.cassettes.har.reader import Har
 from recorder.cassettes.har.writer import har_lines, losses
 from recorder.errors import RecorderError
-from recorder.ingest.pending import Batch
-from recorder.model.events import Event
 from recorder.model.payloads import WebSocketTurn
 from recorder.model.recording import Recording
-from recorder.wire.recording import recording_of
 from recorder.wire.turns import is_turn
 from recorder.wire.websocket import encode_frame
 from tests.support.websocket import MASK, Connection, Step, create, needs_transcripts, transcript
-from tests.unit.cassettes.test_cassettes import imported, told
+from tests.unit.cassettes.test_cassettes import imported, recordings, told
 
 STARTED_S = 1_790_000_000  # 2026-09-21T14:13:20Z
 NAMES = ["codex-0.169-first", "codex-0.169-midclose", "codex-0.169-ctrl-c", "openai-python-3.54-responses"]
-
-
-def recordings(batch: Batch) -> list[Recording]:
-    events: dict[str, list[Event]] = {exchange.exchange_id: [] for exchange in batch.exchanges}
-    for event in batch.events:
-        events[event.exchange_id].append(event)
-    ordered = sorted(batch.exchanges, key=lambda each: each.exchange_id)
-    return [recording_of(each, events[each.exchange_id], number=at) for at, each in enumerate(ordered, 1)]
 
 
 def recorded(*connections: list[Step]) -> list[Recording]:
