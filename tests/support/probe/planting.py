@@ -7,7 +7,7 @@ all that an event holds, so that one edit changes a delta, the item that it belo
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -29,6 +29,16 @@ class PlantedFault(NamedTuple):
     cases: str  # of the probe, which must see it
     rules: str  # all of them are found
     planted: Planted
+
+
+def faults(table: str, planted: Mapping[str, Planted]) -> list[PlantedFault]:
+    """Read a table of name, cases, rules and what the gateway does, for faults that are planted under their names."""
+    read = []
+    for line in table.splitlines():
+        name, cases, rules, says = line.split(" | ")
+        read.append(PlantedFault(name, says, cases, rules, planted[name]))
+    assert len(read) == len(planted), "a fault is in one of them alone"
+    return read
 
 
 # -- of requests

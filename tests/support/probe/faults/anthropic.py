@@ -9,13 +9,13 @@ from tests.support.probe.gateway import Planted
 from tests.support.probe.planting import (
     OPENAI_ERROR,
     Json,
-    PlantedFault,
     any_key,
     as_is,
     dropped,
     each,
     ended,
     everywhere,
+    faults,
     forgets,
     in_document,
     in_stream,
@@ -48,117 +48,43 @@ def _without_thinking(event: Json) -> object:
     return event.get("index", 0) >= 0
 
 
-FAULTS = [
-    PlantedFault(
-        "anthropic-no-end",
-        "`message_stop` is missing.",
-        "text",
-        "AN007",
-        streamed(without_last(1)),
-    ),
-    PlantedFault(
-        "anthropic-no-usage",
-        "`message_delta` has no `usage`.",
-        "text",
-        "AN010",
-        in_stream(removed("usage", of=typed("message_delta"))),
-    ),
-    PlantedFault(
-        "anthropic-usage-zero",
-        "All counts of tokens are 0.",
-        "text",
-        "PR031",
-        everywhere(zeroed),
-    ),
-    PlantedFault(
-        "anthropic-no-names",
-        "Events have no `event:` line.",
-        "text",
-        "AN001",
-        streamed(as_is(lambda frame: re.sub(rb"^event: .*\n", b"", frame))),
-    ),
-    PlantedFault(
-        "anthropic-indexes",
-        "All blocks have the index 0.",
-        "parallel-tools",
-        "AN013",
-        in_stream(each("index", lambda _: 0)),
-    ),
-    PlantedFault(
-        "anthropic-one-delta",
-        "The text comes in one delta, at the end.",
-        "text",
-        "PR021",
-        streamed(together(_anthropic_delta)),
-    ),
-    PlantedFault(
-        "anthropic-no-signature",
-        "Thinking has no signature.",
-        "reasoning",
-        "AN020",
-        in_stream(dropped(lambda event: (event.get("delta") or {}).get("type") == "signature_delta")),
-    ),
-    PlantedFault(
-        "anthropic-no-thinking",
-        "Thinking is left out.",
-        "reasoning",
-        "PR121",
-        everywhere(_without_thinking),
-    ),
-    PlantedFault(
-        "anthropic-input-cut",
-        "The input of tools lacks its end.",
-        "parallel-tools",
-        "AN019",
-        in_stream(each("partial_json", ended)),
-    ),
-    PlantedFault(
-        "anthropic-input-text",
-        "The input of a tool is a text in place of an object.",
-        "parallel-tools",
-        "PR014",
-        in_document(each("input", json.dumps, of=typed("tool_use"))),
-    ),
-    PlantedFault(
-        "anthropic-reasons",
-        "The `stop_reason` is one of OpenAI's: `stop`, `length`, `tool_calls`.",
-        "text",
-        "AN021",
-        _reasons(end_turn="stop", max_tokens="length", tool_use="tool_calls"),
-    ),
-    PlantedFault(
-        "anthropic-calls-end",
-        "The `stop_reason` of tool calls is `end_turn`.",
-        "parallel-tools",
-        "PR015",
-        _reasons(tool_use="end_turn"),
-    ),
-    PlantedFault(
-        "anthropic-cut-end",
-        "The `stop_reason` of an answer that was cut off is `end_turn`.",
-        "max-tokens",
-        "PR015",
-        _reasons(max_tokens="end_turn"),
-    ),
-    PlantedFault(
-        "anthropic-no-choice",
-        "`tool_choice` is ignored.",
-        "forced-tool",
-        "PR050",
-        forgets("tool_choice"),
-    ),
-    PlantedFault(
-        "anthropic-any-key",
-        "A wrong key is accepted.",
-        "wrong-key",
-        "PR090",
-        any_key,
-    ),
-    PlantedFault(
-        "anthropic-error-openai",
-        "Errors have the form of OpenAI's.",
-        "bad-request",
-        "PR082",
-        on_error(400, 401, change=with_body(OPENAI_ERROR)),
-    ),
-]
+FAULTS = faults(
+    """\
+anthropic-no-end | text | AN007 | `message_stop` is missing.
+anthropic-no-usage | text | AN010 | `message_delta` has no `usage`.
+anthropic-usage-zero | text | PR031 | All counts of tokens are 0.
+anthropic-no-names | text | AN001 | Events have no `event:` line.
+anthropic-indexes | parallel-tools | AN013 | All blocks have the index 0.
+anthropic-one-delta | text | PR021 | The text comes in one delta, at the end.
+anthropic-no-signature | reasoning | AN020 | Thinking has no signature.
+anthropic-no-thinking | reasoning | PR121 | Thinking is left out.
+anthropic-input-cut | parallel-tools | AN019 | The input of tools lacks its end.
+anthropic-input-text | parallel-tools | PR014 | The input of a tool is a text in place of an object.
+anthropic-reasons | text | AN021 | The `stop_reason` is one of OpenAI's: `stop`, `length`, `tool_calls`.
+anthropic-calls-end | parallel-tools | PR015 | The `stop_reason` of tool calls is `end_turn`.
+anthropic-cut-end | max-tokens | PR015 | The `stop_reason` of an answer that was cut off is `end_turn`.
+anthropic-no-choice | forced-tool | PR050 | `tool_choice` is ignored.
+anthropic-any-key | wrong-key | PR090 | A wrong key is accepted.
+anthropic-error-openai | bad-request | PR082 | Errors have the form of OpenAI's.
+""",
+    {
+        "anthropic-no-end": streamed(without_last(1)),
+        "anthropic-no-usage": in_stream(removed("usage", of=typed("message_delta"))),
+        "anthropic-usage-zero": everywhere(zeroed),
+        "anthropic-no-names": streamed(as_is(lambda frame: re.sub(rb"^event: .*\n", b"", frame))),
+        "anthropic-indexes": in_stream(each("index", lambda _: 0)),
+        "anthropic-one-delta": streamed(together(_anthropic_delta)),
+        "anthropic-no-signature": in_stream(
+            dropped(lambda event: (event.get("delta") or {}).get("type") == "signature_delta")
+        ),
+        "anthropic-no-thinking": everywhere(_without_thinking),
+        "anthropic-input-cut": in_stream(each("partial_json", ended)),
+        "anthropic-input-text": in_document(each("input", json.dumps, of=typed("tool_use"))),
+        "anthropic-reasons": _reasons(end_turn="stop", max_tokens="length", tool_use="tool_calls"),
+        "anthropic-calls-end": _reasons(tool_use="end_turn"),
+        "anthropic-cut-end": _reasons(max_tokens="end_turn"),
+        "anthropic-no-choice": forgets("tool_choice"),
+        "anthropic-any-key": any_key,
+        "anthropic-error-openai": on_error(400, 401, change=with_body(OPENAI_ERROR)),
+    },
+)

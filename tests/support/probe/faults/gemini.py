@@ -9,12 +9,12 @@ from tests.support.probe.planting import (
     JSON_HEADERS,
     OPENAI_ERROR,
     Json,
-    PlantedFault,
     answered,
     any_key,
     both,
     each,
     everywhere,
+    faults,
     forgets,
     is_stream,
     on_error,
@@ -43,89 +43,35 @@ def _as_array(_: DemoRequest, reply: DemoReply) -> DemoReply:
     return whole(json.dumps(chunks).encode(), JSON_HEADERS)
 
 
-FAULTS = [
-    PlantedFault(
-        "gemini-no-finish",
-        "No candidate has a `finishReason`.",
-        "text",
-        "GE008",
-        everywhere(removed("finishReason")),
-    ),
-    PlantedFault(
-        "gemini-no-usage",
-        "`usageMetadata` is missing.",
-        "text",
-        "GE009",
-        everywhere(removed("usageMetadata")),
-    ),
-    PlantedFault(
-        "gemini-done",
-        "There is a `data: [DONE]`.",
-        "text",
-        "GE004",
-        streamed(lambda steps: [*steps, Step(0.0, b"data: [DONE]\r\n\r\n")]),
-    ),
-    PlantedFault(
-        "gemini-comments",
-        "A keep-alive is sent as a comment.",
-        "text",
-        "GE002",
-        streamed(lambda steps: [Step(0.0, b": keep-alive\r\n\r\n"), *steps]),
-    ),
-    PlantedFault(
-        "gemini-array",
-        "A stream of events is requested, and a JSON array comes.",
-        "text",
-        "PR011",
-        answered(_as_array),
-    ),
-    PlantedFault(
-        "gemini-one-chunk",
-        "The text comes in one chunk, at the end.",
-        "text",
-        "PR021",
-        streamed(together(_gemini_text)),
-    ),
-    PlantedFault(
-        "gemini-args-text",
-        "The arguments of a function are a text in place of an object.",
-        "parallel-tools",
-        "GE014",
-        everywhere(each("args", json.dumps)),
-    ),
-    PlantedFault(
-        "gemini-thoughts-aloud",
-        "Thoughts are not marked, and so a part of the answer.",
-        "reasoning",
-        "PR121",
-        everywhere(removed("thought")),
-    ),
-    PlantedFault(
-        "gemini-cut-stop",
-        "The `finishReason` of an answer that was cut off is `STOP`.",
-        "max-tokens",
-        "PR015",
-        everywhere(each("finishReason", lambda _: "STOP")),
-    ),
-    PlantedFault(
-        "gemini-no-schema",
-        "The schema of the answer is ignored.",
-        "structured",
-        "PR060",
-        both(forgets("generationConfig", "responseJsonSchema"), forgets("generationConfig", "responseSchema")),
-    ),
-    PlantedFault(
-        "gemini-any-key",
-        "A wrong key is accepted.",
-        "wrong-key",
-        "PR090",
-        any_key,
-    ),
-    PlantedFault(
-        "gemini-error-openai",
-        "Errors have the form of OpenAI's.",
-        "bad-request",
-        "PR082",
-        on_error(400, 401, change=with_body(OPENAI_ERROR)),
-    ),
-]
+FAULTS = faults(
+    """\
+gemini-no-finish | text | GE008 | No candidate has a `finishReason`.
+gemini-no-usage | text | GE009 | `usageMetadata` is missing.
+gemini-done | text | GE004 | There is a `data: [DONE]`.
+gemini-comments | text | GE002 | A keep-alive is sent as a comment.
+gemini-array | text | PR011 | A stream of events is requested, and a JSON array comes.
+gemini-one-chunk | text | PR021 | The text comes in one chunk, at the end.
+gemini-args-text | parallel-tools | GE014 | The arguments of a function are a text in place of an object.
+gemini-thoughts-aloud | reasoning | PR121 | Thoughts are not marked, and so a part of the answer.
+gemini-cut-stop | max-tokens | PR015 | The `finishReason` of an answer that was cut off is `STOP`.
+gemini-no-schema | structured | PR060 | The schema of the answer is ignored.
+gemini-any-key | wrong-key | PR090 | A wrong key is accepted.
+gemini-error-openai | bad-request | PR082 | Errors have the form of OpenAI's.
+""",
+    {
+        "gemini-no-finish": everywhere(removed("finishReason")),
+        "gemini-no-usage": everywhere(removed("usageMetadata")),
+        "gemini-done": streamed(lambda steps: [*steps, Step(0.0, b"data: [DONE]\r\n\r\n")]),
+        "gemini-comments": streamed(lambda steps: [Step(0.0, b": keep-alive\r\n\r\n"), *steps]),
+        "gemini-array": answered(_as_array),
+        "gemini-one-chunk": streamed(together(_gemini_text)),
+        "gemini-args-text": everywhere(each("args", json.dumps)),
+        "gemini-thoughts-aloud": everywhere(removed("thought")),
+        "gemini-cut-stop": everywhere(each("finishReason", lambda _: "STOP")),
+        "gemini-no-schema": both(
+            forgets("generationConfig", "responseJsonSchema"), forgets("generationConfig", "responseSchema")
+        ),
+        "gemini-any-key": any_key,
+        "gemini-error-openai": on_error(400, 401, change=with_body(OPENAI_ERROR)),
+    },
+)

@@ -11,7 +11,6 @@ from recorder.demo.reply import Step
 from tests.support.probe.gateway import Planted
 from tests.support.probe.planting import (
     Json,
-    PlantedFault,
     Steps,
     answered,
     any_key,
@@ -23,6 +22,7 @@ from tests.support.probe.planting import (
     encoded,
     ended,
     everywhere,
+    faults,
     forgets,
     headed,
     in_stream,
@@ -100,180 +100,61 @@ def _item_ids(steps: Steps) -> Steps:
         yield Step(step.at_s, before + json.dumps(event).encode() + after)
 
 
-FAULTS = [
-    PlantedFault(
-        "responses-no-end",
-        "The last event of a stream is lost.",
-        "text",
-        "RS002",
-        streamed(without_last(1)),
-    ),
-    PlantedFault(
-        "responses-content-type",
-        "Streams have the content type `application/json`.",
-        "text",
-        "HT001",
-        answered(headed("content-type", "application/json")),
-    ),
-    PlantedFault(
-        "responses-numbers-repeated",
-        "Every event has the sequence number 0.",
-        "text",
-        "RS012",
-        in_stream(each("sequence_number", lambda _: 0)),
-    ),
-    PlantedFault(
-        "responses-no-names",
-        "Events have no `event:` line.",
-        "text",
-        "RS014",
-        streamed(as_is(lambda frame: re.sub(rb"^event: .*\n", b"", frame))),
-    ),
-    PlantedFault(
-        "responses-indexes",
-        "Every item has the `output_index` 0.",
-        "parallel-tools",
-        "RS031",
-        in_stream(each("output_index", lambda _: 0)),
-    ),
-    PlantedFault(
-        "responses-item-ids",
-        "An item has another id in each event.",
-        "text",
-        "RS025",
-        streamed(_item_ids),
-    ),
-    PlantedFault(
-        "responses-no-usage",
-        "`usage` is null, streamed or not.",
-        "text",
-        "PR030",
-        everywhere(each("usage", lambda _: None)),
-    ),
-    PlantedFault(
-        "responses-usage-summed",
-        "Input and output tokens are counted twice, but the total is not.",
-        "text",
-        "RS052",
-        everywhere(each("input_tokens", lambda tokens: 2 * tokens)),
-    ),
-    PlantedFault(
-        "responses-whole-for-stream",
-        "A stream is requested, and a document comes.",
-        "text",
-        "PR011",
-        as_document(lambda events: dict(events[-1]["response"])),
-    ),
-    PlantedFault(
-        "responses-one-delta",
-        "The text comes in one delta, at the end.",
-        "text",
-        "PR021",
-        both(streamed(together(_responses_delta)), streamed(renumbered)),
-    ),
-    PlantedFault(
-        "responses-no-reasoning",
-        "Reasoning is left out, and not counted.",
-        "reasoning",
-        "PR120",
-        both(everywhere(_without_reasoning), streamed(renumbered)),
-    ),
-    PlantedFault(
-        "responses-arguments-cut",
-        "The arguments of tools lack their end, everywhere.",
-        "parallel-tools",
-        "PR042",
-        _responses_arguments(ended),
-    ),
-    PlantedFault(
-        "responses-arguments-encoded",
-        "The arguments of tools are JSON in a JSON string.",
-        "parallel-tools",
-        "PR043",
-        _responses_arguments(encoded),
-    ),
-    PlantedFault(
-        "responses-one-call",
-        "Of parallel calls only the first one is passed on.",
-        "parallel-tools",
-        "PR041",
-        both(everywhere(_one_call), streamed(renumbered)),
-    ),
-    PlantedFault(
-        "responses-call-ids",
-        "All calls have the same `call_id`.",
-        "parallel-tools",
-        "PR044",
-        everywhere(each("call_id", lambda _: "call_0")),
-    ),
-    PlantedFault(
-        "responses-no-choice",
-        "`tool_choice` is ignored.",
-        "forced-tool",
-        "PR050",
-        forgets("tool_choice"),
-    ),
-    PlantedFault(
-        "responses-no-schema",
-        "The format of the answer is ignored.",
-        "structured",
-        "PR060",
-        forgets("text"),
-    ),
-    PlantedFault(
-        "responses-no-limit",
-        "`max_output_tokens` is ignored.",
-        "max-tokens",
-        "PR070",
-        forgets("max_output_tokens"),
-    ),
-    PlantedFault(
-        "responses-cut-completed",
-        "An answer that was cut off says that it is complete.",
-        "max-tokens",
-        "PR015",
-        both(everywhere(_completed), _swapped(b"event: response.incomplete", b"event: response.completed")),
-    ),
-    PlantedFault(
-        "responses-any-key",
-        "A wrong key is accepted.",
-        "wrong-key",
-        "PR090",
-        any_key,
-    ),
-    PlantedFault(
-        "responses-error-200",
-        "An error comes with status 200.",
-        "bad-request",
-        "PR080",
-        on_error(400, change=with_status(200)),
-    ),
-    PlantedFault(
-        "responses-error-500",
-        "A bad request is answered with 500.",
-        "bad-request",
-        "PR081",
-        on_error(400, change=with_status(500)),
-    ),
-    PlantedFault(
-        "responses-error-page",
-        "Errors are HTML pages.",
-        "bad-request",
-        "PR082",
-        on_error(400, 401, change=as_html),
-    ),
-    PlantedFault(
-        "responses-resume-from-0",
-        "A resumed stream begins from its start.",
-        "resume",
-        "RS011",
-        query_without("starting_after"),
-    ),
-    PlantedFault(
-        "responses-resume-numbered",
-        "A resumed stream counts from 0 again.",
-        "resume",
-        "RS011",
-        streamed(renumbered),
-    ),
-]
+FAULTS = faults(
+    """\
+responses-no-end | text | RS002 | The last event of a stream is lost.
+responses-content-type | text | HT001 | Streams have the content type `application/json`.
+responses-numbers-repeated | text | RS012 | Every event has the sequence number 0.
+responses-no-names | text | RS014 | Events have no `event:` line.
+responses-indexes | parallel-tools | RS031 | Every item has the `output_index` 0.
+responses-item-ids | text | RS025 | An item has another id in each event.
+responses-no-usage | text | PR030 | `usage` is null, streamed or not.
+responses-usage-summed | text | RS052 | Input and output tokens are counted twice, but the total is not.
+responses-whole-for-stream | text | PR011 | A stream is requested, and a document comes.
+responses-one-delta | text | PR021 | The text comes in one delta, at the end.
+responses-no-reasoning | reasoning | PR120 | Reasoning is left out, and not counted.
+responses-arguments-cut | parallel-tools | PR042 | The arguments of tools lack their end, everywhere.
+responses-arguments-encoded | parallel-tools | PR043 | The arguments of tools are JSON in a JSON string.
+responses-one-call | parallel-tools | PR041 | Of parallel calls only the first one is passed on.
+responses-call-ids | parallel-tools | PR044 | All calls have the same `call_id`.
+responses-no-choice | forced-tool | PR050 | `tool_choice` is ignored.
+responses-no-schema | structured | PR060 | The format of the answer is ignored.
+responses-no-limit | max-tokens | PR070 | `max_output_tokens` is ignored.
+responses-cut-completed | max-tokens | PR015 | An answer that was cut off says that it is complete.
+responses-any-key | wrong-key | PR090 | A wrong key is accepted.
+responses-error-200 | bad-request | PR080 | An error comes with status 200.
+responses-error-500 | bad-request | PR081 | A bad request is answered with 500.
+responses-error-page | bad-request | PR082 | Errors are HTML pages.
+responses-resume-from-0 | resume | RS011 | A resumed stream begins from its start.
+responses-resume-numbered | resume | RS011 | A resumed stream counts from 0 again.
+""",
+    {
+        "responses-no-end": streamed(without_last(1)),
+        "responses-content-type": answered(headed("content-type", "application/json")),
+        "responses-numbers-repeated": in_stream(each("sequence_number", lambda _: 0)),
+        "responses-no-names": streamed(as_is(lambda frame: re.sub(rb"^event: .*\n", b"", frame))),
+        "responses-indexes": in_stream(each("output_index", lambda _: 0)),
+        "responses-item-ids": streamed(_item_ids),
+        "responses-no-usage": everywhere(each("usage", lambda _: None)),
+        "responses-usage-summed": everywhere(each("input_tokens", lambda tokens: 2 * tokens)),
+        "responses-whole-for-stream": as_document(lambda events: dict(events[-1]["response"])),
+        "responses-one-delta": both(streamed(together(_responses_delta)), streamed(renumbered)),
+        "responses-no-reasoning": both(everywhere(_without_reasoning), streamed(renumbered)),
+        "responses-arguments-cut": _responses_arguments(ended),
+        "responses-arguments-encoded": _responses_arguments(encoded),
+        "responses-one-call": both(everywhere(_one_call), streamed(renumbered)),
+        "responses-call-ids": everywhere(each("call_id", lambda _: "call_0")),
+        "responses-no-choice": forgets("tool_choice"),
+        "responses-no-schema": forgets("text"),
+        "responses-no-limit": forgets("max_output_tokens"),
+        "responses-cut-completed": both(
+            everywhere(_completed), _swapped(b"event: response.incomplete", b"event: response.completed")
+        ),
+        "responses-any-key": any_key,
+        "responses-error-200": on_error(400, change=with_status(200)),
+        "responses-error-500": on_error(400, change=with_status(500)),
+        "responses-error-page": on_error(400, 401, change=as_html),
+        "responses-resume-from-0": query_without("starting_after"),
+        "responses-resume-numbered": streamed(renumbered),
+    },
+)
