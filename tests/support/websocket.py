@@ -57,19 +57,8 @@ def message(type: str, number: int = 0, **fields: Any) -> bytes:
 
 
 def answer(id: str, deltas: Sequence[str] = ("Hel", "lo"), **fields: Any) -> list[bytes]:
-    """The messages of one response that says something."""
-    head = {"id": id, "object": "response", "model": "m", "output": []}
-    text = "".join(deltas)
-    item: dict[str, Any] = {"id": f"msg_{id}", "type": "message", "role": "assistant", "status": "completed"}
-    item["content"] = [{"type": "output_text", "text": text, "annotations": []}]
-    return [
-        message("response.created", 0, response={**head, "status": "in_progress"}, **fields),
-        *(
-            message("response.output_text.delta", number, delta=delta, item_id=item["id"], output_index=0, **fields)
-            for number, delta in enumerate(deltas, 1)
-        ),
-        message("response.completed", 9, response={**head, "status": "completed", "output": [item]}, **fields),
-    ]
+    """The messages of one response that says something, as a server writes them."""
+    return [json.dumps(each).encode() for each in response(id, *deltas, **fields)]
 
 
 def turn(
