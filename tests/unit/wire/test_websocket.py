@@ -9,9 +9,9 @@ import time
 import tracemalloc
 import zlib
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any, NamedTuple
 
+import msgspec
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -20,6 +20,8 @@ from websockets.extensions.permessage_deflate import PerMessageDeflate
 from websockets.streams import StreamReader
 from websockets.utils import apply_mask
 
+from recorder.journal.format import Mark
+from recorder.model.payloads import ResponseHead
 from recorder.wire.websocket import (
     CONTROL_LIMIT,
     FINAL_BLOCKS_LIMIT,
@@ -40,6 +42,7 @@ from recorder.wire.websocket import (
 )
 from tests.support.corpus import TRANSCRIPTS
 from tests.support.tables import table
+from tests.support.websocket import needs_transcripts, transcript
 
 KEY = b"\x12\x00\xfe\x80"
 TAKEOVER, NO_TAKEOVER = Deflate(context_takeover=True, window_bits=15), Deflate(context_takeover=False, window_bits=15)
@@ -229,21 +232,20 @@ def test_nothing_is_raised_whatever_the_bytes_and_cuts_do_not_matter(
 # -- What real clients sent
 
 
-class Side(NamedTuple):
-    """One direction of a connection of a transcript: the headers, and the reads behind them."""
+def reads(name: str) -> list[dict[Mark, list[bytes]]]:
+    """The answer to the handshake of each connection that was switched, and what was read of either side after it."""
+    connections: dict[int, dict[Mark, list[bytes]]] = {}
+    for step in transcript(name):
+        each = connections.setdefault(step.connection, {Mark.RESPONSE: [], Mark.CLIENT_CHUNK: [], Mark.CHUNK: []})
+        if step.mark in each:
+            each[step.mark].append(step.payload)
+    return list(connections.values())
 
-    headers: list[tuple[str, str]]
-    reads: list[bytes]
 
-
-def transcripts() -> list[Path]:
-    return sorted(TRANSCRIPTS.glob("*-raw-tcp.jsonl"))
-
-
-def by_connection(path: Path) -> list[dict[str, list[Any]]]:
-    """The lines of a transcript, by connection and direction. Those without a direction are openings and ends."""
+def decoded(name: str) -> list[dict[str, list[Any]]]:
+    """The messages of each connection by direction. Those without a direction are openings and ends."""
     connections: dict[int, dict[str, list[Any]]] = {}
-    for line in path.read_text().splitlines():
+    for line in (TRANSCRIPTS / f"{name}-frames.jsonl").read_text().splitlines():
         each = json.loads(line)
         both = connections.setdefault(each["conn"], {"client->server": [], "server->client": []})
         if "eof" not in each and "dir" in each:
@@ -251,48 +253,22 @@ def by_connection(path: Path) -> list[dict[str, list[Any]]]:
     return list(connections.values())
 
 
-def sides(path: Path) -> list[tuple[Side, Side]]:
-    """Client and server of each connection that was switched; the others are what Codex sends when it falls back."""
-    both = [
-        (_side(each["client->server"]), _side(each["server->client"]))
-        for each in by_connection(path)
-        if each["server->client"]
-    ]
-    assert all(("Upgrade", "websocket") in server.headers for _, server in both)
-    return both
-
-
-def _side(lines: list[dict[str, Any]]) -> Side:
-    head, _, first = bytes.fromhex(lines[0]["hex"]).partition(b"\r\n\r\n")
-    headers = [line.partition(":") for line in head.decode("latin-1").split("\r\n")[1:]]
-    reads = [first, *(bytes.fromhex(line["hex"]) for line in lines[1:])]
-    return Side([(name, value.strip()) for name, _, value in headers], reads)
-
-
-def _value(headers: list[tuple[str, str]], name: str) -> str:
-    (value,) = (value for each, value in headers if each.lower() == name)
-    return value
-
-
 def _homeless(data: object) -> str:
     """Return JSON without the folder of the client, which has another name in the decoded files."""
     return re.sub(r"/var/\w+/\w+/", "/", json.dumps(data))
 
 
-@pytest.mark.skipif(not TRANSCRIPTS.exists(), reason="no transcripts: set RECORDER_WIRE to the folder above websocket/")
-@table("path", transcripts())
-def test_transcripts_are_parsed_as_they_were_decoded(path: Path) -> None:
-    connections = sides(path)
-    decoded = by_connection(path.with_name(path.name.replace("-raw-tcp", "-frames")))
-    assert len(connections) == len(decoded) > 0
-    for (client, server), told in zip(connections, decoded, strict=True):
-        assert accept_of(_value(client.headers, "sec-websocket-key")) == _value(server.headers, "sec-websocket-accept")
-        agreed = negotiated(server.headers)
+@needs_transcripts
+@table("name", sorted(path.name.removesuffix("-raw-tcp.jsonl") for path in TRANSCRIPTS.glob("*-raw-tcp.jsonl")))
+def test_transcripts_are_parsed_as_they_were_decoded(name: str) -> None:
+    for connection, told in zip(reads(name), decoded(name), strict=True):
+        head = msgspec.json.decode(connection[Mark.RESPONSE][0], type=ResponseHead)
+        agreed = negotiated(head.headers)
         assert not isinstance(agreed, str)
-        for side, lines, deflate in zip((client, server), told.values(), agreed, strict=True):
-            parts = parsed(side.reads, from_client=side is client, deflate=deflate)
-            found = messages(parts)
-            assert found == oracle(b"".join(side.reads), from_client=side is client, deflate=deflate)
+        for mark, lines, deflate in zip((Mark.CLIENT_CHUNK, Mark.CHUNK), told.values(), agreed, strict=True):
+            chunks, is_client = connection[mark], mark is Mark.CLIENT_CHUNK
+            found = messages(parsed(chunks, from_client=is_client, deflate=deflate))
+            assert found == oracle(b"".join(chunks), from_client=is_client, deflate=deflate)
             texts = [data for opcode, data in found if opcode == "text"]
             assert [len(data.decode()) for data in texts] == [line["bytes"] for line in lines]  # in truth: characters
             assert [_homeless(json.loads(data)) for data in texts] == [_homeless(line["data"]) for line in lines]
