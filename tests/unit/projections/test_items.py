@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 
 from recorder.model.facts import (
     AnnotationAdded,
@@ -22,6 +23,7 @@ from recorder.model.text import STORABLE_LIMIT
 from recorder.projections import items
 from recorder.projections.rows import ITEMS
 from tests.support.facts import MS, Outcome, Told, event, fold
+from tests.support.tables import table
 
 MESSAGE = Stated("message", "message", item_id="msg_1", role="assistant", status="in_progress")
 CALL = Stated("tool_call", "function_call", item_id="fc_1", name="get_weather", call_id="call_1")
@@ -37,6 +39,9 @@ def said(*pieces: str) -> list[Fact]:
 
 def done(text: str) -> Stated:
     return Stated("message", "message", item_id="msg_1", status="completed", texts=(("text", 0, text),))
+
+
+SETTLED = TextSettled(0, "text", 0, "Hello")
 
 
 def test_deltas_are_a_text_at_every_point() -> None:
@@ -57,44 +62,27 @@ def test_an_item_knows_when_it_began_and_ended() -> None:
     assert (row.began_ns, row.ended_ns, row.status) == (5 * MS, 9 * MS, "completed")
 
 
-def test_what_agrees_is_no_anomaly() -> None:
-    outcome = told(
-        ItemStarted(0, 0, MESSAGE),
-        *said("Hel", "lo"),
-        TextSettled(0, "text", 0, "Hello"),
-        ItemFinished(0, 0, done("Hello")),
-        Restated((done("Hello"),)),
-    )
-    assert (outcome.row.text, outcome.kinds) == ("Hello", [])
-
-
-def test_the_end_of_a_text_stands_above_its_deltas() -> None:
-    outcome = told(ItemStarted(0, 0, MESSAGE), *said("Hel"), TextSettled(0, "text", 0, "Hello"))
-    assert (outcome.row.text, outcome.kinds) == ("Hello", ["delta_mismatch"])
-
-
-def test_the_end_of_an_item_stands_above_its_texts() -> None:
-    outcome = told(ItemStarted(0, 0, MESSAGE), *said("Hel"), ItemFinished(0, 0, done("Hello")))
-    assert (outcome.row.text, outcome.kinds) == ("Hello", ["item_mismatch"])
-
-
-def test_the_end_of_the_response_stands_above_its_items() -> None:
-    outcome = told(ItemStarted(0, 0, MESSAGE), ItemFinished(0, 0, done("Hello")), Restated((done("Hello!"),)))
-    assert (outcome.row.text, outcome.kinds) == ("Hello!", ["final_mismatch"])
-
-
-def test_an_empty_statement_takes_nothing_away_but_is_reported() -> None:
-    outcome = told(ItemStarted(0, 0, MESSAGE), *said("Hello"), ItemFinished(0, 0, done("")))
-    assert (outcome.row.text, outcome.kinds) == ("Hello", ["item_mismatch"])
+@table(
+    ("facts", "text", "kinds"),
+    [
+        ((*said("Hel", "lo"), SETTLED, ItemFinished(0, 0, done("Hello")), Restated((done("Hello"),))), "Hello", []),
+        ((*said("Hel"), SETTLED), "Hello", ["delta_mismatch"]),
+        ((*said("Hel"), ItemFinished(0, 0, done("Hello"))), "Hello", ["item_mismatch"]),
+        ((ItemFinished(0, 0, done("Hello")), Restated((done("Hello!"),))), "Hello!", ["final_mismatch"]),
+        ((*said("Hello"), ItemFinished(0, 0, done(""))), "Hello", ["item_mismatch"]),  # nothing is taken away
+        ((*said("Hello"), Restated(())), "Hello", []),
+    ],
+)
+def test_what_is_stated_later_stands_and_what_differs_is_reported(
+    facts: Sequence[Fact], text: str, kinds: list[str]
+) -> None:
+    outcome = told(ItemStarted(0, 0, MESSAGE), *facts)
+    assert (outcome.row.text, outcome.kinds) == (text, kinds)
 
 
 def test_an_item_that_states_no_text_says_nothing_about_it() -> None:
     outcome = told(ItemStarted(0, 0, MESSAGE), *said("Hello"), ItemFinished(0, 0, Stated("message", "message")))
     assert (outcome.row.text, outcome.row.status, outcome.kinds) == ("Hello", "completed", [])
-
-
-def test_an_empty_final_list_leaves_the_streamed_items() -> None:
-    assert told(ItemStarted(0, 0, MESSAGE), *said("Hello"), Restated(())).row.text == "Hello"
 
 
 def test_a_final_list_brings_items_that_were_never_streamed() -> None:

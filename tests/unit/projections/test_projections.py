@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from recorder.model.events import Exchange
 from recorder.model.facts import (
     CostReported,
     Ended,
@@ -64,36 +65,39 @@ def test_usage_that_was_not_reported_is_null_and_not_zero() -> None:
     assert {value for name, value in msgspec.structs.asdict(row).items() if name not in NO_COUNTS} == {None}
 
 
-def test_usage_is_partial_until_the_response_has_ended() -> None:
-    def is_partial(*told: Fact) -> bool:
-        return bool(fold(USAGE, [REPORT, *told]).row.partial)
-
-    cut, broken = Ended("incomplete", "eof", frames=3), Ended("upstream_reset", "upstream_reset", frames=3)
-    assert is_partial()
-    assert is_partial(cut)
-    assert is_partial(broken)
-    assert is_partial(Finished("stop"), broken)  # of one of several choices, or before the chunk with the usage
-    assert not is_partial(Finished("max_output_tokens"), cut)
-    assert not is_partial(Ended("completed", "eof"))  # a document
+OTHER = msgspec.structs.replace(EXCHANGE, api="other", target="/v1/audio/speech")
+CUT, BROKEN = Ended("incomplete", "eof", frames=3), Ended("upstream_reset", "upstream_reset", frames=3)
 
 
 @table(
-    ("told", "is_partial"),
+    ("exchange", "told", "is_partial"),
     [
-        ((Ended("completed", "eof", frames=3, said_end=True),), False),
-        ((Ended("completed", "eof", frames=3),), True),
-        ((Ended("incomplete", "eof", frames=3, said_end=True),), True),
-        ((Ended("incomplete", "eof"),), True),
-        ((Ended("client_disconnect", "client_disconnect", frames=3, said_end=True),), True),
-        ((Ended("error_status", "eof"),), False),
-        ((Ended("failed", "eof"),), False),
-        ((Ended("failed", "eof", frames=3),), True),
-        ((Ended("failed", "eof", frames=3, said_end=True),), True),
+        (EXCHANGE, (), True),
+        (EXCHANGE, (CUT,), True),
+        (EXCHANGE, (BROKEN,), True),
+        (EXCHANGE, (Finished("stop"), BROKEN), True),  # of one of several choices, or before the chunk with the usage
+        (EXCHANGE, (Finished("max_output_tokens"), CUT), False),
+        (EXCHANGE, (Ended("completed", "eof"),), False),  # a document
+        (EXCHANGE, (Ended("completed", "eof", frames=3, said_end=True),), False),
+        (EXCHANGE, (Ended("completed", "eof", frames=3),), True),
+        (EXCHANGE, (Ended("incomplete", "eof", frames=3, said_end=True),), True),
+        (EXCHANGE, (Ended("incomplete", "eof"),), True),
+        (EXCHANGE, (Ended("client_disconnect", "client_disconnect", frames=3, said_end=True),), True),
+        (EXCHANGE, (Ended("error_status", "eof"),), False),
+        (EXCHANGE, (Ended("failed", "eof"),), False),
+        (EXCHANGE, (Ended("failed", "eof", frames=3),), True),
+        (EXCHANGE, (Ended("failed", "eof", frames=3, said_end=True),), True),
+        (OTHER, (Ended("completed", "eof", frames=3),), False),  # a format that nobody here knows
+        (OTHER, (Ended("completed", "eof"),), False),
+        (OTHER, (BROKEN,), True),
+        (OTHER, (Ended("client_disconnect", "client_disconnect", frames=3),), True),
     ],
 )
-def test_usage_is_partial_where_something_broke_off(told: tuple[Fact, ...], is_partial: bool) -> None:
-    assert fold(USAGE, told).row.partial == is_partial
-    assert fold(USAGE, [REPORT, *told]).row.partial == is_partial
+def test_usage_is_partial_until_the_response_has_ended_and_where_something_broke_off(
+    exchange: Exchange, told: tuple[Fact, ...], is_partial: bool
+) -> None:
+    assert fold(USAGE, told, exchange).row.partial == is_partial
+    assert fold(USAGE, [REPORT, *told], exchange).row.partial == is_partial
 
 
 NO_TOKENS = UsageReported(Usage(input_tokens=0, output_tokens=0, total_tokens=0), "{}")
@@ -117,18 +121,6 @@ def test_sums_count_what_asks_for_an_answer_or_costs_tokens(
     told = [RequestFacts(model="m"), Placed(purpose), *([] if report is None else [report])]
     row = fold(USAGE, told).row
     assert (row.model is not None, row.reported) == (is_counted, is_counted and report is not None)
-
-
-def test_a_stream_of_a_format_that_nobody_here_knows_is_whole_when_it_ended_well() -> None:
-    other = msgspec.structs.replace(EXCHANGE, api="other", target="/v1/audio/speech")
-
-    def is_partial(ended: Ended) -> bool:
-        return bool(fold(USAGE, [ended], other).row.partial)
-
-    assert not is_partial(Ended("completed", "eof", frames=3))
-    assert not is_partial(Ended("completed", "eof"))
-    assert is_partial(Ended("upstream_reset", "upstream_reset", frames=3))
-    assert is_partial(Ended("client_disconnect", "client_disconnect", frames=3))
 
 
 def test_counts_that_cannot_be_are_left_out_and_reported() -> None:
