@@ -25,6 +25,7 @@ from recorder.model.ids import uuid7
 from recorder.model.payloads import ExchangeEnd, GapRecord, RequestHead, ResponseHead
 from recorder.store.write.writer import Store
 from recorder.wire.dialects import by_name
+from tests.support.recordings import GOOD
 from tests.support.server import run
 
 _CODES = (*range(1, 0x20), *range(0x7F, 0xA0), 0x061C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A))
@@ -39,64 +40,36 @@ _OURS = re.compile(r"\r?\x1b\[[\d;?]*[A-Za-z]")  # attributes, progress bars; HO
 
 START_NS = 1_700_000_000_000_000_000
 
-SENT = {
-    "model": HOSTILE,
-    "instructions": HOSTILE,
-    "input": [{"role": "user", "content": HOSTILE}],
-    "tools": [{"type": "function", "name": HOSTILE}],
+_KINDS = ("type", "object", "status", "role")  # what things are: all other texts are those of a model or a person
+_ENDS: dict[str, Any] = {
+    "openai-responses": {"type": "response.failed", "response": {"status": "failed", "error": {"message": ""}}},
+    "openai-chat": {
+        "choices": [{"index": 1, "delta": {"role": "", "content": ""}}],
+        "error": {"message": "", "type": ""},
+    },
+    "anthropic": {"type": "error", "error": {"type": "", "message": ""}},
+    "gemini": {"error": {"message": "", "status": ""}},
 }
-_CALL = {
-    "type": "function_call",
-    "id": "fc",
-    "call_id": HOSTILE,
-    "name": HOSTILE,
-    "arguments": json.dumps({HOSTILE: HOSTILE}),
-}
-_MESSAGE = {"type": "message", "id": "m", "role": "assistant", "content": [{"type": "output_text", "text": HOSTILE}]}
-_RESPONSE = {
-    "id": HOSTILE,
-    "object": "response",
-    "model": HOSTILE,
-    "status": "failed",
-    "output": [_CALL, _MESSAGE],
-    "error": {"code": HOSTILE, "message": HOSTILE},
-    "usage": {"input_tokens": 1, "output_tokens": 2, "total_tokens": 3, HOSTILE: HOSTILE},
-}
-_TOOL = {"index": 0, "id": HOSTILE, "function": {"name": HOSTILE, "arguments": HOSTILE}}
-_CHOICE = {
-    "index": 0,
-    "delta": {"role": HOSTILE, "content": HOSTILE, "tool_calls": [_TOOL]},
-    "finish_reason": HOSTILE,
-}
-_NAMED = {"name": HOSTILE}
-_PARTS = [{"text": HOSTILE}, {"functionCall": {"name": HOSTILE, "args": {HOSTILE: HOSTILE}}}]
+
+
+def hostile(value: Any, name: str = "") -> Any:
+    """JSON in which every text is hostile that says no kind, and so are names that a model or a server chooses."""
+    if isinstance(value, dict):
+        chosen = {HOSTILE: HOSTILE} if name in ("usage", "args") else {}
+        return {key: hostile(each, key) for key, each in value.items()} | chosen
+    if name == "arguments" and value:
+        return json.dumps({HOSTILE: HOSTILE})
+    if isinstance(value, list):
+        return [hostile(each, name) for each in value]
+    return HOSTILE if isinstance(value, str) and not (value and name in _KINDS) else value
+
+
+_TOOL = {"type": "function", "name": ""}
+SENT = hostile({"model": "", "instructions": "", "input": [{"role": "user", "content": ""}], "tools": [_TOOL]})
 STREAMS: dict[str, list[Any]] = {
-    "openai-responses": [
-        {"type": "response.created", "response": {**_RESPONSE, "status": "in_progress", "output": []}},
-        {"type": "response.output_item.added", "output_index": 0, "item": _CALL},
-        {"type": "response.output_item.done", "output_index": 0, "item": _CALL},
-        {"type": "response.output_item.added", "output_index": 1, "item": {**_MESSAGE, "content": []}},
-        {"type": "response.output_text.delta", "output_index": 1, "item_id": HOSTILE, "delta": HOSTILE},
-        {"type": HOSTILE, HOSTILE: HOSTILE},
-        {"type": "response.failed", "response": _RESPONSE},
-    ],
-    "openai-chat": [
-        {"id": HOSTILE, "object": "chat.completion.chunk", "model": HOSTILE, "choices": [_CHOICE]},
-        {"error": {"message": HOSTILE, "type": HOSTILE}},
-    ],
-    "anthropic": [
-        {"type": "message_start", "message": {"id": HOSTILE, "model": HOSTILE, "usage": {"input_tokens": 1}}},
-        {"type": "content_block_start", "index": 0, "content_block": {"type": "tool_use", "id": HOSTILE, **_NAMED}},
-        {"type": "content_block_delta", "index": 0, "delta": {"type": "input_json_delta", "partial_json": HOSTILE}},
-        {"type": "content_block_stop", "index": 0},
-        {"type": "message_delta", "delta": {"stop_reason": HOSTILE}, "usage": {"output_tokens": 2}},
-        {"type": "error", "error": {"type": HOSTILE, "message": HOSTILE}},
-    ],
-    "gemini": [
-        {"candidates": [{"content": {"parts": _PARTS}, "finishReason": HOSTILE}], "modelVersion": HOSTILE},
-    ],
+    **{api: [hostile(event) for event in (*reply.events, {"type": ""}, _ENDS[api])] for api, reply in GOOD.items()},
     "other": [HOSTILE],
-}  # fmt: skip
+}
 
 
 def body(api: str) -> list[bytes]:
