@@ -15,52 +15,38 @@ from recorder.model.facts import Fact, TextAdded
 from recorder.wire.dialects import by_name
 from recorder.wire.dialects.decoder import JsonDecoder
 from tests.support.facts import Json, item_event
+from tests.support.recordings import GOOD
 from tests.support.tables import table
 from tests.unit.projections.test_quick_deltas import DELTAS
 
 CHUNK = "chat.completion.chunk"
 
+
+def written(api: str) -> list[Json]:
+    """The events of a good reply."""
+    return [event for event in GOOD[api].events if isinstance(event, dict)]
+
+
+def of_delta(**fields: Any) -> Json:
+    return {"id": "a", "model": "m", "choices": [{"index": 0, "delta": fields}]}
+
+
 RESPONSES: list[Json] = [
-    {"type": "response.created", "response": {"id": "r", "model": "m", "output": []}},
+    *written("openai-responses"),
     item_event("added", {"type": "shell_call", "id": "sh", "action": {"commands": []}}),
     {"type": "response.shell_call_command.delta", "output_index": 0, "command_index": 0, "delta": "ls"},
     item_event("done", {"type": "shell_call", "id": "sh", "call_id": "c", "action": {"commands": ["ls"]}}),
     item_event("done", {"type": "shell_call_output", "call_id": "c", "output": [{"stdout": "", "outcome": {}}]}, 1),
-    item_event("added", {"type": "message", "id": "m", "content": []}, 2),
-    {"type": "response.output_text.delta", "output_index": 2, "item_id": "m", "content_index": 0, "delta": "hi"},
-    item_event("done", {"type": "message", "id": "m", "content": [{"type": "output_text", "text": "hi"}]}, 2),
-    {"type": "response.completed", "response": {"id": "r", "usage": {}, "output": [{"type": "message"}]}},
 ]
 
 CHAT: list[Json] = [
-    {"id": "a", "model": "m", "choices": [{"index": 0, "delta": {"role": "assistant", "content": "A"}}]},
-    {"id": "a", "model": "m", "choices": [{"index": 0, "delta": {"content": "B", "refusal": None, "channel": None}}]},
-    {
-        "id": "a",
-        "choices": [
-            {
-                "index": 0,
-                "delta": {
-                    "content": "",
-                    "reasoning": "C",
-                    "reasoning_details": [{"type": "reasoning.text", "text": "C"}],
-                },
-                "logprobs": {"content": [], "reasoning_content": [], "tokens": []},
-            }
-        ],
-    },
-    {
-        "id": "a",
-        "choices": [{"index": 0, "delta": {"reasoning_content": "D", "reasoning": "E", "channel": "analysis"}}],
-    },
-    {"choices": [{"delta": {"tool_calls": [{"index": 0, "id": "x", "function": {"name": "f", "arguments": ""}}]}}]},
-    {"choices": [{"delta": {"tool_calls": [{"index": 0, "function": {"arguments": "{"}}]}, "finish_reason": None}]},
-    {
-        "choices": [
-            {"delta": {"function_call": {"name": "f", "arguments": "{"}, "images": [{"image_url": {"url": "data:,"}}]}}
-        ]
-    },
-    {"choices": [{"delta": {"content": [{"type": "thinking", "thinking": [{"text": "F"}]}]}, "finish_reason": "stop"}]},
+    *written("openai-chat"),
+    of_delta(content="B", refusal=None, channel=None),
+    of_delta(content="", reasoning="C", reasoning_details=[{"type": "reasoning.text", "text": "C"}]),
+    of_delta(reasoning_content="D", reasoning="E", channel="analysis"),
+    of_delta(function_call={"name": "f", "arguments": "{"}, images=[{"image_url": {"url": "data:,"}}]),
+    of_delta(content=[{"type": "thinking", "thinking": [{"text": "F"}]}]),
+    {"choices": [{"logprobs": {"content": [], "reasoning_content": [], "tokens": []}}]},
     {"choices": [{"text": "G", "message": {"content": "H"}, "error": None, "usage": {"prompt_tokens": 1}}]},
     {"x_groq": {"usage": {"completion_tokens_details": {"reasoning_tokens": 1}}}, "usage": {"total_tokens": 3}},
     {"error": {"message": "I", "code": 1}, "citations": ["J"], "search_results": [{"url": "K"}]},
@@ -68,15 +54,9 @@ CHAT: list[Json] = [
 ]
 
 ANTHROPIC: list[Json] = [
-    {"type": "message_start", "message": {"id": "msg_1", "model": "m", "content": [], "usage": {"input_tokens": 9}}},
-    {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}},
-    {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "A"}},
-    {"type": "content_block_stop", "index": 0},
-    {"type": "content_block_start", "index": 1, "content_block": {"type": "tool_use", "id": "t", "name": "f"}},
-    {"type": "content_block_delta", "index": 1, "delta": {"type": "input_json_delta", "partial_json": "{"}},
+    *written("anthropic"),
     {"type": "content_block_delta", "index": 2, "delta": {"type": "thinking_delta", "thinking": "B"}},
     {"type": "content_block_delta", "index": 0, "delta": {"type": "citations_delta", "citation": {"url": "u"}}},
-    {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": {"output_tokens": 3}},
     {"type": "error", "error": {"type": "overloaded_error", "message": "C"}},
 ]
 GEMINI: list[Json] = [
@@ -195,7 +175,9 @@ MORE: tuple[tuple[tuple[str | int, ...], Any], ...] = (
     (("choices", 1), {"index": 1, "delta": {"content": "more"}}),
 )
 
-OPENING = [named("openai-chat", CHAT[place]) for place in (0, 2, 4)]
+CALL = [{"index": 0, "id": "x", "function": {"name": "f", "arguments": ""}}]
+OPENED: list[Json] = [{"role": "assistant", "content": "A"}, {"content": "", "reasoning": "C"}, {"tool_calls": CALL}]
+OPENING = [named("openai-chat", of_delta(**fields)) for fields in OPENED]
 """After which the quick way is open for every item."""
 
 
