@@ -38,7 +38,6 @@ from tests.support.probe.planting import (
     without_last,
 )
 
-_CALL = typed("function_call")
 _ARGUMENTS = typed("function_call", "response.function_call_arguments.done")
 _ARGUMENTS_DELTA = typed("response.function_call_arguments.delta")
 

@@ -321,12 +321,7 @@ def test_a_stream_that_is_asked_for_as_a_document_instead_is_the_same_request_to
 # -- any JSON
 
 _FIELDS = {name for body in BODIES.values() for name in body}
-_WORDS = st.sampled_from(
-    sorted(
-        {name for body in BODIES.values() for name in body}
-        | {"type", "role", "content", "text", "name", "parts", "ttl"}
-    )
-)
+_WORDS = st.sampled_from(sorted(_FIELDS | {"type", "role", "content", "text", "name", "parts", "ttl"}))
 _ANY = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text() | _WORDS,
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(_WORDS | st.text(), inner, max_size=5),
