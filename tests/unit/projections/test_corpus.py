@@ -233,7 +233,8 @@ def test_text_of_a_chat_is_the_sum_of_its_deltas(entry: Entry) -> None:
                 called[key] = called.get(key, "") + ((call.get("function") or {}).get("arguments") or "")
     items = rows(entry["file"])["items"]
     told = {row.output_index: row.text for row in items if row.kind == "message" and row.text}
-    thought = {row.output_index: row.text for row in items if row.kind == "reasoning" and row.text}
+    reasoning = [row for row in items if row.kind == "reasoning"]  # raw, or a summary where the details say so
+    thought = {row.output_index: row.text or row.summary_text for row in reasoning if row.text or row.summary_text}
     assert told == {index: text for index, text in texts.items() if text}
     assert thought == {index: text for index, text in thoughts.items() if text}
     assert [row.arguments or "" for row in items if row.type == "function"] == list(called.values())
