@@ -2,29 +2,94 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import json
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from shutil import copy
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
+from mcp.client.client import Client
+from mcp.client.stdio import StdioServerParameters, stdio_client
+from mcp_types import Tool
 
 from recorder.commands.agents.answer import LEAST_CHARS, Page
 from recorder.commands.agents.tools import QUERY_S
 from recorder.errors import missing_extra
 from tests.support.conversations import FRAMES, Recorded
-from tests.support.mcp_client import Agent, AgentAnswer, connected_agent
 from tests.support.server import children, cpu_s, environment, run, wait_until
 from tests.support.terminal import CONTROLS, HOSTILE, record
 
 MAX_ANSWER = 20_000
+CALL_S = 60.0
+
+
+class AgentAnswer(NamedTuple):
+    """The answer to a call of a tool."""
+
+    is_error: bool
+    texts: list[str]
+
+    @property
+    def rows(self) -> Any:
+        assert not self.is_error, self.texts
+        return json.loads(self.texts[0])
+
+    @property
+    def remarks(self) -> str:
+        return "\n".join(self.texts[1:])
+
+
+class Agent:
+    """A connected client, for callers that have no event loop."""
+
+    def __init__(self, client: Client, loop: asyncio.AbstractEventLoop, tools: list[Tool]) -> None:
+        self.client, self.tools, self._loop = client, tools, loop
+
+    def ask(self, name: str, /, **arguments: Any) -> AgentAnswer:
+        called = asyncio.run_coroutine_threadsafe(self.client.call_tool(name, arguments), self._loop)
+        result = called.result(CALL_S)
+        return AgentAnswer(bool(result.is_error), [each.text for each in result.content if each.type == "text"])
+
+
+@contextmanager
+def connected_agent(db: Path, *options: str) -> Iterator[Agent]:
+    """Start a server for a database, and connect to it; both end with the block."""
+    ready: list[Agent] = []
+    is_ready, is_over = threading.Event(), threading.Event()
+
+    async def live() -> None:
+        server = StdioServerParameters(
+            command=sys.executable,
+            args=["-m", "recorder", "mcp", "--db", str(db), *options],
+            env=environment(db.parent),
+            cwd=db.parent,
+        )
+        try:
+            async with Client(stdio_client(server)) as client:
+                ready.append(Agent(client, asyncio.get_running_loop(), (await client.list_tools()).tools))
+                is_ready.set()
+                await asyncio.to_thread(is_over.wait)
+        finally:
+            is_ready.set()
+
+    thread = threading.Thread(target=asyncio.run, args=(live(),))
+    thread.start()
+    try:
+        assert is_ready.wait(CALL_S)
+        yield ready[0]
+    finally:
+        is_over.set()
+        thread.join()
 
 
 @pytest.fixture(scope="module")
