@@ -496,18 +496,6 @@ def test_the_lock_tells_a_live_recorder_from_a_dead_one(tmp_path: Path) -> None:
     os.close(lock)
 
 
-def test_a_write_is_in_the_file_when_it_returns(tmp_path: Path) -> None:
-    """Whatever kills the process then: what another reads of the file is what the system has."""
-    journal = Journal(tmp_path, "r")
-    exchange = journal.exchange()
-    for number in range(1000):
-        exchange.write(Mark.CHUNK, number, b"%d" % number)
-        if number % 100 == 0:
-            assert [payload for *_, payload in read_all(tmp_path / "r")][-1] == b"%d" % number
-    assert [payload for *_, payload in read_all(tmp_path / "r")] == [b"%d" % number for number in range(1000)]
-    journal.close()
-
-
 def a_file(path: Path) -> None:
     path.write_text("in the way")
 

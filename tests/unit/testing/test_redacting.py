@@ -32,6 +32,7 @@ from recorder.testing.private import PrivateValues
 from recorder.testing.redactions import Redactions
 from recorder.wire.recording import recording_of
 from tests.support.projects import stream
+from tests.support.tables import run_all
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=4),
@@ -198,67 +199,55 @@ def test_what_is_written_is_matched_by_who_asks_it_with_something_else(tmp_path:
         assert isinstance(Matcher([redactions.recording(recording)], Rules(until="exact")).match(asked), Match), form
 
 
-REFUSED: dict[str, tuple[str, list[Recording]]] = {
-    "two codings": ("cannot be decoded", [episode(gzip.compress(gzip.compress(b"{}")), coding="gzip, rot13")]),
-    "an unknown coding": ("cannot be decoded", [episode(b"\xff\x06{}", coding="rot13")]),
-    "cut JSON": ("neither JSON nor a form", [episode(f'{{"user": "{WHO}", "n')]),
-    "cut JSON with a BOM": ("neither JSON nor a form", [episode(b"\xef\xbb\xbf" + f'{{"user": "{WHO}", "n'.encode())]),
-    "cut JSON in UTF-16": ("neither JSON nor a form", [episode(f'{{"user": "{WHO}", "n'.encode("utf-16"))]),
-    "a key twice": ("neither JSON nor a form", [episode(f'{{"user": "{WHO}", "user": "REDACTED"}}')]),
-    "deep JSON": ("neither JSON nor a form", [episode("[" * 100_000)]),
-    "a text": ("neither JSON nor a form", [episode(f"user: {WHO}", type_="text/plain")]),
-    "a cut form in parts": ("neither JSON nor a form", [episode(multipart(user=WHO)[:-20], type_=MULTIPART)]),
-    "a form in parts without a limit": (
-        "neither JSON nor a form",
-        [episode(multipart(user=WHO), type_="multipart/form-data")],
-    ),
-    "cut JSON in a text": ("JSON in a text", [episode(json.dumps({"n": f'{{"user": "{WHO}"'}))]),
-    "another place of the request": (
-        "its request still has",
-        [episode(json.dumps({"user": WHO, "input": f"I am {WHO}."}))],
-    ),
-    "another request": (
-        "its request still has",
-        [episode(json.dumps({"user": WHO})), episode(json.dumps({"input": f"I am {WHO}."}))],
-    ),
-    "what the model says": (
-        "its response still has",
-        [episode(json.dumps({"user": WHO}), answer=f'data: {{"delta":"I am {ESCAPED}."}}\n\n'.encode())],
-    ),
-    "JSON in JSON that the model says": (
-        "its response still has",
-        [
-            episode(
-                json.dumps({"user": WHO}),
-                answer=b"data: " + json.dumps({"a": json.dumps({"b": WHO})}).encode() + b"\n\n",
-            )
-        ],
-    ),
-    "what the model says bit by bit": (
-        "its response still has",
-        [episode(json.dumps({"user": WHO, "stream": True}), answer=stream("love", "lace@exam", "ple.org"))],
-    ),
-    "a response in an unknown coding": (
-        "its response cannot be decoded",
-        [episode(json.dumps({"user": WHO}), answer=b"\xff\x06" * 9, answered=[("content-encoding", "rot13")])],
-    ),
-    "a number": ("its response still has", [episode('{"user": 4915112345}', answer=b'data: {"phone":4915112345}\n\n')]),
-    "a part of an object": (
-        "its response still has",
-        [episode(json.dumps({"user": {"name": [WHO]}}), answer=f"data: I am {WHO}\n\n".encode())],
-    ),
+USER = json.dumps({"user": WHO})
+ALSO = json.dumps({"input": f"I am {WHO}."})
+NESTED = json.dumps({"a": json.dumps({"b": WHO})})
+REFUSED: dict[str, list[tuple[str, Recording]]] = {
+    "cannot be decoded": [
+        ("two codings", episode(gzip.compress(gzip.compress(b"{}")), coding="gzip, rot13")),
+        ("an unknown coding", episode(b"\xff\x06{}", coding="rot13")),
+    ],
+    "neither JSON nor a form": [
+        ("cut JSON", episode(f'{{"user": "{WHO}", "n')),
+        ("cut JSON with a BOM", episode(b"\xef\xbb\xbf" + f'{{"user": "{WHO}", "n'.encode())),
+        ("cut JSON in UTF-16", episode(f'{{"user": "{WHO}", "n'.encode("utf-16"))),
+        ("a key twice", episode(f'{{"user": "{WHO}", "user": "REDACTED"}}')),
+        ("deep JSON", episode("[" * 100_000)),
+        ("a text", episode(f"user: {WHO}", type_="text/plain")),
+        ("a cut form in parts", episode(multipart(user=WHO)[:-20], type_=MULTIPART)),
+        ("a form in parts without a limit", episode(multipart(user=WHO), type_="multipart/form-data")),
+    ],
+    "JSON in a text": [("cut JSON in a text", episode(json.dumps({"n": f'{{"user": "{WHO}"'})))],
+    "its request still has": [("another place", episode(json.dumps({"user": WHO, "input": f"I am {WHO}."})))],
+    "its response still has": [
+        ("what the model says", episode(USER, answer=f'data: {{"delta":"I am {ESCAPED}."}}\n\n'.encode())),
+        ("JSON in JSON", episode(USER, answer=f"data: {NESTED}\n\n".encode())),
+        ("what the model says bit by bit", episode(USER, answer=stream("love", "lace@exam", "ple.org"))),
+        ("a number", episode('{"user": 4915112345}', answer=b'data: {"phone":4915112345}\n\n')),
+        ("a part of an object", episode(f'{{"user": {{"name": ["{WHO}"]}}}}', answer=f"data: I am {WHO}\n\n".encode())),
+    ],
+    "its response cannot be decoded": [
+        ("an unknown coding", episode(USER, answer=b"\xff\x06" * 9, answered=[("content-encoding", "rot13")])),
+    ],
 }
 
 
-@pytest.mark.parametrize("form", REFUSED)
-def test_what_cannot_be_redacted_is_not_written(form: str) -> None:
-    why, episodes = REFUSED[form]
+def assert_refused(why: str, *episodes: Recording) -> None:
     with pytest.raises(RecorderError) as refused:
         written(LINES, *episodes)
     said = str(refused.value)
     assert said.startswith(f"Exchange {len(episodes)} (POST to openai) cannot be redacted, so nothing was written: ")
     assert why in said
     assert "lovelace" not in said
+
+
+@pytest.mark.parametrize("why", REFUSED)
+def test_what_cannot_be_redacted_is_not_written(why: str) -> None:
+    run_all(lambda _form, held: assert_refused(why, held), REFUSED[why])
+
+
+def test_what_is_private_in_one_request_is_in_no_other_one() -> None:
+    assert_refused("its request still has", episode(USER), episode(ALSO))
 
 
 def test_the_name_of_a_test_is_no_place_for_what_is_private() -> None:
