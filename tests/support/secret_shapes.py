@@ -137,6 +137,50 @@ def _function() -> dict[str, Any]:
     return {"type": "object", "properties": {"token": {"type": "string", "default": "abc"}}, "required": ["token"]}
 
 
+_DOMAIN = {"domain": "a.example", "name": "KEY", "value": _canary("domain")}
+_POLICY = {"type": "allowlist", "allowed_domains": ["a.example"], "domain_secrets": [_DOMAIN]}
+_COGNITIVE_SEARCH = {
+    "key": _canary("old-key"),
+    "embeddingKey": _canary("old-embedding"),
+    "authentication": {"type": "APIKey", "key": _canary("old-api-key")},
+    "embeddingDependency": {"authentication": {"type": "APIKey", "key": _canary("old-dependency")}},
+}
+_MONGO = f"mongodb+srv://me:{_canary('mongo')}@x.example/?tls=true"
+_COSMOS_DB = {"type": "connection_string", "connection_string": _MONGO}
+_MONGO_DB = {"type": "username_and_password", "username": "me", "password": _canary("password")}
+_MCP_SERVER = {
+    "type": "url",
+    "url": f"https://mcp.example/sse?token={_canary('server-url')}",
+    "name": "a",
+    "authorization_token": _canary("authorization-token"),
+}
+_IN_A_BATCH = {"type": "url", "url": "https://h", "authorization_token": _canary("batch")}
+_REFRESH = {
+    "refresh_token": _canary("refresh"),
+    "token_endpoint": "https://h/token",
+    "token_endpoint_auth": {"type": "client_secret_post", "client_secret": _canary("client")},
+}
+_EXTERNAL_API = {
+    "endpoint": f"https://h/?q={_canary('endpoint')}",
+    "apiAuth": {"apiKeyConfig": {"apiKeyString": _canary("api-key-string")}},
+    "authConfig": {
+        "apiKeyConfig": {"apiKeySecret": _canary("api-key-secret")},
+        "oauthConfig": {"accessToken": _canary("oauth")},
+        "oidcConfig": {"idToken": _canary("oidc")},
+        "httpBasicAuthConfig": {"credentialSecret": _canary("basic")},
+    },
+}
+_MAPS = {
+    "api_key_config": {"api_key_string": _canary("maps")},
+    "oauth_config": {"access_token": _canary("snake")},
+    "oidc_config": {"id_token": _canary("snake-oidc")},
+}
+_LOCAL_SERVER = {
+    "command": "npx",
+    "args": ["-y", f"--api-key={_canary('argument')}", "--token", _canary("option")],
+    "env": {"ACME_KEY": _canary("env")},
+}
+
 REQUESTS: Mapping[str, Any] = {
     "responses": {
         "model": "m",
@@ -147,19 +191,7 @@ REQUESTS: Mapping[str, Any] = {
     "responses, a shell with secrets": {
         "model": "m",
         "input": "x",
-        "tools": [
-            {
-                "type": "shell",
-                "container": {
-                    "type": "container_auto",
-                    "network_policy": {
-                        "type": "allowlist",
-                        "allowed_domains": ["a.example"],
-                        "domain_secrets": [{"domain": "a.example", "name": "KEY", "value": _canary("domain")}],
-                    },
-                },
-            }
-        ],
+        "tools": [{"type": "shell", "container": {"type": "container_auto", "network_policy": _POLICY}}],
     },
     "responses over a websocket": {"type": "response.create", "model": "m", "input": "x", "tools": [_mcp_tool()]},
     "realtime": {"type": "session.update", "session": {"type": "realtime", "tools": [_mcp_tool()]}},
@@ -167,40 +199,13 @@ REQUESTS: Mapping[str, Any] = {
     "chat of azure": {"messages": [], "data_sources": [_azure(), _azure("access_token"), _azure("encoded_api_key")]},
     "chat of azure, as it was called": {
         "messages": [],
-        "dataSources": [
-            {
-                "type": "AzureCognitiveSearch",
-                "parameters": {
-                    "key": _canary("old-key"),
-                    "embeddingKey": _canary("old-embedding"),
-                    "authentication": {"type": "APIKey", "key": _canary("old-api-key")},
-                    "embeddingDependency": {"authentication": {"type": "APIKey", "key": _canary("old-dependency")}},
-                },
-            }
-        ],
+        "dataSources": [{"type": "AzureCognitiveSearch", "parameters": _COGNITIVE_SEARCH}],
     },
     "chat of azure, other stores": {
         "messages": [],
         "data_sources": [
-            {
-                "type": "azure_cosmos_db",
-                "parameters": {
-                    "authentication": {
-                        "type": "connection_string",
-                        "connection_string": f"mongodb+srv://me:{_canary('mongo')}@x.example/?tls=true",
-                    }
-                },
-            },
-            {
-                "type": "mongo_db",
-                "parameters": {
-                    "authentication": {
-                        "type": "username_and_password",
-                        "username": "me",
-                        "password": _canary("password"),
-                    }
-                },
-            },
+            {"type": "azure_cosmos_db", "parameters": {"authentication": _COSMOS_DB}},
+            {"type": "mongo_db", "parameters": {"authentication": _MONGO_DB}},
         ],
     },
     "chat of a gateway": {
@@ -216,37 +221,16 @@ REQUESTS: Mapping[str, Any] = {
         "model": "m",
         "max_tokens": 10,
         "messages": [],
-        "mcp_servers": [
-            {
-                "type": "url",
-                "url": f"https://mcp.example/sse?token={_canary('server-url')}",
-                "name": "a",
-                "authorization_token": _canary("authorization-token"),
-            }
-        ],
+        "mcp_servers": [_MCP_SERVER],
         "tools": [{"name": "login", "description": "x", "input_schema": _function()}],
     },
-    "anthropic, a batch": {
-        "requests": [
-            {
-                "custom_id": "a",
-                "params": {
-                    "messages": [],
-                    "mcp_servers": [{"type": "url", "url": "https://h", "authorization_token": _canary("batch")}],
-                },
-            }
-        ]
-    },
+    "anthropic, a batch": {"requests": [{"custom_id": "a", "params": {"messages": [], "mcp_servers": [_IN_A_BATCH]}}]},
     "anthropic, a vault": {
         "auth": {
             "type": "mcp_oauth",
             "mcp_server_url": "https://h/mcp",
             "access_token": _canary("access"),
-            "refresh": {
-                "refresh_token": _canary("refresh"),
-                "token_endpoint": "https://h/token",
-                "token_endpoint_auth": {"type": "client_secret_post", "client_secret": _canary("client")},
-            },
+            "refresh": _REFRESH,
         }
     },
     "gemini": {
@@ -254,29 +238,8 @@ REQUESTS: Mapping[str, Any] = {
         "tools": [
             {"functionDeclarations": [{"name": "login", "parameters": _function()}]},
             {"mcpServers": [{"name": "a", "streamableHttpTransport": {"url": "https://h", "headers": _mcp_headers()}}]},
-            {
-                "retrieval": {
-                    "externalApi": {
-                        "endpoint": f"https://h/?q={_canary('endpoint')}",
-                        "apiAuth": {"apiKeyConfig": {"apiKeyString": _canary("api-key-string")}},
-                        "authConfig": {
-                            "apiKeyConfig": {"apiKeySecret": _canary("api-key-secret")},
-                            "oauthConfig": {"accessToken": _canary("oauth")},
-                            "oidcConfig": {"idToken": _canary("oidc")},
-                            "httpBasicAuthConfig": {"credentialSecret": _canary("basic")},
-                        },
-                    }
-                }
-            },
-            {
-                "google_maps": {
-                    "auth_config": {
-                        "api_key_config": {"api_key_string": _canary("maps")},
-                        "oauth_config": {"access_token": _canary("snake")},
-                        "oidc_config": {"id_token": _canary("snake-oidc")},
-                    }
-                }
-            },
+            {"retrieval": {"externalApi": _EXTERNAL_API}},
+            {"google_maps": {"auth_config": _MAPS}},
         ],
     },
     "gemini live": {"setup": {"model": "m", "tools": [{"mcpServers": [{"headers": _mcp_headers()}]}]}},
@@ -286,15 +249,7 @@ REQUESTS: Mapping[str, Any] = {
         "tools": [{"type": "mcp_server", "name": "a", "url": "https://h", "headers": _mcp_headers()}],
     },
     "a webhook": {"webhook": {"url": "https://h/x", "signing_secret": _canary("signing"), "auth": _canary("auth")}},
-    "a local server": {
-        "mcpServers": {
-            "a": {
-                "command": "npx",
-                "args": ["-y", f"--api-key={_canary('argument')}", "--token", _canary("option")],
-                "env": {"ACME_KEY": _canary("env")},
-            }
-        }
-    },
+    "a local server": {"mcpServers": {"a": _LOCAL_SERVER}},
     "headers as lists": {
         "headers": [["X-Api-Key", _canary("pair")], ["Accept", "a/b"]],
         "request_headers": [{"name": "X-Api-Key", "value": _canary("item")}],
