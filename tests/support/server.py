@@ -176,9 +176,12 @@ def wait_until(condition: Callable[[], object], within_s: float = STARTED_S) -> 
 
 
 def children(pid: int) -> list[int]:
-    """Return the processes that a process has started."""
-    texts = [path.read_text() for path in Path(f"/proc/{pid}/task").glob("*/children")]
-    return [int(child) for child in " ".join(texts).split()]
+    """Return the processes that a process has started, and that run."""
+    try:
+        found = " ".join(path.read_text() for path in Path(f"/proc/{pid}/task").glob("*/children"))
+    except FileNotFoundError:
+        found = subprocess.run(["pgrep", "-P", str(pid)], capture_output=True, text=True).stdout
+    return [int(child) for child in found.split()]
 
 
 def cpu_s(pid: int) -> float:
@@ -228,12 +231,7 @@ class Serving:
 
     def ingesters(self) -> list[int]:
         """The ids of the processes that the recorder has started and that run."""
-        pid = self.process.pid
-        try:
-            found = " ".join(each.read_text() for each in Path(f"/proc/{pid}/task").glob("*/children"))
-        except FileNotFoundError:
-            found = subprocess.run(["pgrep", "-P", str(pid)], capture_output=True, text=True).stdout
-        return [int(child) for child in found.split()]
+        return children(self.process.pid)
 
     def interrupt(self) -> None:
         """Ctrl-C: a terminal sends it to all that was started in it."""
