@@ -10,9 +10,6 @@ from tests.support.recordings import (
     Json,
     Mutation,
     Reply,
-    assert_clean,
-    broken,
-    named,
     unnamed,
 )
 
@@ -203,16 +200,3 @@ GOODS = {
     "it still goes on": GOOD.without(*range(INPUT, STOP + 1))._replace(outcome=None),
     "the recorder stopped": GOOD.without(*range(INPUT, STOP + 1))._replace(outcome="recorder_shutdown"),
 }
-
-
-def test_an_unterminated_stop_is_named_by_the_rule_of_all_streams() -> None:
-    assert broken(told(STOP, named({"type": "message_stop"})[:-1])) == ["ST006"]
-
-
-def test_what_is_no_json_is_named_by_the_rule_of_all_streams() -> None:
-    assert broken(GOOD.put(WORD, b"event: content_block_delta\ndata: {\n\n")) == ["ST002"]
-
-
-def test_an_error_in_the_place_of_a_stream_is_none() -> None:
-    reply = GOOD._replace(status=529, body=json.dumps(ERROR).encode(), headers=(("content-type", "application/json"),))
-    assert_clean(reply)

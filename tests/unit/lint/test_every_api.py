@@ -12,7 +12,18 @@ from hypothesis import strategies as st
 
 from recorder.lint import PROFILES, RULES, lint
 from recorder.wire.recording import recording_of
-from tests.support.recordings import Json, Mutation, Reply, assert_clean, assert_only, recorded
+from tests.support.recordings import (
+    Json,
+    Mutation,
+    Reply,
+    assert_clean,
+    assert_only,
+    broken,
+    crlf,
+    named,
+    recorded,
+    unnamed,
+)
 from tests.support.tables import table
 from tests.unit.lint import test_anthropic, test_gemini, test_lint, test_openai_chat, test_openai_responses
 
@@ -23,11 +34,20 @@ MUTATIONS: list[Mutation] = [
     *test_anthropic.MUTATIONS,
     *test_gemini.MUTATIONS,
 ]
+
+
+def error_of_anthropic() -> Reply:
+    body = msgspec.json.encode(test_anthropic.ERROR)
+    return test_anthropic.GOOD._replace(status=529, body=body).headed("content-type", "application/json")
+
+
 CLEAN: list[tuple[str, Reply]] = [
     *test_openai_responses.GOODS.items(),
     *test_openai_chat.GOODS.items(),
     *test_anthropic.GOODS.items(),
     *test_gemini.GOODS.items(),
+    ("an error in place of a stream", test_gemini.GOOD._replace(status=503, body=test_gemini.BARE)),
+    ("an error in place of a stream", error_of_anthropic()),
 ]
 GOOD: dict[str, Reply] = {
     "openai-responses": test_openai_responses.GOOD,
@@ -50,6 +70,25 @@ def test_every_rule_has_a_mutation() -> None:
 @table(("says", "reply"), CLEAN)
 def test_what_is_right_breaks_no_rule(says: str, reply: Reply) -> None:
     assert_clean(reply)
+
+
+MESSAGES, GEMINI, CHAT = test_anthropic, test_gemini, test_openai_chat
+
+
+@table(
+    ("reply", "rules"),
+    [
+        (MESSAGES.GOOD.put(MESSAGES.WORD, b"event: content_block_delta\ndata: {\n\n"), ["ST002"]),
+        (GEMINI.GOOD.put(GEMINI.TEXT, b"data: {\r\n\r\n"), ["ST002"]),
+        (GEMINI.told(GEMINI.THOUGHT, b"\xef\xbb\xbf" + crlf(GEMINI.chunk({"text": "x"}))), ["ST004"]),
+        (MESSAGES.told(MESSAGES.STOP, named({"type": "message_stop"})[:-1]), ["ST006"]),
+        (CHAT.told(CHAT.USAGE, unnamed(CHAT.usage())[:-1]).without(CHAT.END), ["ST006", "CH001"]),
+        (CHAT.told(CHAT.END, b"data: [DONE]"), []),  # the SDKs lose nothing with it
+        (CHAT.GOOD.without(*range(CHAT.ARGUMENTS, CHAT.END + 1))._replace(outcome="upstream_reset"), ["CH011"]),
+    ],
+)
+def test_what_breaks_a_rule_of_all_streams_breaks_none_of_an_api(reply: Reply, rules: list[str]) -> None:
+    assert broken(reply) == rules
 
 
 @table("reply", GOOD.values())

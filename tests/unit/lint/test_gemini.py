@@ -10,8 +10,6 @@ from tests.support.recordings import (
     Json,
     Mutation,
     Reply,
-    assert_clean,
-    broken,
     crlf,
     unnamed,
 )
@@ -169,15 +167,3 @@ GOODS = {
     "the client left": GOOD.without(CALL, LAST)._replace(outcome="client_disconnect"),
     "it still goes on": GOOD.without(CALL, LAST)._replace(outcome=None),
 }
-
-
-def test_what_is_no_json_is_named_by_the_rule_of_all_streams() -> None:
-    assert broken(GOOD.put(TEXT, b"data: {\r\n\r\n")) == ["ST002"]
-
-
-def test_a_byte_order_mark_is_named_by_the_rule_of_all_streams() -> None:
-    assert broken(told(THOUGHT, b"\xef\xbb\xbf" + crlf(chunk({"text": "x"})))) == ["ST004"]
-
-
-def test_an_error_in_the_place_of_a_stream_is_none() -> None:
-    assert_clean(GOOD._replace(status=503, body=BARE))

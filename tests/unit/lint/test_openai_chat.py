@@ -9,7 +9,6 @@ from tests.support.recordings import (
     Json,
     Mutation,
     Reply,
-    broken,
     unnamed,
 )
 
@@ -187,14 +186,3 @@ GOODS = {
     "it still goes on": GOOD.without(*range(CALL, END + 1))._replace(outcome=None),
     "a legacy completion": GOOD._replace(target="/v1/completions"),
 }
-
-
-def test_an_unterminated_end_is_named_by_the_rule_of_all_streams() -> None:
-    assert broken(told(END, b"data: [DONE]")) == []  # the SDKs lose nothing with it
-    unterminated = told(USAGE, unnamed(usage())[:-1]).without(END)
-    assert broken(unterminated) == ["ST006", "CH001"]
-
-
-def test_what_a_cut_answer_lacks_is_named_once() -> None:
-    cut = GOOD.without(*range(ARGUMENTS, END + 1))._replace(outcome="upstream_reset")
-    assert broken(cut) == ["CH011"]

@@ -334,12 +334,3 @@ def test_all_that_a_stream_says_is_understood(entry: Entry) -> None:
         expected = {*expected, "delta_mismatch"}
     kinds = {row.kind for row in rows(entry["file"])["anomalies"]}
     assert kinds & {"unknown_type", "unread", "malformed", "delta_mismatch"} == expected
-
-
-@each_stream(ENTRIES.values())
-def test_every_row_can_be_stored(entry: Entry) -> None:
-    for told in rows(entry["file"]).values():
-        for row in told:
-            assert all(
-                value is None or isinstance(value, str | int | float | bytes) for value in msgspec.structs.astuple(row)
-            )

@@ -127,6 +127,7 @@ def survives(exchange: Exchange, events: Sequence[Event], seed: int) -> None:
         for told in rows.values():
             for row in told:
                 for value in msgspec.structs.astuple(row):
+                    assert isinstance(value, str | int | float | bytes | None), "what a database stores"
                     if isinstance(value, str):
                         assert "\0" not in value
                         value.encode()

@@ -165,12 +165,6 @@ async def test_values_that_were_redacted_are_not_sent() -> None:
     assert (await replayed(*replaying(how)))[0].headers.raw == [(b"retry-after", b"2")]
 
 
-async def test_equal_requests_are_answered_in_recorded_order() -> None:
-    bodies = [b'data: {"type":"x","n":%d}\n\n' % number for number in range(3)]
-    transport, clock = replaying(*(stream(body, started_ns=n) for n, body in enumerate(bodies)))
-    assert [(await replayed(transport, clock))[1][0][1] for _ in bodies] == bodies
-
-
 LOCAL = "localhost:1234"
 
 

@@ -447,10 +447,6 @@ def test_an_error_is_told_wherever_it_stands(said: dict[str, Any], expected: Fai
     assert of(Failed, told(said)) == [expected]
 
 
-def test_an_error_by_its_field_name_is_told() -> None:
-    assert DIALECT.decoder().event("error", b'{"code": 500, "message": "no"}') == [Failed(None, "500", "no")]
-
-
 @table(
     ("data", "expected"),
     [
