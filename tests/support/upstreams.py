@@ -23,8 +23,8 @@ from recorder.proxy.routing import Routes
 from recorder.proxy.upstream import UpstreamTransport
 from recorder.replay.matching.noise import DEFAULT_RULES
 from recorder.testing.loopback import Loopback
-from tests.support.event_loop import eventually
 from tests.support.proxy import proxied, served
+from tests.support.sockets import listening
 
 _LENGTH = re.compile(rb"^content-length: *(\d+)", re.IGNORECASE | re.MULTILINE)
 
@@ -56,30 +56,21 @@ class Upstream:
         self._find = answers if callable(answers) else answers.__getitem__
 
     async def __aenter__(self) -> Self:
-        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0, backlog=128)
-        self._open: set[asyncio.StreamWriter] = set()
-        self.base = f"http://127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
+        self._open = contextlib.AsyncExitStack()
+        self.base = await self._open.enter_async_context(listening(self._serve))
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        self._server.close()
-        for writer in list(self._open):
-            writer.transport.abort()
-        await eventually(lambda: not self._open)
-        await self._server.wait_closed()
+        await self._open.aclose()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._open.add(writer)
-        with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError):
-            while True:
-                head = await reader.readuntil(b"\r\n\r\n")
-                found = _LENGTH.search(head)
-                answer = self._find(asked(await reader.readexactly(int(found[1]) if found else 0)))
-                await self._send(writer, answer)
-                if answer.close:
-                    break
-        writer.close()
-        self._open.discard(writer)
+        is_open = True
+        while is_open:
+            head = await reader.readuntil(b"\r\n\r\n")
+            found = _LENGTH.search(head)
+            answer = self._find(asked(await reader.readexactly(int(found[1]) if found else 0)))
+            await self._send(writer, answer)
+            is_open = not answer.close
 
     async def _send(self, writer: asyncio.StreamWriter, answer: Answer) -> None:
         started = time.monotonic()
