@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -147,108 +146,15 @@ def test_a_mark_of_an_hour_outlives_one_of_five_minutes(cache: PromptCache, cloc
 
 Body = dict[str, Any]
 TOOL = {"name": "look", "description": "Look at something."}
-MARK = {"cache_control": {"type": "ephemeral"}}
 
 
 def _responses(text: str, **more: Any) -> Body:
     return {"model": "m", "instructions": LONG, "tools": [TOOL], "input": [{"role": "user", "content": text}], **more}
 
 
-def _chat(text: str, **more: Any) -> Body:
-    told = [{"role": "system", "content": LONG}, {"role": "user", "content": text}]
-    return {"model": "m", "tools": [{"type": "function", "function": TOOL}], "messages": told, **more}
-
-
-def _messages(text: str, **more: Any) -> Body:
-    system = [{"type": "text", "text": LONG, **MARK}]
-    return {"model": "m", "tools": [TOOL], "system": system, "messages": [{"role": "user", "content": text}], **more}
-
-
-def _contents(text: str, **more: Any) -> Body:
-    told = [{"role": "user", "parts": [{"text": text}]}]
-    tools = [{"functionDeclarations": [TOOL]}]
-    return {"tools": tools, "systemInstruction": {"parts": [{"text": LONG}]}, "contents": told, **more}
-
-
 def _of_responses(answer: Any) -> tuple[int, int, int]:
     usage = answer["usage"]
     return usage["input_tokens"], usage["input_tokens_details"]["cached_tokens"], 0
-
-
-def _of_chat(answer: Any) -> tuple[int, int, int]:
-    usage = answer["usage"]
-    return usage["prompt_tokens"], usage["prompt_tokens_details"]["cached_tokens"], 0
-
-
-def _of_messages(answer: Any) -> tuple[int, int, int]:
-    usage = answer["usage"]
-    written = usage["cache_creation_input_tokens"]
-    assert sum(usage["cache_creation"].values()) == written
-    read = usage["cache_read_input_tokens"]
-    return usage["input_tokens"] + read + written, read, written
-
-
-def _of_gemini(answer: Any) -> tuple[int, int, int]:
-    usage = answer["usageMetadata"]
-    return usage["promptTokenCount"], usage.get("cachedContentTokenCount", 0), 0
-
-
-GEMINI = "/v1beta/models/m:generateContent"
-FORMATS: dict[str, tuple[Callable[..., Body], Callable[[Any], tuple[int, int, int]]]] = {
-    "/v1/responses": (_responses, _of_responses),
-    "/v1/chat/completions": (_chat, _of_chat),
-    "/v1/messages": (_messages, _of_messages),
-    GEMINI: (_contents, _of_gemini),
-}
-CHANGES: dict[str, dict[str, tuple[Body, bool]]] = {  # what changes: whether the beginning is still reused
-    "/v1/responses": {
-        "temperature": ({"temperature": 0.5}, True),
-        "key": ({"prompt_cache_key": "k"}, True),
-        "model": ({"model": "n"}, False),
-        "effort": ({"reasoning": {"effort": "high"}}, False),
-        "tools": ({"tools": [{**TOOL, "description": "Look away."}]}, False),
-        "instructions": ({"instructions": f"Today is Monday. {LONG}"}, False),
-    },
-    "/v1/chat/completions": {
-        "temperature": ({"temperature": 0.5}, True),
-        "model": ({"model": "n"}, False),
-        "effort": ({"reasoning_effort": "high"}, False),
-        "tools": ({"tools": []}, False),
-    },
-    "/v1/messages": {
-        "temperature": ({"temperature": 0.5}, True),
-        "place of the mark": ({"system": LONG, "cache_control": {"type": "ephemeral"}}, True),
-        "model": ({"model": "n"}, False),
-        "tool choice, which is for the messages": ({"tool_choice": {"type": "any"}}, True),
-        "tools": ({"tools": []}, False),
-        "no mark": ({"system": LONG}, False),
-    },
-    GEMINI: {
-        "temperature": ({"generationConfig": {"temperature": 0.5}}, True),
-        "tools": ({"tools": []}, False),
-    },
-}
-
-
-@pytest.mark.parametrize(("path", "change"), [(path, change) for path in CHANGES for change in CHANGES[path]])
-def test_a_wire_format_reports_what_is_reused_after_a_change(path: str, change: str) -> None:
-    make, read = FORMATS[path]
-    changed, is_reused = CHANGES[path][change]
-    demo = Demo()
-
-    def ask(**more: Any) -> tuple[int, int, int]:
-        return read(demo.post(path, make("Hello.", **more)).json())
-
-    total, *reused = ask()
-    assert reused == [0, total - OVERHEAD_TOKENS - tail(path) if path == "/v1/messages" else 0]
-    assert ask()[1] >= MINIMUM_TOKENS
-    assert (ask(**changed)[1] >= MINIMUM_TOKENS) == is_reused
-
-
-def tail(path: str) -> int:
-    """The tokens of the one message, which is behind the mark."""
-    message = b'{"role":"user","content":{"type":"text","text":"Hello."}}'
-    return -(-len(message) // 4)
 
 
 def test_a_request_that_continues_a_response_has_its_conversation() -> None:
