@@ -17,6 +17,7 @@ import pytest
 from sqlalchemy import URL
 
 from recorder.commands.ops import niceness
+from recorder.commands.terminal.catch_up import RECENT_S, behind
 from recorder.ingest.ingester import Ingester
 from recorder.journal.format import Mark
 from recorder.journal.reader import claimed, ingester_pid, waiting
@@ -55,6 +56,11 @@ async def recorded_behind(serve: Serving, id: str) -> int:
     return ingester
 
 
+def is_worth_a_word(path: Path) -> bool:
+    """Whether something waits for that log which is not just on its way."""
+    return any(each.since_s > RECENT_S for each in behind(journal_root(database_url(path))))
+
+
 async def begun(command: Sequence[str], env: Mapping[str, str]) -> asyncio.subprocess.Process:
     """A command that waits."""
     process = await asyncio.create_subprocess_exec(*command, env=env, stdout=PIPE, stderr=PIPE)
@@ -67,7 +73,7 @@ async def test_what_was_recorded_before_is_waited_for_and_else_it_is_said(tmp_pa
     path = tmp_path / "recorder.db"
     with serving(path, *everywhere(upstream.base), program=PROGRAM) as serve:
         ingester = await recorded_behind(serve, "one")
-        await asyncio.sleep(1.1)  # what is younger is on its way
+        await asyncio.to_thread(wait_until, lambda: is_worth_a_word(path))
         early = await asyncio.to_thread(run, path, "sessions", "--wait", "0")
         assert early.code == 3
         assert "of a running recorder are not in the log yet" in early.err

@@ -26,21 +26,11 @@ def shell(line: str, db: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(["bash", "-c", script, "bash", db], capture_output=True, text=True, cwd="/")
 
 
-@pytest.mark.parametrize(
-    ("command", "target"),
-    [
-        ("--help", "&-"),
-        pytest.param("sessions", "&-", marks=pytest.mark.slow),
-        ("events latest", "&-"),
-        ("events latest", "/dev/full"),
-    ],
-)
-def test_a_stdout_that_is_closed_or_full_is_one_sentence(recorded: Recorded, command: str, target: str) -> None:
-    if target == "/dev/full" and not Path(target).exists():
-        pytest.skip("no /dev/full here")
-    done = shell(f'recorder "$1" {command} >{target}', recorded.path)
-    assert done.returncode == 1
-    assert re.fullmatch(r"Error: stdout cannot be written: .*\.\n", done.stderr), done.stderr
+def test_a_stdout_that_is_closed_is_one_sentence(recorded: Recorded) -> None:
+    for command in ("--help", "events latest"):
+        done = shell(f'recorder "$1" {command} >&-', recorded.path)
+        assert done.returncode == 1
+        assert re.fullmatch(r"Error: stdout cannot be written: .*\.\n", done.stderr), done.stderr
 
 
 def test_a_reader_that_has_seen_enough_is_told_nothing(recorded: Recorded) -> None:

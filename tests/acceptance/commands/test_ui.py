@@ -121,13 +121,6 @@ def test_a_session_that_is_not_there_is_refused_at_once(db: Path) -> None:
     assert "There is no session 'nothing'" in ran.err
 
 
-def test_a_log_that_is_not_there_is_refused_as_other_commands_do(tmp_path: Path) -> None:
-    ran = run(tmp_path / "none.db", "ui", "--port", "0")
-    assert (ran.code, ran.out) == (3, b"")
-    assert "nothing has been recorded there" in ran.err
-    assert list(tmp_path.iterdir()) == [], "it makes none"
-
-
 def test_a_taken_port_is_one_sentence(db: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]

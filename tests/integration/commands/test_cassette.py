@@ -208,13 +208,6 @@ def test_a_line_that_is_no_json_is_said_in_our_words() -> None:
         assert findings_in(bad)[0].startswith(said)
 
 
-def test_a_cassette_cannot_take_over_a_terminal(db: Path) -> None:
-    path = put(db, "a.sse.jsonl", FINE.replace(b'"api":"openai-responses"', b'"api":"\\u001b[31m"'))
-    ran = run(db, "cassette", "check", path)
-    assert ran.code == 4
-    assert b"\x1b" not in ran.out
-
-
 # -- fmt
 
 

@@ -214,46 +214,9 @@ def test_recorded_text_cannot_take_over_a_terminal(on: Callable[..., Ran], argum
     assert "\\x1b" in shown
 
 
-WRONG = [
-    (["events", "nosuch"], 3, "There is no session 'nosuch'"),
-    (["events", "latest", "--exchange", "9"], 3, "has no exchange 9"),
-    (["events", "first", "--exchange", "99"], 3, "has no exchange 99: it has only 1."),
-    (["events", "latest", "--raw", "--json"], 2, "choose one"),
-    (["events", "latest", "--follow", "--json"], 2, "use --jsonl"),
-    (["replay", "latest", "--speed", "0"], 2, "give a number over 0, or max"),
-    (["replay", "latest", "--speed", "nan"], 2, "give a number over 0, or max"),
-    (["replay"], 2, "Missing argument 'SESSION'"),
-    (["sessions", "--limit", "0"], 2, "--limit"),
-    (["nonsense"], 2, "No such command 'nonsense'."),
-    (["sesions"], 2, "Did you mean 'sessions'?"),
-    (["env", "openai", "--url", "localhost:8787"], 2, "is not an http or https URL"),
-    (["env", "openai", "--url", "http://x/?y"], 2, "is not an http or https URL"),
-    (["env", "codex", "--url", 'http://x/"'], 2, "is not an http or https URL"),
-    (["serve", "--host", "0.0.0.0"], 2, "is not a loopback address"),
-    (["serve", "--host", "::"], 2, "is not a loopback address"),
-    (["serve", "--host", "example.com"], 2, "is not a loopback address"),
-]
-
-
-def test_wrong_use_is_answered_with_one_sentence(recorded: Recorded) -> None:
-    wrong = []
-    for arguments, code, sentence in WRONG:
-        ran = run(recorded.path, *arguments)
-        if (ran.code, ran.out) != (code, b"") or sentence not in ran.err or "Traceback" in ran.err:
-            wrong.append((arguments, ran))
-    assert wrong == []
-
-
-def test_an_ambiguous_prefix_names_the_candidates(on: Callable[..., Ran]) -> None:
-    ids = [row["session_id"] for row in json.loads(on("sessions", "--json").out)]
-    ran = on("events", ids[0][:4])
-    assert ran.code == 2
-    assert any(session_id in ran.err for session_id in ids)
-
-
 def test_nothing_recorded_is_exit_code_three(tmp_path: Path) -> None:
-    missing = run(tmp_path / "none.db", "sessions")
-    assert (missing.code, "nothing has been recorded there" in missing.err) == (3, True)
+    missing = run(tmp_path / "none.db", "sessions", "--json")
+    assert (missing.code, missing.out, "nothing has been recorded there" in missing.err) == (3, b"[]\n", True)
     Store(tmp_path / "empty.db").close()
     empty = run(tmp_path / "empty.db", "sessions")
     assert (empty.code, "Nothing is recorded yet" in empty.err) == (3, True)
@@ -262,10 +225,14 @@ def test_nothing_recorded_is_exit_code_three(tmp_path: Path) -> None:
     assert (latest.code, latest.err.endswith("empty.db: nothing is recorded there.\n")) == (3, True)
 
 
-def test_recover_makes_no_database(tmp_path: Path) -> None:
-    ran = run(tmp_path / "typo.db", "db", "recover")
-    assert (ran.code, list(tmp_path.iterdir())) == (3, [])
-    assert "There is no database" in ran.err
+OF_A_LOG = ("db recover", "db rebuild", "otlp push http://127.0.0.1:1", "tail", "ui --port 0", "usage", "verify")
+
+
+def test_only_who_records_makes_a_database(tmp_path: Path) -> None:
+    for words in OF_A_LOG:
+        ran = run(tmp_path / "typo.db", *words.split())
+        assert (ran.code, list(tmp_path.iterdir())) == (3, []), words
+        assert "There is no database" in ran.err, words
 
 
 def test_db_path_upgrade_and_recover(tmp_path: Path) -> None:

@@ -141,13 +141,6 @@ def test_what_makes_no_sense_is_refused(diff: Diff, stored: Stored, wrong: tuple
     assert diff(path, path, *wrong).code == 2
 
 
-def test_recorded_text_cannot_take_over_a_terminal(diff: Diff, stored: Stored) -> None:
-    hostile = replaced(RESPONSES, "sunny", "\\u001b]0;owned\\u0007")
-    out = diff(stored("a", RESPONSES), stored("b", hostile)).out
-    assert b"\x1b" not in out
-    assert rb"\x1b]0;owned\x07" in out
-
-
 def test_sessions_are_compared_with_files(diff: Diff, tmp_path: Path, stored: Stored) -> None:
     made = Conversations(tmp_path / "recorder.db")
     made.session("first").exchange(response(*message("Six."), id="resp_1"), asking("Roll."))

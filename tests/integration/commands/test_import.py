@@ -308,9 +308,3 @@ def test_every_recorded_stream_is_imported_byte_for_byte_as_what_it_is(db: Path)
         assert entry.exchange.api == (provider if provider in APIS else "other"), file["file"]
         assert entry.body == (CORPUS / file["file"]).read_bytes(), file["file"]
         assert entry.end["lossless"] is True
-
-
-def test_a_database_that_is_no_database_is_not_touched(tmp_path: Path) -> None:
-    db = write(tmp_path, "recorder.db", b"not a database " * 100)
-    ran = run(db, "import", write(tmp_path, "a.sse", STREAM))
-    assert (ran.code, db.read_bytes()) == (1, b"not a database " * 100)

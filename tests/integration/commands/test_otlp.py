@@ -128,11 +128,6 @@ def test_a_call_that_makes_no_sense_is_one_sentence(path: Path, options: list[st
     assert SECRET not in ran.err
 
 
-def test_there_must_be_a_log(tmp_path: Path) -> None:
-    assert run(tmp_path / "none.db", "otlp", "push", "http://127.0.0.1:1").code == 3
-    assert not (tmp_path / "none.db").exists()
-
-
 def test_a_final_answer_ends_a_push_that_goes_on(path: Path, receiver: Receiver) -> None:
     receiver.plan(Answer(401, b'{"message":"who are you"}'))
     ran = run(path, "otlp", "push", receiver.url, "--follow")

@@ -4,18 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
 from sqlalchemy import URL
 
-from recorder.store.write.projector import START
 from recorder.store.write.writer import Store
 from tests.integration.store.test_projector import recorded
 from tests.support import superuser
 from tests.support.rows import projections
 from tests.support.server import Ran, run
 from tests.unit.projections.test_fold import BODY
-
-LOG = ("sessions", "exchanges", "events")
 
 
 def a_log(path: Path | URL, count: int = 3) -> dict[str, list[tuple[object, ...]]]:
@@ -48,24 +44,6 @@ def test_an_upgrade_makes_the_projections_that_are_due(tmp_path: Path) -> None:
     ran = run(path, "db", "upgrade")
     assert (ran.code, ran.err.splitlines()) == (0, ["3 exchanges rebuilt.", f"{path} is up to date."])
     assert projections(path) == as_it_came
-
-
-@pytest.mark.long
-def test_who_asks_before_a_rebuild_is_done_is_told(database: URL, tmp_path: Path) -> None:
-    a_log(database)
-    superuser.asked(database, "INSERT INTO rebuilds VALUES ('projections', ?, ?)", *START)
-    for asks in (("usage",), ("query", "select * from usage"), ("sessions", "--model", "gpt")):
-        assert (
-            "The projections are not up to date: run `recorder db rebuild`.\n" in command(database, tmp_path, *asks).err
-        )
-    assert command(database, tmp_path, "db", "rebuild").code == 0
-    assert "not up to date" not in command(database, tmp_path, "usage").err
-
-
-def test_there_must_be_a_log(tmp_path: Path) -> None:
-    ran = run(tmp_path / "none.db", "db", "rebuild")
-    assert (ran.code, ran.err.startswith("Error: There is no database ")) == (3, True)
-    assert not (tmp_path / "none.db").exists()
 
 
 def test_the_log_stays_as_it_is(database: URL, tmp_path: Path) -> None:

@@ -117,6 +117,7 @@ FILTERS: dict[tuple[str, ...], list[str]] = {
     ("-q", "kelv*"): ["live", "weather"],
     ("-q", "par* meant"): ["weather"],
     ("-q", "kel*in"): [],
+    ("-q", "get"): [],  # names of tools are not searched
     ("-q", "kelvin", "--model", "o3"): ["live"],
     ("-q", "weather Paris?"): ["weather"],
     ("-q", "kelvin", "--limit", "1"): ["live"],
@@ -161,13 +162,6 @@ async def test_any_text_can_be_searched_for(recorded: Conversations, texts: list
         for words in texts:
             wanted = SessionFilter(words=words.encode("utf-8", "replace").decode())
             assert len(await log.sessions(None, wanted)) <= 3
-
-
-async def test_a_word_of_a_message_finds_its_session(recorded: Conversations) -> None:
-    async with await LogReader.open(recorded.database) as log:
-        for word in ("Paris", "is", "meant", "291", "unit", "get"):
-            found = [row.name for row in await log.sessions(None, SessionFilter(words=word))]
-            assert found == (["weather"] if word != "get" else []), "names of tools are not searched"
 
 
 def test_sessions_are_readable_on_a_terminal(in_file: Conversations) -> None:
@@ -217,15 +211,12 @@ def in_csv(value: Any) -> str:
     return ", ".join(value) if isinstance(value, list) else "" if value is None else str(value)
 
 
-def test_nothing_found_is_exit_code_three_in_every_format(in_file: Conversations, tmp_path: Path) -> None:
+def test_nothing_found_is_exit_code_three_in_every_format(in_file: Conversations) -> None:
     for format, out in (("--json", b"[]\n"), ("--jsonl", b""), ("--csv", b"session_id,")):
         ran = run(in_file.path, "sessions", "--model", "nosuch", format)
         assert (ran.code, ran.err) == (3, "Error: No session matches --model 'nosuch'.\n")
         assert ran.out.startswith(out)
         assert ran.out.count(b"\n") == (format != "--jsonl")
-    ran = run(tmp_path / "none.db", "sessions", "--json")
-    assert (ran.code, ran.out) == (3, b"[]\n")
-    assert "nothing has been recorded there" in ran.err
 
 
 async def test_a_limit_takes_the_newest_of_those_that_are_wanted(tmp_path: Path) -> None:

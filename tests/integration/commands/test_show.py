@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import re
-import sqlite3
 from collections.abc import Callable, Iterable
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +16,6 @@ from recorder.model.events import Event
 from recorder.projections.fold import Folding
 from recorder.store.queries import session_state
 from tests.support.conversations import (
-    HOSTILE,
     Conversations,
     answering,
     asking,
@@ -30,12 +26,9 @@ from tests.support.conversations import (
     sse,
     thought,
 )
-from tests.support.proxy import get
-from tests.support.server import Ran, everywhere, run, serving, wait_until
-from tests.support.sockets import STREAM_HEAD, Action, RawClient, ScriptedUpstream, Send, Stall, chunked
+from tests.support.server import Ran, run
 from tests.support.terminal import on_terminal
 
-CONTROLS = "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]"
 WEATHER = '{"city": "Paris"}'
 QUESTION = asking("What is the weather in Paris?")
 CITED = [{"type": "url_citation", "url": "https://example.org/weather", "title": "Weather"}]
@@ -51,12 +44,7 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Conversations:
     weather.exchange(CALLS, QUESTION)
     weather.exchange(ANSWERS, [*QUESTION, *answering("18 °C, clear")], at_s=2.0)
     made.session("streaming").exchange(ANSWERS[:5], QUESTION, ended=False)
-    hostile = made.session(HOSTILE)
-    hostile.exchange(
-        response(*thought(HOSTILE), *message(HOSTILE, index=1), *call(HOSTILE, HOSTILE, index=2), model=HOSTILE),
-        asking(HOSTILE),
-    )
-    hostile.exchange([], answering(HOSTILE), at_s=5.0, target=f"/v1/{HOSTILE}")
+
     made.session("empty")
     return made
 
@@ -108,27 +96,11 @@ def test_a_session_reads_as_a_conversation(show: Callable[..., Ran]) -> None:
     ]
 
 
-def test_the_json_is_one_object_of_fixed_keys(show: Callable[..., Ran]) -> None:
+def test_the_json_is_one_object(show: Callable[..., Ran]) -> None:
+    """Its keys are those of `recorder schema show`."""
     ran = show("weather", "--json")
     assert ran.out.endswith(b"}\n")
-    document = json.loads(ran.out)
-    assert list(document) == ["session", "exchanges"]
-    assert list(document["session"]) == ["session_id", "name", "created_ns", "origin", "source", "title"]
-    first, second = document["exchanges"]
-    assert list(first) == [
-        *(
-            "exchange_id",
-            "provider",
-            "api",
-            "user_text",
-            "purpose",
-            "request_model",
-            "response_model",
-            "response_id",
-            "status",
-        ),
-        *("finish_reason", "usage", "timing", "items", "anomalies"),
-    ]
+    first, second = json.loads(ran.out)["exchanges"]
     assert first["usage"] == {
         "input_tokens": 1234,
         "cache_read_input_tokens": 1024,
@@ -137,14 +109,6 @@ def test_the_json_is_one_object_of_fixed_keys(show: Callable[..., Ran]) -> None:
         "total_tokens": 1690,
     }
     assert {"head_ns", "ttft_ns", "duration_ns", "events", "gap_p50_ns"} < set(first["timing"])
-    assert [list(item) for item in (*first["items"], *second["items"])] == [
-        ["kind", "output_index", "item_id", "type", "status", "encrypted", "summary"],
-        [
-            *("kind", "output_index", "item_id", "type", "status", "name", "call_id", "arguments"),
-            *("output", "latency_ns"),
-        ],
-        ["kind", "output_index", "item_id", "type", "role", "status", "text", "annotations"],
-    ]
     assert (first["items"][0]["summary"], first["items"][1]["output"]) == (["Look it up."], "18 °C, clear")
     assert second["items"][0]["annotations"] == CITED
 
@@ -243,31 +207,6 @@ def test_a_response_that_was_fetched_again_stands_once(tmp_path: Path) -> None:
 GET: dict[str, Any] = {"method": "GET", "target": "/v1/responses/resp_1?stream=true", "resumes_response_id": "resp_1"}
 
 
-def test_a_later_retrieval_that_has_less_is_superseded(tmp_path: Path) -> None:
-    asked = Conversations(tmp_path / "recorder.db").session("again")
-    whole = asked.exchange(response(*call("get_weather", WEATHER)), QUESTION)
-    asked.exchange([], answering("18 °C"), at_s=2.0)
-    asked.exchange(response(*call("get_weather", WEATHER))[:3], at_s=4.0, outcome="client_disconnect", **GET)
-    last = lines(run(asked.path, "show", "again"))[-1]
-    assert last == "3 · GET /v1/responses/resp_1 · gpt-5 · see exchange 1, which has all of it"
-    [only] = json.loads(run(asked.path, "show", "again", 3, "--json").out)["exchanges"]
-    assert only["superseded_by"] == whole.exchange_id
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("ends", [(3, 3), (4, 2, 3), (8, 5), (5, 8), (3, 8, 8, 2), (2, 3, 3)])
-def test_what_supersedes_what_is_as_the_views_say(tmp_path: Path, ends: tuple[int, ...]) -> None:
-    asked = Conversations(tmp_path / "recorder.db").session("again")
-    frames = response(*message("It is ", "18 °C"))
-    for number, end in enumerate(ends):
-        asked.exchange(frames[:end], at_s=number * 5.0, outcome="truncated", **(GET if number else {}))
-    shown = json.loads(run(asked.path, "show", "again", "--json").out)["exchanges"]
-    with closing(sqlite3.connect(asked.path)) as connection:
-        view = connection.execute("SELECT superseded_by FROM exchange_summary ORDER BY started_ns").fetchall()
-    assert [(each.get("superseded_by"),) for each in shown] == view
-    assert sum(superseded_by is None for (superseded_by,) in view) == 1
-
-
 def test_a_call_that_is_retrieved_later_has_the_result_from_before_that(tmp_path: Path) -> None:
     asked = Conversations(tmp_path / "recorder.db").session("again")
     frames = response(*call("get_weather", WEATHER))
@@ -341,38 +280,6 @@ def test_an_exchange_that_cannot_be_folded_does_not_hide_the_others(
         assert "It is 18 °C".encode() in out
 
 
-@pytest.mark.long
-async def test_a_stream_is_shown_while_it_runs_and_after(tmp_path: Path) -> None:
-    """The upstream is silent behind the first words, until the client leaves."""
-    db = tmp_path / "recorder.db"
-    begun: list[Action] = [Send(STREAM_HEAD + chunked(*ANSWERS[:4])), Stall()]
-    async with ScriptedUpstream(begun) as upstream:
-        with serving(db, *everywhere(upstream.base)) as serve:
-            async with await RawClient.connect(serve.port) as client:
-                await client.send(get("/s/live/v1/responses", method="POST", body=b'{"input":"What is the weather?"}'))
-                await client.read_until(ANSWERS[3][-20:])
-                during = await asyncio.to_thread(shown_live, db, has_ended=False)
-            after = await asyncio.to_thread(shown_live, db, has_ended=True)
-    assert ("status" in during, after["status"]) == (False, "client_disconnect")
-    [(text, status)] = [(item["text"], item["status"]) for item in items([during], "message")]
-    assert (text, status) == ("It is ", "in_progress")
-    assert [item["text"] for item in items([after], "message")] == [text]
-
-
-def shown_live(db: Path, *, has_ended: bool) -> Any:
-    """The exchange of the session, once there is text in it."""
-    found: list[Any] = []
-
-    def is_so_far() -> bool:
-        ran = run(db, "show", "live", "--json")
-        found[:] = json.loads(ran.out)["exchanges"] if ran.code == 0 else []
-        has_text = any(item.get("text") for item in items(found, "message"))
-        return has_text and ("status" in found[0]) == has_ended
-
-    wait_until(is_so_far)
-    return found[0]
-
-
 def test_what_went_wrong_is_said(tmp_path: Path) -> None:
     broken = Conversations(tmp_path / "recorder.db").session("broken")
     refused = [*message("No", ".")[:4], sse("error", code="overloaded", message="Try again\nlater.")]
@@ -420,20 +327,6 @@ def test_wrong_use_is_answered_with_one_sentence(show: Callable[..., Ran]) -> No
         assert (ran.code, ran.out) == (code, b"")
         assert sentence in ran.err
         assert "Traceback" not in ran.err
-
-
-@pytest.mark.parametrize("width", [40, 80])
-def test_recorded_text_cannot_take_over_a_terminal(recorded: Conversations, width: int) -> None:
-    listed = json.loads(run(recorded.path, "sessions", "--json").out)
-    [session_id] = [each["session_id"] for each in listed if each["name"] == HOSTILE]
-    styled = re.compile(r"\x1b\[[\d;]*m")
-    shown = [styled.sub("", line) for line in on_terminal(width, "show", session_id, "--db", recorded.path)]
-    assert not re.search(CONTROLS, "\n".join(shown))
-    assert all(cell_len(line) <= width for line in shown)
-    assert sum("\\x1b]52" in line for line in shown) >= 6
-    piped = run(recorded.path, "show", session_id).out.decode()
-    assert not re.search(CONTROLS, piped)
-    assert piped.count("\\x1b]52") >= 8
 
 
 def test_on_a_terminal_a_call_is_one_line_and_a_message_is_wrapped(tmp_path: Path) -> None:

@@ -13,7 +13,6 @@ from recorder.store.queries.reader import LogReader
 from recorder.store.write.writer import Store
 from tests.support.empty_log import empty
 from tests.support.rows import START_NS, add, begin, make_end, make_events, make_exchange, make_session
-from tests.support.server import run
 
 FRAME = b'data: {"type":"response.output_text.delta","delta":"Hi"}\n\n'
 
@@ -127,8 +126,3 @@ async def test_a_burst_is_told_over_several_looks_and_none_of_it_is_lost(store: 
         told = [await looking.look() for _ in range(3)]
         assert [len(look) for look in told] == [BURST, 2, 0]
         assert [each.event for look in told for each in look] == events
-
-
-def test_there_must_be_something_to_follow(tmp_path: Path) -> None:
-    assert run(tmp_path / "none.db", "tail").code == 3
-    assert run(tmp_path / "none.db", "tail", "--limit", "0").code == 2

@@ -33,7 +33,7 @@ def assert_one_sentence(ran: Ran, code: int, *words: str) -> None:
     """And, for an option that makes no sense, click's usage before it."""
     assert (ran.code, ran.out) == (code, b""), ran.err
     *usage, sentence = ran.err.strip().splitlines()
-    assert re.fullmatch(r"Error: .*\.", sentence), ran.err
+    assert re.fullmatch(r"Error: .*[.?]", sentence), ran.err
     assert all(line.startswith(("Usage: recorder ", "Try 'recorder ")) or not line for line in usage), ran.err
     for word in words:
         assert word in sentence
@@ -49,7 +49,6 @@ def test_a_taken_port(tmp_path: Path) -> None:
 
 WRONG = {
     "unknown session": (["events", "nosuch"], 3, ["no session 'nosuch'", "recorder sessions"]),
-    "unknown session of a replay": (["replay", "nosuch"], 3, ["no session 'nosuch'", "recorder sessions"]),
     "unknown exchange": (["events", "latest", "--exchange", "7"], 3, ["no exchange 7", "it has only 1"]),
     "unknown exchange of a replay": (["replay", "latest", "--exchange", "abcdef"], 3, ["no exchange abcdef"]),
     "speed of nothing": (["replay", "latest", "--speed", "0"], 2, ["over 0, or max"]),
@@ -62,6 +61,19 @@ WRONG = {
     "upstream with a query": ([*SERVE, "--upstream", "openai=http://x/?key=1"], 2, ["query"]),
     "upstream with a bad name": ([*SERVE, "--upstream", "Open AI=http://x"], 2, ["cannot name an upstream"]),
     "unknown engine": (["sessions", "--db", "mysql://x/y"], 2, ["mysql", "path"]),
+    "two formats": (["events", "latest", "--raw", "--json"], 2, ["choose one"]),
+    "an array without an end": (["events", "latest", "--follow", "--json"], 2, ["use --jsonl"]),
+    "no session": (["replay"], 2, ["Missing argument 'SESSION'"]),
+    "limit of nothing": (["sessions", "--limit", "0"], 2, ["--limit"]),
+    "unknown verb": (["nonsense"], 2, ["No such command 'nonsense'."]),
+    "misspelt verb": (["sesions"], 2, ["Did you mean 'sessions'?"]),
+    "client elsewhere": (["env", "openai", "--url", "localhost:8787"], 2, ["is not an http or https URL"]),
+    "client with a query": (["env", "openai", "--url", "http://x/?y"], 2, ["is not an http or https URL"]),
+    "client that a shell obeys": (["env", "codex", "--url", 'http://x/"'], 2, ["is not an http or https URL"]),
+    **{
+        f"open to {host}": (["serve", "--host", host], 2, ["is not a loopback address"])
+        for host in ("0.0.0.0", "::", "example.com")
+    },
 }
 
 

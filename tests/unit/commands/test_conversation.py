@@ -19,7 +19,6 @@ from recorder.model.text import safe_text
 from recorder.projections.rows import AnomalyRow, ExchangeRow, ItemRow, TimingRow, UsageRow
 from recorder.store.queries.session_document import document
 from recorder.store.queries.session_state import CallResult, ExchangeState, Snapshot
-from tests.integration.commands.test_show import CONTROLS
 from tests.support.corpus import CORPUS, corpus_index, needs_corpus
 from tests.support.facts import captured, folded
 from tests.support.rows import row
@@ -34,6 +33,8 @@ FINISHED = [
     ("failed", "failed", "failed"),
     (None, "length", "open (length)"),
 ]
+
+CONTROLS = "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]"
 
 
 @pytest.mark.parametrize(("status", "reason", "shown"), FINISHED)
