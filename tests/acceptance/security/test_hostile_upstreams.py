@@ -214,9 +214,3 @@ async def test_of_10000_requests_none_gets_what_belongs_to_another_key(tmp_path:
 @on_uvloop
 async def test_what_comes_before_the_next_request_is_no_answer_to_it(tmp_path: Path) -> None:
     await one_after_another(tmp_path, 200)
-
-
-@pytest.mark.slow
-@on_uvloop
-async def test_what_comes_before_any_of_3000_requests_is_no_answer_to_it(tmp_path: Path) -> None:
-    await one_after_another(tmp_path, 3_000)

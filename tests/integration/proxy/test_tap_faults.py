@@ -11,7 +11,6 @@ import errno
 import os
 import time
 from collections.abc import Callable
-from itertools import count
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -219,28 +218,3 @@ def test_a_disk_that_fails_while_chunks_pass_costs_clients_nothing_and_is_counte
         assert (account.outcome, account.stored + account.lost) == ("eof", len(WHOLE))
         assert account.reasons == [os.strerror(number)]
         assert account.lost > 0
-
-
-def test_chunks_have_the_times_of_a_clock_that_nobody_sets(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str
-) -> None:
-    """A8: the wall clock goes back an hour with each look, and no event does."""
-    hours = count()
-    monkeypatch.setattr(time, "time_ns", lambda: 1_750_000_000 * 10**9 - next(hours) * 3600 * 10**9)
-    before = time.monotonic_ns()
-
-    @on_uvloop
-    async def scenario() -> None:
-        script = [Send(STREAM_HEAD), *(Send(chunked(event)) for event in EVENTS), Send(LAST_CHUNK)]
-        async with (
-            ScriptedUpstream(script) as upstream,
-            proxied(tmp_path, upstream.base, strict=way == "strict") as proxy,
-        ):
-            assert (await proxy.ask(get())).body == WHOLE
-
-    scenario()
-    reader = JournalReader(tmp_path / "journal" / "recorder")
-    times = [record.t_ns for record in reader.read(2**24, writer_is_dead=True)]
-    assert before < times[0]
-    assert times == sorted(times)
-    assert times[-1] < time.monotonic_ns()

@@ -129,12 +129,6 @@ async def test_trailers_are_no_part_of_the_body() -> None:
     assert (body, outcome) == (b"all", "eof")
 
 
-@on_uvloop
-async def test_a_redirect_is_not_followed() -> None:
-    response, _, _ = await get(answer(b"", b"Location: http://127.0.0.1:1/", status=b"307 Temporary Redirect"))
-    assert response.status_code == 307
-
-
 def head_of(size_bytes: int, body_bytes: int = 0) -> bytes:
     """A response head whose header names and values have that size."""
     rest = size_bytes - len(b"Content-Length0") - 3 * 60_000

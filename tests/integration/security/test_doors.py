@@ -83,18 +83,8 @@ CLIENTS = {
         *("Host: localhost:8787", "anthropic-version: 2023-06-01", "anthropic-dangerous-direct-browser-access: true"),
         *("Accept-Language: *", "Sec-Fetch-Mode: cors", "X-Stainless-Runtime: node"),
     ),
-    "google-genai": (
-        "Host: localhost:8787",
-        "x-goog-api-key: k",
-        "x-goog-api-client: google-genai-sdk/3.3 gl-python/3.11",
-    ),
-    "codex": (
-        "Host: 127.0.0.1:8787",
-        "originator: codex_exec",
-        "version: 0.1",
-        "session_id: 0",
-        "chatgpt-account-id: a",
-    ),
+    "google-genai": ("Host: localhost:8787", "x-goog-api-key: k", "x-goog-api-client: google-genai-sdk/3.3"),
+    "codex": ("Host: 127.0.0.1:8787", "originator: codex_exec", "session_id: 0", "chatgpt-account-id: a"),
     "curl": ("Host: localhost:8787", "Accept: */*", "User-Agent: curl/8.5.0"),
     "a typed address": ("Host: 127.0.0.1:8787", "Sec-Fetch-Site: none", "Sec-Fetch-Mode: navigate", "Cookie: a=b"),
 }
@@ -110,59 +100,40 @@ async def test_clients_get_through(tmp_path: Path, server: str) -> None:
 
 # -- no open proxy
 
-TARGETS = [
-    *("http://{there}/", "http://{there}/v1/x", "https://{there}/v1/x", "http://localhost@{there}/v1/x"),
-    *(
-        "//{there}/v1/x",
-        "///{there}/v1/x",
-        "/%2F%2F{there}/v1/x",
-        "/%2f{there}/v1/x",
-        "/\\\\{there}/v1/x",
-        "/\\{there}/x",
-    ),
-    *("/@{there}/v1/x", "/v1/@{there}/x", "/openai@{there}/v1/x", "/openai:80@{there}/v1/x", "/.{there}/v1/x"),
-    *("/openai/@{there}/x", "/openai/http://{there}/x", "/http://{there}/v1/x", "/http:%2f%2f{there}/v1/x"),
-    *(
-        "/v1/../{there}/x",
-        "/openai/../../{there}/x",
-        "/openai/..%2f..%2f{there}/x",
-        "/%2e%2e/{there}/x",
-        "/..;/{there}/x",
-    ),
-    *(
-        "/openai/..//{there}/x",
-        "/s/x/http://{there}/v1/x",
-        "/s/@{there}/v1/x",
-        "/s/%2F%2F{there}/v1/x",
-        "/s//{there}/v1",
-    ),
-    *("/openai//{there}/v1/x", "/openai?url=http://{there}/", "/v1/x?base_url=http://{there}", "/v1/x#@{there}/"),
-    *(
-        "/{there}/v1/x",
-        "{there}",
-        "{there}/v1/x",
-        "/v1/x%0d%0aHost:%20{there}",
-        "/v1/x%00@{there}",
-        "/openai%00.{there}/x",
-    ),
-]
-LINES = [
-    *(
-        "X-Forwarded-Host: {there}",
-        "X-Forwarded-Server: {there}",
-        "Forwarded: host={there}",
-        "X-Original-URL: http://{there}/",
-    ),
-    *("X-Rewrite-URL: http://{there}/", "X-Host: {there}", "Referer: http://{there}/", "X-Upstream: http://{there}"),
-    *("X-Recorder-Session: http://{there}/", "X-Recorder-Upstream: http://{there}", "Destination: http://{there}/"),
-    *("Refresh: 0; url=http://{there}/", "Proxy-Authorization: Basic eDp5", "Via: 1.1 {there}"),
-]
+TARGETS = r"""
+http://{there}/ http://{there}/v1/x https://{there}/v1/x http://localhost@{there}/v1/x
+//{there}/v1/x ///{there}/v1/x /%2F%2F{there}/v1/x /%2f{there}/v1/x /\\{there}/v1/x /\{there}/x
+/@{there}/v1/x /v1/@{there}/x /openai@{there}/v1/x /openai:80@{there}/v1/x /.{there}/v1/x
+/openai/@{there}/x /openai/http://{there}/x /http://{there}/v1/x /http:%2f%2f{there}/v1/x
+/v1/../{there}/x /openai/../../{there}/x /openai/..%2f..%2f{there}/x /%2e%2e/{there}/x
+/..;/{there}/x /openai/..//{there}/x /s/x/http://{there}/v1/x /s/@{there}/v1/x /s/%2F%2F{there}/v1/x
+/s//{there}/v1 /openai//{there}/v1/x /openai?url=http://{there}/ /v1/x?base_url=http://{there}
+/v1/x#@{there}/ /{there}/v1/x {there} {there}/v1/x /v1/x%0d%0aHost:%20{there} /v1/x%00@{there}
+/openai%00.{there}/x
+"""
+LINES = """\
+X-Forwarded-Host: {there}
+X-Forwarded-Server: {there}
+Forwarded: host={there}
+X-Original-URL: http://{there}/
+X-Rewrite-URL: http://{there}/
+X-Host: {there}
+Referer: http://{there}/
+X-Upstream: http://{there}
+X-Recorder-Session: http://{there}/
+X-Recorder-Upstream: http://{there}
+Destination: http://{there}/
+Refresh: 0; url=http://{there}/
+Proxy-Authorization: Basic eDp5
+Via: 1.1 {there}
+""".splitlines()
 
 
 @on_uvloop
 async def test_no_request_reaches_an_address_that_is_not_configured(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    targets = TARGETS.split()
     async with ScriptedUpstream(answer(b"")) as canary, ScriptedUpstream(answer(b"")) as upstream:
         for variable in ("HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "ALL_PROXY", "all_proxy"):
             monkeypatch.setenv(variable, canary.base)
@@ -170,7 +141,7 @@ async def test_no_request_reaches_an_address_that_is_not_configured(
         async with proxied(
             tmp_path, upstream.base, more=[Upstream("anthropic", upstream.base), Upstream("gemini", upstream.base)]
         ) as proxy:
-            for target, method in product(TARGETS, ("GET", "POST", "CONNECT")):
+            for target, method in product(targets, ("GET", "POST", "CONNECT")):
                 await ask(proxy.server.port, method, target.format(there=there), "Host: localhost")
             for line in LINES:
                 await ask(proxy.server.port, "GET", "/v1/x", "Host: localhost", line.format(there=there))
@@ -181,10 +152,10 @@ async def test_no_request_reaches_an_address_that_is_not_configured(
             )
             assert (await ask(proxy.server.port, "GET", "/v1/x", f"Host: {there[:-1]}x")).status[:3] in (b"400", b"403")
     assert canary.connections == 0
-    assert len(upstream.requests) > len(TARGETS), "the search looks in the wrong place"
+    assert len(upstream.requests) > len(targets), "the search looks in the wrong place"
 
 
-@pytest.mark.parametrize("status", [b"301 Moved", b"302 Found", b"303 See Other", b"307 Temporary", b"308 Permanent"])
+@pytest.mark.parametrize("status", [b"302 Found", b"308 Permanent"])
 @on_uvloop
 async def test_a_redirect_is_the_client_s_to_follow(tmp_path: Path, status: bytes) -> None:
     async with ScriptedUpstream(answer(b"")) as canary:

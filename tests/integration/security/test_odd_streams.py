@@ -7,8 +7,8 @@ import gzip
 import json
 import tempfile
 import time
-from collections.abc import AsyncIterator, Callable
-from itertools import pairwise
+from collections.abc import Callable
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -16,10 +16,8 @@ import pytest
 from recorder.commands import main
 from recorder.journal.format import Mark
 from recorder.journal.reader import JournalReader
-from recorder.journal.writer import Journal
 from recorder.model.events import BODY_KINDS
 from recorder.projections.views import VIEWS
-from recorder.proxy.recording import RecordingTransport
 from recorder.store.location import database_url
 from recorder.store.sqlite.query import SqliteQuery
 from tests.support.conversations import Recorded
@@ -37,10 +35,7 @@ from tests.support.sockets import (
     chunked,
     head,
 )
-from tests.unit.proxy.test_recording import Chunks, Echo, pass_through
 from tests.unit.wire.test_content_coding import CODERS, raw_deflate
-
-START_NS = 1_800_000_000 * 10**9
 
 # -- codings
 
@@ -124,34 +119,13 @@ def test_what_was_recorded_comes_out_as_it_came_in(nasty: Path, capfdbinary: pyt
 # -- clocks
 
 
-class SetBack(Chunks):
-    """A stream during which the wall clock is set back by an hour, again and again."""
-
-    wall_ns = START_NS
-
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        for chunk in (b"a", b"b", b"c"):
-            self.wall_ns -= 3600 * 10**9
-            await asyncio.sleep(0.01)
-            yield chunk
-
-
-async def test_a_wall_clock_that_is_set_back_moves_no_event(tmp_path: Path) -> None:
-    journal, echo, stream = Journal(tmp_path, "recorder"), Echo(), SetBack()
-    echo.stream = stream
-    transport = RecordingTransport(echo, journal, wall_ns=lambda: stream.wall_ns)
-    assert await pass_through(transport) == [b"a", b"b", b"c"]
-    records = JournalReader(journal.directory).read(2**20)
-    journal.close()
-    times = [record.t_ns for record in records]
-    chunks = [record.t_ns for record in records if record.mark == Mark.CHUNK]
-    assert times == sorted(times)
-    assert all(after - before > 8 * 10**6 for before, after in pairwise(chunks))
-
-
 @on_uvloop
-async def test_times_are_those_of_the_clock_that_nobody_can_set(tmp_path: Path) -> None:
-    """On the way that `serve` takes, and with the clock that it takes: the times of the journal are of that clock."""
+async def test_times_are_those_of_the_clock_that_nobody_can_set(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With the clock that `serve` takes, while the wall clock is set back by an hour with each look at it."""
+    hours = count()
+    monkeypatch.setattr(time, "time_ns", lambda: (500_000 - next(hours)) * 3600 * 10**9)
     before_ns = time.monotonic_ns()
     script: list[Action] = [Send(STREAM_HEAD + chunked(b": 1\n\n")), Send(chunked(b": 2\n\n")), Send(LAST_CHUNK)]
     async with ScriptedUpstream(script) as upstream, proxied(tmp_path, upstream.base) as proxy:

@@ -202,14 +202,6 @@ async def test_the_time_is_that_of_the_head_alone(tmp_path: Path) -> None:
 
 
 @on_uvloop
-async def test_a_connection_that_asks_nothing_is_let_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server_connection, "KEEP_ALIVE_S", 0.1)
-    async with ScriptedUpstream(answer(b"")) as upstream, proxied(tmp_path, upstream.base) as proxy:
-        async with await proxy.connect() as client:
-            assert await client.read() == b""
-
-
-@on_uvloop
 async def test_a_malformed_request_behind_a_stream_puts_no_byte_into_it(tmp_path: Path) -> None:
     script: list[Action] = [Send(STREAM_HEAD + chunked(b"data: 1\n\n")), Stall()]
     async with ScriptedUpstream(script) as upstream:

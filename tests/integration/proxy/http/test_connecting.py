@@ -227,6 +227,19 @@ async def test_an_unknown_authority_is_said_with_what_adds_it(authority: Authori
 
 
 @both_loops
+async def test_an_upstream_with_a_certificate_of_nobody_is_told_nothing(authority: Authority) -> None:
+    told = []
+
+    async def hear(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        told.append(await reader.readline())
+
+    async with listening(hear, authority.server("localhost")) as base:
+        said = await refusal(DIRECT, base.replace("127.0.0.1", "localhost"))
+    assert said.startswith("its TLS certificate was not accepted: no known authority has signed it")
+    assert told == []
+
+
+@both_loops
 async def test_a_certificate_for_another_host_is_said(authority: Authority) -> None:
     async with listening(serve, authority.server("other.test")) as base:
         said = await refusal(Network(ca_file=authority.file), base.replace("127.0.0.1", "localhost"))

@@ -237,22 +237,6 @@ async def test_an_idle_client_is_kept_for_a_minute_and_not_for_two(monkeypatch: 
         assert await client.read() == b""
 
 
-async def test_a_head_that_does_not_end_is_waited_for_for_some_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
-    clock = Clock(monkeypatch)
-
-    async def app(incoming: ServerExchange) -> None:
-        incoming.respond(200, [], b"")
-
-    async with client_of(app) as client:
-        await client.send(b"GET / HTTP/1.1\r\n")
-        await turns()
-        await clock.forward(5)
-        await client.send(b"Host: localhost\r\n\r\nGET /")
-        assert (await client.response()).status == b"200 OK"
-        await clock.forward(20)
-        assert await client.read() == b""
-
-
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="Only Linux says there what a process takes.")
 @on_uvloop
 async def test_a_client_that_asks_and_does_not_listen_takes_little_memory_and_leaves_none_behind(
