@@ -244,27 +244,3 @@ def test_the_document_of_show_has_the_keys_that_are_documented(recorded: Path) -
     keys = {*shown, *shown["session"], *exchange, *exchange["usage"], *(key for item in items for key in item)}
     assert {item["kind"] for item in items} == {"message", "reasoning", "tool_call"}
     assert not {key for key in keys if f'"{key}"' not in formats}
-
-
-def test_the_numbers_of_the_demo_are_the_same_wherever_they_are_asked(recorded: Path) -> None:
-    db = recorded / "recorder.db"
-    counted = json.loads(run(db, "usage", "--by", "model", "--json").out)
-    asked = json.loads(run(db, "query", "select * from usage_by_model", "--json").out)
-    assert sorted(counted, key=lambda row: str(row["model"])) == sorted(asked, key=lambda row: str(row["model"]))
-    assert all(row["reasoning_output_tokens"] and row["total_tokens"] for row in counted)
-
-
-def texts(db: Path, *at: str) -> list[str]:
-    shown = json.loads(run(db, "show", "latest", "2", "--json", *at).out)
-    return [item.get("text") or "" for each in shown["exchanges"] for item in each["items"]]
-
-
-def test_half_way_through_an_exchange_its_message_is_half_written(recorded: Path) -> None:
-    """Where half-way is hangs on the machine: between three and seven tenths there is such a moment."""
-    db = recorded / "recorder.db"
-    *before, whole = texts(db)
-    moments = [texts(db, "--at", f"{percent}%") for percent in (50, 60, 40, 70, 30)]
-    halves = [half for *_, half in moments if half and half != whole]
-    assert halves
-    assert all(whole.startswith(half) for half in halves)
-    assert all(moment[:-1] == before[: len(moment) - 1] for moment in moments)

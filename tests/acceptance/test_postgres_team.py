@@ -7,7 +7,7 @@ import contextlib
 import itertools
 import random
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
@@ -48,7 +48,7 @@ def _event(type: str, **fields: Any) -> bytes:
     return b"event: %b\ndata: %b\n\n" % (type.encode(), msgspec.json.encode({"type": type, **fields}))
 
 
-def _responses(id: str, texts: Sequence[str], usage: Usage) -> list[bytes]:
+def _frames(id: str, texts: Sequence[str], usage: Usage) -> list[bytes]:
     response = {"id": f"resp_{id}", "object": "response", "model": "gpt-demo", "output": []}
     message = {"id": f"msg_{id}", "type": "message", "role": "assistant"}
     place = {"item_id": message["id"], "output_index": 0, "content_index": 0}
@@ -63,51 +63,11 @@ def _responses(id: str, texts: Sequence[str], usage: Usage) -> list[bytes]:
     ]
 
 
-def _messages(id: str, texts: Sequence[str], usage: Usage) -> list[bytes]:
-    message = {"id": f"msg_{id}", "type": "message", "role": "assistant", "model": "claude-demo", "content": []}
-    begins = {**message, "stop_reason": None, "usage": {"input_tokens": usage.input, "output_tokens": 1}}
-    delta = {"stop_reason": "end_turn", "stop_sequence": None}
-    return [
-        _event("message_start", message=begins),
-        _event("content_block_start", index=0, content_block={"type": "text", "text": ""}),
-        *(_event("content_block_delta", index=0, delta={"type": "text_delta", "text": each}) for each in texts),
-        _event("content_block_stop", index=0),
-        _event("message_delta", delta=delta, usage={"output_tokens": usage.output}),
-        _event("message_stop"),
-    ]
-
-
-def _chat(id: str, texts: Sequence[str], usage: Usage) -> list[bytes]:
-    chunk: dict[str, Any] = {
-        "id": f"chatcmpl-{id}",
-        "object": "chat.completion.chunk",
-        "model": "chat-demo",
-        "created": 1,
-    }
-    total = {"prompt_tokens": usage.input, "completion_tokens": usage.output, "total_tokens": sum(usage)}
-    deltas = [*(({"content": each}, None) for each in texts), ({}, "stop")]
-    said = [{"choices": [{"index": 0, "delta": delta, "finish_reason": why}]} for delta, why in deltas]
-    chunks = [*({**chunk, **each} for each in said), {**chunk, "choices": [], "usage": total}]
-    return [*(b"data: %b\n\n" % msgspec.json.encode(each) for each in chunks), b"data: [DONE]\n\n"]
-
-
-SHAPES: Mapping[str, Callable[[str, Sequence[str], Usage], list[bytes]]] = {
-    "/v1/responses": _responses,
-    "/v1/messages": _messages,
-    "/v1/chat/completions": _chat,
-}
-
-
-def path_of(id: str) -> str:
-    """The API of a stream."""
-    return list(SHAPES)[int(id.rpartition("-")[2]) % len(SHAPES)]
-
-
 def script_of(id: str) -> list[Action]:
     """Frames cut anywhere, and pauses between the pieces."""
     dice = random.Random(f"{id} said")
     texts = ["".join(dice.choices("abcdefg ", k=dice.randrange(1, 200))) for _ in range(FRAMES)]
-    body = b"".join(SHAPES[path_of(id)](id, texts, usage_of(id)))
+    body = b"".join(_frames(id, texts, usage_of(id)))
     cuts = sorted({0, len(body), *dice.sample(range(1, len(body)), FRAMES)})
     pieces = [body[begin:end] for begin, end in itertools.pairwise(cuts)]
     return [*(action for piece in pieces for action in (Chunk(piece), Sleep(EVERY_S))), End()]
@@ -141,7 +101,7 @@ async def record(cluster: Cluster, upstream: Upstream, folder: Path) -> tuple[li
             asking_ = []
             for number in range(STREAMS):
                 id, port = f"s-{number}", serves[number % RECORDERS].port
-                asking_.append(tasks.create_task(ask(port, id, ReadAll(), prefix="/s/team", path=path_of(id))))
+                asking_.append(tasks.create_task(ask(port, id, ReadAll(), prefix="/s/team")))
         for serve in serves:
             await asyncio.to_thread(serve.stop)
     for home in homes:

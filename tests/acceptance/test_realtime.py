@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 import pytest
-from openai import AsyncOpenAI, OpenAI
+from openai import OpenAI
 from websockets.sync.client import connect
 from websockets.sync.server import ServerConnection
 
@@ -100,19 +100,6 @@ def converse(base: str) -> list[str]:
     return types
 
 
-async def converse_async(base: str) -> list[str]:
-    types = list[str]()
-    async with AsyncOpenAI(base_url=base, api_key="sk-secret", max_retries=0) as client:
-        async with client.realtime.connect(model="gpt-realtime") as connection:
-            await connection.input_audio_buffer.append(audio=AUDIO)
-            await connection.response.create()
-            async for event in connection:
-                types.append(event.type)
-                if event.type == "response.done":
-                    return types
-    return types
-
-
 ANSWERED = ["response.created", "response.output_audio.delta", "response.done"]
 
 
@@ -127,14 +114,6 @@ def test_realtime_of_openai_python_is_recorded_as_messages(recorder: Serving) ->
     sent = ["session.update", "input_audio_buffer.append", "response.create"]
     assert [each["type"] for each in payloads(entry, "sent")] == sent
     assert not any(b"sk-secret" in event.raw for event in entry.events)
-
-
-async def test_realtime_of_openai_python_is_recorded_from_a_coroutine(recorder: Serving) -> None:
-    assert await converse_async(f"{recorder.base}/s/coroutine/v1") == ANSWERED
-    entry = only(recorder, "coroutine")
-    expect_clean(entry)
-    assert payloads(entry, "frame")[1]["delta"] == AUDIO
-    assert payloads(entry, "sent")[0]["audio"] == AUDIO
 
 
 @pytest.mark.parametrize("compression", [None, "deflate"])

@@ -63,18 +63,3 @@ async def test_sdks_get_what_they_get_without_it_and_the_log_has_every_byte(tmp_
     assert all(entry.session.startswith(entry.exchange.api) for entry in found)
     assert {entry.exchange.api for entry in found} == APIS
     assert_chained(found)
-
-
-async def test_all_sdks_at_once_are_kept_apart(tmp_path: Path) -> None:
-    db = tmp_path / "recorder.db"
-    async with await start(pace=0) as demo:
-        directly = await ask_all(demo.base_url)
-    async with await start(pace=0.25) as demo:
-        with serving(db, *everywhere(demo.base_url)) as serve:
-            asked = [(session(name, prompt), ask, prompt) for name, ask in ASKS.items() for prompt in PROMPTS]
-            answers = await asyncio.gather(*(ask(f"{serve.base}/s/{key}", prompt) for key, ask, prompt in asked))
-    assert {key: answer for (key, _, _), answer in zip(asked, answers, strict=True)} == directly
-    found = entries(db)
-    assert sorted(entry.session for entry in found) == sorted(directly)
-    assert all(entry.end["status"] == "completed" for entry in found)
-    assert_chained(found)

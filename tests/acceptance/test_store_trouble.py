@@ -47,6 +47,15 @@ def paced(name: str, count: int, every_s: float) -> Answer:
     return Answer([STREAM_HEAD, *pieces, LAST_CHUNK], every_s=every_s)
 
 
+async def ask(serve: Serving, name: str) -> bytes:
+    """The body that a client gets, whole."""
+    async with await RawClient.connect(serve.port) as client:
+        await client.send(request(f"/s/{name}/v1/responses", name))
+        response = await client.response()
+    assert response.ending == "complete"
+    return response.body
+
+
 async def _kill_repeatedly(serve: Serving, every_s: float) -> set[int]:
     """Kill the ingester whenever there is one, until cancelled; returns which were."""
     killed: set[int] = set()
@@ -65,18 +74,11 @@ async def _kill_repeatedly(serve: Serving, every_s: float) -> set[int]:
 async def test_no_client_notices_that_the_ingester_is_killed(tmp_path: Path, count: int, kills: int) -> None:
     db, names = tmp_path / "recorder.db", [f"s{number}" for number in range(STREAMS)]
 
-    async def ask(port: int, name: str) -> bytes:
-        async with await RawClient.connect(port) as client:
-            await client.send(request(f"/s/{name}/v1/responses", name))
-            response = await client.response()
-            assert response.ending == "complete"
-            return response.body
-
     async with Upstream(lambda name: paced(name, count, 0.01)) as upstream:
         with serving(db, *everywhere(upstream.base)) as serve:
             async with asyncio.TaskGroup() as tasks:
                 killer = tasks.create_task(_kill_repeatedly(serve, 0.3))
-                bodies = await asyncio.gather(*(ask(serve.port, name) for name in names))
+                bodies = await asyncio.gather(*(ask(serve, name) for name in names))
                 killer.cancel()
             assert serve.stop() == 0
     assert (await asyncio.to_thread(run, db, "db", "recover")).code == 0  # what the last seconds were too short for
@@ -171,9 +173,7 @@ async def test_what_a_locked_database_did_not_take_before_the_end_is_taken_by_th
     async with Upstream({"one": paced("one", 50, 0)}) as upstream:
         with serving(db, *everywhere(upstream.base)) as serve:
             with lock(db):
-                async with await RawClient.connect(serve.port) as client:
-                    await client.send(request("/v1/responses", "one"))
-                    await client.response()
+                await ask(serve, "one")
                 began = time.monotonic()
                 assert serve.stop() == 0
                 assert time.monotonic() - began < 8
@@ -201,46 +201,26 @@ def holds(db: Path, body: bytes) -> bool:
     return False
 
 
-async def test_a_database_that_is_deleted_while_recording_is_made_again(tmp_path: Path) -> None:
+@pytest.mark.parametrize("is_in_the_way", [False, True], ids=["deleted", "replaced by a folder"])
+async def test_a_database_that_is_deleted_while_recording_is_made_again(tmp_path: Path, is_in_the_way: bool) -> None:
     """What was in it is gone with it, but for what the journal still has; what passes from then on is not."""
     db = tmp_path / "recorder.db"
     async with Upstream({"one": paced("one", 5, 0), "two": paced("two", 5, 0)}) as upstream:
         with serving(db, *everywhere(upstream.base)) as serve:
-            async with await RawClient.connect(serve.port) as client:
-                await client.send(request("/v1/responses", "one"))
-                await client.response()
+            await ask(serve, "one")
             await asyncio.to_thread(wait_until, lambda: all_ended(db, 1))
             for path in (db, Path(f"{db}-wal"), Path(f"{db}-shm")):
                 path.unlink(missing_ok=True)
-            async with await RawClient.connect(serve.port) as client:
-                await client.send(request("/v1/responses", "two"))
-                received = await client.response()
-            await asyncio.to_thread(wait_until, lambda: holds(db, received.body))
+            if is_in_the_way:
+                db.mkdir()
+            body = await ask(serve, "two")
+            if is_in_the_way:
+                await asyncio.to_thread(wait_until, lambda: "cannot be opened, the journal keeps" in serve.said)
+                db.rmdir()
+            await asyncio.to_thread(wait_until, lambda: holds(db, body))
             assert serve.stop() == 0
-    assert holds(db, received.body)
-    assert "was deleted or replaced" in serve.said
-    assert "Traceback" not in serve.said
-
-
-async def test_a_database_that_cannot_be_opened_for_a_while_is_opened_then(tmp_path: Path) -> None:
-    db = tmp_path / "recorder.db"
-    async with Upstream({"one": paced("one", 5, 0), "two": paced("two", 5, 0)}) as upstream:
-        with serving(db, *everywhere(upstream.base)) as serve:
-            async with await RawClient.connect(serve.port) as client:
-                await client.send(request("/v1/responses", "one"))
-                await client.response()
-            await asyncio.to_thread(wait_until, lambda: all_ended(db, 1))
-            for path in (db, Path(f"{db}-wal"), Path(f"{db}-shm")):
-                path.unlink(missing_ok=True)
-            db.mkdir()
-            async with await RawClient.connect(serve.port) as client:
-                await client.send(request("/v1/responses", "two"))
-                received = await client.response()
-            await asyncio.to_thread(wait_until, lambda: "cannot be opened, the journal keeps" in serve.said)
-            db.rmdir()
-            await asyncio.to_thread(wait_until, lambda: holds(db, received.body))
-            assert serve.stop() == 0
-    assert holds(db, received.body)
+    assert holds(db, body)
+    assert is_in_the_way or "was deleted or replaced" in serve.said
     assert "Traceback" not in serve.said
 
 

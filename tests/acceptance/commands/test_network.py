@@ -29,12 +29,15 @@ async def company(login: str | None = None) -> AsyncIterator[ForwardProxy]:
         yield proxy
 
 
-def test_a_command_is_recorded_by_a_proxy(tmp_path: Path) -> None:
-    with beside(lambda: company("a:b")) as proxy:
-        options = ["--upstream", "openai=http://api.corp.test", "--upstream-proxy", proxy.url.replace("//", "//a:b@")]
+def test_a_command_is_recorded_by_a_proxy_whose_password_is_kept_nowhere(tmp_path: Path) -> None:
+    with beside(lambda: company("me:s3cr3t-password")) as proxy:
+        url = proxy.url.replace("//", "//me:s3cr3t-password@")
+        options = ["--upstream", "openai=http://api.corp.test", "--upstream-proxy", url]
         ran = run_parent(tmp_path / "x.db", "run", *options, "--", sys.executable, "-c", ASK)
     assert (ran.code, ran.out) == (0, b"200\n"), ran.err
     assert proxy.tunnels == ["api.corp.test:80"]
+    kept = b"".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
+    assert b"s3cr3t" not in kept + ran.err.encode()
 
 
 def test_a_mock_forwards_by_a_proxy_of_its_settings(tmp_path: Path) -> None:

@@ -9,7 +9,6 @@ import asyncio
 import contextlib
 import json
 import os
-import shutil
 import sys
 import tempfile
 from collections.abc import AsyncIterator, Mapping
@@ -230,22 +229,6 @@ def test_the_program_of_ours_works_in_any_folder_whatever_npm_cannot_read(home: 
         words = ("--upstream", f"openai={there.url}", "--", "sh", "-c", "codex exec hi")
         ran = under_recorder(home, *words, TMPDIR=str(odd))
     assert (ran.code, len(there.asked), list(odd.iterdir())) == (0, 1, [])
-
-
-@pytest.mark.skipif(shutil.which("codex") is None, reason="Codex CLI is not on the PATH")
-def test_the_real_one_is_recorded_by_its_login_and_replayed_without(home: Path) -> None:
-    (home / "bin" / "codex").unlink()
-    log_in(home, "apikey")
-    exec = ("exec", "--skip-git-repo-check", "hi")
-    with beside(upstream) as there:
-        to = f"openai={there.url}"
-        live = under_recorder(
-            home, "--session", "a", "--upstream", to, "--", "bash", "-c", f"codex {' '.join(exec)} </dev/null"
-        )
-    assert live.code == 0
-    assert there.asked[-1].headers["authorization"] == "Bearer of-login"
-    (home / ".codex" / "auth.json").unlink()
-    assert (under_recorder(home, "--replay", "a", "--", "bash", "-c", f"codex {' '.join(exec)} </dev/null")).code == 0
 
 
 def test_env_says_what_serve_has_to_be_told(home: Path) -> None:
