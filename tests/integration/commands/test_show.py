@@ -252,7 +252,9 @@ def test_of_several_sessions_of_one_name_it_says_that_it_took_the_newest(tmp_pat
         assert run(made.path, "show", ref).err == ""
 
 
-class _Faulty(Folding):
+class FaultyFolding(Folding):
+    """Cannot read what says poison."""
+
     def tell(self, event: Event) -> None:
         if b"poison" in event.raw:
             raise RuntimeError("a bug")
@@ -269,7 +271,7 @@ def test_an_exchange_that_cannot_be_folded_does_not_hide_the_others(
     poisoned = Conversations(tmp_path / "recorder.db").session("poisoned")
     poisoned.exchange(response(*message("poison")), asking("poison"))
     poisoned.exchange(ANSWERS, QUESTION, at_s=2.0)
-    monkeypatch.setattr(session_state, "Folding", _Faulty)
+    monkeypatch.setattr(session_state, "Folding", FaultyFolding)
     for arguments in ((), ("--json",)):
         with pytest.raises(SystemExit) as ended:
             main(["show", "poisoned", "--db", str(poisoned.path), *arguments])

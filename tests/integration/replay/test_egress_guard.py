@@ -138,12 +138,6 @@ async def test_an_api_that_was_asked_here_too_was_not_gone_past(proxy: RefusingP
     assert proxy.refused().past({"anthropic", "gemini"}) == ["openrouter.ai"]
 
 
-async def test_a_client_that_asks_for_no_tunnel_is_refused_and_its_host_named(proxy: RefusingProxy) -> None:
-    said = await talk(proxy, b"POST https://api.openai.com/v1/responses HTTP/1.1\r\nHost: api.openai.com\r\n\r\n")
-    assert said.startswith(b"HTTP/1.1 403 ")
-    assert proxy.refused().hosts == ["api.openai.com"]
-
-
 @on_uvloop
 async def test_a_name_below_localhost_is_this_machine_without_being_looked_up() -> None:
     async with ScriptedUpstream(answer(b"here")) as upstream, refusing() as proxy:

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import itertools
 import json
-import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-import httpx2
 import msgspec
 import pytest
 
@@ -21,17 +18,14 @@ from recorder.replay.faults.forms import parse_fault
 from recorder.replay.faults.transport import FaultTransport
 from recorder.replay.matching import Matcher
 from recorder.replay.transport import ReplayTransport
-from recorder.testing import async_replay_transport
-from tests.integration.testing.test_testing import STREAMS
-from tests.support.event_loop import DEADLINE_S, eventually, on_uvloop
-from tests.support.facts import MS
+from tests.support.event_loop import eventually, on_uvloop
 from tests.support.proxy import get, served
 from tests.support.recordings import ask as asks
 from tests.support.recordings import record
-from tests.support.sdks import APIS, asked, of, streamed_async
+from tests.support.sdks import asked, of
 from tests.support.sockets import RawClient, RawResponse
 from tests.unit.replay.matching.test_handles import END
-from tests.unit.replay.test_transport import ENDS, EVENT
+from tests.unit.replay.test_transport import EVENT
 
 CREATED = b'data: {"type":"response.created","response":{"id":"resp_1"},"sequence_number":0}\n\n'
 FRAMES = [CREATED, *(EVENT % (number, number) + b"\n\n" for number in range(1, 40))]
@@ -132,25 +126,6 @@ async def test_a_miss_says_so() -> None:
     assert json.loads(missed.body)["error"]["type"] == "invalid_request_error"
 
 
-@pytest.mark.timed
-@on_uvloop
-async def test_at_speed_one_events_arrive_when_they_did() -> None:
-    """A loose bound, for a busy machine; the benchmark has the real one."""
-    recording = of("openai-chat", b"".join(EVENT % (n, n) + b"\n\n" for n in range(20)), cuts=ENDS)
-    slowed = 0.05
-    body = get("/v1/chat/completions", b"Content-Type: application/json", method="POST", body=asked("openai-chat"))
-    async with mocked(recording, speed=slowed) as (port, _), await RawClient.connect(port) as client:
-        started_ns = time.monotonic_ns()
-        await client.send(body)
-        await client.read_until(b"\r\n\r\n")
-        late: list[float] = []
-        for chunk in recording.pieces:
-            await client.read_until(chunk.raw)
-            late.append(time.monotonic_ns() - started_ns - chunk.t_ns / slowed)
-    assert min(late) > 0
-    assert sorted(late)[len(late) // 2] < 15 * MS
-
-
 @on_uvloop
 async def test_a_client_that_leaves_ends_its_replay() -> None:
     async with mocked(of("openai-responses", BODY), speed=1e-6) as (port, proxy):
@@ -158,16 +133,3 @@ async def test_a_client_that_leaves_ends_its_replay() -> None:
             await client.send(POST)
             await eventually(lambda: bool(proxy._open))
         await eventually(lambda: not proxy._open)
-
-
-@on_uvloop
-async def test_the_sdks_yield_over_a_socket_what_they_yield_over_a_transport() -> None:
-    recordings = [of(api, b"".join(STREAMS[api])) for api in APIS]
-    async with mocked(*recordings, speed=None) as (port, _):
-        for api in APIS:
-            async with httpx2.AsyncClient() as client, asyncio.timeout(DEADLINE_S):
-                came = await streamed_async(api, client, f"http://127.0.0.1:{port}")
-            async with httpx2.AsyncClient(transport=async_replay_transport(recordings)) as client:
-                assert came == await streamed_async(api, client)
-            assert came.error is None
-            assert came.events

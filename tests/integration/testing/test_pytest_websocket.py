@@ -29,16 +29,6 @@ def say(base, *prompts):
                     return said, event
                 more = {"previous_response_id": event.response.id}
     return said, None
-
-async def say_async(base, prompt):
-    async with openai.AsyncOpenAI(base_url=base, api_key="sk-secret") as client:
-        async with client.responses.connect() as connection:
-            await connection.response.create(model="m", input=prompt)
-            text = ""
-            async for event in connection:
-                text += text_of(event)
-                if event.type == "response.completed":
-                    return text
 '''
 TWO_TURNS = """
 def test_one(recorder_replay):
@@ -72,20 +62,6 @@ def test_a_conversation_is_recorded_and_replayed_from_then_on(project: Project) 
         from_(project, base).said("--recorder-mode=once", passed=1)
     assert [each.exchange.method for each in project.recordings()] == ["GET", "WEBSOCKET", "WEBSOCKET"]
     assert b"sk-secret" not in (project.pytester.path / ONE_CASSETTE).read_bytes()
-    from_(project, NOBODY).said(passed=1)
-
-
-def test_an_asynchronous_client_is_recorded_and_replayed_too(project: Project) -> None:
-    project.test(
-        CONNECTING
-        + """
-def test_one(recorder_replay):
-    text = asyncio.run(say_async(recorder_replay.base_url(), "hello"))
-    assert text and recorder_replay.session.text == text
-"""
-    )
-    with Demo() as base:
-        from_(project, base).said("--recorder-mode=once", passed=1)
     from_(project, NOBODY).said(passed=1)
 
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import random
-import re
 from collections.abc import AsyncIterator, Collection, Iterable
 from itertools import pairwise
 from pathlib import Path
@@ -23,10 +21,10 @@ from recorder.store.queries.reader import LogReader
 from recorder.store.write.writer import Store
 from recorder.ui import running_document
 from recorder.ui.track import SEGMENT, TrackCache, segment
+from tests.integration.commands.test_show import FaultyFolding
 from tests.integration.ingest.test_websocket_log import closed, ingested
-from tests.support.conversations import Conversation, Conversations, answering, asking, call, message, response, thought
-from tests.support.corpus import CORPUS, corpus_files, needs_corpus
-from tests.support.facts import PATHS, captured
+from tests.support.conversations import Conversations, answering, asking, call, message, response, thought
+from tests.support.facts import captured
 from tests.support.html_file import Json, require_exact, shown, state_at, times, tracked
 from tests.support.rows import make_exchange, make_session
 from tests.support.server import run
@@ -244,44 +242,14 @@ async def test_what_another_says_of_a_time_that_was_seen_already(sqlite_database
         await require_exact(log, "s")
 
 
-class _Faulty(Folding):
-    def tell(self, event: Event) -> None:
-        if b"poison" in event.raw:
-            raise RuntimeError("a bug")
-        super().tell(event)
-
-    def tell_all(self, events: Iterable[Event]) -> None:
-        for event in events:
-            self.tell(event)
-
-
 async def test_an_exchange_that_cannot_be_folded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made = Conversations(tmp_path / "log.db").session("s")
     made.exchange(response(*message("So far ", "poison", "!")), QUESTION)
     for module in (session_state, running_document):
-        monkeypatch.setattr(module, "Folding", _Faulty)
+        monkeypatch.setattr(module, "Folding", FaultyFolding)
     [[found]] = (await require_session(made.database)).values()
     assert "fault" in state_at(found, found["last"], 0)
     assert "items" in state_at(found, 5, 0)
-
-
-def recorded_stream(session: Conversation, path: Path) -> None:
-    api = path.parent.name if path.parent.name in PATHS else "other"
-    frames = [frame for frame in re.split(rb"(?<=\n\n)|(?<=\r\n\r\n)", path.read_bytes()) if frame]
-    session.exchange(frames, QUESTION, api=api, target=PATHS[api])
-
-
-@needs_corpus
-@pytest.mark.slow
-@pytest.mark.parametrize("path", corpus_files(core=False), ids=lambda path: str(path.relative_to(CORPUS)))
-async def test_all_streams_of_the_corpus(tmp_path: Path, path: Path, seed: int) -> None:
-    """`tests/unit/ui/test_running_document.py` has them quickly: the documents that a track is made of."""
-    made = Conversations(tmp_path / "log.db")
-    recorded_stream(made.session("s"), path)
-    async with await LogReader.open(made.database) as log:
-        positions = sorted(await times(log, "s"))
-        some = random.Random(seed).sample(positions, min(20, len(positions)))
-        await require_exact(log, "s", "1", {0, *some, positions[-1]})
 
 
 @pytest.mark.parametrize("size_bytes", [7, 40])

@@ -14,7 +14,7 @@ import httpx
 import pytest
 from sqlalchemy import URL
 
-from recorder.exports.otlp import cursor, push
+from recorder.exports.otlp import push
 from recorder.exports.otlp.collector import Collector, Sleep, endpoint_of
 from recorder.exports.otlp.conventions import convention_of
 from recorder.exports.otlp.cursor import ExportCursor
@@ -29,7 +29,7 @@ from recorder.store.sqlite.connection import write_lock
 from recorder.store.write.writer import Store
 from tests.support.conversations import MS, Conversation, Conversations, answering, asking, call, message, response
 from tests.support.empty_log import empty
-from tests.support.otlp import BATCH, Answer, Log, Receiver, Reset, once, receiving
+from tests.support.otlp import BATCH, Answer, Log, Receiver, once, receiving
 from tests.support.server import run, run_apart
 from tests.support.superuser import connected
 
@@ -91,14 +91,6 @@ def test_a_batch_is_bounded_and_nothing_is_lost_between_two(file: Log, receiver:
     sizes = [len(request.message.resource_spans[0].scope_spans[0].spans) for request in receiver.requests[::2]]
     assert max(sizes) <= BATCH
     assert once(receiver, file, tools=12)
-
-
-def test_a_page_of_the_sweep_loses_nothing(file: Log, receiver: Receiver, monkeypatch: pytest.MonkeyPatch) -> None:
-    for number in range(3):
-        file.talk(f"talk-{number}", turns=3)
-    monkeypatch.setattr(cursor, "_LAST_OF_PAGE", cursor._LAST_OF_PAGE.offset(1))
-    file.push(receiver)
-    assert once(receiver, file, tools=6)
 
 
 def test_an_older_exchange_that_ends_later_is_sent_then(file: Log, receiver: Receiver) -> None:
@@ -169,22 +161,6 @@ def test_a_tool_is_sent_once_where_an_earlier_request_turns_out_to_have_brought_
 
 
 # -- the collector
-
-
-def test_what_a_collector_was_too_busy_for_is_sent_again(file: Log, receiver: Receiver, small_batches: None) -> None:
-    file.talk("talk", turns=4)
-    soon = {"Retry-After": "0"}
-    receiver.plan(Answer(503, headers=soon), Answer(), Answer(429, headers=soon), Answer(502, headers=soon), Answer())
-    file.push(receiver)
-    assert once(receiver, file, tools=3)
-    assert len(receiver.requests) - len(receiver.accepted) == 3
-
-
-def test_a_broken_connection_is_a_reason_to_repeat(file: Log, receiver: Receiver) -> None:
-    file.talk("talk")
-    receiver.plan(Reset())
-    file.push(receiver)
-    assert once(receiver, file, tools=1)
 
 
 def test_a_refusal_ends_the_push_and_what_was_taken_stays_so(
