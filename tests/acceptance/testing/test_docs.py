@@ -37,11 +37,6 @@ CASSETTE = "cassettes/test_chat/test_greeting.sse.jsonl"
 ANSWER = b'{"id":"resp_1","object":"response","status":"completed","output":[]}'
 
 
-@pytest.fixture
-def project(pytester: pytest.Pytester) -> Project:
-    return Project(pytester)
-
-
 @pytest.fixture(autouse=True)
 def nothing_open() -> Iterator[None]:
     """What is shown closes no clients, as most tests do not: that is done here, where their warnings are no errors."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Iterator
 from typing import Any
 
 import httpx
@@ -15,20 +14,6 @@ import pytest
 from tests.support.projects import LOADED, ONE_CASSETTE, ONE_TEST, Project, Upstream, stream
 
 pytest_plugins = ["pytester"]
-
-
-@pytest.fixture
-def upstream(pytester: pytest.Pytester) -> Iterator[Upstream]:
-    """What the user's ini file says to record from."""
-    upstream = Upstream()
-    pytester.makeini(f"[pytest]\nrecorder_upstream = openai={upstream.base}")
-    yield upstream
-    upstream.close()
-
-
-@pytest.fixture
-def project(pytester: pytest.Pytester) -> Project:
-    return Project(pytester)
 
 
 @pytest.mark.parametrize("mode", ["once", "new_episodes", "all", "rewrite"])

@@ -124,19 +124,6 @@ async def test_a_failure_over_a_socket_is_the_one_that_was_seen_when_it_was_reco
         assert (again.events, again.failure) == (came.events, came.failure), failure
 
 
-@pytest.mark.parametrize("api", APIS)
-async def test_a_reset_of_the_upstream_is_one_for_the_client_of_a_server_too(api: str) -> None:
-    for failure in ("reset in mid-stream", "reset without an answer"):
-        script, recording = FAILURES[failure]
-        async with ScriptedUpstream(script(api)) as upstream:
-            with httpx2.Client() as http:
-                came = await asyncio.to_thread(streamed, api, http, upstream.base)
-        replay = ReplayTransport(Matcher([recording(api)]), speed=None)
-        again = await asyncio.to_thread(over_a_socket, api, replay, Routes())
-        assert came.error is not None, failure
-        assert (again.events, again.failure) == (came.events, came.failure), failure
-
-
 def over_a_socket(api: str, transport: Any, routes: Routes) -> Streamed:
     loopback = Loopback(transport, routes)
     try:

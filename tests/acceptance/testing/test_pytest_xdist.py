@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import httpx2
@@ -33,19 +32,6 @@ SHARED = """
 def test_shared(recorder_replay, number):
     assert "completed" in ask(recorder_replay.base_url(), "hi")
 """
-
-
-@pytest.fixture
-def project(pytester: pytest.Pytester) -> Project:
-    return Project(pytester)
-
-
-@pytest.fixture
-def upstream(pytester: pytest.Pytester) -> Iterator[Upstream]:
-    upstream = Upstream()
-    pytester.makeini(f"[pytest]\nrecorder_upstream = openai={upstream.base}")
-    yield upstream
-    upstream.close()
 
 
 def in_two(project: Project, tests: str, *options: str, **outcomes: int) -> str:

@@ -68,16 +68,6 @@ async def test_hostile_texts_run_nothing(tab: Tab) -> None:
         assert await tab.page.evaluate(CLEAN) == NOTHING_RAN, name
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ROUTES)
-async def test_hostile_texts_run_nothing_in_a_page_that_is_the_first(tab: Tab, name: str) -> None:
-    tab.expect("status of 40[04]")
-    await tab.enter(ROUTES[name])
-    await tab.settle()
-    await tab.picture(f"hostile-{name}")
-    assert await tab.page.evaluate(CLEAN) == NOTHING_RAN
-
-
 async def test_hostile_texts_are_shown_as_they_are(tab: Tab) -> None:
     await tab.open(f"#/s/{SESSION}/x/1/e/37")
     text = tab.page.locator("main section[data-number='1'] [data-path]").last

@@ -31,11 +31,6 @@ def text_of(body: str) -> str:
 
 
 @pytest.fixture
-def project(pytester: pytest.Pytester) -> Project:
-    return Project(pytester)
-
-
-@pytest.fixture
 def upstream() -> Iterator[Upstream]:
     upstream = Upstream()
     yield upstream

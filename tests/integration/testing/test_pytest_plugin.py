@@ -17,11 +17,6 @@ from tests.support.projects import ONE_CASSETTE, ONE_TEST, Project, Upstream
 pytest_plugins = ["pytester"]
 
 
-@pytest.fixture
-def project(pytester: pytest.Pytester) -> Project:
-    return Project(pytester)
-
-
 def test_the_sdk_gets_over_a_socket_what_the_cassette_of_the_test_holds(project: Project) -> None:
     project.holds("hi").test(ONE_TEST).said(passed=1)
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from tests.acceptance.testing.test_pytest_sdks import Demo
 from tests.support.projects import ONE_CASSETTE, Project
 
@@ -41,11 +39,6 @@ def test_one(recorder_replay):
     said, error = say(recorder_replay.base_url(), "hi")
     assert error is None and said == ["Zürich"]
 """
-
-
-@pytest.fixture
-def project(pytester: pytest.Pytester) -> Project:
-    return Project(pytester)
 
 
 def from_(project: Project, base: str) -> Project:

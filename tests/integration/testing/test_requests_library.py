@@ -160,11 +160,6 @@ def test_one(recorder_replay):
 
 
 @pytest.fixture
-def project(pytester: pytest.Pytester) -> Project:
-    return Project(pytester)
-
-
-@pytest.fixture
 def upstream() -> Iterator[Upstream]:
     upstream = Upstream()
     yield upstream

@@ -19,7 +19,7 @@ from google import genai
 from google.genai.errors import ClientError
 
 from recorder import testing
-from recorder.errors import NotFoundError, RecorderError
+from recorder.errors import NotFoundError
 from recorder.model.recording import Recording
 from recorder.replay.pace import Clock
 from recorder.testing import (
@@ -420,15 +420,6 @@ def test_threads_may_share_a_transport() -> None:
         thread.join()
     assert [each.error for each in came] == [None] * count
     transport.assert_all_used()
-
-
-def test_a_recording_with_a_gap_is_no_answer() -> None:
-    held = whole("gemini")
-    assert held.end is not None
-    gap = msgspec.structs.replace(held, end=msgspec.structs.replace(held.end, gap_chunks=1))
-    for make in (replay_transport, async_replay_transport):
-        with pytest.raises(RecorderError, match=r"Exchange 2 has a gap, bytes that were not kept: record it anew\."):
-            make([held, gap])
 
 
 def test_every_public_name_is_there() -> None:
