@@ -45,7 +45,7 @@ class Mutant(NamedTuple):
     old: str  # stands once in the file
     new: str
     test: str
-    reason: str  # stands in what the failed test says: its last line of ours, or the comparison
+    reason: str = "assert "  # stands in what the failed test says: its last line of ours, or the comparison
     is_quick: bool = False  # seconds, and the promise is one against loss: a part of `make test-all`
 
 
@@ -65,7 +65,6 @@ MUTANTS: list[Mutant] = [
         '*[b"%b: %b\\r\\n" % header for header in headers]]',
         '*[b"%b: %b\\r\\n" % header for header in dict(headers).items()]]',
         "tests/integration/proxy/test_app.py::test_status_reason_and_headers_keep_value_order_and_repeats",
-        "assert ",
     ),
     Mutant(
         "A2: the digest of a coded body is that of its wire",
@@ -89,7 +88,6 @@ MUTANTS: list[Mutant] = [
         'value = value.removeprefix(b" ")',
         "value = value.strip()",
         "tests/unit/wire/test_sse.py::test_parse_reads_the_fields",
-        "assert ",
     ),
     Mutant(
         "A5: NULs are cut out of what is recorded",
@@ -105,7 +103,6 @@ MUTANTS: list[Mutant] = [
         "self._keep(error.rest, events)",
         "pass",
         "tests/unit/ingest/test_capture.py::test_what_cannot_be_decoded_is_kept_as_it_was_sent_and_flagged",
-        "assert ",
     ),
     Mutant(
         "A7: a WebSocket message is inflated without those that it refers to",
@@ -121,7 +118,6 @@ MUTANTS: list[Mutant] = [
         "if self._is_lost:",
         "if False:",
         "tests/unit/wire/test_websocket.py::test_with_context_takeover_nothing_is_inflated_behind_damage",
-        "assert ",
     ),
     Mutant(
         "A7: a WebSocket message inflates without a bound",
@@ -137,7 +133,6 @@ MUTANTS: list[Mutant] = [
         "if end - at > MESSAGE_LIMIT or (",
         "if end - at < 0 or (",
         "tests/unit/wire/test_websocket.py::test_broken_rules_are_faults_or_damage",
-        "assert ",
     ),
     Mutant(
         "A8: events are timed by the wall clock",
@@ -153,7 +148,6 @@ MUTANTS: list[Mutant] = [
         "events += turn.capture.message(t_ns, payload, keys)",
         "events += turn.capture.message(t_ns, payload[:-1], keys)",
         "tests/unit/ingest/test_websocket_capture.py::test_messages_are_recorded_exactly_whatever_they_are",
-        "assert ",
     ),
     Mutant(
         "A10: a turn gets another id when it is fed again",
@@ -161,7 +155,6 @@ MUTANTS: list[Mutant] = [
         "own_id = uuid7(started_ns, order + sha256(turn.encode()).digest()[:8])",
         "own_id = uuid7(started_ns, __import__('os').urandom(10))",
         "tests/integration/ingest/test_websocket_log.py::test_any_batches_give_the_same_rows[5]",
-        "assert ",
     ),
     Mutant(
         "A10: a gap of one direction is read over",
@@ -169,7 +162,6 @@ MUTANTS: list[Mutant] = [
         "self._parsers[side] = UnreadableDirection(LOST)",
         "pass",
         "tests/unit/ingest/test_websocket_capture.py::test_a_gap_in_one_direction_makes_what_follows_it_unreadable",
-        "assert ",
     ),
     # -- B. Durability
     Mutant(
@@ -191,7 +183,6 @@ MUTANTS: list[Mutant] = [
         "            self._recorder.client_chunk(chunk)\n            yield chunk",
         "            yield chunk",
         "tests/integration/proxy/test_tunnel.py::test_both_directions_pass_and_are_in_the_journal",
-        "assert ",
     ),
     Mutant(
         "B2: clients of tunnels are not asked to connect again",
@@ -199,7 +190,6 @@ MUTANTS: list[Mutant] = [
         "                self._incoming.write(SERVICE_RESTART)",
         '                self._incoming.write(b"\\x88\\x02\\x03\\xe8")',
         "tests/integration/proxy/test_tunnel.py::test_a_tunnel_that_outlives_the_grace_ends_as_a_shutdown",
-        "assert ",
     ),
     Mutant(
         "B2: open streams end as if their clients had left",
@@ -215,7 +205,6 @@ MUTANTS: list[Mutant] = [
         '"synchronous": 2,',
         '"synchronous": 1,',
         "tests/acceptance/test_power_cut.py::test_what_was_acknowledged_survives_a_power_cut",
-        "assert ",
     ),
     Mutant(
         "B3: --durability strict is wired as journal",
@@ -244,7 +233,6 @@ MUTANTS: list[Mutant] = [
         "loss.add(t_ns, payload)",
         "pass",
         "tests/acceptance/test_io_faults.py::test_a_disk_that_refuses_some_calls_makes_no_hole",
-        "assert ",
     ),
     Mutant(
         "B7: what does not fit is dropped",
@@ -280,7 +268,6 @@ MUTANTS: list[Mutant] = [
         "            self._in_transaction(lambda: self._store.set_offset(self._recorder_id, *place))\n"
         "        try:\n            self._in_transaction(write)",
         "tests/integration/ingest/test_ambiguous_commits.py::test_after_1000_commits_in_doubt_there_is_neither_a_hole_nor_a_copy",
-        "assert ",
     ),
     Mutant(
         "B10: the checkpoint that a reader was in the way of waits for an hour",
@@ -312,7 +299,6 @@ MUTANTS: list[Mutant] = [
         "if due and event.hash not in due:",
         "if due and event.hash is None:",
         "tests/integration/commands/test_verify.py::test_every_column_of_every_event_is_held",
-        "assert ",
     ),
     Mutant(
         "B13: chunks behind a record that makes no sense are not counted",
@@ -320,7 +306,6 @@ MUTANTS: list[Mutant] = [
         "            exchange.capture.chunk(record.t_ns, record.payload)\n        if record.mark == Mark.END:",
         "            pass\n        if record.mark == Mark.END:",
         "tests/unit/journal/test_unreadable.py::test_a_fault_of_ours_loses_nothing_uncounted",
-        "assert ",
     ),
     Mutant(
         "B13: the body of a request that cannot be read is overwritten, though no log has it",
@@ -328,7 +313,6 @@ MUTANTS: list[Mutant] = [
         "            if exchange.begun is None:\n                self._rejected",
         "            if False:\n                self._rejected",
         "tests/integration/ingest/test_rereading.py::test_whatever_dies_and_wherever_the_log_is_the_same",
-        "assert ",
     ),
     Mutant(
         "B7: lost bytes of a tunnel's client have no gap",
@@ -336,7 +320,6 @@ MUTANTS: list[Mutant] = [
         "                (Mark.CLIENT_CHUNK, self._lost_client_chunks, self._lost_client_bytes),\n",
         "",
         "tests/unit/proxy/test_exchange_recorder.py::test_what_comes_behind_a_lost_chunk_is_counted_with_it[client]",
-        "assert ",
     ),
     Mutant(
         "B7: a tunnel's client is recorded on behind lost bytes",
@@ -344,7 +327,6 @@ MUTANTS: list[Mutant] = [
         "        if self._lost_client_chunks or not self._write(",
         "        if not self._write(",
         "tests/unit/proxy/test_exchange_recorder.py::test_what_comes_behind_a_lost_chunk_is_counted_with_it[client]",
-        "assert ",
     ),
     Mutant(
         "B7: the last chunk is written behind lost ones",
@@ -352,7 +334,6 @@ MUTANTS: list[Mutant] = [
         "        if last and self._lost_chunks:",
         "        if False:",
         "tests/unit/proxy/test_exchange_recorder.py::test_the_last_chunk_is_not_written_behind_lost_ones[last]",
-        "assert ",
     ),
     Mutant(
         "B7: chunks behind a fault of ours are recorded before their gap",
@@ -360,7 +341,6 @@ MUTANTS: list[Mutant] = [
         "later = self._count  # what comes now",
         "pass  # what comes now",
         "tests/unit/proxy/test_exchange_recorder.py::test_what_a_sink_gets_behind_a_lost_chunk_is_counted_with_it",
-        "assert ",
     ),
     Mutant(
         "B7: a sink begins behind lost chunks",
@@ -368,7 +348,6 @@ MUTANTS: list[Mutant] = [
         "if self._writer is None or self._lost_chunks else",
         "if self._writer is None else",
         "tests/unit/proxy/test_exchange_recorder.py::test_the_last_chunk_is_not_written_behind_lost_ones[]",
-        "assert ",
     ),
     Mutant(
         "B7: chunks that wait are dropped by a fault of ours",
@@ -376,7 +355,6 @@ MUTANTS: list[Mutant] = [
         "                    exchange.lose(t_ns, payload, error)",
         "                    pass",
         "tests/unit/journal/test_writer.py::test_chunks_that_a_fault_of_ours_keeps_out_are_a_gap_before_what_follows",
-        "assert ",
     ),
     Mutant(
         "B14: a segment that is missing is passed over",
@@ -392,7 +370,6 @@ MUTANTS: list[Mutant] = [
         "        gone = [name for name in self._descriptors if not self._is_there(name)]\n",
         "        gone = []\n",
         "tests/unit/journal/test_held_files.py::test_what_is_deleted_in_the_last_second_is_put_back_at_the_end",
-        "assert ",
         is_quick=True,
     ),
     # -- C. Event store and projections
@@ -410,7 +387,6 @@ MUTANTS: list[Mutant] = [
         "['results']}_exchange\", ",
         "['results']}_exchanges\", ",
         "tests/integration/store/test_schema.py::test_the_migrated_schema_is_the_declared_one",
-        "assert ",
     ),
     Mutant(
         "C3: of a result that several requests carry, the one that was told first stands",
@@ -418,7 +394,6 @@ MUTANTS: list[Mutant] = [
         "tuple_(new.started_ns, new.exchange_id) < tuple_(",
         "tuple_(new.started_ns, new.exchange_id) > tuple_(",
         "tests/integration/store/test_projector.py::test_a_result_is_the_first_request_s_in_whatever_order_they_are_told",
-        "assert ",
     ),
     Mutant(
         "C4: a transaction that fails is committed as far as it came",
@@ -444,7 +419,6 @@ MUTANTS: list[Mutant] = [
         'INDEXES]\n    connection.execute("VACUUM")',
         'INDEXES]\n    connection.execute("SELECT 1")',
         "tests/acceptance/store/test_purge.py::test_only_a_new_file_has_no_copies_of_what_was_moved_in_it",
-        "assert ",
     ),
     Mutant(
         "C8: what is deleted is not overwritten",
@@ -511,7 +485,6 @@ MUTANTS: list[Mutant] = [
         '*(b"proxy-authenticate", ',
         '*(b"retry-after", b"proxy-authenticate", ',
         "tests/integration/proxy/test_app.py::test_a_429_is_passed_on_and_asked_for_once",
-        "assert ",
     ),
     Mutant(
         "D5: nothing holds an upstream back",
@@ -543,7 +516,6 @@ MUTANTS: list[Mutant] = [
         "        self._apply(self._recall_handlers, self._reading.facts(event), event)",
         "        self._reading.facts(event)",
         "tests/unit/projections/test_fold.py::test_a_resumed_response_is_the_uncut_one",
-        "assert ",
     ),
     Mutant(
         "D9: chunks that a failing journal did not take are not counted",
@@ -567,7 +539,6 @@ MUTANTS: list[Mutant] = [
         'return not codings or (codings == [b"chunked"] and version == "1.1")',
         "return True",
         "tests/integration/security/test_request_heads.py::test_no_malformed_request_gets_past_a_400",
-        "assert ",
     ),
     Mutant(
         "D11: a connection that is not read waits for its next request",
@@ -583,7 +554,6 @@ MUTANTS: list[Mutant] = [
         "if connection.is_silent():",
         "if True:",
         "tests/integration/proxy/http/test_client_pool.py::test_what_nobody_asked_for_is_found_before_a_connection_is_used_again",
-        "assert ",
     ),
     Mutant(
         "D12: connections are shared whatever the credentials",
@@ -591,7 +561,6 @@ MUTANTS: list[Mutant] = [
         'return text == "key" or NEVER.search(text) is not None',
         "return False",
         "tests/integration/proxy/http/test_client_pool.py::test_a_connection_is_used_again_for_the_same_credentials_only",
-        "assert ",
     ),
     Mutant(
         "D13: requests are answered ahead of a client that takes nothing",
@@ -599,7 +568,6 @@ MUTANTS: list[Mutant] = [
         "self._answering is None and not self.write_paused and not self.transport.is_closing()",
         "self._answering is None and not self.transport.is_closing()",
         "tests/integration/proxy/http/test_server_connection.py::test_requests_wait_until_the_client_takes_the_answers_before_them",
-        "assert ",
     ),
     Mutant(
         "D14: the limit of open files stays as it is",
@@ -607,7 +575,6 @@ MUTANTS: list[Mutant] = [
         "    raise_limit()\n",
         "",
         "tests/acceptance/proxy/http/test_server_capacity.py::test_the_soft_limit_is_raised_to_the_hard_one",
-        "assert ",
     ),
     Mutant(
         "D14: the others are accepted without end",
@@ -631,7 +598,6 @@ MUTANTS: list[Mutant] = [
         "new[first - span[0] : None if last == span[1] else last - span[0]]",
         "new",
         "tests/unit/replay/matching/test_handles.py::test_an_agent_is_waited_for_under_the_id_that_it_has_in_this_run",
-        "assert ",
     ),
     Mutant(
         "D16: parts of a text are told from those of another by nothing but their place",
@@ -639,7 +605,6 @@ MUTANTS: list[Mutant] = [
         "numbers + own, member",
         "numbers, member",
         "tests/unit/replay/matching/test_handles.py::test_texts_of_two_calls_at_once_are_not_one_text",
-        "assert ",
     ),
     Mutant(
         "D16: a position is answered once, strict or not",
@@ -647,7 +612,6 @@ MUTANTS: list[Mutant] = [
         "return members[0] if len(members) == 1 else self._at_positions.get(shape)",
         "return None",
         "tests/unit/replay/matching/test_matching.py::TestUse::test_without_strictness_an_agent_that_runs_again_is_answered_by_position_again",
-        "assert ",
     ),
     Mutant(
         "D16: a rule sees what others left of a text",
@@ -659,7 +623,6 @@ MUTANTS: list[Mutant] = [
         return text
 """,
         "tests/unit/replay/matching/test_noise.py::test_rules_of_the_user_see_the_text_as_it_was_sent",
-        "assert ",
     ),
     Mutant(
         "idle: a connection to an upstream is kept for an hour",
@@ -676,7 +639,6 @@ MUTANTS: list[Mutant] = [
         "redacted.append((name, _counted(value) if harmless is None else harmless))",
         "redacted.append((name, value if harmless is None else harmless))",
         "tests/acceptance/test_secrets.py::test_secrets_are_found_nowhere",
-        "assert ",
     ),
     Mutant(
         "E2: an Origin is let in",
@@ -684,7 +646,6 @@ MUTANTS: list[Mutant] = [
         'return b"origin" in headers or headers',
         "return headers",
         "tests/integration/security/test_doors.py::test_only_what_no_web_page_can_send_gets_through",
-        "assert ",
     ),
     Mutant(
         "E3: a path that is a URL is asked for where it says",
@@ -692,7 +653,6 @@ MUTANTS: list[Mutant] = [
         '    if base.endswith("/"):\n        return base[:-1] + rest\n',
         '    if "http://" in rest:\n        return rest[rest.index("http://") :]\n',
         "tests/integration/security/test_doors.py::test_no_request_reaches_an_address_that_is_not_configured",
-        "assert ",
     ),
     Mutant(
         "E4: recorder query may do everything that the database lets it",
@@ -748,7 +708,6 @@ MUTANTS: list[Mutant] = [
         "if len(held) == MOST_ROWS or size_bytes",
         "if size_bytes",
         "tests/integration/ui/test_api.py::test_an_answer_has_no_more_rows_and_bytes_than_a_page_can_hold",
-        "assert ",
     ),
     Mutant(
         "E4: the page takes rows of any size",
@@ -756,7 +715,6 @@ MUTANTS: list[Mutant] = [
         "size_bytes > MOST_BYTES or ",
         "",
         "tests/integration/ui/test_api.py::test_an_answer_has_no_more_rows_and_bytes_than_a_page_can_hold",
-        "assert ",
     ),
     Mutant(
         "E5: everybody may read the database",
@@ -764,7 +722,6 @@ MUTANTS: list[Mutant] = [
         "os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600",
         "os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644",
         "tests/acceptance/test_secrets.py::test_every_file_is_for_its_owner_alone",
-        "assert ",
     ),
     Mutant(
         "E6: C1 controls are printed",
@@ -772,7 +729,6 @@ MUTANTS: list[Mutant] = [
         "*range(0x7F, 0xA0)",
         "*range(0x7F, 0x80)",
         "tests/acceptance/security/test_printed_text.py::test_no_command_prints_what_a_terminal_would_obey",
-        "assert ",
     ),
     Mutant(
         "E7: a recorded text may end the script of an HTML file",
@@ -780,7 +736,6 @@ MUTANTS: list[Mutant] = [
         'written.replace("<", "\\\\u003c").replace(',
         "written.replace(",
         "tests/integration/ui/test_html_file.py::test_hostile_texts_stay_data",
-        "assert ",
     ),
     Mutant(
         "E8: a claude-tap file may have any size",
@@ -804,7 +759,6 @@ MUTANTS: list[Mutant] = [
         "        budget.take(self._sizes[name])\n",
         "",
         "tests/acceptance/cassettes/test_budget.py::test_a_bundle_that_expands_takes_little_memory",
-        "assert ",
     ),
     Mutant(
         "E8: a document may have any number of values",
@@ -820,7 +774,6 @@ MUTANTS: list[Mutant] = [
         "if size > SIZE_LIMIT:",
         "if size > SIZE_LIMIT * 2**20:",
         "tests/acceptance/security/test_hostile_files.py::test_ten_gigabytes_are_refused_unread",
-        "assert ",
     ),
     Mutant(
         "E9: every address is listened to without a token",
@@ -878,7 +831,6 @@ MUTANTS: list[Mutant] = [
         '    descriptor, temporary = tempfile.mkstemp(prefix=f".{path.name[:40]}.", dir=path.parent)\n',
         "    descriptor, temporary = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o600), path\n",
         "tests/unit/cassettes/test_sse_jsonl.py::test_a_file_is_replaced_as_a_whole_while_others_read_it",
-        "assert ",
         is_quick=True,
     ),
     # -- The door of the viewer
@@ -888,7 +840,6 @@ MUTANTS: list[Mutant] = [
         "        elif self.guard.is_admitted(incoming.headers):",
         "        elif True:",
         "tests/integration/ui/test_security.py::test_nobody_reads_the_api_without_the_token",
-        "assert ",
     ),
     Mutant(
         "viewer: one of several tokens is enough",
@@ -896,7 +847,6 @@ MUTANTS: list[Mutant] = [
         "return len(shown) == 1 and compare_digest(shown[0], self.token.encode())",
         "return any(compare_digest(each, self.token.encode()) for each in shown)",
         "tests/integration/ui/test_security.py::test_nobody_reads_the_api_without_the_token",
-        "assert ",
     ),
     Mutant(
         "viewer: the beginning of a token is enough",
@@ -904,7 +854,6 @@ MUTANTS: list[Mutant] = [
         "compare_digest(shown[0], self.token.encode())",
         "self.token.encode().startswith(shown[0])",
         "tests/integration/ui/test_security.py::test_nobody_reads_the_api_without_the_token",
-        "assert ",
     ),
     Mutant(
         "viewer: the token is always the same",
@@ -912,7 +861,6 @@ MUTANTS: list[Mutant] = [
         "token or secrets.token_urlsafe(TOKEN_BYTES)",
         'token or "viewer"',
         "tests/integration/ui/test_security.py::test_each_viewer_has_a_token_of_its_own",
-        "assert ",
     ),
     Mutant(
         "viewer: any Host is one of ours",
@@ -920,7 +868,6 @@ MUTANTS: list[Mutant] = [
         "        if not is_local(hosts[0], ()):",
         "        if False:",
         "tests/integration/ui/test_security.py::test_a_name_that_others_can_point_here_is_refused_even_with_the_token",
-        "assert ",
     ),
     Mutant(
         "viewer: of two Hosts the first counts",
@@ -936,7 +883,6 @@ MUTANTS: list[Mutant] = [
         '        if not origins <= {b"http://" + hosts[0]}:',
         "        if False:",
         "tests/integration/ui/test_security.py::test_no_other_page_reads_the_api_by_get_or_post",
-        "assert ",
     ),
     Mutant(
         "viewer: an Origin at another port is let in",
@@ -944,7 +890,6 @@ MUTANTS: list[Mutant] = [
         '{b"http://" + hosts[0]}',
         '{b"http://" + hosts[0], b"http://127.0.0.1:1"}',
         "tests/integration/ui/test_security.py::test_no_other_page_reads_the_api_by_get_or_post",
-        "assert ",
     ),
     Mutant(
         "viewer: other pages may read by GET",
@@ -952,7 +897,6 @@ MUTANTS: list[Mutant] = [
         '        if path != b"/" and not sites',
         '        if method == "POST" and not sites',
         "tests/integration/ui/test_security.py::test_no_other_page_reads_the_api_by_get_or_post",
-        "assert ",
     ),
     Mutant(
         "viewer: pages of the same site are let in",
@@ -960,7 +904,6 @@ MUTANTS: list[Mutant] = [
         '(b"none", b"same-origin")',
         '(b"none", b"same-origin", b"same-site")',
         "tests/integration/ui/test_security.py::test_no_other_page_reads_the_api_by_get_or_post",
-        "assert ",
     ),
     Mutant(
         "viewer: a link to it is refused",
@@ -976,7 +919,6 @@ MUTANTS: list[Mutant] = [
         '    if method not in ("GET", "HEAD", "POST"):',
         "    if False:",
         "tests/integration/ui/test_security.py::test_only_the_methods_that_read_are_answered",
-        "assert ",
     ),
     Mutant(
         "viewer: a GET may have a body",
@@ -992,7 +934,6 @@ MUTANTS: list[Mutant] = [
         '.strip().lower() != b"application/json":',
         '.strip().lower() == b"application/xml":',
         "tests/integration/ui/test_security.py::test_a_body_is_json_and_no_longer_than_its_limit",
-        "assert ",
     ),
     Mutant(
         "viewer: a body in chunks has no limit",
@@ -1008,7 +949,6 @@ MUTANTS: list[Mutant] = [
         "incoming.respond(status, [*headers, *HEADERS], body)",
         "incoming.respond(status, headers, body)",
         "tests/integration/ui/test_security.py::test_every_answer_has_the_headers_and_none_is_for_other_origins",
-        "assert ",
     ),
     Mutant(
         "viewer: streams have no policy",
@@ -1016,7 +956,6 @@ MUTANTS: list[Mutant] = [
         "NO_STORE, *answer.headers, *HEADERS]",
         "NO_STORE, *answer.headers]",
         "tests/integration/ui/test_security.py::test_every_answer_has_the_headers_and_none_is_for_other_origins",
-        "assert ",
     ),
     Mutant(
         "viewer: an unchanged file has no policy",
@@ -1024,7 +963,6 @@ MUTANTS: list[Mutant] = [
         "incoming.start(304, [*headers, *HEADERS])",
         "incoming.start(304, headers)",
         "tests/integration/ui/test_security.py::test_every_answer_has_the_headers_and_none_is_for_other_origins",
-        "assert ",
     ),
     Mutant(
         "viewer: scripts in the text of a page run",
@@ -1032,7 +970,6 @@ MUTANTS: list[Mutant] = [
         "script-src 'self';",
         "script-src 'self' 'unsafe-inline';",
         "tests/integration/ui/test_security.py::test_every_answer_has_the_headers_and_none_is_for_other_origins",
-        "assert ",
     ),
     Mutant(
         "viewer: a page may send to any host",
@@ -1040,7 +977,6 @@ MUTANTS: list[Mutant] = [
         "connect-src 'self';",
         "connect-src *;",
         "tests/integration/ui/test_security.py::test_every_answer_has_the_headers_and_none_is_for_other_origins",
-        "assert ",
     ),
     Mutant(
         "viewer: any page may frame it",
@@ -1048,7 +984,6 @@ MUTANTS: list[Mutant] = [
         '    (b"x-frame-options", b"DENY"),\n',
         "",
         "tests/integration/ui/test_security.py::test_every_answer_has_the_headers_and_none_is_for_other_origins",
-        "assert ",
     ),
     Mutant(
         "viewer: any page may load its files",
@@ -1056,7 +991,6 @@ MUTANTS: list[Mutant] = [
         '    (b"cross-origin-resource-policy", b"same-origin"),\n',
         "",
         "tests/integration/ui/test_security.py::test_every_answer_has_the_headers_and_none_is_for_other_origins",
-        "assert ",
     ),
     Mutant(
         "viewer: the token stays in the address",

@@ -167,13 +167,6 @@ def test_the_numbers_are_those_of_the_view(recorded: Conversations, told: Callab
         assert sorted(told("--by", by), key=str) == sorted(view, key=str)
 
 
-def test_what_nobody_reports_is_null_and_shares_are_of_those_who_do(told: Callable[..., list[dict[str, Any]]]) -> None:
-    gpt_5, gpt_6 = told("--by", "model")
-    assert (gpt_5["reported"], gpt_5["input_tokens"], gpt_5["cache_read_input_tokens"]) == (2, 2000, 400)
-    assert (gpt_5["reasoning_share"], gpt_5["cached_share"]) == (0.41, 0.4)
-    assert (gpt_6["reasoning_output_tokens"], gpt_6["reasoning_share"], gpt_6["cached_share"]) == (None, None, None)
-
-
 def test_an_exchange_counts_once_for_each_tool(told: Callable[..., list[dict[str, Any]]]) -> None:
     look, roll = told("--by", "tool")
     assert [(row["calls"], row["answered"], row["failed"]) for row in (look, roll)] == [(1, 0, 0), (2, 2, 0)]
