@@ -167,6 +167,13 @@ def test_the_numbers_are_those_of_the_view(recorded: Conversations, told: Callab
         assert sorted(told("--by", by), key=str) == sorted(view, key=str)
 
 
+@pytest.mark.parametrize("by", ["model", "session"])  # by sums of days, and by the exchanges themselves
+def test_shares_are_of_the_exchanges_that_report_both(told: Callable[..., list[dict[str, Any]]], by: str) -> None:
+    of_two, *_ = told("--by", by)
+    assert (of_two["reported"], of_two["input_tokens"], of_two["cache_read_input_tokens"]) == (2, 2000, 400)
+    assert (of_two["reasoning_share"], of_two["cached_share"]) == (0.41, 0.4)
+
+
 def test_an_exchange_counts_once_for_each_tool(told: Callable[..., list[dict[str, Any]]]) -> None:
     look, roll = told("--by", "tool")
     assert [(row["calls"], row["answered"], row["failed"]) for row in (look, roll)] == [(1, 0, 0), (2, 2, 0)]
