@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 
-from tests.support.projects import Project
+from tests.support.projects import Project, Upstream
 
 
 @pytest.fixture
 def project(pytester: pytest.Pytester) -> Project:
     return Project(pytester)
+
+
+@pytest.fixture
+def upstream() -> Iterator[Upstream]:
+    upstream = Upstream()
+    yield upstream
+    upstream.close()

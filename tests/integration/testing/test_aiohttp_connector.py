@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from tempfile import gettempdir
 
@@ -28,13 +27,6 @@ async def post(recorder_replay, base="https://api.openai.com", prompt="hi", read
 def text_of(body: str) -> str:
     test = f"def test_one(recorder_replay):\n    async def main():\n        {body}\n    asyncio.run(main())\n"
     return f"{IMPORTS}{ASKING}\n{test}"
-
-
-@pytest.fixture
-def upstream() -> Iterator[Upstream]:
-    upstream = Upstream()
-    yield upstream
-    upstream.close()
 
 
 def test_a_cassette_answers_under_the_name_of_any_host(project: Project) -> None:

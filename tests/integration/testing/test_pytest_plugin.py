@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -12,6 +10,7 @@ import httpx2
 import openai
 import pytest
 
+from recorder.testing import recording_transport
 from tests.support.projects import ONE_CASSETTE, ONE_TEST, Project, Upstream
 
 pytest_plugins = ["pytester"]
@@ -428,24 +427,18 @@ def test_two():
 
 
 @pytest.mark.long
-def test_a_session_of_a_database_answers_too(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_session_of_a_database_answers_too(
+    project: Project, upstream: Upstream, monkeypatch: pytest.MonkeyPatch
+) -> None:
     database = project.pytester.path / "runs.db"
-    asyncio.run(_record(database))
+    with suppress(openai.APIError), httpx2.Client(transport=recording_transport(database, session="mine")) as http:
+        client = openai.OpenAI(base_url=f"{upstream.base}/v1", api_key="none", http_client=http)
+        list(client.responses.create(model="m", input="hi", stream=True))
     monkeypatch.setenv("RECORDER_DB", str(database))
     project.test(f"@pytest.mark.recorder(session='mine')\n{ONE_TEST}").said("--recorder-mode=all", passed=1)
     said = project.test(f"@pytest.mark.recorder(session='yours')\n{ONE_TEST}").said(errors=1)
     assert "recorder: " in said
     assert "yours" in said
-
-
-async def _record(database: Path) -> None:
-    from recorder.testing import recording_transport
-
-    upstream = Upstream()
-    with suppress(openai.APIError), httpx2.Client(transport=recording_transport(database, session="mine")) as http:
-        client = openai.OpenAI(base_url=f"{upstream.base}/v1", api_key="none", http_client=http)
-        list(await asyncio.to_thread(client.responses.create, model="m", input="hi", stream=True))
-    upstream.close()
 
 
 PAST = """

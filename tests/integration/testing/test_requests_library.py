@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import msgspec
@@ -157,13 +156,6 @@ def test_one(recorder_replay):
         assert answer.content == CONTENT
         assert [each.how for each in recorder_replay.requests] == ["HOW"]
 """
-
-
-@pytest.fixture
-def upstream() -> Iterator[Upstream]:
-    upstream = Upstream()
-    yield upstream
-    upstream.close()
 
 
 def text_of(base: str, how: str, content: bytes = b"") -> str:
