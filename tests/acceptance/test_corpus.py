@@ -17,6 +17,7 @@ import pytest
 
 from recorder.model.payloads import EndRecord
 from tests.support.corpus import CORPUS, corpus_index, needs_corpus
+from tests.support.facts import PATHS
 from tests.support.logbook import Entry, assert_chained, entries
 from tests.support.server import everywhere, run, serving
 from tests.support.sockets import LAST_CHUNK, RawClient, RawResponse, head
@@ -26,15 +27,6 @@ pytestmark = needs_corpus
 
 CLIENTS = 8
 ONE_BY_ONE = 600  # bytes that go out singly, from either end of a body: beyond them it is more of the same
-
-# Where a corpus file does not say how it was asked for. The dialect must be the one that the file is filed under.
-PATHS = {
-    "anthropic": "/v1/messages",
-    "gemini": "/v1beta/models/gemini-2.5-flash:streamGenerateContent?alt=sse",
-    "openai-chat": "/v1/chat/completions",
-    "openai-responses": "/v1/responses",
-}
-APIS = frozenset(PATHS)
 TWICE = "vendor_field:error"  # a chunk that is an error too is counted as both in the index
 
 Cuts = Callable[[bytes, random.Random], list[int]]
@@ -184,7 +176,7 @@ def _assert_keys_are_sane(case: Case, entry: Entry) -> None:
             if isinstance(payload, dict) and entry.exchange.api == "openai-responses":
                 assert (event.type, event.sequence_number) == (payload.get("type"), payload.get("sequence_number"))
     provider = case.file["provider"]
-    if provider in APIS and case.path == PATHS[provider]:
+    if case.path == PATHS.get(provider):
         assert entry.exchange.api == provider
     if provider == entry.exchange.api and TWICE not in case.file["oddities"]:
         types = Counter(event.type or "(no object)" for event in entry.events if event.data_length is not None)

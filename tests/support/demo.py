@@ -41,3 +41,12 @@ class Demo:
     def _answer(self, request: DemoRequest) -> Answer:
         reply = self._app.reply(request)
         return Answer(reply.status, b"".join(step.take() for step in reply.steps))
+
+
+def user(prompt: str, **more: Any) -> dict[str, Any]:
+    """A body that Chat Completions, Messages and, for its `input`, Responses take."""
+    return {"model": "m", "stream": True, "input": prompt, "messages": [{"role": "user", "content": prompt}], **more}
+
+
+def events(body: str) -> list[dict[str, Any]]:
+    return [json.loads(line[6:]) for line in body.splitlines() if line.startswith("data: {")]

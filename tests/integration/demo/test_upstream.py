@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import AsyncIterator
-from typing import Any
 
 import anthropic
 import httpx
@@ -15,6 +14,7 @@ from google.genai import errors as gemini_errors
 
 from recorder.demo.scripts import FunctionCall, Prompt, Refuse, Say, choose
 from recorder.demo.server import DemoServer, start
+from tests.support.demo import events, user
 from tests.support.sdks import ASKS, Got
 
 PROMPTS = ("hello", "weather", "search", "refuse")
@@ -31,15 +31,6 @@ async def demo() -> AsyncIterator[DemoServer]:
 async def client(demo: DemoServer) -> AsyncIterator[httpx.AsyncClient]:
     async with httpx.AsyncClient(base_url=demo.base_url) as client:
         yield client
-
-
-def user(prompt: str, **more: Any) -> dict[str, Any]:
-    """A body that Chat Completions, Messages and, for its `input`, Responses take."""
-    return {"model": "m", "stream": True, "input": prompt, "messages": [{"role": "user", "content": prompt}], **more}
-
-
-def events(body: str) -> list[dict[str, Any]]:
-    return [json.loads(line[6:]) for line in body.splitlines() if line.startswith("data: {")]
 
 
 # -- the SDKs

@@ -11,7 +11,7 @@ import pytest
 
 from recorder.demo.app import App
 from recorder.demo.reply import DemoRequest
-from tests.support.demo import Demo
+from tests.support.demo import Demo, events, user
 
 RESPONSES, CHAT, MESSAGES = "/v1/responses", "/v1/chat/completions", "/v1/messages"
 GEMINI = "/v1beta/models/gemini-3.5-flash:streamGenerateContent"
@@ -20,15 +20,6 @@ GEMINI = "/v1beta/models/gemini-3.5-flash:streamGenerateContent"
 @pytest.fixture
 def client() -> Demo:
     return Demo()
-
-
-def user(prompt: str, **more: Any) -> dict[str, Any]:
-    """A body that Chat Completions, Messages and, for its `input`, Responses take."""
-    return {"model": "m", "stream": True, "input": prompt, "messages": [{"role": "user", "content": prompt}], **more}
-
-
-def events(body: str) -> list[dict[str, Any]]:
-    return [json.loads(line[6:]) for line in body.splitlines() if line.startswith("data: {")]
 
 
 TOOL_RESULTS: dict[str, dict[str, Any]] = {
