@@ -40,7 +40,7 @@ def rounds(settings: Settings) -> list[Round]:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="recorder-bench-")))
         stack.enter_context(log.garbage_as_in_the_ingester())
         rows = log.ingested(folder, log.prepare_journal(folder / "prepared", EVENTS, count))
-        append = log.appending(rows, log.append_raw)
+        append = log.appending(rows, log.raw)
 
         def raw(path: Path) -> Row:
             row = append(path)

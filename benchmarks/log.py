@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 from sqlalchemy import URL
@@ -27,7 +27,8 @@ from recorder.model.events import Event, Exchange, Session
 from recorder.model.payloads import RequestEnd
 from recorder.store.bodies.rows import Ask, whole_events
 from recorder.store.sqlite.connection import WRITER, apply
-from recorder.store.sqlite.writer import WAL_BYTES
+from recorder.store.sqlite.tables import stored_events
+from recorder.store.sqlite.writer import WAL_BYTES, Numbers
 from recorder.store.write.writer import Store
 
 EXCHANGES = 100
@@ -47,7 +48,7 @@ INGEST_COLUMNS = (
 )
 
 When = Callable[[int], int]
-Appender = Callable[[Path, Sequence[Event]], None]
+Appender = Callable[[Path, Sequence[Event]], Callable[[], None]]  # makes all ready; what it returns is measured
 Measure = Callable[[Path], Row]  # with a place for a database
 
 
@@ -71,7 +72,7 @@ def ingest_rounds(settings: Settings) -> list[Round]:
     with tempfile.TemporaryDirectory(prefix="recorder-bench-") as folder:
         prepared = prepare_journal(Path(folder) / "prepared", settings.rows // EXCHANGES)
         rows = ingested(Path(folder), prepared)
-        alternatives = {"ingester": _ingesting(prepared, len(rows.events)), "raw": appending(rows, append_raw)}
+        alternatives = {"ingester": _ingesting(prepared, len(rows.events)), "raw": appending(rows, raw)}
         with garbage_as_in_the_ingester():
             return in_rounds(settings, alternatives)
 
@@ -130,14 +131,14 @@ def timed(work: Callable[[], None], rows: int) -> Row:
 # -- append
 
 
-def appending(rows: Rows, append: Appender) -> Measure:
+def appending(rows: Rows, prepare: Appender) -> Measure:
     def measure(path: Path) -> Row:
         with Store(path) as store, store.transaction():
             for session in rows.sessions:
                 store.add_session(session)
             for exchange in rows.exchanges:
                 store.add_exchange(exchange)
-        return timed(lambda: append(path, rows.events), len(rows.events))
+        return timed(prepare(path, rows.events), len(rows.events))
 
     return measure
 
@@ -149,19 +150,26 @@ def append_by_store(path: Path | URL, events: Sequence[Event]) -> None:
                 store.append(commit)
 
 
-def append_raw(path: Path, events: Sequence[Event]) -> None:
+def by_store(path: Path, events: Sequence[Event]) -> Callable[[], None]:
+    return lambda: append_by_store(path, events)
+
+
+def raw(path: Path, events: Sequence[Event]) -> Callable[[], None]:
     with closing(_connect(path)) as connection:
         for (trigger,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall():
             connection.execute(f"DROP TRIGGER {trigger}")
-        _insert(connection, events)
+    return _guarded(path, events)
 
 
-def _append_guarded(path: Path, events: Sequence[Event]) -> None:
+def _guarded(path: Path, events: Sequence[Event]) -> Callable[[], None]:
+    """The same compact rows as the store writes, without what makes them of events."""
     with closing(_connect(path)) as connection:
-        _insert(connection, events)
+        numbers = Numbers(connection, path)
+        batches = [numbers.stored(map(msgspec.structs.astuple, commit)) for commit in commits(events)]
+    return lambda: _insert(path, batches)
 
 
-_APPENDERS: dict[str, Appender] = {"store": append_by_store, "raw": append_raw, "raw, guarded": _append_guarded}
+_APPENDERS: dict[str, Appender] = {"store": by_store, "raw": raw, "raw, guarded": _guarded}
 
 
 def _connect(path: Path) -> sqlite3.Connection:
@@ -171,15 +179,14 @@ def _connect(path: Path) -> sqlite3.Connection:
     return connection
 
 
-def _insert(connection: sqlite3.Connection, events: Sequence[Event]) -> None:
-    columns = len(Event.__struct_fields__)
-    statement = f"INSERT INTO events VALUES ({', '.join('?' * columns)})"
-    for commit in commits(events):
-        rows = [msgspec.structs.astuple(event) for event in commit]
-        connection.execute("BEGIN IMMEDIATE")
-        connection.executemany(statement, rows)
-        connection.execute("COMMIT")
-    connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+def _insert(path: Path, batches: Sequence[Sequence[Sequence[Any]]]) -> None:
+    statement = f"INSERT INTO stored_events VALUES ({', '.join('?' * len(stored_events.columns))})"
+    with closing(_connect(path)) as connection:
+        for rows in batches:
+            connection.execute("BEGIN IMMEDIATE")
+            connection.executemany(statement, rows)
+            connection.execute("COMMIT")
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
 
 
 def commits(events: Sequence[Event]) -> Iterator[Sequence[Event]]:
@@ -216,12 +223,15 @@ def ingested(folder: Path, prepared: Path) -> Rows:
     path = folder / "ingested.db"
     _ingest(path, _copy(prepared, path))
     with closing(sqlite3.connect(path)) as connection:
-        select = "SELECT * FROM {} ORDER BY rowid"  # columns are in the order of the fields
         return Rows(
-            [Session(*row) for row in connection.execute(select.format("sessions"))],
-            [Exchange(*row) for row in connection.execute(select.format("exchanges"))],
-            list(whole_events(connection.execute(select.format("events")), _asking(connection))),
+            [Session(*row) for row in connection.execute("SELECT * FROM sessions ORDER BY rowid")],
+            [Exchange(*row) for row in connection.execute("SELECT * FROM exchanges ORDER BY exchange_id")],
+            list(whole_events(connection.execute(_AS_WRITTEN), _asking(connection))),
         )
+
+
+_AS_WRITTEN = """SELECT v.* FROM stored_events AS e JOIN stored_exchanges AS x ON x.number = e.exchange
+JOIN events AS v ON v.session_id = x.session_id AND v.exchange_id = x.exchange_id AND v.pos = e.pos ORDER BY e.rowid"""
 
 
 def _asking(connection: sqlite3.Connection) -> Ask:

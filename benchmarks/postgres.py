@@ -49,8 +49,8 @@ def append_rounds(settings: Settings) -> list[Round]:
     with servers.server() as server, tempfile.TemporaryDirectory(prefix="recorder-bench-") as folder:
         rows = log.interleaved(Path(folder), settings)
         alternatives = {
-            "SQLite": log.appending(rows, log.append_by_store),
-            "sqlite3, executemany": log.appending(rows, log.append_raw),
+            "SQLite": log.appending(rows, log.by_store),
+            "sqlite3, executemany": log.appending(rows, log.raw),
         }
         if server is not None:
             alternatives |= {name: _appending(server, rows, append) for name, append in _APPENDERS.items()}
@@ -118,7 +118,7 @@ def read_rounds(settings: Settings) -> list[Round]:
     with servers.server() as server, tempfile.TemporaryDirectory(prefix="recorder-bench-") as folder:
         rows = log.interleaved(Path(folder), settings)
         path = Path(folder) / "read.db"
-        log.appending(rows, log.append_by_store)(path)
+        log.appending(rows, log.by_store)(path)
         alternatives = {
             "SQLite": _reading(rows, lambda: asyncio.run(_read(path, rows.exchanges))),
             "sqlite3, SELECT": _reading(rows, lambda: _select_file(path, rows.exchanges)),
