@@ -352,29 +352,20 @@ def test_a_response_starts_again_only_where_its_id_or_model_changes() -> None:
     assert of(Started, facts) == [Started("chatcmpl-1", "m"), Started("chatcmpl-2", "m")]
 
 
+def counts(prompt_tokens: int, completion_tokens: int, total_tokens: int, **details: Any) -> dict[str, Any]:
+    usage = {"prompt_tokens": prompt_tokens, "completion_tokens": completion_tokens, "total_tokens": total_tokens}
+    return usage | {f"{name}_tokens_details": value for name, value in details.items()}
+
+
 @table(
     ("usage", "expected"),
     [
-        ({"prompt_tokens": 3, "completion_tokens": 2, "total_tokens": 5}, Usage(3, None, None, 2, None, 5)),
+        (counts(3, 2, 5), Usage(3, None, None, 2, None, 5)),
         (
-            {
-                "prompt_tokens": 9,
-                "completion_tokens": 8,
-                "total_tokens": 17,
-                "prompt_tokens_details": {"cached_tokens": 4, "cache_write_tokens": 1},
-                "completion_tokens_details": {"reasoning_tokens": 7},
-            },
+            counts(9, 8, 17, prompt={"cached_tokens": 4, "cache_write_tokens": 1}, completion={"reasoning_tokens": 7}),
             Usage(9, 4, 1, 8, 7, 17),
         ),
-        (
-            {
-                "prompt_tokens": 9,
-                "completion_tokens": 8,
-                "total_tokens": 24,
-                "completion_tokens_details": {"reasoning_tokens": 7},
-            },
-            Usage(9, None, None, 15, 7, 24),  # xAI
-        ),
+        (counts(9, 8, 24, completion={"reasoning_tokens": 7}), Usage(9, None, None, 15, 7, 24)),  # xAI
         ({"prompt_tokens": 3, "prompt_cache_hit_tokens": 2}, Usage(3, 2)),  # DeepSeek
         ({"prompt_tokens": 3, "cached_tokens": 0, "prompt_tokens_details": None}, Usage(3, 0)),
         ({"cache_read_input_tokens": 2, "cache_creation_input_tokens": 1}, Usage(None, 2, 1)),
@@ -395,22 +386,18 @@ def test_output_includes_what_perplexity_counts_apart() -> None:
     assert fact.details == UsageDetails(output_citation_tokens=5)
 
 
+IN_THE_INPUT = UsageDetails(input_audio_tokens=1, input_image_tokens=2)
+IN_THE_CACHE = UsageDetails(cache_read_input_audio_tokens=4, input_video_tokens=3)
+OF_THE_OUTPUT = UsageDetails(output_audio_tokens=5, output_image_tokens=6, output_video_tokens=7)
+
+
 @table(
     ("usage", "expected"),
     [
         ({"prompt_tokens": 3}, UsageDetails()),
-        (
-            {
-                "prompt_tokens_details": {
-                    "audio_tokens": 1,
-                    "image_tokens": 2,
-                    "video_tokens": 3,
-                    "cached_tokens_details": {"audio_tokens": 4},
-                },
-                "completion_tokens_details": {"audio_tokens": 5, "image_tokens": 6, "video_tokens": 7},
-            },
-            UsageDetails(None, 1, 4, 2, 3, 5, 6, 7),
-        ),
+        (counts(9, 9, 9, prompt={"audio_tokens": 1, "image_tokens": 2}), IN_THE_INPUT),
+        (counts(9, 9, 9, prompt={"video_tokens": 3, "cached_tokens_details": {"audio_tokens": 4}}), IN_THE_CACHE),
+        (counts(9, 9, 9, completion={"audio_tokens": 5, "image_tokens": 6, "video_tokens": 7}), OF_THE_OUTPUT),
         ({"cache_creation": {"ephemeral_1h_input_tokens": 8}}, UsageDetails(8)),
         ({"num_search_queries": 2}, UsageDetails(web_searches=2)),
         ({"server_tool_use_details": {"web_search_requests": 1}}, UsageDetails(web_searches=1)),
