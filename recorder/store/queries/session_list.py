@@ -118,7 +118,7 @@ class _End(msgspec.Struct, frozen=True):
 
 _end_of = msgspec.json.Decoder(_End).decode
 
-_last, _ending, _body = events.alias("last"), events.alias("ending"), events.alias("body")
+_event = events.alias("event")
 _projected = tables_of["exchanges"]
 
 
@@ -126,10 +126,21 @@ def _within(table: Any) -> Any:
     return and_(table.c.session_id == exchanges.c.session_id, table.c.exchange_id == exchanges.c.exchange_id)
 
 
-_last_pos = select(func.max(_body.c.pos)).where(_within(_body)).correlate(exchanges).scalar_subquery()
+# Parts of an exchange, and no joins: in a file `events` is a view of two tables, and SQLite would go through all of it
+# for an outer join.
+def _of_last(name: str) -> Any:
+    """Return a column of the last event of an exchange."""
+    last = select(_event.c[name]).where(_within(_event)).order_by(_event.c.pos.desc()).limit(constant(1))
+    return last.correlate(exchanges).scalar_subquery()
+
+
+_ending = (
+    select(_event.c.raw).where(_within(_event), _event.c.kind == constant("end")).correlate(exchanges).scalar_subquery()
+)
+_COUNT = func.coalesce(_of_last("pos") + 1, 0)
 _open_bytes = (
-    select(func.coalesce(func.sum(func.length(_body.c.raw)), 0))
-    .where(_within(_body), _body.c.kind.in_(sorted(BODY_KINDS)))
+    select(func.coalesce(func.sum(func.length(_event.c.raw)), 0))
+    .where(_within(_event), _event.c.kind.in_(sorted(BODY_KINDS)))
     .correlate(exchanges)
     .scalar_subquery()
 )
@@ -139,26 +150,20 @@ _LINES = (
         exchanges.c.started_ns,
         exchanges.c.api,
         exchanges.c.client,
-        func.coalesce(_last.c.pos + 1, 0).label("events"),
-        (exchanges.c.started_ns + func.coalesce(_last.c.t_ns, 0)).label("ended_ns"),
-        _ending.c.raw.label("ending"),
-        case((_ending.c.raw.is_(None), _open_bytes), else_=0).label("open_bytes"),
+        _COUNT.label("events"),
+        (exchanges.c.started_ns + func.coalesce(_of_last("t_ns"), 0)).label("ended_ns"),
+        _ending.label("ending"),
+        case((HAS_ENDED, 0), else_=_open_bytes).label("open_bytes"),
         _projected.c.purpose,
     )
-    .join_from(exchanges, _last, and_(_within(_last), _last.c.pos == _last_pos), isouter=True)
-    .join(_ending, and_(_within(_ending), _ending.c.kind == constant("end")), isouter=True)
-    .join(_projected, _within(_projected), isouter=True)
+    .join_from(exchanges, _projected, _within(_projected), isouter=True)
     .order_by(exchanges.c.session_id, exchanges.c.started_ns, exchanges.c.exchange_id)
 )
 
-SPANS = (
-    select(exchanges.c.exchange_id, _last.c.t_ns)
-    .join_from(exchanges, _last, and_(_within(_last), _last.c.pos == _last_pos), isouter=True)
-    .where(exchanges.c.session_id == bindparam("session_id"))
+SPANS = select(exchanges.c.exchange_id, _of_last("t_ns").label("t_ns")).where(
+    exchanges.c.session_id == bindparam("session_id")
 )
-"""The exchanges of a session, each with the time of its last event since it began, if it has one. (An inner join would
-let SQLite begin with the events: all of the session's.)
-"""
+"""The exchanges of a session, each with the time of its last event since it began, if it has one."""
 
 
 class Outline(msgspec.Struct, frozen=True):
@@ -175,14 +180,13 @@ class Outline(msgspec.Struct, frozen=True):
 OUTLINES = (
     select(
         exchanges.c.exchange_id,
-        func.coalesce(_last.c.pos + 1, 0),
-        func.coalesce(_last.c.t_ns, 0),
+        _COUNT,
+        func.coalesce(_of_last("t_ns"), 0),
         HAS_ENDED.label("has_ended"),
         _projected.c.status,
         _projected.c.purpose,
     )
-    .join_from(exchanges, _last, and_(_within(_last), _last.c.pos == _last_pos), isouter=True)
-    .join(_projected, _within(_projected), isouter=True)
+    .join_from(exchanges, _projected, _within(_projected), isouter=True)
     .where(exchanges.c.session_id == bindparam("session_id"))
 )
 """The rows of `Outline`, of the exchanges of a session."""
