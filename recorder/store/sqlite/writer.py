@@ -83,19 +83,21 @@ class Numbers:
         self._driver, self._path = driver, path
         self._exchanges, self._types, self._items = _Known(self._exchange), _Known(self._type), _Known(self._item)
 
-    def stored(self, rows: Iterable[Row]) -> list[Row]:
-        """Return the rows of `stored_events` for rows of `events`. Raise `StoreConflictError` if one has no exchange.
+    def stored(self, rows: Iterable[Row]) -> Iterator[Row]:
+        """Yield the rows of `stored_events` for rows of `events`. Raise `StoreConflictError` if one has no exchange.
 
         The driver binds a `bytearray` at once. For `bytes` it looks for an adapter first, which takes as long as a
         tenth of the row.
         """
         exchanges, types, items = self._exchanges, self._types, self._items
-        found: list[Row] = []
+        last, place = ("", ""), 0
         for session, exchange, pos, kind, t_ns, type, number, item, index, raw, start, length, hash in rows:
-            place = exchanges[session, exchange]
-            known_by = (place, pos, kind, t_ns, types[type], number, items[place, item], index)
-            found.append((*known_by, _EMPTY + raw, start, length, _EMPTY + hash))
-        return found
+            if exchange != last[1] or session != last[0]:  # rows of an exchange follow one another
+                last = session, exchange
+                place = exchanges[last]
+            item = None if item is None else items[place, item]
+            type = types[type]
+            yield place, pos, kind, t_ns, type, number, item, index, _EMPTY + raw, start, length, _EMPTY + hash
 
     def _exchange(self, key: tuple[str, str]) -> int:
         found = self._driver.execute(_EXCHANGE_NUMBER, key).fetchone()
