@@ -16,18 +16,17 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
 from operator import attrgetter
-from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
 from sqlalchemy import URL, bindparam, select
 from sqlalchemy.sql import Executable
 
-from recorder.archive.place import database_name, database_url, is_archive, require
+from recorder.archive.opening import open_alone
+from recorder.archive.place import database_name
 from recorder.archive.registry import warn_left_out
 from recorder.errors import NotFoundError, RecorderError, StoreError
 from recorder.model.events import Event, Session
-from recorder.program import load
 from recorder.store.engine import AnyRow
 from recorder.store.maintain.purge.tombstone import ARCHIVED, Tombstone
 from recorder.store.queries.costs import ExchangeCost
@@ -41,7 +40,6 @@ from recorder.store.queries.session_list import (
 )
 from recorder.store.queries.usage import EVERYTHING, By, CostTally, Summed, Tally, Unpriced, added_up
 from recorder.store.schema import prices, sessions
-from recorder.store.sql import ATTACHED_ARCHIVES
 
 IDS = 10_000  # of sessions that are in memory at once while both sides are compared: a megabyte
 HOMES = 10_000  # sessions of which it is remembered that they are in an archive: a viewer may run for months
@@ -292,28 +290,3 @@ def _merged(parts: Sequence[Sequence[PlacedSession]], limit: int) -> list[Placed
         for each in part:
             found.setdefault(each.session.session_id, each)
     return sorted(found.values(), key=attrgetter("place"), reverse=True)[:limit]
-
-
-async def open_log(url: str | Path | URL) -> LogReader:
-    """Open a log, to be read together with the archives that are attached to it, or an archive by itself.
-
-    Raise as `open_alone` does. An archive of the log that cannot be read is left out, with a warning.
-    """
-    given = database_url(url)
-    log = await open_alone(given)
-    rows = [] if is_archive(given) else await log.rows(ATTACHED_ARCHIVES)
-    archives = [database_url(row.url) for row in rows]
-    return AttachedReader(log, archives) if archives else log
-
-
-async def open_alone(url: URL, prices: Sequence[Sequence[Any]] = ()) -> LogReader:
-    """Open a log without its archives, or an archive with the prices of a log.
-
-    Raise `NotFoundError` if there is none, `StoreError` if it cannot be read.
-    """
-    if not is_archive(url):
-        return await LogReader.open(url)
-    require(url)
-    reader = load("recorder.archive.reader:ArchiveReader")  # it needs the extra
-    opened: LogReader = await reader.open_with(url, prices)
-    return opened

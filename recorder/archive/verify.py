@@ -16,6 +16,7 @@ from recorder.archive.lake import translated
 from recorder.archive.place import is_archive
 from recorder.archive.schema import COPIED
 from recorder.errors import StoreBusyError, StoreError
+from recorder.program import load
 from recorder.store.duckdb.connection import quoted
 from recorder.store.maintain.verify.log import LogVerifier, SessionReport, Writer
 from recorder.store.schema import events
@@ -36,9 +37,7 @@ def open_verifier(url: URL, writer: Callable[[str], Writer]) -> Iterator[LogVeri
         with LogVerifier.open(url, writer) as verifier:
             yield verifier
         return
-    from recorder.archive.unpack import open_archive  # it needs the extra
-
-    with open_archive(url, COMMAND) as archive:
+    with load("recorder.archive.unpack:open_archive")(url, COMMAND) as archive:
         yield ArchiveVerifier(archive, writer)
 
 

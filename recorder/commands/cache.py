@@ -12,7 +12,7 @@ import msgspec
 from sqlalchemy import bindparam
 from sqlalchemy import select as select_rows
 
-from recorder.archive.attached import open_log
+from recorder.archive.opening import open_log
 from recorder.commands.terminal.catch_up import current_url, wait_option
 from recorder.commands.terminal.database import database_option
 from recorder.commands.terminal.output import echo, is_plain, seconds, write_document, write_line

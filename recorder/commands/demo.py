@@ -16,7 +16,7 @@ import msgspec
 from click.core import ParameterSource
 from sqlalchemy import URL
 
-from recorder.archive.attached import open_log
+from recorder.archive.opening import open_log
 from recorder.archive.place import chosen_url, database_name
 from recorder.commands import recorder
 from recorder.commands.env import DEFAULT_URL

@@ -17,7 +17,7 @@ import httpx
 import msgspec
 from sqlalchemy import URL
 
-from recorder.archive.attached import open_log
+from recorder.archive.opening import open_log
 from recorder.archive.place import database_name
 from recorder.commands.terminal.catch_up import current_url, wait_option
 from recorder.commands.terminal.database import database_option

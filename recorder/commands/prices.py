@@ -12,7 +12,7 @@ from typing import Any
 import click
 from sqlalchemy import URL
 
-from recorder.archive.attached import open_log
+from recorder.archive.opening import open_log
 from recorder.archive.place import chosen_url
 from recorder.commands.terminal.database import database_option
 from recorder.commands.terminal.output import echo, with_json, write_json, write_line

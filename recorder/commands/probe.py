@@ -15,7 +15,7 @@ from typing import NamedTuple
 import click
 from sqlalchemy import URL
 
-from recorder.archive.attached import open_log
+from recorder.archive.opening import open_log
 from recorder.archive.place import chosen_url
 from recorder.commands.serving.network import network_options
 from recorder.commands.serving.recording import Ending, departures, recording

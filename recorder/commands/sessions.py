@@ -11,7 +11,7 @@ from typing import Any, get_args
 import click
 import msgspec
 
-from recorder.archive.attached import open_log
+from recorder.archive.opening import open_log
 from recorder.commands.terminal.catch_up import current_url, nothing_yet, wait_option
 from recorder.commands.terminal.database import database_option
 from recorder.commands.terminal.output import FORMATS, dollars, echo, seconds, with_json, write_csv, write_json

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import click
 import msgspec
 
-from recorder.archive.attached import open_log
+from recorder.archive.opening import open_log
 from recorder.archive.place import chosen_url
 from recorder.commands.terminal.completion import session_names
 from recorder.commands.terminal.database import database_option

@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 import click
 
-from recorder.archive.attached import open_log
+from recorder.archive.opening import open_log
 from recorder.commands.terminal.catch_up import current_url, wait_option
 from recorder.commands.terminal.completion import session_names
 from recorder.commands.terminal.database import database_option

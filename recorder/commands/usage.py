@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, get_args
 
 import click
 
-from recorder.archive.attached import open_log
+from recorder.archive.opening import open_log
 from recorder.commands.terminal.catch_up import current_url, wait_option
 from recorder.commands.terminal.database import database_option
 from recorder.commands.terminal.output import echo, with_json, write_csv, write_json
@@ -144,9 +144,10 @@ async def _tallies(
 
 async def _priced_new(log: LogReader) -> bool:
     """Ask the package for models that are newer than the last `recorder prices update`. Return whether it has any."""
-    add_new = load("recorder.prices.table:add_new")  # with all that writes to a log
-
-    return await log.has_prices() and add_new(log.url, await log.models(), time.time_ns())
+    if not await log.has_prices():
+        return False
+    has_added: bool = load("recorder.prices.table:add_new")(log.url, await log.models(), time.time_ns())
+    return has_added
 
 
 _UNKNOWN = ("provider", "model")  # reasons that a list of prices may mend

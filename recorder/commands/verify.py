@@ -14,7 +14,7 @@ import click
 import msgspec
 from sqlalchemy import URL
 
-from recorder.archive.attached import open_log
+from recorder.archive.opening import open_log
 from recorder.archive.place import database_name
 from recorder.archive.registry import archives_of
 from recorder.archive.verify import ArchiveVerifier, open_verifier

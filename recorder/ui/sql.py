@@ -23,15 +23,15 @@ from typing import Any
 from sqlalchemy import URL
 
 from recorder.archive.place import database_name, database_of, dialect_of, is_archive
-from recorder.archive.query import open_attached
 from recorder.errors import RecorderError, UsageError
 from recorder.model.jsonl import json_value
+from recorder.program import load
 from recorder.projections.views import VIEWS
 from recorder.projections.views.columns import described
 from recorder.store.engine import engine_of
 from recorder.store.location import default_url
 from recorder.store.queries.query import STOPPED, Query, QueryResult, Value, value_of
-from recorder.store.queries.query_process import Opener, open_query, own_engine
+from recorder.store.queries.query_process import OWN_ENGINE, open_query
 
 AT_ONCE = 4  # questions: each computes on a processor, and the proxy of this machine needs one too
 TIMEOUT_S = 30.0  # for the first row, and for all of them: a person waits for it
@@ -45,7 +45,7 @@ class Questions:
 
     def __init__(self, url: URL) -> None:
         self._url = url
-        self._opener: Opener = open_attached if is_archive(url) else own_engine
+        self._opener = "recorder.archive.sql:open_attached" if is_archive(url) else OWN_ENGINE
         self._pool = ThreadPoolExecutor(AT_ONCE, "query")
         self._asked: set[_Question] = set()
 
@@ -58,7 +58,7 @@ class Questions:
 
     async def ask_own(self, sql: str, values: Mapping[str, Value]) -> dict[str, Any]:
         """Return the rows of a statement of ours. Raise `RecorderError` with the engine's objection."""
-        return await self._answer(_Question(self._opener(self._url), self._url, sql, values))
+        return await self._answer(_Question(load(self._opener)(self._url), self._url, sql, values))
 
     async def _answer(self, question: _Question) -> dict[str, Any]:
         self._asked.add(question)

@@ -24,9 +24,9 @@ from sqlalchemy import URL
 
 from recorder.archive import archiver
 from recorder.archive.archiver import Archiver, MonthReport, Recorders, by_month
-from recorder.archive.attached import open_alone
 from recorder.archive.chain import root_kind
 from recorder.archive.lake import EXTRA, LAKE, attach_lake
+from recorder.archive.opening import open_alone
 from recorder.archive.place import database_url
 from recorder.archive.registry import register
 from recorder.archive.schema import ARCHIVED, COPIED, create, month_of

@@ -13,7 +13,7 @@ from typing import Any, get_args
 
 from sqlalchemy import URL
 
-from recorder.archive.attached import open_log
+from recorder.archive.opening import open_log
 from recorder.errors import NotFoundError
 from recorder.model.facts import Links
 from recorder.recordings.loader import load_session

@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 from sqlalchemy import URL
 
-from recorder.archive.attached import open_log
+from recorder.archive.opening import open_log
 from recorder.proxy.http.server import Server
 from recorder.store.location import database_url
 from recorder.store.write.writer import Store

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import msgspec
 from sqlalchemy import URL
 
-from recorder.archive.attached import open_log
+from recorder.archive.opening import open_log
 from recorder.archive.place import dialect_of, is_missing
 from recorder.archive.query import open_query
 from recorder.commands.agents.answer import Answer, Page, plain_row

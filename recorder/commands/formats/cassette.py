@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from recorder.archive.attached import open_log
+from recorder.archive.opening import open_log
 from recorder.cassettes.sse_jsonl.header import header_line
 from recorder.cassettes.sse_jsonl.writer import exchange_lines
 from recorder.commands.formats.exchanges import one_by_one

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from recorder.archive.attached import open_log
+from recorder.archive.opening import open_log
 from recorder.cassettes.har.writer import har_lines, losses
 from recorder.commands.formats.exchanges import BY_ROWS, readable
 from recorder.commands.terminal.catch_up import current_url

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from recorder.archive.attached import open_log
+from recorder.archive.opening import open_log
 from recorder.commands.terminal.catch_up import current_url
 from recorder.commands.terminal.output import write_bytes
 from recorder.commands.terminal.selection import select

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
-from recorder.archive.attached import open_log
+from recorder.archive.opening import open_log
 from recorder.commands.terminal.catch_up import current_url
 from recorder.commands.terminal.output import echo, write_bytes
 from recorder.commands.terminal.selection import say_if_stale, select

@@ -6,7 +6,7 @@ import asyncio
 import time
 from pathlib import Path
 
-from recorder.archive.attached import open_log
+from recorder.archive.opening import open_log
 from recorder.commands.terminal.catch_up import current_url
 from recorder.commands.terminal.output import echo
 from recorder.commands.terminal.progress import progress_bar

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from recorder.archive.attached import open_log
+from recorder.archive.opening import open_log
 from recorder.cassettes.plain import payload_lines
 from recorder.commands.formats.exchanges import one_by_one
 from recorder.commands.terminal.catch_up import current_url

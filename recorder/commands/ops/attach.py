@@ -8,7 +8,7 @@ import time
 import click
 from sqlalchemy import URL
 
-from recorder.archive.attached import open_alone
+from recorder.archive.opening import open_alone
 from recorder.archive.place import chosen_url, database_name, database_url, require_log
 from recorder.archive.registry import archives_of, register, unregister
 from recorder.commands.terminal.database import database_option

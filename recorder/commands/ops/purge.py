@@ -15,7 +15,7 @@ import click
 import msgspec
 from sqlalchemy import URL
 
-from recorder.archive.attached import open_alone, open_log
+from recorder.archive.opening import open_alone, open_log
 from recorder.archive.place import chosen_url, database_name, is_archive, require
 from recorder.commands.ops.archived import purge_archived, purge_copies, purge_in, say_not_among
 from recorder.commands.ops.journals import journals

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import NamedTuple
 
-from recorder.archive.attached import open_log
+from recorder.archive.opening import open_log
 from recorder.archive.place import chosen_url
 from recorder.commands.terminal.recordings import loader
 from recorder.commands.terminal.rules import match_rules

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from sqlalchemy import URL
 
-from recorder.archive.attached import open_log
+from recorder.archive.opening import open_log
 from recorder.cassettes.sse_jsonl.writer import cassette_lines
 from recorder.commands.serving.forking import Fork
 from recorder.commands.terminal.output import echo

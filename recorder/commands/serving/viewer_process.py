@@ -11,7 +11,7 @@ import sys
 import msgspec
 from sqlalchemy import URL
 
-from recorder.archive.attached import open_log
+from recorder.archive.opening import open_log
 from recorder.archive.place import database_url
 from recorder.commands.serving.viewer import Begun
 from recorder.commands.terminal.output import log_to_stderr, write_line

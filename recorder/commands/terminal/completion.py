@@ -10,7 +10,7 @@ import shlex
 
 import click
 
-from recorder.archive.attached import open_log
+from recorder.archive.opening import open_log
 from recorder.archive.place import chosen_url
 from recorder.errors import RecorderError
 from recorder.model.events import LATEST

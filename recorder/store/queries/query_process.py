@@ -23,7 +23,7 @@ import sys
 import tempfile
 import time
 import traceback
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from logging.handlers import QueueHandler
 from queue import SimpleQueue
@@ -33,7 +33,7 @@ from typing import Any, NamedTuple, NoReturn
 from sqlalchemy import URL
 
 from recorder.errors import RecorderError
-from recorder.program import command_of
+from recorder.program import command_of, load
 from recorder.store.engine import engine_of
 from recorder.store.queries.query import STOPPED, TIMEOUT_S, Query, QueryResult, Row, Value, too_late
 
@@ -50,8 +50,8 @@ _Call = tuple[str, tuple[Any, ...]]
 TOO_MUCH = f"This takes more than the {MEMORY_BYTES >> 20} MiB of memory that a statement has: ask for less at once."
 TOO_WIDE = f"A row is over {ANSWER_BYTES >> 20} MiB: take a part of it with substr(…)."
 
-Opener = Callable[[URL], AbstractContextManager[Query]]
-"""A function of a module, which opens a log for questions. The process imports it by its name."""
+OWN_ENGINE = "recorder.store.queries.query_process:own_engine"
+"""What opens a log for questions, as `recorder.program.load` takes it: the process calls it with the URL."""
 
 
 def own_engine(url: URL) -> AbstractContextManager[Query]:
@@ -59,7 +59,7 @@ def own_engine(url: URL) -> AbstractContextManager[Query]:
     return engine_of(url).query(url)
 
 
-def open_query(url: URL, opener: Opener = own_engine) -> AbstractContextManager[Query]:
+def open_query(url: URL, opener: str = OWN_ENGINE) -> AbstractContextManager[Query]:
     """Open a log for questions, in a process of its own.
 
     Raise `NotFoundError` or `StoreError` if there is none that can be read here.
@@ -76,7 +76,7 @@ class QueryProcess:
 
     @classmethod
     @contextmanager
-    def open(cls, url: URL, opener: Opener) -> Iterator[QueryProcess]:
+    def open(cls, url: URL, opener: str) -> Iterator[QueryProcess]:
         with _scratch() as folder, _started(folder) as process:
             query = cls(process)
             try:
@@ -195,8 +195,8 @@ class _Service:
         self._rows: Iterator[Row] = iter(())
         self._error: RecorderError | None = None
 
-    def open(self, url: URL, opener: Opener) -> None:
-        self.query = self._open.enter_context(opener(url))
+    def open(self, url: URL, opener: str) -> None:
+        self.query = self._open.enter_context(load(opener)(url))
 
     def is_stale(self) -> bool:
         assert self.query is not None

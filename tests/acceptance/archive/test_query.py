@@ -12,7 +12,8 @@ pytest.importorskip("duckdb", reason="no duckdb: pip install '.[archive]'")
 from sqlalchemy import URL
 
 from recorder.archive.place import database_url
-from recorder.archive.query import open_in_duckdb, open_query
+from recorder.archive.query import open_query
+from recorder.archive.sql import open_in_duckdb
 from recorder.errors import NotFoundError, RecorderError
 from recorder.projections.views import VIEWS
 from recorder.store.schema import STALE

@@ -12,8 +12,8 @@ pytest.importorskip("duckdb", reason="no duckdb: pip install '.[archive]'")
 
 from sqlalchemy import URL
 
-from recorder.archive.attached import open_log
 from recorder.archive.lake import lake
+from recorder.archive.opening import open_log
 from recorder.archive.reader import SESSIONS, ArchiveReader
 from recorder.archive.schema import upgrade
 from recorder.errors import StoreError

@@ -19,8 +19,8 @@ pytest.importorskip("duckdb", reason="no duckdb: pip install '.[archive]'")
 from sqlalchemy import URL
 
 from benchmarks import growth, traffic
-from recorder.archive.attached import open_alone
 from recorder.archive.lake import lake
+from recorder.archive.opening import open_alone
 from recorder.archive.place import database_url
 from recorder.ingest.capture import Capture
 from recorder.model.chain import row_root

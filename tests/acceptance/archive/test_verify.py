@@ -16,8 +16,8 @@ pytest.importorskip("duckdb", reason="no duckdb: pip install '.[archive]'")
 import duckdb
 from sqlalchemy import URL
 
-from recorder.archive.attached import open_alone
 from recorder.archive.lake import lake
+from recorder.archive.opening import open_alone
 from recorder.archive.place import database_url
 from recorder.archive.verify import open_verifier
 from recorder.errors import StoreError
