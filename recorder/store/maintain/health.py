@@ -102,9 +102,11 @@ CHECKS: Mapping[str, Check] = {
 
 def of_schema(name: object, revision: str | None) -> CheckResult | None:
     """Return the result for a schema that is not the one of this program, else None."""
+    state: State = "bad"  # of a newer recorder, or of one that nobody has any more
     try:
+        migrate.require_known(name, revision)
+        state = "warn"
         migrate.require_head(name, revision)
     except StoreError as error:
-        is_older = revision is None or str(revision) < migrate.HEAD
-        return CheckResult("warn" if is_older else "bad", "schema", str(error))
+        return CheckResult(state, "schema", str(error))
     return None

@@ -152,7 +152,8 @@ def test_an_empty_file_is_a_database_to_be(tmp_path: Path) -> None:
 
 
 def test_another_schema_is_said(path: Path) -> None:
-    for revision, state, words in (("0001", "warn", "db upgrade"), ("9999", "bad", "newer")):
+    before = "before the first release"
+    for revision, state, words in (("0021", "warn", "db upgrade"), ("0001", "bad", before), ("9999", "bad", "newer")):
         execute(path, f"UPDATE recorder_version SET version_num = '{revision}'")
         line = only(path, "schema")
         assert (line.state, words in line.message) == (state, True)
@@ -221,9 +222,8 @@ def test_the_last_verify_is_told(path: Path) -> None:
 
 
 def test_an_exchange_from_the_future_is_said(path: Path) -> None:
-    triggers = [f"DROP TRIGGER {table}_no_update" for table in ("events", "exchanges")]
-    moved = [f"UPDATE {table} SET exchange_id = 'f' || substr(exchange_id, 2)" for table in ("events", "exchanges")]
-    execute(path, *triggers, *moved)
+    moved = "UPDATE stored_exchanges SET exchange_id = 'f' || substr(exchange_id, 2)"
+    execute(path, "DROP TRIGGER stored_exchanges_no_update", moved)
     assert ["from the future" in line.message for line in said(path, "clock")] == [False, True]
 
 
