@@ -37,7 +37,7 @@ from recorder.ingest.ingester import Ingester
 from recorder.model.chain import row_root
 from recorder.model.events import Event, Exchange, Session
 from recorder.model.ids import uuid7
-from recorder.store.engine import engine_of
+from recorder.store.engine import address_of
 from recorder.store.location import database_path, database_url
 from recorder.store.postgres.ddl import SCHEMA
 from recorder.store.sql import Statement
@@ -139,7 +139,7 @@ def appended(store: Store, numbers: range, began_ns: int) -> tuple[float, float]
 
 def on_disk(url: URL) -> int:
     """How many bytes a log takes, once nothing of it waits to be tidied up."""
-    if engine_of(url).is_local:
+    if address_of(url).is_local:
         return database_path(url).stat().st_size
     with closing(_connected(url)) as connection:
         connection.execute("VACUUM ANALYZE")
@@ -148,7 +148,7 @@ def on_disk(url: URL) -> int:
 
 def of_events(url: URL) -> str:
     """What of it are events and their indexes, where that can be asked."""
-    if engine_of(url).is_local:
+    if address_of(url).is_local:
         return "–"
     sizes = "SELECT sum(pg_total_relation_size(inhrelid)) FROM pg_inherits WHERE inhparent = CAST(%s AS regclass)"
     with closing(_connected(url)) as connection:
@@ -222,7 +222,7 @@ def _commands(url: URL, sessions: int) -> Figures:
 def _empty(url: URL) -> int:
     """Make an empty log, with the partitions that one has when it has grown for long. Return its size."""
     Store(url).close()
-    if not engine_of(url).is_local:
+    if not address_of(url).is_local:
         with closing(_connected(url)) as connection:
             connection.execute(f"SELECT {SCHEMA}.add_partitions({MONTHS})")
     return on_disk(url)

@@ -15,7 +15,7 @@ from pathlib import Path
 from sqlalchemy import URL
 
 from benchmarks import machine
-from recorder.store.engine import engine_of
+from recorder.store.engine import address_of
 from recorder.store.location import database_url
 from recorder.store.sql import Statement
 from recorder.store.write.writer import Store
@@ -52,7 +52,7 @@ def database(on: postgres.Server, template: str | None = None) -> Iterator[URL]:
 
 def backend_cpu_s(store: Store) -> float:
     """What the server's process behind a connection has used, 0 for a file; not a number if it is elsewhere."""
-    if engine_of(store.url).is_local:
+    if address_of(store.url).is_local:
         return 0.0
     if not str(store.url.query.get("host", "")).startswith("/"):
         return math.nan

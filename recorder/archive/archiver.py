@@ -34,7 +34,7 @@ from recorder.archive.schema import create, month_of, of_sessions, revision
 from recorder.archive.unpack import unpack
 from recorder.archive.upkeep import FIRST_FILES
 from recorder.errors import NotFoundError, RecorderError, StoreError, UsageError
-from recorder.store.engine import engine_of
+from recorder.store.engine import address_of
 from recorder.store.maintain.purge.delete import Archived, purge, require_owner
 from recorder.store.maintain.purge.tombstone import ARCHIVED
 from recorder.store.maintain.verify import connection as readers
@@ -83,19 +83,19 @@ def by_month(chosen: Sequence[SessionSize]) -> dict[str, list[SessionSize]]:
 def default_data(archive: URL) -> str:
     """Return the data path of a new archive: a folder beside its catalog. Raise `UsageError` if that is on a server."""
     catalog = database_of(archive)
-    if not engine_of(catalog).is_local:
+    if not address_of(catalog).is_local:
         raise UsageError(
             f"There is no archive {database_name(archive)} yet: name the folder of its files, or s3://…, with --data."
         )
-    return f"{engine_of(catalog).path(catalog)}.files"
+    return f"{address_of(catalog).path(catalog)}.files"
 
 
 def open_archive(archive: URL, data: str | None) -> None:
     """Create an archive if it does not exist. Raise `UsageError` if its folder has files of something else."""
     catalog = database_of(archive)
     with private():
-        if engine_of(catalog).is_local:
-            engine_of(catalog).path(catalog).parent.mkdir(parents=True, exist_ok=True)
+        if address_of(catalog).is_local:
+            address_of(catalog).path(catalog).parent.mkdir(parents=True, exist_ok=True)
         with catalog_lock(archive):
             is_new = _is_new(archive)
             if is_new:

@@ -71,7 +71,7 @@ class AttachedReader(LogReader):
 
     def __init__(self, log: LogReader, archives: Sequence[URL]) -> None:
         """Take over an open log: it is closed with this."""
-        super().__init__(log.url, log.engine)
+        super().__init__(log.url, log.source)
         self._log, self._urls = log, archives
         self._opening = asyncio.Lock()
         self._opened: list[LogReader] | None = None  # None: nothing has needed them yet
@@ -79,9 +79,8 @@ class AttachedReader(LogReader):
         self._homes: dict[str, LogReader] = {}  # the archive of a session that is not in the log
 
     async def close(self) -> None:
-        for each in [self._log, *(self._opened or [])]:
+        for each in [self._log, *(self._opened or [])]:  # the first has the connections of this one, too
             await each.close()
-        await super().close()
 
     # -- lists and sums over all
 

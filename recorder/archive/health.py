@@ -11,9 +11,10 @@ from recorder.archive.place import database_name, is_archive, is_missing
 from recorder.archive.unpack import open_archive
 from recorder.errors import RecorderError
 from recorder.model.text import counted
-from recorder.store.engine import engine_of
-from recorder.store.maintain.health import CHECKS, Ask, Check, CheckResult, run_checks
+from recorder.store.maintain.checks import Ask, Check, CheckResult, run_checks
+from recorder.store.maintain.health import CHECKS
 from recorder.store.maintain.migrate import HEAD
+from recorder.store.maintain.upkeep import upkeep_of
 
 _OF_ARCHIVE = ("dead_letters", "gaps")  # not: what a recorder still has to do
 _SIZE = f"""SELECT count(*), CAST(coalesce(sum(file_size_bytes), 0) AS BIGINT)
@@ -23,7 +24,7 @@ FROM __ducklake_metadata_{LAKE}.ducklake_data_file WHERE end_snapshot IS NULL"""
 def checks(url: URL, more: Mapping[str, Check]) -> Iterator[CheckResult]:
     """Yield the checks of a log or an archive, and `more`, up to the first failure that prevents the others."""
     if not is_archive(url):
-        yield from engine_of(url).checks(url, more)
+        yield from upkeep_of(url).checks(url, more)
         return
     name = database_name(url)
     if is_missing(url):

@@ -28,7 +28,8 @@ from recorder.errors import RecorderError, StoreBusyError, StoreError, UsageErro
 from recorder.model.text import safe_text
 from recorder.projections.views import VIEWS
 from recorder.store.duckdb.connection import connected, first_line, load, quoted
-from recorder.store.engine import DuckdbSource, engine_of
+from recorder.store.engine import DuckdbSource, address_of
+from recorder.store.protocols import reading_of, writing_of
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -50,7 +51,7 @@ def catalog_lock(url: URL) -> Iterator[None]:
     with ExitStack() as held:
         while True:
             try:
-                held.enter_context(engine_of(catalog).task_lock(catalog, "archive"))
+                held.enter_context(writing_of(catalog).task_lock(catalog, "archive"))
                 break
             except StoreBusyError:
                 if time.monotonic() >= until_s:
@@ -92,7 +93,7 @@ def attach_lake(
     Return the folder of its files; for a writer on S3, the bucket, in which it looks for the files of other archives.
     """
     catalog = database_of(url)
-    source = engine_of(catalog).duckdb_source(catalog)
+    source = reading_of(catalog).duckdb_source(catalog)
     for extension in (*source.extensions, "ducklake"):
         load(connection, extension, command, EXTRA)
     with translated(url):
@@ -207,7 +208,7 @@ def _chosen(url: URL, found: str | None, data: str | None, writes: bool) -> str:
     try:
         if not given.startswith("s3://"):
             Path(given).mkdir(mode=0o700, parents=True, exist_ok=True)
-        for path in engine_of(catalog).files(catalog)[:1]:
+        for path in address_of(catalog).files(catalog)[:1]:
             os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
     except OSError as error:
         raise RecorderError(f"{error.filename} cannot be made: {error.strerror}.") from error

@@ -17,7 +17,7 @@ from sqlalchemy.exc import ArgumentError
 
 from recorder.errors import NotFoundError, UsageError
 from recorder.store import location
-from recorder.store.engine import engine_of
+from recorder.store.engine import address_of, engine_name
 
 NAME = location.ARCHIVE
 DIALECT = "duckdb"  # of the SQL that an archive is asked
@@ -66,13 +66,13 @@ def database_name(url: URL) -> str:
 
 def dialect_of(url: URL) -> str:
     """Return the dialect of the SQL that a log or an archive is asked."""
-    return DIALECT if is_archive(url) else engine_of(url).name
+    return DIALECT if is_archive(url) else engine_name(url)
 
 
 def is_missing(url: URL) -> bool:
     """Return whether it is certain, without connecting, that there is no log or archive yet."""
     database = database_of(url)
-    return engine_of(database).is_missing(database)
+    return address_of(database).is_missing(database)
 
 
 def require(url: URL) -> None:
@@ -80,7 +80,7 @@ def require(url: URL) -> None:
     if is_archive(url) and is_missing(url):
         raise no_archive(url)
     database = database_of(url)
-    engine_of(database).require(database)
+    address_of(database).require(database)
 
 
 def require_log(url: URL) -> None:

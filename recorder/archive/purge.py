@@ -23,8 +23,8 @@ from recorder.archive.place import database_of, require
 from recorder.archive.schema import ARCHIVED as ARCHIVED_SESSIONS
 from recorder.archive.schema import month_of, of_sessions
 from recorder.errors import StoreBusyError
-from recorder.store.engine import engine_of
 from recorder.store.maintain.purge.tombstone import Counts
+from recorder.store.protocols import writing_of
 from recorder.store.schema import events, exchanges, sessions, tombstones
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def purge_archive(archive: URL, session_ids: Collection[str], reason: str, now_n
             upkeep.clean(connection)
         upkeep.narrow(archive, COMMAND)
         try:
-            engine_of(catalog).sweep_catalog(catalog)
+            writing_of(catalog).sweep_catalog(catalog)
         except StoreBusyError as error:
             raise StoreBusyError(f"{error} Its catalog still has some values of what was purged.") from error
     return done

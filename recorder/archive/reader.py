@@ -17,7 +17,7 @@ import logging
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import ExitStack
 from types import TracebackType
 from typing import Any, NamedTuple, Self, TypeVar
 
@@ -29,9 +29,9 @@ from recorder.archive.lake import translated
 from recorder.archive.place import DIALECT, database_name
 from recorder.archive.unpack import Archive, UnpackedLog, open_archive
 from recorder.model.text import counted
-from recorder.store.engine import AnyRow, PlacesSql, ReadRows, engine_named
+from recorder.store.engine import AnyRow, ReadRows
+from recorder.store.protocols import ReadSource
 from recorder.store.queries.reader import LogReader
-from recorder.store.search import SearchIndex
 
 COMMAND = "--db ducklake:…"
 """The part of a command that needs the extra, in the sentence for a user who does not have it."""
@@ -63,7 +63,15 @@ class ArchiveReader(LogReader):
 
     def __init__(self, url: URL, prices: Sequence[Sequence[Any]]) -> None:
         self._archive = _InThread(url, prices)
-        super().__init__(url, self._archive)
+        source = ReadSource(
+            dialect=DIALECT,
+            name=database_name(url),
+            pool=self._archive,
+            translated=translated,
+            search=lambda: SEARCH,
+            of_bodies="sqlite",  # a session's own log
+        )
+        super().__init__(url, source)
         self._unpacking = asyncio.Lock()
         self._unpacked: OrderedDict[str, _Unpacked] = OrderedDict()  # the last is the one that was used last
 
@@ -108,12 +116,9 @@ class ArchiveReader(LogReader):
 
 
 class _InThread:
-    """An archive in a thread: a `recorder.store.engine.ReadSource` for questions about all sessions.
-
-    It is its own pool, and the connection of that.
+    """An archive in a thread, for questions about all sessions: a `recorder.store.engine.ReadPool`, and the connection
+    of that.
     """
-
-    name = DIALECT
 
     def __init__(self, url: URL, prices: Sequence[Sequence[Any]]) -> None:
         self._url, self._prices = url, prices
@@ -121,23 +126,6 @@ class _InThread:
         self._archive: Archive | None = None
         self._engine: Engine | None = None
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="archive")
-
-    @property
-    def places(self) -> PlacesSql:
-        """Those of a session's own log."""
-        return engine_named("sqlite").places
-
-    def display_name(self, url: URL) -> str:
-        return database_name(url)
-
-    def translated(self, url: URL) -> AbstractContextManager[None]:
-        return translated(url)
-
-    def search(self) -> SearchIndex:
-        return SEARCH
-
-    def reader(self, _url: URL) -> Self:
-        return self
 
     def connect(self) -> Self:
         return self

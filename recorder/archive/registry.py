@@ -16,7 +16,7 @@ from sqlalchemy import URL, bindparam, delete, select
 
 from recorder.archive.place import database_name, database_url, is_archive
 from recorder.errors import RecorderError, UsageError
-from recorder.store.engine import engine_of
+from recorder.store.location import is_same_database
 from recorder.store.maintain.verify.connection import opened
 from recorder.store.schema import archives
 from recorder.store.sql import ATTACHED_ARCHIVES, Statement
@@ -50,8 +50,7 @@ def register(store: Store, archive: URL, now_ns: int) -> bool:
 
     Raise `UsageError` if the archive is the log itself.
     """
-    engine = engine_of(store.url)
-    if not is_archive(archive) and engine_of(archive) is engine and engine.is_same(archive, store.url):
+    if not is_archive(archive) and is_same_database(archive, store.url):
         raise UsageError(f"{database_name(archive)} is the log itself: an archive is another database.")
     return _change(store, archive, _ATTACH, now_ns)
 

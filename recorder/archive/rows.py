@@ -24,7 +24,7 @@ from recorder.errors import StoreError
 from recorder.model.events import Event, Exchange
 from recorder.store.duckdb.connection import quoted
 from recorder.store.maintain.purge.delete import last_hashes
-from recorder.store.maintain.verify.connection import VerifyConnection
+from recorder.store.maintain.upkeep import VerifyConnection
 from recorder.store.maintain.verify.session_rows import all_of
 from recorder.store.schema import events, exchanges, tombstones
 from recorder.store.sql import Statement

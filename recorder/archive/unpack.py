@@ -36,16 +36,17 @@ from recorder.model.events import Event, Exchange
 from recorder.model.shared_body import SHARED
 from recorder.store.bodies.rows import SharedRow, is_shared
 from recorder.store.duckdb.connection import quoted
-from recorder.store.engine import BUSY_TIMEOUT_S, engine_of
+from recorder.store.engine import BUSY_TIMEOUT_S
 from recorder.store.location import database_url
 from recorder.store.maintain.migrate import APPLICATION_ID, HEAD, VERSION_TABLE
+from recorder.store.protocols import schema_of, writing_of
 from recorder.store.schema import LOG, events, exchanges
 from recorder.store.sql import Statement
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
-    from recorder.store.write.writer import Writer
+    from recorder.store.protocols import Writer
 
 ROWS = 1000  # inserted at once
 PIECE_BYTES = 8 * 2**20  # of events that are sorted at once: DuckDB holds them some ten times over
@@ -127,7 +128,7 @@ def unpack(archive: DuckDBPyConnection, month: str, session_ids: Collection[str]
     own = Path(tempfile.mkdtemp(dir=folder))
     log = UnpackedLog(database_url(shutil.copy(empty, own / "log.db")), own)
     try:
-        writer = engine_of(log.url).writer(log.url, BUSY_TIMEOUT_S)
+        writer = writing_of(log.url).writer(log.url, BUSY_TIMEOUT_S)
         with closing(writer), closing(archive.cursor()) as bodies:
             _set_free(writer)
             with writer.transaction(alone=True):
@@ -145,7 +146,7 @@ def _create(path: Path) -> None:
     with engine.connect() as connection:
         for pragma in ("journal_mode = OFF", "synchronous = OFF", f"application_id = {APPLICATION_ID}"):
             connection.exec_driver_sql(f"PRAGMA {pragma}")
-        for statement in engine_of(url).schema_statements():
+        for statement in schema_of(url).schema_statements():
             if not statement.startswith("CREATE TRIGGER"):
                 connection.exec_driver_sql(statement)
         connection.exec_driver_sql(f"CREATE TABLE {VERSION_TABLE} (version_num VARCHAR(32) NOT NULL)")

@@ -22,9 +22,10 @@ from recorder.commands.terminal.settings import defaults, own_path, project_path
 from recorder.commands.verbs import VERBS
 from recorder.errors import RecorderError
 from recorder.model.text import safe_text
-from recorder.store.engine import engine_of
+from recorder.store.engine import address_of
 from recorder.store.location import journal_root
-from recorder.store.maintain.health import CheckResult
+from recorder.store.maintain.checks import CheckResult
+from recorder.store.maintain.upkeep import upkeep_of
 
 BAD = 4  # the exit code, as of a finding
 
@@ -57,7 +58,7 @@ def command(ctx: click.Context, db: str | None, json: bool, jsonl: bool) -> None
 def diagnosis(database: Path | URL) -> Iterator[CheckResult]:
     """Yield the lines of all checks. A check that fails yields its error, and the others continue."""
     url = database_url(database)
-    library = () if is_archive(url) else (engine_of(url).library_checks,)
+    library = () if is_archive(url) else (upkeep_of(url).library_checks,)
     machine = [health.python, *library, health.clock, health.descriptors, health.port]
     checks = [*machine, settings, network]
     for check in (*checks, *_of_database(url)):
@@ -71,17 +72,17 @@ def diagnosis(database: Path | URL) -> Iterator[CheckResult]:
 def _of_database(url: URL) -> Iterator[Callable[[], Iterator[CheckResult]]]:
     """Yield the checks of a database, and of its files and journals as far as they are on this machine."""
     database = database_of(url)
-    engine, root = engine_of(database), journal_root(database)
-    files = engine.files(database)
+    address, root = address_of(database), journal_root(database)
+    files = address.files(database)
     yield partial(log, url)
-    yield partial(health.modes, [*files, engine.verified_path(database)] if files else (), root)
+    yield partial(health.modes, [*files, address.verified_path(database)] if files else (), root)
     if files:
         yield partial(health.filesystem, files[0])
         yield partial(health.space, files[0])
     else:
         yield partial(health.space, root, "the journals")
     if not is_archive(url):
-        yield partial(engine.file_checks, url)
+        yield partial(upkeep_of(url).file_checks, url)
     yield partial(health.journal, root)
 
 

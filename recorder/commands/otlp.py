@@ -38,7 +38,7 @@ from recorder.exports.otlp.conventions import CONVENTIONS, NEWEST, Convention, c
 from recorder.exports.otlp.cursor import ExportCursor, Signal
 from recorder.exports.otlp.push import BUSY_S, Pusher, PushReport
 from recorder.model.text import counted, safe_text
-from recorder.store.engine import engine_of
+from recorder.store.protocols import writing_of
 from recorder.store.write.writer import Store
 
 LOCK_S = 2.0  # a server lets go of the lock of a push that was killed when it sees the end of its connection
@@ -180,7 +180,7 @@ async def _lock(db: URL, given: _Given) -> AsyncIterator[None]:
     with ExitStack() as held:
         while True:
             try:
-                held.enter_context(engine_of(db).task_lock(db, task))
+                held.enter_context(writing_of(db).task_lock(db, task))
                 break
             except StoreBusyError as error:
                 if error.__cause__ is not None:  # the server is away, or has no connection to spare

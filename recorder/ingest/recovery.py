@@ -26,7 +26,7 @@ from recorder.ingest.damaged_exchange import UNREAD, UNREAD_REQUEST
 from recorder.ingest.late_records import LateRecordCounter
 from recorder.model.events import Event
 from recorder.model.payloads import EndRecord, ExchangeEnd, GapRecord
-from recorder.store.engine import Engine, engine_of
+from recorder.store.engine import address_of, sql_forms
 from recorder.store.schema import events
 from recorder.store.sql import Statement, constant, has_ended
 from recorder.store.write.writer import Store
@@ -50,9 +50,9 @@ _END = Statement(
 
 
 # A recorder that was never heard of may be about to commit for the first time: its newest exchange says how old it is.
-def unfinished_sql(engine: Engine) -> str:
+def unfinished_sql(engine: str) -> str:
     """Return the select whose rows are `Unfinished`. Only on a server: for a file, locks show who lives."""
-    silent_ns = engine.silence_ns_sql.format(heard="coalesce(max(o.seen_ns), max(x.started_ns))")
+    silent_ns = sql_forms(engine).silence_ns_sql.format(heard="coalesce(max(o.seen_ns), max(x.started_ns))")
     return f"""
 SELECT x.recorder_id, max(o.host), count(*), {silent_ns}
 FROM exchanges AS x LEFT JOIN ingest_offsets AS o ON o.recorder_id = x.recorder_id
@@ -65,7 +65,7 @@ _UNFINISHED = Statement(unfinished_sql)
 # Whoever commits a place waits for this row: what was heard of it does not change before it is over.
 _SILENCE = Statement(
     lambda engine: (
-        f"SELECT {engine.silence_ns_sql.format(heard='coalesce(seen_ns, 0)')} FROM ingest_offsets "
+        f"SELECT {sql_forms(engine).silence_ns_sql.format(heard='coalesce(seen_ns, 0)')} FROM ingest_offsets "
         "WHERE recorder_id = :recorder_id FOR UPDATE"
     )
 )
@@ -108,7 +108,7 @@ def end_forsaken(store: Store, root: Path, but: Path | None = None) -> None:
 
     If the database is locked, the next recovery does it. Of a database on a server, other machines have journals.
     """
-    if not engine_of(store.url).is_local:
+    if not address_of(store.url).is_local:
         return
     with suppress(StoreBusyError), store.transaction():
         journals = [root / name for (name,) in store.ask(_RECORDERS, {})]
@@ -171,7 +171,7 @@ class Heartbeat:
 
     def __init__(self, store: Store, recorder_id: str) -> None:
         self._store, self._recorder_id = store, recorder_id
-        self._due_s = float("inf") if engine_of(store.url).is_local else 0.0
+        self._due_s = float("inf") if address_of(store.url).is_local else 0.0
 
     def committed(self) -> None:
         """Put off the next sign: a place was committed, which is one too."""

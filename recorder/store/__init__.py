@@ -2,8 +2,9 @@
 
 Must not know: HTTP, journals' contents, the command line.
 
-A third engine is a folder beside `sqlite/` and `postgres/`, whose module `engine` has a subclass of `Engine`, one line
-in the table of `engine`, and a migration that creates its tables. No other module imports such a folder or its driver.
+A third engine is a folder beside `sqlite/` and `postgres/` with a module for each part that
+`engine` names, one line in the table of `engine`, and a migration that creates its tables. No other module imports
+such a folder or its driver.
 
 Outside of the folders engines differ in two places only, because there each text is about one view or one column: the
 expressions of views (`recorder.projections.views.view.Either`), and the types and options of columns in `schema`, where

@@ -9,7 +9,7 @@ from sqlalchemy import URL, make_url
 from sqlalchemy.exc import ArgumentError
 
 from recorder.errors import UsageError
-from recorder.store.engine import engine_of, no_such_engine
+from recorder.store.engine import address_of, engine_name, no_such_engine
 
 ARCHIVE = "ducklake"  # how the URL of an archive begins (`recorder.archive.place`): it is not a path
 VARIABLE = "RECORDER_DB"
@@ -37,7 +37,7 @@ def database_url(value: str | Path | URL) -> URL:
     elif isinstance(value, str) and value.startswith(f"{ARCHIVE}:"):
         raise no_such_engine(ARCHIVE)
     url = value if isinstance(value, URL) else URL.create("sqlite", database=str(value))
-    return engine_of(url).normalize(url)
+    return address_of(url).normalize(url)
 
 
 def chosen_url(database: str | None) -> URL:
@@ -47,14 +47,19 @@ def chosen_url(database: str | None) -> URL:
 
 def database_path(url: URL) -> Path:
     """Return the file of a URL that `database_url` made. Raise `UsageError` if the database is no file."""
-    return engine_of(url).path(url)
+    return address_of(url).path(url)
 
 
 def database_name(url: URL) -> str:
     """Return a database's path, or its place on a server, for people. Never a password."""
-    return engine_of(url).display_name(url)
+    return address_of(url).display_name(url)
 
 
 def journal_root(url: URL) -> Path:
     """Return the folder of the journals on this machine whose events go into a database."""
-    return engine_of(url).journal_root(url)
+    return address_of(url).journal_root(url)
+
+
+def is_same_database(url: URL, other: URL) -> bool:
+    """Return whether two URLs are known, without connecting, to be of one database."""
+    return engine_name(url) == engine_name(other) and address_of(url).is_same(url, other)

@@ -7,13 +7,11 @@ indexes too, because a trigger of SQLite may not use them where `trusted_schema`
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from operator import attrgetter
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 from sqlalchemy import CompoundSelect
 
 from recorder.projections.rows import ITEMS, RESULTS, USER_TEXTS, Projection
-from recorder.store.sql import Statement
 
 
 class Indexed(NamedTuple):
@@ -59,12 +57,3 @@ class SearchIndex(NamedTuple):
 
     sessions: Callable[[str], CompoundSelect[*tuple[Any, ...]]]
     """Return the select of the ids of sessions that have all words in one row of an index. `wea*` begins a word."""
-
-
-def of_each(name: Literal["add", "remove", "remove_session"]) -> list[Statement]:
-    """Return one of the statements above for each of `INDEXES`."""
-    return [_statement(number, attrgetter(name)) for number in range(len(INDEXES))]
-
-
-def _statement(number: int, one: Callable[[SearchStatements], str]) -> Statement:
-    return Statement(lambda engine: one(engine.search().statements[number]))

@@ -25,7 +25,7 @@ from sqlalchemy import (
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql import ClauseElement
 
-from recorder.store.engine import Engine, engine_named
+from recorder.store.engine import sql_forms
 from recorder.store.schema import archives, events
 
 Written = ClauseElement | str  # a text has its values as `:name`
@@ -34,18 +34,16 @@ Written = ClauseElement | str  # a text has its values as `:name`
 class Statement:
     """One statement, compiled for each engine that runs it when it first does."""
 
-    def __init__(
-        self, written: Written | Callable[[Engine], Written], more: str = "", *, is_long: bool = False
-    ) -> None:
-        """`written` may be a function of the engine; `more` is put behind it. Of one that `is_long` the rows are never
-        in memory all at once, which takes a server more questions.
+    def __init__(self, written: Written | Callable[[str], Written], more: str = "", *, is_long: bool = False) -> None:
+        """`written` may be a function of the engine's name; `more` is put behind it. Of one that `is_long` the rows are
+        never in memory all at once, which takes a server more questions.
         """
         self._written, self._more, self.is_long = written, more, is_long
         self._texts: dict[str, str] = {}
         self._positional: dict[str, tuple[str, list[str]]] = {}
 
     def text(self, engine: str) -> str:
-        """Return the SQL for the driver of an engine (`Engine.name`)."""
+        """Return the SQL for the driver of an engine (`engine_name`)."""
         if engine not in self._texts:
             self._texts[engine] = self._compiled(engine)
         return self._texts[engine]
@@ -64,7 +62,7 @@ class Statement:
     def _clauses(self, engine: str) -> list[ClauseElement]:
         written = self._written
         if not isinstance(written, ClauseElement | str):
-            written = written(engine_named(engine))
+            written = written(engine)
         clause = text(written) if isinstance(written, str) else written
         return [clause, text(self._more)] if self._more else [clause]
 
@@ -76,7 +74,7 @@ Step = tuple[Statement, Any]
 @cache
 def dialect(engine: str, paramstyle: str = "") -> Any:
     """Return SQLAlchemy's dialect; its placeholders take values by name, unless `paramstyle` says otherwise."""
-    return engine_named(engine).dialect(paramstyle)
+    return sql_forms(engine).dialect(paramstyle)
 
 
 SAVE, UNDO, KEEP = (Statement(f"{verb} attempt") for verb in ("SAVEPOINT", "ROLLBACK TO", "RELEASE"))
@@ -115,7 +113,7 @@ class Contains(ColumnElement[bool]):
 @compiles(Contains)
 def _contains(element: Contains, compiler: Any, **options: Any) -> str:
     whole, part = (compiler.process(each, **options) for each in (element.whole, element.part))
-    return engine_named(compiler.dialect.name).contains_sql.format(whole=whole, part=part)
+    return sql_forms(compiler.dialect.name).contains_sql.format(whole=whole, part=part)
 
 
 class ServerTime(ColumnElement[int]):
@@ -127,7 +125,7 @@ class ServerTime(ColumnElement[int]):
 
 @compiles(ServerTime)
 def _server_time(_element: ServerTime, compiler: Any, **_options: Any) -> str:
-    return engine_named(compiler.dialect.name).clock_ns_sql
+    return sql_forms(compiler.dialect.name).clock_ns_sql
 
 
 def has_ended(exchange: str) -> str:

@@ -110,7 +110,7 @@ async def _about(context: Context, _: Parameters) -> dict[str, Any]:
     return {
         "version": __version__,
         "database": log.name,
-        "engine": log.engine.name,
+        "engine": log.engine,
         "is_stale": await log.rebuild_is_due(),
         "now_ns": time.time_ns(),
     }

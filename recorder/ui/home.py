@@ -173,7 +173,7 @@ async def home(questions: Questions, log: LogReader, days: int) -> dict[str, Any
     """Return the panels over the last days, today included, in the form that `/api/home` has."""
     since_ns = (time.time_ns() // DAY_NS - days + 1) * DAY_NS
     shown = PANELS if await log.has_prices() else [panel for panel in PANELS if not panel.needs_prices]
-    panels = await asyncio.gather(*(_answer(questions, panel, log.engine.name, since_ns) for panel in shown))
+    panels = await asyncio.gather(*(_answer(questions, panel, log.engine, since_ns) for panel in shown))
     return {"days": days, "since_ns": since_ns, "is_empty": not await log.sessions(1), "panels": panels}
 
 

@@ -28,7 +28,7 @@ from recorder.model.jsonl import json_value
 from recorder.program import load
 from recorder.projections.views import VIEWS
 from recorder.projections.views.columns import described
-from recorder.store.engine import engine_of
+from recorder.store.engine import address_of
 from recorder.store.location import default_url
 from recorder.store.queries.query import STOPPED, Query, QueryResult, Value, value_of
 from recorder.store.queries.query_process import OWN_ENGINE, open_query
@@ -134,7 +134,7 @@ def database_words(url: URL) -> list[str]:
     """
     if url == default_url():
         return []
-    is_file = bool(engine_of(database_of(url)).files(database_of(url)))
+    is_file = bool(address_of(database_of(url)).files(database_of(url)))
     named = url.difference_update_query(SECRETS)._replace(password=None)
     return ["--db", database_name(url) if is_file else named.render_as_string()]
 

@@ -14,7 +14,7 @@ from recorder.model.events import WEBSOCKET, Event, Exchange, Outcome, Session
 from recorder.model.ids import uuid7
 from recorder.model.payloads import ExchangeEnd, GapRecord, Header, RequestHead, RequestRecord, ResponseHead
 from recorder.model.recording import Piece, Recording
-from recorder.store.engine import engine_of
+from recorder.store.engine import address_of
 from recorder.store.location import database_path, database_url
 from recorder.store.write.writer import Store
 from recorder.wire.dialects import by_name
@@ -116,7 +116,7 @@ class Conversations:
         self._number += 1
         at_ns = START_NS + round(at_s * S)
         session = Session(make_id(self._number, at_ns), at_ns, name, "path", "{}", origin)
-        if engine_of(self.database).is_local and not self.path.exists():
+        if address_of(self.database).is_local and not self.path.exists():
             empty(self.path)
         with Store(self.database) as store, store.transaction():
             store.add_session(session)

@@ -16,7 +16,7 @@ import msgspec
 from sqlalchemy import URL
 
 from recorder.model.events import BODY_KINDS, Event, Exchange
-from recorder.store.engine import engine_of
+from recorder.store.engine import address_of
 from recorder.store.location import database_path
 from tests.support.postgres import conninfo
 
@@ -120,7 +120,7 @@ Ask = Callable[..., list[tuple[Any, ...]]]
 @contextmanager
 def asking(db: Path | URL) -> Iterator[Ask]:
     """Questions to one state of it. Values stand for `?`."""
-    if isinstance(db, URL) and not engine_of(db).is_local:
+    if isinstance(db, URL) and not address_of(db).is_local:
         with _on_a_server(db) as ask:
             yield ask
         return

@@ -32,7 +32,7 @@ from recorder.projections.rows import (
     UsageRow,
     UserTextRow,
 )
-from recorder.store.engine import engine_named
+from recorder.store.protocols import schema_named
 from recorder.store.write.writer import Store
 from tests.support.superuser import connected, execute
 
@@ -138,7 +138,7 @@ def put(connection: Any, *rows: msgspec.Struct) -> None:
 def reindex(connection: Any) -> None:
     """Have full-text search find what stands in the tables now."""
     name = "sqlite" if isinstance(connection, sqlite3.Connection) else "postgresql"
-    for index in engine_named(name).search().statements:
+    for index in schema_named(name).search().statements:
         for statement in index.rebuild:
             execute(connection, statement)
 

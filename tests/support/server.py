@@ -34,7 +34,7 @@ import pytest
 from sqlalchemy import URL
 
 from recorder.commands import main
-from recorder.store.engine import engine_of
+from recorder.store.engine import address_of
 from recorder.store.location import database_path
 from tests.support.postgres import conninfo
 
@@ -69,13 +69,13 @@ def environment(home: Path) -> dict[str, str]:
 
 def _environment(db: Path | URL) -> dict[str, str]:
     """The environment of a user who has set that database, at home where it is if it is a file."""
-    path = db if isinstance(db, Path) else database_path(db) if engine_of(db).is_local else None
+    path = db if isinstance(db, Path) else database_path(db) if address_of(db).is_local else None
     return {**environment(path.parent if path else Path("/")), "RECORDER_DB": address(db)}
 
 
 def address(db: Path | URL) -> str:
     """As `--db` takes it."""
-    return str(db) if isinstance(db, Path) else str(database_path(db)) if engine_of(db).is_local else conninfo(db)
+    return str(db) if isinstance(db, Path) else str(database_path(db)) if address_of(db).is_local else conninfo(db)
 
 
 _IN_PROCESS = threading.Lock()

@@ -10,7 +10,7 @@ from typing import Any
 
 from sqlalchemy import URL
 
-from recorder.store.engine import engine_of
+from recorder.store.engine import address_of, engine_name
 from recorder.store.location import database_path, database_url
 from recorder.store.postgres.ddl import SCHEMA
 from recorder.store.schema import exchanges
@@ -21,7 +21,7 @@ SEARCH = INDEXES[0].name  # of the words of models
 
 
 def engine(database: Path | URL) -> str:
-    return engine_of(database_url(database)).name
+    return engine_name(database_url(database))
 
 
 _NUMBER = "(SELECT number FROM stored_exchanges WHERE session_id = {0}.session_id AND exchange_id = {0}.exchange_id)"
@@ -69,7 +69,7 @@ def with_rowids(connection: sqlite3.Connection) -> None:
 def connected(database: Path | URL) -> Iterator[Any]:
     """A connection of the driver; what it changes is committed at the end."""
     url = database_url(database)
-    if engine_of(url).is_local:
+    if address_of(url).is_local:
         with closing(sqlite3.connect(database_path(url))) as connection, connection:
             if connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'stored_events'").fetchone():
                 writable(connection)

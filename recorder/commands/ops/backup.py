@@ -17,8 +17,8 @@ from recorder.errors import UsageError
 from recorder.journal.format import MAGIC
 from recorder.journal.reader import segment_name, segment_numbers, size_bytes
 from recorder.model.text import counted, safe_text
-from recorder.store.engine import engine_of
 from recorder.store.location import journal_root
+from recorder.store.maintain.upkeep import upkeep_of
 
 
 @click.command("backup")
@@ -44,7 +44,7 @@ def backup(db: str | None, file: Path, force: bool) -> None:
         def advance(done: int, total: int) -> None:
             move(completed=done, total=total)
 
-        made = engine_of(url).back_up(url, file, advance, force=force)
+        made = upkeep_of(url).back_up(url, file, advance, force=force)
     ended = f"{counted(made.exchanges, 'exchange')} that {'has' if made.exchanges == 1 else 'have'} ended"
     echo(safe_text(f"{file} has {ended} ({file.stat().st_size:,} bytes)."))
     say_waiting(url, made.offsets)

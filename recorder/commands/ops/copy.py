@@ -17,7 +17,7 @@ from recorder.commands.terminal.progress import progress_bar
 from recorder.commands.terminal.selection import say_if_stale
 from recorder.errors import RecorderError, StoreBusyError, UsageError
 from recorder.model.text import counted, safe_text
-from recorder.store.engine import engine_of
+from recorder.store.location import is_same_database
 from recorder.store.maintain.copy.copy import copy, same_database
 from recorder.store.maintain.copy.source import BulkReader
 from recorder.store.maintain.copy.target import CopyReport
@@ -82,8 +82,7 @@ def command(ctx: click.Context, source: str, target: str, session: tuple[str, ..
 
 def _check_apart(source: URL, target: URL) -> None:
     """Raise `UsageError` if both are known to be one database. Servers are compared when they are open."""
-    engine = engine_of(source)
-    if engine is engine_of(target) and engine.is_same(source, target):
+    if is_same_database(source, target):
         raise same_database(*map(database_name, (source, target)))
 
 

@@ -25,7 +25,7 @@ from recorder.journal.reader import waiting
 from recorder.journal.unreadable import LIMIT_BYTES, folder, unreadable_files
 from recorder.model.text import counted
 from recorder.proxy.http.server_capacity import capacity
-from recorder.store.maintain.health import CheckResult
+from recorder.store.maintain.checks import CheckResult
 
 LOW_BYTES = 2**30  # an hour of a busy gateway without its database: `recorder.journal.writer.LIMIT_BYTES`
 EMPTY_BYTES = 128 * 2**20  # below this a journal, which takes a tenth of what is free, holds some seconds

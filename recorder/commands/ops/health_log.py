@@ -17,10 +17,10 @@ from recorder.commands.ops.recover import of_recorders
 from recorder.commands.ops.writers import writer_of
 from recorder.ingest.recovery import Unfinished, has_journal, unfinished_sql
 from recorder.model.text import counted, span_text
-from recorder.store.engine import engine_of
+from recorder.store.engine import address_of, engine_name
 from recorder.store.location import journal_root
+from recorder.store.maintain.checks import Ask, Check, CheckResult
 from recorder.store.maintain.declared import schema_differences, sentence
-from recorder.store.maintain.health import Ask, Check, CheckResult
 from recorder.store.maintain.verify.log import Writer
 from recorder.store.sql import has_ended
 
@@ -36,13 +36,13 @@ def log(url: URL) -> Iterator[CheckResult]:
     if is_archive(url):
         yield from checks(url, of_file)
         return
-    more: dict[str, Check] = of_file if engine_of(url).is_local else {"recorders": partial(_recorders, url)}
+    more: dict[str, Check] = of_file if address_of(url).is_local else {"recorders": partial(_recorders, url)}
     yield from checks(url, {**more, "schema": partial(_schema, url), "archive": _archives})
 
 
 def _schema(url: URL, ask: Ask) -> Iterator[CheckResult]:
     """Yield whether tables, views and triggers of a log are those that recorder declares."""
-    found = schema_differences(url, ask.rows if engine_of(url).is_local else None)
+    found = schema_differences(url, ask.rows if address_of(url).is_local else None)
     if found:
         yield CheckResult("bad", "schema", sentence(found))
     else:
@@ -81,7 +81,7 @@ _REMEDIES: Mapping[Writer, str] = {
 
 
 def _recorders(url: URL, ask: Ask) -> Iterator[CheckResult]:
-    root, unended = journal_root(url), ask.rows(unfinished_sql(engine_of(url)))
+    root, unended = journal_root(url), ask.rows(unfinished_sql(engine_name(url)))
     found = [each for row in unended if not has_journal(root, each := Unfinished(*row))]
     silent = [each for each in found if each.silent_ns > GONE_NS]
     if silent:

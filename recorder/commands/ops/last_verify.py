@@ -14,7 +14,7 @@ from sqlalchemy import URL
 
 from recorder.archive.place import database_of, database_url
 from recorder.commands.terminal.output import echo
-from recorder.store.engine import engine_of
+from recorder.store.engine import address_of
 
 
 class LastVerify(msgspec.Struct, frozen=True):
@@ -30,7 +30,7 @@ class LastVerify(msgspec.Struct, frozen=True):
 
 def verified_path(database: Path | URL) -> Path:
     url = database_of(database_url(database))
-    return engine_of(url).verified_path(url)
+    return address_of(url).verified_path(url)
 
 
 def keep(database: Path | URL, last: LastVerify) -> None:

@@ -33,7 +33,7 @@ from recorder.journal.scrub import scrub_exchanges
 from recorder.journal.unreadable import folder, forget
 from recorder.model.events import LATEST
 from recorder.model.text import counted, safe_text
-from recorder.store.engine import engine_of
+from recorder.store.engine import address_of
 from recorder.store.location import journal_root
 from recorder.store.maintain.purge.delete import being_recorded, purge
 from recorder.store.maintain.purge.tombstone import Counts, Tombstone
@@ -260,19 +260,19 @@ def _purge(url: URL, found: Chosen, reason: str, vacuum: bool) -> None:
             is_swept = sweep(url, vacuum=vacuum)
         except StoreError as error:
             raise RecorderError(
-                f"{error} Then run `recorder db purge {again}`: pieces are still in the {engine_of(url).purged_from}."
+                f"{error} Then run `recorder db purge {again}`: pieces are still in the {address_of(url).purged_from}."
             ) from error
     echo(f"{counted(len(done), 'session')} purged: {_sums(done)}." if done else "Removed what was left of it.")
     if unknown:
         echo(f"{counted(unknown, 'piece')} of journals that could not be read may have been of it, and went too.")
-    engine = engine_of(url)
-    if engine.purge_notice:
-        echo(engine.purge_notice)
-    if not engine.is_local:
+    address = address_of(url)
+    if address.purge_notice:
+        echo(address.purge_notice)
+    if not address.is_local:
         late.report_elsewhere(root)
     if not is_swept:
         raise RecorderError(
-            f"A program that reads {database_name(url)} keeps what was deleted in the {engine.purged_from}: "
+            f"A program that reads {database_name(url)} keeps what was deleted in the {address.purged_from}: "
             f"when it is done, run `recorder db purge {again}`."
         )
     if not is_blank:

@@ -18,7 +18,7 @@ from recorder.errors import UsageError
 from recorder.ingest.ingester import recover
 from recorder.ingest.recovery import Unfinished, end_silent, has_journal, unfinished
 from recorder.model.text import counted, safe_text, span_text
-from recorder.store.engine import engine_of
+from recorder.store.engine import address_of
 from recorder.store.location import journal_root
 from recorder.store.write.writer import Store
 
@@ -45,15 +45,15 @@ def recover_command(db: str | None, gone_after: int | None) -> None:
     recorder db recover --gone-after 10m
     """
     url = chosen_url(db)
-    engine = engine_of(url)
-    if gone_after is not None and engine.is_local:
+    address = address_of(url)
+    if gone_after is not None and address.is_local:
         raise UsageError("--gone-after is for PostgreSQL: for a file, locks show which recorders run.")
     if not journal_root(url).exists():
-        engine.require(url)
+        address.require(url)
     with Store(url) as store:
         found = _recover(store, url)
         lines = [f"{counted(found, 'journal')} recovered."] if found else []
-        if not engine.is_local:
+        if not address.is_local:
             lines += _others(store, url, GONE_NS if gone_after is None else gone_after)
     for line in lines or ["There is nothing to recover."]:
         echo(line)

@@ -11,8 +11,9 @@ from recorder.commands.terminal.output import echo
 from recorder.commands.terminal.progress import progress_bar
 from recorder.errors import UsageError
 from recorder.model.text import counted
-from recorder.store.engine import READER_ROLE, WRITER_ROLE, engine_of
+from recorder.store.engine import READER_ROLE, WRITER_ROLE
 from recorder.store.maintain.rebuild import rebuild
+from recorder.store.protocols import schema_of
 from recorder.store.write.writer import Store
 
 
@@ -37,10 +38,10 @@ def upgrade(roles: bool, partitions: str | None, db: str | None) -> None:
     recorder db upgrade --db postgresql://owner@db.example/log --partitions day
     """
     url = chosen_url(db)
-    engine = engine_of(database_of(url))
-    if roles and not engine.grants:
+    schema = schema_of(database_of(url))
+    if roles and not schema.grants:
         raise UsageError("Roles are for PostgreSQL: the mode of a file decides who may use it.")
-    if partitions is not None and not engine.partitions:
+    if partitions is not None and not schema.partitions:
         raise UsageError("Partitions are for PostgreSQL: a file has none, and `recorder db purge` deletes from it.")
     if is_archive(url):
         upgrade_archive(url)
@@ -52,9 +53,9 @@ def upgrade(roles: bool, partitions: str | None, db: str | None) -> None:
         if is_due:
             _rebuild(store)
         if roles:
-            store.grant(engine.grants)
+            store.grant(schema.grants)
         if partitions is not None:
-            store.grant(engine.partitions[partitions])
+            store.grant(schema.partitions[partitions])
         echo(f"{database_name(url)} is up to date.")
 
 

@@ -10,7 +10,7 @@ from sqlalchemy import URL
 
 from recorder.archive.place import database_of, is_archive
 from recorder.commands.ops.journals import GONE_NS, state
-from recorder.store.engine import engine_of
+from recorder.store.engine import address_of, sql_forms
 from recorder.store.location import journal_root
 from recorder.store.maintain.verify import connection as readers
 from recorder.store.maintain.verify.log import Writer
@@ -18,7 +18,7 @@ from recorder.store.sql import Statement
 
 _SILENCE = Statement(
     lambda engine: (
-        f"SELECT {engine.silence_ns_sql.format(heard='coalesce(seen_ns, 0)')} FROM ingest_offsets "
+        f"SELECT {sql_forms(engine).silence_ns_sql.format(heard='coalesce(seen_ns, 0)')} FROM ingest_offsets "
         "WHERE recorder_id = :recorder_id"
     )
 )
@@ -32,7 +32,7 @@ def writer_of(root: Path) -> Callable[[str], Writer]:
 def writer_at(url: URL) -> Callable[[str], Writer]:
     """Return such a function for a database; on a server it knows recorders of other machines, too."""
     here = writer_of(journal_root(database_of(url)))
-    if is_archive(url) or engine_of(url).is_local:
+    if is_archive(url) or address_of(url).is_local:
         return here
     return cache(lambda name: _elsewhere(url, name) if here(name) == "gone" else here(name))
 

@@ -35,9 +35,9 @@ from recorder.journal.format import Mark
 from recorder.journal.reader import segment_name, segment_numbers, size_bytes, waiting
 from recorder.journal.writer import ExchangeWriter, Journal
 from recorder.model.payloads import ExchangeEnd, RequestHead
-from recorder.store.engine import engine_of
 from recorder.store.location import database_name, database_url
 from recorder.store.maintain.log_probe import NOTHING, Ended, LogProbe, ProbeResult
+from recorder.store.maintain.upkeep import upkeep_of
 
 log = logging.getLogger(__name__)
 
@@ -68,7 +68,7 @@ class Meter:
 
     def __init__(self, database: Path | URL) -> None:
         url = database_url(database)
-        self._probing = Probing(engine_of(url).log_probe(url), database_name(url))
+        self._probing = Probing(upkeep_of(url).log_probe(url), database_name(url))
         self._look = HealthSnapshot()
         self._looked_s = float("-inf")
         self._looking = asyncio.Lock()

@@ -12,7 +12,7 @@ import msgspec
 
 from recorder.model.events import Event
 from recorder.model.shared_body import SHARED, Recipe, read_recipe
-from recorder.store.engine import Engine, ReadSource
+from recorder.store.engine import sql_forms
 from recorder.store.schema import events
 from recorder.store.sql import Statement
 
@@ -28,9 +28,9 @@ WHERE e.session_id = {} AND e.exchange_id = {} AND e.pos = {} AND e.kind = 'requ
 """
 
 
-def sources_sql(engine: Engine | ReadSource) -> str:
+def sources_sql(engine: str) -> str:
     """Return the select of the rows that a recipe needs, with the values of `SharedRow.parameters`."""
-    places = engine.places
+    places = sql_forms(engine).places
     return _OF_SOURCES.format(places.rows, places.session_id, places.exchange_id, places.pos)
 
 

@@ -24,8 +24,9 @@ from typing import TYPE_CHECKING
 from sqlalchemy import URL
 
 from recorder.errors import RecorderError, StoreError, missing_extra
-from recorder.store.engine import engine_of
+from recorder.store.engine import address_of
 from recorder.store.location import database_name
+from recorder.store.protocols import reading_of
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -89,7 +90,7 @@ def attached(url: URL, command: str, extra: str) -> Iterator[DuckDBPyConnection]
 
     Raise `NotFoundError` or `StoreError` if there is none to read.
     """
-    engine_of(url).require(url)
+    address_of(url).require(url)
 
     def attach(connection: DuckDBPyConnection) -> Sequence[str]:
         attach_log(connection, url, command, extra, LOG)
@@ -103,7 +104,7 @@ def attach_log(connection: DuckDBPyConnection, url: URL, command: str, extra: st
     """Attach a log for reading to a connection that may have others, as the database `name`."""
     import duckdb
 
-    source = engine_of(url).duckdb_source(url)
+    source = reading_of(url).duckdb_source(url)
     for extension in source.extensions:
         load(connection, extension, command, extra)
     try:

@@ -12,18 +12,11 @@ Rules of this file:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 from sqlalchemy import URL
 
-from recorder.store.engine import engine_of
-
-Objects = Mapping[tuple[str, str], str]
-"""The text of each object of a schema, by its kind and its name. Texts of the same meaning are the same."""
-
-ReadSchema = Callable[[str], Iterable[Sequence[Any]]]
-"""The rows of a statement without values."""
+from recorder.store.protocols import Objects, ReadSchema, schema_of
 
 RUNS_BY_ITSELF = ("trigger", "rule", "policy", "unique index")
 
@@ -54,11 +47,11 @@ def schema_differences(url: URL, read: ReadSchema | None = None) -> list[SchemaD
 
     `read` is for who has a file open. Raise `NotFoundError` or `StoreError` if there is none that can be read here.
     """
-    engine = engine_of(url)
+    schema = schema_of(url)
     if read is not None:
-        return differences(*engine.schema_objects(read))
-    with engine.schema_reader(url) as read:
-        return differences(*engine.schema_objects(read))
+        return differences(*schema.schema_objects(read))
+    with schema.schema_reader(url) as read:
+        return differences(*schema.schema_objects(read))
 
 
 def differences(declared: Objects, found: Objects) -> list[SchemaDifference]:

@@ -1,59 +1,23 @@
-"""The checks of `recorder doctor` on a log: their results, and the checks that are the same on every engine.
+"""The checks of `recorder doctor` on a log that are the same on every engine.
 
-An engine opens the log for reading only and runs these checks among its own (`Engine.checks`). All questions together
+An engine opens the log for reading only and runs these checks among its own (`Upkeep.checks`). All questions together
 take some seconds at most: a table that is too long for that is not counted, and that is said.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Literal, NamedTuple
+from collections.abc import Iterator, Mapping
 
 from recorder.errors import StoreError
 from recorder.projections.rows import TABLES
 from recorder.store.maintain import migrate
+from recorder.store.maintain.checks import Ask, Check, CheckResult
 from recorder.store.schema import REBUILD_IS_DUE
-
-State = Literal["ok", "warn", "bad"]
 
 LIMIT_S = 2.0  # for what an engine is asked: `recorder doctor` is for people who wait
 AHEAD_NS = 300 * 10**9  # clocks of machines differ, but not by five minutes
 NOT_WHOLE = "select session_name, exchange_id, status from exchange_summary where lossless = 0"
-
-
-class CheckResult(NamedTuple):
-    """A result of a check: its state, and one sentence with the finding or the remedy."""
-
-    state: State
-    check: str
-    message: str
-
-
-class Ask:
-    """The questions to a log that is open: one statement without values at a time."""
-
-    def __init__(self, rows: Callable[[str], Sequence[Any]]) -> None:
-        """`rows` returns the rows of a statement; it raises the driver's errors."""
-        self.rows = rows
-
-    def __call__(self, sql: str) -> Any:
-        """Return the first value of the first row, or None."""
-        return (self.rows(sql) or [(None,)])[0][0]
-
-
-Check = Callable[[Ask], Iterator[CheckResult]]
-
-
-def run_checks(checks: Mapping[str, Check], ask: Ask, is_timeout: Callable[[Exception], bool]) -> Iterator[CheckResult]:
-    """Yield the results of checks by name. `is_timeout` knows the error with which the driver gives up a statement."""
-    for name, check in checks.items():
-        try:
-            yield from check(ask)
-        except Exception as error:
-            if not is_timeout(error):
-                raise
-            yield CheckResult("ok", name, "The log is too long for a quick check: run `recorder verify`.")
 
 
 def _projections(ask: Ask) -> Iterator[CheckResult]:

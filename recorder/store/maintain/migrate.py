@@ -20,7 +20,8 @@ from typing import TYPE_CHECKING
 from sqlalchemy import URL, Connection
 
 from recorder.errors import StoreError
-from recorder.store.engine import BUSY_TIMEOUT_S, engine_named, engine_of
+from recorder.store.engine import BUSY_TIMEOUT_S
+from recorder.store.protocols import schema_named, schema_of
 
 if TYPE_CHECKING:
     from alembic.config import Config
@@ -42,12 +43,12 @@ def migrations() -> Path:
 
 def upgrade(url: URL, busy_timeout_s: float = BUSY_TIMEOUT_S) -> None:
     """Bring the database to the newest schema; create it if there is none, but on a server that is its owner's task."""
-    engine_of(url).upgrade(url, busy_timeout_s)
+    schema_of(url).upgrade(url, busy_timeout_s)
 
 
 def migration(url: URL) -> AbstractContextManager[Connection]:
     """Open a connection in a new transaction, for Alembic's command line: the same lock, the same refusals."""
-    return engine_of(url).migration(url)
+    return schema_of(url).migration(url)
 
 
 def require_head(name: object, revision: str | None) -> None:
@@ -83,7 +84,7 @@ def recreate(connection: Connection) -> None:
     """Make the views and guards of this program, in place of those that a log has. They are not data: no revision has
     their text.
     """
-    for statement in engine_named(connection.dialect.name).recreation():
+    for statement in schema_named(connection.dialect.name).recreation():
         connection.exec_driver_sql(statement)
 
 
@@ -94,7 +95,7 @@ def run(connection: Connection) -> None:
     if connection.dialect.has_table(connection, VERSION_TABLE):
         revision = connection.exec_driver_sql(READ_REVISION).scalar()
         if revision == UNRELEASED:
-            engine_named(connection.dialect.name).bridge(connection)
+            schema_named(connection.dialect.name).bridge(connection)
             connection.exec_driver_sql(f"UPDATE {VERSION_TABLE} SET version_num = '1'")
     config = _config()
     config.attributes["connection"] = connection

@@ -13,8 +13,10 @@ from sqlalchemy import URL
 
 from recorder.errors import RecorderError
 from recorder.model.text import span_text
+from recorder.program import load
 from recorder.store.location import database_name
-from recorder.store.maintain.health import CHECKS, LIMIT_S, Ask, Check, CheckResult, of_schema, run_checks
+from recorder.store.maintain.checks import Ask, Check, CheckResult, run_checks
+from recorder.store.maintain.health import CHECKS, LIMIT_S, of_schema
 from recorder.store.maintain.migrate import READ_REVISION, VERSION_TABLE
 from recorder.store.postgres.ddl import APPENDED, MAY_ADD, READ_TABLES, WRITER
 from recorder.store.postgres.partitions import DAY, MONTH, UNIT, missing
@@ -36,13 +38,12 @@ _TIMES = {MONTH: ("this month", "the next month"), DAY: ("today", "tomorrow")}
 def log(url: URL, more: Mapping[str, Check]) -> Iterator[CheckResult]:
     """Yield the checks of a server and `more`, up to the first failure that prevents the others."""
     try:
-        from recorder.store.postgres.connection import open_reader, translated
-
+        connections = load("recorder.store.postgres.connection")  # without the driver it is refused, which is a result
         limit = {"statement_timeout": str(round(LIMIT_S * 1000))}
-        with translated(url), open_reader(url, limit) as connection:
+        with connections.translated(url), connections.open_reader(url, limit) as connection:
 
             def rows(sql: str) -> list[Any]:
-                return connection.execute(sql.encode()).fetchall()
+                return list(connection.execute(sql.encode()).fetchall())
 
             yield from _checks(url, Ask(rows), more)
     except RecorderError as error:

@@ -9,6 +9,7 @@ from typing import Any
 from sqlalchemy import URL
 
 from recorder.errors import StoreError
+from recorder.program import load
 from recorder.store.maintain.log_probe import ENDED, LIMIT_S, NOTHING, ProbeResult, found
 
 CONNECT_S = 2  # the least that libpq takes
@@ -37,12 +38,11 @@ class PostgresLogProbe:
             return self.look(begun, ended) if was_kept else NOTHING._replace(error=str(error))
 
     def _look(self, begun: Sequence[str], ended: Sequence[str]) -> ProbeResult:
-        from recorder.store.postgres.connection import connect_reader, translated  # in the thread of the probe
-
-        with translated(self._url):
+        connections = load("recorder.store.postgres.connection")  # in the thread of the probe
+        with connections.translated(self._url):
             if self._connection is None:
                 limit = {"statement_timeout": str(round(LIMIT_S * 1000))}
-                self._connection = connect_reader(self._url, limit, connect_timeout=CONNECT_S)
+                self._connection = connections.connect_reader(self._url, limit, connect_timeout=CONNECT_S)
 
             def ask(sql: str, ids: Sequence[str]) -> list[Any]:
                 return list(self._connection.execute(sql, (list(ids),), binary=True).fetchall())
@@ -53,11 +53,9 @@ class PostgresLogProbe:
 
     def interrupt(self) -> None:
         """End the connection: a server that hangs keeps its statement limit no more than anything else."""
-        from recorder.store.postgres.patience import hang_up
-
         with self._closing:  # the descriptor is of this connection, and not of what comes after it
             if self._connection is not None and not self._connection.closed:
-                hang_up(self._connection)
+                load("recorder.store.postgres.patience:hang_up")(self._connection)
 
     def close(self) -> None:
         with self._closing:

@@ -2,7 +2,7 @@
 
 Rules of this file:
 
-* It only reads, through connections that cannot write (`Engine.reader`).
+* It only reads, through connections that cannot write (`Reading.reader`).
 * A transaction holds one page. A reader that stays in one would keep the WAL from being emptied, so no caller can.
 """
 
@@ -25,10 +25,11 @@ from recorder.model.facts import Links
 from recorder.model.ids import ID_LENGTH, ids_beginning
 from recorder.model.text import storable
 from recorder.store.bodies.rows import SharedRow, damaged, is_shared, sources_sql
-from recorder.store.engine import AnyRow, ReadSource, engine_of
+from recorder.store.engine import AnyRow, address_of
 from recorder.store.location import database_url
 from recorder.store.maintain.migrate import require_head
 from recorder.store.maintain.purge.tombstone import Tombstone
+from recorder.store.protocols import ReadSource, reading_of, source_of
 from recorder.store.queries.costs import (
     HAS_PRICES,
     MODELS,
@@ -189,11 +190,10 @@ class LogReader:
 
     def __init__(self, url: URL, source: ReadSource | None = None) -> None:
         """`source` is another one than the engine of the URL."""
-        self.url = url
-        self.engine = source or engine_of(url)
-        self.name = self.engine.display_name(url)
-        self._pool = self.engine.reader(url)
-        self._sources = text(sources_sql(self.engine))
+        self.source = source = source or source_of(url)
+        self.url, self.name, self.engine = url, source.name, source.dialect
+        self._pool, self._translated, self._search = source.pool, source.translated, source.search
+        self._sources = text(sources_sql(source.of_bodies))
 
     @classmethod
     async def open(cls, url: str | Path | URL) -> Self:
@@ -202,11 +202,10 @@ class LogReader:
         Raise `NotFoundError` if there is no database, `StoreError` if it is no log that can be read.
         """
         given = database_url(url)
-        engine = engine_of(given)
-        engine.require(given)
+        address_of(given).require(given)
         log = cls(given)
         try:
-            require_head(log.name, await engine.revision(given, lambda sql: log._all(text(sql))))
+            require_head(log.name, await reading_of(given).revision(given, lambda sql: log._all(text(sql))))
         except BaseException:
             await log.close()
             raise
@@ -231,11 +230,11 @@ class LogReader:
         self, limit: int | None, wanted: SessionFilter | None = None, before: ListPlace | None = None
     ) -> SessionPage:
         """Return the sessions that follow a place in the list, and the place where it goes on."""
-        listing = Listing(wanted or SessionFilter(), limit, self.engine, before)
+        listing = Listing(wanted or SessionFilter(), limit, self._search, before)
         lines: list[AnyRow] = []
         sums: list[AnyRow] = []
         costs: dict[str, CostSum] = {}
-        with self.engine.translated(self.url):
+        with self._translated(self.url):
             async with self._pool.connect() as connection:
                 found = await listed(connection, listing)
                 for of_exchanges, of_projections in listing.about(found):  # of no session a view would sum up all
@@ -243,7 +242,7 @@ class LogReader:
                     sums += (await connection.execute(of_projections)).all()
                 priced = found and (await connection.execute(HAS_PRICES)).scalar_one()
                 for ids in parts_of(found) if priced else []:
-                    named = session_costs(self.engine.name)
+                    named = session_costs(self.engine)
                     costs |= by_session((await connection.execute(named, {"session_ids": ids})).all())
         return SessionPage(listing.rows(found, lines, sums, costs), listing.next(found), list(map(place_of, found)))
 
@@ -260,7 +259,7 @@ class LogReader:
         """Return the costs of the exchanges of a session that have ended; none if there are no prices."""
         if not await self.has_prices():
             return {}
-        return by_exchange(await self._all(exchange_costs(self.engine.name), session_ids=[session_id]))
+        return by_exchange(await self._all(exchange_costs(self.engine), session_ids=[session_id]))
 
     async def session(self, ref: str) -> Session:
         """Return the session of `ref`: `latest`, an id, a name (the newest of that name), or the beginning of an id.
@@ -328,7 +327,7 @@ class LogReader:
 
     async def usage(self, by: Sequence[By], summed: Summed = EVERYTHING) -> list[Tally]:
         """Return the tokens of ended exchanges, summed by some keys."""
-        return tallies(by, await self._all(sums_by(by, summed, self.engine.name)))
+        return tallies(by, await self._all(sums_by(by, summed, self.engine)))
 
     async def costs(
         self, by: Sequence[By], summed: Summed = EVERYTHING
@@ -418,9 +417,9 @@ class LogReader:
         return found
 
     async def _last_used(self) -> list[PlacedSession]:
-        with self.engine.translated(self.url):
+        with self._translated(self.url):
             async with self._pool.connect() as connection:
-                return list(map(placed, await listed(connection, Listing(SessionFilter(), 1, self.engine))))
+                return list(map(placed, await listed(connection, Listing(SessionFilter(), 1, self._search))))
 
     async def _with_id(self, session_id: str) -> list[Session]:
         return [Session(*row) for row in await self._all(_SESSION, session_id=session_id)]
@@ -437,6 +436,6 @@ class LogReader:
 
     async def _all(self, statement: Executable, **values: Any) -> Sequence[AnyRow]:
         """Return the rows of one statement, in a separate transaction."""
-        with self.engine.translated(self.url):
+        with self._translated(self.url):
             async with self._pool.connect() as connection:
                 return (await connection.execute(statement, values)).all()

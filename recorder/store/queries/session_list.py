@@ -29,9 +29,10 @@ from sqlalchemy import (
 from recorder.errors import UsageError
 from recorder.model.events import BODY_KINDS, PROBE, Session
 from recorder.model.ids import ID_LENGTH, ids_beginning
-from recorder.store.engine import AnyRow, ReadConnection, ReadSource
+from recorder.store.engine import AnyRow, ReadConnection
 from recorder.store.queries.costs import CostSum
 from recorder.store.schema import events, exchanges, sessions, tables_of
+from recorder.store.search import SearchIndex
 from recorder.store.sql import HAS_ENDED, constant, has_ended
 
 AnySelect = Select[*tuple[Any, ...]]
@@ -241,9 +242,13 @@ class Listing:
     """
 
     def __init__(
-        self, wanted: SessionFilter, limit: int | None, engine: ReadSource, before: ListPlace | None = None
+        self,
+        wanted: SessionFilter,
+        limit: int | None,
+        search: Callable[[], SearchIndex],
+        before: ListPlace | None = None,
     ) -> None:
-        self._conditions, self._limit, self._before = _conditions(wanted, engine), limit, before
+        self._conditions, self._limit, self._before = _conditions(wanted, search), limit, before
         self._is_all = limit is None and wanted == SessionFilter() and before is None
         last_id = _used.c.exchange_id
         self.used: AnySelect = (
@@ -327,7 +332,7 @@ def place_of(row: Any) -> ListPlace:
     return ListPlace(row.last_id, row.session_id)
 
 
-def _conditions(wanted: SessionFilter, engine: ReadSource) -> list[Any]:
+def _conditions(wanted: SessionFilter, search: Callable[[], SearchIndex]) -> list[Any]:
     """Return the conditions of a filter."""
     given = msgspec.structs.asdict(wanted)
     conditions = [make(given[name]) for name, make in _CONDITIONS.items() if given[name] is not None]
@@ -337,7 +342,7 @@ def _conditions(wanted: SessionFilter, engine: ReadSource) -> list[Any]:
         compare(exchanges.c.started_ns, given[name]) for name, compare in _BEGAN.items() if given[name] is not None
     ]
     if wanted.words is not None:
-        conditions.append(sessions.c.session_id.in_(engine.search().sessions(wanted.words)))
+        conditions.append(sessions.c.session_id.in_(search().sessions(wanted.words)))
     return [*conditions, _some(exchanges, *began)] if began else conditions
 
 

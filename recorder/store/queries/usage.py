@@ -167,7 +167,7 @@ _costs = table("costs", column("session_id", _ID), *map(column, (*_OF_EXCHANGE, 
 
 @cache
 def _usage(engine: str) -> Any:
-    """Return what is summed, as a part of statements for an engine (`Engine.name`)."""
+    """Return what is summed, as a part of statements for an engine (`engine_name`)."""
     rows = text(f"SELECT * FROM {written(COUNTED, engine)}")
     return rows.columns(column("session_id", _ID), *map(column, _OF_USAGE)).subquery("usage")
 
@@ -192,7 +192,7 @@ EVERYTHING = Summed()
 
 
 def sums_by(by: Sequence[By], summed: Summed, engine: str) -> Select[Any]:
-    """Return the statement for the sums by key, for an engine (`Engine.name`); times are grouped by hour or day."""
+    """Return the statement for the sums by key, for an engine (`engine_name`); times are grouped by hour or day."""
     usage = _usage(engine)
     sums = [func.count(), *_sums(usage.c)]
     if "tool" in by:

@@ -28,6 +28,7 @@ from sqlalchemy.exc import DBAPIError
 from recorder.errors import StoreBusyError, StoreConflictError, StoreError
 from recorder.store.engine import BUSY_TIMEOUT_S
 from recorder.store.sql import Step
+from recorder.store.sqlite.address import lock_path
 
 ENGINE = "sqlite"
 LOCK_POLL_S = 0.002  # a transaction takes about a millisecond
@@ -107,11 +108,6 @@ def file_uri(path: Path) -> str:
 def journal_path(path: Path) -> Path:
     """Return the file in which SQLite has what an unfinished commit replaced, while a file is not in WAL mode."""
     return Path(f"{path}-journal")
-
-
-def lock_path(path: Path) -> Path:
-    """Return the file whose lock the writer of the database holds."""
-    return Path(f"{path}.lock")
 
 
 def prepare(engine: Engine, recipe: Recipe, begin: str) -> None:

@@ -14,7 +14,8 @@ from pathlib import Path
 
 from recorder.errors import StoreError
 from recorder.store.maintain import migrate
-from recorder.store.maintain.health import CHECKS, LIMIT_S, Ask, Check, CheckResult, of_schema, run_checks
+from recorder.store.maintain.checks import Ask, Check, CheckResult, run_checks
+from recorder.store.maintain.health import CHECKS, LIMIT_S, of_schema
 from recorder.store.sqlite.connection import application_id, open_reader, translated
 
 STEPS = 100_000  # of SQLite's machine between two looks at the time

@@ -19,13 +19,13 @@ from sqlalchemy import Connection
 from recorder.errors import StoreBusyError, StoreError
 from recorder.store.engine import BUSY_TIMEOUT_S, NEW_LOG_TIMEOUT_S
 from recorder.store.maintain.migrate import APPLICATION_ID, HEAD, READ_REVISION, require_head, require_known, run
+from recorder.store.sqlite.address import lock_path
 from recorder.store.sqlite.connection import (
     MIGRATION,
     application_id,
     create_file,
     file_uri,
     journal_path,
-    lock_path,
     open_reader,
     roll_back,
     translated,

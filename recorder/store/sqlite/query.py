@@ -21,9 +21,9 @@ from pathlib import Path
 from sqlalchemy import URL
 
 from recorder.errors import RecorderError, UsageError
-from recorder.store.engine import engine_of
 from recorder.store.queries.query import STOPPED, TIMEOUT_S, QueryResult, Row, Value, distinct, first_word, too_late
 from recorder.store.schema import REBUILD_IS_DUE
+from recorder.store.sqlite import address
 from recorder.store.sqlite.connection import translated
 from recorder.store.sqlite.migrate import open_log
 
@@ -56,13 +56,12 @@ class SqliteQuery:
     @contextmanager
     def open(cls, url: URL) -> Iterator[SqliteQuery]:
         """Raise `NotFoundError` if there is no such file, `StoreError` if it is not a log that can be read here."""
-        engine = engine_of(url)
-        engine.require(url)
-        with open_log(engine.path(url)) as connection:
+        address.require(url)
+        with open_log(address.path(url)) as connection:
             connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, VALUE_BYTES)
             connection.setlimit(sqlite3.SQLITE_LIMIT_ATTACHED, 0)
             connection.set_authorizer(_authorize)
-            yield cls(engine.path(url), connection)
+            yield cls(address.path(url), connection)
 
     def is_stale(self) -> bool:
         with translated(self.path):

@@ -28,14 +28,15 @@ from recorder.model.text import storable
 from recorder.projections.fold import Folding, Rows
 from recorder.projections.results import RepeatedCalls
 from recorder.store.bodies.rows import whole_events
-from recorder.store.engine import engine_named
+from recorder.store.protocols import schema_named
 from recorder.store.queries.resumed_response import EARLIER_EVENTS, MAY_RESUME, RESUMING, each_number_once, earlier
 from recorder.store.schema import REBUILD_IS_DUE, dead_letters, events, exchanges, rebuilds, sessions, tables_of
-from recorder.store.search import INDEXES, of_each
+from recorder.store.search import INDEXES
 from recorder.store.sql import IS_END, Statement, Step, of_exchange
 from recorder.store.write.cache_links import Comparisons
 from recorder.store.write.call_keys import is_given, later_requests, rekey
 from recorder.store.write.request_links import Asking, Key, Links, ask_together, key_of
+from recorder.store.write.search import of_each
 from recorder.wire.grouping.session import HISTORY
 
 log = logging.getLogger(__name__)
@@ -48,7 +49,7 @@ class Database(Protocol):
 
     @property
     def engine(self) -> str:
-        """Return the name of its dialect (`Engine.name`)."""
+        """Return the name of its dialect (`engine_name`)."""
 
     def run(self, statement: Statement, values: Any) -> None:
         """Run a statement with values by name, or for each of a list of them."""
@@ -315,7 +316,7 @@ class Projector:
 
     def reindex(self) -> None:
         """Make the full-text indexes anew from the rows that are there."""
-        for index in engine_named(self._database.engine).search().statements:
+        for index in schema_named(self._database.engine).search().statements:
             for statement in index.rebuild:
                 self._database.run(Statement(statement), {})
 

@@ -7,8 +7,10 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
-from recorder.errors import StoreError
-from recorder.store.engine import engine_of
+from sqlalchemy import URL
+
+from recorder.errors import StoreBusyError, StoreConflictError, StoreError, StoreLostError
+from recorder.store.engine import errors_of
 from recorder.store.write.writer import Store
 
 log = logging.getLogger(__name__)
@@ -30,12 +32,25 @@ class Uncommitted(Exception):
     """A commit failed by a fault of ours, during a record that has no part in it: the next ingester repeats it all."""
 
 
+def is_final(url: URL, error: StoreError) -> bool:
+    """Return whether it is of no use to repeat the transaction that raised this.
+
+    Final are a conflict, a deleted database, and errors of the statement or its values. A lock, a full disk, missing
+    rights, a server that is away: somebody mends those, and the journal waits.
+    """
+    if isinstance(error, StoreConflictError | StoreLostError):
+        return True
+    cause = getattr(error.__cause__, "orig", error.__cause__)
+    if cause is None or isinstance(error, StoreBusyError):
+        return False
+    return errors_of(url).is_of_statement(cause)
+
+
 class Retry:
-    """The policy of the ingester: repeat what may still succeed, raise what is final (`Engine.is_final`)."""
+    """The policy of the ingester: repeat what may still succeed, raise what is final (`is_final`)."""
 
     def __init__(self, store: Store, pause: Pause) -> None:
         self._store, self._pause = store, pause
-        self._is_final = engine_of(store.url).is_final
 
     def __call__(self, work: Callable[[], T], *, only_reads: bool = False) -> T:
         """Do some work in a transaction, again and again until it is committed. Returns what it returned.
@@ -48,7 +63,7 @@ class Retry:
                 with self._store.looking() if only_reads else self._store.transaction():
                     return work()
             except StoreError as error:
-                if self._is_final(error):
+                if is_final(self._store.url, error):
                     raise
                 now_s = time.monotonic()
                 if now_s - complained_s > COMPLAIN_S:

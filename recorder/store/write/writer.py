@@ -14,12 +14,12 @@ from __future__ import annotations
 import platform
 from collections import defaultdict
 from collections.abc import Generator, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from math import inf
 from operator import attrgetter
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 import msgspec
 from sqlalchemy import URL, Connection, CursorResult, Table, bindparam, delete, select, tuple_, update
@@ -30,8 +30,9 @@ from recorder.errors import StoreBusyError, StoreError, StoreLostError
 from recorder.model.events import Event, Exchange, Session
 from recorder.store.bodies.appender import EventAppender
 from recorder.store.bodies.rows import events_as_they_are
-from recorder.store.engine import BUSY_TIMEOUT_S, WRITER_ROLE, engine_of
+from recorder.store.engine import BUSY_TIMEOUT_S, WRITER_ROLE
 from recorder.store.location import database_name, database_path, database_url, default_url
+from recorder.store.protocols import schema_of, writing_of
 from recorder.store.queries.resumed_response import SESSION_OF_LAST_RESPONSE, SESSION_OF_RESPONSE, SESSIONS_OF_LINKS
 from recorder.store.schema import events, exchanges, ingest_offsets, sessions
 from recorder.store.sql import KEEP, SAVE, UNDO, ServerTime, Statement, Step, of_exchange
@@ -51,48 +52,6 @@ def _in_order(events_: Iterable[Event]) -> list[Event]:
     for event in events_:
         of_exchanges[event.session_id, event.exchange_id].append(event)
     return [event for _, each in sorted(of_exchanges.items()) for event in sorted(each, key=_pos)]
-
-
-class Writer(Protocol):
-    """A connection that writes to one kind of database."""
-
-    engine: str  # as SQLAlchemy names its dialect
-    connection: Connection
-
-    def translated(self) -> AbstractContextManager[None]:
-        """Turn what the driver raises inside into errors of recorder."""
-
-    def transaction(self, alone: bool) -> AbstractContextManager[None]:
-        """Commit what is written inside at its end, or nothing. `alone`: nobody else writes meanwhile."""
-
-    def looking(self) -> AbstractContextManager[None]:
-        """Only ask inside, for no long answer: a server need not be told where a transaction begins and ends."""
-
-    def add(self, table: Table, rows: Sequence[tuple[Any, ...]]) -> int:
-        """Add rows of the log, events in order of their keys, and return the number of new ones.
-
-        Rows that are there already are skipped. Raise `StoreConflictError` for one that contradicts the log.
-        """
-
-    def delete_session(self, session_id: str) -> None:
-        """Delete a session, its exchanges and events from the log. It has a tombstone."""
-
-    def run(self, statement: Statement, values: Any) -> None:
-        """Run a statement with values by name, or for each of a list of them."""
-
-    def ask(self, statement: Statement, values: Any) -> Generator[Sequence[Any]]:
-        """Yield the rows of a statement as they are read."""
-
-    def run_all(self, steps: Sequence[Step]) -> list[list[Sequence[Any]]]:
-        """Run statements one after another, and return the rows of each: a server gets all of them at once."""
-
-    def checkpoint(self) -> None:
-        """Move what was committed to where it stays. For idle moments."""
-
-    def tidy(self) -> None:
-        """Do the checkpoint that a reader was in the way of, if it is time. For idle moments."""
-
-    def close(self) -> None: ...
 
 
 _SESSION_NAMED = Statement(
@@ -138,9 +97,8 @@ class Store:
         nobody knows whether the server still does it.
         """
         self.url = database_url(url)
-        engine = engine_of(self.url)
-        engine.upgrade(self.url, busy_timeout_s, answer_timeout_s)
-        self._writer = engine.writer(self.url, busy_timeout_s, answer_timeout_s)
+        schema_of(self.url).upgrade(self.url, busy_timeout_s, answer_timeout_s)
+        self._writer = writing_of(self.url).writer(self.url, busy_timeout_s, answer_timeout_s)
         self._appender = EventAppender(self._writer)
         self.projector = Projector(self)  # inside a transaction, as everything else
         self._is_inside = False  # a transaction, or a look
@@ -153,7 +111,7 @@ class Store:
 
     @property
     def engine(self) -> str:
-        """Return the name of the dialect (`Engine.name`)."""
+        """Return the name of the dialect (`engine_name`)."""
         return self._writer.engine
 
     @property
@@ -286,7 +244,7 @@ class Store:
 
     def require_rights(self) -> None:
         """Raise `StoreError` if the user may read the log and not add to it."""
-        asked = engine_of(self.url).may_add_sql
+        asked = schema_of(self.url).may_add_sql
         with self.transaction():
             if asked is not None and not all(may for (may,) in self.ask(Statement(asked), {})):
                 raise StoreError(

@@ -22,7 +22,7 @@ from recorder.errors import StoreBusyError
 from recorder.ingest.ingester import Ingester
 from recorder.journal.writer import Journal
 from recorder.model.events import Event
-from recorder.store.engine import engine_of
+from recorder.store.engine import address_of
 from recorder.store.location import database_path, database_url
 from recorder.store.maintain.copy import source as sides
 from recorder.store.maintain.copy import target as copied_
@@ -69,7 +69,7 @@ def way(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[URL, U
             urls.append(database_url(tmp_path / f"{name}.db"))
     yield urls[0], urls[1]
     for url in urls:
-        if server is not None and not engine_of(url).is_local:
+        if server is not None and not address_of(url).is_local:
             server.drop(url)
 
 

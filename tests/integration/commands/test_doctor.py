@@ -26,7 +26,7 @@ from recorder.commands.verify import command as verify
 from recorder.ingest.ingester import Ingester, recover
 from recorder.journal.format import Mark
 from recorder.journal.writer import Journal
-from recorder.store.maintain.health import CheckResult
+from recorder.store.maintain.checks import CheckResult
 from recorder.store.sqlite.health import WAL_BYTES, has_wal_fix, wal
 from recorder.store.write.writer import Store
 from tests.integration.ingest.test_ingester import COMPLETED, Exchange, never

@@ -21,7 +21,8 @@ from recorder.journal.format import HEADER, START, Mark, Position
 from recorder.journal.reader import WRITER_LOCK, waiting, write_ingested
 from recorder.journal.writer import Journal
 from recorder.model.payloads import ExchangeEnd, RequestEnd, RequestHead, ResponseHead
-from recorder.store.engine import engine_of
+from recorder.store.engine import address_of
+from recorder.store.maintain.upkeep import upkeep_of
 from recorder.store.write.writer import Store
 from tests.integration.store.test_postgres import end_connections
 from tests.support.empty_log import empty
@@ -140,7 +141,7 @@ async def test_chunks_and_bytes_are_those_of_the_log_counted_once(tmp_path: Path
     assert [(each.chunks, each.size_bytes, each.gap_chunks) for each in after] == [(2, 18, 0)] * 2
     assert (after[-1].lag_s, after[-1].lag_bytes, after[-1].database_error) == (0, 0, None)
     assert (after[-1].database_bytes or 0) > 0
-    is_local = engine_of(database).is_local
+    is_local = address_of(database).is_local
     assert (after[-1].wal_bytes is not None) == is_local
     assert (b"\nrecorder_wal_bytes " in exposition(after[-1])) == is_local
 
@@ -222,7 +223,7 @@ async def test_a_server_that_is_away_is_an_error_once_and_a_reason_as_long_as_it
     on_server: Exchanges, tmp_path: Path
 ) -> None:
     url = on_server.store.url.set(query={"host": str(tmp_path)})
-    on_server.meter._probing.probe = engine_of(url).log_probe(url)
+    on_server.meter._probing.probe = upkeep_of(url).log_probe(url)
     away = [await on_server.health() for _ in range(2)]
     assert [each.database_errors for each in away] == [1, 1]
     assert "cannot be reached" in " ".join(reasons(away[-1]))

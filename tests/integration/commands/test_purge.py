@@ -16,7 +16,7 @@ from recorder.errors import NotFoundError, RecorderError, UsageError
 from recorder.ingest.ingester import Ingester
 from recorder.journal.writer import Journal
 from recorder.store.location import database_url, journal_root
-from recorder.store.postgres.engine import ENGINE
+from recorder.store.postgres import address
 from recorder.store.write.writer import Store
 from tests.acceptance.store.test_purge import asked, canary, files_with, record, session_id
 from tests.integration.ingest.test_ingester import never
@@ -25,7 +25,7 @@ from tests.support.empty_log import empty
 
 SWEPT = {
     "sqlite": "Removed what was left of it.\n",
-    "postgresql": f"Removed what was left of it.\n{ENGINE.purge_notice}\n",
+    "postgresql": f"Removed what was left of it.\n{address.purge_notice}\n",
 }
 
 
@@ -92,7 +92,7 @@ def test_a_session_goes_with_all_that_a_killed_recorder_left_of_it(path: URL, tm
     ran = run(path, canary("b"), "--yes", "--reason", "it was a test")
     assert (ran.exit_code, ran.stdout) == (0, "")
     assert ran.stderr.startswith("1 session purged: 1 exchange, ")
-    assert (ENGINE.purge_notice in ran.stderr) is (superuser.engine(path) == "postgresql")
+    assert (str(address.purge_notice) in ran.stderr) is (superuser.engine(path) == "postgresql")
     assert names(path) == remaining("a", "c")
     assert files_with(tmp_path, "b") == []
     assert superuser.asked(path, "SELECT reason FROM tombstones") == [("it was a test",)]

@@ -4,17 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import get_args
 
 import psycopg
 import pytest
 from sqlalchemy import URL
 
+import recorder.store.postgres.address
+import recorder.store.postgres.errors
+import recorder.store.postgres.reading
+import recorder.store.postgres.schema
+import recorder.store.postgres.sql_forms
+import recorder.store.postgres.upkeep
+import recorder.store.postgres.writing
+import recorder.store.sqlite.address
+import recorder.store.sqlite.errors
+import recorder.store.sqlite.reading
+import recorder.store.sqlite.schema
+import recorder.store.sqlite.sql_forms
+import recorder.store.sqlite.upkeep
+import recorder.store.sqlite.writing
 from recorder.errors import NotFoundError, StoreBusyError, StoreConflictError, StoreError, UsageError
-from recorder.store import engine as table
-from recorder.store.engine import engine_of
-from recorder.store.location import database_url
+from recorder.store.engine import Address, Errors, Part, SqlForms, address_of, part
+from recorder.store.location import database_url, is_same_database
+from recorder.store.maintain.upkeep import Upkeep
+from recorder.store.protocols import Reading, Schema, Writing, writing_of
 from recorder.store.sql import Statement
-from recorder.store.write.retry import Retry, Stopped
+from recorder.store.write.retry import Retry, Stopped, is_final
 from recorder.store.write.writer import Store
 from tests.support import superuser
 
@@ -25,25 +41,35 @@ def store(database: URL) -> Iterator[Store]:
         yield store
 
 
-@pytest.mark.parametrize("name", table._MODULES)
-def test_each_entry_has_the_name_by_which_it_is_found(name: str) -> None:
-    assert engine_of(URL.create(name)).name == name
+ADDRESSES: tuple[Address, ...] = (recorder.store.sqlite.address, recorder.store.postgres.address)
+FORMS: tuple[SqlForms, ...] = (recorder.store.sqlite.sql_forms, recorder.store.postgres.sql_forms)
+ERRORS: tuple[Errors, ...] = (recorder.store.sqlite.errors, recorder.store.postgres.errors)
+SCHEMAS: tuple[Schema, ...] = (recorder.store.sqlite.schema, recorder.store.postgres.schema)
+READINGS: tuple[Reading, ...] = (recorder.store.sqlite.reading, recorder.store.postgres.reading)
+WRITINGS: tuple[Writing, ...] = (recorder.store.sqlite.writing, recorder.store.postgres.writing)
+UPKEEPS: tuple[Upkeep, ...] = (recorder.store.sqlite.upkeep, recorder.store.postgres.upkeep)
+PARTS = (ADDRESSES, FORMS, ERRORS, SCHEMAS, READINGS, WRITINGS, UPKEEPS)
+
+
+def test_each_engine_has_every_part() -> None:
+    """mypy compares each module with its protocol, above."""
+    parts = [[part(engine, name) for engine in ("sqlite", "postgresql")] for name in get_args(Part)]
+    assert parts == [list(modules) for modules in PARTS]
 
 
 def test_an_engine_that_is_not_in_the_table_is_refused() -> None:
     with pytest.raises(UsageError, match="recorder cannot record into mysql"):
-        engine_of(URL.create("mysql"))
+        address_of(URL.create("mysql"))
 
 
 def test_whether_two_urls_of_files_are_of_one_file_is_known_by_their_paths(tmp_path: Path) -> None:
     url, other = (database_url(tmp_path / name) for name in ("log.db", "other.db"))
-    engine = engine_of(url)
-    assert (engine.is_same(url, url), engine.is_same(url, other)) == (True, False)
+    assert (is_same_database(url, url), is_same_database(url, other)) == (True, False)
     with pytest.raises(NotFoundError, match="nothing has been recorded there"):
-        engine.require(url)
+        address_of(url).require(url)
     (tmp_path / "log.db").touch()
     (tmp_path / "other.db").symlink_to(tmp_path / "log.db")
-    assert engine.is_same(url, other)
+    assert is_same_database(url, other)
 
 
 # -- errors
@@ -63,8 +89,7 @@ WRONG = [
 
 
 def test_a_wrong_statement_is_final_on_every_engine(store: Store) -> None:
-    engine = engine_of(store.url)
-    assert [sql for sql in WRONG if not engine.is_final(refusal(store, sql))] == []
+    assert [sql for sql in WRONG if not is_final(store.url, refusal(store, sql))] == []
 
 
 def raised(store: Store, code: str) -> StoreError:
@@ -81,39 +106,37 @@ FINAL = ["0A000", "21000", "23502", "23514", "26000", "25P02", "42601", "42703",
 
 def test_a_server_says_by_its_code_whether_to_try_again(postgres_database: URL) -> None:
     with Store(postgres_database) as store:
-        engine = engine_of(store.url)
-        assert [code for code in (*PASSING, *FINAL) if engine.is_final(raised(store, code))] == FINAL
+        assert [code for code in (*PASSING, *FINAL) if is_final(store.url, raised(store, code))] == FINAL
 
 
 def test_a_connection_that_ends_is_worth_another_try(postgres_database: URL) -> None:
     with Store(postgres_database) as store:
         error = refusal(store, "SELECT pg_terminate_backend(pg_backend_pid())")
         assert isinstance(error, StoreBusyError)
-        assert not engine_of(store.url).is_final(error)
+        assert not is_final(store.url, error)
 
 
 def test_an_error_without_a_code_is_worth_another_try_unless_the_driver_refused_what_it_was_given() -> None:
     """A result that libpq makes when a connection breaks has no code, and psycopg no class of its own for it."""
-    engine = engine_of(URL.create("postgresql"))
+    url = URL.create("postgresql")
     broken = (psycopg.DatabaseError("no message from the libpq"), psycopg.InterfaceError("the cursor is closed"))
     wrong = (psycopg.ProgrammingError("a placeholder"), psycopg.DataError("NUL"), psycopg.NotSupportedError("a type"))
     for error in (*broken, *wrong):
         store_error = StoreError("failed")
         store_error.__cause__ = error
-        assert engine.is_final(store_error) is (error in wrong), error
+        assert is_final(url, store_error) is (error in wrong), error
 
 
 def test_a_server_that_is_not_there_is_worth_another_try(tmp_path: Path) -> None:
     url = database_url(URL.create("postgresql", "me", database="log", query={"host": str(tmp_path)}))
     with pytest.raises(StoreBusyError, match="cannot be reached") as raised:
         Store(url)
-    assert not engine_of(url).is_final(raised.value)
+    assert not is_final(url, raised.value)
 
 
 def test_a_lock_is_worth_another_try_and_a_conflict_is_not(store: Store) -> None:
-    engine = engine_of(store.url)
-    assert not engine.is_final(StoreBusyError("locked"))
-    assert engine.is_final(StoreConflictError("other content"))
+    assert not is_final(store.url, StoreBusyError("locked"))
+    assert is_final(store.url, StoreConflictError("other content"))
 
 
 def test_a_transaction_that_the_database_will_never_take_is_not_repeated(store: Store) -> None:
@@ -151,14 +174,13 @@ def test_a_transaction_that_fails_for_a_while_is_repeated_until_it_is_asked_to_s
 
 def test_the_files_beside_a_database_are_named_after_it(tmp_path: Path) -> None:
     url = database_url(tmp_path / "a b.db")
-    engine = engine_of(url)
-    assert engine.journal_root(url) == tmp_path / "a b.db.journal"
-    assert engine.verified_path(url) == tmp_path / "a b.db.verified"
+    assert address_of(url).journal_root(url) == tmp_path / "a b.db.journal"
+    assert address_of(url).verified_path(url) == tmp_path / "a b.db.verified"
 
 
 def test_a_task_is_done_by_one_at_a_time_and_others_beside_it(database: URL) -> None:
-    engine = engine_of(database)
+    task_lock = writing_of(database).task_lock
     for _ in range(2):
-        with engine.task_lock(database, "push-a"), engine.task_lock(database, "push-b"):
+        with task_lock(database, "push-a"), task_lock(database, "push-b"):
             with pytest.raises(StoreBusyError, match="already: wait until it has ended"):
-                engine.task_lock(database, "push-a").__enter__()
+                task_lock(database, "push-a").__enter__()

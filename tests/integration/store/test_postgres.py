@@ -21,7 +21,6 @@ from sqlalchemy import URL, Engine
 from recorder.commands.serving.health_snapshot import process
 from recorder.errors import NotFoundError, RecorderError, StoreBusyError, StoreError
 from recorder.model.events import Kind
-from recorder.store.engine import engine_named
 from recorder.store.location import database_name, database_url, journal_root
 from recorder.store.maintain import migrate
 from recorder.store.maintain.declared import schema_differences
@@ -29,6 +28,7 @@ from recorder.store.postgres.connection import writer_engine
 from recorder.store.postgres.ddl import GRANTS, SCHEMA
 from recorder.store.postgres.query import PostgresQuery
 from recorder.store.postgres.writer import FEW, WRITING, sweep
+from recorder.store.protocols import schema_named
 from recorder.store.queries.reader import LogReader
 from recorder.store.sql import Statement
 from recorder.store.write.projector import Whole
@@ -76,7 +76,7 @@ UNION ALL SELECT 'partition', inhrelid::regclass::text, inhparent::regclass::tex
 def declared(engine: Engine) -> None:
     with engine.begin() as connection:
         connection.exec_driver_sql(f"CREATE SCHEMA {SCHEMA}")
-        for statement in engine_named("postgresql").schema_statements():
+        for statement in schema_named("postgresql").schema_statements():
             connection.exec_driver_sql(statement)
 
 

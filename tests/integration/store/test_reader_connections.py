@@ -12,8 +12,9 @@ import aiosqlite
 import pytest
 from sqlalchemy import URL, text
 
-from recorder.store.engine import READERS, ReadPool, engine_of
+from recorder.store.engine import READERS, ReadPool, errors_of
 from recorder.store.postgres import connection as postgres
+from recorder.store.protocols import reading_of
 from recorder.store.sqlite.reader import _end_statement
 from recorder.store.write.writer import Store
 
@@ -24,7 +25,7 @@ AT_ONCE_S = 90  # less than the timeout of a test, far more than a busy machine 
 
 def reader(database: URL) -> ReadPool:
     Store(database).close()
-    return engine_of(database).reader(database)
+    return reading_of(database).reader(database)
 
 
 async def answer(pool: ReadPool) -> object:
@@ -94,7 +95,7 @@ async def test_who_wants_more_connections_than_there_are_waits_for_one(database:
 async def test_a_statement_that_fails_leaves_a_connection_that_works(database: URL) -> None:
     pool = reader(database)
     for _ in range(READERS + 1):
-        with engine_of(database).translated(database), pytest.raises(Exception, match="no_such"):
+        with errors_of(database).translated(database), pytest.raises(Exception, match="no_such"):
             async with pool.connect() as connection:
                 await connection.execute(text("SELECT * FROM no_such"))
     assert await answer(pool) == 1
@@ -105,7 +106,7 @@ async def test_a_server_that_does_not_answer_a_login_keeps_no_cancelled_task(mon
     monkeypatch.setitem(postgres.CONNECTION, "connect_timeout", 3600)  # the login itself waits longer than the test
     with socket.create_server(("127.0.0.1", 0)) as silent:
         url = URL.create("postgresql+psycopg", "nobody", host="127.0.0.1", port=silent.getsockname()[1], database="no")
-        pool = engine_of(url).reader(url)
+        pool = reading_of(url).reader(url)
         asking = asyncio.ensure_future(answer(pool))
         login, _ = await asyncio.to_thread(silent.accept)
         asking.cancel()

@@ -15,8 +15,8 @@ from sqlalchemy import Table
 from recorder.model.events import Event, Exchange, Session
 from recorder.projections.rows import PROJECTIONS
 from recorder.store import schema
-from recorder.store.engine import engine_named
 from recorder.store.maintain.migrate import VERSION_TABLE
+from recorder.store.protocols import schema_named
 from recorder.store.sqlite.tables import TABLES, stored_events
 from recorder.store.write.writer import Store
 from tests.support.rows import add, begin, make_end, make_events, make_exchange, make_session
@@ -111,7 +111,7 @@ def objects(path: Path) -> dict[str, str]:
 
 def test_the_migrated_schema_is_the_declared_one(tmp_path: Path) -> None:
     with closing(sqlite3.connect(tmp_path / "declared.db")) as connection:
-        for statement in engine_named("sqlite").schema_statements():
+        for statement in schema_named("sqlite").schema_statements():
             connection.execute(statement)
     Store(tmp_path / "migrated.db").close()
     declared, migrated = objects(tmp_path / "declared.db"), objects(tmp_path / "migrated.db")

@@ -18,7 +18,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from recorder.errors import StoreError
 from recorder.model.events import Event, Exchange, Session
 from recorder.store.bodies.rows import is_shared
-from recorder.store.engine import AnyRow, engine_of
+from recorder.store.engine import AnyRow, sql_forms
 from recorder.store.maintain.purge.tombstone import Tombstone
 from recorder.store.queries.reader import AnySelect, LogReader
 from recorder.store.schema import ID, events, exchanges, ingest_offsets, sessions, tombstones
@@ -151,7 +151,7 @@ class BulkReader(LogReader):
 
     async def _read_into(self, found: list[Event], values: Mapping[str, Any]) -> None:
         size_bytes = 0
-        with self.engine.translated(self.url):
+        with self._translated(self.url):
             async with self._streaming.connect() as connection, connection.stream(_EVENTS, values) as rows:
                 async for some in rows.partitions(ROWS_AT_ONCE):
                     for row in some:
@@ -163,7 +163,7 @@ class BulkReader(LogReader):
 
     async def server(self) -> tuple[str, ...]:
         """Return what identifies a database on a server, however its URL is written; empty for a file."""
-        sql = engine_of(self.url).identity_sql
+        sql = sql_forms(self.engine).identity_sql
         return tuple((await self._all(text(sql)))[0]) if sql else ()
 
 

@@ -23,9 +23,9 @@ import msgspec
 from sqlalchemy import Text, bindparam, delete, func, insert, select
 
 from recorder.errors import RecorderError, StoreBusyError, StoreError, StoreLostError
-from recorder.store.engine import engine_named
 from recorder.store.location import database_name
 from recorder.store.maintain.purge.tombstone import Counts, Tombstone, archive_of
+from recorder.store.protocols import schema_named
 from recorder.store.schema import (
     dead_letters,
     events,
@@ -36,8 +36,9 @@ from recorder.store.schema import (
     tables_of,
     tombstones,
 )
-from recorder.store.search import INDEXES, of_each
+from recorder.store.search import INDEXES
 from recorder.store.sql import ENDED_EXCHANGES, Contains, Statement, constant
+from recorder.store.write.search import of_each
 from recorder.store.write.writer import Store
 
 _EXISTS = Statement(select(sessions.c.session_id).where(sessions.c.session_id == bindparam("session_id")))
@@ -129,7 +130,7 @@ def last_hashes(ask: Ask, session_id: str) -> dict[str, bytes | None]:
 
 def require_owner(store: Store, command: str) -> None:
     """Raise `RecorderError` unless the user of a log may delete from it. In a transaction."""
-    asked = engine_named(store.engine).may_delete_sql
+    asked = schema_named(store.engine).may_delete_sql
     if asked is not None and not all(may for (may,) in store.ask(Statement(asked), {})):
         raise RecorderError(
             f"The user of {database_name(store.url)} may not {command}: give the URL of the owner of its schema."

@@ -14,8 +14,9 @@ from pathlib import Path
 
 from sqlalchemy import URL
 
-from recorder.store.engine import BUSY_TIMEOUT_S, engine_of
+from recorder.store.engine import BUSY_TIMEOUT_S
 from recorder.store.location import database_url
+from recorder.store.protocols import writing_of
 
 
 def sweep(database: str | Path | URL, *, vacuum: bool = True, busy_timeout_s: float = BUSY_TIMEOUT_S) -> bool:
@@ -26,4 +27,4 @@ def sweep(database: str | Path | URL, *, vacuum: bool = True, busy_timeout_s: fl
     Returns True if no reader prevented it: a transaction that stays open keeps what existed when it began.
     """
     url = database_url(database)
-    return engine_of(url).sweep(url, vacuum=vacuum, busy_timeout_s=busy_timeout_s)
+    return writing_of(url).sweep(url, vacuum=vacuum, busy_timeout_s=busy_timeout_s)

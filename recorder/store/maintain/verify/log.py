@@ -20,12 +20,13 @@ from sqlalchemy import URL
 from recorder.errors import StoreBusyError, StoreError
 from recorder.model.events import Event
 from recorder.store.bodies.rows import events_as_they_are
+from recorder.store.engine import address_named
 from recorder.store.location import database_name
 from recorder.store.maintain.declared import schema_differences
 from recorder.store.maintain.purge.tombstone import Tombstone
+from recorder.store.maintain.upkeep import VerifyConnection
 from recorder.store.maintain.verify import connection as readers
 from recorder.store.maintain.verify.chain import ChainVerifier
-from recorder.store.maintain.verify.connection import VerifyConnection
 from recorder.store.maintain.verify.manifest import Roots
 from recorder.store.maintain.verify.projections import MADE, ProjectionVerifier
 from recorder.store.maintain.verify.session_rows import (
@@ -55,7 +56,7 @@ def _page(comparison: str) -> Statement:
     window = f"sum(length(raw)) OVER ({order} ROWS UNBOUNDED PRECEDING) - length(raw) AS bytes_before"
     measured = page.replace("SELECT ", f"SELECT {window}, ", 1)
     bounded = f"SELECT {names} FROM ({measured}) AS page WHERE bytes_before < {PAGE_BYTES} {order}"
-    return Statement(lambda engine: page if engine.is_local else bounded)
+    return Statement(lambda engine: page if address_named(engine).is_local else bounded)
 
 
 # A file gives one row after the other. A server gives all rows at once, so it counts their bytes.

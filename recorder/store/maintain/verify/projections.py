@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Table
 
-from recorder.store.engine import Engine
-from recorder.store.maintain.verify.connection import VerifyConnection
+from recorder.store.engine import sql_forms
+from recorder.store.maintain.upkeep import VerifyConnection
 from recorder.store.schema import dead_letters, rebuilds, tables_of
 from recorder.store.sql import ENDED_EXCHANGES, KEEP, SAVE, UNDO, Statement, Step
 from recorder.store.write.projector import Projector
@@ -32,12 +32,12 @@ class ProjectionDifference(NamedTuple):
     table: str
 
 
-def _compared(table: Table, engine: Engine) -> str:
+def _compared(table: Table, engine: str) -> str:
     """Return the select of the exchanges of which one side has a row that the other has not."""
     columns = ", ".join(f'"{column.name}"' for column in table.c)
     made, stored = (
         f"SELECT {columns} FROM {schema}.{table.name} WHERE session_id = :session_id"
-        for schema in engine.scratch_schemas
+        for schema in sql_forms(engine).scratch_schemas
     )
     only = "SELECT exchange_id FROM ({} EXCEPT {}) AS rest"
     return f"{only.format(made, stored)} UNION {only.format(stored, made)}"
