@@ -827,7 +827,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "a cassette is replaced in pieces",
-        "recorder/cassettes/sse_jsonl/writer.py",
+        "recorder/files.py",
         '    descriptor, temporary = tempfile.mkstemp(prefix=f".{path.name[:40]}.", dir=path.parent)\n',
         "    descriptor, temporary = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o600), path\n",
         "tests/unit/cassettes/test_sse_jsonl.py::test_a_file_is_replaced_as_a_whole_while_others_read_it",
