@@ -8,13 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
-from typing import Any
+from typing import Any, TypeVar
 
+import msgspec
 from sqlalchemy import (
     BigInteger,
     Boolean,
     ColumnClause,
     ColumnElement,
+    Row,
     Table,
     and_,
     bindparam,
@@ -27,6 +29,8 @@ from sqlalchemy.sql import ClauseElement
 
 from recorder.store.engine import sql_forms
 from recorder.store.schema import archives, events
+
+S = TypeVar("S", bound=msgspec.Struct)
 
 Written = ClauseElement | str  # a text has its values as `:name`
 
@@ -84,6 +88,12 @@ SAVE, UNDO, KEEP = (Statement(f"{verb} attempt") for verb in ("SAVEPOINT", "ROLL
 def constant(value: str | int) -> ColumnClause[Any]:
     """Return a word or number of this program as a part of the statement: no value is given when it is run."""
     return literal_column(f"'{value}'" if isinstance(value, str) else str(value))
+
+
+def struct_of(kind: type[S], row: Row[Any]) -> S:
+    """Return the struct whose fields are columns of a row, by their names: in any order, and with others beside."""
+    columns = row._mapping
+    return kind(**{name: columns[name] for name in kind.__struct_fields__})
 
 
 def of_exchange(table: Table) -> ColumnElement[bool]:

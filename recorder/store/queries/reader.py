@@ -54,6 +54,7 @@ from recorder.store.queries.session_list import (
     SessionPage,
     SessionRow,
     listed,
+    outline_of,
     parts_of,
     place_of,
     placed,
@@ -72,7 +73,7 @@ from recorder.store.queries.usage import (
     unpriced,
 )
 from recorder.store.schema import REBUILD_IS_DUE, events, exchanges, sessions, tables_of, tombstones
-from recorder.store.sql import HAS_ENDED, of_exchange, of_same_exchange
+from recorder.store.sql import HAS_ENDED, of_exchange, of_same_exchange, struct_of
 
 AnySelect = Select[*tuple[Any, ...]]
 
@@ -100,7 +101,7 @@ _numbers = (
     .subquery()
 )
 _numbered = (
-    select(_numbers.c.number, exchanges)
+    select(exchanges, _numbers.c.number)
     .join_from(_numbers, exchanges, _numbers.c.exchange_id == exchanges.c.exchange_id)
     .where(exchanges.c.session_id == bindparam("session_id"))
     .order_by(_numbers.c.number)
@@ -163,12 +164,14 @@ class ExchangeProgress(msgspec.Struct, frozen=True):
 _PROGRESS = (
     select(
         *(exchanges.c[name] for name in ("session_id", "exchange_id")),
-        *(sessions.c[name] for name in ("name", "origin")),
+        sessions.c.name.label("session_name"),
+        sessions.c.origin,
         select(func.max(events.c.pos))
         .where(of_same_exchange(events, exchanges))
         .correlate(exchanges)
-        .scalar_subquery(),
-        HAS_ENDED,
+        .scalar_subquery()
+        .label("last_pos"),
+        HAS_ENDED.label("ended"),
     )
     .join_from(exchanges, sessions, exchanges.c.session_id == sessions.c.session_id)
     .where(
@@ -288,7 +291,7 @@ class LogReader:
         if meant is None:
             return None
         rows = await self._all(select(tombstones).where(ids.between(*meant)).order_by(ids).limit(2))
-        return Tombstone(*rows[0]) if len(rows) == 1 else None
+        return struct_of(Tombstone, rows[0]) if len(rows) == 1 else None
 
     async def count_named(self, name: str) -> int:
         """Return the number of sessions of a name."""
@@ -302,7 +305,7 @@ class LogReader:
 
     async def exchanges(self, session_id: str) -> list[Exchange]:
         """Return the exchanges of a session, in order of their start."""
-        return [Exchange(*row) for row in await self._all(_EXCHANGES, session_id=session_id)]
+        return [struct_of(Exchange, row) for row in await self._all(_EXCHANGES, session_id=session_id)]
 
     async def exchanges_named(self, session_id: str, ref: str) -> list[tuple[int, Exchange]]:
         """Return the exchange of a session with this number, else those whose ids begin so; each with its number."""
@@ -311,7 +314,7 @@ class LogReader:
             rows = await self._all(_OF_NUMBER, session_id=session_id, number=int(ref))
         if not rows and (meant := ids_beginning(ref)) is not None:
             rows = await self._all(_OF_IDS, session_id=session_id, first=meant.first, last=meant.last)
-        return [(number, Exchange(*row)) for number, *row in rows]
+        return [(row.number, struct_of(Exchange, row)) for row in rows]
 
     async def spans(self, session_id: str) -> dict[str, int]:
         """Return the nanoseconds that each exchange of a session has taken so far, up to its last event."""
@@ -320,10 +323,7 @@ class LogReader:
 
     async def outlines(self, session_id: str) -> list[Outline]:
         """Return how far each exchange of a session has come, in no order."""
-        return [
-            Outline(row[0], row[1], row[2], bool(row[3]), *row[4:])
-            for row in await self._all(OUTLINES, session_id=session_id)
-        ]
+        return [outline_of(row) for row in await self._all(OUTLINES, session_id=session_id)]
 
     async def usage(self, by: Sequence[By], summed: Summed = EVERYTHING) -> list[Tally]:
         """Return the tokens of ended exchanges, summed by some keys."""
@@ -333,12 +333,13 @@ class LogReader:
         self, by: Sequence[By], summed: Summed = EVERYTHING
     ) -> tuple[dict[tuple[Any, ...], CostTally], list[Unpriced]]:
         """Return the costs of ended exchanges by the same keys, and the models of them that have no price."""
-        without_price = [Unpriced(*row) for row in await self._all(unpriced(summed))]
+        without_price = [struct_of(Unpriced, row) for row in await self._all(unpriced(summed))]
         return costs(by, await self._all(costs_by(by, summed))), without_price
 
     async def rebuild_is_due(self) -> bool:
         """Return whether the projections lack exchanges that the log has."""
-        return bool((await self._all(_REBUILD_IS_DUE))[0][0])
+        [(is_due,)] = await self._all(_REBUILD_IS_DUE)
+        return bool(is_due)
 
     async def events(
         self, session_id: str, exchange_id: str, after: int = -1, kinds: Collection[str] | None = None
@@ -389,7 +390,7 @@ class LogReader:
         if session_id is not None:
             values["session_id"] = session_id
         statement = _PROGRESS if session_id is None else _PROGRESS_OF_SESSION
-        return [ExchangeProgress(*row) for row in await self._all(statement, **values)]
+        return [struct_of(ExchangeProgress, row) for row in await self._all(statement, **values)]
 
     async def rows(self, statement: Executable, **values: Any) -> Sequence[AnyRow]:
         """Return the rows of a statement of the caller, which fit in a page, in a separate transaction."""
@@ -422,7 +423,7 @@ class LogReader:
                 return list(map(placed, await listed(connection, Listing(SessionFilter(), 1, self._search))))
 
     async def _with_id(self, session_id: str) -> list[Session]:
-        return [Session(*row) for row in await self._all(_SESSION, session_id=session_id)]
+        return [struct_of(Session, row) for row in await self._all(_SESSION, session_id=session_id)]
 
     async def _ids_named(self, name: str) -> set[str]:
         return {row.session_id for row in await self._all(_NAMED, name=name)}

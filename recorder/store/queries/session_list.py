@@ -33,7 +33,7 @@ from recorder.store.engine import AnyRow, ReadConnection
 from recorder.store.queries.costs import CostSum
 from recorder.store.schema import events, exchanges, sessions, tables_of
 from recorder.store.search import SearchIndex
-from recorder.store.sql import HAS_ENDED, constant, has_ended
+from recorder.store.sql import HAS_ENDED, constant, has_ended, struct_of
 
 AnySelect = Select[*tuple[Any, ...]]
 
@@ -181,8 +181,8 @@ class Outline(msgspec.Struct, frozen=True):
 OUTLINES = (
     select(
         exchanges.c.exchange_id,
-        _COUNT,
-        func.coalesce(_of_last("t_ns"), 0),
+        _COUNT.label("events"),
+        func.coalesce(_of_last("t_ns"), 0).label("duration_ns"),
         HAS_ENDED.label("has_ended"),
         _projected.c.status,
         _projected.c.purpose,
@@ -190,7 +190,11 @@ OUTLINES = (
     .join_from(exchanges, _projected, _within(_projected), isouter=True)
     .where(exchanges.c.session_id == bindparam("session_id"))
 )
-"""The rows of `Outline`, of the exchanges of a session."""
+"""The rows of the exchanges of a session, for `outline_of`."""
+
+
+def outline_of(row: AnyRow) -> Outline:
+    return Outline(row.exchange_id, row.events, row.duration_ns, bool(row.has_ended), row.status, row.purpose)
 
 
 class ListPlace(NamedTuple):
@@ -307,7 +311,11 @@ class Listing:
         projected = {row.session_id: _read(row._mapping) for row in summaries}
         for session_id, cost in costs.items():
             projected.setdefault(session_id, {}).update(cost_usd=cost.usd, cost_partial=cost.partial)
-        return [_row(Session(*each[:-1]), sums.get(each[0]), projected.get(each[0], {})) for each in found]
+        made = []
+        for row in found:
+            session = struct_of(Session, row)
+            made.append(_row(session, sums.get(row.session_id), projected.get(row.session_id, {})))
+        return made
 
 
 async def listed(connection: ReadConnection, listing: Listing) -> list[AnyRow]:
@@ -317,8 +325,8 @@ async def listed(connection: ReadConnection, listing: Listing) -> list[AnyRow]:
 
 
 def placed(row: AnyRow) -> PlacedSession:
-    """Return the session in a row, and its place, which is the last column."""
-    return PlacedSession(place_of(row), Session(*row[:-1]))
+    """Return the session in a row, and its place."""
+    return PlacedSession(place_of(row), struct_of(Session, row))
 
 
 def parts_of(found: Sequence[Any]) -> list[list[str]]:

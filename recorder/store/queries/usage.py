@@ -244,9 +244,14 @@ _UNPRICED = ("subscription", "provider", "model", "counts")
 
 def unpriced(summed: Summed) -> Select[Any]:
     """Return the statement for what reported tokens but has no cost, by the reason."""
-    key = [_costs.c[name] for name in ("provider", "model", "no_price")]
+    key = [_costs.c.provider, _costs.c.model, _costs.c.no_price.label("reason")]
     reasons = _costs.c.no_price.in_([literal_column(f"'{reason}'") for reason in _UNPRICED])
-    return select(*key, func.count()).where(reasons, *summed.conditions(_costs.c)).group_by(*key).order_by(*key)
+    return (
+        select(*key, func.count().label("exchanges"))
+        .where(reasons, *summed.conditions(_costs.c))
+        .group_by(*key)
+        .order_by(*key)
+    )
 
 
 def _with_keys(by: Sequence[By], source: Any, rows: Any) -> Any:

@@ -322,12 +322,13 @@ class Projector:
 
     def is_due(self) -> bool:
         """Return whether an exchange has ended without projections."""
-        return bool(self._ask(_REBUILD_IS_DUE, {})[0][0])
+        [(is_due,)] = self._ask(_REBUILD_IS_DUE, {})
+        return bool(is_due)
 
     def ended(self) -> int:
         """Return the number of exchanges that have ended."""
-        count: int = self._ask(_ENDED, {})[0][0]
-        return count
+        [(count,)] = self._ask(_ENDED, {})
+        return int(count)
 
     def ended_after(self, place: tuple[str, str], limit: int) -> list[tuple[str, str, int]]:
         """Return the next exchanges that have ended, in order of their ids, each with its number of events."""
@@ -336,7 +337,7 @@ class Projector:
 
     def dead_letters(self) -> list[tuple[str, str, str]]:
         """Return the exchanges that could not be folded: session, exchange, reason."""
-        return [(row[0], row[1], row[2]) for row in self._ask(_DEAD, {})]
+        return [(session_id, exchange_id, reason) for session_id, exchange_id, reason in self._ask(_DEAD, {})]
 
 
 class _Together:
