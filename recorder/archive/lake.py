@@ -29,7 +29,7 @@ from recorder.model.text import safe_text
 from recorder.projections.views import VIEWS
 from recorder.store.duckdb.connection import connected, first_line, load, quoted
 from recorder.store.engine import DuckdbSource, address_of
-from recorder.store.protocols import reading_of, writing_of
+from recorder.store.protocols import querying_of, writing_of
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -93,7 +93,7 @@ def attach_lake(
     Return the folder of its files; for a writer on S3, the bucket, in which it looks for the files of other archives.
     """
     catalog = database_of(url)
-    source = reading_of(catalog).duckdb_source(catalog)
+    source = querying_of(catalog).duckdb_source(catalog)
     for extension in (*source.extensions, "ducklake"):
         load(connection, extension, command, EXTRA)
     with translated(url):

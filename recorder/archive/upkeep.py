@@ -23,7 +23,7 @@ from recorder.archive.place import database_of
 from recorder.archive.schema import VERSION
 from recorder.errors import StoreError
 from recorder.store.duckdb.connection import connected, load, quoted
-from recorder.store.protocols import reading_of
+from recorder.store.protocols import querying_of
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -115,7 +115,7 @@ def narrow(url: URL, command: str) -> None:
     catalog = database_of(url)
 
     def attach(connection: DuckDBPyConnection) -> Sequence[str]:
-        source = reading_of(catalog).duckdb_source(catalog)
+        source = querying_of(catalog).duckdb_source(catalog)
         for extension in source.extensions:
             load(connection, extension, command, EXTRA)
         connection.execute(f"ATTACH {quoted(source.target)} AS {_CATALOG} (TYPE {source.type})")

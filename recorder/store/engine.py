@@ -5,9 +5,9 @@ Rules of this file:
 * No other module asks which engine a URL is of, or imports the folder of an engine: it asks for a part, and calls a
   function of that.
 * A part is a module of the folder whose functions are a protocol: `address`, `sql_forms` and `errors` here, `schema`,
-  `reading` and `writing` in `recorder.store.protocols`, `upkeep` in `recorder.store.maintain.upkeep`. Another engine is
-  a folder with these modules beside `sqlite/` and `postgres/`, and one line in `_FOLDERS`. `recorder.store` names the
-  two places outside where SQL still differs by engine.
+  `reading`, `querying` and `writing` in `recorder.store.protocols`, `upkeep` in `recorder.store.maintain.upkeep`.
+  Another engine is a folder with these modules beside `sqlite/` and `postgres/`, and one line in `_FOLDERS`.
+  `recorder.store` names the two places outside where SQL still differs by engine.
 * A part is loaded when it is asked for. An address loads no driver: a user of SQLite has no psycopg, and a list of
   sessions loads no writer.
 """
@@ -168,7 +168,7 @@ class Errors(Protocol):
         """Return whether an error of the driver concerns the statement, not the database's condition."""
 
 
-Part = Literal["address", "sql_forms", "errors", "schema", "reading", "writing", "upkeep"]
+Part = Literal["address", "sql_forms", "errors", "schema", "reading", "querying", "writing", "upkeep"]
 
 _FOLDERS = {"sqlite": "recorder.store.sqlite", "postgresql": "recorder.store.postgres"}
 _OTHER_NAMES = {"postgres": "postgresql"}  # as libpq and most hosts of databases write a URL

@@ -75,13 +75,17 @@ class Schema(Protocol):
 
 
 class Reading(Protocol):
-    """Connections that only read."""
+    """Connections of an event loop, which only read. What they need takes a third of a start, so it is loaded alone."""
 
     def reader(self, url: URL) -> ReadPool:
-        """Return a pool of connections that only read, for an event loop."""
+        """Return a pool of connections. Who wants more than there are waits for one, however long."""
 
     async def revision(self, url: URL, fetch: Fetch) -> str | None:
         """Return the revision of the schema, `None` if there is none yet. Raise if the database is not recorder's."""
+
+
+class Querying(Protocol):
+    """Connections for SQL that is not recorder's own."""
 
     def query(self, url: URL) -> AbstractContextManager[Query]:
         """Open a connection for the user's own SQL, which can do nothing but read."""
@@ -174,6 +178,11 @@ def schema_of(url: URL) -> Schema:
 def reading_of(url: URL) -> Reading:
     reading: Reading = part(engine_name(url), "reading")
     return reading
+
+
+def querying_of(url: URL) -> Querying:
+    querying: Querying = part(engine_name(url), "querying")
+    return querying
 
 
 def writing_of(url: URL) -> Writing:

@@ -26,7 +26,7 @@ from sqlalchemy import URL
 from recorder.errors import RecorderError, StoreError, missing_extra
 from recorder.store.engine import address_of
 from recorder.store.location import database_name
-from recorder.store.protocols import reading_of
+from recorder.store.protocols import querying_of
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -104,7 +104,7 @@ def attach_log(connection: DuckDBPyConnection, url: URL, command: str, extra: st
     """Attach a log for reading to a connection that may have others, as the database `name`."""
     import duckdb
 
-    source = reading_of(url).duckdb_source(url)
+    source = querying_of(url).duckdb_source(url)
     for extension in source.extensions:
         load(connection, extension, command, extra)
     try:

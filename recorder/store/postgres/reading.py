@@ -1,22 +1,28 @@
-"""Connections that only read a log on a server: a `recorder.store.protocols.Reading`."""
+"""The connections to a server that only read, for an event loop: a `recorder.store.protocols.Reading`.
+
+Rules of this file:
+
+* Only what reads imports it: `sqlalchemy.ext.asyncio` loads the ORM, which costs a process its start.
+* The statement of a task that is cancelled is ended by psycopg, which asks the server to cancel it, and its connection
+  closed by SQLAlchemy.
+"""
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
-
 from sqlalchemy import URL
+from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
-from recorder.store.engine import DuckdbSource, Fetch, ReadPool
+from recorder.store.engine import READERS, Fetch
 from recorder.store.maintain.migrate import READ_REVISION
-from recorder.store.postgres.connection import conninfo
-from recorder.store.postgres.ddl import READ_TABLES, SCHEMA
+from recorder.store.postgres.connection import CONNECTION, prepare
+from recorder.store.postgres.ddl import READ_TABLES
 from recorder.store.postgres.migrate import require_tables
-from recorder.store.postgres.query import PostgresQuery
-from recorder.store.postgres.reader import reader_engine
 
 
-def reader(url: URL) -> ReadPool:
-    return reader_engine(url)
+def reader(url: URL) -> AsyncEngine:
+    engine = create_async_engine(url, pool_size=READERS, max_overflow=0, pool_timeout=None, connect_args=CONNECTION)
+    prepare(engine.sync_engine, {"default_transaction_read_only": "on"})
+    return engine
 
 
 async def revision(url: URL, fetch: Fetch) -> str | None:
@@ -24,11 +30,3 @@ async def revision(url: URL, fetch: Fetch) -> str | None:
     for (number,) in await fetch(READ_REVISION):
         return str(number)
     return None
-
-
-def query(url: URL) -> AbstractContextManager[PostgresQuery]:
-    return PostgresQuery.open(url)
-
-
-def duckdb_source(url: URL) -> DuckdbSource:
-    return DuckdbSource(("postgres-scanner",), "postgres", conninfo(url), SCHEMA)

@@ -34,7 +34,7 @@ from sqlalchemy import URL
 
 from recorder.errors import RecorderError
 from recorder.program import command_of, load
-from recorder.store.protocols import reading_of
+from recorder.store.protocols import querying_of
 from recorder.store.queries.query import STOPPED, TIMEOUT_S, Query, QueryResult, Row, Value, too_late
 
 GRACE_S = 2.0  # between a limit of time and the kill: an engine that can be interrupted has ended long before
@@ -56,7 +56,7 @@ OWN_ENGINE = "recorder.store.queries.query_process:own_engine"
 
 def own_engine(url: URL) -> AbstractContextManager[Query]:
     """Open a log for questions to its own engine, without its archives."""
-    return reading_of(url).query(url)
+    return querying_of(url).query(url)
 
 
 def open_query(url: URL, opener: str = OWN_ENGINE) -> AbstractContextManager[Query]:

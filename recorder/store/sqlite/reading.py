@@ -1,21 +1,42 @@
-"""Connections that only read a log in a file: a `recorder.store.protocols.Reading`."""
+"""The connections to a database file that only read, for an event loop: a `recorder.store.protocols.Reading`.
+
+Rules of this file:
+
+* Only what reads imports it: `sqlalchemy.ext.asyncio` loads the ORM, which costs a process its start.
+* The statement of a task that is cancelled is ended. SQLAlchemy then closes its connection, but would wait for a
+  statement that nobody wants any more.
+"""
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
+import asyncio
+from contextlib import suppress
+from typing import Any
 
-from sqlalchemy import URL
+import aiosqlite
+from sqlalchemy import URL, event
+from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
-from recorder.store.engine import DuckdbSource, Fetch, ReadPool
+from recorder.store.engine import BUSY_TIMEOUT_S, READERS, Fetch
 from recorder.store.maintain.migrate import READ_REVISION
 from recorder.store.sqlite import address
+from recorder.store.sqlite.connection import READER, file_uri, prepare, reading
 from recorder.store.sqlite.migrate import is_empty
-from recorder.store.sqlite.query import SqliteQuery
-from recorder.store.sqlite.reader import reader_engine
+
+AGAIN_S = 0.1  # a statement that had not begun when it was to end is ended then
 
 
-def reader(url: URL) -> ReadPool:
-    return reader_engine(address.path(url))
+def reader(url: URL) -> AsyncEngine:
+    path = address.path(url)
+    of_driver = URL.create("sqlite+aiosqlite", database=file_uri(path), query={**reading(path), "uri": "true"})
+    engine = create_async_engine(of_driver, pool_size=READERS, max_overflow=0, pool_timeout=None)
+    prepare(engine.sync_engine, {**READER, "busy_timeout": round(BUSY_TIMEOUT_S * 1000)}, "BEGIN")
+
+    @event.listens_for(engine.sync_engine, "invalidate")
+    def end(connection: Any, _record: object, _error: object) -> None:
+        connection.run_async(_end_statement)
+
+    return engine
 
 
 async def revision(url: URL, fetch: Fetch) -> str | None:
@@ -26,9 +47,13 @@ async def revision(url: URL, fetch: Fetch) -> str | None:
     return None
 
 
-def query(url: URL) -> AbstractContextManager[SqliteQuery]:
-    return SqliteQuery.open(url)
+async def _end_statement(connection: aiosqlite.Connection) -> None:
+    """End what the thread of a connection does, however often the task is cancelled that waits for it.
 
-
-def duckdb_source(url: URL) -> DuckdbSource:
-    return DuckdbSource(("sqlite-scanner",), "sqlite", str(address.path(url)))
+    A statement that has not begun is not ended by an interrupt, so there may be more of them.
+    """
+    while True:
+        await connection.interrupt()
+        with suppress(TimeoutError, asyncio.CancelledError):
+            async with asyncio.timeout(AGAIN_S):
+                return await connection.rollback()

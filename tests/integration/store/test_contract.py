@@ -18,7 +18,7 @@ from recorder.projections.views import VIEWS
 from recorder.store.location import database_url
 from recorder.store.maintain.purge.delete import purge
 from recorder.store.maintain.rebuild import rebuild
-from recorder.store.protocols import reading_of
+from recorder.store.protocols import querying_of
 from recorder.store.search import INDEX_NAMES
 from recorder.store.write.writer import Store
 from tests.integration.store.test_cache_links import agent
@@ -110,7 +110,7 @@ def test_each_question_of_the_reader_has_the_same_answer(engines: Engines) -> No
 
 def of_views(url: URL) -> dict[str, Any]:
     found = {}
-    with reading_of(url).query(url) as query:
+    with querying_of(url).query(url) as query:
         for view in VIEWS:
             result = query.ask(f"SELECT * FROM {view.name}")
             found[view.name] = result.columns, sorted(result.rows, key=repr)

@@ -14,7 +14,7 @@ from sqlalchemy import URL
 from recorder.errors import NotFoundError, RecorderError, StoreError, UsageError
 from recorder.projections.views import VIEWS
 from recorder.store.location import database_url
-from recorder.store.protocols import reading_of
+from recorder.store.protocols import querying_of
 from recorder.store.queries.query import Query
 from recorder.store.sqlite.query import SqliteQuery
 from recorder.store.write.projector import START
@@ -51,7 +51,7 @@ def log(shared_database: URL) -> URL:
 
 @pytest.fixture
 def asking(log: URL) -> Iterator[Query]:
-    with reading_of(log).query(log) as opened:
+    with querying_of(log).query(log) as opened:
         yield opened
 
 

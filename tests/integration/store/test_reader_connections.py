@@ -15,7 +15,7 @@ from sqlalchemy import URL, text
 from recorder.store.engine import READERS, ReadPool, errors_of
 from recorder.store.postgres import connection as postgres
 from recorder.store.protocols import reading_of
-from recorder.store.sqlite.reader import _end_statement
+from recorder.store.sqlite.reading import _end_statement
 from recorder.store.write.writer import Store
 
 ENDLESS = text("WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT 1 - i FROM n) SELECT count(*) FROM n")

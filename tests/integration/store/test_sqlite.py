@@ -13,6 +13,7 @@ from sqlalchemy import text
 from sqlalchemy.exc import DBAPIError
 
 from recorder.errors import StoreBusyError, StoreConflictError, StoreError
+from recorder.store.location import database_url
 from recorder.store.maintain.migrate import APPLICATION_ID
 from recorder.store.sql import Statement
 from recorder.store.sqlite.connection import (
@@ -28,7 +29,7 @@ from recorder.store.sqlite.connection import (
     write_lock,
     writer_engine,
 )
-from recorder.store.sqlite.reader import reader_engine
+from recorder.store.sqlite.reading import reader
 from recorder.store.write.writer import Store
 from tests.support.rows import add, begin, make_events
 
@@ -66,7 +67,7 @@ def test_the_writer_has_its_recipe(path: Path) -> None:
 
 
 async def test_the_reader_has_its_recipe(path: Path) -> None:
-    pool = reader_engine(path)
+    pool = reader(database_url(path))
     async with pool.connect() as connection:
         for pragma, value in READER.items():
             assert (await connection.execute(text(f"PRAGMA {pragma}"))).scalar_one() == value
@@ -99,7 +100,7 @@ def test_a_pragma_that_is_not_taken_is_an_error() -> None:
     ],
 )
 async def test_a_reader_cannot_write(path: Path, statement: str) -> None:
-    pool = reader_engine(path)
+    pool = reader(database_url(path))
     async with pool.connect() as connection:
         await connection.execute(text("PRAGMA query_only = 0"))  # the file itself is open for reading only
         with pytest.raises(DBAPIError):
@@ -108,7 +109,7 @@ async def test_a_reader_cannot_write(path: Path, statement: str) -> None:
 
 
 async def test_a_reader_takes_any_bytes_for_text(path: Path) -> None:
-    pool = reader_engine(path)
+    pool = reader(database_url(path))
     async with pool.connect() as connection:
         assert (await connection.execute(text("SELECT CAST(x'41ff42' AS TEXT)"))).scalar_one() == "A\ufffdB"
     await pool.dispose()
