@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from math import inf
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from sqlalchemy import URL, Connection, Table
 
@@ -23,9 +23,11 @@ from recorder.store.engine import (
     errors_of,
     part,
 )
-from recorder.store.queries.query import Query
-from recorder.store.search import SearchIndex
-from recorder.store.sql import Statement, Step
+
+if TYPE_CHECKING:
+    from recorder.store.queries.query import Query
+    from recorder.store.search import SearchIndex
+    from recorder.store.sql import Statement, Step
 
 Objects = Mapping[tuple[str, str], str]
 """The text of each object of a schema, by its kind and its name. Texts of the same meaning are the same."""

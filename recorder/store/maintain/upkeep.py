@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from sqlalchemy import URL, Table
 
 from recorder.store.engine import Backup, Progress, engine_name, part
-from recorder.store.maintain.checks import Check, CheckResult
-from recorder.store.maintain.log_probe import LogProbe
-from recorder.store.sql import Statement, Step
+
+if TYPE_CHECKING:
+    from recorder.store.maintain.checks import Check, CheckResult
+    from recorder.store.maintain.log_probe import LogProbe
+    from recorder.store.sql import Statement, Step
 
 
 class VerifyConnection(Protocol):
