@@ -165,7 +165,7 @@ def _guarded(path: Path, events: Sequence[Event]) -> Callable[[], None]:
     """The same compact rows as the store writes, without what makes them of events."""
     with closing(_connect(path)) as connection:
         numbers = Numbers(connection, path)
-        batches = [numbers.stored(map(msgspec.structs.astuple, commit)) for commit in commits(events)]
+        batches = [[*numbers.stored(map(msgspec.structs.astuple, commit))] for commit in commits(events)]
     return lambda: _insert(path, batches)
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from recorder.errors import StoreError
 from recorder.projections.rows import TABLES
 from recorder.store.maintain import migrate
-from recorder.store.maintain.checks import Ask, Check, CheckResult
+from recorder.store.maintain.checks import Ask, Check, CheckResult, State
 from recorder.store.schema import REBUILD_IS_DUE
 
 LIMIT_S = 2.0  # for what an engine is asked: `recorder doctor` is for people who wait
