@@ -154,7 +154,7 @@ _LINES = (
         _COUNT.label("events"),
         (exchanges.c.started_ns + func.coalesce(_of_last("t_ns"), 0)).label("ended_ns"),
         _ending.label("ending"),
-        case((HAS_ENDED, 0), else_=_open_bytes).label("open_bytes"),
+        case((_ending.is_(None), _open_bytes), else_=0).label("open_bytes"),
         _projected.c.purpose,
     )
     .join_from(exchanges, _projected, _within(_projected), isouter=True)

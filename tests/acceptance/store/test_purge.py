@@ -279,12 +279,17 @@ def test_a_tombstone_permits_to_delete_its_session_and_no_other(file: Store, pat
             file.append(make_events(exchange, [b"x", make_end("completed")], ["request", "end"]))
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         connection.execute("INSERT INTO tombstones VALUES (?, 1, '', '{}', NULL)", [one.session_id])
-        for table in ("events", "exchanges", "sessions"):
+        of_one = f"IN (SELECT number FROM stored_exchanges WHERE session_id = '{one.session_id}')"
+        for table, which in (
+            ("stored_events", f"exchange {of_one}"),
+            ("stored_exchanges", f"number {of_one}"),
+            ("sessions", f"session_id = '{one.session_id}'"),
+        ):
             with pytest.raises(sqlite3.IntegrityError, match="append-only"):
                 connection.execute(f"DELETE FROM {table}")
             with pytest.raises(sqlite3.IntegrityError, match="append-only"):
-                connection.execute(f"UPDATE {table} SET session_id = session_id WHERE session_id = ?", [one.session_id])
-            assert connection.execute(f"DELETE FROM {table} WHERE session_id = ?", [one.session_id]).rowcount > 0
+                connection.execute(f"UPDATE {table} SET rowid = rowid WHERE {which}")
+            assert connection.execute(f"DELETE FROM {table} WHERE {which}").rowcount > 0
             assert connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0] > 0
         with pytest.raises(sqlite3.IntegrityError, match="append-only"):
             connection.execute("DELETE FROM tombstones")
