@@ -12,6 +12,7 @@ from tests.support.conversations import Conversations
 COMMANDS = {
     "sessions": {
         "sqlalchemy.dialects.postgresql",
+        "sqlalchemy.orm",
         "psycopg",
         "httpx",
         "rich.console",
@@ -48,3 +49,11 @@ def test_a_replay_loads_no_database() -> None:
     loaded = loaded_by("import recorder.testing; recorder.testing.replay_transport([])")
     assert "httpx2" in loaded
     assert not {"sqlalchemy", "click", "httpx"} & loaded
+
+
+def test_who_imports_the_asyncio_of_sqlalchemy_after_a_reader_gets_all_of_it() -> None:
+    loaded = loaded_by(
+        "import recorder.store.async_engine as ours; import sqlalchemy.ext.asyncio as whole\n"
+        "assert whole.AsyncEngine is ours.AsyncEngine and whole.AsyncSession"
+    )
+    assert "sqlalchemy.orm" in loaded

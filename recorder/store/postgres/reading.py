@@ -2,7 +2,7 @@
 
 Rules of this file:
 
-* Only what reads imports it: `sqlalchemy.ext.asyncio` loads the ORM, which costs a process its start.
+* Only what reads imports it: a start of what writes does without.
 * The statement of a task that is cancelled is ended by psycopg, which asks the server to cancel it, and its connection
   closed by SQLAlchemy.
 """
@@ -10,8 +10,8 @@ Rules of this file:
 from __future__ import annotations
 
 from sqlalchemy import URL
-from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
+from recorder.store.async_engine import AsyncEngine, create_async_engine
 from recorder.store.engine import READERS, Fetch
 from recorder.store.maintain.migrate import READ_REVISION
 from recorder.store.postgres.connection import CONNECTION, prepare

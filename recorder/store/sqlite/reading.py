@@ -2,7 +2,7 @@
 
 Rules of this file:
 
-* Only what reads imports it: `sqlalchemy.ext.asyncio` loads the ORM, which costs a process its start.
+* Only what reads imports it: a start of what writes does without.
 * The statement of a task that is cancelled is ended. SQLAlchemy then closes its connection, but would wait for a
   statement that nobody wants any more.
 """
@@ -15,8 +15,8 @@ from typing import Any
 
 import aiosqlite
 from sqlalchemy import URL, event
-from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
+from recorder.store.async_engine import AsyncEngine, create_async_engine
 from recorder.store.engine import BUSY_TIMEOUT_S, READERS, Fetch
 from recorder.store.maintain.migrate import READ_REVISION
 from recorder.store.sqlite import address

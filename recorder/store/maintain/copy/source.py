@@ -13,10 +13,10 @@ from collections.abc import AsyncIterator, Collection, Mapping
 from typing import Any, NamedTuple
 
 from sqlalchemy import URL, BigInteger, bindparam, func, literal, or_, select, text, tuple_
-from sqlalchemy.ext.asyncio import AsyncEngine
 
 from recorder.errors import StoreError
 from recorder.model.events import Event, Exchange, Session
+from recorder.store.async_engine import AsyncEngine
 from recorder.store.bodies.rows import is_shared
 from recorder.store.engine import AnyRow, sql_forms
 from recorder.store.maintain.purge.tombstone import Tombstone
