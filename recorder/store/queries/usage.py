@@ -134,6 +134,7 @@ _BILLION = 10**9
 _EXACT = Context(prec=64)  # of reported costs: nine digits before the point, 30 behind it, any number of exchanges
 _NUMBERS = Tally.__struct_fields__[1:]
 _CALLS = ("calls", "answered", "failed")
+_SUMS = _NUMBERS[len(_CALLS) :]
 _COUNTS = _NUMBERS[_NUMBERS.index("exchanges") : _NUMBERS.index("reasoned")]
 _TOKENS = Usage.__struct_fields__
 
@@ -194,7 +195,7 @@ EVERYTHING = Summed()
 def sums_by(by: Sequence[By], summed: Summed, engine: str) -> Select[Any]:
     """Return the statement for the sums by key, for an engine (`engine_name`); times are grouped by hour or day."""
     usage = _usage(engine)
-    sums = [func.count(), *_sums(usage.c)]
+    sums = [func.count().label("exchanges"), *_sums(usage.c)]
     if "tool" in by:
         return _of_tools(by, summed, usage, sums)
     nothing = [literal(None).label(name) for name in _CALLS]
@@ -213,7 +214,8 @@ def _of_days(by: Sequence[By], summed: Summed, usage: Any, nothing: Any, engine:
     grouped = select(*keys, *sums).select_from(usage).where(*summed.conditions(usage.c)).group_by(*keys)
     daily = grouped.subquery("daily").c
     columns = [daily["days" if name in _DATES else name].label(f"key_{number}") for number, name in enumerate(by)]
-    return select(*columns, *nothing, *(func.sum(daily[name]) for name in DAILY_SUMS)).group_by(*columns)
+    totals = [func.sum(daily[name]).label(field) for name, field in zip(DAILY_SUMS, _SUMS, strict=True)]
+    return select(*columns, *nothing, *totals).group_by(*columns)
 
 
 def costs_by(by: Sequence[By], summed: Summed) -> Select[Any]:
@@ -222,9 +224,18 @@ def costs_by(by: Sequence[By], summed: Summed) -> Select[Any]:
     """
     cost, reported = _costs.c.cost_picousd, _costs.c.reported_cost_usd
     billion: Any = literal_column(str(_BILLION))
-    halves = [func.sum(cost.op("/")(billion)), func.sum(cost.op("%")(billion))]  # a sum of the whole may be too large
+    halves = [  # a sum of the whole may be too large
+        func.sum(cost.op("/")(billion)).label("billions"),
+        func.sum(cost.op("%")(billion)).label("rest"),
+    ]
     partial = func.count(case((and_(cost.is_not(None), _costs.c.partial == 1), 1)))
-    sums = [reported, func.count(reported), *halves, func.count(cost), partial]
+    sums = [
+        reported.label("reported_usd"),
+        func.count(reported).label("reports"),
+        *halves,
+        func.count(cost).label("priced"),
+        partial.label("partial"),
+    ]
     grouped = _of_tools(by, summed, _costs, sums) if "tool" in by else _grouped(by, summed, _costs, sums)
     return grouped.group_by(reported)
 
@@ -288,8 +299,11 @@ def _grouping(by: Sequence[By], columns: Sequence[Any]) -> list[Any]:
 
 def tallies(by: Sequence[By], rows: Iterable[Any]) -> list[Tally]:
     """Return the rows of the statement as sums, in the order of `added_up`."""
-    width = len(keys(by))
-    return added_up(by, (Tally(_named(by, row[:width]), *row[width:]) for row in rows))
+    parts = []
+    for row in rows:
+        columns = row._mapping
+        parts.append(Tally(_key(by, columns), **{name: columns[name] for name in _NUMBERS}))
+    return added_up(by, parts)
 
 
 def added_up(by: Sequence[By], parts: Iterable[Tally]) -> list[Tally]:
@@ -321,23 +335,27 @@ def together(several: Iterable[Tally], key: tuple[Any, ...] = ()) -> Tally:
 
 def costs(by: Sequence[By], rows: Iterable[Any]) -> dict[tuple[Any, ...], CostTally]:
     """Return the rows of the statement for costs as sums, by their keys."""
-    width = len(keys(by))
     found: dict[tuple[Any, ...], CostTally] = {}
     for row in rows:
-        text, reports, high, low, priced, partial = row[width:]
-        reported = _EXACT.multiply(Decimal(text), Decimal(reports)) if text is not None else None
-        cost = int(high) * _BILLION + int(low) if priced else None
-        key = _named(by, row[:width])
-        found[key] = (found.get(key) or CostTally()) + CostTally(cost, priced, partial, reported)
+        reported = cost = None
+        if row.reported_usd is not None:
+            reported = _EXACT.multiply(Decimal(row.reported_usd), Decimal(row.reports))
+        if row.priced:
+            cost = int(row.billions) * _BILLION + int(row.rest)
+        key = _key(by, row._mapping)
+        found[key] = found.get(key, CostTally()) + CostTally(cost, row.priced, row.partial, reported)
     return found
 
 
-def _named(by: Sequence[By], key: Sequence[Any]) -> tuple[Any, ...]:
-    """Replace the numbers of days and hours in a key by the names of hours, days, weeks and months."""
-    return tuple(
-        _date(name, value) if name in _DATES and value is not None else value
-        for name, value in zip(keys(by), key, strict=True)
-    )
+def _key(by: Sequence[By], columns: Mapping[Any, Any]) -> tuple[Any, ...]:
+    """Return the key of a row, with names of hours, days, weeks and months in place of their numbers."""
+    key = []
+    for number, name in enumerate(keys(by)):
+        value = columns[f"key_{number}"]
+        if name in _DATES and value is not None:
+            value = _date(name, value)
+        key.append(value)
+    return tuple(key)
 
 
 def _date(name: str, number: int) -> str:
@@ -355,11 +373,12 @@ def _share(part: int | None, whole: int | None) -> float | None:
 
 
 def _sums(columns: Any) -> list[Any]:
-    return [
-        func.count(case((columns.reported == 1, 1))),
-        *(func.sum(columns[name]) for name in _TOKENS),
-        *(each for part, whole in SHARES.values() for each in _both(columns[part], columns[whole])),
-    ]
+    """Return the sums of a row but for the number of its exchanges, by the names of `Tally`."""
+    sums: list[Any] = [func.count(case((columns.reported == 1, 1)))]
+    sums += [func.sum(columns[name]) for name in _TOKENS]
+    for part, whole in SHARES.values():
+        sums += _both(columns[part], columns[whole])
+    return [each.label(name) for each, name in zip(sums, _SUMS[1:], strict=True)]
 
 
 def _both(part: Any, whole: Any) -> list[Any]:
@@ -387,6 +406,6 @@ def _of_tools(by: Sequence[By], summed: Summed, source: Any, sums: Any) -> Selec
         called = called.join(exchanges, _is_of(exchanges, _calls)).where(*conditions)
     once = called.subquery("called")
     columns = _columns(by, source, once.c.tool)
-    calls = [] if source is _costs else [func.sum(once.c[name]) for name in _CALLS]
+    calls = [] if source is _costs else [func.sum(once.c[name]).label(name) for name in _CALLS]
     joined = _with_keys(by, once.outerjoin(source, _is_of(source, once)), once)
     return select(*columns, *calls, *sums).select_from(joined).group_by(*_grouping(by, columns))
