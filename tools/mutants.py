@@ -398,9 +398,9 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "C4: a transaction that fails is committed as far as it came",
         "recorder/store/sqlite/writer.py",
-        "            with self.translated(), self.connection.begin():\n                yield\n",
-        "            with self.translated(), self.connection.begin() as begun:\n                try:\n"
-        "                    yield\n                except BaseException:\n                    begun.commit()\n"
+        "                self._numbers = Numbers(self._driver, self.path)\n                yield\n",
+        "                self._numbers = Numbers(self._driver, self.path)\n                try:\n"
+        "                    yield\n                except BaseException:\n                    self.connection.commit()\n"
         "                    raise\n",
         "tests/integration/store/test_projector.py::test_end_and_rows_are_committed_together_or_not_at_all[sqlite]",
         r"== \[\(0, 0\)\]",
