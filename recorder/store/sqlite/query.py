@@ -117,7 +117,7 @@ _OF_THE_STATEMENT = {None, sqlite3.SQLITE_ERROR, sqlite3.SQLITE_AUTH, sqlite3.SQ
 def _explanation(sql: str, error: BaseException, code: int | None) -> str:
     verb = first_word(sql)
     text = str(error).rstrip(".")
-    if code == sqlite3.SQLITE_AUTH or "not authorized" in text:
+    if code == sqlite3.SQLITE_AUTH or "not authorized" in text or "cannot modify" in text:  # of a view
         return f"`recorder query` only reads: {text if verb in _READS else f'{verb} is refused'}."
     if text.startswith("no such table"):
         return f"{text}; `recorder query --list` names the views."
