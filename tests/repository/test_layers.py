@@ -190,7 +190,7 @@ def knows_an_engine(module: str) -> set[str]:
 
 
 def test_an_engine_is_imported_by_its_own_folder_alone() -> None:
-    """Others call a method of `recorder.store.engine.Engine`."""
+    """Others ask for a part of it: `recorder.store.engine` has the table."""
     known = {module: knows_an_engine(module) for module in map(name_of, modules())}
     assert {module: found for module, found in known.items() if found} == OUTSIDE
 

@@ -1,4 +1,4 @@
-"""`recorder.store.backup`, `recorder db backup`: a whole copy or none, while recorders go on."""
+"""`recorder.store.sqlite.backup`, `recorder db backup`: a whole copy or none, while recorders go on."""
 
 from __future__ import annotations
 
