@@ -422,6 +422,13 @@ MUTANTS: list[Mutant] = [
         "tests/acceptance/store/test_purge.py::test_only_a_new_file_has_no_copies_of_what_was_moved_in_it",
     ),
     Mutant(
+        "C8: the types of a purged session stay",
+        "recorder/store/sqlite/writer.py",
+        "            _forget_types(connection)\n",
+        "",
+        "tests/acceptance/store/test_purge.py::test_of_types_and_items_only_those_that_another_session_has_are_left",
+    ),
+    Mutant(
         "C8: what is deleted is not overwritten",
         "recorder/store/sqlite/connection.py",
         '"secure_delete": 1,',

@@ -113,7 +113,7 @@ def _url(text: str) -> URL:
     try:
         return make_url(text)
     except ArgumentError as error:
-        raise UsageError(f"That is no archive: give {_FORMS}.") from error
+        raise UsageError(f"That is not an archive: give {_FORMS}.") from error
 
 
 def _of_libpq(text: str) -> URL:
@@ -121,7 +121,7 @@ def _of_libpq(text: str) -> URL:
     try:
         values = dict(part.split("=", 1) for part in shlex.split(text))
     except ValueError as error:
-        raise UsageError(f"That is no archive: give {_FORMS}.") from error
+        raise UsageError(f"That is not an archive: give {_FORMS}.") from error
     host = port = None
     if not values.get("host", "/").startswith("/"):  # else a folder with a socket
         host = values.pop("host")

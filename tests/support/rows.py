@@ -67,6 +67,13 @@ def make_events(exchange: Exchange, raws: Sequence[bytes], kinds: Sequence[Kind]
     return made
 
 
+def of_type(exchange: Exchange, *types: str) -> list[Event]:
+    """Events of these types, each of an item that is named like its type. Their hashes are no chain."""
+    made = make_events(exchange, [b"data: {}\n\n"] * len(types))
+    named = zip(made, types, strict=True)
+    return [msgspec.structs.replace(event, type=type, item_id=f"{type}-item") for event, type in named]
+
+
 def make_end(status: str, body_bytes: int = 0) -> bytes:
     return msgspec.json.encode({"status": status, "body_bytes": body_bytes, "lossless": True})
 

@@ -83,7 +83,7 @@ def archive_command(
     """
     url, archive = chosen_url(db), database_url(to)
     if not is_archive(archive):
-        raise UsageError(f"{database_name(archive)} is no archive: give --to ducklake:PATH.")
+        raise UsageError(f"{database_name(archive)} is not an archive: give --to ducklake:PATH.")
     require_log(url)
     if not dry_run:
         recover_left(url)  # it would come once the session is gone

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from alembic.config import Config
 
 HEAD = "1"  # the newest revision in `migrations/versions`
+FIRST = "1"  # the oldest
 UNRELEASED = "0021"  # the last schema before the first release: its logs come over
 VERSION_TABLE = "recorder_version"
 APPLICATION_ID = 0x53534572  # "SSEr"; a migration sets it
@@ -59,15 +60,15 @@ def require_head(name: object, revision: str | None) -> None:
 
 
 def require_known(name: object, revision: str | None) -> None:
-    """Raise `StoreError` if the schema is of a newer recorder, or one of before the first release but the last."""
+    """Raise `StoreError` if the schema is of a newer recorder, or older than the last before the first release."""
     from alembic.script import ScriptDirectory
 
     if revision is None or revision == UNRELEASED:
         return
     if _BEFORE.fullmatch(revision):
         raise StoreError(
-            f"The database {name} was made by a recorder of before the first release (its schema is {revision}): have "
-            "that recorder `export` its sessions as cassettes, and `import` those here."
+            f"The database {name} was made before the first release of recorder (its schema is {revision}): `export` "
+            "its sessions as cassettes with the recorder that made it, and `import` them here."
         )
     scripts = ScriptDirectory.from_config(_config())
     if revision not in {script.revision for script in scripts.walk_revisions()}:
@@ -96,7 +97,7 @@ def run(connection: Connection) -> None:
         revision = connection.exec_driver_sql(READ_REVISION).scalar()
         if revision == UNRELEASED:
             schema_named(connection.dialect.name).bridge(connection)
-            connection.exec_driver_sql(f"UPDATE {VERSION_TABLE} SET version_num = '1'")
+            connection.exec_driver_sql(f"UPDATE {VERSION_TABLE} SET version_num = '{FIRST}'")
     config = _config()
     config.attributes["connection"] = connection
     command.upgrade(config, "head")

@@ -35,7 +35,7 @@ def display_name(url: URL) -> str:
 
 
 def path(url: URL) -> NoReturn:
-    raise UsageError(f"{display_name(url)} is no file: this works with a database of SQLite only.")
+    raise UsageError(f"{display_name(url)} is not a file: this works with a database of SQLite only.")
 
 
 def journal_root(url: URL) -> Path:

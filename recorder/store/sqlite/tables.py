@@ -13,6 +13,9 @@ Rules of this file:
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Any
+
 from sqlalchemy import Column, ForeignKeyConstraint, Index, MetaData, Table, UniqueConstraint, text
 
 from recorder.store.schema import INTEGER, TEXT, events, exchanges, metadata, sessions
@@ -35,21 +38,24 @@ stored_exchanges = Table(
     sqlite_strict=True,
 )
 
-_NUMBERED = {"type": "type", "item_id": "item"}
-"""The columns of `events` in whose place a row has a number, and the names of those."""
+
+def _of_event() -> Iterator[Column[Any]]:
+    """Yield the columns of an event after its key: numbers stand for the type and the item."""
+    for column in events.columns:
+        if column.name == "type":
+            yield Column("type", INTEGER)
+        elif column.name == "item_id":
+            yield Column("item", INTEGER)
+        elif not column.primary_key:
+            yield Column(column.name, column.type, nullable=column.nullable)
+
 
 stored_events = Table(
     "stored_events",
     compact,
     Column("exchange", INTEGER, primary_key=True),
     Column("pos", INTEGER, primary_key=True),
-    *(
-        Column(_NUMBERED[column.name], INTEGER)
-        if column.name in _NUMBERED
-        else Column(column.name, column.type, nullable=column.nullable)
-        for column in events.columns
-        if not column.primary_key
-    ),
+    *_of_event(),
     ForeignKeyConstraint(["exchange"], [stored_exchanges.c.number]),
     # One entry for each exchange that is over: how it ended, without a look at its other events.
     Index("events_end", "exchange", sqlite_where=text("kind = 'end'")),

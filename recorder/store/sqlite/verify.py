@@ -114,7 +114,9 @@ class SqliteVerifyConnection:
     def orphans(self) -> list[str]:
         with translated(self._path):
             [(count,)] = self._connection.execute(_ORPHANS)
-        return [f"there are events of {counted(count, 'exchange')} without a row: it was removed"] if count else []
+        if not count:
+            return []
+        return [f"{counted(count, 'exchange')} removed: the events are still there, and no view shows them"]
 
     def search_damage(self) -> list[str]:
         return [

@@ -86,7 +86,7 @@ def test_a_finding_is_named_and_the_exit_code_is_1(database: URL, tmp_path: Path
 
 def test_what_makes_no_sense_is_one_sentence(tmp_path: Path) -> None:
     for options, message in (
-        (["--to", "elsewhere.db"], "is no archive: give --to ducklake:PATH."),
+        (["--to", "elsewhere.db"], "is not an archive: give --to ducklake:PATH."),
         (["--to", "ducklake:lake.db", "--db", "ducklake:lake.db"], "is an archive itself"),
         (["--to", "ducklake:mysql://x/y"], "recorder cannot record into mysql"),
     ):

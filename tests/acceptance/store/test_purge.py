@@ -35,7 +35,7 @@ from recorder.store.write.writer import Store
 from tests.integration.ingest.test_ingester import Exchange, body, never, query
 from tests.support import superuser
 from tests.support.empty_log import empty
-from tests.support.rows import START_NS, begin, make_end, make_events, make_exchange, make_id, make_session
+from tests.support.rows import START_NS, begin, make_end, make_events, make_exchange, make_id, make_session, of_type
 from tests.support.server import wait_until
 
 RECORDER = "recorder-1"
@@ -270,6 +270,18 @@ def test_a_purge_that_fails_changes_nothing(file: Store, path: Path) -> None:
         purge(file, exchange.session_id, "", 0)
     with closing(sqlite3.connect(path)) as connection:
         assert list(connection.iterdump()) == before
+
+
+def test_of_types_and_items_only_those_that_another_session_has_are_left(file: Store, path: Path) -> None:
+    one, other = begin(file, 1), begin(file, 2)
+    with file.transaction():
+        file.append([*of_type(one, "theirs", canary("a")), *of_type(other, "theirs")])
+    assert files_with(path.parent, "a")
+    purge(file, one.session_id, "", 0)
+    assert sweep(path)
+    assert superuser.asked(path, "SELECT type FROM event_types") == [("theirs",)]
+    assert superuser.asked(path, "SELECT type, item_id FROM events") == [("theirs", "theirs-item")]
+    assert files_with(path.parent, "a") == []
 
 
 def test_a_tombstone_permits_to_delete_its_session_and_no_other(file: Store, path: Path) -> None:

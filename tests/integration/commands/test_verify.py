@@ -312,6 +312,15 @@ def test_any_row_that_is_removed_is_found(stored: Stored) -> None:
     assert missed == []
 
 
+def test_events_of_an_exchange_that_was_removed_are_named(in_file: Stored) -> None:
+    """No view shows them, and of an exchange that is open nothing was computed."""
+    with changed(in_file) as connection:
+        connection.execute("DELETE FROM stored_exchanges WHERE exchange_id = ?", (in_file.open,))
+        assert findings(connection) == []
+        with LogVerifier.open(connection.url, lambda _: "alive") as verifier:
+            assert "1 exchange removed: the events are still there, and no view shows them" in verifier.whole_damage()
+
+
 @pytest.mark.long
 @given(one=st.integers(0, 20), other=st.integers(0, 20))
 def test_events_that_changed_places_are_found(in_file: Stored, one: int, other: int) -> None:

@@ -185,10 +185,10 @@ async def test_a_log_of_an_earlier_schema_is_refused_and_untouched(tmp_path: Pat
     with pytest.raises(StoreError) as refusal:
         Store(path)
     assert str(refusal.value) == (
-        f"The database {path} was made by a recorder of before the first release (its schema is 0007): have that "
-        "recorder `export` its sessions as cassettes, and `import` those here."
+        f"The database {path} was made before the first release of recorder (its schema is 0007): `export` its "
+        "sessions as cassettes with the recorder that made it, and `import` them here."
     )
-    with pytest.raises(StoreError, match="of before the first release"):
+    with pytest.raises(StoreError, match="before the first release"):
         await LogReader.open(path)
     assert path.read_bytes() == before
 

@@ -16,7 +16,7 @@ from recorder.store.sqlite.connection import WRITER, write_lock
 from recorder.store.sqlite.writer import WAL_BYTES
 from recorder.store.write.writer import Store
 from tests.support.empty_log import empty
-from tests.support.rows import add, begin, make_events, make_session
+from tests.support.rows import add, begin, make_events, make_session, of_type
 
 
 @pytest.fixture
@@ -325,3 +325,16 @@ def test_closing_a_lost_store_does_nothing_to_what_is_at_its_path_now(store: Sto
     with Store(store.path) as reopened:
         assert count(reopened, "exchanges") == 2
         assert stored(reopened, exchange) == []
+
+
+# -- numbers of types and items
+
+
+def test_the_numbers_of_an_attempt_that_was_undone_are_nobody_s(store: Store) -> None:
+    undone, kept = begin(store, 1), begin(store, 2)
+    with store.transaction():
+        with suppress(ZeroDivisionError), store.attempt():
+            store.append(of_type(undone, "a"))
+            raise ZeroDivisionError
+        store.append(of_type(kept, "b", "a"))
+    assert [(event.type, event.item_id) for event in stored(store)] == [("b", "b-item"), ("a", "a-item")]
