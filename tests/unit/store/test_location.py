@@ -72,7 +72,7 @@ def test_the_default_is_in_the_data_directory_of_the_user(monkeypatch: pytest.Mo
 def test_a_database_on_a_server_has_a_name_and_no_path() -> None:
     url = database_url("postgresql://me:secret@db:5433/log")
     assert database_name(url) == "postgresql://db:5433/log"
-    with pytest.raises(UsageError, match="is no file"):
+    with pytest.raises(UsageError, match="is not a file"):
         database_path(url)
     with pytest.raises(UsageError, match="names no database"):
         database_url("postgresql://me@db")
