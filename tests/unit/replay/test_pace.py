@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import statistics
 from collections.abc import AsyncIterator
 
 import pytest
@@ -68,14 +69,22 @@ async def test_a_late_frame_does_not_delay_the_next() -> None:
     assert max(at - t_ns for at, t_ns in zip(came, recorded, strict=True)) <= 2 * MS
 
 
-async def test_the_loop_s_clock_is_never_early_and_hardly_late() -> None:
+async def _lateness_ns() -> list[int]:
     late: list[int] = []
     for wait_ms in (0, 1, 2, 5, 20) * 5:
         deadline_ns = LOOP.now_ns() + wait_ms * MS
         await LOOP.sleep_until(deadline_ns)
         late.append(LOOP.now_ns() - deadline_ns)
-    assert min(late) >= 0
-    assert sorted(late)[len(late) // 2] < 2 * MS
+    return late
+
+
+async def test_the_loop_s_clock_is_never_early() -> None:
+    assert min(await _lateness_ns()) >= 0
+
+
+@pytest.mark.timed
+async def test_the_loop_s_clock_is_hardly_late() -> None:
+    assert statistics.median(await _lateness_ns()) < 2 * MS
 
 
 async def turns_beside(streams: int, late: list[int]) -> int:
