@@ -115,7 +115,7 @@ def _fold(exchange: Exchange, events: Sequence[Event]) -> Row:
 
 
 def _rows(folding: Folding, events: Sequence[Event]) -> None:
-    folding.tell_all(events)
+    folding.apply_all(events)
     folding.rows()
 
 

@@ -72,7 +72,7 @@ for to in original/openai through/gateway; do
   curl -sN "http://127.0.0.1:8787/s/${{to%/*}}/${{to#*/}}/v1/responses" -o /dev/null \\
     -H "Authorization: Bearer $OPENAI_API_KEY" -H "Content-Type: application/json" -d "$ASK"
 done
-recorder lint original                          # what the original does itself is no fault of the gateway
+recorder lint original                          # what the original does itself is not a fault of the gateway
 recorder lint latest                            # the gateway, as OpenAI speaks
 recorder lint latest --profile codex            # … and as far as Codex minds
 recorder diff original through --only events    # which events are missing, more, or in another order

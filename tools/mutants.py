@@ -1112,7 +1112,7 @@ def survived(copy: Copy, mutant: Mutant) -> str | None:
         return f"{mutant.test} is green"
     [found] = failed
     if not found.claim:
-        return f"it is no claim that failed: {found.message}\n{found.report[-3000:]}"
+        return f"it is not a claim that failed: {found.message}\n{found.report[-3000:]}"
     if not re.search(mutant.reason, found.report):
         return f"it failed for another reason than {mutant.reason!r}: {found.message}\n{found.report[-3000:]}"
     return None

@@ -90,7 +90,7 @@ def plan(seed: int, id: str) -> Plan:
     body, script = b"".join(frames), list[Action]()
     pause_s = dice.uniform(0.05, 0.8)
     while body:
-        size = min(len(body), max(dice.randint(1, 500), len(body) // 200))  # chunks are no frames
+        size = min(len(body), max(dice.randint(1, 500), len(body) // 200))  # chunks are not frames
         script += [Chunk(body[:size]), Sleep(dice.uniform(0, 2 * pause_s))]
         body = body[size:]
     behaviour = _behaviour(dice, len(body_of(script)))

@@ -23,7 +23,7 @@ from recorder.journal.format import Mark
 from recorder.model.events import Session
 
 SIZE_LIMIT = 2**30
-"""Bytes of a file: a thousand times the largest stream we have seen. What is larger is no cassette but a mistake."""
+"""Bytes of a file: a thousand times the largest stream we have seen. What is larger is not a cassette but a mistake."""
 
 SUFFIX = ".sse.jsonl"
 """Of our own: what git, tests and people know a cassette by."""

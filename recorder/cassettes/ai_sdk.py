@@ -70,7 +70,7 @@ class Generations:
         try:
             steps = msgspec.json.decode(check_values(data), type=_Generations).steps
         except (ValueError, RecursionError) as error:
-            raise RecorderError(f"it is no generations.json of @ai-sdk/devtools: {error}") from error
+            raise RecorderError(f"it is not a generations.json of @ai-sdk/devtools: {error}") from error
         self._calls: list[DecodedCall] = []
         budget = BodyBudget()
         for number, raw in enumerate(steps, 1):
@@ -129,7 +129,7 @@ def _payloads(step: _SdkStep) -> Sequence[Any]:
         return [] if step.raw_response is None else [_json(step.raw_response, "raw_response")]
     chunks = [] if step.raw_chunks is None else _json(step.raw_chunks, "raw_chunks")
     if not isinstance(chunks, list):
-        raise ValueError("its raw_chunks are no array")
+        raise ValueError("its raw_chunks are not an array")
     return chunks
 
 
@@ -145,7 +145,7 @@ def _headers(step: _SdkStep) -> dict[str, str]:
 def _json(text: str, name: str) -> Any:
     found = value(check_values(text.encode("utf-8", "surrogatepass")))
     if found is None:
-        raise ValueError(f"its {name} is no JSON")
+        raise ValueError(f"its {name} is not JSON")
     return found
 
 

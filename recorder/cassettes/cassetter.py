@@ -1,7 +1,7 @@
 """Cassettes of cassetter (Kludex/cassetter, 0.16), YAML or TOML, as exchanges; a turn on a WebSocket is another one.
 
 Bodies of JSON are stored as values, and their bytes are made up: compact JSON with the same keys in the same order.
-Event streams and other texts are stored as they came, bytes that are no UTF-8 in hexadecimal.
+Event streams and other texts are stored as they came, bytes that are not UTF-8 in hexadecimal.
 
 The file is in the order of its requests, and `recorded_at` is the time at which a response had arrived, or a connection
 had ended: exchanges are in the order of these times, and end then. The times of events over HTTP are made up, one every
@@ -173,7 +173,7 @@ def _stored(data: bytes) -> _Stored:
     try:
         stored = msgspec.convert(_toml(data) if looks_like_toml(data) else read_yaml(data, is_typed=True), _Stored)
     except (ValueError, RecursionError) as error:
-        raise RecorderError(f"it is no cassette of cassetter: {error}") from error
+        raise RecorderError(f"it is not a cassette of cassetter: {error}") from error
     if stored.version != VERSION:
         raise RecorderError(f"version {stored.version} of cassetter cassettes is not known here, only {VERSION}")
     return stored

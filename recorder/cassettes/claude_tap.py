@@ -147,7 +147,7 @@ def _bundle(data: bytes, budget: BodyBudget) -> Iterator[DecodedCall | _TapConne
     document = value(check_values(data))
     marker, records, blobs = (_member(document, name) for name in (BUNDLE, "records", "blobs"))
     if not isinstance(records, list) or not isinstance(blobs, dict):
-        raise RecorderError("it is no bundle of claude-tap, or it was cut off: `records` and `blobs` are not there")
+        raise RecorderError("it is not a bundle of claude-tap, or it was cut off: `records` and `blobs` are not there")
     _check_version(marker, "the bundle")
     stored = _Blobs(blobs)
     for number, record in enumerate(records, 1):
@@ -216,7 +216,7 @@ def _call(record: Any, place: str) -> DecodedCall | _TapConnection:
             return _connection(read)
         return require_storable(_exchange(read))
     except (ValueError, RecursionError) as error:
-        raise RecorderError(f"{place} is no call that claude-tap recorded: {error}") from error
+        raise RecorderError(f"{place} is not a call that claude-tap recorded: {error}") from error
 
 
 def _connection(record: _TapRecord) -> _TapConnection:
@@ -227,7 +227,7 @@ def _connection(record: _TapRecord) -> _TapConnection:
 
 
 def _message(given: Any) -> bytes:
-    """Return the payload of a message: one that was no JSON is `{"raw": …}`."""
+    """Return the payload of a message: one that was not JSON is `{"raw": …}`."""
     is_raw = isinstance(given, dict) and given.keys() == {"raw"}
     return json_bytes(given["raw"] if is_raw else given)
 

@@ -105,7 +105,7 @@ def is_payload(line: bytes) -> bool:
 
 
 def value(data: bytes) -> Any:
-    """Decode JSON; return `None` for bytes that are no JSON, or that nest deeper than the views read it."""
+    """Decode JSON; return `None` for bytes that are not JSON, or that nest deeper than the views read it."""
     if too_deep(data):
         return None
     try:

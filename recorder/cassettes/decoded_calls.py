@@ -79,12 +79,12 @@ class DecodedCall(NamedTuple):
 def require_storable(call: DecodedCall) -> DecodedCall:
     """Return the call. Raises `ValueError` if the log cannot hold its method, its target or its error."""
     if any(map(_UNSTORABLE.search, (call.method, call.target, call.end.error or ""))):
-        raise ValueError("its method, path or error has characters that are no text")
+        raise ValueError("its method, path or error has characters that are not text")
     return call
 
 
 def json_bytes(value: Any) -> bytes:
-    """Return a value as JSON without spaces; nothing for None, and text that was no JSON as it is."""
+    """Return a value as JSON without spaces; nothing for None, and text that was not JSON as it is."""
     if value is None:
         return b""
     return (value if isinstance(value, str) else as_json(value)).encode("utf-8", "surrogatepass")

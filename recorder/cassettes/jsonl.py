@@ -1,6 +1,6 @@
 """Our own export, read back: `recorder.model.jsonl` defines the content of a line, this file the order of lines.
 
-Nothing in it is taken on trust: positions without a hole, and a chain of hashes that holds, or it is no export.
+Nothing in it is taken on trust: positions without a hole, and a chain of hashes that holds, or it is not an export.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Jsonl:
     """An export, checked."""
 
     def __init__(self, file: BinaryIO) -> None:
-        """Raises `RecorderError` if the file is no export, or not as it was exported."""
+        """Raises `RecorderError` if the file is not an export, or not as it was exported."""
         self._file = file
         self.events = 0
         checker = _Checker()

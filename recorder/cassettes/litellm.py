@@ -144,14 +144,14 @@ def _payloads(data: bytes) -> Iterator[_Payload]:
     try:
         yield msgspec.json.decode(check_values(data), type=_Payload)
     except (ValueError, RecursionError) as error:
-        raise RecorderError(f"it is no payload of LiteLLM: {error}") from error
+        raise RecorderError(f"it is not a payload of LiteLLM: {error}") from error
 
 
 def _of_array(data: bytes) -> Iterator[_Payload]:
     try:
         raw = msgspec.json.decode(check_values(data), type=list[msgspec.Raw])
     except (ValueError, RecursionError) as error:
-        raise RecorderError(f"it is no array of payloads of LiteLLM: {error}") from error
+        raise RecorderError(f"it is not an array of payloads of LiteLLM: {error}") from error
     yield from (_payload(each, f"payload {number}") for number, each in enumerate(raw, 1))
 
 
@@ -164,7 +164,7 @@ def _payload(data: bytes | msgspec.Raw, place: str) -> _Payload:
     try:
         return msgspec.json.decode(check_values(bytes(data)), type=_Payload)
     except (ValueError, RecursionError) as error:
-        raise RecorderError(f"{place} is no payload of LiteLLM: {error}") from error
+        raise RecorderError(f"{place} is not a payload of LiteLLM: {error}") from error
 
 
 def _call(payload: _Payload) -> _LiteLlmCall:

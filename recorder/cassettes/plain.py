@@ -51,7 +51,7 @@ def read_request(data: bytes) -> PlainRequest:
     if len(data) > DOCUMENT_LIMIT:
         raise ValueError(f"it is over {DOCUMENT_LIMIT >> 20} MiB, more than any API takes")
     if value(check_values(data)) is None:
-        raise ValueError("it is no JSON")
+        raise ValueError("it is not JSON")
     try:
         stored = msgspec.json.decode(data, type=_RequestFile)
     except (msgspec.DecodeError, RecursionError):
@@ -63,7 +63,7 @@ def read_request(data: bytes) -> PlainRequest:
 
 
 def _body(raw: bytes) -> bytes:
-    """Return the bytes of a stored body. A body that is no JSON is a string in the file."""
+    """Return the bytes of a stored body. A body that is not JSON is a string in the file."""
     given = value(raw)
     return given.encode("utf-8", "surrogatepass") if isinstance(given, str) else b"" if given is None else raw
 
@@ -172,21 +172,21 @@ def _lines(file: BinaryIO) -> Iterator[bytes]:
 
 def _check_stream(file: BinaryIO, head: bytes) -> None:
     if b"\0" in head or not looks_like_stream(head):
-        raise RecorderError("it is no stream of server-sent events: no line begins with `data:` or the like")
+        raise RecorderError("it is not a stream of server-sent events: no line begins with `data:` or the like")
 
 
 def _check_payloads(file: BinaryIO, head: bytes) -> None:
     file.seek(0)
     for number, line in enumerate(_lines(file), 1):
         if len(line) > LINE_LIMIT or not is_payload(check_values(line)):
-            raise RecorderError(f"payload {number} is no JSON object on a line of its own")
+            raise RecorderError(f"payload {number} is not a JSON object on a line of its own")
 
 
 def _check_document(file: BinaryIO, data: bytes) -> None:
     if len(data) > DOCUMENT_LIMIT:
         raise RecorderError(f"it is over {DOCUMENT_LIMIT >> 20} MiB, more than any API sends as one JSON document")
     if not isinstance(value(check_values(data.removeprefix(BOM))), dict | list):
-        raise RecorderError("it is no JSON document")
+        raise RecorderError("it is not a JSON document")
 
 
 _CHECKS: dict[str, Callable[[BinaryIO, bytes], None]] = {

@@ -129,7 +129,9 @@ def without_collecting() -> Iterator[None]:
 
 
 async def _load(db: str | None, refs: Iterable[str], into: list[RecordedSession]) -> None:
-    """Load both sides. They are no result: `asyncio.run` makes a text of its own, and a session is folded for that."""
+    """Load both sides. They are not a result: `asyncio.run` makes a text of its own, and a session is folded for
+    that.
+    """
     into += [await loader(db).find(ref) for ref in refs]
     for each in into:
         if not each.recordings:

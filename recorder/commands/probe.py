@@ -162,7 +162,7 @@ def _key(variable: str | None) -> str | None:
     if not key:
         raise UsageError(f"The variable {variable} is not set: set it to the key of the gateway, or name another one.")
     if not re.fullmatch(r"[\x21-\x7e]+", key):
-        raise UsageError(f"The value of {variable} is no key: a key is one word of plain ASCII.")
+        raise UsageError(f"The value of {variable} is not a key: a key is one word of plain ASCII.")
     return key
 
 

@@ -16,7 +16,7 @@ from recorder.commands.terminal.output import echo, write_bytes, write_json, wri
 from recorder.commands.terminal.selection import EXCHANGE_HELP, select
 from recorder.errors import NotFoundError, RecorderError
 from recorder.model.events import BODY_KINDS, LEFT_OUT, WHOLE, BrokenOff, Event, Exchange
-from recorder.model.facts import Fact, Field, ItemKey, ItemStarted, Restated, TextAdded
+from recorder.model.facts import Fact, Field, ItemKey, ItemStarted, ResponseItems, TextAdded
 from recorder.model.text import storable
 from recorder.projections.fact_reader import FactReader
 from recorder.replay.pace import paced
@@ -179,7 +179,7 @@ class _TextOutput(_Sse):
             self._handle(fact)
 
     def close(self) -> str | None:
-        for fact in self._reading.close():  # a body that is no stream
+        for fact in self._reading.close():  # a body that is not a stream
             self._handle(fact)
         if not self._last:
             return "there is no text in it"
@@ -192,7 +192,7 @@ class _TextOutput(_Sse):
             self._say(fact.field, fact.text)
         elif isinstance(fact, ItemStarted) and self._has_choices and fact.output_index:
             self._others.add(fact.item)
-        elif isinstance(fact, Restated) and not self._last:
+        elif isinstance(fact, ResponseItems) and not self._last:
             for stated in fact.items:
                 if self._has_choices and stated.output_index:
                     continue

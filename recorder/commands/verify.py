@@ -235,7 +235,7 @@ def _read_manifest(path: Path) -> Marks:
         return read(path.read_text().splitlines())
     except OSError as error:
         raise refused(path, error) from error
-    except ValueError as error:  # what is no text is no manifest either
+    except ValueError as error:  # what is not text is not a manifest either
         raise UsageError(f"{path} is not a manifest of `recorder verify --manifest`: {error}.") from error
 
 

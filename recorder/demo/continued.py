@@ -1,6 +1,6 @@
 """Conversations by the response that ends them: a request with `previous_response_id` has only what is new.
 
-The services keep them, too. What a request says of itself, as `instructions` and `tools`, is no part of them.
+The services keep them, too. What a request says of itself, as `instructions` and `tools`, is not part of them.
 """
 
 from __future__ import annotations

@@ -55,12 +55,12 @@ def piece(value: object, mark: int = 0) -> PromptPiece:
 
 
 def listed(value: object) -> list[Json]:
-    """Return the objects in a list; none if it is no list."""
+    """Return the objects in a list; none if it is not a list."""
     return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
 def conversation(body: Json, name: str) -> Any:
-    """Return the field of a body that has the conversation. Raises `ValueError` if that is no list and no text."""
+    """Return the field of a body that has the conversation. Raises `ValueError` if that is not a list and no text."""
     found = body.get(name)
     if found is not None and not isinstance(found, list | str):
         raise ValueError(f"Invalid type for '{name}': it must be a list, and is {compact(found)[:40]}.")
@@ -68,7 +68,7 @@ def conversation(body: Json, name: str) -> Any:
 
 
 def number(value: object) -> int | None:
-    """Return a limit on tokens; None if there is none. Raises `ValueError` if it is no positive number."""
+    """Return a limit on tokens; None if there is none. Raises `ValueError` if it is not a positive number."""
     if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
         raise ValueError(f"A limit on tokens must be a positive integer, and is {compact(value)[:40]}.")
     return value

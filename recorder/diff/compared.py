@@ -26,7 +26,7 @@ from recorder.wire.recording import blocks
 
 
 class ComparedBlock(NamedTuple):
-    """A piece of a body that means something: an event, a comment, a tail; or a whole body that is no stream."""
+    """A piece of a body that means something: an event, a comment, a tail; or a whole body that is not a stream."""
 
     event: Event  # of several parts, the last
     raw: bytes | None  # whole; `None` if it is longer than anything that is read
@@ -92,7 +92,7 @@ class ComparedRecording:
         return "body" not in self._read.first
 
     def blocks(self) -> Iterator[ComparedBlock]:
-        """Yield the body, in order; a gap is a block without facts, a body that is no stream is the last block."""
+        """Yield the body, in order; a gap is a block without facts, a body that is not a stream is the last block."""
         passing = _Passing(self.exchange, self.events)
         for event, kind, raw in blocks(passing.each(), PAYLOAD_LIMIT):
             yield ComparedBlock(event, event.raw, ()) if kind == "gap" else ComparedBlock(event, raw, passing.facts)
@@ -118,7 +118,7 @@ class ComparedRecording:
     def _folded(self) -> tuple[Rows, _Noting]:
         reading = _Noting(self.exchange)
         folding = Folding(self.exchange, reading)
-        folding.tell_all(self.events)
+        folding.apply_all(self.events)
         return folding.rows(), reading
 
 
@@ -140,7 +140,7 @@ def compared_sides(
 
 
 class _Passing:
-    """A pass over the events of an exchange, with the facts of the last one. It joins the body that is no stream."""
+    """A pass over the events of an exchange, with the facts of the last one. It joins the body that is not a stream."""
 
     def __init__(self, exchange: Exchange, events: Iterable[Event]) -> None:
         self._reading, self._events = FactReader(exchange), events
@@ -161,7 +161,7 @@ class _Passing:
             yield event
 
     def document(self) -> Iterator[ComparedBlock]:
-        """Yield the body that is no stream, if there is one, when all events have passed."""
+        """Yield the body that is not a stream, if there is one, when all events have passed."""
         if self._last is not None and self._last_piece is not None:
             at_the_end = self.facts if self._last.kind == "end" else self._reading.close()
             yield ComparedBlock(self._last_piece, self._pieces.take(), at_the_end)

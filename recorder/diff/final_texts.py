@@ -16,8 +16,8 @@ from recorder.diff.compared import ComparedBlock
 from recorder.diff.streamed_texts import NAMES_ITEMS, Parts, StreamedTexts, stated_parts
 from recorder.model.facts import (
     Field,
-    Restated,
-    Stated,
+    ItemState,
+    ResponseItems,
     TextAdded,
 )
 from recorder.model.text import storable
@@ -64,7 +64,7 @@ class FinalTexts:
         items: list[int] = []
         is_open = False
         for fact in facts:
-            if isinstance(fact, Restated):
+            if isinstance(fact, ResponseItems):
                 items += self._places(fact)
             elif isinstance(fact, NAMES_ITEMS):
                 number = self._number(fact)
@@ -82,7 +82,7 @@ class FinalTexts:
     def _known_of(self, number: int) -> AbstractSet[str]:
         return self._known[number] if number < len(self._known) else _NOTHING
 
-    def _places(self, fact: Restated) -> list[int]:
+    def _places(self, fact: ResponseItems) -> list[int]:
         """Return the rows of the items of the end: by id, else the next of their type; one past them all for none."""
         left = _Left(self._rows)
         return [left.take(stated) for stated in fact.items]
@@ -102,7 +102,7 @@ class FinalTexts:
 
     def _stated(self, texts: StreamedTexts) -> Iterator[tuple[int, Field, Parts]]:
         for each in texts.stated:
-            if not isinstance(each, Restated):
+            if not isinstance(each, ResponseItems):
                 yield each
                 continue
             for number, stated in zip(self._places(each), each.items, strict=True):
@@ -128,7 +128,7 @@ class _Left:
             self._by_type.setdefault(row.type, []).append(number)
         self._none = len(rows)
 
-    def take(self, stated: Stated) -> int:
+    def take(self, stated: ItemState) -> int:
         number = self._by_id.get(stated.item_id or "", self._none)
         others = self._by_type.get(stated.type, [])
         while number not in self._left and others:

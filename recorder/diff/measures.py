@@ -18,7 +18,7 @@ from recorder.model.facts import Usage
 BYTES_SHOWN = 40  # from the first difference on
 
 LEAST_NS = 50_000_000
-"""What is less apart is no difference: a network and a busy machine make as much, and nobody feels it."""
+"""What is less apart is not a difference: a network and a busy machine make as much, and nobody feels it."""
 
 TOLERANCE = 1.25
 """How many times as long the longer of two may take: the same request to the same provider mostly stays below it."""

@@ -104,7 +104,7 @@ def compared(where: str, a: Any, b: Any, a_pos: int | None = None, b_pos: int | 
 
 
 _OURS = re.compile(r'\["\(([a-z ]+)\)"\]')
-"""Steps of paths that are no members of what was sent: the lines of an event beside its data."""
+"""Steps of paths that are not members of what was sent: the lines of an event beside its data."""
 
 
 def _sides(each: Place, a: Any, b: Any) -> tuple[tuple[Any, str | None], tuple[Any, str | None]]:

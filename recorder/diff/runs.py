@@ -1,4 +1,4 @@
-"""Runs of deltas and other events whose texts another level owns: what of them is no matter of that level.
+"""Runs of deltas and other events whose texts another level owns: what of them is not matter of that level.
 
 The texts themselves belong to `answer` and `tools`, if the final text of both equals their deltas. They are reported
 here if that level cannot see them: deltas that differ from the final item, texts that are cut into other parts or moved

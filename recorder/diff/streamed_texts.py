@@ -11,15 +11,15 @@ from recorder.model.facts import (
     Field,
     ItemFinished,
     ItemStarted,
+    ItemState,
     LogprobsAdded,
-    Restated,
-    Stated,
+    ResponseItems,
     TextAdded,
-    TextSettled,
+    TextFinished,
 )
 from recorder.projections.item import ItemFact, Slot, slot_of
 
-NAMES_ITEMS = (TextAdded, TextSettled, ItemStarted, ItemFinished, AnnotationAdded, LogprobsAdded)
+NAMES_ITEMS = (TextAdded, TextFinished, ItemStarted, ItemFinished, AnnotationAdded, LogprobsAdded)
 
 Parts = dict[int, str]
 
@@ -32,7 +32,7 @@ class StreamedTexts:
 
     def __init__(self) -> None:
         self.numbers: dict[Slot, int] = {}
-        self.stated: list[tuple[int, Field, Parts] | Restated] = []  # statements of texts, part by part
+        self.stated: list[tuple[int, Field, Parts] | ResponseItems] = []  # statements of texts, part by part
         self._streamed: dict[tuple[int, Field], dict[int, _GatheredText]] = {}
 
     def add(self, fact: Fact) -> None:
@@ -43,11 +43,11 @@ class StreamedTexts:
             if fact.part not in parts:
                 parts[fact.part] = _GatheredText()
             parts[fact.part].add(fact.text)
-        elif isinstance(fact, Restated):
+        elif isinstance(fact, ResponseItems):
             self.stated.append(fact)
         elif isinstance(fact, NAMES_ITEMS):
             number = self._number(fact)
-            if isinstance(fact, TextSettled):
+            if isinstance(fact, TextFinished):
                 self.stated.append((number, fact.field, {fact.part: fact.text}))
             elif isinstance(fact, ItemStarted | ItemFinished):
                 self.stated += stated_parts(number, fact.stated)
@@ -81,7 +81,7 @@ class _GatheredText:
         return "".join([*self._joined, *self._pieces])
 
 
-def stated_parts(number: int, stated: Stated) -> list[tuple[int, Field, Parts]]:
+def stated_parts(number: int, stated: ItemState) -> list[tuple[int, Field, Parts]]:
     """Return the texts of a statement, field by field."""
     return [
         (number, field, {part: text for each, part, text in stated.texts if each == field})

@@ -219,7 +219,7 @@ class Ingester:
     # -- the store, which may refuse
 
     def _commit_before(self) -> None:
-        """Commit the rows of earlier records while one is read: a failure is no fault of that record."""
+        """Commit the rows of earlier records while one is read: a failure is not a fault of that record."""
         try:
             self._commit()
         except self._records.refusals:

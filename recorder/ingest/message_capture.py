@@ -143,7 +143,7 @@ class MessageCapture(Capture):
         return [self._event("control", self._since(t_ns), raw, Keys(type=record.opcode))]
 
     def undecoded(self, t_ns: int, raw: bytes) -> list[Event]:
-        """Return the events of bytes of the server that are no message."""
+        """Return the events of bytes of the server that are not a message."""
         events: list[Event] = []
         self._t_ns = self._since(t_ns)
         self._keep(raw, events)

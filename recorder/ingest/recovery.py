@@ -165,7 +165,7 @@ def late_counter(store: Store, session_id: str, exchange_id: str) -> LateRecordC
 class Heartbeat:
     """A sign of life that an ingester leaves on a server in idle moments, for `end_silent`.
 
-    It is no write into the log, and a file gets none: the locks of a journal show whether a recorder on this machine
+    It is not a write into the log, and a file gets none: the locks of a journal show whether a recorder on this machine
     lives.
     """
 

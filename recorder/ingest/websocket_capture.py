@@ -145,9 +145,9 @@ class WebSocketCapture:
         return self._passed(self._connection.response(t_ns, head))
 
     def _refusal(self, head: ResponseHead) -> str | None:
-        """Return why the bytes that follow are no WebSocket, and flag an answer that is not quite one."""
+        """Return why the bytes that follow are not WebSocket, and flag an answer that is not quite one."""
         if not _is_websocket(self._request.items()):
-            return "the upstream answered 101 to what was no WebSocket upgrade"
+            return "the upstream answered 101 to what was not a WebSocket upgrade"
         key = self._request.get("sec-websocket-key")
         accepts = [value.strip() for name, value in head.headers if name.lower() == "sec-websocket-accept"]
         if key is not None and accepts != [accept_of(key)]:
@@ -293,7 +293,7 @@ class WebSocketCapture:
         return events
 
     def _drain(self, side: Side, t_ns: int, events: list[Event]) -> None:
-        """Keep what a direction leaves unfinished. If somebody broke off there, that is no fault of it."""
+        """Keep what a direction leaves unfinished. If somebody broke off there, that is not a fault of it."""
         if side in self._over or not self._parsers:
             return
         self._over.add(side)

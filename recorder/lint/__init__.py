@@ -86,7 +86,7 @@ class _Check:
         for hit in self._rule.check(window):
             self.count += 1
             if self.count <= PLACES_LIMIT:
-                # They quote recorded text, of which half a surrogate pair is no text that can be written.
+                # They quote recorded text, of which half a surrogate pair is not text that can be written.
                 self._places.append(hit._replace(said=storable(hit.said)))
 
     def finding(self) -> Finding:

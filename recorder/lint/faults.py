@@ -67,7 +67,7 @@ def is_json(frame: StreamBlock) -> bool:
 
 
 def is_whole_number(value: object) -> TypeGuard[int]:
-    """Return whether a value is an integer; `true` is no number to a client."""
+    """Return whether a value is an integer; `true` is not a number to a client."""
     return isinstance(value, int) and not isinstance(value, bool)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from recorder.lint.rule import Hit, Rule, at_end, profiles_of
 from recorder.lint.stream import StreamView
 from recorder.model.events import WHOLE
-from recorder.model.facts import Fact, Failed, Finished, Malformed, Unreadable
+from recorder.model.facts import ErrorReported, Fact, MalformedPayload, ResponseFinished, UnreadableResponse
 from recorder.model.payloads import EndRecord
 from recorder.projections.fact_reader import ERROR_STATUS, FactReader, asks_for_answer
 from recorder.wire.dialects import by_name
@@ -112,7 +112,9 @@ def _is_named_otherwise(stream: StreamView) -> bool:
 
 def _without_answer(stream: StreamView) -> str | None:
     """Return why no view has an answer out of the response. It is a document, or nothing."""
-    return next((fact.reason for fact in _facts(stream) if isinstance(fact, Unreadable | Malformed)), None)
+    return next(
+        (fact.reason for fact in _facts(stream) if isinstance(fact, UnreadableResponse | MalformedPayload)), None
+    )
 
 
 def _facts(stream: StreamView) -> Iterable[Fact]:
@@ -129,8 +131,8 @@ def _error_as_answer(stream: StreamView) -> Iterable[Hit]:
     if stream.is_stream or not is_good or not asks_for_answer(stream.exchange) or _is_named_otherwise(stream):
         return
     facts = list(_facts(stream))
-    if not any(isinstance(fact, Finished) and fact.verdict == "failed" for fact in facts):
-        yield from (Hit(None, fact.message or "") for fact in facts if isinstance(fact, Failed))
+    if not any(isinstance(fact, ResponseFinished) and fact.verdict == "failed" for fact in facts):
+        yield from (Hit(None, fact.message or "") for fact in facts if isinstance(fact, ErrorReported))
 
 
 def _unread_error(stream: StreamView) -> Iterable[Hit]:
@@ -140,7 +142,7 @@ def _unread_error(stream: StreamView) -> Iterable[Hit]:
     if stream.exchange.method == "HEAD":
         return
     facts = by_name(stream.exchange.api).decoder().document(stream.body)
-    if not any(isinstance(fact, Failed) and fact.message for fact in facts):
+    if not any(isinstance(fact, ErrorReported) and fact.message for fact in facts):
         yield Hit(None, f"status {_status(stream)}, {'no message in it' if stream.body else 'no body'}")
 
 

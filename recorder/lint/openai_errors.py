@@ -27,7 +27,7 @@ def _wrong_error(stream: StreamView) -> str | None:
 def wrong_error(document: Any) -> str | None:
     """What is wrong with an error as OpenAI's API puts it; `None` if nothing is."""
     if not isinstance(document, dict):
-        return "the body is no JSON object"
+        return "the body is not a JSON object"
     error = document.get("error")
     if not isinstance(error, dict):
         return "no object `error`"

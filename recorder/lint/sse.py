@@ -60,7 +60,7 @@ def _no_data(stream: StreamView) -> Iterable[Hit]:
 
 
 def _no_field(stream: StreamView) -> Iterable[Hit]:
-    """Yield lines that are no field. Those of Gemini, and `error:` in Chat, have rules of their own."""
+    """Yield lines that are not a field. Those of Gemini, and `error:` in Chat, have rules of their own."""
     if not stream.is_stream or stream.is_switched or (stream.response and stream.response.status >= 400):
         return
     for each in stream.blocks:
@@ -115,7 +115,7 @@ def _unterminated(stream: StreamView) -> Iterable[Hit]:
 
 
 def _silence(stream: StreamView) -> Iterable[Hit]:
-    """Yield silences; not over WebSocket, where pings keep a connection alive, and are no part of a turn."""
+    """Yield silences; not over WebSocket, where pings keep a connection alive, and are not part of a turn."""
     if stream.is_switched:
         return ()
     return _silences(stream, PROXY_SILENCE_NS, of_events=False)
@@ -192,7 +192,7 @@ RULES: tuple[Rule, ...] = (
         "ST006",
         "error",
         "The last event has no blank line after it, or is only half there.",
-        "By the standard it is no event: the SDKs drop it, and openai-python raises RuntimeError “Didn't receive a "
+        "By the standard it is not an event: the SDKs drop it, and openai-python raises RuntimeError “Didn't receive a "
         "`response.completed` event.”; Codex reports “stream closed before response.completed”.",
         f"{_STANDARD}; {_SDK}; anthropic 2.11, _streaming.py; Codex CLI 0.169",
         profiles_of("ST006"),

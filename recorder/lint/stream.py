@@ -123,7 +123,7 @@ class StreamView:
 
     @cached_property
     def is_stream(self) -> bool:
-        """Return True if the body was split into events: what is no stream is judged by its head alone."""
+        """Return True if the body was split into events: what is not a stream is judged by its head alone."""
         return any(each.kind in ("frame", "comment", "part", "tail") for each in self.events)
 
     @cached_property

@@ -49,7 +49,7 @@ WHOLE: frozenset[Outcome] = frozenset({"eof", "client_done"})
 """Outcomes of a response of which nothing is missing."""
 
 ENDED_HERE: frozenset[str] = frozenset({"client_disconnect", "client_done", "recorder_shutdown", "recorder_crash"})
-"""Outcomes that are no doing of the upstream: what is missing at the end, it may have sent."""
+"""Outcomes that are not doing of the upstream: what is missing at the end, it may have sent."""
 
 Status = Literal["completed", "incomplete", "failed", "error_status"] | BrokenOff
 """How an exchange ended, its meaning included: `status` of the `end` event."""
@@ -110,7 +110,7 @@ it. The connection is an exchange of its own, whose method is GET.
 """
 
 UNDECODED: Literal["undecoded"] = "undecoded"
-"""The type of a `sent` that is no message, of which no part is JSON: bytes of the client that make no sense."""
+"""The type of a `sent` that is not a message, of which no part is JSON: bytes of the client that make no sense."""
 
 LEFT_OUT: Literal["left_out"] = "left_out"
 """The type of a `body` that is not part of the decoded body: what stood after the end of its coding, which clients
@@ -118,7 +118,7 @@ leave out."""
 
 SWITCHED = 101  # the status of the response with which a connection is switched to WebSocket; turns repeat its head
 
-PROBE = "probe"  # the source of sessions that `sessions` does not list: requests that are no conversation, by day
+PROBE = "probe"  # the source of sessions that `sessions` does not list: requests that are not a conversation, by day
 LATEST = "latest"  # the session that was used last: no session is called that
 
 

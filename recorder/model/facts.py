@@ -41,14 +41,14 @@ class Fact(msgspec.Struct, frozen=True, gc=False):
     """The base of the classes below."""
 
 
-class Started(Fact, frozen=True, gc=False):
+class ResponseStarted(Fact, frozen=True, gc=False):
     """The beginning of a response; repeated where an event has another id or model than those before."""
 
     response_id: str | None = None
     model: str | None = None
 
 
-class Stated(msgspec.Struct, frozen=True):
+class ItemState(msgspec.Struct, frozen=True):
     """An item as an event describes it as a whole; `None` and empty where it has nothing.
 
     `texts` are (field, part, text). What is JSON is kept as JSON text.
@@ -68,7 +68,7 @@ class Stated(msgspec.Struct, frozen=True):
     encrypted: bool = False  # reasoning that only the provider can read is there
     output: str | None = None  # what a tool of the provider gave: text or JSON, images by size and digest
     failed: bool | None = None
-    output_index: int | None = None  # in a `Restated`, if it is not the item's place there
+    output_index: int | None = None  # in a `ResponseItems`, if it is not the item's place there
 
 
 class ItemStarted(Fact, frozen=True, gc=False):
@@ -76,7 +76,7 @@ class ItemStarted(Fact, frozen=True, gc=False):
 
     item: ItemKey
     output_index: int | None
-    stated: Stated
+    stated: ItemState
 
 
 class TextAdded(Fact, frozen=True, gc=False, eq=False):
@@ -100,7 +100,7 @@ class TextAdded(Fact, frozen=True, gc=False, eq=False):
         return hash(self._key())
 
 
-class TextSettled(Fact, frozen=True, gc=False):
+class TextFinished(Fact, frozen=True, gc=False):
     """The whole of one text, as the provider repeats it at its end (`.done`)."""
 
     item: ItemKey
@@ -129,10 +129,10 @@ class ItemFinished(Fact, frozen=True, gc=False):
 
     item: ItemKey
     output_index: int | None
-    stated: Stated
+    stated: ItemState
 
 
-class Progressed(Fact, frozen=True, gc=False):
+class ToolProgress(Fact, frozen=True, gc=False):
     """Another step in the work of a tool of the provider: `searching`, `generating`, `completed`, …"""
 
     type: str  # of the item
@@ -140,13 +140,13 @@ class Progressed(Fact, frozen=True, gc=False):
     detail: str | None = None  # what the event says besides, as JSON: images by size and digest
 
 
-class Restated(Fact, frozen=True, gc=False):
-    """All items of the response, in order, as its last event (or a body that is no stream) has them."""
+class ResponseItems(Fact, frozen=True, gc=False):
+    """All items of the response, in order, as its last event (or a body that is not a stream) has them."""
 
-    items: tuple[Stated, ...]
+    items: tuple[ItemState, ...]
 
 
-class Returned(Fact, frozen=True, gc=False):
+class ToolResult(Fact, frozen=True, gc=False):
     """The result of a call: of a provider's tool within the stream, of a client's in the next request.
 
     Without `call_id` (Gemini), it is that of the first call of `name` in the response before that has none yet.
@@ -225,14 +225,14 @@ class TierReported(Fact, frozen=True, gc=False):
     tier: str
 
 
-class Finished(Fact, frozen=True, gc=False):
+class ResponseFinished(Fact, frozen=True, gc=False):
     """The reason of the provider for the end of a response (or of one choice): its `finish_reason`, in its own word."""
 
     reason: str | None
     verdict: Literal["incomplete", "failed"] | None = None  # that it says of the response, whatever its event is called
 
 
-class Failed(Fact, frozen=True, gc=False):
+class ErrorReported(Fact, frozen=True, gc=False):
     """An error that the provider reports, in a stream or as a document."""
 
     type: str | None = None
@@ -241,20 +241,20 @@ class Failed(Fact, frozen=True, gc=False):
     param: str | None = None  # of the request: what is wrong with it
 
 
-class Unknown(Fact, frozen=True, gc=False):
+class UnknownType(Fact, frozen=True, gc=False):
     """An event, item or delta of a type that the dialect does not know."""
 
     type: str
 
 
-class Malformed(Fact, frozen=True, gc=False):
-    """A payload that is no JSON, or not of the shape that its type has."""
+class MalformedPayload(Fact, frozen=True, gc=False):
+    """A payload that is not JSON, or not of the shape that its type has."""
 
     reason: str
     characters: int = 0  # of it, if nothing of it is read
 
 
-class Unread(Fact, frozen=True, gc=False):
+class UnreadText(Fact, frozen=True, gc=False):
     """Text in a place of a payload where the dialect knows none: no other fact has it."""
 
     place: str  # names with dots between, without the numbers of elements
@@ -311,7 +311,7 @@ class RequestFacts(Fact, frozen=True, gc=False):
     stream: bool | None = None
     text: str | None = None  # the last thing that a person says in it
     is_turn: bool = False  # whether that is what it ends with: an answer to tool calls only goes on with a turn
-    results: tuple[Returned, ...] = ()  # of tool calls, in order; those of earlier turns too, if they have ids
+    results: tuple[ToolResult, ...] = ()  # of tool calls, in order; those of earlier turns too, if they have ids
     instructions: tuple[str, ...] = ()  # how each text of the system prompt begins
     previous_response_id: str | None = None  # of the response that it continues: the items before are not in it
     conversation_id: str | None = None  # of the conversation that the provider keeps, and that it continues
@@ -321,21 +321,21 @@ class RequestFacts(Fact, frozen=True, gc=False):
     repeated_calls: tuple[RepeatedCall, ...] = ()  # of the last turn with results, where ids join them
 
 
-class Placed(Fact, frozen=True, gc=False):
+class RequestPurpose(Fact, frozen=True, gc=False):
     """The purpose of a request, by its headers or its text, and the thread that began its own."""
 
     purpose: Purpose | None = None  # `None`: nobody here knows
     parent_thread_id: str | None = None
 
 
-class Requested(Fact, frozen=True, gc=False):
+class RequestReceived(Fact, frozen=True, gc=False):
     """A request as it came: its path without the query, and its body."""
 
     path: str
     body: bytes
 
 
-class Responded(Fact, frozen=True, gc=False):
+class HeadReceived(Fact, frozen=True, gc=False):
     """The arrival of the response head."""
 
     http_status: int
@@ -347,32 +347,32 @@ class FirstByte(Fact, frozen=True, gc=False):
     t_ns: int
 
 
-class Lost(Fact, frozen=True, gc=False):
+class LostBytes(Fact, frozen=True, gc=False):
     """Bytes that were received here and not recorded."""
 
     of: Literal["request", "response"]
     size_bytes: int
 
 
-class TooLarge(Fact, frozen=True, gc=False):
+class OversizedPayload(Fact, frozen=True, gc=False):
     """A payload that is not read: it is over the limit."""
 
     size_bytes: int
 
 
-class Unterminated(Fact, frozen=True, gc=False):
+class UnterminatedEvent(Fact, frozen=True, gc=False):
     """The end of a stream within an event."""
 
     characters: int = 0  # of the event, if nothing of it is read
 
 
-class Unreadable(Fact, frozen=True, gc=False):
+class UnreadableResponse(Fact, frozen=True, gc=False):
     """A response of which nothing was understood, or not all of it, as a whole: empty, in a coding, not recorded."""
 
     reason: str
 
 
-class Ended(Fact, frozen=True, gc=False):
+class ExchangeEnded(Fact, frozen=True, gc=False):
     """The end of the exchange, as the recorder saw it."""
 
     status: str

@@ -28,7 +28,7 @@ def fork_labels(parent: ForkedFrom) -> str:
 
 
 def parent_of(session: Session) -> ForkedFrom | None:
-    """Return the parent of a session; None if it is no fork, or its labels are of another kind."""
+    """Return the parent of a session; None if it is not a fork, or its labels are of another kind."""
     try:
         return msgspec.json.decode(session.labels, type=_Labels).forked_from
     except msgspec.MsgspecError:

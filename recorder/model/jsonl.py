@@ -5,7 +5,7 @@
     {"session_id": …, "kind": "frame", …}      its events after it, in order
     {"exported": {"exchanges": 1, "events": 9}}  the last line: what came before it
 
-The keys are the columns of the log. `raw` is text, or `{"base64": …}` if it is no UTF-8; `hash` is in hex, so that it
+The keys are the columns of the log. `raw` is text, or `{"base64": …}` if it is not UTF-8; `hash` is in hex, so that it
 can be proved that an event is as it was recorded. Pure: lines in and out, no file.
 """
 
@@ -122,9 +122,9 @@ def read_event(line: bytes) -> Event:
     row = _decode_row(line)
     raw = row.raw.encode() if isinstance(row.raw, str) else row.raw.base64
     if row.type == SHARED and row.kind == "request":
-        raise ValueError("it has the type of a row that is no event")
+        raise ValueError("it has the type of a row that is not an event")
     if len(raw) > RAW_LIMIT or row.t_ns < 0:
-        raise ValueError("it is no event of a log: its bytes are too many, or its time is before the request")
+        raise ValueError("it is not an event of a log: its bytes are too many, or its time is before the request")
     columns = {**msgspec.structs.asdict(row), "raw": raw, "hash": bytes.fromhex(row.hash)}
     return _storable(Event(**columns))
 
@@ -138,7 +138,7 @@ def _storable(row: Row) -> Row:
 
 
 def json_value(value: Any) -> Any:
-    """Return a value of a row as JSON has it: bytes are text, or `{"base64": …}` if they are no UTF-8."""
+    """Return a value of a row as JSON has it: bytes are text, or `{"base64": …}` if they are not UTF-8."""
     if not isinstance(value, bytes):
         return value
     try:

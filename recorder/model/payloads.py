@@ -18,7 +18,7 @@ Header = tuple[str, str]  # name as sent, value; latin-1 decoded, so that every 
 class Imported(msgspec.Struct, frozen=True):
     """The session of an imported exchange, which a recorder finds out for others.
 
-    With `exchange`, its row in the log that it was exported from, what follows are no bytes of a response: each chunk
+    With `exchange`, its row in the log that it was exported from, what follows are not bytes of a response: each chunk
     is an event of the log, a line of the export (`recorder.model.jsonl`).
     """
 

@@ -12,7 +12,7 @@ from typing import Any, Literal, get_args
 import msgspec
 
 AMOUNT_LIMIT = 10**9
-"""US dollars for one response: more is no amount."""
+"""US dollars for one response: more is not an amount."""
 
 DIGITS_LIMIT = 30
 """Decimal places of an amount. Reports have up to 19 of them; a picodollar, which prices are counted in, is 12."""

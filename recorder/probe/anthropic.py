@@ -58,7 +58,7 @@ _ANSWERED = [
 def wrong_error(document: Any) -> str | None:
     """Return what is wrong with an error as Anthropic's API puts it; None if nothing is."""
     if not isinstance(document, dict):
-        return "the body is no JSON object"
+        return "the body is not a JSON object"
     error = document.get("error")
     if document.get("type") != "error" or not isinstance(error, dict):
         return "no `type` that is `error`, or no object `error`"

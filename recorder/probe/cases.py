@@ -70,7 +70,7 @@ class Case(NamedTuple):
     title: str
     steps: tuple[ProbeStep, ...]
     modes: tuple[Mode, ...] = MODES
-    is_optional: bool = False  # a proper refusal is no fault: not every gateway or model has it
+    is_optional: bool = False  # a proper refusal is not a fault: not every gateway or model has it
     needs_key: bool = False  # it makes no sense where no key was given
 
 

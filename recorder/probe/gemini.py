@@ -60,7 +60,7 @@ _ANSWERED = [
 def wrong_error(document: Any) -> str | None:
     """Return what is wrong with an error as Google's APIs put it; None if nothing is."""
     if not isinstance(document, dict):
-        return "the body is no JSON object"
+        return "the body is not a JSON object"
     error = document.get("error")
     if not isinstance(error, dict):
         return "no object `error`"

@@ -23,7 +23,7 @@ from recorder.probe.runner import Sent
 State = Literal["passed", "faulty", "unsupported"]
 
 UNSUPPORTED = frozenset({400, 404, 405, 422, 501})
-"""Statuses with which a gateway may refuse what is optional: 500 is no refusal, but a failure."""
+"""Statuses with which a gateway may refuse what is optional: 500 is not a refusal, but a failure."""
 
 
 class CaseVerdict(NamedTuple):

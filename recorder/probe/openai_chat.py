@@ -41,7 +41,7 @@ function: arguments!:text name!:text
 usage: completion_tokens!:whole prompt_tokens!:whole total_tokens!:whole completion_tokens_details:object
  prompt_tokens_details:object
 """)
-"""The shapes of a completion that is no stream, as openai-python 3.52 declares them."""
+"""The shapes of a completion that is not a stream, as openai-python 3.52 declares them."""
 
 _CHOICES = 2
 _LEAVES_AFTER = 4  # chunks

@@ -24,7 +24,7 @@ _INDENT = " " * 18
 
 
 def is_faulty(verdicts: Iterable[CaseVerdict]) -> bool:
-    """Return whether there is an error or a warning: notes are no faults."""
+    """Return whether there is an error or a warning: notes are not faults."""
     return any(each.state == "faulty" for each in verdicts)
 
 

@@ -62,7 +62,7 @@ RULES: tuple[ProbeRule, ...] = (
     ProbeRule(
         "PR011",
         "error",
-        "A stream was requested, and the answer is no event stream.",
+        "A stream was requested, and the answer is not an event stream.",
         "The SDKs read it as a stream, yield no event and raise no error: the answer is empty.",
         f"{_REFERENCE}: streaming; WHATWG HTML, 9.2 Server-sent events",
     ),
@@ -75,7 +75,7 @@ RULES: tuple[ProbeRule, ...] = (
     ProbeRule(
         "PR013",
         "error",
-        "The answer to a request without a stream is no JSON object with the content type `application/json`.",
+        "The answer to a request without a stream is not a JSON object with the content type `application/json`.",
         "openai-python returns the body as text, anthropic too; google-genai raises a JSONDecodeError.",
         f"{_REFERENCE}; openai-python 3.52, _response.py",
     ),
@@ -172,7 +172,7 @@ RULES: tuple[ProbeRule, ...] = (
     ProbeRule(
         "PR042",
         "error",
-        "The arguments of a call are no JSON object that fits the schema of the tool.",
+        "The arguments of a call are not a JSON object that fits the schema of the tool.",
         "`json.loads(arguments)` raises a JSONDecodeError, or a tool is called without what it needs.",
         f"{_REFERENCE}: tools",
     ),

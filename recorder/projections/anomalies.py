@@ -12,18 +12,18 @@ import msgspec
 
 from recorder.model.events import ENDED_HERE, SWITCHED, WEBSOCKET, Event, Exchange
 from recorder.model.facts import (
-    Ended,
+    ExchangeEnded,
     Fact,
-    Finished,
-    Lost,
-    Malformed,
-    Responded,
-    Started,
-    TooLarge,
-    Unknown,
-    Unread,
-    Unreadable,
-    Unterminated,
+    HeadReceived,
+    LostBytes,
+    MalformedPayload,
+    OversizedPayload,
+    ResponseFinished,
+    ResponseStarted,
+    UnknownType,
+    UnreadableResponse,
+    UnreadText,
+    UnterminatedEvent,
 )
 from recorder.model.text import counted, storable
 from recorder.projections.projection import Handler
@@ -89,17 +89,17 @@ class Anomalies:
 
     def handlers(self) -> Mapping[type[Fact], Handler]:
         return {
-            Responded: self._on_responded,
-            Started: self._on_started,
-            Finished: self._on_finished,
-            Unknown: lambda fact, event: self.note("unknown_type", fact.type, event),
-            Malformed: lambda fact, event: self.note("malformed", fact.reason, event, fact.characters),
-            Unread: lambda fact, event: self.note("unread", fact.place, event, fact.characters),
-            Unreadable: lambda fact, event: self.note("unreadable", fact.reason, event),
-            Unterminated: lambda fact, event: self.note("unterminated", "", event, fact.characters),
-            TooLarge: lambda fact, event: self.note("too_large", f"{fact.size_bytes} bytes", event),
-            Lost: self._on_lost,
-            Ended: self._on_ended,
+            HeadReceived: self._on_responded,
+            ResponseStarted: self._on_started,
+            ResponseFinished: self._on_finished,
+            UnknownType: lambda fact, event: self.note("unknown_type", fact.type, event),
+            MalformedPayload: lambda fact, event: self.note("malformed", fact.reason, event, fact.characters),
+            UnreadText: lambda fact, event: self.note("unread", fact.place, event, fact.characters),
+            UnreadableResponse: lambda fact, event: self.note("unreadable", fact.reason, event),
+            UnterminatedEvent: lambda fact, event: self.note("unterminated", "", event, fact.characters),
+            OversizedPayload: lambda fact, event: self.note("too_large", f"{fact.size_bytes} bytes", event),
+            LostBytes: self._on_lost,
+            ExchangeEnded: self._on_ended,
         }
 
     def event(self, event: Event) -> None:
@@ -113,7 +113,7 @@ class Anomalies:
             self._at_the_end(event)
 
     def are_next(self, events: Sequence[Event]) -> bool:
-        """Return whether there is nothing to note of events that are no end, and if so, count their numbers."""
+        """Return whether there is nothing to note of events that are not an end, and if so, count their numbers."""
         numbers = [event.sequence_number for event in events]
         if self.endings:
             return False
@@ -124,7 +124,7 @@ class Anomalies:
         self.next_number += len(numbers)
         return True
 
-    def _on_responded(self, fact: Responded, event: Event) -> None:
+    def _on_responded(self, fact: HeadReceived, event: Event) -> None:
         self._is_connection = fact.http_status == SWITCHED and not self._is_turn
 
     def out_of_sequence(self, number: int, event: Event) -> None:
@@ -153,22 +153,22 @@ class Anomalies:
             self.note("duplicate_terminal", type, event)
         self.endings.append(type)
 
-    def _on_started(self, fact: Started, event: Event) -> None:
+    def _on_started(self, fact: ResponseStarted, event: Event) -> None:
         if fact.response_id is None:
             return
         if self._response_id is not None and fact.response_id != self._response_id:
             self.note("id_rotation", "response", event)
         self._response_id = fact.response_id
 
-    def _on_finished(self, fact: Finished, event: Event) -> None:
+    def _on_finished(self, fact: ResponseFinished, event: Event) -> None:
         self._is_finished = True
 
-    def _on_lost(self, fact: Lost, event: Event) -> None:
+    def _on_lost(self, fact: LostBytes, event: Event) -> None:
         self.note("not_recorded", f"{fact.size_bytes} bytes of the {fact.of}", event)
         if fact.of == "response":
             self._before_gap, self.next_number = max(self._before_gap, self.next_number - 1), ANY
 
-    def _on_ended(self, fact: Ended, event: Event) -> None:
+    def _on_ended(self, fact: ExchangeEnded, event: Event) -> None:
         """Report a missing end; what a client or this recorder broke off need not have one."""
         is_ours = fact.outcome in ENDED_HERE
         is_finished = self._is_finished and not self._needs_terminal and fact.outcome == "eof"

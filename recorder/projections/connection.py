@@ -29,7 +29,7 @@ class ConnectionSummary(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class ConnectionCounter:
-    """A counter of the events of an exchange, in order. One that is no WebSocket connection has no summary."""
+    """A counter of the events of an exchange, in order. One that is not WebSocket connection has no summary."""
 
     def __init__(self) -> None:
         self._is_switched = False

@@ -14,21 +14,21 @@ import msgspec
 from recorder.model.events import LEFT_OUT, SWITCHED, WEBSOCKET, WHOLE, Event, Exchange
 from recorder.model.facts import (
     CostReported,
-    Ended,
+    ErrorReported,
+    ExchangeEnded,
     Fact,
-    Failed,
-    Finished,
     FirstByte,
-    Lost,
-    Malformed,
-    Placed,
-    Requested,
+    HeadReceived,
+    LostBytes,
+    MalformedPayload,
+    OversizedPayload,
     RequestFacts,
-    Responded,
-    TooLarge,
-    Unknown,
-    Unreadable,
-    Unterminated,
+    RequestPurpose,
+    RequestReceived,
+    ResponseFinished,
+    UnknownType,
+    UnreadableResponse,
+    UnterminatedEvent,
 )
 from recorder.model.payloads import Header
 from recorder.model.prices import usd
@@ -50,16 +50,16 @@ _NOTHING: Sequence[Fact] = ()
 _FIELDS = (b"event:", b"id:", b"retry:")  # of a block without data, which is neither a text nor an error
 
 _NO_ANSWER = (
-    Unknown,
-    Malformed,
-    Unterminated,
-    Requested,
+    UnknownType,
+    MalformedPayload,
+    UnterminatedEvent,
+    RequestReceived,
     RequestFacts,
-    Placed,
-    Responded,
+    RequestPurpose,
+    HeadReceived,
     CostReported,
     FirstByte,
-    Lost,
+    LostBytes,
 )
 """The facts that are there without anything that a model, or its provider, said."""
 
@@ -88,7 +88,7 @@ class _GapSide(msgspec.Struct, frozen=True):
 _request_of = msgspec.json.Decoder(_RequestClaims).decode
 _head_of = msgspec.json.Decoder(_Head).decode
 _gap_of = msgspec.json.Decoder(_GapSide).decode
-_end_of = msgspec.json.Decoder(Ended).decode
+_end_of = msgspec.json.Decoder(ExchangeEnded).decode
 _reads_of = msgspec.json.Decoder(list[tuple[Whole, Whole]]).decode
 
 
@@ -177,7 +177,7 @@ class FactReader:
         return self.others(event)
 
     def others(self, event: Event) -> Sequence[Fact]:
-        """Return the facts of an event that is no usual delta."""
+        """Return the facts of an event that is not a usual delta."""
         start, length = event.data_start, event.data_length
         if start is not None and length is not None and event.kind == "frame":
             facts = self._heard(self._tell(event.type, event.raw[start : start + length]))
@@ -195,9 +195,9 @@ class FactReader:
         for fact in facts:
             if not isinstance(fact, _NO_ANSWER):
                 self._is_answered = True
-            if isinstance(fact, Failed):
+            if isinstance(fact, ErrorReported):
                 self._verdict = "failed"
-            elif isinstance(fact, Finished):
+            elif isinstance(fact, ResponseFinished):
                 self._is_finished = True
                 self._verdict = worse(self._verdict, fact.verdict or "completed")
         return facts
@@ -212,7 +212,9 @@ class FactReader:
 
     def close(self) -> Sequence[Fact]:
         """Return the last facts of an exchange that has no `end` yet, for a look at it at this moment."""
-        document = (fact for fact in self._read_document() if not isinstance(fact, Malformed))  # half of it is no fault
+        document = (
+            fact for fact in self._read_document() if not isinstance(fact, MalformedPayload)
+        )  # half of it is not a fault
         return [*self._request_facts(), *document]
 
     def _on_request(self, event: Event) -> Sequence[Fact]:
@@ -228,7 +230,7 @@ class FactReader:
         self._http_status = 0 if head is None else head.status
         self._is_switched = self._http_status == SWITCHED
         self._head_pos = event.pos
-        return [*self._request_facts(), *([] if head is None else [Responded(head.status), *_cost(head.headers)])]
+        return [*self._request_facts(), *([] if head is None else [HeadReceived(head.status), *_cost(head.headers)])]
 
     def _request_facts(self) -> Sequence[Fact]:
         """Return the facts of the request, when it is complete."""
@@ -241,8 +243,8 @@ class FactReader:
         claims = Claims(headers, body, is_message=self._method == WEBSOCKET)
         place = placed(self._dialect.name, self._method, self._path, claims, request)
         if body is None:
-            return (TooLarge(size_bytes), place)
-        return (request, Requested(self._path, body), place)
+            return (OversizedPayload(size_bytes), place)
+        return (request, RequestReceived(self._path, body), place)
 
     def _raw(self, event: Event) -> bytes:
         """Return the bytes of an event of a stream, of the first one without a byte order mark: it is a part of the
@@ -263,18 +265,18 @@ class FactReader:
         """Read an event without its blank line: several providers end so. Half an event has no facts."""
         self._parts.add(self._raw(event))
         given = self._parts_block(event)
-        facts = [fact for fact in given if not isinstance(fact, Malformed)]
+        facts = [fact for fact in given if not isinstance(fact, MalformedPayload)]
         is_document = event.raw.lstrip().startswith((b"{", b"["))  # an error, in a body that says it is a stream
         if facts and is_document:
             return facts
-        return [*facts, Unterminated(sum(fact.characters for fact in given if isinstance(fact, Malformed)))]
+        return [*facts, UnterminatedEvent(sum(fact.characters for fact in given if isinstance(fact, MalformedPayload)))]
 
     def _parts_block(self, event: Event) -> Sequence[Fact]:
         size_bytes, block = self._parts.size_bytes, self._parts.take()
-        return (TooLarge(size_bytes),) if block is None else self._block(event, block)
+        return (OversizedPayload(size_bytes),) if block is None else self._block(event, block)
 
     def _block(self, event: Event, block: bytes) -> Sequence[Fact]:
-        """Read a block that has more than one line of data, or none by the standard; or a message that is no JSON."""
+        """Read a block that has more than one line of data, or none by the standard; or a message that is not JSON."""
         if self._is_switched:
             return _NOTHING if self._dialect.websocket is None else self._tell(event.type, block)
         data = parse(block).data
@@ -283,11 +285,11 @@ class FactReader:
         return self._tell(event.type, data) if data.strip() else _NOTHING
 
     def _without_data(self, event: Event, block: bytes) -> Sequence[Fact]:
-        """Read a block without data. It is no event by the standard, and most clients skip it. But errors come so: as
-        bare JSON (Gemini), or as a field `error:` (llama.cpp).
+        """Read a block without data. It is not an event by the standard, and most clients skip it. But errors come so:
+        as bare JSON (Gemini), or as a field `error:` (llama.cpp).
         """
         if block.startswith(BOM):
-            return (Malformed("a byte order mark within the stream: clients do not read this event"),)
+            return (MalformedPayload("a byte order mark within the stream: clients do not read this event"),)
         bare = block.removeprefix(b"error:").strip()
         if bare.startswith(_FIELDS):
             return _NOTHING
@@ -295,8 +297,8 @@ class FactReader:
             return self._refused(bare)
         if self._dialect.reads_bare_json:
             return self._tell(event.type, bare)
-        failures = [fact for fact in self._dialect.decoder().event(event.type, bare) if isinstance(fact, Failed)]
-        return failures or (Malformed("JSON without `data:`, which clients pass over"),)
+        failures = [fact for fact in self._dialect.decoder().event(event.type, bare) if isinstance(fact, ErrorReported)]
+        return failures or (MalformedPayload("JSON without `data:`, which clients pass over"),)
 
     def _on_body(self, event: Event) -> Sequence[Fact]:
         if not self._is_switched and event.type != LEFT_OUT:  # over WebSocket, bytes that could not be framed
@@ -307,9 +309,9 @@ class FactReader:
     def _read_document(self) -> Sequence[Fact]:
         size_bytes, body = self._body.size_bytes, self._body.take()
         if body is None:
-            return (TooLarge(size_bytes),)
+            return (OversizedPayload(size_bytes),)
         facts = self._document(body) if body else _NOTHING
-        return facts if any(isinstance(fact, Failed) for fact in facts) else self._refused(body) or facts
+        return facts if any(isinstance(fact, ErrorReported) for fact in facts) else self._refused(body) or facts
 
     def _refused(self, body: bytes) -> Sequence[Fact]:
         """Return the error that a body is because its status is one: also a text, a page, or JSON of another API."""
@@ -325,20 +327,20 @@ class FactReader:
         gap = _decoded(_gap_of, event.raw) or _GapSide()
         if gap.of != "request":
             self._missing = self._missing or gap.reason or "bytes were not recorded"
-        return (Lost("request" if gap.of == "request" else "response", gap.size_bytes),)
+        return (LostBytes("request" if gap.of == "request" else "response", gap.size_bytes),)
 
     def _on_end(self, event: Event) -> Sequence[Fact]:
-        end = _decoded(_end_of, event.raw) or Ended("unknown", "unknown")
+        end = _decoded(_end_of, event.raw) or ExchangeEnded("unknown", "unknown")
         document = self._read_document()
         facts = self._heard([*self._request_facts(), *document])
-        is_broken = self._expects_answer and any(isinstance(fact, Malformed) for fact in document)
+        is_broken = self._expects_answer and any(isinstance(fact, MalformedPayload) for fact in document)
         reason = self._unread(end, is_told=is_broken)
         if (reason is not None or is_broken) and not self._is_finished:
             self._verdict = worse(self._verdict, "incomplete")
-        unreadable = [] if reason is None else [Unreadable(reason)]
+        unreadable = [] if reason is None else [UnreadableResponse(reason)]
         return [*facts, *unreadable, self._settled(end)]
 
-    def _unread(self, end: Ended, *, is_told: bool) -> str | None:
+    def _unread(self, end: ExchangeEnded, *, is_told: bool) -> str | None:
         """Return why there is no answer in a response that came to its end, or not all of it; None if there is, or if
         another fact tells it.
         """
@@ -354,7 +356,7 @@ class FactReader:
             return self._missing or end.undecoded
         return "there is no answer in it" if end.frames or self._body_bytes else "the response is empty"
 
-    def _settled(self, end: Ended) -> Ended:
+    def _settled(self, end: ExchangeEnded) -> ExchangeEnded:
         """Return the end with what the provider says of it. A connection that broke behind the last event of a whole
         response is not an error of that.
         """

@@ -17,7 +17,7 @@ from recorder.projections.anomalies import Anomalies
 from recorder.projections.fact_reader import FactReader
 from recorder.projections.folds import FOLDS
 from recorder.projections.items import Items
-from recorder.projections.projection import Fold, Handler, Witness
+from recorder.projections.projection import Fold, FoldContext, Handler
 from recorder.projections.rows import HISTORY, PROJECTIONS
 from recorder.projections.timing import Timing
 from recorder.wire.dialects.decoder import QuickReader, usual_deltas
@@ -58,13 +58,13 @@ class Folding:
         self._rows: dict[str, list[Any]] = {}
         # Nothing here leads back to this object: what is done with an exchange is gone at once, without a collection.
         items = partial(getitem, self._rows, "items")
-        witness = Witness(anomalies.note, timing.began, anomalies.last_number, items)
+        context = FoldContext(anomalies.note, timing.began, anomalies.last_number, items)
         self._folds: dict[str, Fold] = {}
         for projection in PROJECTIONS:
             if projection is HISTORY and not with_history:
                 continue
             make = FOLDS.get(projection.name)
-            self._folds[projection.name] = shared[projection.name] if make is None else make(exchange, witness)
+            self._folds[projection.name] = shared[projection.name] if make is None else make(exchange, context)
         self._observers = () if observer is None else (observer,)
         self._items: Items = self.fold("items")
         self._readers = {} if observer else self._reading.quick_readers()
@@ -79,7 +79,7 @@ class Folding:
         event = msgspec.structs.replace(event, t_ns=0, pos=0)
         self._apply(self._recall_handlers, self._reading.facts(event), event)
 
-    def tell(self, event: Event) -> None:
+    def apply(self, event: Event) -> None:
         """Apply the next event of the exchange."""
         if event.kind in BODY_KINDS:
             self._timing.event(event)
@@ -87,13 +87,13 @@ class Folding:
         self._apply(self._handlers, self._reading.facts(event), event)
         self._last = event
 
-    def tell_all(self, events: Iterable[Event]) -> None:
+    def apply_all(self, events: Iterable[Event]) -> None:
         """Apply the next events of the exchange, in order: deltas of one type that follow one another together."""
         for type, same in groupby(events, _type_of):
             read = self._readers.get(type)
             if read is None:
                 for event in same:
-                    self.tell(event)
+                    self.apply(event)
                 continue
             while run := list(islice(same, RUN)):
                 payloads = _payloads(run)
@@ -101,7 +101,7 @@ class Folding:
                     self._tell_run(read, run, payloads)
                 else:
                     for event in run:
-                        self.tell(event)
+                        self.apply(event)
 
     def _tell_run(self, read: QuickReader, run: Sequence[Event], payloads: Sequence[bytes]) -> None:
         """Apply frames of one type: their usual deltas together, each other one by itself."""

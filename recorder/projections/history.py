@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from recorder.model.events import Event, Exchange
-from recorder.model.facts import Ended, Fact, Requested, Started
-from recorder.projections.projection import Handler, Witness
+from recorder.model.facts import ExchangeEnded, Fact, RequestReceived, ResponseStarted
+from recorder.projections.projection import FoldContext, Handler
 from recorder.projections.rows import HistoryRow
 from recorder.wire.dialects import by_name
 from recorder.wire.dialects.conversation import ModelAnswer
@@ -21,23 +21,23 @@ CLIENTS_CALLS = frozenset({"function", "custom", "tool_use", "function_call", "c
 
 
 class History:
-    def __init__(self, exchange: Exchange, witness: Witness) -> None:
-        self._exchange, self._items = exchange, witness.items
+    def __init__(self, exchange: Exchange, context: FoldContext) -> None:
+        self._exchange, self._items = exchange, context.items
         self._has_choices = by_name(exchange.api).has_choices
         self._chain: Chain | None = None
         self._response_id: str | None = None
         self._is_whole = False
 
     def handlers(self) -> Mapping[type[Fact], Handler]:
-        return {Requested: self._on_requested, Started: self._on_started, Ended: self._on_ended}
+        return {RequestReceived: self._on_requested, ResponseStarted: self._on_started, ExchangeEnded: self._on_ended}
 
-    def _on_requested(self, fact: Requested, event: Event) -> None:
+    def _on_requested(self, fact: RequestReceived, event: Event) -> None:
         self._chain = chain(self._exchange.api, fact.path, fact.body)
 
-    def _on_started(self, fact: Started, event: Event) -> None:
+    def _on_started(self, fact: ResponseStarted, event: Event) -> None:
         self._response_id = fact.response_id or self._response_id
 
-    def _on_ended(self, fact: Ended, event: Event) -> None:
+    def _on_ended(self, fact: ExchangeEnded, event: Event) -> None:
         self._is_whole = fact.status in ("completed", "incomplete")
 
     def rows(self) -> Iterable[HistoryRow]:

@@ -13,10 +13,10 @@ from recorder.model.facts import (
     ItemKey,
     ItemKind,
     ItemStarted,
+    ItemState,
     LogprobsAdded,
-    Stated,
     TextAdded,
-    TextSettled,
+    TextFinished,
 )
 from recorder.model.text import STORABLE_LIMIT, storable, storable_json
 from recorder.projections.rows import ItemRow
@@ -39,7 +39,7 @@ KIND_OF: Mapping[Field, ItemKind] = {
 
 _OF_OTHERS: frozenset[Field] = frozenset({"text", "arguments", "output"})
 
-ItemFact = TextAdded | TextSettled | ItemStarted | ItemFinished | AnnotationAdded | LogprobsAdded
+ItemFact = TextAdded | TextFinished | ItemStarted | ItemFinished | AnnotationAdded | LogprobsAdded
 
 
 def has_place(kind: ItemKind, field: Field) -> bool:
@@ -51,7 +51,7 @@ def slot_of(fact: ItemFact, known: Container[Slot]) -> Slot:
     """Return the item that a fact is about; `known` are those that facts before it were about."""
     if isinstance(fact, ItemStarted | ItemFinished):
         return fact.item, fact.stated.kind
-    if isinstance(fact, TextAdded | TextSettled):
+    if isinstance(fact, TextAdded | TextFinished):
         slot: Slot = (fact.item, KIND_OF[fact.field])
         other: Slot = (fact.item, "other")
         is_others = slot not in known and other in known and has_place("other", fact.field)
@@ -132,7 +132,7 @@ class Item:
         """Return a name for it that another run of the same conversation shares."""
         return self.type if self.output_index is None else f"{self.type} {self.output_index}"
 
-    def take(self, stated: Stated) -> None:
+    def take(self, stated: ItemState) -> None:
         """Take all that is stated but its id and texts."""
         self.type = stated.type
         self.role = stated.role or self.role
@@ -208,7 +208,7 @@ class Streamed:
         for item in items:
             self._by_type.setdefault((item.kind, item.type), []).append(item)
 
-    def take(self, index: int, stated: Stated) -> Item | None:
+    def take(self, index: int, stated: ItemState) -> Item | None:
         """Return the streamed item that a final one is: by its id, by its place and type, else the next of its type."""
         for item in (self._by_id.get(stated.item_id or ""), self._by_place.get((index, stated.type))):
             if item is None or item.kind != stated.kind:

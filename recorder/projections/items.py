@@ -3,7 +3,7 @@
 A text is the sum of its deltas until its end states it, and then until the end of the item does. Where two of them
 differ, the later one counts and the difference is an anomaly. An empty statement removes nothing.
 
-Nothing is dropped in silence: whoever leaves a text out reports its size to `Witness.note`, in the same place.
+Nothing is dropped in silence: whoever leaves a text out reports its size to `FoldContext.note`, in the same place.
 """
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ import msgspec
 from recorder.model.events import Event, Exchange
 from recorder.model.facts import (
     AnnotationAdded,
-    Ended,
+    ExchangeEnded,
     Fact,
     Field,
-    Finished,
     ItemFinished,
     ItemKey,
     ItemStarted,
+    ItemState,
     LogprobsAdded,
-    Restated,
-    Returned,
-    Stated,
+    ResponseFinished,
+    ResponseItems,
     TextAdded,
-    TextSettled,
+    TextFinished,
+    ToolResult,
 )
 from recorder.projections.item import KINDS, Item, ItemFact, Slot, Streamed, Text, has_place, row_of, slot_of
-from recorder.projections.projection import Handler, Witness
+from recorder.projections.projection import FoldContext, Handler
 from recorder.projections.results import call_key
 from recorder.projections.rows import Anomaly, ItemRow
 from recorder.wire.dialects import by_name
@@ -56,10 +56,10 @@ NOTHING = _Growing(None, "text", 0, Item("other", "", 0), Text())
 class Items:
     """The fold."""
 
-    def __init__(self, exchange: Exchange, witness: Witness) -> None:
+    def __init__(self, exchange: Exchange, context: FoldContext) -> None:
         self._ids = (exchange.session_id, exchange.exchange_id)
         self._places_calls = by_name(exchange.api).places_calls
-        self._note, self._began = witness.note, witness.began
+        self._note, self._began = context.note, context.began
         self._items: dict[Slot, Item] = {}
         self._order: list[Item] = []
         self._numbers: dict[Slot, int] = {}  # of items in that order
@@ -71,15 +71,15 @@ class Items:
     def handlers(self) -> Mapping[type[Fact], Handler]:
         return {
             TextAdded: self._on_text,
-            TextSettled: self._on_settled,
+            TextFinished: self._on_settled,
             ItemStarted: self._on_started,
             ItemFinished: self._on_item_finished,
             AnnotationAdded: self._on_annotation,
             LogprobsAdded: self._on_logprobs,
-            Returned: self._on_returned,
-            Restated: self._on_restated,
-            Finished: self._on_finished,
-            Ended: self._on_ended,
+            ToolResult: self._on_returned,
+            ResponseItems: self._on_restated,
+            ResponseFinished: self._on_finished,
+            ExchangeEnded: self._on_ended,
         }
 
     # -- an item, piece by piece
@@ -115,7 +115,7 @@ class Items:
             self._began(fact.field, event)
         return _Growing(fact.item, fact.field, fact.part, item, text)
 
-    def _on_settled(self, fact: TextSettled, event: Event) -> None:
+    def _on_settled(self, fact: TextFinished, event: Event) -> None:
         item = self._item_of(fact, event)
         self._settle(item, fact.field, fact.part, fact.text, "delta_mismatch", event)
         if fact.name is not None:
@@ -152,7 +152,7 @@ class Items:
         item.status = fact.stated.status or "completed"
         item.ended_ns = event.t_ns
 
-    def _on_returned(self, fact: Returned, event: Event) -> None:
+    def _on_returned(self, fact: ToolResult, event: Event) -> None:
         """Set the result of a provider's tool, which came within the stream."""
         waiting = (
             item
@@ -167,7 +167,7 @@ class Items:
                 self._note("item_mismatch", f"output of {call.about()}", event, len(call.output or ""))
             call.output, call.failed, call.ended_ns = fact.output, fact.failed, event.t_ns
 
-    def _on_restated(self, fact: Restated, event: Event) -> None:
+    def _on_restated(self, fact: ResponseItems, event: Event) -> None:
         """Take the items that the end of a response (or a document) states; items that it leaves out stay."""
         streamed = Streamed(self._order)
         if len(fact.items) > ITEMS_LIMIT:
@@ -183,10 +183,10 @@ class Items:
             item.status = stated.status or (item.status if item.ended_ns is not None else None) or "completed"
             item.ended_ns = event.t_ns if item.ended_ns is None else item.ended_ns
 
-    def _on_finished(self, fact: Finished, event: Event) -> None:
+    def _on_finished(self, fact: ResponseFinished, event: Event) -> None:
         self._is_finished = True
 
-    def _on_ended(self, fact: Ended, event: Event) -> None:
+    def _on_ended(self, fact: ExchangeEnded, event: Event) -> None:
         for item in self._order if self._is_finished else ():
             if item.ended_ns is None:
                 self._note("item_unfinished", item.about(), event)
@@ -198,7 +198,7 @@ class Items:
             if slot not in self._numbers:
                 self._note("cut", _TOO_MANY, event, sum(map(len, item.texts.values())))
 
-    def _take(self, item: Item, stated: Stated, mismatch: Anomaly | None, event: Event) -> None:
+    def _take(self, item: Item, stated: ItemState, mismatch: Anomaly | None, event: Event) -> None:
         """Replace what was known by what is stated."""
         self.growing = NOTHING
         if mismatch == "item_mismatch" or item.item_id is None:
@@ -209,7 +209,7 @@ class Items:
         for field in dict.fromkeys(field for field, _, _ in stated.texts):
             self._state(item, field, stated, mismatch, event)
 
-    def _state(self, item: Item, field: Field, stated: Stated, mismatch: Anomaly | None, event: Event) -> None:
+    def _state(self, item: Item, field: Field, stated: ItemState, mismatch: Anomaly | None, event: Event) -> None:
         """Replace all parts of a field at once: an item need not number them as its deltas do."""
         texts = {part: text for each, part, text in stated.texts if each == field}
         text, streamed = "".join(texts.values()), item.streamed(field)

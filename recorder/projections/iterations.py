@@ -7,16 +7,16 @@ from collections.abc import Iterable, Mapping
 from recorder.model.events import Event, Exchange
 from recorder.model.facts import Fact, Iteration, UsageReported
 from recorder.model.text import storable
-from recorder.projections.projection import Handler, Witness
+from recorder.projections.projection import FoldContext, Handler
 from recorder.projections.rows import IterationRow
 
 ITERATIONS_LIMIT = 1_000  # of one response, which has a few: what comes after is counted as an anomaly only
 
 
 class Iterations:
-    def __init__(self, exchange: Exchange, witness: Witness) -> None:
+    def __init__(self, exchange: Exchange, context: FoldContext) -> None:
         self._ids = (exchange.session_id, exchange.exchange_id)
-        self._note = witness.note
+        self._note = context.note
         self._latest: tuple[Iteration, ...] = ()
 
     def handlers(self) -> Mapping[type[Fact], Handler]:

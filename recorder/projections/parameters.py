@@ -7,13 +7,13 @@ from collections.abc import Iterable, Mapping
 from recorder.model.events import Event, Exchange
 from recorder.model.facts import Fact, RequestFacts, TierReported
 from recorder.model.text import storable, storable_json
-from recorder.projections.projection import Handler, Witness
+from recorder.projections.projection import FoldContext, Handler
 from recorder.projections.rows import ParametersRow
 from recorder.wire.dialects.json_values import as_json
 
 
 class Parameters:
-    def __init__(self, exchange: Exchange, witness: Witness) -> None:
+    def __init__(self, exchange: Exchange, context: FoldContext) -> None:
         self._exchange = exchange
         self._request = RequestFacts()
         self._tier: str | None = None

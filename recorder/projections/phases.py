@@ -7,25 +7,25 @@ from collections.abc import Iterable, Mapping
 import msgspec
 
 from recorder.model.events import Event, Exchange
-from recorder.model.facts import Fact, Progressed
+from recorder.model.facts import Fact, ToolProgress
 from recorder.model.text import storable, storable_json
-from recorder.projections.projection import Handler, Witness
+from recorder.projections.projection import FoldContext, Handler
 from recorder.projections.rows import PhaseRow
 
 PHASES_LIMIT = 10_000  # of one response: what comes after is counted as an anomaly only
 
 
 class Phases:
-    def __init__(self, exchange: Exchange, witness: Witness) -> None:
+    def __init__(self, exchange: Exchange, context: FoldContext) -> None:
         self._ids = (exchange.session_id, exchange.exchange_id)
-        self._note = witness.note
+        self._note = context.note
         self._rows: list[PhaseRow] = []
         self._last: dict[tuple[int | None, str | None], int] = {}  # the row of each item's last step
 
     def handlers(self) -> Mapping[type[Fact], Handler]:
-        return {Progressed: self._on_progressed}
+        return {ToolProgress: self._on_progressed}
 
-    def _on_progressed(self, fact: Progressed, event: Event) -> None:
+    def _on_progressed(self, fact: ToolProgress, event: Event) -> None:
         if len(self._rows) == PHASES_LIMIT:
             self._note("cut", f"phases after the first {PHASES_LIMIT:,}", event)
             return

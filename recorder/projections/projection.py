@@ -35,7 +35,7 @@ Began = Callable[[Field, Event], None]
 """Report that a text began: of which field, with the event of its first delta."""
 
 
-class Witness(NamedTuple):
+class FoldContext(NamedTuple):
     """The callbacks by which a fold reports to other folds, or reads from them."""
 
     note: Note
@@ -57,5 +57,5 @@ class Fold(Protocol):
         """Return the rows so far. May be called at any point, any number of times."""
 
 
-Make = Callable[[Exchange, Witness], Fold]
+Make = Callable[[Exchange, FoldContext], Fold]
 """Make the fold of an exchange."""

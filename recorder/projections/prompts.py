@@ -15,10 +15,19 @@ from typing import NamedTuple
 import msgspec
 
 from recorder.model.events import Event, Exchange
-from recorder.model.facts import Fact, Failed, Finished, Placed, Requested, RequestFacts, Started, Usage
+from recorder.model.facts import (
+    ErrorReported,
+    Fact,
+    RequestFacts,
+    RequestPurpose,
+    RequestReceived,
+    ResponseFinished,
+    ResponseStarted,
+    Usage,
+)
 from recorder.model.facts import UsageReported as Reported
 from recorder.model.text import storable
-from recorder.projections.projection import Handler, Witness
+from recorder.projections.projection import FoldContext, Handler
 from recorder.projections.rows import PromptRow
 from recorder.projections.usage import TOKENS_LIMIT
 from recorder.wire.dialects import by_name
@@ -144,9 +153,9 @@ def _marks(packed: bytes) -> list[tuple[int, int]]:
 
 
 class Prompts:
-    def __init__(self, exchange: Exchange, witness: Witness) -> None:
+    def __init__(self, exchange: Exchange, context: FoldContext) -> None:
         self._exchange, self._format = exchange, by_name(exchange.api).prompt
-        self._request, self._placed, self._usage = RequestFacts(), Placed(), Usage()
+        self._request, self._placed, self._usage = RequestFacts(), RequestPurpose(), Usage()
         self._row: PromptRow | None = None
         self._served_ns: int | None = None
         self._has_failed = False
@@ -156,23 +165,23 @@ class Prompts:
             return {}
         return {
             RequestFacts: self._on_facts,
-            Requested: self._on_requested,
-            Placed: self._on_placed,
-            Started: self._on_served,
-            Finished: self._on_served,
+            RequestReceived: self._on_requested,
+            RequestPurpose: self._on_placed,
+            ResponseStarted: self._on_served,
+            ResponseFinished: self._on_served,
             Reported: self._on_usage,
-            Failed: self._on_failed,
+            ErrorReported: self._on_failed,
         }
 
     def _on_facts(self, fact: RequestFacts, event: Event) -> None:
         self._request = fact
 
-    def _on_requested(self, fact: Requested, event: Event) -> None:
+    def _on_requested(self, fact: RequestReceived, event: Event) -> None:
         prompt = prompt_of(self._format, fact.path, fact.body) if self._format is not None else None
         if prompt is not None and self._format is not None:
             self._row = _row(self._exchange, self._format, prompt, continues=_continues(self._request))
 
-    def _on_placed(self, fact: Placed, event: Event) -> None:
+    def _on_placed(self, fact: RequestPurpose, event: Event) -> None:
         self._placed = fact
 
     def _on_served(self, fact: Fact, event: Event) -> None:
@@ -184,7 +193,7 @@ class Prompts:
             self._on_served(fact, event)
         self._usage = fact.usage
 
-    def _on_failed(self, fact: Failed, event: Event) -> None:
+    def _on_failed(self, fact: ErrorReported, event: Event) -> None:
         self._has_failed = True
 
     def rows(self) -> Iterable[PromptRow]:

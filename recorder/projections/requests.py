@@ -12,9 +12,9 @@ from collections.abc import Iterable, Mapping, Sequence
 import msgspec
 
 from recorder.model.events import Event, Exchange
-from recorder.model.facts import Fact, RequestFacts, Started
+from recorder.model.facts import Fact, RequestFacts, ResponseStarted
 from recorder.model.text import storable
-from recorder.projections.projection import Handler, Witness
+from recorder.projections.projection import FoldContext, Handler
 from recorder.projections.rows import RequestRow
 from recorder.wire.dialects import by_name
 
@@ -24,18 +24,18 @@ others than the last takes an early one."""
 
 
 class Requests:
-    def __init__(self, exchange: Exchange, witness: Witness) -> None:
-        self._exchange, self._items = exchange, witness.items
+    def __init__(self, exchange: Exchange, context: FoldContext) -> None:
+        self._exchange, self._items = exchange, context.items
         self._facts = RequestFacts()
         self._response_ids: dict[str, None] = {}
 
     def handlers(self) -> Mapping[type[Fact], Handler]:
-        return {RequestFacts: self._on_facts, Started: self._on_started}
+        return {RequestFacts: self._on_facts, ResponseStarted: self._on_started}
 
     def _on_facts(self, fact: RequestFacts, event: Event) -> None:
         self._facts = fact
 
-    def _on_started(self, fact: Started, event: Event) -> None:
+    def _on_started(self, fact: ResponseStarted, event: Event) -> None:
         if fact.response_id is not None:
             self._response_ids.pop(fact.response_id, None)
             self._response_ids[fact.response_id] = None

@@ -13,9 +13,9 @@ from hashlib import sha256
 import msgspec
 
 from recorder.model.events import Event, Exchange
-from recorder.model.facts import Fact, RepeatedCall, RequestFacts, Returned
+from recorder.model.facts import Fact, RepeatedCall, RequestFacts, ToolResult
 from recorder.model.text import storable
-from recorder.projections.projection import Handler, Witness
+from recorder.projections.projection import FoldContext, Handler
 from recorder.projections.rows import ResultRow
 
 RESULTS_LIMIT = 10_000  # of one request: a longer history than any context holds
@@ -37,7 +37,7 @@ class RepeatedCalls(msgspec.Struct, frozen=True):
 class Results:
     """The results that a request carries."""
 
-    def __init__(self, exchange: Exchange, _: Witness) -> None:
+    def __init__(self, exchange: Exchange, _: FoldContext) -> None:
         self._exchange = exchange
         self._request = RequestFacts()
 
@@ -73,7 +73,7 @@ class Results:
             return None
         return RepeatedCalls(exchange.session_id, exchange.exchange_id, calls)
 
-    def _digest(self, result: Returned, count: int) -> str:
+    def _digest(self, result: ToolResult, count: int) -> str:
         """Return the digest of a result. Another call may return the same: one of the same id or place is the next of
         the history, another one is of this turn.
         """

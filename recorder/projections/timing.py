@@ -10,7 +10,7 @@ from operator import sub
 from typing import NamedTuple
 
 from recorder.model.events import Event, Exchange
-from recorder.model.facts import Ended, Fact, Field, FirstByte, Responded
+from recorder.model.facts import ExchangeEnded, Fact, Field, FirstByte, HeadReceived
 from recorder.projections.projection import Handler
 from recorder.projections.rows import TimingRow
 
@@ -89,13 +89,13 @@ class Timing:
 
     def handlers(self) -> Mapping[type[Fact], Handler]:
         return {
-            Responded: self._on_responded,
+            HeadReceived: self._on_responded,
             FirstByte: self._on_first_byte,
-            Ended: self._on_ended,
+            ExchangeEnded: self._on_ended,
         }
 
     def event(self, event: Event) -> None:
-        """Note a piece of the body. A long event in parts counts with its last part; a document is no event."""
+        """Note a piece of the body. A long event in parts counts with its last part; a document is not an event."""
         if event.kind == "frame" or (event.type is not None and event.kind != "body"):
             self._times.append(event.t_ns)
         elif event.kind == "body":
@@ -107,7 +107,7 @@ class Timing:
         self._times.fromlist([event.t_ns for event in events])
         self.size_bytes += sum([len(event.raw) for event in events])
 
-    def _on_responded(self, fact: Responded, event: Event) -> None:
+    def _on_responded(self, fact: HeadReceived, event: Event) -> None:
         self._head_ns = event.t_ns
 
     def _on_first_byte(self, fact: FirstByte, event: Event) -> None:
@@ -119,7 +119,7 @@ class Timing:
         if field not in self._first and event.kind in _STREAMED:
             self._first[field] = event.t_ns
 
-    def _on_ended(self, fact: Ended, event: Event) -> None:
+    def _on_ended(self, fact: ExchangeEnded, event: Event) -> None:
         self._duration_ns = event.t_ns
 
     @property
@@ -169,7 +169,7 @@ class Timing:
         return min(times) if times else None
 
 
-_STREAMED = frozenset({"frame", "part", "tail"})  # a body that is no stream has no first token
+_STREAMED = frozenset({"frame", "part", "tail"})  # a body that is not a stream has no first token
 
 
 def _per_second(count: int, span_ns: int) -> float | None:

@@ -9,21 +9,21 @@ import msgspec
 from recorder.model.events import Event, Exchange
 from recorder.model.facts import (
     CostReported,
-    Ended,
+    ExchangeEnded,
     Fact,
-    Finished,
     Iteration,
-    Placed,
     Purpose,
     RequestFacts,
-    Started,
+    RequestPurpose,
+    ResponseFinished,
+    ResponseStarted,
     Usage,
     UsageDetails,
     UsageReported,
 )
 from recorder.model.text import storable
 from recorder.projections.iterations import ITERATIONS_LIMIT
-from recorder.projections.projection import Handler, Witness
+from recorder.projections.projection import FoldContext, Handler
 from recorder.projections.rows import UsageRow
 from recorder.wire.dialects import by_name, other
 from recorder.wire.dialects.json_values import request_object
@@ -34,7 +34,7 @@ _WHOLE = frozenset({"completed", "incomplete", "failed", "error_status"})
 
 
 class UsageFold:
-    def __init__(self, exchange: Exchange, witness: Witness) -> None:
+    def __init__(self, exchange: Exchange, context: FoldContext) -> None:
         self._exchange = exchange
         self._request_model: str | None = None
         self._response_model: str | None = None
@@ -47,23 +47,23 @@ class UsageFold:
         self._is_finished = by_name(exchange.api) is other.DIALECT  # of those nobody here knows what ends a stream
         self._is_whole = False
         self._purpose: Purpose | None = None
-        self._note = witness.note
+        self._note = context.note
 
     def handlers(self) -> Mapping[type[Fact], Handler]:
         return {
             RequestFacts: self._on_request,
-            Placed: self._on_placed,
-            Started: self._on_started,
+            RequestPurpose: self._on_placed,
+            ResponseStarted: self._on_started,
             UsageReported: self._on_usage,
             CostReported: self._on_cost,
-            Finished: self._on_finished,
-            Ended: self._on_ended,
+            ResponseFinished: self._on_finished,
+            ExchangeEnded: self._on_ended,
         }
 
     def _on_request(self, fact: RequestFacts, event: Event) -> None:
         self._request_model = fact.model
 
-    def _on_placed(self, fact: Placed, event: Event) -> None:
+    def _on_placed(self, fact: RequestPurpose, event: Event) -> None:
         self._purpose = fact.purpose
 
     @property
@@ -75,7 +75,7 @@ class UsageFold:
             return bool(self._usage.input_tokens or self._usage.output_tokens or self._usage.total_tokens)
         return self._purpose != "probe"
 
-    def _on_started(self, fact: Started, event: Event) -> None:
+    def _on_started(self, fact: ResponseStarted, event: Event) -> None:
         self._response_model = fact.model or self._response_model
 
     def _on_usage(self, fact: UsageReported, event: Event) -> None:
@@ -106,10 +106,10 @@ class UsageFold:
     def _on_cost(self, fact: CostReported, event: Event) -> None:
         self._cost_of_head = fact
 
-    def _on_finished(self, fact: Finished, event: Event) -> None:
+    def _on_finished(self, fact: ResponseFinished, event: Event) -> None:
         self._is_finished = True
 
-    def _on_ended(self, fact: Ended, event: Event) -> None:
+    def _on_ended(self, fact: ExchangeEnded, event: Event) -> None:
         """Note whether the count is whole: a status of the transport means that it broke; a stream that has ended has a
         reason, or a mark of its end; a document is whole.
         """
@@ -154,7 +154,7 @@ class UsageFold:
 
 
 def _odd(counts: Usage | UsageDetails) -> list[str]:
-    """Return the names of the counts that are no numbers of tokens: mostly none, in every chunk of some streams."""
+    """Return the names of the counts that are not numbers of tokens: mostly none, in every chunk of some streams."""
     for count in msgspec.structs.astuple(counts):
         if type(count) is int and not 0 <= count < TOKENS_LIMIT:
             break

@@ -10,26 +10,26 @@ from collections.abc import Iterable, Mapping
 from hashlib import sha256
 
 from recorder.model.events import Event, Exchange
-from recorder.model.facts import Fact, Placed, RequestFacts
+from recorder.model.facts import Fact, RequestFacts, RequestPurpose
 from recorder.model.text import storable
-from recorder.projections.projection import Handler, Witness
+from recorder.projections.projection import FoldContext, Handler
 from recorder.projections.rows import UserTextRow
 
 DIGEST_LENGTH = 32  # hex digits: no two texts of a session have the same 128 bits
 
 
 class UserTexts:
-    def __init__(self, exchange: Exchange, _: Witness) -> None:
+    def __init__(self, exchange: Exchange, _: FoldContext) -> None:
         self._exchange = exchange
-        self._request, self._placed = RequestFacts(), Placed()
+        self._request, self._placed = RequestFacts(), RequestPurpose()
 
     def handlers(self) -> Mapping[type[Fact], Handler]:
-        return {RequestFacts: self._on_request, Placed: self._on_placed}
+        return {RequestFacts: self._on_request, RequestPurpose: self._on_placed}
 
     def _on_request(self, fact: RequestFacts, event: Event) -> None:
         self._request = fact
 
-    def _on_placed(self, fact: Placed, event: Event) -> None:
+    def _on_placed(self, fact: RequestPurpose, event: Event) -> None:
         self._placed = fact
 
     def rows(self) -> Iterable[UserTextRow]:

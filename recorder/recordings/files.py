@@ -87,7 +87,7 @@ def cassette_in(
             return _read_as(each, file, dialect, request)
         except RecorderError as error:
             likeliest = likeliest or error
-    raise likeliest or RecorderError("it is no stream of server-sent events, no JSON, and no export of recorder")
+    raise likeliest or RecorderError("it is not a stream of server-sent events, no JSON, and no export of recorder")
 
 
 def _read_as(format: Format, file: BinaryIO, dialect: str | None, request: PlainRequest | None) -> Cassette:

@@ -70,7 +70,7 @@ def request_head(recording: Recording, request: LogicalRequest) -> dict[str, Any
 
 
 def request_json(request: LogicalRequest) -> bytes | None:
-    """Return a request as JSON; None if its body is no JSON object."""
+    """Return a request as JSON; None if its body is not a JSON object."""
     return request.encoded() if request.fields or request.parts else None
 
 

@@ -104,5 +104,5 @@ def shortened(text: str, limit: int) -> str:
 def projected(exchange: Exchange, events: Iterable[Event]) -> Rows:
     """Return the rows of all projections of one exchange."""
     folding = Folding(exchange)
-    folding.tell_all(events)
+    folding.apply_all(events)
     return folding.rows()

@@ -55,8 +55,8 @@ class Refused(NamedTuple):
 
     def past(self, used: Collection[str]) -> list[str]:
         """Return the APIs that clients tried to reach directly, without any request to an upstream that replaces them
-        (`used`). A client that sends requests to both is no error: its other requests to the provider are statistics
-        (Claude Code), and the content of a tunnel is unknown.
+        (`used`). A client that sends requests to both is not an error: its other requests to the provider are
+        statistics (Claude Code), and the content of a tunnel is unknown.
         """
         return [host for host, upstreams in self.apis.items() if upstreams.isdisjoint(used)]
 

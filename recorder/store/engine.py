@@ -113,7 +113,7 @@ class Address(Protocol):
         """Return a database's path, or its place on a server. Never a password."""
 
     def path(self, url: URL) -> Path:
-        """Return the path of the database file. Raise `UsageError` if the database is no file."""
+        """Return the path of the database file. Raise `UsageError` if the database is not a file."""
 
     def journal_root(self, url: URL) -> Path:
         """Return the folder of the journals on this machine whose events go into a database."""

@@ -46,7 +46,7 @@ def chosen_url(database: str | None) -> URL:
 
 
 def database_path(url: URL) -> Path:
-    """Return the file of a URL that `database_url` made. Raise `UsageError` if the database is no file."""
+    """Return the file of a URL that `database_url` made. Raise `UsageError` if the database is not a file."""
     return address_of(url).path(url)
 
 

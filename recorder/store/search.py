@@ -40,7 +40,9 @@ class SearchStatements(NamedTuple):
     """Adds the rows of one exchange that the index does not have: another exchange may have had the same text."""
 
     remove: str
-    """Removes the rows of one exchange, before they are deleted. Those that the index does not have are no error."""
+    """Removes the rows of one exchange, before they are deleted. Those that the index does not have are not an
+    error.
+    """
 
     remove_session: str
     """Removes the rows of one session, before they are deleted."""

@@ -107,7 +107,7 @@ def settings(item: pytest.Item, mode: str, began_ns: int) -> Settings:
     cassette = _cassette(item, keywords["cassette"]) if keywords.get("cassette") is not None else own
     session = keywords.get("session")
     if session is not None and not isinstance(session, str):
-        raise UsageError(f"session={session!r} of the recorder marker is no name or id of a session.")
+        raise UsageError(f"session={session!r} of the recorder marker is not a name or id of a session.")
     return Settings(
         test=item.nodeid,
         name=item.name,
@@ -157,7 +157,7 @@ def _own_cassette(item: pytest.Item) -> Path:
 def _cassette(item: pytest.Item, named: Any) -> Path:
     """Return a path, beside the test file unless it is absolute. Raises `UsageError`."""
     if not isinstance(named, str | Path):
-        raise UsageError(f"cassette={named!r} of the recorder marker is no path.")
+        raise UsageError(f"cassette={named!r} of the recorder marker is not a path.")
     return item.path.parent / named
 
 
@@ -193,7 +193,7 @@ def _texts(keywords: Mapping[str, Any], keyword: str) -> list[str]:
     given = keywords.get(keyword, [])
     texts = [given] if isinstance(given, str) else given
     if not isinstance(texts, list | tuple) or not all(isinstance(each, str) for each in texts):
-        raise UsageError(f"{keyword}={given!r} of the recorder marker is no text or list of texts.")
+        raise UsageError(f"{keyword}={given!r} of the recorder marker is not text or list of texts.")
     return list(texts)
 
 

@@ -51,7 +51,7 @@ def session_in_user_database(name: str) -> RecordedSession:
 def session_of(subject: Subject) -> RecordedSession:
     """Return the session that a test names: a path or a name is looked up as `recorder lint` does.
 
-    Raises `UsageError` if it is no subject, `RecorderError` if it cannot be read.
+    Raises `UsageError` if it is not a subject, `RecorderError` if it cannot be read.
     """
     __tracebackhide__ = True
     if isinstance(subject, RecordedTest):
@@ -59,7 +59,7 @@ def session_of(subject: Subject) -> RecordedSession:
     if isinstance(subject, RecordedSession):
         return subject
     if not isinstance(subject, str | Path):
-        raise UsageError(f"{subject!r} is no recording: give a path, the name of a session, or what was recorded.")
+        raise UsageError(f"{subject!r} is not a recording: give a path, the name of a session, or what was recorded.")
     find = load("recorder.testing.databases:find")
     found: RecordedSession = in_thread(lambda: find(str(subject)))
     return found

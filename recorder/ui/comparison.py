@@ -23,8 +23,8 @@ from recorder.store.queries.reader import LogReader
 from recorder.ui.command_line import recorder_line
 
 ANSWER_BYTES = 8 * 2**20
-"""Bytes of differences in one answer: more is no page that somebody reads. All are counted; of a pair that is compared
-alone there are as many as `recorder diff` lists."""
+"""Bytes of differences in one answer: more is not a page that somebody reads. All are counted; of a pair that is
+compared alone there are as many as `recorder diff` lists."""
 
 
 def levels_of(given: str | None) -> tuple[Level, ...]:

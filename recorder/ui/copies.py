@@ -220,7 +220,7 @@ def _text(body: bytes) -> str | None:
 
 
 def _one_line(text: str) -> str:
-    """Return JSON without line feeds, which are no part of a value; other text unchanged."""
+    """Return JSON without line feeds, which are not part of a value; other text unchanged."""
     return _JSON_SPACE.sub(" ", text) if _is_json(text) else text
 
 

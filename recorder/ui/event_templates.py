@@ -2,7 +2,7 @@
 
 A template is a text, or a list of parts: texts, numbers of shared texts, and references `[style, place]`. `place` is
 the number of an operation of the event's step, whose text was added then, or a path into the document right after the
-event. `style` says how the text is written as JSON: 0 escapes what it must, 1 all but ASCII. Bytes that are no UTF-8
+event. `style` says how the text is written as JSON: 0 escapes what it must, 1 all but ASCII. Bytes that are not UTF-8
 are `{"base64": …}`. A reference takes the place of characters that equal what it gives, so templates are exact.
 """
 

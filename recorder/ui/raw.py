@@ -1,6 +1,6 @@
 """One exchange as it was sent and received: heads, sizes, bodies as bytes, and lines that repeat it.
 
-Bodies are no part of the answer with the heads: the largest are longer than anybody reads. They are streamed from the
+Bodies are not part of the answer with the heads: the largest are longer than anybody reads. They are streamed from the
 log, from any byte on, so that a page shows the beginning of each and has more when somebody wants more.
 """
 
@@ -89,7 +89,7 @@ async def exchange_body(
         recorded, request = await _as_the_model_saw_it(log, ref, exchange)
         encoded = request_json(request)
         if encoded is None:
-            raise NotFoundError("The body of this request is no JSON object: see the request as it was sent.")
+            raise NotFoundError("The body of this request is not a JSON object: see the request as it was sent.")
         session, _ = await _selected(log, ref, exchange)
         return f"{_file_name(session, recorded.number)}-model.json", _parts(encoded)
     session, recorded = await _heads(log, ref, exchange)

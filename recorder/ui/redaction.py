@@ -58,8 +58,8 @@ def redacted_value(value: Any, redactor: Redactor, counts: Counter[str]) -> Any:
 def redacted_rows(events: Iterable[Event], in_pieces: frozenset[int], redactor: Redactor) -> dict[int, bytes]:
     """Return the bytes of events as they may be shown, by position, where they are not as recorded.
 
-    What is cut anywhere is read as one: of a body that is no event stream, and of a request, the first piece has all
-    that is left. An event that brought a part of a secret is left out whole, since its other fields may repeat it.
+    What is cut anywhere is read as one: of a body that is not an event stream, and of a request, the first piece has
+    all that is left. An event that brought a part of a secret is left out whole, since its other fields may repeat it.
     """
     changed: dict[int, bytes] = {}
     for run in _runs(events):

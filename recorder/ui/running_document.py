@@ -15,21 +15,21 @@ from recorder.errors import RecorderError
 from recorder.model.events import Event, Exchange
 from recorder.model.facts import (
     AnnotationAdded,
-    Ended,
+    ErrorReported,
+    ExchangeEnded,
     Fact,
-    Failed,
-    Finished,
+    HeadReceived,
     ItemFinished,
     ItemStarted,
     LogprobsAdded,
-    Placed,
     RequestFacts,
-    Responded,
-    Restated,
-    Returned,
-    Started,
+    RequestPurpose,
+    ResponseFinished,
+    ResponseItems,
+    ResponseStarted,
     TextAdded,
-    TextSettled,
+    TextFinished,
+    ToolResult,
     UsageReported,
 )
 from recorder.model.text import STORABLE_LIMIT
@@ -73,12 +73,20 @@ class _Touched:
         self.all_items = self.heading = self.usage = False
 
     def handlers(self) -> Mapping[type[Fact], Handler]:
-        keyed = (TextSettled, ItemStarted, ItemFinished, AnnotationAdded, LogprobsAdded)
-        of_heading = (RequestFacts, Placed, Responded, Started, Finished, Failed, Ended)
+        keyed = (TextFinished, ItemStarted, ItemFinished, AnnotationAdded, LogprobsAdded)
+        of_heading = (
+            RequestFacts,
+            RequestPurpose,
+            HeadReceived,
+            ResponseStarted,
+            ResponseFinished,
+            ErrorReported,
+            ExchangeEnded,
+        )
         return {
             TextAdded: self._on_text,
             **dict.fromkeys(keyed, self._on_item),
-            **dict.fromkeys((Restated, Returned), self._on_items),
+            **dict.fromkeys((ResponseItems, ToolResult), self._on_items),
             **dict.fromkeys(of_heading, self._on_heading),
             UsageReported: self._on_usage,
         }
@@ -151,7 +159,7 @@ class RunningDocument:
     def response_id(self) -> str | None:
         return None if self._row is None else self._row.response_id
 
-    def tell(self, event: Event) -> list[Op]:
+    def apply(self, event: Event) -> list[Op]:
         """Apply the next event. Returns the operations that it makes of the document."""
         ops: list[Op] = []
         self._attempt(lambda: self._tell(event, ops))
@@ -210,7 +218,7 @@ class RunningDocument:
 
     def _tell(self, event: Event, ops: list[Op]) -> None:
         folding, touched = self._folding, self._touched
-        folding.tell(event)
+        folding.apply(event)
         if self._counter is not None:
             self._counter.add(event)
             touched.heading = True

@@ -198,7 +198,7 @@ class Surroundings:
         folding, says, is_final = Folding(exchange), list[tuple[int, Any]](), False
         try:
             async for event in log.events(exchange.session_id, exchange.exchange_id):
-                folding.tell(event)
+                folding.apply(event)
                 rows = folding.copy().rows()["exchanges"] if folding.holds_back else folding.fold("exchanges").rows()
                 [row] = rows
                 is_final = is_final or event.kind == "end"

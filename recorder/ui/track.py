@@ -165,7 +165,7 @@ class _Track:
                 self._add(self._pos, document.see(self._surroundings.view(t_ns)), t_ns)
         if event.pos % SEGMENT == 0:
             self._close_segment(document)
-        ops += document.tell(event)
+        ops += document.apply(event)
         self._add(event.pos, ops)
         self._pos, self._t_ns = event.pos, event.t_ns
         self._folded_bytes += len(event.raw) + EVENT_BYTES

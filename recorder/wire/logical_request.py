@@ -23,7 +23,7 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 
 from recorder.model.events import WEBSOCKET
-from recorder.model.facts import Links, Started
+from recorder.model.facts import Links, ResponseStarted
 from recorder.model.recording import MEMORY_LIMIT, Recording
 from recorder.model.text import counted
 from recorder.wire.dialects import Dialect, by_path
@@ -332,7 +332,7 @@ def response_ids(recording: Recording, dialect: Dialect) -> Sequence[str]:
     facts = [fact for payload in looked_at for fact in decoder.event(None, payload)]
     if len(every) == 1:  # a document, or a stream that broke off
         facts += dialect.decoder().document(every[0])
-    ids = (fact.response_id for fact in facts if isinstance(fact, Started))
+    ids = (fact.response_id for fact in facts if isinstance(fact, ResponseStarted))
     return tuple(dict.fromkeys(id for id in ids if id is not None))
 
 

@@ -137,7 +137,7 @@ class RecordingBuilder:
         if request is None:
             damage = damage or f"exchange {exchange.exchange_id} has no request"
             request = RequestRecord(exchange.method, exchange.target, exchange.provider, [], 0, "", 0, complete=False)
-        # What was left over of a content coding whose end did not come is no part of the body.
+        # What was left over of a content coding whose end did not come is not part of the body.
         count = self._piece_count - (self._rest if end is not None and end.outcome == "client_done" else 0)
         return Recording(
             *(exchange, request, b"".join(self._body), self._response, self._head_ns),

@@ -186,7 +186,7 @@ _BLANK_LINES = (b"\n\n", b"\n\r\n", b"\r\r", b"\r\r\n")  # one that ends with a 
 
 
 class Fields(NamedTuple):
-    """The fields of a block. `data` is `None` if it has no data line, and then it is no event.
+    """The fields of a block. `data` is `None` if it has no data line, and then it is not an event.
 
     `data_start` and `data_length` are the place of the payload in the block, if it is one data line.
     """
@@ -210,7 +210,7 @@ _OPENINGS = tuple(bom + field for bom in (b"", BOM) for field in (b"data:", b"ev
 
 
 def parse(raw: bytes) -> Fields:
-    """Read a block, with or without its terminator. Never raises: lines that are no field are skipped, as in the
+    """Read a block, with or without its terminator. Never raises: lines that are not a field are skipped, as in the
     standard.
 
     A byte order mark belongs to the stream, not to a block: cut it off the first block before.

@@ -92,7 +92,7 @@ def is_prewarm(target: str, body: bytes) -> bool:
 
 
 def as_post(message: bytes) -> bytes:
-    """Return the body of the POST that requests the same as a message; a message that is no JSON object as it is.
+    """Return the body of the POST that requests the same as a message; a message that is not a JSON object as it is.
 
     An answer over WebSocket is always a stream, so the POST requests one.
     """

@@ -324,7 +324,7 @@ def _close_fault(payload: bytes) -> str | None:
     if len(payload) < 2:
         return "a close has half a code"
     if not (1000 <= code <= 1003 or 1007 <= code <= 1014 or 3000 <= code <= 4999):
-        return f"{code} is no code to be sent in a close"
+        return f"{code} is not a code to be sent in a close"
     return _text_fault(payload[2:]) and "the reason of a close is not UTF-8"
 
 

@@ -42,7 +42,7 @@ from tests.support.zstandard import zstd
 from tests.unit.wire.redaction.test_bodies import PLACES as BODIES
 from tests.unit.wire.redaction.test_headers import PLACES as TARGETS
 
-MARKER = b"this is no secret"
+MARKER = b"this is not a secret"
 IN_LOG_S = 120.0  # for all that was sent: other tests may run beside this one
 GONE_S = 30.0  # behind that, on such a machine
 PROMISED_S = 5.0  # on one that is idle, as docs/log.md says
@@ -88,7 +88,7 @@ class Planted(NamedTuple):
 
 
 def _request(
-    body: bytes = b'{"input":"this is no secret"}', *headers: str, target: str = "/v1/responses", missing: int = 0
+    body: bytes = b'{"input":"this is not a secret"}', *headers: str, target: str = "/v1/responses", missing: int = 0
 ) -> bytes:
     fixed = ["Host: localhost", "Content-Type: application/json", f"Content-Length: {len(body) + missing}"]
     lines = [f"POST {target} HTTP/1.1", *fixed, "Connection: close", *headers, "", ""]
@@ -264,11 +264,11 @@ async def _plant_and_look(db: Path, all_planted: list[Planted]) -> float:
 
 
 def _assert_the_rest_is_there(db: Path) -> None:
-    """What is no secret; and sessions whose names are secrets, one for each secret."""
+    """What is not a secret; and sessions whose names are secrets, one for each secret."""
     assert run(db, "verify").code == 0
     for command in (("sessions", "--json"), ("export", "latest", "--format", "jsonl")):
         assert run(db, *command).code == 0
-    with_marker = [entry for entry in entries(db) if entry.request_body == b'{"input":"this is no secret"}']
+    with_marker = [entry for entry in entries(db) if entry.request_body == b'{"input":"this is not a secret"}']
     assert len(with_marker) > 20
     named = [entry.session for entry in entries(db) if re.search("REDACTED-[a-z-]+-[0-9a-f]{6}", entry.session)]
     assert len(set(named)) > 5

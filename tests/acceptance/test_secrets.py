@@ -38,7 +38,7 @@ from tests.support.sockets import (
 )
 from tests.support.upstreams import SERVERS
 
-MARKER = b"this is no secret"
+MARKER = b"this is not a secret"
 DEAD = "http://127.0.0.1:1"  # nothing listens there
 
 HEADERS = (

@@ -58,7 +58,7 @@ def test_what_is_not_broken_passes_the_same_tests(copy: Copy) -> None:
     [
         pytest.param("is_loopback or (name", "is_loopback or  (name", "is green", marks=pytest.mark.slow),
         ("import re\n", "import re\nimport nothing_of_that_name\n", "the tests could not be run"),
-        ("return is_loopback or (name", "return nothing_of_that_name or (name", "it is no claim that failed"),
+        ("return is_loopback or (name", "return nothing_of_that_name or (name", "it is not a claim that failed"),
         pytest.param(
             *("return is_loopback or (name", "return True or (name", "it failed for another reason"),
             marks=pytest.mark.slow,

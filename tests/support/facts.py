@@ -17,7 +17,7 @@ from recorder.model.payloads import ExchangeEnd, RequestHead, ResponseHead
 from recorder.projections.anomalies import Anomalies
 from recorder.projections.fold import Folding, Rows
 from recorder.projections.folds import FOLDS
-from recorder.projections.projection import Witness
+from recorder.projections.projection import FoldContext
 from recorder.projections.rows import PROJECTIONS, AnomalyRow, Projection
 from recorder.projections.timing import Timing
 from recorder.wire.dialects import by_name
@@ -63,8 +63,8 @@ def fold(projection: Projection, told: Iterable[Told], exchange: Exchange = EXCH
     """What one projection makes of facts, beside the others, and the anomalies that they report."""
     anomalies, timing = Anomalies(exchange), Timing(exchange)
     shared: dict[str, Any] = {"anomalies": anomalies, "timing": timing}
-    witness = Witness(anomalies.note, timing.began, anomalies.last_number, lambda: list(folds["items"].rows()))
-    made = {name: make(exchange, witness) for name, make in FOLDS.items()}
+    context = FoldContext(anomalies.note, timing.began, anomalies.last_number, lambda: list(folds["items"].rows()))
+    made = {name: make(exchange, context) for name, make in FOLDS.items()}
     folds: dict[str, Any] = {each.name: {**shared, **made}[each.name] for each in PROJECTIONS}
     for pos, each in enumerate(told):
         at, facts = (
@@ -114,7 +114,7 @@ def folded(exchange: Exchange, events: Iterable[Event]) -> Rows:
     """What all projections make of events."""
     folding = Folding(exchange)
     for each in events:
-        folding.tell(each)
+        folding.apply(each)
     return folding.rows()
 
 

@@ -123,7 +123,7 @@ class Authority:
 
 @asynccontextmanager
 async def answering(answer: bytes, *, ends: bool = False) -> AsyncIterator[int]:
-    """The port of something that is no proxy: whatever it is sent, it answers that, and closes or is silent."""
+    """The port of something that is not a proxy: whatever it is sent, it answers that, and closes or is silent."""
     writers: set[asyncio.StreamWriter] = set()
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -68,7 +68,7 @@ def make_events(exchange: Exchange, raws: Sequence[bytes], kinds: Sequence[Kind]
 
 
 def of_type(exchange: Exchange, *types: str) -> list[Event]:
-    """Events of these types, each of an item that is named like its type. Their hashes are no chain."""
+    """Events of these types, each of an item that is named like its type. Their hashes are not a chain."""
     made = make_events(exchange, [b"data: {}\n\n"] * len(types))
     named = zip(made, types, strict=True)
     return [msgspec.structs.replace(event, type=type, item_id=f"{type}-item") for event, type in named]

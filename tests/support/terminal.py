@@ -117,7 +117,9 @@ def on_terminal(columns: int, *arguments: object, said: str = "") -> list[str]:
 
 
 def written_on_terminal(columns: int, *arguments: object, term: str = "xterm") -> tuple[str, str]:
-    """What a command writes to a terminal of that width on stdout, and what it says on stderr, which is no terminal."""
+    """What a command writes to a terminal of that width on stdout, and what it says on stderr, which is not a
+    terminal.
+    """
     with _terminal() as (terminal, shown):
         fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
         with pytest.MonkeyPatch.context() as patched:

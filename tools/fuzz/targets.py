@@ -111,7 +111,7 @@ def _check(row: Exchange, events: list[Event]) -> None:
     for event in events:
         verifier.feed(event)
     assert verifier.close() == []
-    folding.tell_all(events)
+    folding.apply_all(events)
     assert folding.rows()["exchanges"]
 
 

@@ -3,7 +3,7 @@
 Rules of this file:
 
 * A thread is what the handshake's `thread-id` says. Its turns fail one after another as in `FAULTS`, then none does.
-* A prewarm (`generate: false`) is no turn.
+* A prewarm (`generate: false`) is not a turn.
 """
 
 from __future__ import annotations

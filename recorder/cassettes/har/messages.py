@@ -101,7 +101,7 @@ def inexpressible(connection: WrittenConnection) -> str | None:
     each = connection.recording
     lost = [counted(len(each.control), "control frame")] if each.control else []
     lost += [f"the shapes of {counted(len(each.frames), 'frame')}"] if each.frames else []
-    lost += [f"{counted(unread, 'run')} of bytes that are no message"] if (unread := _unread(each)) else []
+    lost += [f"{counted(unread, 'run')} of bytes that are not a message"] if (unread := _unread(each)) else []
     return f"loses {' and '.join(lost)}: HAR has only the messages of a WebSocket connection" if lost else None
 
 

@@ -114,7 +114,7 @@ class Har:
                     budget.take(exchange.size_bytes)
                     self._exchanges.append(exchange)
         except (ValueError, RecursionError) as error:
-            raise RecorderError(f"it is no HAR 1.2: {error}") from error
+            raise RecorderError(f"it is not a HAR 1.2: {error}") from error
         if not self._exchanges:
             raise RecorderError("there is no event stream or WebSocket in it, and no call of an API that is known")
         self.events = 0

@@ -52,7 +52,7 @@ def read_header(written: bytes) -> Session:
     row = {"session_id": uuid7(max(0, created_ns), bytes(10)), "created_ns": created_ns}
     row |= {"name": about.name, "source": about.source, "origin": about.origin, "labels": about.labels}
     if not isinstance(value(about.labels), dict):
-        raise ValueError("labels is no JSON object")
+        raise ValueError("labels is not a JSON object")
     return storable(msgspec.convert(row, Session))
 
 
@@ -67,7 +67,7 @@ def nanoseconds(written: object) -> int:
         read = datetime.fromisoformat(str(written))
         ns = (read - _EPOCH) // timedelta(microseconds=1) * 1000
     except (ValueError, TypeError, OverflowError) as error:
-        raise ValueError(f"{str(written)[:40]} is no instant like 2026-01-31T12:00:00.000000Z") from error
+        raise ValueError(f"{str(written)[:40]} is not an instant like 2026-01-31T12:00:00.000000Z") from error
     if not -(2**63) <= ns < 2**63:
         raise ValueError(f"{str(written)[:40]} is too far from now for the log")
     return ns

@@ -65,9 +65,9 @@ def value(written: bytes | str, depth: int = DEPTH_LIMIT) -> Any:
     except RecursionError:
         read = None
     except json.JSONDecodeError as error:  # of the standard library, which counts lines of its own
-        raise ValueError(f"it is no JSON from character {error.pos + 1} on{_HOW}") from error
+        raise ValueError(f"it is not JSON from character {error.pos + 1} on{_HOW}") from error
     except UnicodeDecodeError as error:
-        raise ValueError(f"it is no UTF-8 from byte {error.start + 1} on{_HOW}") from error
+        raise ValueError(f"it is not UTF-8 from byte {error.start + 1} on{_HOW}") from error
     else:
         opened = written.count(b"[") + written.count(b"{") if isinstance(written, bytes) else depth + 1
         if opened <= depth or not _is_deeper(read, depth):
@@ -89,7 +89,7 @@ def _inside(given: Any) -> Iterable[Any]:
 
 
 def _refuse(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no JSON")
+    raise ValueError(f"{name} is not JSON")
 
 
 # -- rows
@@ -107,7 +107,7 @@ def storable(row: Row) -> Row:
 
 
 def content(raw: bytes) -> str | dict[str, str]:
-    """Return bytes as text; in base64 if they are no text, or would be longer as text."""
+    """Return bytes as text; in base64 if they are not text, or would be longer as text."""
     try:
         decoded = raw.decode()
     except UnicodeDecodeError:
@@ -142,5 +142,5 @@ SECONDS_LIMIT = 2**32  # 136 years: so many microseconds are exact in a float, a
 def microseconds(given: Any) -> int:
     """Parse a number of seconds. Raises `ValueError`."""
     if isinstance(given, bool) or not isinstance(given, int | float) or not abs(given) < SECONDS_LIMIT:
-        raise ValueError(f"{str(given)[:40]} is no number of seconds")
+        raise ValueError(f"{str(given)[:40]} is not a number of seconds")
     return round(given * 1_000_000)

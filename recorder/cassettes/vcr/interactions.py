@@ -31,7 +31,7 @@ from recorder.wire.dialects import by_name, by_path, framing
 from recorder.wire.redaction.headers import Header, redact_headers, redact_target
 from recorder.wire.sse import Splitter
 
-_UNSTORABLE = re.compile("[\0\ud800-\udfff]")  # bytes that are no UTF-8, and what no text of a database has
+_UNSTORABLE = re.compile("[\0\ud800-\udfff]")  # bytes that are not UTF-8, and what no text of a database has
 
 VcrHeaders = dict[str, str | list[str | None] | None]
 
@@ -148,7 +148,7 @@ def _exchange(each: VcrInteraction, left: int) -> VcrExchange:
 def check_storable(*texts: str) -> None:
     """Raises `ValueError` if one of the texts cannot be a text of a database."""
     if any(map(_UNSTORABLE.search, texts)):
-        raise ValueError("its method, uri or message is no text")
+        raise ValueError("its method, uri or message is not text")
 
 
 def missing_host(uri: str, headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:

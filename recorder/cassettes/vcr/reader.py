@@ -78,7 +78,7 @@ def _json_interactions(data: bytes) -> Sequence[Any]:
     try:
         document = msgspec.json.decode(check_values(data), type=_JsonDocument)
     except (ValueError, RecursionError) as error:
-        raise RecorderError(f"it is no VCR cassette: {error}") from error
+        raise RecorderError(f"it is not a VCR cassette: {error}") from error
     return _interactions_of(document)
 
 
@@ -86,13 +86,13 @@ def _yaml_interactions(data: bytes) -> Sequence[Any]:
     try:
         given = read_yaml(data)
     except ValueError as error:
-        raise RecorderError(f"it is no YAML that can be read: {error}") from error
+        raise RecorderError(f"it is not YAML that can be read: {error}") from error
     if isinstance(given, list):
         raise RecorderError("it is a list: if vcrpy before 1.0 wrote it, migrate it with `python -m vcr.migration`")
     try:
         document = msgspec.convert(given, _Document, strict=False)
     except ValueError as error:
-        raise RecorderError(f"it is no VCR cassette: {error}") from error
+        raise RecorderError(f"it is not a VCR cassette: {error}") from error
     return _interactions_of(document)
 
 
@@ -100,7 +100,7 @@ def _interactions_of(document: _Document | _JsonDocument) -> Sequence[Any]:
     _check_version(document.version)
     found = document.of_ruby if document.interactions is None else document.interactions
     if found is None:
-        raise RecorderError("it is no VCR cassette: there are no `interactions` in it")
+        raise RecorderError("it is not a VCR cassette: there are no `interactions` in it")
     return found
 
 

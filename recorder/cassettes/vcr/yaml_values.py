@@ -1,8 +1,8 @@
 """YAML as plain values: mappings, lists, text and null. Pure; no object is ever created, whatever tag a value has.
 
 A scalar is its text, also where YAML would guess a number or a date. The bytes of `!!binary` are text, too: those that
-are no UTF-8 as surrogates, which no YAML can hold otherwise. `as_bytes` gives all of them back. With `is_typed` a plain
-scalar that is a number or a boolean of JSON has its value: for bodies that are stored as values.
+are not UTF-8 as surrogates, which no YAML can hold otherwise. `as_bytes` gives all of them back. With `is_typed` a
+plain scalar that is a number or a boolean of JSON has its value: for bodies that are stored as values.
 
 An alias counts as the node that it repeats, so that a short file cannot expand to a long one; an alias of a node that
 contains it is an error.
@@ -59,7 +59,7 @@ def read_yaml(data: bytes, *, is_typed: bool = False) -> Any:
 
 
 def as_bytes(text: str) -> bytes:
-    """Encode a text with its surrogates. Raises `ValueError` for half an emoji, which is no text."""
+    """Encode a text with its surrogates. Raises `ValueError` for half an emoji, which is not text."""
     return text.encode("utf-8", "surrogateescape")
 
 

@@ -4,7 +4,7 @@ Rules of this file:
 
 * The JSON is that of the `--json` form of the command. Rows are added until it is full; a first row always fits,
   because it is cut until it does.
-* Whatever is cut is counted, and the remarks, which are no recorded text, say how to ask for it.
+* Whatever is cut is counted, and the remarks, which are not a recorded text, say how to ask for it.
 * Recorded text cannot take over a terminal that shows an answer: what `safe_text` would change is escaped in the JSON.
 """
 

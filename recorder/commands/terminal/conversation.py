@@ -306,7 +306,7 @@ def _pictures(output: str) -> str | None:
     """Return images as text for a person; None if the value has anything else."""
     try:
         return ", ".join(f"{each.mime_type}, {each.size_bytes:,} bytes" for each in _pictures_of(output).images)
-    except (ValueError, RecursionError):  # a lone surrogate is no JSON either
+    except (ValueError, RecursionError):  # a lone surrogate is not JSON either
         return None
 
 

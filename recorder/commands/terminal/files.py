@@ -21,7 +21,9 @@ class SkippedFiles:
 
     @contextlib.contextmanager
     def over(self, path: Path) -> Iterator[None]:
-        """Skip the file if the block cannot read it. An error of the database is raised: it is no fault of the file."""
+        """Skip the file if the block cannot read it. An error of the database is raised: it is not a fault of the
+        file.
+        """
         try:
             yield
         except StoreError:

@@ -44,7 +44,7 @@ def _of_request(recording: Recording, request: LogicalRequest, width: int | None
     head = f"{recording.number} · {exchange.method} {exchange.target.partition('?')[0]}"
     yield Text(_flat(head), "bold")
     if not request.fields and not request.parts:
-        yield Text(f"The body is no JSON object: {counted(len(recording.request_body), 'byte')}.", "dim")
+        yield Text(f"The body is not a JSON object: {counted(len(recording.request_body), 'byte')}.", "dim")
     for name, value in request.fields.items():
         if _is_conversation(value):
             yield Text(f"{_flat(name)}:", "dim")

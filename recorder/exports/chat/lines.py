@@ -84,7 +84,7 @@ class ChatExport:
             )
 
     def _without_request(self, known: Set[str]) -> int:
-        """Return how many exchanges have no request body, although they are no retrieval of a response."""
+        """Return how many exchanges have no request body, although they are not a retrieval of a response."""
         chosen = (each for _, each in self._chosen if each.api in _READERS and each.resumes_response_id is None)
         return sum(each.exchange_id not in known for each in chosen)
 

@@ -43,7 +43,7 @@ GRPC_PORT = 4317
 _NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")  # RFC 9110 section 5.6.2
 _VALUE = re.compile(r"[\t\x20-\x7e]*")  # section 5.5, without the obsolete bytes
 _OURS = {"content-type": "application/json", "content-encoding": "gzip"}
-_SECRET_CHARS = 4  # shorter parts of a header are no secrets, but parts of words
+_SECRET_CHARS = 4  # shorter parts of a header are not secrets, but parts of words
 
 T = TypeVar("T")
 Sleep = Callable[[float], Awaitable[object]]

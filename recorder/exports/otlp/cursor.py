@@ -8,7 +8,7 @@ Rules of this file:
   add old ones: behind a mark of time there would be some that are never sent. A million rows take 260 MB in a file, far
   less than the events of a million exchanges.
 * A row is written after the target has accepted a signal, and only while the log has the exchange: after a purge there
-  is no row of the session.
+  is not a row of the session.
 * No look reads more than a page, so that no transaction is long.
 """
 

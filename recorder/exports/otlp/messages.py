@@ -49,7 +49,7 @@ def _message(item: Any) -> Part:
     if not isinstance(item, dict):
         return {"role": "user", "parts": _parts(item)}
     role = text(item.get("role"))
-    if role is None:  # an item of a conversation that is no message
+    if role is None:  # an item of a conversation that is not a message
         parts = [_part(item)]
         role = "tool" if parts[0]["type"] == "tool_call_response" else "assistant"
     elif item.get("tool_call_id") is not None:

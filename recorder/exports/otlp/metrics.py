@@ -112,7 +112,7 @@ def metrics_of(exchanges: Iterable[ExportedExchange], convention: Convention) ->
 
 
 def _measured(exported: ExportedExchange) -> Iterator[tuple[Instrument, Attributes, float]]:
-    """Yield the measurements of an exchange. What a retrieval took is no time of a generation."""
+    """Yield the measurements of an exchange. What a retrieval took is not a time of a generation."""
     if not is_inference(exported):
         return
     found, common = exported.projected, common_attributes(exported)

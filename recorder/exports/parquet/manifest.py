@@ -6,7 +6,7 @@ Rules of this file:
   by the log's own proof: `recorder verify --against DIR` compares the hashes, and the digests of the files.
 * It names every file that belongs to the export. It is written last: after a crash between the files and the manifest
   some files are not those of the manifest, and the next export writes them again.
-* A log that has grown since is no finding. An exchange that the export has and the log has not is one, unless its
+* A log that has grown since is not a finding. An exchange that the export has and the log has not is one, unless its
   session was purged: then the export holds what was to be deleted, and a sentence says so.
 * It takes 110 bytes for an exchange, and is read whole: 11 MB for 10^5 exchanges, of some 10^7 events.
 """
@@ -152,7 +152,7 @@ class ExportedFolder:
             self._new += sum(exported.get(exchange_id) is None for exchange_id in verified.heads)
 
     def remarks(self) -> Iterator[str]:
-        """Yield sentences on differences that are no findings."""
+        """Yield sentences on differences that are not findings."""
         if self._new:
             yield f"The export lacks {counted(self._new, 'exchange')} that ended since or began before: export again."
         if self._purged:

@@ -60,7 +60,7 @@ RULES: tuple[Rule, ...] = (
         *(f"{_PYTHON}: _SseLineDecoder", f"{_JAVASCRIPT}: processStreamResponse"),
     ),
     _rule(
-        *("GE006", "error", "A chunk is no JSON object."),
+        *("GE006", "error", "A chunk is not a JSON object."),
         "google-genai for Python makes an empty response of it: its content is lost. The API sends an array of chunks"
         " only without `alt=sse`.",
         *(_REFERENCE, _PYTHON),
@@ -120,7 +120,7 @@ RULES: tuple[Rule, ...] = (
         "Gemini API, Thought signatures",
     ),
     _rule(
-        *("GE016", "error", "A `thoughtSignature` is no base64."),
+        *("GE016", "error", "A `thoughtSignature` is not base64."),
         "google-genai for Python raises `ValidationError: … thoughtSignature Data should be valid base64`.",
         *(_REFERENCE, _TYPES),
     ),

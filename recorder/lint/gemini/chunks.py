@@ -219,7 +219,7 @@ def _line_rule(line: bytes) -> str:
 
 
 def _bare(frame: StreamBlock) -> object:
-    """Decode a block without `data:`, as the SDK for Python reads it; return `None` if it is no JSON."""
+    """Decode a block without `data:`, as the SDK for Python reads it; return `None` if it is not JSON."""
     if not frame.raw.lstrip().startswith(_BARE):
         return None
     try:

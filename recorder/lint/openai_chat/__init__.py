@@ -184,7 +184,7 @@ RULES: tuple[Rule, ...] = (
         f"{_PYTHON_DELTAS}: accumulate_delta",
     ),
     _rule(
-        *("CH028", "error", "The `content` of a delta is no string."),
+        *("CH028", "error", "The `content` of a delta is not a string."),
         "Clients concatenate strings: openai-node makes `[object Object]` of an array, openai-python loses it.",
         *(_REFERENCE, _NODE, f"{_PYTHON_DELTAS}: accumulate_delta"),
     ),

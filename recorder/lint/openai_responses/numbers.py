@@ -67,7 +67,7 @@ def _next_numbers(stream: StreamView) -> Iterable[Hit]:
 def _no_type(stream: StreamView) -> Iterable[Hit]:
     for each in stream.frames:
         if each.type is None and each.payload is not None and each.payload != {}:
-            yield Hit(each.pos, "" if isinstance(each.payload, dict) else "its data is no JSON object")
+            yield Hit(each.pos, "" if isinstance(each.payload, dict) else "its data is not a JSON object")
 
 
 def _other_name(stream: StreamView) -> Iterable[Hit]:

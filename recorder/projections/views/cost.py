@@ -20,7 +20,7 @@ from recorder.projections.rows import TABLES
 from recorder.projections.views.parts import of, same_exchange
 from recorder.projections.views.view import Either, View
 
-# Counts above these are no counts of one exchange. With the limits of prices, a sum of all kinds fits a bigint.
+# Counts above these are not counts of one exchange. With the limits of prices, a sum of all kinds fits a bigint.
 TOKENS_LIMIT, CALLS_LIMIT = 10**8, 10**6
 
 # The columns of `usage` by the unit of `prices` that they count.

@@ -229,7 +229,7 @@ class ClientResponse:
             message = f"the head of the upstream's response is over {HEAD_BYTES // 2**10} KiB"
             self.fail(UpstreamError(message, "upstream_reset"))
         elif self._started:
-            self.fail(UpstreamError("the upstream's response is no HTTP from there on", "truncated"))
+            self.fail(UpstreamError("the upstream's response is not HTTP from there on", "truncated"))
         else:
             self.fail(UpstreamError("the upstream did not answer in HTTP", "upstream_reset"))
         self._connection.close()
@@ -284,7 +284,7 @@ class ClientResponse:
 
     def on_header(self, name: bytes, value: bytes) -> None:
         if self._started:
-            return  # trailers are no part of the body
+            return  # trailers are not part of the body
         self._head_lines += 1
         self._head_bytes += len(name) + len(value)
         self.headers.append((name, value))

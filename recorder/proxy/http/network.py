@@ -202,7 +202,7 @@ def _exemption(entry: str, where: str) -> Exemption:
         try:
             return Exemption(block=ipaddress.ip_network(entry, strict=False))
         except ValueError:
-            raise UsageError(f"{where}: {entry!r} is no block of addresses such as 10.0.0.0/8.") from None
+            raise UsageError(f"{where}: {entry!r} is not a block of addresses such as 10.0.0.0/8.") from None
     host, port = entry.strip("[]"), None
     if _address(host) is None and (found := re.fullmatch(r"\[?([^\]]+?)\]?:(\d{1,5})", entry)):
         host, port = found[1], int(found[2])

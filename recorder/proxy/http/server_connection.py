@@ -273,7 +273,7 @@ class ServerConnection(asyncio.Protocol):
 
     def on_header(self, name: bytes, value: bytes) -> None:
         if not self._is_in_head:
-            return  # trailers are no part of the head
+            return  # trailers are not part of the head
         self._headers.append((name.lower(), value))
         self._count(len(name) + len(value) + len(b": \r\n"))
 
@@ -395,7 +395,7 @@ class ServerConnection(asyncio.Protocol):
                 self._look_later()
 
     def _refuse(self) -> None:
-        """Answer 400 to what is no HTTP; in the middle of a response there is no place for that, and it is cut off."""
+        """Answer 400 to what is not HTTP; in the middle of a response there is no place for that, and it is cut off."""
         self._is_deaf = True
         if self._answering is None or not self._answering.started:
             self.transport.write(_REFUSAL)

@@ -128,7 +128,7 @@ class ServerExchange:
         return self._taken()
 
     def _is_offer(self) -> bool:
-        """Return whether it is an offer to switch that was not accepted: what is held then is no body."""
+        """Return whether it is an offer to switch that was not accepted: what is held then is not a body."""
         return self.upgrade is not None and not self.is_switched
 
     def _taken(self) -> bytes:

@@ -71,14 +71,14 @@ def parse_fault(text: str) -> Fault:
     form = _FORM.fullmatch(text)
     name = form["name"] if form else re.split("[@:]", text)[0]
     if name not in _PARSERS:
-        raise ValueError(f"{text!r} is no fault: there are {', '.join(FORMS)}.")
+        raise ValueError(f"{text!r} is not a fault: there are {', '.join(FORMS)}.")
     try:
         if form is None:
             raise _InvalidFault
         fault = _PARSERS[name](form["place"], form["options"].split(":")[1:])
     except _InvalidFault as nonsense:
         why = f"{nonsense}; " if str(nonsense) else ""
-        raise ValueError(f"{text!r} is no fault: {why}write {FORMS[name]}.") from None
+        raise ValueError(f"{text!r} is not a fault: {why}write {FORMS[name]}.") from None
     return msgspec.structs.replace(fault, form=text)
 
 

@@ -229,7 +229,9 @@ class Matcher:
         return Responses((candidate.place, candidate.recorded) for candidate in self._all)
 
     def _alike(self, query: MatchQuery) -> Match | Miss | None:
-        """Find an equal exchange, down the ladder. Where equals are all used, what merely resembles is no answer."""
+        """Find an equal exchange, down the ladder. Where equals are all used, what merely resembles is not an
+        answer.
+        """
         used: tuple[How, CandidateQueue] | None = None
         for how, queue in query.queues(self._rules.until):
             if (candidate := self._next(queue)) is not None:

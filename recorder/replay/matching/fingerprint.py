@@ -1,8 +1,8 @@
 """Fingerprints of requests, by which two are the same: where they go, and their bodies at three depths.
 
 `exact` is the body as JSON means it: order of keys, whitespace and escapes do not count, nor `1.0` for `1`; a body that
-is no JSON is its bytes. `quiet` is that without noise. `shape` is what is left where even the words of the instructions
-may differ: the parameters, the roles of the messages, the last text, the answered calls.
+is not JSON is its bytes. `quiet` is that without noise. `shape` is what is left where even the words of the
+instructions may differ: the parameters, the roles of the messages, the last text, the answered calls.
 
 Pure, and never raises: what cannot be read is compared as bytes.
 """

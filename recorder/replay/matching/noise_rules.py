@@ -235,7 +235,9 @@ def _words(table: Mapping[str, object], key: str) -> list[str]:
 
 def _own(kind: Kind, what: str) -> Rule:
     if kind == "fields" and not all(what.split(".")):
-        raise ValueError(f"[match] fields: {what!r} is no path: write names with dots between, as in metadata.user_id.")
+        raise ValueError(
+            f"[match] fields: {what!r} is not a path: write names with dots between, as in metadata.user_id."
+        )
     if kind in IN_TEXTS:
         _check(kind, what)
     return Rule(kind, "own", what.lower() if kind == "headers" else what, "set by the user")
@@ -245,7 +247,7 @@ def _check(kind: Kind, what: str) -> None:
     try:
         pattern = re.compile(what)
     except re.error as error:
-        raise ValueError(f"[match] {kind}: {what!r} is no regular expression: {error}.") from None
+        raise ValueError(f"[match] {kind}: {what!r} is not a regular expression: {error}.") from None
     if pattern.fullmatch(""):
         raise ValueError(f"[match] {kind}: {what!r} matches nothing at all, which is everywhere.")
     if kind in _GROUPED and pattern.groups != 1:

@@ -66,7 +66,7 @@ def _is_accepted(recorded: Recording) -> bool:
 
 
 def _accepted(request: Request, recorded: Recording | None, connection: ReplayedConnection) -> Response:
-    """Return the answer to a handshake: our own, and the headers of the recorded one that are no part of it."""
+    """Return the answer to a handshake: our own, and the headers of the recorded one that are not part of it."""
     given = recorded.response.headers if recorded is not None and recorded.response is not None else []
     answer = accepted(request.headers.raw, _protocol(request, given))
     if isinstance(answer, HandshakeError):

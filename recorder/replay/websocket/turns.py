@@ -66,7 +66,7 @@ class Turns(ReplayedConnection):
         """Queue a request message; answer at once what is none."""
         fields = request_object(message.payload)
         if not fields:
-            await self._send_text(error_message(400, self._error(400, "This message is no JSON object.")))
+            await self._send_text(error_message(400, self._error(400, "This message is not a JSON object.")))
         elif not is_request(origin_of(self._request).target, fields):
             log.debug("a message of type %r changes nothing in a replay", fields.get("type"))
         elif self._is_full():
@@ -142,11 +142,11 @@ class Turns(ReplayedConnection):
                 await self._send(frame)
 
     async def _refuse(self, response: Response, asked: _QueuedRequest) -> None:
-        """Send an answer that is no stream as an error in band."""
+        """Send an answer that is not a stream as an error in band."""
         body = b"".join([chunk async for chunk in response.stream])
         status = response.status_code
         if status < 400:
-            status, body = 502, self._error(502, "The answer is no event stream, so it cannot be sent as messages.")
+            status, body = 502, self._error(502, "The answer is not an event stream, so it cannot be sent as messages.")
         kept = {
             name.decode("latin-1"): value.decode("latin-1")
             for name, value in response.headers.raw

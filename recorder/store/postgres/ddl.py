@@ -59,7 +59,7 @@ CREATE FUNCTION first_id(month timestamp) RETURNS uuid LANGUAGE sql IMMUTABLE AS
     SELECT CAST(rpad(lpad(to_hex(CAST(extract(epoch FROM month) * 1000 AS bigint)), 12, '0'), 32, '0') AS uuid)
 $$
 """
-# Bytes that are no text of PostgreSQL (no UTF-8, or with a NUL) are shown escaped, as `encode(data, 'escape')` does.
+# Bytes that are not text of PostgreSQL (no UTF-8, or with a NUL) are shown escaped, as `encode(data, 'escape')` does.
 # What catches an error begins a subtransaction, which no process of a parallel plan may: no plan with it is parallel.
 RECORDER_TEXT = """
 CREATE FUNCTION recorder_text(data bytea) RETURNS text LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL UNSAFE AS $$

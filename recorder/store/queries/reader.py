@@ -202,7 +202,7 @@ class LogReader:
     async def open(cls, url: str | Path | URL) -> Self:
         """Open a log without its archives.
 
-        Raise `NotFoundError` if there is no database, `StoreError` if it is no log that can be read.
+        Raise `NotFoundError` if there is no database, `StoreError` if it is not a log that can be read.
         """
         given = database_url(url)
         address_of(given).require(given)

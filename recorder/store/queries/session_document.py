@@ -80,7 +80,7 @@ def heading(
     superseded_by: tuple[int, Exchange] | None,
     connection: ConnectionSummary | None,
 ) -> dict[str, Any]:
-    """Return the members of an exchange that are no parts of their own."""
+    """Return the members of an exchange that are not parts of their own."""
     return {
         **_picked(exchange, _EXCHANGE),
         **_present(user_text=row.user_text if row.is_turn else None),

@@ -418,7 +418,7 @@ def _sum(lines: Sequence[Any]) -> dict[str, Any]:
 def last_status(exchanges: Iterable[tuple[str | None, str]]) -> str:
     """Return how the last of some exchanges ended, from the purpose and the status of each.
 
-    A client also breaks off its own background requests, when it is done: such an end is no fault of the session.
+    A client also breaks off its own background requests, when it is done: such an end is not a fault of the session.
     """
     status = None
     for purpose, each in exchanges:

@@ -181,7 +181,7 @@ async def folded_exchange(
         async for event in log.events(exchange.session_id, exchange.exchange_id):
             if (at_pos is not None and event.pos > at_pos) or (at_ns is not None and event.t_ns > at_ns):
                 break
-            folding.tell(event)
+            folding.apply(event)
             if counter is not None:
                 counter.add(event)
         return folding.rows()
@@ -323,7 +323,7 @@ def requested(exchange: Exchange, events: Iterable[Event]) -> Rows:
     """Return the projections of an exchange of which only the request is known; empty ones if it cannot be folded."""
     folding = Folding(exchange)
     try:
-        folding.tell_all(events)
+        folding.apply_all(events)
         return folding.rows()
     except Exception:  # whoever asks for that exchange is told
         return _NO_ROWS

@@ -234,10 +234,10 @@ class Projector:
             folding.recall(event)
         key = key_of(exchange)
         if key in known.whole:
-            folding.tell_all(together.counted(known.whole[key].events))
+            folding.apply_all(together.counted(known.whole[key].events))
         else:
             with closing(self._database.ask(_EVENTS, _ids(key))) as rows:
-                folding.tell_all(together.counted(whole_events(rows, self._database.ask)))
+                folding.apply_all(together.counted(whole_events(rows, self._database.ask)))
         together.add(folding.rows(), folding.fold("results").repeated())
 
     def _earlier_events(self, exchange: Exchange) -> Iterator[Event]:
@@ -275,7 +275,7 @@ class Projector:
         folding = Folding(Exchange(*row))
         with closing(self._database.ask(_EVENTS, _ids(key))) as rows:
             for event in whole_events(rows, self._database.ask):
-                folding.tell(event)
+                folding.apply(event)
                 if event.kind != "request":  # it is over
                     break
         calls: RepeatedCalls | None = folding.fold("results").repeated()

@@ -12,7 +12,7 @@ export function fromBase64(encoded) {
 }
 
 /**
- * Return the recorded bytes of an event as JSON has them: a text, or base64 of bytes that are no UTF-8.
+ * Return the recorded bytes of an event as JSON has them: a text, or base64 of bytes that are not UTF-8.
  * @param {RawBytes} raw
  */
 export function bytesOf(raw) {

@@ -33,7 +33,7 @@ export function fill(element, ...children) {
 }
 
 /**
- * Return true if a key goes into a field of text, so that it is no shortcut.
+ * Return true if a key goes into a field of text, so that it is not a shortcut.
  * @param {KeyboardEvent} event
  */
 export function isTyping(event) {

@@ -277,7 +277,7 @@ function after(state, steps) {
 }
 
 /**
- * Return a text as a string of JSON has it, without its quotes. Style 0 escapes what it must, 1 all that is no ASCII.
+ * Return a text as a string of JSON has it, without its quotes. Style 0 escapes what it must, 1 all that is not ASCII.
  * @param {string} text
  * @param {number} style
  */

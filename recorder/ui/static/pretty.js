@@ -6,7 +6,7 @@ const DEEPEST = 200;
 
 /**
  * Indent a JSON text. It is cut into tokens and never parsed, so each number, escape and repeated name stays as it is
- * written. What is no JSON is returned unchanged.
+ * written. What is not JSON is returned unchanged.
  * @param {string} text
  * @param {boolean} [isCut] the text is only a beginning, which is indented as far as it goes
  * @returns {string}

@@ -13,7 +13,7 @@ from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from typing import Any, ClassVar
 
-from recorder.model.facts import Fact, Failed, Malformed, RequestFacts, TextAdded, Unknown, Usage
+from recorder.model.facts import ErrorReported, Fact, MalformedPayload, RequestFacts, TextAdded, UnknownType, Usage
 from recorder.wire.dialects.errors import envelope_error, vendors_errors
 from recorder.wire.dialects.errors import failed as failed
 from recorder.wire.dialects.json_values import UNUSUAL, decoded, too_deep
@@ -58,7 +58,7 @@ class JsonDecoder(ABC):
         return self._read(data, lambda payload: self._all_of(type, payload, self.payload(type, payload)))
 
     def document(self, data: bytes) -> Sequence[Fact]:
-        """Decode a response body that is no stream."""
+        """Decode a response body that is not a stream."""
         if not data.strip():
             return ()
         return self._read(data, lambda payload: self._all_of(DOCUMENT, payload, self.whole(payload)))
@@ -88,24 +88,24 @@ class JsonDecoder(ABC):
         """
         before, self._reported = self._reported, now
         is_lost = before.input_tokens and now.input_tokens == 0
-        return (Malformed(f"tokens: input became 0, from {before.input_tokens}"),) if is_lost else ()
+        return (MalformedPayload(f"tokens: input became 0, from {before.input_tokens}"),) if is_lost else ()
 
     def _read(self, data: bytes, meaning: Callable[[Any], Sequence[Fact]]) -> Sequence[Fact]:
         self._data = data
         try:
             return meaning(decoded(data))
         except ValueError as error:
-            return (Malformed(str(error)[:200], len(data)),)
+            return (MalformedPayload(str(error)[:200], len(data)),)
         finally:
             self._data = b""
 
 
-_NO_ANSWER = (Malformed, Unknown)
+_NO_ANSWER = (MalformedPayload, UnknownType)
 
 
 def with_errors(payload: Any, facts: Sequence[Fact]) -> Sequence[Fact]:
     """Return the facts of a payload, with the errors that are in none of its API's own fields."""
-    if any(isinstance(fact, Failed) for fact in facts):
+    if any(isinstance(fact, ErrorReported) for fact in facts):
         return facts
     errors = [*vendors_errors(payload)]
     if not errors and facts and all(isinstance(fact, _NO_ANSWER) for fact in facts):
@@ -131,9 +131,9 @@ def usual_delta(read: QuickReader | None, data: bytes) -> TextAdded | None:
     return next(iter(usual_deltas(read, (data,))), None)
 
 
-def unknown(type: Any) -> Unknown:
+def unknown(type: Any) -> UnknownType:
     """Return the fact for an unknown type, as far as it has a name."""
-    return Unknown(str(type)[:200] if type else "(no type)")
+    return UnknownType(str(type)[:200] if type else "(no type)")
 
 
 def no_request(path: str, body: bytes) -> RequestFacts:

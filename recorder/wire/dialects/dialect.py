@@ -42,7 +42,7 @@ class FactDecoder(Protocol):
         """Decode an event without them, with the same facts."""
 
     def document(self, data: bytes) -> Sequence[Fact]:
-        """Decode a response body that is no stream."""
+        """Decode a response body that is not a stream."""
 
 
 class KeyShape(msgspec.Struct, frozen=True):
@@ -195,8 +195,8 @@ class Dialect(msgspec.Struct, frozen=True):
     speaks: Callable[[Mapping[str, Any]], bool] | None = None  # whether a payload of unknown origin is of this format
     is_event: Callable[[Mapping[str, Any]], bool] | None = None  # whether it is one of a stream, and no document
     target: Callable[[bool, Sequence[Any]], str] = lambda is_document, payloads: "/"
-    """The usual target of a request, by what answers it: whether that is no stream, and its payloads."""
-    websocket: WebSocketFormat | None = None  # None: its messages are no turns
+    """The usual target of a request, by what answers it: whether that is not a stream, and its payloads."""
+    websocket: WebSocketFormat | None = None  # None: its messages are not turns
     has_error_lines: bool = False  # servers send errors in lines `error: {…}`, of which its profiles have a rule
     has_event_lines: bool = False  # frames begin with `event: TYPE`
     line_end: bytes = b"\n"

@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from recorder.model.facts import Failed
+from recorder.model.facts import ErrorReported
 from recorder.wire.dialects.json_values import Object, as_json, decoded, object_, objects, text, text_or_json
 from recorder.wire.dialects.keys import ERROR
 
@@ -52,22 +52,22 @@ class NoVendorError(msgspec.Struct, gc=False, kw_only=True, rename={"error_in_ca
     base_resp: _NoStatus | None = None
 
 
-def failed(payload: Object) -> Failed:
+def failed(payload: Object) -> ErrorReported:
     """Return an error in any of the shapes that providers have for it: nested, flat, a text, a list of one."""
     error = payload.get("error")
     if isinstance(error, list) and error:
         error = error[0]
     if isinstance(error, str) and error:
-        return Failed(text(payload.get("type")), _code(payload), error)
+        return ErrorReported(text(payload.get("type")), _code(payload), error)
     details = object_(error) or payload
     kind = text(details.get("type")) or text(details.get("error_type")) or text(details.get("status"))
     message = _message(details)
     if message is None and error:
         message = as_json(error)[:TEXT_LIMIT]
-    return Failed(kind if kind != ERROR else None, _code(details), message, text(details.get("param")))
+    return ErrorReported(kind if kind != ERROR else None, _code(details), message, text(details.get("param")))
 
 
-def vendors_errors(payload: Any) -> Iterable[Failed]:
+def vendors_errors(payload: Any) -> Iterable[ErrorReported]:
     """Yield the errors of a payload, any JSON, in fields that no API declares: of a vendor, or of an array's elements.
 
     A vendor's envelope (`{"code": 1301, "msg": "…"}`) is one only if it holds no answer, which the caller knows.
@@ -78,7 +78,7 @@ def vendors_errors(payload: Any) -> Iterable[Failed]:
     body = object_(payload)
     result = object_(body.get("base_resp"))  # MiniMax
     if result.get("status_code"):
-        yield Failed(None, str(result["status_code"]), _message(result))
+        yield ErrorReported(None, str(result["status_code"]), _message(result))
     elif any(body.get(name) for name in _OWN):
         own = {name: body[name] for name in (*_OWN, "error_type", "error_code") if body.get(name)}
         yield failed(own)
@@ -86,7 +86,7 @@ def vendors_errors(payload: Any) -> Iterable[Failed]:
         yield failed({"error": body["errors"]})
 
 
-def envelope_error(payload: Any) -> Failed | None:
+def envelope_error(payload: Any) -> ErrorReported | None:
     """Return the error of a vendor's envelope that holds no answer: `{"code": "InvalidApiKey", "message": "…"}`."""
     body = object_(payload)
     code = body.get("code", body.get("error_code"))
@@ -94,7 +94,7 @@ def envelope_error(payload: Any) -> Failed | None:
     return failed(body) if is_refused and _message(body) else None
 
 
-def refusal(body: bytes) -> Failed | None:
+def refusal(body: bytes) -> ErrorReported | None:
     """Return the error that the body of an HTTP error is, whatever its form: JSON, a page, a text; None if it is empty.
 
     A body is a page or a text where it is not JSON; of half of a document nobody knows what it says.
@@ -105,14 +105,14 @@ def refusal(body: bytes) -> Failed | None:
         if body.lstrip().startswith((b"{", b"[")):
             return None
         words = _words(body)
-        return Failed(message=words) if words else None
+        return ErrorReported(message=words) if words else None
     if isinstance(payload, list) and objects(payload):
         payload = objects(payload)[0]
     if not isinstance(payload, dict):
-        return Failed(message=text_or_json(payload)[:TEXT_LIMIT]) if payload else None
+        return ErrorReported(message=text_or_json(payload)[:TEXT_LIMIT]) if payload else None
     found = next(iter(vendors_errors(payload)), None) or failed(payload)
     if found.message is None and payload:
-        return Failed(found.type, found.code, as_json(payload)[:TEXT_LIMIT])
+        return ErrorReported(found.type, found.code, as_json(payload)[:TEXT_LIMIT])
     return found if payload else None
 
 

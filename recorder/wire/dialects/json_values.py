@@ -32,7 +32,7 @@ UNUSUAL = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
 def too_deep(data: bytes) -> bool:
-    """Return whether JSON nests deeper than `NESTING_LIMIT`; of what is no JSON it may return either."""
+    """Return whether JSON nests deeper than `NESTING_LIMIT`; of what is not JSON it may return either."""
     if len(data) <= SHALLOW or not _has_many_brackets(data):
         return False
     quotes_end_strings = data.replace(b"\\\\", b"").replace(b'\\"', b"")
@@ -97,7 +97,7 @@ def text(value: Any) -> str | None:
 
 
 def whole(value: Any) -> int | None:
-    """Return `value` if it is a number without a fraction that fits a bigint; `true` is no number."""
+    """Return `value` if it is a number without a fraction that fits a bigint; `true` is not a number."""
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     return value if type(value) is int and -BIGINT <= value < BIGINT else None

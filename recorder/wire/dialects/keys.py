@@ -102,20 +102,20 @@ class KeyExtractor(Generic[Shape]):
         return Keys(type, sequence_number, item_id, output_index, start, length)
 
     def message_keys(self, payload: bytes) -> Keys:
-        """Return the keys of a WebSocket message; what is no JSON has none."""
+        """Return the keys of a WebSocket message; what is not JSON has none."""
         named = self._named(payload)
         return Keys() if named is None else Keys(named[0] or None, *named[1:], 0, len(payload))
 
     def _keys_without_data(self, raw: bytes, event: bytes | None) -> Keys:
-        """Return the keys of what is no event to the standard: an error as bare JSON (Gemini), or as a field `error:`
-        (llama.cpp).
+        """Return the keys of what is not an event to the standard: an error as bare JSON (Gemini), or as a field
+        `error:` (llama.cpp).
         """
         named = self._named(raw)
         is_error = raw.startswith(b"error:") or (named is not None and named[0] == ERROR)
         return Keys(ERROR if is_error else _text(event))
 
     def _named(self, data: bytes) -> Named | None:
-        """Return the values of `data`; `None` if it is no JSON, or too deep."""
+        """Return the values of `data`; `None` if it is not JSON, or too deep."""
         if len(data) > SHALLOW and too_deep(data):
             return None
         try:

@@ -34,7 +34,7 @@ def without_bytes(value: Any) -> Any:
 
 
 def digested(data: str) -> Mapping[str, Any]:
-    """Return size and SHA-256 of decoded base64; of the text itself if it is no base64."""
+    """Return size and SHA-256 of decoded base64; of the text itself if it is not base64."""
     try:
         coded = "".join(data.split()).translate(_URL_SAFE)
         content = base64.b64decode(coded + "=" * (-len(coded) % 4), validate=True)

@@ -81,4 +81,4 @@ it: the guide recommends to change that in place of the tools."""
 
 MARKS = ("prompt_cache_breakpoint", "cache_control")
 """The members of a block that mark the end of a prefix to be cached: from GPT-5.6 on, and of gateways to other models.
-They are no content."""
+They are not content."""

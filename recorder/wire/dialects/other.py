@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from recorder.model.facts import Fact, Started, Usage, UsageDetails, UsageReported
+from recorder.model.facts import Fact, ResponseStarted, Usage, UsageDetails, UsageReported
 from recorder.wire.dialects.decoder import JsonDecoder, failed, no_request
 from recorder.wire.dialects.dialect import Dialect, NoiseField, RequestPlaces, ResponseFields
 from recorder.wire.dialects.json_values import Object, as_json, object_, text, whole
@@ -78,7 +78,7 @@ class OtherDecoder(JsonDecoder):
         for holder in (body, *(object_(body.get(name)) for name in _HOLDERS)):
             report = _report(object_(holder.get("usage")))
             if report is not None:
-                return Started(None, text(holder.get("model"))), report
+                return ResponseStarted(None, text(holder.get("model"))), report
         return ()
 
     def whole(self, payload: Any) -> Sequence[Fact]:

@@ -4,7 +4,7 @@ A provider's prompt cache keeps beginnings of prompts. Two requests share as muc
 
 Rules of this file:
 
-* A segment is a tool, a block of the system prompt, a message or a block of one. What is no content, such as
+* A segment is a tool, a block of the system prompt, a message or a block of one. What is not content, such as
   `temperature`, `stream`, ids and cache marks, is in no segment.
 * Segments are compared as JSON without the white space between values: a provider parses the JSON and renders the
   values. The order of keys counts, because it is the order in which they are rendered. Source: Anthropic's page

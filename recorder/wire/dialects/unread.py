@@ -13,17 +13,17 @@ from typing import Any
 
 from recorder.model.facts import (
     AnnotationAdded,
+    ErrorReported,
     Fact,
-    Failed,
-    Finished,
     ItemFinished,
     ItemStarted,
-    Restated,
-    Returned,
-    Stated,
+    ItemState,
+    ResponseFinished,
+    ResponseItems,
     TextAdded,
-    TextSettled,
-    Unread,
+    TextFinished,
+    ToolResult,
+    UnreadText,
 )
 from recorder.wire.dialects.json_values import as_json, decoded
 
@@ -35,7 +35,7 @@ Content = tuple[str, Any]
 """A place in a payload that has content, and the value there."""
 
 
-def unread(contents: Iterable[Content], about: AbstractSet[str], facts: Sequence[Fact]) -> list[Unread]:
+def unread(contents: Iterable[Content], about: AbstractSet[str], facts: Sequence[Fact]) -> list[UnreadText]:
     """Return the text in `contents` that none of the facts has. Members named in `about` are not content."""
     texts: list[tuple[str, str]] = []
     for place, content in contents:
@@ -47,7 +47,7 @@ def unread(contents: Iterable[Content], about: AbstractSet[str], facts: Sequence
     for place, text in texts:
         if not told.has(text):
             sizes[place] = sizes.get(place, 0) + len(text)
-    return [Unread(place, characters) for place, characters in sizes.items()]
+    return [UnreadText(place, characters) for place, characters in sizes.items()]
 
 
 def _gather(place: str, value: Any, about: AbstractSet[str], texts: list[tuple[str, str]]) -> None:
@@ -121,42 +121,42 @@ class _Told:
         if fact.field == "arguments":
             self._joined.append(fact.text)
 
-    def _on_settled(self, fact: TextSettled) -> None:
+    def _on_settled(self, fact: TextFinished) -> None:
         self._exact |= {fact.text, fact.name}
 
     def _on_item(self, fact: ItemStarted | ItemFinished) -> None:
         self._add_stated(fact.stated)
 
-    def _on_items(self, fact: Restated) -> None:
+    def _on_items(self, fact: ResponseItems) -> None:
         for stated in fact.items:
             self._add_stated(stated)
 
-    def _add_stated(self, stated: Stated) -> None:
+    def _add_stated(self, stated: ItemState) -> None:
         self._exact |= {stated.name, stated.status, stated.phase}
         self._joined += [*(text for _, _, text in stated.texts), *stated.annotations, stated.output or ""]
 
     def _on_annotation(self, fact: AnnotationAdded) -> None:
         self._joined.append(fact.annotation)
 
-    def _on_returned(self, fact: Returned) -> None:
+    def _on_returned(self, fact: ToolResult) -> None:
         self._exact.add(fact.name)
         self._joined.append(fact.output)
 
-    def _on_failed(self, fact: Failed) -> None:
+    def _on_failed(self, fact: ErrorReported) -> None:
         self._exact |= {fact.type, fact.code, fact.message, fact.param}
 
-    def _on_finished(self, fact: Finished) -> None:
+    def _on_finished(self, fact: ResponseFinished) -> None:
         self._exact.add(fact.reason)
 
 
 _ADD: Mapping[type[Fact], Callable[[_Told, Any], None]] = {
     TextAdded: _Told._on_text,
-    TextSettled: _Told._on_settled,
+    TextFinished: _Told._on_settled,
     ItemStarted: _Told._on_item,
     ItemFinished: _Told._on_item,
-    Restated: _Told._on_items,
+    ResponseItems: _Told._on_items,
     AnnotationAdded: _Told._on_annotation,
-    Returned: _Told._on_returned,
-    Failed: _Told._on_failed,
-    Finished: _Told._on_finished,
+    ToolResult: _Told._on_returned,
+    ErrorReported: _Told._on_failed,
+    ResponseFinished: _Told._on_finished,
 }

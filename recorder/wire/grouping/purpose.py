@@ -12,7 +12,7 @@ import re
 
 import msgspec
 
-from recorder.model.facts import Placed, Purpose, RequestFacts
+from recorder.model.facts import Purpose, RequestFacts, RequestPurpose
 from recorder.wire.dialects import other
 from recorder.wire.grouping.probes import is_probe
 from recorder.wire.grouping.rules import Claims, ValueRule, first
@@ -114,9 +114,9 @@ CLAIMED: tuple[ValueRule, ...] = (*(claim.rule for claim in (*STEPS, *SENDERS)),
 """All rules that look at headers: redaction must keep their values."""
 
 
-def placed(api: str, method: str, path: str, claims: Claims, request: RequestFacts) -> Placed:
+def placed(api: str, method: str, path: str, claims: Claims, request: RequestFacts) -> RequestPurpose:
     """Return the purpose of a request, and the thread that began its own; `path` is without its query."""
-    return Placed(_purpose(api, method, path, claims, request), first(PARENT_RULES, claims)[1])
+    return RequestPurpose(_purpose(api, method, path, claims, request), first(PARENT_RULES, claims)[1])
 
 
 def _purpose(api: str, method: str, path: str, claims: Claims, request: RequestFacts) -> Purpose | None:

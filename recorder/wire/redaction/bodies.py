@@ -7,7 +7,7 @@
 
 Rules of this file:
 
-* What is no secret is not touched: a body without one comes out as it is, and what was redacted before stays so.
+* What is not a secret is not touched: a body without one comes out as it is, and what was redacted before stays so.
 * JSON stays JSON, with the same structure. A secret is found though some of its characters are written as escapes, in
   JSON inside JSON too.
 * Nothing is replaced where a provider would miss it: inside encrypted content and signatures, in long base64. A key
@@ -95,7 +95,7 @@ class Redactor:
         return Redacted(b"".join([*pieces, body[behind:]]), counts)
 
     def secrets(self, text: str) -> list[Hit]:
-        """Return the secrets in a text that is no JSON, in order, at positions of its characters."""
+        """Return the secrets in a text that is not JSON, in order, at positions of its characters."""
         data = text.encode("utf-8", "surrogatepass")
         view = Unescaped(data)
         found = []
@@ -188,7 +188,7 @@ def _pattern(what: str) -> re.Pattern[str]:
     try:
         pattern = re.compile(what)
     except re.error as error:
-        raise ValueError(f"[redact] patterns: {what!r} is no regular expression: {error}.") from None
+        raise ValueError(f"[redact] patterns: {what!r} is not a regular expression: {error}.") from None
     if pattern.search(""):
         raise ValueError(f"[redact] patterns: {what!r} matches nothing at all, which is everywhere.")
     return pattern
@@ -256,7 +256,7 @@ _OF_TOKENS = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/=
 def _has_to_stay(text: bytes, hit: Hit, *, behind: int = 0) -> bool:
     """Return whether a hit is part of a placeholder, or of a value that has to stay: only base64, under such a name.
 
-    What begins before the value has `behind` characters is no part of a ciphertext: the value is a key.
+    What begins before the value has `behind` characters is not part of a ciphertext: the value is a key.
     """
     if _has_placeholder(text, hit):
         return True

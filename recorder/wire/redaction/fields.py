@@ -123,7 +123,7 @@ def _in_fields(text: bytes, fields: Iterator[re.Match[bytes]], chosen: Sequence[
 
 
 # A decoder in C and a look at the names of the parameters take 0.8 ns a byte of an agent's request, a walk 4 ns or
-# more; few requests need one. What is no JSON, or not all of it, is walked.
+# more; few requests need one. What is not JSON, or not all of it, is walked.
 def _is_worth_a_walk(text: bytes) -> bool:
     """Return whether a name among the parameters of a body, or a URL, may say that something is secret."""
     begins = _BEGINS.search(text)  # behind the `data: ` of an event

@@ -167,10 +167,10 @@ PARAMETERS = re.compile(
 )
 """Query parameters whose values are kept."""
 
-_NAME = re.compile(r"[A-Za-z_%][\w.\[\]%-]{0,39}")  # what is no name may be a value without one
+_NAME = re.compile(r"[A-Za-z_%][\w.\[\]%-]{0,39}")  # what is not a name may be a value without one
 _HARMLESS = re.compile(r"[\w.,:~+/ \[\]-]{0,200}")  # nothing that could hide a further parameter
 
-# The second form is a password with an unencoded slash: what stands after the colon is no port. Looking for the `@`
+# The second form is a password with an unencoded slash: what stands after the colon is not a port. Looking for the `@`
 # first makes it linear: without one, each colon would be followed to the end.
 _AUTHORITY = re.compile(
     r"(\s*(?:[A-Za-z][A-Za-z0-9+.-]*:(?=[/\\]))?[/\\]*)"

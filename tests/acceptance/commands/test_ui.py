@@ -147,7 +147,7 @@ def test_a_browser_is_opened_only_where_somebody_wants_it(db: Path, tmp_path: Pa
     browser.chmod(0o755)
     with ui(db, BROWSER=f"{browser} %s") as viewer:
         assert viewer.get("/api/about")
-        assert not noted.exists(), "stdout is no terminal"
+        assert not noted.exists(), "stdout is not a terminal"
     with ui(db, "--open", BROWSER=f"{browser} %s") as viewer:
         wait_until(noted.exists)
         assert noted.read_text().strip() == viewer.line

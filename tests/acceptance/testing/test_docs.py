@@ -39,7 +39,7 @@ ANSWER = b'{"id":"resp_1","object":"response","status":"completed","output":[]}'
 
 @pytest.fixture(autouse=True)
 def nothing_open() -> Iterator[None]:
-    """What is shown closes no clients, as most tests do not: that is done here, where their warnings are no errors."""
+    """What is shown closes no clients, as most tests do not: that is done here, where their warnings are not errors."""
     yield
     with warnings.catch_warnings(action="ignore"):
         gc.collect()

@@ -26,7 +26,7 @@ GAPS = "(player) => player.player.lanes.axis.gaps.length"
 
 @pytest.fixture(scope="module")
 def lengthy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Viewer]:
-    """A viewer on a session with a long text and a long silence, and on one with an event that is no text."""
+    """A viewer on a session with a long text and a long silence, and on one with an event that is not text."""
     path: Path = tmp_path_factory.mktemp("lengthy") / "lengthy.db"
     conversations = Conversations(path)
     session = conversations.session("lengthy")

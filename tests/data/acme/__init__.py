@@ -11,11 +11,11 @@ from typing import Any
 
 from recorder.model.facts import (
     Fact,
-    Finished,
     ItemFinished,
     ItemStarted,
-    Started,
-    Stated,
+    ItemState,
+    ResponseFinished,
+    ResponseStarted,
     TextAdded,
     Usage,
     UsageReported,
@@ -25,19 +25,19 @@ from recorder.wire.dialects.dialect import Dialect, KeyShape, NoiseField, Provid
 from recorder.wire.dialects.json_values import as_json, object_, text, whole
 from recorder.wire.dialects.keys import KeyExtractor, Named, Payload
 
-_MESSAGE = Stated("message", "chatter", role="assistant")
+_MESSAGE = ItemState("message", "chatter", role="assistant")
 
 
 class _Decoder(JsonDecoder):
     def payload(self, type: str | None, payload: Any) -> Sequence[Fact]:
         event = object_(payload)
         if type == "start":
-            return Started(text(event.get("id")), text(event.get("model"))), ItemStarted(0, None, _MESSAGE)
+            return ResponseStarted(text(event.get("id")), text(event.get("model"))), ItemStarted(0, None, _MESSAGE)
         if type == "text":
             return (TextAdded(0, "text", 0, text(event.get("text")) or ""),)
         usage = object_(event.get("usage"))
         counts = Usage(input_tokens=whole(usage.get("in")), output_tokens=whole(usage.get("out")))
-        ended = ItemFinished(0, None, _MESSAGE), Finished(text(event.get("reason")))
+        ended = ItemFinished(0, None, _MESSAGE), ResponseFinished(text(event.get("reason")))
         return (*ended, UsageReported(counts, as_json(usage))) if type == "end" else ()
 
     def whole(self, payload: Any) -> Sequence[Fact]:

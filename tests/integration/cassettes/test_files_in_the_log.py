@@ -24,8 +24,8 @@ FILES = DATA / "cassettes"
     ("name", "good", "bad", "refusal"),
     [
         ("cassetter.yaml", b"status: 429", b"status: 4290", "interaction 4 is none of a cassetter cassette"),
-        ("claude-tap.jsonl", b"}", b"", "line 2 is no call that claude-tap recorded"),
-        ("litellm.jsonl", b"}", b"", "line 10 is no payload of LiteLLM"),
+        ("claude-tap.jsonl", b"}", b"", "line 2 is not a call that claude-tap recorded"),
+        ("litellm.jsonl", b"}", b"", "line 10 is not a payload of LiteLLM"),
     ],
 )
 def test_nothing_of_a_bad_file_is_imported(tmp_path: Path, name: str, good: bytes, bad: bytes, refusal: str) -> None:

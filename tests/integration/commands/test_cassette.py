@@ -202,8 +202,8 @@ def test_a_line_that_is_no_json_is_said_in_our_words() -> None:
             b"data: 1\n\n",
             'line 1: it does not begin with {"recorder_cassette": \u2026}; `recorder import` reads other streams',
         ),
-        (FINE + b"[0.5,1,null", f"line {last}: it is no JSON from character 12 on; mend it, or write"),
-        (FINE + b'["\xff"]\n', f"line {last}: it is no UTF-8 from byte 3 on; mend it, or write"),
+        (FINE + b"[0.5,1,null", f"line {last}: it is not JSON from character 12 on; mend it, or write"),
+        (FINE + b'["\xff"]\n', f"line {last}: it is not UTF-8 from byte 3 on; mend it, or write"),
     ):
         assert findings_in(bad)[0].startswith(said)
 

@@ -92,8 +92,8 @@ def test_a_file_that_is_nearly_something_is_told_what_is_wrong_with_that(db: Pat
     lines = write(tmp_path, "broken.jsonl", b'{"type":"message_start"}\n{"type":"message_stop"\n')
     document = write(tmp_path, "broken.json", b'{"object":"chat.completion","choices":[}\n')
     assert run(db, "import", lines, document).err.splitlines() == [
-        f"{lines} is passed over: payload 2 is no JSON object on a line of its own.",
-        f"{document} is passed over: it is no JSON document.",
+        f"{lines} is passed over: payload 2 is not a JSON object on a line of its own.",
+        f"{document} is passed over: it is not a JSON document.",
     ]
 
 
@@ -167,7 +167,10 @@ def test_the_same_name_again_is_a_new_session_which_the_name_then_means(db: Path
 def test_a_bad_file_is_named_and_passed_over_and_the_others_are_kept(db: Path, tmp_path: Path) -> None:
     bad = {
         "empty.sse": (b"", "it is empty."),
-        "noise.bin": (b"\x89PNG\r\n\0\0", "it is no stream of server-sent events, no JSON, and no export of recorder."),
+        "noise.bin": (
+            b"\x89PNG\r\n\0\0",
+            "it is not a stream of server-sent events, no JSON, and no export of recorder.",
+        ),
         "cut.jsonl": (b'{"recorder_export":1,"session":{}}\n', "line 1 is not as `recorder export` wrote it: "),
     }
     files = [write(tmp_path, name, data) for name, (data, _) in bad.items()]
@@ -196,7 +199,7 @@ def test_what_is_wrong_with_all_files_is_the_exit_code(db: Path, tmp_path: Path)
 
 def test_a_file_that_is_not_of_the_given_format_is_passed_over(db: Path, tmp_path: Path) -> None:
     ran = run(db, "import", "--format", "json", write(tmp_path, "a.sse", STREAM))
-    assert (ran.code, ran.err) == (1, f"{tmp_path / 'a.sse'} is passed over: it is no JSON document.\n")
+    assert (ran.code, ran.err) == (1, f"{tmp_path / 'a.sse'} is passed over: it is not a JSON document.\n")
 
 
 def test_a_file_larger_than_any_stream_is_passed_over(db: Path, tmp_path: Path) -> None:
@@ -250,7 +253,7 @@ def test_wrong_use_is_said_in_one_sentence(db: Path, tmp_path: Path) -> None:
     for arguments, sentence in (
         ([], "Missing argument"),
         ([file, file, "--request", file], "give one FILE with it"),
-        ([file, "--request", text], "cannot be read: it is no JSON."),
+        ([file, "--request", text], "cannot be read: it is not JSON."),
         ([file, "--request", tmp_path], f"Error: {tmp_path} is a directory: name the files in it."),
         ([file, "--format", "xml"], "'xml' is not one of"),
         ([file, "--dialect", "latin"], "'latin' is not one of"),

@@ -259,7 +259,7 @@ def test_what_is_no_recording_is_refused(file: Path, tmp_path: Path, monkeypatch
     monkeypatch.setenv("RECORDER_DB", str(Conversations(tmp_path / "recorder.db").path))
     unknown: Any = "responses"
     nothing: Any = 7
-    with pytest.raises(UsageError, match="is no recording"):
+    with pytest.raises(UsageError, match="is not a recording"):
         assert_lints(nothing)
     with pytest.raises(UsageError, match="nothing to judge"):
         assert_lints(file, profile="gemini")

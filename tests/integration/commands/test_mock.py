@@ -34,7 +34,7 @@ def test_wrong_use_is_refused(db: Path, tmp_path: Path) -> None:
         (["nosuch"], 3, "no session 'nosuch'"),
         (["--cassette", tmp_path / "none.sse.jsonl"], 3, "There is no file"),
         (["--cassette", tmp_path], 2, "is a directory: name the files in it."),
-        (["one", "--fault", "ruin@3"], 2, "'ruin@3' is no fault"),
+        (["one", "--fault", "ruin@3"], 2, "'ruin@3' is not a fault"),
         (["one", "--speed", "0"], 2, "over 0, or max"),
         (["one", *forward], 2, "this recorder itself"),
         (["one", "--host", "0.0.0.0"], 2, "not a loopback address"),

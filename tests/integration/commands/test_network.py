@@ -77,7 +77,7 @@ def test_exceptions_are_added_to_those_of_the_environment() -> None:
     [
         ({"no_proxy": ("x",)}, "--no-proxy makes exceptions from --upstream-proxy"),
         ({"client_key": Path("x")}, "--client-key belongs to a certificate"),
-        ({"upstream_proxy": "http://a:1", "no_proxy": ("10.0.0.0/99",)}, "--no-proxy: '10.0.0.0/99' is no block"),
+        ({"upstream_proxy": "http://a:1", "no_proxy": ("10.0.0.0/99",)}, "--no-proxy: '10.0.0.0/99' is not a block"),
     ],
 )
 def test_settings_that_make_no_sense_are_said(given: dict[str, Any], sentence: str) -> None:

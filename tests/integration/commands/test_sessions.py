@@ -52,7 +52,7 @@ def recorded(shared_database: URL) -> Conversations:
 
 @pytest.fixture(scope="module")
 def in_file(tmp_path_factory: pytest.TempPathFactory) -> Conversations:
-    """The same for what is shown of it, which is no matter of the engine, and takes a process each."""
+    """The same for what is shown of it, which is not matter of the engine, and takes a process each."""
     return filled(tmp_path_factory.mktemp("shown") / "recorder.db")
 
 

@@ -255,14 +255,14 @@ def test_of_several_sessions_of_one_name_it_says_that_it_took_the_newest(tmp_pat
 class FaultyFolding(Folding):
     """Cannot read what says poison."""
 
-    def tell(self, event: Event) -> None:
+    def apply(self, event: Event) -> None:
         if b"poison" in event.raw:
             raise RuntimeError("a bug")
-        super().tell(event)
+        super().apply(event)
 
-    def tell_all(self, events: Iterable[Event]) -> None:
+    def apply_all(self, events: Iterable[Event]) -> None:
         for event in events:
-            self.tell(event)
+            self.apply(event)
 
 
 def test_an_exchange_that_cannot_be_folded_does_not_hide_the_others(

@@ -94,7 +94,7 @@ def test_a_request_that_is_whole_as_it_was_sent_is_shown_so(show: Callable[..., 
 
 
 def test_a_body_that_is_no_object_is_only_measured(show: Callable[..., Ran]) -> None:
-    assert lines(show("text", "--request"))[3:] == ["The body is no JSON object: 11 bytes."]
+    assert lines(show("text", "--request"))[3:] == ["The body is not a JSON object: 11 bytes."]
     assert json.loads(show("text", "--request", "--json").out)["requests"][0]["request"] is None
 
 

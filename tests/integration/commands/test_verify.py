@@ -440,7 +440,9 @@ def test_of_a_server_the_last_verify_is_kept_in_the_folder_of_the_user(
     monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
     _, journal = filled(postgres_database, tmp_path / "journals")
     given = postgres_database.render_as_string(hide_password=False)
-    done = ran("--db", given, "--json")  # the recorder elsewhere was heard of just now: what it has open is no finding
+    done = ran(
+        "--db", given, "--json"
+    )  # the recorder elsewhere was heard of just now: what it has open is not a finding
     [row] = json.loads(done.stdout)
     assert (done.exit_code, row["state"], len(row["open"])) == (0, "open", 1)
     kept = last_verify(postgres_database)

@@ -1,4 +1,4 @@
-"""The demo upstream over WebSocket, with the real SDK and a client that is no SDK."""
+"""The demo upstream over WebSocket, with the real SDK and a client that is not a SDK."""
 
 from __future__ import annotations
 

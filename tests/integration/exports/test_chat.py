@@ -90,7 +90,7 @@ def made(tmp_path: Path) -> Conversations:
 
 
 def document_of(api: str, target: str) -> dict[str, Any]:
-    """The fields of an exchange whose answer is no stream."""
+    """The fields of an exchange whose answer is not a stream."""
     return {"api": api, "target": target, "content_type": "application/json"}
 
 

@@ -53,7 +53,7 @@ async def test_an_upload_that_passes_the_limit_on_its_way_is_a_413(tmp_path: Pat
 
 @on_uvloop
 async def test_a_probe_of_a_path_that_no_api_has_is_a_404_and_no_exchange(tmp_path: Path) -> None:
-    """Claude Code asks HEAD /api/hello when it starts: that is no affair of the upstream that others are sent to."""
+    """Claude Code asks HEAD /api/hello when it starts: that is not affair of the upstream that others are sent to."""
     async with ScriptedUpstream(answer(b"")) as upstream, proxied(tmp_path, upstream.base) as proxy:
         assert (await proxy.ask(get("/api/hello", method="HEAD"))).status.startswith(b"404")
         assert (upstream.connections, proxy.tapes()) == (0, [])

@@ -62,7 +62,7 @@ def test_every_command_reads_it_or_says_that_it_does_not(api: str, brackets: str
         options = ("--dialect", api, "--request", tmp_path / "request", "--session", f"deep-{depth}")
         imported = run(db, "import", tmp_path / "stream", *options)
         if imported.code:
-            assert "it is no JSON" in imported.err
+            assert "it is not JSON" in imported.err
             continue
         for command in COMMANDS:
             ran = run(db, *(word.replace("NAME", f"deep-{depth}") for word in command))

@@ -23,7 +23,7 @@ from tests.support.server import everywhere, run, serving
 from tests.support.sockets import ScriptedUpstream, answer
 from tests.unit.wire.redaction.test_bodies import HEAD, VALUES, as_json, records, unescaped
 
-MARKER = "this is no secret"
+MARKER = "this is not a secret"
 
 
 def _never(_: float) -> bool:

@@ -327,7 +327,7 @@ def test_no_event_has_the_type_of_a_recipe(store: Store) -> None:
     event = msgspec.structs.replace(request(exchange, b"x")[1], type="shared")
     with pytest.raises(StoreConflictError, match="no event has the type 'shared'"):
         append(store, [event])
-    with pytest.raises(ValueError, match="the type of a row that is no event"):
+    with pytest.raises(ValueError, match="the type of a row that is not an event"):
         read_event(event_line(event))
 
 
@@ -361,7 +361,7 @@ BREAKS = {
     "the row that it needs is gone": "DELETE FROM events WHERE type = 'body'",
     "the row that it needs is another": "UPDATE events SET kind = 'note' WHERE type = 'body'",
     "the row that it needs is shorter": "UPDATE events SET raw = x'7b' WHERE type = 'body'",
-    "it is no recipe": "UPDATE events SET raw = x'7b' WHERE type = 'shared'",
+    "it is not a recipe": "UPDATE events SET raw = x'7b' WHERE type = 'shared'",
 }
 
 

@@ -293,11 +293,11 @@ def test_what_an_older_recorder_wrote_is_seen_to_be_missing(either: Store) -> No
 
 
 class _Faulty(Folding):
-    def tell_all(self, events: Iterable[Event]) -> None:
+    def apply_all(self, events: Iterable[Event]) -> None:
         for event in events:
             if b"poison" in event.raw:
                 raise RuntimeError("a bug")
-            super().tell_all([event])
+            super().apply_all([event])
 
 
 def test_an_exchange_that_cannot_be_folded_is_put_aside_and_the_log_goes_on(

@@ -107,7 +107,7 @@ async def test_a_request_without_a_body_has_none_that_the_model_saw(tmp_path: Pa
     session.exchange([], body="no object")
     async with await LogReader.open(session.database) as log:
         assert (await model_request(log, "run", "1"))["size_bytes"] is None
-    with pytest.raises(NotFoundError, match="no JSON object"):
+    with pytest.raises(NotFoundError, match="not a JSON object"):
         await body(session.database, "run", 1, "model")
     with pytest.raises(UsageError, match="There is no body 'heads'"):
         await body(session.database, "run", 1, "heads")

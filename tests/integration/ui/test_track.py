@@ -265,6 +265,6 @@ async def test_a_document_in_parts(tmp_path: Path, size_bytes: int) -> None:
     folding, held = Folding(exchange), 0
     async with await LogReader.open(made.database) as log:
         async for event in log.events(exchange.session_id, exchange.exchange_id):
-            folding.tell(event)
+            folding.apply(event)
             held += event.kind == "body" and folding.holds_back
     assert 0 < held <= 10, "at those that end as JSON may end, and blanks after them"

@@ -106,7 +106,7 @@ def in_stream(edit: Edit) -> Planted:
 
 
 def in_document(edit: Edit) -> Planted:
-    """A gateway that edits documents that are no errors."""
+    """A gateway that edits documents that are not errors."""
 
     def change(_: DemoRequest, reply: DemoReply) -> DemoReply:
         if is_stream(reply) or reply.status != 200:
@@ -148,7 +148,7 @@ def _edited(steps: Steps, edit: Edit) -> Iterator[Step]:
 
 
 def parsed(frame: bytes) -> tuple[bytes, Json | None, bytes]:
-    """What stands before the data of an event, the data, what stands behind; no data if it is no JSON object."""
+    """What stands before the data of an event, the data, what stands behind; no data if it is not a JSON object."""
     before, mark, rest = frame.partition(b"data: ")
     data = rest.rstrip(b"\r\n")
     try:

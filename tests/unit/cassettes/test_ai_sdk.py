@@ -97,11 +97,11 @@ def test_a_step_that_was_never_ended_broke_off() -> None:
 @table(
     ("data", "reason"),
     [
-        (FILE.read_bytes()[:-10], "^it is no generations.json of @ai-sdk/devtools: "),
+        (FILE.read_bytes()[:-10], "^it is not a generations.json of @ai-sdk/devtools: "),
         (b'{"runs":[],"steps":[]}', "^there is no step in it"),
-        (with_step(started_at="yesterday"), "^step 2 is none of @ai-sdk/devtools: yesterday is no instant"),
-        (with_step(raw_request="{"), "^step 2 .*its raw_request is no JSON"),
-        (with_step(raw_chunks="{}"), "^step 2 .*its raw_chunks are no array"),
+        (with_step(started_at="yesterday"), "^step 2 is none of @ai-sdk/devtools: yesterday is not an instant"),
+        (with_step(raw_request="{"), "^step 2 .*its raw_request is not JSON"),
+        (with_step(raw_chunks="{}"), "^step 2 .*its raw_chunks are not an array"),
         (with_step(type="embed"), "^step 2 .*Invalid enum value 'embed'"),
     ],
 )

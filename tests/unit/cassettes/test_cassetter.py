@@ -118,14 +118,14 @@ def test_no_secret_comes_along() -> None:
 @table(
     ("data", "reason"),
     [
-        (b"version: 1\ninteractions: [\n", "it is no cassette of cassetter: line 3"),
-        (b"version = 1\n[[interactions]]\na = \n", r"it is no cassette of cassetter: Invalid value \(at line 3"),
+        (b"version: 1\ninteractions: [\n", "it is not a cassette of cassetter: line 3"),
+        (b"version = 1\n[[interactions]]\na = \n", r"it is not a cassette of cassetter: Invalid value \(at line 3"),
         (b"version = 1\nx." + b"a." * KEY_PARTS + b"b = 1\n", f"line 2: a key has over {KEY_PARTS} parts"),
         (b"version = 1\n#" + b"x" * TOML_LIMIT, "over 16 MiB, too much for TOML: save it as YAML"),
         (b"version: 2\ninteractions: []\n", "version 2 of cassetter cassettes is not known here"),
         (b"version: 1\ninteractions: []\n", "there is no interaction over HTTP or WebSocket in it"),
         (b"version: 1\ngrpc_interactions: [{}]\n", "there is no interaction over HTTP or WebSocket in it"),
-        (OPENING + RESPONSE + b"  recorded_at: now\n", "interaction 1 is none of a cassetter cassette: now is no inst"),
+        (OPENING + RESPONSE + b"  recorded_at: now\n", "interaction 1 is none of a cassetter cassette: now is not an in"),
         (OPENING + CLOSING, "interaction 1 is none of a cassetter cassette: .*`response`"),
         (OPENING + RESPONSE.replace(b"none", b"texts") + CLOSING, "interaction 1 .*Invalid enum value 'texts'"),
         (
@@ -134,7 +134,7 @@ def test_no_secret_comes_along() -> None:
         ),
         (OPENING + RESPONSE.replace(b"none", b"binary\n      content: x") + CLOSING, "interaction 1 .*non-hexadecimal"),
         (OPENING.replace(b"https://", b"http://[") + RESPONSE + CLOSING, "interaction 1 .*Invalid IPv6"),
-        (OPENING.replace(b"https://api", b'"\\0"') + RESPONSE + CLOSING, "it is no cassette of cassetter: line"),
+        (OPENING.replace(b"https://api", b'"\\0"') + RESPONSE + CLOSING, "it is not a cassette of cassetter: line"),
         (
             SOCKET + CLOSING + b"  frames: [{}]\n",
             "WebSocket interaction 1 is none of a cassetter cassette: .*direction",

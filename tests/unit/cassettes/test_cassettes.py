@@ -205,11 +205,11 @@ def test_a_document_is_a_body_without_frames() -> None:
 @table(
     ("format", "data", "reason"),
     [
-        ("sse", b"Dear diary", "no stream"),
-        ("payloads", b'{"a":1}\n{"a":\n', "payload 2 is no JSON object"),
-        ("payloads", b'{"a":1}\n3\n', "payload 2 is no JSON object"),
-        ("json", b'{"a":1}\n{"a":1}\n', "no JSON document"),
-        ("json", b'"text"', "no JSON document"),
+        ("sse", b"Dear diary", "not a stream"),
+        ("payloads", b'{"a":1}\n{"a":\n', "payload 2 is not a JSON object"),
+        ("payloads", b'{"a":1}\n3\n', "payload 2 is not a JSON object"),
+        ("json", b'{"a":1}\n{"a":1}\n', "not a JSON document"),
+        ("json", b'"text"', "not a JSON document"),
     ],
 )
 def test_a_file_that_is_not_of_its_format_is_refused_before_anything_is_told(
@@ -248,7 +248,7 @@ def test_the_body_of_a_request_is_json_or_text_or_nothing(written: str, sent: by
 
 def test_a_request_may_be_its_body_alone() -> None:
     assert read_request(b'{"model":"gpt"}') == PlainRequest(body=b'{"model":"gpt"}')
-    with pytest.raises(ValueError, match="no JSON"):
+    with pytest.raises(ValueError, match="not JSON"):
         read_request(b"model=gpt")
 
 

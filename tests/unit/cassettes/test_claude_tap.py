@@ -110,17 +110,17 @@ def test_a_stream_without_its_events_is_a_document_with_a_gap() -> None:
 @table(
     ("data", "reason"),
     [
-        (LINES.read_bytes()[:-100], "^line 2 is no call that claude-tap recorded"),
-        (LINES.read_bytes() + b'{"timestamp":"now"}\n', "^line 3 is no call .*missing required field `request`"),
-        (LINES.read_bytes().replace(b'"2026-', b'"2O26-'), "^line 1 is no call .* is no instant"),
+        (LINES.read_bytes()[:-100], "^line 2 is not a call that claude-tap recorded"),
+        (LINES.read_bytes() + b'{"timestamp":"now"}\n', "^line 3 is not a call .*missing required field `request`"),
+        (LINES.read_bytes().replace(b'"2026-', b'"2O26-'), "^line 1 is not a call .* is not an instant"),
         (
             LINES.read_bytes().replace(b'"method":"POST"', b'"method":"PO\\ud800ST"'),
-            "^line 1 .*characters that are no text",
+            "^line 1 .*characters that are not text",
         ),
-        (LINES.read_bytes().replace(b'"/v1/responses"', b'"/v1/\\u0000"'), "^line 2 .*characters that are no text"),
-        (BUNDLE.read_bytes()[:-100], "^it is no bundle of claude-tap, or it was cut off"),
+        (LINES.read_bytes().replace(b'"/v1/responses"', b'"/v1/\\u0000"'), "^line 2 .*characters that are not text"),
+        (BUNDLE.read_bytes()[:-100], "^it is not a bundle of claude-tap, or it was cut off"),
         (changed(BUNDLE, lambda each: each["blobs"].clear()), "^record 1 refers to a value that is not in the bundle"),
-        (changed(BUNDLE, lambda each: each["records"].append(7)), "^record 3 is no call"),
+        (changed(BUNDLE, lambda each: each["records"].append(7)), "^record 3 is not a call"),
         (BUNDLE.read_bytes().replace(b'"version":1', b'"version":2'), "^the bundle has version 2 of"),
         (BUNDLE.read_bytes().replace(b'"version":1', b'"version":"\\r\\u001b[2J"'), r"version '\\r\\x1b\[2J' of"),
         (changed(BUNDLE, lambda each: each["records"].clear()), "^there is no record of claude-tap in it"),
@@ -134,5 +134,5 @@ def test_bad_files_are_refused_in_one_sentence(data: bytes, reason: str) -> None
 
 def test_a_message_that_no_recorder_takes_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connections, "MESSAGE_LIMIT", 2**6)
-    with pytest.raises(RecorderError, match=r"^line 2 is no call .* a message over WebSocket has over"):
+    with pytest.raises(RecorderError, match=r"^line 2 is not a call .* a message over WebSocket has over"):
         ClaudeTap(io.BytesIO(LINES.read_bytes()))

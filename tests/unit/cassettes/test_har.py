@@ -160,14 +160,14 @@ def test_bytes_that_are_no_text_are_in_base64() -> None:
 @pytest.mark.parametrize(
     ("bad", "reason"),
     [
-        ({"startedDateTime": "now"}, "now is no instant"),
-        ({"startedDateTime": "2026-09-21T14:13:20"}, "is no instant"),
+        ({"startedDateTime": "now"}, "now is not an instant"),
+        ({"startedDateTime": "2026-09-21T14:13:20"}, "is not an instant"),
         ({"response": {}}, "missing required field `status`"),
         ({"response": {"status": 200, "content": {"text": "x", "encoding": "base64"}}}, "the base64 of a body is none"),
     ],
 )
 def test_what_is_no_har_is_refused_in_one_sentence(bad: dict[str, Any], reason: str) -> None:
-    with pytest.raises(RecorderError, match=f"^it is no HAR 1.2: .*{reason}"):
+    with pytest.raises(RecorderError, match=f"^it is not a HAR 1.2: .*{reason}"):
         Har(io.BytesIO(har(call(entry=bad))))
 
 

@@ -203,5 +203,5 @@ def test_secrets_of_messages_do_not_come_along() -> None:
     ],
 )
 def test_bad_messages_are_refused_in_one_sentence(message: dict[str, Any], reason: str) -> None:
-    with pytest.raises(RecorderError, match=f"^it is no HAR 1.2: .*{reason}"):
+    with pytest.raises(RecorderError, match=f"^it is not a HAR 1.2: .*{reason}"):
         Har(io.BytesIO(of_chrome(message)))

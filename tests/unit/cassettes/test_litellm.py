@@ -113,13 +113,13 @@ def test_calls_of_other_kinds_are_passed_over() -> None:
 @table(
     ("data", "reason"),
     [
-        (b"{", "it is no payload of LiteLLM: Input data was truncated"),
-        (b'{\n  "call_type": "acompletion"\n}\n', "it is no payload of LiteLLM: .*`startTime`"),
-        (LINES[0] + b"\n\n{\n", "line 3 is no payload of LiteLLM: Input data was truncated"),
-        (LINES[0] + b'\n{"call_type": "acompletion"}', "line 2 is no payload of LiteLLM: .*`startTime`"),
-        (b"[" + LINES[0] + b", 7]", "payload 2 is no payload of LiteLLM: Expected `object`, got `int`"),
-        (b"[" + LINES[0], "it is no array of payloads of LiteLLM: Input data was truncated"),
-        (b'{"call_type":' + b"[" * 10**6, "it is no payload of LiteLLM"),
+        (b"{", "it is not a payload of LiteLLM: Input data was truncated"),
+        (b'{\n  "call_type": "acompletion"\n}\n', "it is not a payload of LiteLLM: .*`startTime`"),
+        (LINES[0] + b"\n\n{\n", "line 3 is not a payload of LiteLLM: Input data was truncated"),
+        (LINES[0] + b'\n{"call_type": "acompletion"}', "line 2 is not a payload of LiteLLM: .*`startTime`"),
+        (b"[" + LINES[0] + b", 7]", "payload 2 is not a payload of LiteLLM: Expected `object`, got `int`"),
+        (b"[" + LINES[0], "it is not an array of payloads of LiteLLM: Input data was truncated"),
+        (b'{"call_type":' + b"[" * 10**6, "it is not a payload of LiteLLM"),
     ],
 )
 def test_what_is_no_log_is_refused_in_one_sentence(data: bytes, reason: str) -> None:

@@ -333,7 +333,7 @@ def test_what_no_test_should_hold_in_memory_is_refused(tmp_path: Path) -> None:
         read_cassette(path)
 
 
-# -- what is no cassette
+# -- what is not a cassette
 
 
 def changed(at: int, old: str, new: str) -> bytes:
@@ -346,7 +346,7 @@ def changed(at: int, old: str, new: str) -> bytes:
 FAULTS: Sequence[tuple[int, str, str, str]] = [
     (1, '"recorder_cassette":1', '"recorder_cassette":3', "version 3 of the format is not known here"),
     (1, '"recorder_cassette":1', '"x":1', "does not begin with"),
-    (1, "2026-09-21T14:13:20.000001Z", "yesterday", "yesterday is no instant"),
+    (1, "2026-09-21T14:13:20.000001Z", "yesterday", "yesterday is not an instant"),
     (1, "2026-09-21T14:13:20.000001Z", "9999-09-21T14:13:20Z", "too far from now"),
     (1, '"demo"', '"demo","path":"/etc/passwd"', "unknown field `path`"),
     (1, '"recorder_cassette":1', '"recorder_cassette":1,"x":1', "and nothing else"),
@@ -364,8 +364,8 @@ FAULTS: Sequence[tuple[int, str, str, str]] = [
     (2, '"spaced"', '"wide"', "Invalid enum value 'wide'"),
     (2, '{"stream": true}', '{"raw":3}', "neither text nor"),
     (3, '"status":200', '"status":"200"', "Expected `int`"),
-    (3, '"after":0.25', '"after":"soon"', "soon is no number of seconds"),
-    (3, '"after":0.25', '"after":1e300', "is no number of seconds"),
+    (3, '"after":0.25', '"after":"soon"', "soon is not a number of seconds"),
+    (3, '"after":0.25', '"after":1e300', "is not a number of seconds"),
     (3, '"after":0.25,', "", "missing required field `after`"),
     (3, '"response"', '"answer"', "it says none of request, response"),
     (4, "[0.5,1,", "[0.5,2,", "it is of exchange 2, whose request does not stand before it"),
@@ -375,10 +375,10 @@ FAULTS: Sequence[tuple[int, str, str, str]] = [
     (4, '{"pad":2}', '{"keys":{"type":"a\\u0000"}}', "no log can hold"),
     (4, '{"pad":2}', '{"keys":{"type":"\\ud800"}}', "no log can hold"),
     (4, '{"pad":2}', f'{{"keys":{{"output_index":{2**70}}}}}', "no log can hold|out of range"),
-    (4, '{"type":"ping"}', "NaN", "NaN is no JSON"),
+    (4, '{"type":"ping"}', "NaN", "NaN is not JSON"),
     (4, '{"type":"ping"}', "[" * 200_000 + "]" * 200_000, "nested too deep"),
     (4, '{"type":"ping"}', "[" * 300 + "]" * 300, "nested too deep"),
-    (1, '"created"', '"labels":"[]","created"', "labels is no JSON object"),
+    (1, '"created"', '"labels":"[]","created"', "labels is not a JSON object"),
     (1, '"demo"', '"a\\u0000b"', "no log can hold"),
     (4, '{"type":"ping"}', f'"{"x" * CONTENT_LIMIT}"', "a row of the log has at most"),
     (4, "[0.5", "<<<<<<< HEAD\n[0.5", "merge conflict"),

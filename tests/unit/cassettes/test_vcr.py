@@ -286,7 +286,7 @@ def test_what_is_no_cassette_is_not_taken_for_one() -> None:
 @table(
     ("data", "reason"),
     [
-        (b"interactions:\n- a: [\n", "it is no YAML that can be read: line 3: did not find expected node content"),
+        (b"interactions:\n- a: [\n", "it is not YAML that can be read: line 3: did not find expected node content"),
         (b"interactions:\n- a: \x01\n", "line 2: control characters are not allowed"),
         (b"interactions:\n- a: !!binary '#'\n", "line 2: the base64 is none"),
         (b"interactions: []\n---\na: b\n", "line 2: a second document begins"),
@@ -295,16 +295,16 @@ def test_what_is_no_cassette_is_not_taken_for_one() -> None:
         (b"interactions: &a [*a]", "line 1: an alias stands for nothing that is complete before it"),
         (b"# nothing\n", "there is nothing in it"),
         (b"a: b\n", "there are no `interactions` in it"),
-        (b"just a text", "it is no VCR cassette: Expected `object`, got `str`"),
+        (b"just a text", "it is not a VCR cassette: Expected `object`, got `str`"),
         (b"- request: {}\n", "it is a list: if vcrpy before 1.0 wrote it"),
         (b"interactions: []\n", "there is no interaction in it"),
         (b"interactions: []\nversion: 2\n", "version 2 of VCR cassettes is not known"),
-        (b'{"interactions": [}', "it is no VCR cassette: JSON is malformed"),
+        (b'{"interactions": [}', "it is not a VCR cassette: JSON is malformed"),
         (document(call(), call(request={"method": None})), "interaction 2 is none of a VCR cassette: Expected `str`"),
         (document(call(response={"status": {"code": 9}})), "interaction 1 .*>= 100"),
-        (document(call(request={"method": b"\xff"})), "interaction 1 .*its method, uri or message is no text"),
+        (document(call(request={"method": b"\xff"})), "interaction 1 .*its method, uri or message is not text"),
         (document(call(request={"uri": "http://["})), "interaction 1 .*Invalid IPv6 URL"),
-        (document(call(), {"recorded_at": "now"} | call()), "interaction 2 .*now is no instant"),
+        (document(call(), {"recorded_at": "now"} | call()), "interaction 2 .*now is not an instant"),
         (document(call(response={"body": {"base64_string": "#"}})), "the base64 of a body is none"),
         (document(7), "interaction 1 .*Expected `object`"),
     ],
@@ -341,7 +341,7 @@ def test_nothing_is_too_deep_too_many_or_too_large_to_be_refused() -> None:
         read_yaml(b"%TAG !a! b\n" * 1001)
     with pytest.raises(RecorderError, match="it is over 64 MiB, too much for YAML"):
         Vcr(io.BytesIO(b"#" * (YAML_LIMIT + 1)))
-    with pytest.raises(RecorderError, match="it is no VCR cassette"):
+    with pytest.raises(RecorderError, match="it is not a VCR cassette"):
         Vcr(io.BytesIO(b'{"interactions":' + b"[" * 10**6))
 
 

@@ -44,7 +44,7 @@ class Disk:
     """A disk that refuses some writes: a real `writev` behind a switch."""
 
     def __init__(self) -> None:
-        self.room: int | None = None  # bytes that still fit; None is no bound
+        self.room: int | None = None  # bytes that still fit; None is not a bound
 
     def writev(self, fd: int, buffers: list[bytes]) -> int:
         if self.room is None:

@@ -1,9 +1,10 @@
 """One field of a stream is changed, and the real SDK of its API reads it: where that fails, or hands on something that
 its own types say cannot be, `lint` says something too.
 
-What the SDK declares decides what may be missing: that a delta says less than before is no fault of a stream. The quick
-run changes the streams of the built-in upstream and those made by hand, the slow one recorded streams as well. Seeds
-stand in the names of the tests. Another name, such as a type that nobody knows yet, is a fault only if the SDK raises.
+What the SDK declares decides what may be missing: that a delta says less than before is not a fault of a stream. The
+quick run changes the streams of the built-in upstream and those made by hand, the slow one recorded streams as well.
+Seeds stand in the names of the tests. Another name, such as a type that nobody knows yet, is a fault only if the SDK
+raises.
 """
 
 from __future__ import annotations

@@ -60,7 +60,7 @@ def test_a_subscription_has_no_list() -> None:
 
 
 def test_a_row_is_of_one_model_of_one_upstream() -> None:
-    """The name as the log has it; one that is no name of a model has no row but that of the list."""
+    """The name as the log has it; one that is not a name of a model has no row but that of the list."""
     found = package_prices([], [("gateway", "Mistral-Large-Latest"), ("gateway", "m" * 201)], {"gateway": "mistral"})
     assert {(row.provider, row.model, row.rank) for row in found.rows} == {
         ("gateway", "", 0),

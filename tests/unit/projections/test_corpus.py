@@ -127,7 +127,7 @@ def of_image(item: dict[str, Any]) -> dict[str, Any]:
 
 
 def digest(image: str) -> dict[str, Any]:
-    """What stands in the place of an image; one of a made-up fixture is no base64."""
+    """What stands in the place of an image; one of a made-up fixture is not base64."""
     try:
         content = b64decode(image, validate=True)
     except ValueError:

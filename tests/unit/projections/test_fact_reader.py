@@ -13,19 +13,19 @@ import pytest
 from recorder.model.events import LEFT_OUT, Event, Exchange, Kind
 from recorder.model.facts import (
     CostReported,
-    Ended,
+    ErrorReported,
+    ExchangeEnded,
     Fact,
-    Failed,
     FirstByte,
-    Lost,
-    Malformed,
-    Placed,
-    Requested,
+    HeadReceived,
+    LostBytes,
+    MalformedPayload,
+    OversizedPayload,
     RequestFacts,
-    Responded,
+    RequestPurpose,
+    RequestReceived,
     TextAdded,
-    TooLarge,
-    Unterminated,
+    UnterminatedEvent,
 )
 from recorder.model.payloads import GapRecord, Header
 from recorder.projections.fact_reader import PAYLOAD_LIMIT, FactReader, Pieces
@@ -64,7 +64,7 @@ def test_a_frame_is_told_by_its_payload() -> None:
 
 def test_a_life_is_told_from_request_to_end() -> None:
     told = of(frame(delta("Hi")), request=b'{"model": "gpt-5"}')
-    kinds = (RequestFacts, Requested, Placed, Responded, TextAdded, FirstByte, Ended)
+    kinds = (RequestFacts, RequestReceived, RequestPurpose, HeadReceived, TextAdded, FirstByte, ExchangeEnded)
     assert [isinstance(fact, kind) for fact, kind in zip(told, kinds, strict=True)] == [True] * 7
     assert isinstance(told[0], RequestFacts)
     assert told[0] == RequestFacts(model="gpt-5", parameters=told[0].parameters)
@@ -117,7 +117,7 @@ def test_a_block_that_is_exactly_full_parts_long_ends_where_it_ends() -> None:
 def test_a_payload_over_the_limit_is_counted_and_what_follows_is_told() -> None:
     told = of(frame(delta("x" * PAYLOAD_LIMIT)) + frame(delta("y")))
     assert texts(told) == ["y"]
-    assert [type(fact) for fact in told if isinstance(fact, TooLarge)] == [TooLarge]
+    assert [type(fact) for fact in told if isinstance(fact, OversizedPayload)] == [OversizedPayload]
 
 
 def test_pieces_over_their_limit_are_let_go() -> None:
@@ -131,25 +131,25 @@ def test_pieces_over_their_limit_are_let_go() -> None:
 def test_a_last_event_without_its_blank_line_is_told_and_marked() -> None:
     told = of(frame(delta("a")) + frame(delta("b")).rstrip())
     assert texts(told) == ["a", "b"]
-    assert Unterminated() in told
+    assert UnterminatedEvent() in told
 
 
 def test_a_last_event_that_is_cut_off_says_nothing_but_that() -> None:
     told = of(frame(delta("a")) + frame(delta("b"))[:-20])
     assert texts(told) == ["a"]
-    assert Unterminated(73) in told
-    assert not any(isinstance(fact, Malformed) for fact in told)
+    assert UnterminatedEvent(73) in told
+    assert not any(isinstance(fact, MalformedPayload) for fact in told)
 
 
 def test_an_error_as_bare_json_among_events_is_told() -> None:
     bare = b'{\n  "error": {"code": 429, "message": "Slow down", "status": "RESOURCE_EXHAUSTED"}\n}\n\n'
-    [failed] = [fact for fact in of(bare, "gemini") if isinstance(fact, Failed)]
+    [failed] = [fact for fact in of(bare, "gemini") if isinstance(fact, ErrorReported)]
     assert (failed.message, failed.code) == ("Slow down", "429")
 
 
 def test_an_error_as_a_field_of_its_own_is_told() -> None:
     told = of(b'error: {"code": 500, "message": "No slots", "type": "server_error"}\n\n', "openai-chat")
-    [failed] = [fact for fact in told if isinstance(fact, Failed)]
+    [failed] = [fact for fact in told if isinstance(fact, ErrorReported)]
     assert failed.message == "No slots"
 
 
@@ -166,8 +166,8 @@ def test_json_without_data_is_an_anomaly_and_no_content(api: str, end: bytes) ->
     payload = json.dumps(UNSEEN[api]).encode()
     told = of(b"data: " + payload + b"\n\n" + payload + end, api)
     assert texts(told) == ["x"]
-    assert [type(fact) for fact in told if isinstance(fact, Malformed | Unterminated)] == [
-        Malformed if len(end) > 1 else Unterminated
+    assert [type(fact) for fact in told if isinstance(fact, MalformedPayload | UnterminatedEvent)] == [
+        MalformedPayload if len(end) > 1 else UnterminatedEvent
     ]
 
 
@@ -175,18 +175,18 @@ def test_json_without_data_is_content_to_clients_of_gemini() -> None:
     payload = json.dumps({"candidates": [{"index": 0, "content": {"parts": [{"text": "x"}]}}]}).encode()
     told = of(payload + b"\r\n\r\n", "gemini")
     assert texts(told) == ["x"]
-    assert not any(isinstance(fact, Malformed) for fact in told)
+    assert not any(isinstance(fact, MalformedPayload) for fact in told)
 
 
 def test_a_body_that_is_no_stream_is_told_at_its_end() -> None:
     body = b'{"error": {"message": "Bad key", "type": "invalid_request_error", "code": "invalid_api_key"}}'
     exchange, events = captured(body, content_type="application/json", status=401, cuts=(10, 20))
-    [failed] = [fact for fact in facts(exchange, events) if isinstance(fact, Failed)]
+    [failed] = [fact for fact in facts(exchange, events) if isinstance(fact, ErrorReported)]
     assert (failed.message, failed.code) == ("Bad key", "invalid_api_key")
     *begun, _ = events
     reading = FactReader(exchange)
-    assert not any(isinstance(fact, Failed) for each in begun for fact in reading.facts(each))
-    assert any(isinstance(fact, Failed) for fact in reading.close())
+    assert not any(isinstance(fact, ErrorReported) for each in begun for fact in reading.facts(each))
+    assert any(isinstance(fact, ErrorReported) for fact in reading.close())
 
 
 @pytest.mark.parametrize("size", [1, 10_000_000])
@@ -195,8 +195,8 @@ def test_a_byte_order_mark_is_none_but_at_the_beginning(size: int) -> None:
     body = BOM + frame(delta("a")) + b"".join(lost) + frame(delta("d"))
     told = of(body, cuts=[] if size > 1 else range(500))
     assert [text[:1] for text in texts(told)] == ["a", "d"]
-    assert [fact for fact in told if isinstance(fact, Malformed)] == [
-        Malformed("a byte order mark within the stream: clients do not read this event")
+    assert [fact for fact in told if isinstance(fact, MalformedPayload)] == [
+        MalformedPayload("a byte order mark within the stream: clients do not read this event")
     ] * 2
 
 
@@ -204,7 +204,7 @@ def test_what_stands_behind_a_coding_is_kept_and_no_part_of_the_answer() -> None
     wire = gzip.compress(b'{"object": "response", "output": []}') + b"\0\0xyz"
     exchange, events = captured(wire, content_type="application/json", coding="gzip", cuts=[9, len(wire) - 2])
     assert b"".join(each.raw for each in events if each.type == LEFT_OUT) == b"\0\0xyz"
-    assert not any(isinstance(fact, Malformed) for fact in facts(exchange, events))
+    assert not any(isinstance(fact, MalformedPayload) for fact in facts(exchange, events))
     recording = recording_of(exchange, events)
     assert recording.body == b'{"object": "response", "output": []}'
     assert recording_of(exchange, events, keeps_events=False).body == recording.body
@@ -218,19 +218,19 @@ def test_what_stands_behind_a_coding_is_kept_and_no_part_of_the_answer() -> None
 
 def test_a_body_that_is_no_json_is_marked_and_no_more() -> None:
     told = of(b"<html>Bad gateway</html>", content_type="text/html")
-    others = RequestFacts | Requested | Placed | Responded | FirstByte | Ended
-    assert [type(fact) for fact in told if not isinstance(fact, others)] == [Malformed]
+    others = RequestFacts | RequestReceived | RequestPurpose | HeadReceived | FirstByte | ExchangeEnded
+    assert [type(fact) for fact in told if not isinstance(fact, others)] == [MalformedPayload]
 
 
 def test_what_was_not_recorded_is_told_with_its_size() -> None:
     gap = GapRecord("response", 2, 700, "", 0, 0, "the disk was full")
     exchange, _ = captured(b"")
     raw = json.dumps({"of": gap.of, "size_bytes": gap.size_bytes, "reason": gap.reason}).encode()
-    assert facts(exchange, [event(5, kind="gap", raw=raw)]) == [Lost("response", 700)]
+    assert facts(exchange, [event(5, kind="gap", raw=raw)]) == [LostBytes("response", 700)]
 
 
 def test_control_events_of_another_version_are_no_obstacle() -> None:
     exchange, _ = captured(b"")
     kinds: tuple[Kind, ...] = ("response", "reads", "gap", "note", "end")
     odd = [event(pos, kind=kind, raw=b"[1") for pos, kind in enumerate(kinds)]
-    assert Ended("unknown", "unknown") in facts(exchange, odd)
+    assert ExchangeEnded("unknown", "unknown") in facts(exchange, odd)

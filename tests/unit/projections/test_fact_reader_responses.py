@@ -84,7 +84,7 @@ def test_every_prefix_of_what_came_is_told_in_order(chance: random.Random) -> No
     exchange, events = captured(bytes_of(shuffled))
     for cut in range(len(events)):
         folding = Folding(exchange)
-        folding.tell_all(events[:cut])
+        folding.apply_all(events[:cut])
         came = sorted(each["delta"] for each in shuffled[: max(0, cut - 2)] if "delta" in each)
         texts = [row.text for row in folding.rows()["items"] if row.text]
         assert texts == (["".join(came)] if came else [])
@@ -251,5 +251,5 @@ def test_the_phases_of_a_resumed_response_are_those_of_the_whole() -> None:
     for each in captured(bytes_of(events[:3]))[1]:
         if each.kind == "frame":
             folding.recall(each)
-    folding.tell_all(rest)
+    folding.apply_all(rest)
     assert [row.phase for row in folding.rows()["phases"]] == ["in_progress", "searching", "completed"]

@@ -61,7 +61,7 @@ def test_a_prefix_says_no_more_and_no_less_than_it_says(count: int) -> None:
             assert (getattr(whole, name) or "").startswith(getattr(part, name) or "")
     folding = Folding(exchange)
     for event in [*events[:count], *events[count:]]:
-        folding.tell(event)
+        folding.apply(event)
     assert folding.rows() == WHOLE
 
 
@@ -79,7 +79,7 @@ def test_a_resumed_response_is_the_uncut_one(after: int, overlap: int) -> None:
         if event.kind == "frame" and (event.sequence_number or 0) <= after:
             folding.recall(event)
     for event in rest:
-        folding.tell(event)
+        folding.apply(event)
     rows = {name: told for name, told in meaning(folding.rows()).items() if name in ("items", "anomalies")}
     for told in rows.values():
         for row in told:

@@ -7,17 +7,17 @@ from collections.abc import Sequence
 
 from recorder.model.facts import (
     AnnotationAdded,
-    Ended,
+    ExchangeEnded,
     Fact,
-    Finished,
     ItemFinished,
     ItemStarted,
+    ItemState,
     LogprobsAdded,
-    Restated,
-    Returned,
-    Stated,
+    ResponseFinished,
+    ResponseItems,
     TextAdded,
-    TextSettled,
+    TextFinished,
+    ToolResult,
 )
 from recorder.model.text import STORABLE_LIMIT
 from recorder.projections import items
@@ -25,8 +25,8 @@ from recorder.projections.rows import ITEMS
 from tests.support.facts import MS, Outcome, Told, event, fold
 from tests.support.tables import table
 
-MESSAGE = Stated("message", "message", item_id="msg_1", role="assistant", status="in_progress")
-CALL = Stated("tool_call", "function_call", item_id="fc_1", name="get_weather", call_id="call_1")
+MESSAGE = ItemState("message", "message", item_id="msg_1", role="assistant", status="in_progress")
+CALL = ItemState("tool_call", "function_call", item_id="fc_1", name="get_weather", call_id="call_1")
 
 
 def told(*facts: Told) -> Outcome:
@@ -37,11 +37,11 @@ def said(*pieces: str) -> list[Fact]:
     return [TextAdded(0, "text", 0, piece) for piece in pieces]
 
 
-def done(text: str) -> Stated:
-    return Stated("message", "message", item_id="msg_1", status="completed", texts=(("text", 0, text),))
+def done(text: str) -> ItemState:
+    return ItemState("message", "message", item_id="msg_1", status="completed", texts=(("text", 0, text),))
 
 
-SETTLED = TextSettled(0, "text", 0, "Hello")
+SETTLED = TextFinished(0, "text", 0, "Hello")
 
 
 def test_deltas_are_a_text_at_every_point() -> None:
@@ -65,12 +65,16 @@ def test_an_item_knows_when_it_began_and_ended() -> None:
 @table(
     ("facts", "text", "kinds"),
     [
-        ((*said("Hel", "lo"), SETTLED, ItemFinished(0, 0, done("Hello")), Restated((done("Hello"),))), "Hello", []),
+        (
+            (*said("Hel", "lo"), SETTLED, ItemFinished(0, 0, done("Hello")), ResponseItems((done("Hello"),))),
+            "Hello",
+            [],
+        ),
         ((*said("Hel"), SETTLED), "Hello", ["delta_mismatch"]),
         ((*said("Hel"), ItemFinished(0, 0, done("Hello"))), "Hello", ["item_mismatch"]),
-        ((ItemFinished(0, 0, done("Hello")), Restated((done("Hello!"),))), "Hello!", ["final_mismatch"]),
+        ((ItemFinished(0, 0, done("Hello")), ResponseItems((done("Hello!"),))), "Hello!", ["final_mismatch"]),
         ((*said("Hello"), ItemFinished(0, 0, done(""))), "Hello", ["item_mismatch"]),  # nothing is taken away
-        ((*said("Hello"), Restated(())), "Hello", []),
+        ((*said("Hello"), ResponseItems(())), "Hello", []),
     ],
 )
 def test_what_is_stated_later_stands_and_what_differs_is_reported(
@@ -81,30 +85,30 @@ def test_what_is_stated_later_stands_and_what_differs_is_reported(
 
 
 def test_an_item_that_states_no_text_says_nothing_about_it() -> None:
-    outcome = told(ItemStarted(0, 0, MESSAGE), *said("Hello"), ItemFinished(0, 0, Stated("message", "message")))
+    outcome = told(ItemStarted(0, 0, MESSAGE), *said("Hello"), ItemFinished(0, 0, ItemState("message", "message")))
     assert (outcome.row.text, outcome.row.status, outcome.kinds) == ("Hello", "completed", [])
 
 
 def test_a_final_list_brings_items_that_were_never_streamed() -> None:
-    listed = Stated("other", "mcp_list_tools", item_id="mcpl_1")
-    outcome = told(ItemStarted(0, 0, MESSAGE), *said("Hello"), Restated((listed, done("Hello"))))
+    listed = ItemState("other", "mcp_list_tools", item_id="mcpl_1")
+    outcome = told(ItemStarted(0, 0, MESSAGE), *said("Hello"), ResponseItems((listed, done("Hello"))))
     assert [(row.type, row.output_index) for row in outcome.rows] == [("message", 0), ("mcp_list_tools", 0)]
     assert outcome.kinds == []
 
 
 def test_a_final_item_is_found_by_place_and_type_when_its_id_is_another() -> None:
-    again = Stated("message", "message", item_id="msg_other", texts=(("text", 0, "Hello"),))
-    outcome = told(ItemStarted(0, 0, MESSAGE), *said("Hello"), Restated((again,)))
+    again = ItemState("message", "message", item_id="msg_other", texts=(("text", 0, "Hello"),))
+    outcome = told(ItemStarted(0, 0, MESSAGE), *said("Hello"), ResponseItems((again,)))
     assert (outcome.row.item_id, outcome.row.text) == ("msg_1", "Hello")
 
 
 def test_a_document_is_its_items() -> None:
-    row = told(Restated((done("Hello"),))).row
+    row = told(ResponseItems((done("Hello"),))).row
     assert (row.text, row.output_index, row.status, row.kind) == ("Hello", 0, "completed", "message")
 
 
 def test_parts_are_joined_in_their_order_and_summaries_stay_apart() -> None:
-    reasoning = Stated("reasoning", "reasoning")
+    reasoning = ItemState("reasoning", "reasoning")
     row = told(
         ItemStarted(0, 0, reasoning),
         TextAdded(0, "summary", 1, "second"),
@@ -115,7 +119,7 @@ def test_parts_are_joined_in_their_order_and_summaries_stay_apart() -> None:
 
 
 def test_reasoning_that_only_the_provider_can_read_is_marked() -> None:
-    assert told(ItemStarted(0, 0, Stated("reasoning", "reasoning", encrypted=True))).row.encrypted is True
+    assert told(ItemStarted(0, 0, ItemState("reasoning", "reasoning", encrypted=True))).row.encrypted is True
     assert told(ItemStarted(0, 0, MESSAGE)).row.encrypted is None
 
 
@@ -129,21 +133,21 @@ def test_arguments_are_kept_as_sent_and_as_json_only_if_they_are() -> None:
 
 
 def test_calls_without_ids_are_told_apart_by_name_and_number() -> None:
-    nameless = Stated("tool_call", "function_call", name="look")
-    other = Stated("tool_call", "function_call", name="go")
+    nameless = ItemState("tool_call", "function_call", name="look")
+    other = ItemState("tool_call", "function_call", name="go")
     started = [ItemStarted(key, 0, each) for key, each in enumerate((nameless, other, nameless))]
     assert [row.call_key for row in told(*started).rows] == ["look[0]", "go[0]", "look[1]"]
 
 
 def test_a_result_within_the_stream_goes_to_its_call() -> None:
-    search = Stated("tool_call", "server_tool_use", name="web_search", call_id="srv_2")
-    other = Stated("tool_call", "server_tool_use", name="web_search", call_id="srv_1")
-    outcome = told(ItemStarted(0, 0, other), ItemStarted(1, 1, search), Returned("srv_2", None, "[]", False))
+    search = ItemState("tool_call", "server_tool_use", name="web_search", call_id="srv_2")
+    other = ItemState("tool_call", "server_tool_use", name="web_search", call_id="srv_1")
+    outcome = told(ItemStarted(0, 0, other), ItemStarted(1, 1, search), ToolResult("srv_2", None, "[]", False))
     assert [(row.call_id, row.output, row.failed) for row in outcome.rows] == [
         ("srv_1", None, None),
         ("srv_2", "[]", False),
     ]
-    assert told(Returned("srv_9", None, "[]")).kinds == ["item_undeclared"]
+    assert told(ToolResult("srv_9", None, "[]")).kinds == ["item_undeclared"]
 
 
 def test_annotations_and_logprobs_are_arrays_of_all_that_came() -> None:
@@ -193,8 +197,8 @@ def test_items_are_numbered_in_order_of_appearance() -> None:
 
 def test_an_item_that_did_not_end_although_its_response_did_is_reported() -> None:
     begun = ItemStarted(0, 0, MESSAGE), ItemStarted(1, 1, CALL), ItemFinished(1, 1, CALL)
-    ended = Ended("completed", "eof")
-    [anomaly] = told(*begun, Finished("stop"), ended).anomalies
+    ended = ExchangeEnded("completed", "eof")
+    [anomaly] = told(*begun, ResponseFinished("stop"), ended).anomalies
     assert (anomaly.kind, anomaly.detail) == ("item_unfinished", "message 0")
     assert told(*begun, ended).kinds == []
 
@@ -207,7 +211,12 @@ def test_items_have_a_bound_and_what_is_over_it_is_reported() -> None:
 
 def test_a_text_over_the_limit_is_cut_and_reported_and_json_is_not_halved() -> None:
     long = "x" * (STORABLE_LIMIT + 5)
-    told_long = ItemStarted(0, 0, MESSAGE), *said(long), LogprobsAdded(0, f'["{long}"]'), Ended("completed", "eof")
+    told_long = (
+        ItemStarted(0, 0, MESSAGE),
+        *said(long),
+        LogprobsAdded(0, f'["{long}"]'),
+        ExchangeEnded("completed", "eof"),
+    )
     outcome = told(*told_long)
     assert (len(outcome.row.text), outcome.row.logprobs) == (STORABLE_LIMIT, None)
     assert outcome.kinds == ["cut"]
@@ -215,15 +224,18 @@ def test_a_text_over_the_limit_is_cut_and_reported_and_json_is_not_halved() -> N
 
 def test_a_final_item_with_another_id_at_another_place_is_the_next_of_its_type() -> None:
     """Reasoning is left out of the final list, and gateways give other ids."""
-    reasoning = Stated("reasoning", "reasoning", item_id="rs_1")
-    again = Stated("message", "message", item_id="msg_other", texts=(("text", 0, "Hello"),))
+    reasoning = ItemState("reasoning", "reasoning", item_id="rs_1")
+    again = ItemState("message", "message", item_id="msg_other", texts=(("text", 0, "Hello"),))
     outcome = told(
-        ItemStarted(0, 0, reasoning), ItemStarted(1, 1, MESSAGE), TextAdded(1, "text", 0, "Hello"), Restated((again,))
+        ItemStarted(0, 0, reasoning),
+        ItemStarted(1, 1, MESSAGE),
+        TextAdded(1, "text", 0, "Hello"),
+        ResponseItems((again,)),
     )
     assert [(row.type, row.text) for row in outcome.rows] == [("reasoning", None), ("message", "Hello")]
 
 
 def test_a_result_without_an_id_goes_to_a_call_of_its_name() -> None:
-    calls = [Stated("tool_call", name, name=name) for name in ("web_search", "tool_search")]
+    calls = [ItemState("tool_call", name, name=name) for name in ("web_search", "tool_search")]
     started = [ItemStarted(key, key, call) for key, call in enumerate(calls)]
-    assert [row.output for row in told(*started, Returned(None, "tool_search", "[]")).rows] == [None, "[]"]
+    assert [row.output for row in told(*started, ToolResult(None, "tool_search", "[]")).rows] == [None, "[]"]

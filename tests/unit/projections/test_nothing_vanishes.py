@@ -181,10 +181,10 @@ def folded(api: str, stream: Sequence[Any], *, at_once: bool) -> Rows:
     exchange, events = captured("".join(lines).encode(), api)
     folding = Folding(exchange)
     if at_once:
-        folding.tell_all(events)
+        folding.apply_all(events)
     else:
         for event in events:
-            folding.tell(event)
+            folding.apply(event)
     return folding.rows()
 
 

@@ -8,23 +8,23 @@ import pytest
 from recorder.model.events import Exchange
 from recorder.model.facts import (
     CostReported,
-    Ended,
+    ErrorReported,
+    ExchangeEnded,
     Fact,
-    Failed,
     Field,
-    Finished,
     FirstByte,
-    Lost,
-    Malformed,
-    Placed,
+    HeadReceived,
+    LostBytes,
+    MalformedPayload,
     Purpose,
     RequestFacts,
-    Responded,
-    Returned,
-    Started,
+    RequestPurpose,
+    ResponseFinished,
+    ResponseStarted,
     TextAdded,
-    Unknown,
-    Unterminated,
+    ToolResult,
+    UnknownType,
+    UnterminatedEvent,
     Usage,
     UsageDetails,
     UsageReported,
@@ -36,7 +36,7 @@ from recorder.projections.timing import STALL_NS
 from tests.support.facts import EXCHANGE, MS, Told, event, fold
 from tests.support.tables import table
 
-COMPLETED = Ended("completed", "eof", None, 200, True)
+COMPLETED = ExchangeEnded("completed", "eof", None, 200, True)
 NO_COUNTS = ("session_id", "exchange_id", "partial", "started_ns", "model", "client", "outcome", "reported")
 REPORT = UsageReported(Usage(input_tokens=10, output_tokens=5), '{"in": 10}')
 
@@ -47,7 +47,7 @@ def numbered(*numbers: int | None) -> list[Told]:
 
 def typed(*types: str, outcome: str = "eof") -> list[str]:
     told: list[Told] = [event(pos, type=type) for pos, type in enumerate(types)]
-    ended = Ended("completed" if outcome == "eof" else outcome, outcome, frames=len(types))
+    ended = ExchangeEnded("completed" if outcome == "eof" else outcome, outcome, frames=len(types))
     return fold(ANOMALIES, [*told, (event(99, kind="end"), [ended])]).kinds
 
 
@@ -56,7 +56,7 @@ def typed(*types: str, outcome: str = "eof") -> list[str]:
 
 def test_the_last_report_of_usage_stands_as_a_whole() -> None:
     later = UsageReported(Usage(output_tokens=7), '{"out": 7}')
-    row = fold(USAGE, [REPORT, later, Finished("stop"), COMPLETED]).row
+    row = fold(USAGE, [REPORT, later, ResponseFinished("stop"), COMPLETED]).row
     assert (row.input_tokens, row.output_tokens, row.usage_raw, row.partial) == (None, 7, '{"out": 7}', False)
 
 
@@ -66,7 +66,7 @@ def test_usage_that_was_not_reported_is_null_and_not_zero() -> None:
 
 
 OTHER = msgspec.structs.replace(EXCHANGE, api="other", target="/v1/audio/speech")
-CUT, BROKEN = Ended("incomplete", "eof", frames=3), Ended("upstream_reset", "upstream_reset", frames=3)
+CUT, BROKEN = ExchangeEnded("incomplete", "eof", frames=3), ExchangeEnded("upstream_reset", "upstream_reset", frames=3)
 
 
 @table(
@@ -75,22 +75,26 @@ CUT, BROKEN = Ended("incomplete", "eof", frames=3), Ended("upstream_reset", "ups
         (EXCHANGE, (), True),
         (EXCHANGE, (CUT,), True),
         (EXCHANGE, (BROKEN,), True),
-        (EXCHANGE, (Finished("stop"), BROKEN), True),  # of one of several choices, or before the chunk with the usage
-        (EXCHANGE, (Finished("max_output_tokens"), CUT), False),
-        (EXCHANGE, (Ended("completed", "eof"),), False),  # a document
-        (EXCHANGE, (Ended("completed", "eof", frames=3, said_end=True),), False),
-        (EXCHANGE, (Ended("completed", "eof", frames=3),), True),
-        (EXCHANGE, (Ended("incomplete", "eof", frames=3, said_end=True),), True),
-        (EXCHANGE, (Ended("incomplete", "eof"),), True),
-        (EXCHANGE, (Ended("client_disconnect", "client_disconnect", frames=3, said_end=True),), True),
-        (EXCHANGE, (Ended("error_status", "eof"),), False),
-        (EXCHANGE, (Ended("failed", "eof"),), False),
-        (EXCHANGE, (Ended("failed", "eof", frames=3),), True),
-        (EXCHANGE, (Ended("failed", "eof", frames=3, said_end=True),), True),
-        (OTHER, (Ended("completed", "eof", frames=3),), False),  # a format that nobody here knows
-        (OTHER, (Ended("completed", "eof"),), False),
+        (
+            EXCHANGE,
+            (ResponseFinished("stop"), BROKEN),
+            True,
+        ),  # of one of several choices, or before the chunk with the usage
+        (EXCHANGE, (ResponseFinished("max_output_tokens"), CUT), False),
+        (EXCHANGE, (ExchangeEnded("completed", "eof"),), False),  # a document
+        (EXCHANGE, (ExchangeEnded("completed", "eof", frames=3, said_end=True),), False),
+        (EXCHANGE, (ExchangeEnded("completed", "eof", frames=3),), True),
+        (EXCHANGE, (ExchangeEnded("incomplete", "eof", frames=3, said_end=True),), True),
+        (EXCHANGE, (ExchangeEnded("incomplete", "eof"),), True),
+        (EXCHANGE, (ExchangeEnded("client_disconnect", "client_disconnect", frames=3, said_end=True),), True),
+        (EXCHANGE, (ExchangeEnded("error_status", "eof"),), False),
+        (EXCHANGE, (ExchangeEnded("failed", "eof"),), False),
+        (EXCHANGE, (ExchangeEnded("failed", "eof", frames=3),), True),
+        (EXCHANGE, (ExchangeEnded("failed", "eof", frames=3, said_end=True),), True),
+        (OTHER, (ExchangeEnded("completed", "eof", frames=3),), False),  # a format that nobody here knows
+        (OTHER, (ExchangeEnded("completed", "eof"),), False),
         (OTHER, (BROKEN,), True),
-        (OTHER, (Ended("client_disconnect", "client_disconnect", frames=3),), True),
+        (OTHER, (ExchangeEnded("client_disconnect", "client_disconnect", frames=3),), True),
     ],
 )
 def test_usage_is_partial_until_the_response_has_ended_and_where_something_broke_off(
@@ -118,7 +122,7 @@ NO_TOKENS = UsageReported(Usage(input_tokens=0, output_tokens=0, total_tokens=0)
 def test_sums_count_what_asks_for_an_answer_or_costs_tokens(
     purpose: Purpose | None, report: Fact | None, is_counted: bool
 ) -> None:
-    told = [RequestFacts(model="m"), Placed(purpose), *([] if report is None else [report])]
+    told = [RequestFacts(model="m"), RequestPurpose(purpose), *([] if report is None else [report])]
     row = fold(USAGE, told).row
     assert (row.model is not None, row.reported) == (is_counted, is_counted and report is not None)
 
@@ -168,7 +172,7 @@ def test_a_cost_in_the_usage_comes_before_that_in_the_response_head() -> None:
 
 
 def test_an_exchange_has_the_models_asked_for_and_answered_with() -> None:
-    row = fold(EXCHANGES, [RequestFacts("gpt-5", True), Started("resp_1", "gpt-5-2026"), COMPLETED]).row
+    row = fold(EXCHANGES, [RequestFacts("gpt-5", True), ResponseStarted("resp_1", "gpt-5-2026"), COMPLETED]).row
     assert (row.request_model, row.response_model, row.response_id, row.stream) == (
         "gpt-5",
         "gpt-5-2026",
@@ -179,12 +183,14 @@ def test_an_exchange_has_the_models_asked_for_and_answered_with() -> None:
 
 
 def test_the_first_error_is_the_one_told() -> None:
-    row = fold(EXCHANGES, [Failed("server_error", "500", "It broke."), Failed(None, None, "Failed.")]).row
+    row = fold(EXCHANGES, [ErrorReported("server_error", "500", "It broke."), ErrorReported(None, None, "Failed.")]).row
     assert (row.error_type, row.error_code, row.error) == ("server_error", "500", "It broke.")
 
 
 def test_a_broken_connection_is_an_error_too() -> None:
-    row = fold(EXCHANGES, [Responded(200), Ended("upstream_reset", "upstream_reset", "reset by peer", 200)]).row
+    row = fold(
+        EXCHANGES, [HeadReceived(200), ExchangeEnded("upstream_reset", "upstream_reset", "reset by peer", 200)]
+    ).row
     assert (row.status, row.error, row.http_status) == ("upstream_reset", "reset by peer", 200)
 
 
@@ -207,7 +213,7 @@ def test_the_first_of_each_kind_of_token_is_timed() -> None:
         return [TextAdded(field, field, 0, "x")]
 
     told: list[Told] = [
-        (event(1, kind="response", t_ms=10), [Responded(200)]),
+        (event(1, kind="response", t_ms=10), [HeadReceived(200)]),
         (event(2, t_ms=20), []),
         (event(3, t_ms=30), began("summary")),
         (event(4, t_ms=50), began("arguments")),
@@ -269,13 +275,13 @@ def test_nothing_received_is_timed_as_nothing() -> None:
 # -- results
 
 
-def results_of(*told: Returned) -> list[tuple[str, str]]:
+def results_of(*told: ToolResult) -> list[tuple[str, str]]:
     return [(row.call_key, row.digest) for row in fold(RESULTS, [RequestFacts(results=told)]).rows]
 
 
 def test_a_history_that_grows_repeats_its_results() -> None:
     """Also where a client gives two calls one id, and they return the same."""
-    first, second = Returned("call_0", None, "ok"), Returned("call_1", None, "ok")
+    first, second = ToolResult("call_0", None, "ok"), ToolResult("call_1", None, "ok")
     [one] = results_of(first)
     three = results_of(first, second, first)
     assert one == three[0]
@@ -283,7 +289,7 @@ def test_a_history_that_grows_repeats_its_results() -> None:
 
 
 def test_a_result_has_its_call_its_text_and_whether_it_failed() -> None:
-    told = RequestFacts(results=(Returned("call_1", None, "18 °C"), Returned("call_2", None, "x", True)))
+    told = RequestFacts(results=(ToolResult("call_1", None, "18 °C"), ToolResult("call_2", None, "x", True)))
     rows = fold(RESULTS, [told]).rows
     assert [(row.call_key, row.output, row.failed) for row in rows] == [
         ("call_1", "18 °C", None),
@@ -293,7 +299,11 @@ def test_a_result_has_its_call_its_text_and_whether_it_failed() -> None:
 
 
 def test_results_without_ids_are_numbered_by_name_and_belong_to_their_turn() -> None:
-    told = [RequestFacts(results=(Returned(None, "look", "a"), Returned(None, "go", "b"), Returned(None, "look", "a")))]
+    told = [
+        RequestFacts(
+            results=(ToolResult(None, "look", "a"), ToolResult(None, "go", "b"), ToolResult(None, "look", "a"))
+        )
+    ]
     here = fold(RESULTS, told).rows
     there = fold(RESULTS, told, msgspec.structs.replace(EXCHANGE, exchange_id="e-2")).rows
     assert [row.call_key for row in here] == ["look[0]", "go[0]", "look[1]"]
@@ -301,7 +311,7 @@ def test_results_without_ids_are_numbered_by_name_and_belong_to_their_turn() -> 
 
 
 def test_a_result_that_is_no_text_for_a_database_is_mended() -> None:
-    assert fold(RESULTS, [RequestFacts(results=(Returned("c", None, "a\0\ud800"),))]).row.output == "a\ufffd\ufffd"
+    assert fold(RESULTS, [RequestFacts(results=(ToolResult("c", None, "a\0\ud800"),))]).row.output == "a\ufffd\ufffd"
 
 
 # -- anomalies
@@ -350,18 +360,21 @@ def test_where_no_end_is_sent_a_reason_will_do() -> None:
     gemini = msgspec.structs.replace(EXCHANGE, api="gemini")
     frame = event(1, type="GenerateContentResponse")
     end = event(2, kind="end"), [msgspec.structs.replace(COMPLETED, frames=1)]
-    assert fold(ANOMALIES, [frame, Finished("STOP"), end], gemini).kinds == []
+    assert fold(ANOMALIES, [frame, ResponseFinished("STOP"), end], gemini).kinds == []
     assert fold(ANOMALIES, [frame, end], gemini).kinds == ["missing_terminal"]
 
 
 def test_another_response_id_is_told() -> None:
-    same = [Started("resp_1"), Started("resp_1", "gpt"), Started(None, "gpt")]
+    same = [ResponseStarted("resp_1"), ResponseStarted("resp_1", "gpt"), ResponseStarted(None, "gpt")]
     assert fold(ANOMALIES, same).kinds == []
-    assert fold(ANOMALIES, [*same, Started("resp_2")]).kinds == ["id_rotation"]
+    assert fold(ANOMALIES, [*same, ResponseStarted("resp_2")]).kinds == ["id_rotation"]
 
 
 def test_what_nobody_understands_is_counted_by_its_name() -> None:
-    rows = fold(ANOMALIES, [Unknown("a"), Unknown("b"), Unknown("a"), Malformed("no JSON"), Unterminated()]).rows
+    rows = fold(
+        ANOMALIES,
+        [UnknownType("a"), UnknownType("b"), UnknownType("a"), MalformedPayload("no JSON"), UnterminatedEvent()],
+    ).rows
     assert [(row.kind, row.detail, row.count) for row in rows] == [
         ("unknown_type", "a", 2),
         ("unknown_type", "b", 1),
@@ -371,13 +384,13 @@ def test_what_nobody_understands_is_counted_by_its_name() -> None:
 
 
 def test_after_a_gap_of_the_recorder_numbers_may_go_on_anywhere() -> None:
-    told: list[Told] = [*numbered(0, 1), Lost("response", 500), event(9, sequence_number=7)]
+    told: list[Told] = [*numbered(0, 1), LostBytes("response", 500), event(9, sequence_number=7)]
     [row] = fold(ANOMALIES, told).rows
     assert (row.kind, row.detail) == ("not_recorded", "500 bytes of the response")
 
 
 def test_anomalies_of_one_exchange_have_a_bound() -> None:
-    told = [Unknown(str(number)) for number in range(anomalies.ANOMALIES_LIMIT + 50)]
+    told = [UnknownType(str(number)) for number in range(anomalies.ANOMALIES_LIMIT + 50)]
     assert len(fold(ANOMALIES, told).rows) == anomalies.ANOMALIES_LIMIT
 
 

@@ -44,7 +44,7 @@ class PlainFolding(Folding):
     def __init__(self, exchange: Exchange) -> None:
         super().__init__(exchange, PlainReader(exchange))
 
-    def tell_all(self, events: Iterable[Event]) -> None:
+    def apply_all(self, events: Iterable[Event]) -> None:
         for event in events:
             if event.kind in BODY_KINDS:
                 self._timing.event(event)
@@ -56,7 +56,7 @@ class PlainFolding(Folding):
 
 
 def folded(folding: Folding, events: Sequence[Event]) -> Rows:
-    folding.tell_all(events)
+    folding.apply_all(events)
     return folding.rows()
 
 
@@ -207,7 +207,7 @@ def test_usage_of_usual_chunks_is_known_after_each_of_them() -> None:
     exchange, events = captured("".join(map(gemini_chunk, (1, 2, 3))).encode(), "gemini")
     folding, totals = Folding(exchange), []
     for event in events:
-        folding.tell(event)
+        folding.apply(event)
         [row] = folding.fold("usage").rows()
         totals.append(row.total_tokens)
     assert [total for total, _ in itertools.groupby(totals)] == [None, 1, 2, 3]

@@ -312,6 +312,6 @@ def test_the_exchange_that_resumes_a_response_has_a_status_of_its_own() -> None:
     for event in before:
         folding.recall(event)
     for event in events:
-        folding.tell(event)
+        folding.apply(event)
     [found] = folding.rows()["exchanges"]
     assert (found.status, found.error) == ("completed", None)

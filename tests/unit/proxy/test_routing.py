@@ -97,7 +97,7 @@ def test_a_header_of_the_user_s_own_names_the_session_after_ours() -> None:
     assert (named.session, named.session_source, named.session_fields) == ("job 7", "header", ("metadata.run",))
     both = [(b"x-recorder-session", b"ours"), (b"x-run", b"theirs")]
     assert routes.route("/v1/responses", both).session == "ours"
-    for other in (b"", b"latest", b"x" * 201):  # what another program means is no fault of the request
+    for other in (b"", b"latest", b"x" * 201):  # what another program means is not a fault of the request
         assert routes.route("/v1/responses", [(b"x-run", other)]).session is None
 
 

@@ -360,12 +360,12 @@ def refusal(text: str) -> str:
 
 def test_what_is_no_fault_is_said_in_one_sentence() -> None:
     for text in NO_FAULTS:
-        assert re.fullmatch(re.escape(f"{text!r} is no fault: ") + r"[^\n]*\.", refusal(text))
+        assert re.fullmatch(re.escape(f"{text!r} is not a fault: ") + r"[^\n]*\.", refusal(text))
 
 
 def test_what_is_out_of_range_is_told_the_range() -> None:
     for text, said in OUT_OF_RANGE.items():
-        assert refusal(text).startswith(f"{text!r} is no fault: {said}")
+        assert refusal(text).startswith(f"{text!r} is not a fault: {said}")
         assert "; write " in refusal(text)
 
 

@@ -29,7 +29,7 @@ FRAMES = response(*thought("Look it ", "up."), *message("It is ", "18 °C", inde
 def expected(exchange: Exchange, events: Sequence[Event]) -> Any:
     """The document of events: of a fold of them alone."""
     folding, counter = Folding(exchange), counter_of(exchange)
-    folding.tell_all(events)
+    folding.apply_all(events)
     if counter is not None:
         for event in events:
             counter.add(event)
@@ -59,7 +59,7 @@ def require_same(exchange: Exchange, events: Sequence[Event], every: int = 1) ->
     running = RunningDocument(1, exchange, (), Surroundings(exchange).view(-1))
     state: Any = {}
     for count, event in enumerate(events, 1):
-        state = changed(state, decoded(running.tell(event)))
+        state = changed(state, decoded(running.apply(event)))
         if count % every == 0 or count == len(events):
             assert state == expected(exchange, events[:count]), f"at event {event.pos} of {len(events)}"
             assert decoded(running.state()) == state

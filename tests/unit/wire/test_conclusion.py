@@ -222,7 +222,9 @@ def test_a_length_that_is_no_number_of_bytes_is_none() -> None:
 
 @table("kept", range(11))
 def test_the_end_of_a_coding_need_not_come(kept: int) -> None:
-    """Ten bytes stand behind the last event: an empty block, a digest and a length. What came of them is no event."""
+    """Ten bytes stand behind the last event: an empty block, a digest and a length. What came of them is not an
+    event.
+    """
     coder = zlib.compressobj(wbits=zlib.MAX_WBITS | 16)
     events = coder.compress(STARTED + COMPLETED) + coder.flush(zlib.Z_SYNC_FLUSH)
     rest = coder.flush()

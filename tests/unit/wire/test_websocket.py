@@ -324,17 +324,17 @@ BAD_INPUT = {
         b"\x01\x02hi\x80\x7f" + MESSAGE_LIMIT.to_bytes(8) + b"x",
         Damage(b"hi\x80\x7f" + MESSAGE_LIMIT.to_bytes(8) + b"x", OVER),
     ),
-    "a text that is no UTF-8": of_server(b"\x81\x02\xc3(", Message("text", b"\xc3(", "a text is not UTF-8")),
+    "a text that is not UTF-8": of_server(b"\x81\x02\xc3(", Message("text", b"\xc3(", "a text is not UTF-8")),
     "a text that is cut": of_server(b"\x81\x01\xc3", Message("text", b"\xc3", "a text is not UTF-8")),
     "a character in two fragments": of_server(b"\x01\x01\xc3\x80\x01\xa9", Message("text", b"\xc3\xa9")),
-    "a binary that is no UTF-8": of_server(b"\x82\x01\xc3", Message("binary", b"\xc3")),
+    "a binary that is not UTF-8": of_server(b"\x82\x01\xc3", Message("binary", b"\xc3")),
     "a close": of_server(b"\x88\x02\x03\xe8", Message("close", b"\x03\xe8")),
     "an empty close": of_server(b"\x88\x00", Message("close", b"")),
     "half a code": of_server(b"\x88\x01\x03", Message("close", b"\x03", "a close has half a code")),
     "a close code of nobody": of_server(
-        b"\x88\x02\x03\xee", Message("close", b"\x03\xee", "1006 is no code to be sent in a close")
+        b"\x88\x02\x03\xee", Message("close", b"\x03\xee", "1006 is not a code to be sent in a close")
     ),
-    "a close reason that is no UTF-8": of_server(
+    "a close reason that is not UTF-8": of_server(
         b"\x88\x03\x03\xe8\xff", Message("close", b"\x03\xe8\xff", "the reason of a close is not UTF-8")
     ),
     "a fragmented ping": of_server(b"\x09\x01x", Message("ping", b"x", "a control frame is fragmented")),

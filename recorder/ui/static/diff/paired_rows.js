@@ -8,7 +8,7 @@
  */
 
 /**
- * Put the blocks of two exchanges into rows: the connection, then each pair of items, then blocks that are no item.
+ * Put the blocks of two exchanges into rows: the connection, then each pair of items, then blocks that are not an item.
  * @param {Side} a
  * @param {Side} b
  * @param {[number | null, number | null][]} items partners, as indices in the output of each side

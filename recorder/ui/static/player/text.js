@@ -18,7 +18,7 @@ const OWNERS = new WeakMap();
 
 /** A text, drawn with exactly its characters. */
 export class DrawnText {
-  /** @param {Path | null} path of the text in the document of its exchange; null if it is no text of that */
+  /** @param {Path | null} path of the text in the document of its exchange; null if it is not text of that */
   constructor(path) {
     this.path = path;
     this.content = el("div", { class: "text", "data-path": path && JSON.stringify(path) });

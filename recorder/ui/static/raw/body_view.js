@@ -131,7 +131,7 @@ export class BodyView {
 }
 
 /**
- * Return bytes as text, without half a character at their end; null if they are no UTF-8, or hold NUL.
+ * Return bytes as text, without half a character at their end; null if they are not UTF-8, or hold NUL.
  * @param {Uint8Array<ArrayBuffer>} bytes
  */
 function decoded(bytes) {

@@ -210,7 +210,7 @@ function modelParts(model, path) {
       ? null
       : el("p", { class: "incomplete" }, badge, ` ${model.reason ?? ""}: what came before is not shown.`),
     size_bytes === null
-      ? el("p", { class: "quiet" }, "The body is no JSON object.")
+      ? el("p", { class: "quiet" }, "The body is not a JSON object.")
       : new BodyView(`${path}/body?of=model`, size_bytes, "model.json").element,
   ];
 }

@@ -144,7 +144,7 @@ function textField(name, label, placeholder) {
 /**
  * Parse an age or an ISO 8601 time, which is local without a zone: as `--since` takes it.
  * @param {string} text
- * @returns {string | null} nanoseconds since 1970; null if it is no time
+ * @returns {string | null} nanoseconds since 1970; null if it is not a time
  */
 function instant(text) {
   const age = /^(\d+(?:\.\d+)?)\s*(ms|s|m|h|d|w)$/.exec(text);

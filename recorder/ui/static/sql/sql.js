@@ -7,7 +7,7 @@ import { viewList } from "./views.js";
 
 const FIRST = `SELECT session_name, title, turns, total_tokens, duration_ns / 1e9 AS took_s
 FROM session_summary ORDER BY total_tokens DESC LIMIT 20`;
-/** A string, a quoted name, a comment or a cast, in which a colon is no parameter; else a parameter. */
+/** A string, a quoted name, a comment or a cast, in which a colon is not a parameter; else a parameter. */
 const TOKENS = /'(?:[^']|'')*'|"(?:[^"]|"")*"|--[^\n]*|\/\*[\s\S]*?(?:\*\/|$)|::|:([A-Za-z_][A-Za-z0-9_]*)/g;
 
 /** @type {Render} */

@@ -20,14 +20,14 @@ from recorder.model.facts import (
     AnnotationAdded,
     Fact,
     Field,
-    Finished,
     ItemFinished,
     ItemKey,
     ItemStarted,
-    Malformed,
-    Restated,
-    Started,
-    Stated,
+    ItemState,
+    MalformedPayload,
+    ResponseFinished,
+    ResponseItems,
+    ResponseStarted,
     TextAdded,
     TierReported,
     UsageReported,
@@ -114,7 +114,7 @@ class MessagesDecoder(JsonDecoder):
         self._starts: dict[int, int] = {}
         self._usage: dict[str, Any] = {}
         self._cost = ReportedCost()
-        self._started: Started | None = None
+        self._started: ResponseStarted | None = None
         self._tier: str | None = None
 
     about = _ABOUT
@@ -144,7 +144,7 @@ class MessagesDecoder(JsonDecoder):
 
     def payload(self, type: str | None, payload: Any) -> Sequence[Fact]:
         if not isinstance(payload, dict):
-            return (Malformed("the payload is no JSON object"),)
+            return (MalformedPayload("the payload is not a JSON object"),)
         if type == ERROR or payload.get("error"):
             return (failed(payload),)
         type = type or text(payload.get("type"))
@@ -162,7 +162,7 @@ class MessagesDecoder(JsonDecoder):
         items = [stated(block, status="completed", output_index=index) for index, block in enumerate(blocks)]
         return (
             *self._begun(message),
-            Restated(tuple(item for item in items if item)),
+            ResponseItems(tuple(item for item in items if item)),
             *(fact for block in blocks for fact in returned(block)),
             *self._used(message),
             *_refused(message),
@@ -185,9 +185,9 @@ class MessagesDecoder(JsonDecoder):
         )
 
     def _begun(self, message: Object) -> Sequence[Fact]:
-        return self._starting(Started(text(message.get("id")), text(message.get("model"))))
+        return self._starting(ResponseStarted(text(message.get("id")), text(message.get("model"))))
 
-    def _starting(self, now: Started) -> Sequence[Fact]:
+    def _starting(self, now: ResponseStarted) -> Sequence[Fact]:
         before, self._started = self._started, now
         return () if before == now else (now,)
 
@@ -195,7 +195,7 @@ class MessagesDecoder(JsonDecoder):
         """Start the response again under another model, which continues it; it has the same id."""
         if model is None:
             return ()
-        return self._starting(msgspec.structs.replace(self._started or Started(), model=model))
+        return self._starting(msgspec.structs.replace(self._started or ResponseStarted(), model=model))
 
     def _used(self, reported: Object, place: Path = ()) -> Sequence[Fact]:
         """Return the usage after what an object reports of it, which is at `place` in the payload."""
@@ -224,7 +224,7 @@ class MessagesDecoder(JsonDecoder):
     def _block_start(self, event: Object) -> Sequence[Fact]:
         index, content = whole(event.get("index")), event.get("content_block")
         if index is None or not isinstance(content, dict):
-            return (Malformed("content_block_start without an index or a block"),)
+            return (MalformedPayload("content_block_start without an index or a block"),)
         return self._open(index, content)
 
     def _open(self, index: int, content: Object) -> Sequence[Fact]:
@@ -251,12 +251,14 @@ class MessagesDecoder(JsonDecoder):
         meaning = self._deltas.get(type)
         if meaning is None:
             return (unknown(type or DELTA),)
-        return (Malformed(f"{type} without an index"),) if index is None else meaning(self, index, delta)
+        return (MalformedPayload(f"{type} without an index"),) if index is None else meaning(self, index, delta)
 
     def _text_delta(self, index: int, delta: Object) -> Sequence[Fact]:
         name, field = _TEXTS[delta["type"]]
         added = text(delta.get(name))
-        return (Malformed(f"{delta['type']} without a text"),) if added is None else self._text(index, field, added)
+        return (
+            (MalformedPayload(f"{delta['type']} without a text"),) if added is None else self._text(index, field, added)
+        )
 
     def _text(self, index: int, field: Field, added: str) -> Sequence[Fact]:
         if not added:
@@ -325,7 +327,7 @@ _CONTENTS = {
 _WITHOUT_CONTENT = {"content_block_stop", "message_stop", "ping"}
 
 
-def _opening(key: ItemKey, index: int, item: Stated) -> Sequence[Fact]:
+def _opening(key: ItemKey, index: int, item: ItemState) -> Sequence[Fact]:
     """Begin a block, perhaps with some of its text. Input comes at its end, if none is streamed."""
     texts = [TextAdded(key, *each) for each in item.texts if each[0] != "arguments"]
     annotations = [AnnotationAdded(key, annotation) for annotation in item.annotations]
@@ -337,14 +339,14 @@ def _refused(delta: Object) -> Sequence[Fact]:
     explanation = text(object_(delta.get("stop_details")).get("explanation"))
     if not explanation:
         return ()
-    stated = Stated("message", "refusal", role="assistant", status="completed")
+    stated = ItemState("message", "refusal", role="assistant", status="completed")
     item = "refusal"
     return ItemStarted(item, None, stated), TextAdded(item, "refusal", 0, explanation), ItemFinished(item, None, stated)
 
 
 def _finished(message: Object) -> Sequence[Fact]:
     reason = text(message.get("stop_reason"))
-    return (Finished(reason),) if reason else ()
+    return (ResponseFinished(reason),) if reason else ()
 
 
 _KEYS = KeyExtractor(_MessagesEvent, _name)

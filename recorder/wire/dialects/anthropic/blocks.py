@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from recorder.model.facts import Fact, Field, ItemKey, ItemKind, Returned, Stated
+from recorder.model.facts import Fact, Field, ItemKey, ItemKind, ItemState, ToolResult
 from recorder.wire.dialects.decoder import unknown
 from recorder.wire.dialects.json_values import Object, as_json, object_, objects, text, text_or_json
 from recorder.wire.dialects.media import without_bytes
@@ -40,14 +40,14 @@ _TEXTS: Mapping[str, tuple[str, Field]] = {
 
 
 class ContentBlock(msgspec.Struct):
-    """A block of a stream so far. `stated` is `None` for a tool's result: that is no item."""
+    """A block of a stream so far. `stated` is `None` for a tool's result: that is not an item."""
 
     key: ItemKey
-    stated: Stated | None
+    stated: ItemState | None
     input: str  # as JSON, as the block began
     streamed: bool = False  # whether a text of it has come
 
-    def finished(self, item: Stated) -> Stated:
+    def finished(self, item: ItemState) -> ItemState:
         """Return the item at its end: without streamed input, its input is that of its beginning, mostly `{}`."""
         texts: tuple[tuple[Field, int, str], ...] = ()
         if item.kind == "tool_call" and not self.streamed:
@@ -55,13 +55,13 @@ class ContentBlock(msgspec.Struct):
         return msgspec.structs.replace(item, status="completed", texts=texts, annotations=())
 
 
-def stated(block: Object, *, status: str | None = None, output_index: int | None = None) -> Stated | None:
+def stated(block: Object, *, status: str | None = None, output_index: int | None = None) -> ItemState | None:
     """Return the item that a block is, with the texts in it; `None` if it is a tool's result."""
     type = text(block.get("type")) or "(no type)"
     if type.endswith(RESULT):
         return None
     kind = KINDS.get(type, "other")
-    return Stated(
+    return ItemState(
         kind=kind,
         type=type,
         item_id=text(block.get("id")),
@@ -92,17 +92,17 @@ def written_input(block: Object) -> str:
 
 
 def returned(block: Object) -> Sequence[Fact]:
-    """Return the facts of a block that is no item: a tool's result, or an unknown type."""
+    """Return the facts of a block that is not an item: a tool's result, or an unknown type."""
     type = text(block.get("type"))
     if type and type.endswith(RESULT):
         return (result(block),)
     return () if type in KINDS else (unknown(type),)
 
 
-def result(block: Object) -> Returned:
+def result(block: Object) -> ToolResult:
     """Return a tool's result, of the provider's tool or of the client's."""
     content = block.get("content")
-    return Returned(text(block.get("tool_use_id")), None, _output(content), _failed(block, object_(content)))
+    return ToolResult(text(block.get("tool_use_id")), None, _output(content), _failed(block, object_(content)))
 
 
 def _output(content: Any) -> str:

@@ -17,11 +17,11 @@ from typing import Annotated, Any
 import msgspec
 
 from recorder.model.facts import (
+    ErrorReported,
     Fact,
-    Failed,
-    Finished,
-    Malformed,
-    Started,
+    MalformedPayload,
+    ResponseFinished,
+    ResponseStarted,
     TextAdded,
     TierReported,
     Usage,
@@ -147,7 +147,7 @@ class GeminiDecoder(JsonDecoder):
 
     def __init__(self) -> None:
         self._candidates: dict[int, Candidate] = {}
-        self._started = Started()
+        self._started = ResponseStarted()
         self._tier: str | None = None
         self._lists, self._details = "", _NO_DETAILS  # of the usage so far, by modality
         self._reporting = b""  # the last chunk whose usage is not read yet
@@ -203,15 +203,15 @@ class GeminiDecoder(JsonDecoder):
 
     def document(self, data: bytes) -> Sequence[Fact]:
         facts = super().document(data)
-        if not (facts and isinstance(facts[0], Malformed) and data.lstrip().startswith(b"[")):
+        if not (facts and isinstance(facts[0], MalformedPayload) and data.lstrip().startswith(b"[")):
             return facts
         chunks, left = _complete_elements(data)
         read = self._all_of(DOCUMENT, chunks, self.payload(None, chunks))
-        return (*read, Malformed(facts[0].reason, left))
+        return (*read, MalformedPayload(facts[0].reason, left))
 
     def _chunk(self, payload: Any) -> Sequence[Fact]:
         if not isinstance(payload, dict):
-            return (Malformed("the payload is no JSON object"),)
+            return (MalformedPayload("the payload is not a JSON object"),)
         if payload.get("error"):
             return (failed(payload),)
         chunk: Object = (
@@ -229,7 +229,7 @@ class GeminiDecoder(JsonDecoder):
 
     def _begun(self, response_id: str | None, model: str | None) -> Sequence[Fact]:
         before = self._started
-        self._started = Started(response_id or before.response_id, model or before.model)
+        self._started = ResponseStarted(response_id or before.response_id, model or before.model)
         return () if self._started == before else (self._started,)
 
     def _served(self, snapshot: Object) -> Sequence[Fact]:
@@ -292,9 +292,9 @@ def _complete_elements(data: bytes) -> tuple[list[Any], int]:
 
 def _blocked(feedback: Object) -> Sequence[Fact]:
     reason, explanation = text(feedback.get("blockReason")), text(feedback.get("blockReasonMessage"))
-    facts: list[Fact] = [Finished(reason)] if reason else []
+    facts: list[Fact] = [ResponseFinished(reason)] if reason else []
     if explanation:
-        facts.append(Failed(reason, None, explanation))
+        facts.append(ErrorReported(reason, None, explanation))
     return facts
 
 

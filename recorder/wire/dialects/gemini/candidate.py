@@ -14,17 +14,17 @@ import msgspec
 
 from recorder.model.facts import (
     AnnotationAdded,
+    ErrorReported,
     Fact,
-    Failed,
     Field,
-    Finished,
     ItemFinished,
     ItemStarted,
+    ItemState,
     LogprobsAdded,
-    Malformed,
-    Returned,
-    Stated,
+    MalformedPayload,
+    ResponseFinished,
     TextAdded,
+    ToolResult,
 )
 from recorder.wire.dialects.decoder import unknown
 from recorder.wire.dialects.gemini.arguments import Arguments
@@ -67,13 +67,13 @@ STEPS = ("executableCode", "codeExecutionResult", "toolCall", "toolResponse")
 
 CODE = "code_execution"
 
-_MESSAGE = Stated("message", "text", role="model")
-_THOUGHT = Stated("reasoning", "thought")
+_MESSAGE = ItemState("message", "text", role="model")
+_THOUGHT = ItemState("reasoning", "thought")
 
 
 class _Item(msgspec.Struct):
     key: str
-    stated: Stated
+    stated: ItemState
     ended: str | None = None  # the status with which its end was told, as it is now
 
 
@@ -100,10 +100,10 @@ class Candidate:
         reason = text(given.get("finishReason"))
         if reason:
             self._end("completed" if reason in _COMPLETE else "incomplete")
-            self._facts.append(Finished(reason))
+            self._facts.append(ResponseFinished(reason))
         explanation = text(given.get("finishMessage"))
         if explanation and reason not in _WITHOUT_FAULT:
-            self._facts.append(Failed(reason, None, explanation))
+            self._facts.append(ErrorReported(reason, None, explanation))
         return self._facts
 
     def _part(self, part: Object) -> None:
@@ -124,12 +124,12 @@ class Candidate:
 
     def _text(self, value: Any, part: Object) -> None:
         if not isinstance(value, str):
-            self._facts.append(Malformed("a text that is none"))
+            self._facts.append(MalformedPayload("a text that is none"))
         elif value:
             stated = _THOUGHT if part.get("thought") else _MESSAGE
             self._go_on(msgspec.structs.replace(stated, encrypted=_signed(part)), value)
 
-    def _go_on(self, stated: Stated, added: str) -> None:
+    def _go_on(self, stated: ItemState, added: str) -> None:
         item = self._open
         if item is None or item.stated.type != stated.type:
             item = self._begin(stated)
@@ -153,7 +153,7 @@ class Candidate:
         for partial in objects(call.get("partialArgs")):
             written = self._arguments.add(partial) if self._arguments else None
             if written is None:
-                self._facts.append(Malformed("partialArgs that cannot be read"))
+                self._facts.append(MalformedPayload("partialArgs that cannot be read"))
             elif self._open:
                 self._add(self._open, "arguments", written)
 
@@ -176,7 +176,7 @@ class Candidate:
         result = object_(value)
         outcome = result.get("outcome")
         self._result(
-            Returned(
+            ToolResult(
                 text(result.get("id")),
                 CODE,
                 text(result.get("output")) or "",
@@ -195,7 +195,7 @@ class Candidate:
     def _function_response(self, value: Any, part: Object) -> None:
         self._facts.append(function_response(object_(value), "name"))
 
-    def _result(self, result: Returned) -> None:
+    def _result(self, result: ToolResult) -> None:
         """Give a result to the call before, unless their ids contradict it."""
         call, self._call = self._call, None
         if call is None or len({result.call_id, call.stated.call_id} - {None}) > 1:
@@ -207,16 +207,16 @@ class Candidate:
     def _inline_data(self, value: Any, part: Object) -> None:
         found = medium(value)
         output = as_json({"images": [found]} if found else without_bytes(value))
-        self._begin(Stated("other", "inline_data", output=output, encrypted=_signed(part)))
+        self._begin(ItemState("other", "inline_data", output=output, encrypted=_signed(part)))
         self._close()
 
     def _file_data(self, value: Any, part: Object) -> None:
-        self._begin(Stated("other", "file_data", output=as_json(value), encrypted=_signed(part)))
+        self._begin(ItemState("other", "file_data", output=as_json(value), encrypted=_signed(part)))
         self._close()
 
     def _sign(self) -> None:
         """Mark an item as signed. The signature of a thought may be on any item, or on an empty text after it."""
-        item = self._last or self._begin(Stated("reasoning", "thought", encrypted=True))
+        item = self._last or self._begin(ItemState("reasoning", "thought", encrypted=True))
         if not item.stated.encrypted:
             item.stated = msgspec.structs.replace(item.stated, encrypted=True)
             if item.ended:
@@ -236,7 +236,7 @@ class Candidate:
         if logprobs:
             self._facts.append(LogprobsAdded(self._message.key, as_json(logprobs)))
 
-    def _begin(self, stated: Stated) -> _Item:
+    def _begin(self, stated: ItemState) -> _Item:
         self._close()
         item = self._open = self._last = _Item(f"{self._index}.{self._count}", stated)
         self._count += 1
@@ -278,7 +278,7 @@ class Candidate:
 
 
 def _written_args(call: Object) -> str:
-    """Return the arguments of a call as JSON; what is a text already as it was sent. No member is no argument."""
+    """Return the arguments of a call as JSON; what is a text already as it was sent. No member is not an argument."""
     given = call.get("args")
     return "{}" if given is None else text_or_json(given)
 
@@ -287,11 +287,11 @@ def _signed(part: Object) -> bool:
     return bool(part.get(SIGNATURE))
 
 
-def _called(type: str, call: Object, name: str, *, encrypted: bool) -> Stated:
-    return Stated("tool_call", type, name=text(call.get(name)), call_id=text(call.get("id")), encrypted=encrypted)
+def _called(type: str, call: Object, name: str, *, encrypted: bool) -> ItemState:
+    return ItemState("tool_call", type, name=text(call.get(name)), call_id=text(call.get("id")), encrypted=encrypted)
 
 
-def function_response(returned: Object, name: str) -> Returned:
+def function_response(returned: Object, name: str) -> ToolResult:
     """Return a result, of the client's function or of the provider's tool, whose name is in the field `name`.
 
     Media are beside the response, in separate parts.
@@ -299,4 +299,4 @@ def function_response(returned: Object, name: str) -> Returned:
     response = returned.get("response")
     output = {"response": response, "parts": returned["parts"]} if returned.get("parts") else response
     failed = object_(response).get("error") is not None
-    return Returned(text(returned.get("id")), text(returned.get(name)), as_json(without_bytes(output)), failed)
+    return ToolResult(text(returned.get("id")), text(returned.get(name)), as_json(without_bytes(output)), failed)

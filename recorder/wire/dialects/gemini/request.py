@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from recorder.model.facts import RequestFacts, Returned
+from recorder.model.facts import RequestFacts, ToolResult
 from recorder.wire.dialects.conversation import ConversationTurn, Message, ModelAnswer, call_place, canonical_message
 from recorder.wire.dialects.gemini.candidate import function_response
 from recorder.wire.dialects.gemini.parameters import parameters
@@ -88,7 +88,7 @@ class _RepeatedCall(NamedTuple):
     place: str
 
 
-def _results(contents: Sequence[Object]) -> Iterator[Returned]:
+def _results(contents: Sequence[Object]) -> Iterator[ToolResult]:
     """Yield the results, each with the place of its call: the one with its id, else the next one of its name.
 
     Of a result whose call the request does not repeat the turn is unknown, if it has no id either, except for those
@@ -118,7 +118,7 @@ def _results(contents: Sequence[Object]) -> Iterator[Returned]:
                 yield result
 
 
-def _call_of(result: Returned, waiting: Sequence[_RepeatedCall]) -> _RepeatedCall | None:
+def _call_of(result: ToolResult, waiting: Sequence[_RepeatedCall]) -> _RepeatedCall | None:
     by_id = (call for call in waiting if result.call_id is not None and call.id == result.call_id)
     by_name = (call for call in waiting if call.name == result.name)
     return next(by_id, None) or next(by_name, None)

@@ -20,10 +20,10 @@ import msgspec
 
 from recorder.model.facts import (
     Fact,
-    Finished,
-    Malformed,
-    Restated,
-    Started,
+    MalformedPayload,
+    ResponseFinished,
+    ResponseItems,
+    ResponseStarted,
     TextAdded,
     TierReported,
     Usage,
@@ -116,9 +116,9 @@ class ChatDecoder(JsonDecoder):
     ) -> Sequence[Fact] | None:
         """Decode a payload as a completion and for errors; `None` if it is neither."""
         if not isinstance(payload, dict):
-            return (Malformed("the payload is no JSON object"),)
+            return (MalformedPayload("the payload is not a JSON object"),)
         if not isinstance(payload.get("choices"), list | NoneType):
-            return (Malformed("`choices` is no array"),)
+            return (MalformedPayload("`choices` is not an array"),)
         errors = [*_errors(type, payload)]
         if not _is_completion(payload):
             return errors or None
@@ -131,13 +131,13 @@ class ChatDecoder(JsonDecoder):
             yield from choice.add_delta(delta_of(given), object_(given.get("logprobs")))
             if reason := text(given.get("finish_reason")):
                 yield from choice.end(reason, citations(chunk))
-                yield Finished(reason, _verdict(reason))
+                yield ResponseFinished(reason, _verdict(reason))
 
     def _started(self, chunk: Object) -> Iterator[Fact]:
         id, model = text(chunk.get("id")) or self._id, text(chunk.get("model")) or self._model
         if (id, model) != (self._id, self._model):
             self._id, self._model = id, model
-            yield Started(id, model)
+            yield ResponseStarted(id, model)
         tier = text(chunk.get("service_tier"))
         if tier and tier != self._tier:
             self._tier = tier
@@ -156,11 +156,11 @@ class ChatDecoder(JsonDecoder):
 
 def _body(body: Object) -> Iterator[Fact]:
     choices = [(choice, _whole_message(choice, body)) for choice in objects(body.get("choices"))]
-    yield Restated(tuple(item for choice, message in choices for item in items(message, choice)))
+    yield ResponseItems(tuple(item for choice, message in choices for item in items(message, choice)))
     for choice, message in choices:
         yield from map(unknown, message.unknown)
         if reason := text(choice.get("finish_reason")):
-            yield Finished(reason, _verdict(reason))
+            yield ResponseFinished(reason, _verdict(reason))
 
 
 def _verdict(reason: str) -> Literal["failed"] | None:

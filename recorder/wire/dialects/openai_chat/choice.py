@@ -16,8 +16,8 @@ from recorder.model.facts import (
     Field,
     ItemFinished,
     ItemStarted,
+    ItemState,
     LogprobsAdded,
-    Stated,
     TextAdded,
 )
 from recorder.wire.dialects.decoder import unknown
@@ -37,7 +37,7 @@ class Choice:
     def __init__(self, index: int) -> None:
         self.message = f"{index}.message"
         self.reasoning = f"{index}.reasoning"
-        self.open: dict[str, Stated] = {}  # by item, in order
+        self.open: dict[str, ItemState] = {}  # by item, in order
         self.calls: dict[int | str | None, str] = {}  # the item of the latest call, by slot
         self.arguments: dict[str, list[str]] = {}  # of the calls, piece by piece
         self._ids: dict[str, str] = {}  # the call of each id
@@ -80,7 +80,7 @@ class Choice:
             yield from self._begin(self.message, _message(role))
         yield from (AnnotationAdded(self.message, annotation) for annotation in annotations)
 
-    def _begin(self, item: str, stated: Stated) -> Iterator[Fact]:
+    def _begin(self, item: str, stated: ItemState) -> Iterator[Fact]:
         if item not in self.open:
             self.open[item] = stated
             self._unfinished.append(item)
@@ -167,7 +167,7 @@ class Choice:
             return False
 
     def _add_logprobs(self, logprobs: Object) -> Iterator[Fact]:
-        """Add log probabilities. Tokens that are no text yet (of a tool call, of half a character) have no item: they
+        """Add log probabilities. Tokens that are not text yet (of a tool call, of half a character) have no item: they
         are left out.
         """
         for item, found in ((self.message, _spoken_logprobs(logprobs)), (self.reasoning, _of_reasoning(logprobs))):
@@ -175,7 +175,7 @@ class Choice:
                 yield LogprobsAdded(item, found)
 
 
-def items(delta: Delta, choice: Object) -> Iterator[Stated]:
+def items(delta: Delta, choice: Object) -> Iterator[ItemState]:
     """Yield the items of a choice that came whole."""
     reason, index = text(choice.get("finish_reason")), whole(choice.get("index")) or 0
     for stated in _whole(delta, object_(choice.get("logprobs"))):
@@ -183,16 +183,16 @@ def items(delta: Delta, choice: Object) -> Iterator[Stated]:
         yield msgspec.structs.replace(placed, status=_status(reason)) if reason else placed
 
 
-def _whole(delta: Delta, logprobs: Object) -> Iterator[Stated]:
+def _whole(delta: Delta, logprobs: Object) -> Iterator[ItemState]:
     thoughts = _joined(delta, _THOUGHT)
     if thoughts or delta.encrypted:
-        yield Stated(
+        yield ItemState(
             "reasoning", "reasoning", texts=thoughts, encrypted=delta.encrypted, logprobs=_of_reasoning(logprobs)
         )
     spoken, annotations = _joined(delta, _SPOKEN), tuple(delta.annotations)
     if spoken or annotations:
         found = _spoken_logprobs(logprobs)
-        yield Stated("message", "message", role=delta.role, texts=spoken, annotations=annotations, logprobs=found)
+        yield ItemState("message", "message", role=delta.role, texts=spoken, annotations=annotations, logprobs=found)
     for call in delta.calls:
         yield msgspec.structs.replace(_stated(call), texts=_arguments(call))
     yield from map(_shown, delta.pictures)
@@ -225,17 +225,17 @@ def _of_reasoning(logprobs: Object) -> str | None:
     return as_json(found) if found else None
 
 
-_REASONING = Stated("reasoning", "reasoning")
-_ENCRYPTED = Stated("reasoning", "reasoning", encrypted=True)
+_REASONING = ItemState("reasoning", "reasoning")
+_ENCRYPTED = ItemState("reasoning", "reasoning", encrypted=True)
 
 
-def _message(role: str) -> Stated:
-    return Stated("message", "message", role=role)
+def _message(role: str) -> ItemState:
+    return ItemState("message", "message", role=role)
 
 
-def _stated(call: ToolCall) -> Stated:
-    return Stated("tool_call", call.type or "function", name=call.name or None, call_id=call.id or None)
+def _stated(call: ToolCall) -> ItemState:
+    return ItemState("tool_call", call.type or "function", name=call.name or None, call_id=call.id or None)
 
 
-def _shown(picture: str) -> Stated:
-    return Stated("other", "image", output=picture)
+def _shown(picture: str) -> ItemState:
+    return ItemState("other", "image", output=picture)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from recorder.model.facts import RequestFacts, Returned
+from recorder.model.facts import RequestFacts, ToolResult
 from recorder.wire.dialects.conversation import (
     Call,
     ConversationTurn,
@@ -56,14 +56,14 @@ def _is_users(message: Object) -> bool:
     return message.get("role") == "user"
 
 
-def _results(messages: list[Object]) -> Iterator[Returned]:
+def _results(messages: list[Object]) -> Iterator[ToolResult]:
     """Yield the results. Of one without an id the turn is unknown, but for those that the request ends with."""
     roles = [message.get("role") for message in messages]
     last_turn = next((at for at in reversed(range(len(roles))) if roles[at] not in _OF_TOOLS), -1)
     for at, message in enumerate(messages):
         call_id = text(message.get("tool_call_id"))
         if roles[at] in _OF_TOOLS and (call_id or at > last_turn):
-            yield Returned(call_id, text(message.get("name")), _output(message.get("content")))
+            yield ToolResult(call_id, text(message.get("name")), _output(message.get("content")))
 
 
 def _steps(messages: Iterable[Object]) -> Iterator[Call | None]:

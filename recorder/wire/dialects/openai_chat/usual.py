@@ -1,6 +1,6 @@
 """The usual chunk of Chat Completions, which adds one text to one item that is there: one decode, one fact.
 
-A field that would mean more has a type that allows no more than nothing, so that such a chunk is no usual one.
+A field that would mean more has a type that allows no more than nothing, so that such a chunk is not a usual one.
 """
 
 from __future__ import annotations

@@ -57,7 +57,7 @@ _ids_of = msgspec.json.Decoder(_MessageIds).decode
 
 
 def message_ids(payload: bytes) -> MessageIds:
-    """Return the ids of a WebSocket message. One with an id that is none, or that is no JSON, has none."""
+    """Return the ids of a WebSocket message. One with an id that is none, or that is not JSON, has none."""
     try:
         found = _ids_of(payload)
     except UNUSUAL:

@@ -11,17 +11,17 @@ from typing import Any, Literal
 
 from recorder.model.facts import (
     Fact,
-    Finished,
     ItemFinished,
     ItemKey,
     ItemStarted,
-    Malformed,
-    Progressed,
-    Restated,
-    Returned,
-    Started,
+    MalformedPayload,
+    ResponseFinished,
+    ResponseItems,
+    ResponseStarted,
     TextAdded,
     TierReported,
+    ToolProgress,
+    ToolResult,
     Usage,
     UsageDetails,
     UsageReported,
@@ -137,12 +137,12 @@ class ResponsesDecoder(JsonDecoder):
     """Follows one response."""
 
     def __init__(self) -> None:
-        self._last_started: Started | None = None
+        self._last_started: ResponseStarted | None = None
         self._tier: str | None = None
         self._places: dict[str, int] = {}  # of items, by id
         self._unnamed = 0
         self._drafts: dict[ItemKey, Draft] = {}
-        self._returned: set[Returned] = set()
+        self._returned: set[ToolResult] = set()
         self._strange: set[str] = set()
 
     about = ABOUT
@@ -167,7 +167,7 @@ class ResponsesDecoder(JsonDecoder):
     def payload(self, type: str | None, payload: Any) -> Sequence[Fact]:
         """Decode the payload of an event."""
         if not isinstance(payload, dict):
-            return (Malformed("the payload is no object"),)
+            return (MalformedPayload("the payload is not an object"),)
         type = type or text(payload.get("type")) or ""
         of_text = TEXT_EVENTS.get(type)
         if of_text is not None:
@@ -182,7 +182,7 @@ class ResponsesDecoder(JsonDecoder):
     def whole(self, payload: Any) -> Sequence[Fact]:
         """Decode a document: a response, a list of its items, that it was deleted, or an error."""
         if not isinstance(payload, dict):
-            return (Malformed("the document is no object"),)
+            return (MalformedPayload("the document is not an object"),)
         kind = text(payload.get("object"))
         if kind in _RESPONSES or (kind is None and "output" in payload):
             status = text(payload.get("status"))
@@ -196,7 +196,7 @@ class ResponsesDecoder(JsonDecoder):
     def _on_lifecycle(self, type: str, payload: Object) -> Sequence[Fact]:
         response = payload.get("response")
         if not isinstance(response, dict):
-            return (Malformed(f"{type} without its response"),)
+            return (MalformedPayload(f"{type} without its response"),)
         step = type.removeprefix("response.")
         if step not in _ENDED:
             return self._response(response, ("response",), None, has_all=False)
@@ -219,12 +219,14 @@ class ResponsesDecoder(JsonDecoder):
             facts.append(failed(response))
         if end is not None:
             reason = text(object_(response.get("incomplete_details")).get("reason"))
-            facts.append(Finished(reason or end, _VERDICTS.get(end)))
+            facts.append(ResponseFinished(reason or end, _VERDICTS.get(end)))
         return facts
 
     def _started(self, response: Object) -> Iterable[Fact]:
-        before = self._last_started or Started()
-        now = Started(text(response.get("id")) or before.response_id, text(response.get("model")) or before.model)
+        before = self._last_started or ResponseStarted()
+        now = ResponseStarted(
+            text(response.get("id")) or before.response_id, text(response.get("model")) or before.model
+        )
         if now != self._last_started:
             self._last_started = now
             yield now
@@ -240,7 +242,7 @@ class ResponsesDecoder(JsonDecoder):
             return
         for item in items:
             yield from self._stranger(item)
-        yield Restated(tuple(map(stated, items)))
+        yield ResponseItems(tuple(map(stated, items)))
         for item in items:
             yield from self._result(item)
 
@@ -259,7 +261,7 @@ class ResponsesDecoder(JsonDecoder):
     def _on_item_added(self, type: str, payload: Object) -> Sequence[Fact]:
         item = payload.get("item")
         if not isinstance(item, dict):
-            return (Malformed(f"{type} without its item"),)
+            return (MalformedPayload(f"{type} without its item"),)
         key, index, opening = self._key(payload), number(payload.get("output_index")), begun(item)
         if index is not None and opening.item_id is not None:
             self._places[opening.item_id] = index
@@ -271,7 +273,7 @@ class ResponsesDecoder(JsonDecoder):
     def _on_item_done(self, type: str, payload: Object) -> Sequence[Fact]:
         item = payload.get("item")
         if not isinstance(item, dict):
-            return (Malformed(f"{type} without its item"),)
+            return (MalformedPayload(f"{type} without its item"),)
         key, final = self._key(payload), stated(item)
         draft = self._drafts.pop(key, None)
         rest = draft.close(final.texts[0][2]) if draft is not None and final.texts else ""
@@ -302,12 +304,12 @@ class ResponsesDecoder(JsonDecoder):
         of, _, phase = type.removeprefix("response.").rpartition(".")
         image = text(payload.get("partial_image_b64"))
         number = {"partial_image_index": payload.get("partial_image_index")}
-        return (Progressed(of, phase, None if image is None else as_json({**number, **digested(image)})),)
+        return (ToolProgress(of, phase, None if image is None else as_json({**number, **digested(image)})),)
 
     def _on_draft(self, type: str, payload: Object) -> Sequence[Fact]:
         delta = text(payload.get("delta"))
         if delta is None:
-            return (Malformed(f"{type} without a text"),)
+            return (MalformedPayload(f"{type} without a text"),)
         key = self._key(payload)
         draft = self._drafts.get(key)
         if draft is None:

@@ -1,6 +1,6 @@
 """The output items of the Responses format, as they state themselves: one table of their types.
 
-What a tool of the provider is called with is no text in most of these items, but an object: `arguments` is then that
+What a tool of the provider is called with is not text in most of these items, but an object: `arguments` is then that
 object as JSON. The result of such a tool is in the item too, and becomes its `output`.
 """
 
@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from recorder.model.facts import Field, ItemKind, Stated
+from recorder.model.facts import Field, ItemKind, ItemState
 from recorder.wire.dialects.json_values import Object, array, as_json, object_, objects, text, text_or_json
 from recorder.wire.dialects.media import digested, without_bytes
 from recorder.wire.dialects.openai_responses.results import output_of
@@ -42,13 +42,13 @@ PART_TEXTS: Mapping[str, tuple[Field, str]] = {
 """By the type of a content part: which text of the item it is, and the field it stands in."""
 
 
-def stated(item: Object) -> Stated:
+def stated(item: Object) -> ItemState:
     """Return an item as it states itself. One of unknown type is kept as `other`."""
     type = type_of(item)
     known = ITEM_TYPES.get(type, _STRANGE)
     output, failed = _outcome(item, known)
     is_providers = known.kind == "tool_call" and type not in _NAMED
-    return Stated(
+    return ItemState(
         kind=known.kind,
         type=type,
         item_id=text(item.get("id")),
@@ -66,7 +66,7 @@ def stated(item: Object) -> Stated:
     )
 
 
-def begun(item: Object) -> Stated:
+def begun(item: Object) -> ItemState:
     """Return an item as it states itself at its beginning: its texts are mostly empty then, or not yet final."""
     opening = stated(item)
     texts = tuple(text for text in opening.texts if text[2])

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from recorder.model.facts import Returned
+from recorder.model.facts import ToolResult
 from recorder.wire.dialects.json_values import Object, decoded, object_, objects, text, text_or_json, whole
 from recorder.wire.dialects.media import without_bytes
 
@@ -30,7 +30,7 @@ _TEXTS = frozenset({"input_text", "output_text", "text"})
 _NOT_WELL = frozenset({"failed", "incomplete"})
 
 
-def returned(item: Object) -> Returned | None:
+def returned(item: Object) -> ToolResult | None:
     """Return the result that an item carries, if it does."""
     type = text(item.get("type")) or ""
     if type not in _RESULTS:
@@ -40,7 +40,7 @@ def returned(item: Object) -> Returned | None:
     if call_id is None and type == "local_shell_call_output":
         call_id = text(item.get("id"))  # is declared as the id of the call
     name = text(item.get("name")) or text(item.get("action")) or name
-    return Returned(call_id, name, output_of(item.get(field)), _failed(item, item.get(field)))
+    return ToolResult(call_id, name, output_of(item.get(field)), _failed(item, item.get(field)))
 
 
 def output_of(value: Any) -> str:

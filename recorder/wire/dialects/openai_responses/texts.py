@@ -11,7 +11,16 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from recorder.model.facts import AnnotationAdded, Fact, Field, ItemKey, LogprobsAdded, Malformed, TextAdded, TextSettled
+from recorder.model.facts import (
+    AnnotationAdded,
+    Fact,
+    Field,
+    ItemKey,
+    LogprobsAdded,
+    MalformedPayload,
+    TextAdded,
+    TextFinished,
+)
 from recorder.wire.dialects.decoder import QuickReader, unknown
 from recorder.wire.dialects.json_values import Object, array, as_json, object_, objects, text, whole
 from recorder.wire.dialects.keys import Whole
@@ -89,7 +98,7 @@ def _delta(type: str, item: ItemKey, payload: Object) -> Sequence[Fact]:
     field, index = _DELTAS[type]
     delta = text(payload.get("delta"))
     if delta is None:
-        return (Malformed(f"{type} without its delta"),)
+        return (MalformedPayload(f"{type} without its delta"),)
     added = TextAdded(item, field, whole(payload.get(index)) or 0, delta)
     logprobs = array(payload.get("logprobs"))
     return (added, LogprobsAdded(item, as_json(logprobs))) if logprobs else (added,)
@@ -99,9 +108,9 @@ def _end(type: str, item: ItemKey, payload: Object) -> Sequence[Fact]:
     field, index, name = _ENDS[type]
     value = text(payload.get(name))
     if value is None:
-        return (Malformed(f"{type} without its {name}"),)
+        return (MalformedPayload(f"{type} without its {name}"),)
     tool = text(payload.get("name")) if field == "arguments" else None
-    return (TextSettled(item, field, whole(payload.get(index)) or 0, value, tool),)
+    return (TextFinished(item, field, whole(payload.get(index)) or 0, value, tool),)
 
 
 def _part_added(type: str, item: ItemKey, payload: Object) -> Sequence[Fact]:
@@ -117,7 +126,7 @@ def _part_done(type: str, item: ItemKey, payload: Object) -> Sequence[Fact]:
     found = part_text(object_(payload.get("part")))
     if found is None:
         return ()  # told when it began
-    return (TextSettled(item, found[0], _number_of_part(found[0], payload), found[1]),)
+    return (TextFinished(item, found[0], _number_of_part(found[0], payload), found[1]),)
 
 
 def _number_of_part(field: Field, payload: Object) -> int:
@@ -144,7 +153,7 @@ def _shell_output(type: str, item: ItemKey, payload: Object) -> Sequence[Fact]:
 def _shell_output_end(type: str, item: ItemKey, payload: Object) -> Sequence[Fact]:
     chunks = objects(payload.get("output"))
     pieces = ((part, [text(each.get(stream)) or "" for each in chunks]) for part, stream in _printed(payload))
-    return [TextSettled(item, "output", part, "".join(each)) for part, each in pieces if each]
+    return [TextFinished(item, "output", part, "".join(each)) for part, each in pieces if each]
 
 
 TEXT_EVENTS: Mapping[str, Callable[[str, ItemKey, Object], Sequence[Fact]]] = {

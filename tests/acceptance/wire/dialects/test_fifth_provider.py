@@ -141,7 +141,7 @@ def test_the_general_rules_judge_it(program: Program) -> None:
 
 def test_its_noise_is_no_difference(program: Program) -> None:
     program.run("diff", "one", "other", "--only", "answer,tools,usage,events")
-    assert "no JSON" in program.run("diff", "one", "wrong", code=4)
+    assert "not JSON" in program.run("diff", "one", "wrong", code=4)
 
 
 def test_its_payloads_are_imported(program: Program) -> None:

@@ -115,7 +115,7 @@ def test_exceptions_are_domains_addresses_and_blocks() -> None:
 
 
 def test_what_is_no_block_of_addresses_is_said() -> None:
-    with pytest.raises(UsageError, match=r"^NO_PROXY: '10.0.0.0/33' is no block of addresses"):
+    with pytest.raises(UsageError, match=r"^NO_PROXY: '10.0.0.0/33' is not a block of addresses"):
         exemptions_of("10.0.0.0/33", "NO_PROXY")
 
 

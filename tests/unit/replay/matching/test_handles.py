@@ -221,7 +221,7 @@ def leaves(stream: bytes, shape: str) -> Iterable[str]:
 
 
 def test_texts_of_two_calls_at_once_are_not_one_text() -> None:
-    """Half of an id in the one and half in the other are no id."""
+    """Half of an id in the one and half in the other are not an id."""
     half = len(AGENT) // 2
     bits = [
         event("x.delta", 0, output_index=0, delta=AGENT[:half]),

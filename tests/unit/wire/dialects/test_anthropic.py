@@ -11,17 +11,17 @@ import pytest
 
 from recorder.model.facts import (
     AnnotationAdded,
+    ErrorReported,
     Fact,
-    Failed,
-    Finished,
     ItemFinished,
     ItemStarted,
-    Malformed,
-    Restated,
-    Returned,
-    Started,
+    MalformedPayload,
+    ResponseFinished,
+    ResponseItems,
+    ResponseStarted,
     TextAdded,
-    Unknown,
+    ToolResult,
+    UnknownType,
     Usage,
     UsageDetails,
     UsageReported,
@@ -62,7 +62,7 @@ START = {
 
 def test_a_message_begins_with_its_id_model_and_first_usage() -> None:
     started, usage = told(START)
-    assert started == Started("msg_1", "m")
+    assert started == ResponseStarted("msg_1", "m")
     assert usage == UsageReported(
         Usage(input_tokens=9, output_tokens=1, total_tokens=10), '{"input_tokens":9,"output_tokens":1}'
     )
@@ -92,7 +92,7 @@ def test_details_of_usage_come_at_the_beginning_and_at_the_end() -> None:
 
 
 def test_a_beginning_that_is_repeated_is_no_other_response() -> None:
-    assert [fact for fact in told(START, START) if isinstance(fact, Started)] == [Started("msg_1", "m")]
+    assert [fact for fact in told(START, START) if isinstance(fact, ResponseStarted)] == [ResponseStarted("msg_1", "m")]
 
 
 def test_a_text_block_is_a_message() -> None:
@@ -155,7 +155,7 @@ def test_the_result_of_a_tool_of_the_provider_is_what_its_call_returned() -> Non
     block = {"type": "web_search_tool_result", "tool_use_id": "srvtoolu_1", "content": content}
     facts = told(begun(block), stopped())
     assert facts == [
-        Returned("srvtoolu_1", None, '[{"type":"web_search_result","url":"https://example.com"}]', failed=False)
+        ToolResult("srvtoolu_1", None, '[{"type":"web_search_result","url":"https://example.com"}]', failed=False)
     ]
 
 
@@ -171,14 +171,14 @@ def test_the_result_of_a_tool_of_the_provider_is_what_its_call_returned() -> Non
 )
 def test_a_result_says_whether_it_failed(block: dict[str, Any], failed: bool) -> None:
     (fact,) = told(begun({"type": "mcp_tool_result", "tool_use_id": "t", **block}))
-    assert isinstance(fact, Returned)
+    assert isinstance(fact, ToolResult)
     assert fact.failed is failed
 
 
 def test_a_result_that_is_only_text_is_text() -> None:
     texts = [{"type": "text", "text": "one"}, {"type": "text", "text": "two"}]
     (fact,) = told(begun({"type": "mcp_tool_result", "tool_use_id": "t", "content": texts}))
-    assert fact == Returned("t", None, "one\ntwo", failed=False)
+    assert fact == ToolResult("t", None, "one\ntwo", failed=False)
 
 
 def test_a_citation_is_an_annotation_of_its_text() -> None:
@@ -195,7 +195,7 @@ def test_a_compaction_is_a_text_of_no_kind() -> None:
     )
     assert TextAdded(0, "text", 0, "so far") in facts
     assert (last_finished(facts).stated.kind, last_finished(facts).stated.encrypted) == ("other", True)
-    assert not [fact for fact in facts if isinstance(fact, Malformed | Unknown)]
+    assert not [fact for fact in facts if isinstance(fact, MalformedPayload | UnknownType)]
 
 
 @pytest.mark.parametrize("type", ["fallback", "container_upload", "mcp_tool_listing"])
@@ -214,7 +214,7 @@ def test_what_nobody_knows_is_told_and_does_not_stop_the_rest() -> None:
         begun(TEXT, 1),
         delta("text_delta", 1, text="x"),
     )
-    unknowns = [fact.type for fact in facts if isinstance(fact, Unknown)]
+    unknowns = [fact.type for fact in facts if isinstance(fact, UnknownType)]
     assert unknowns == ["message_pause", "hologram", "hologram_delta"]
     assert facts[-1] == TextAdded(1, "text", 0, "x")
 
@@ -244,7 +244,7 @@ def test_usage_is_overlaid_by_each_count_that_is_not_null() -> None:
     assert isinstance(usage, UsageReported)
     assert usage.usage == Usage(1109, 100, 1000, 5, 3, 1114)
     assert json.loads(usage.raw) == first | {"output_tokens": 5, "output_tokens_details": {"thinking_tokens": 3}}
-    assert facts[-1] == Finished("end_turn")
+    assert facts[-1] == ResponseFinished("end_turn")
 
 
 def test_counts_that_a_bigint_cannot_hold_are_not_reported() -> None:
@@ -259,7 +259,7 @@ def test_a_ping_and_the_end_mean_nothing() -> None:
 
 def test_an_error_in_the_stream_and_as_a_document_is_a_failure() -> None:
     error = {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}
-    failure = Failed("overloaded_error", None, "Overloaded")
+    failure = ErrorReported("overloaded_error", None, "Overloaded")
     assert told(error) == [failure]
     assert list(DIALECT.decoder().document(json.dumps(error).encode())) == [failure]
 
@@ -279,8 +279,8 @@ def test_a_message_as_a_document_states_all_its_items() -> None:
         "usage": {"input_tokens": 9, "output_tokens": 1},
     }
     started, restated, *others = DIALECT.decoder().document(json.dumps(message).encode())
-    assert started == Started("msg_1", "m")
-    assert isinstance(restated, Restated)
+    assert started == ResponseStarted("msg_1", "m")
+    assert isinstance(restated, ResponseItems)
     assert [(item.kind, item.output_index) for item in restated.items] == [
         ("reasoning", 0),
         ("message", 1),
@@ -292,9 +292,9 @@ def test_a_message_as_a_document_states_all_its_items() -> None:
         (("text", 0, "Hi"),),
         (("arguments", 0, '{"n":1}'),),
     ]
-    assert others[0] == Returned("s", None, '{"stdout":"x"}', failed=False)
+    assert others[0] == ToolResult("s", None, '{"stdout":"x"}', failed=False)
     assert isinstance(others[1], UsageReported)
-    assert others[2] == Finished("tool_use")
+    assert others[2] == ResponseFinished("tool_use")
 
 
 def test_a_count_of_tokens_is_no_usage() -> None:
@@ -327,7 +327,7 @@ def test_a_reminder_beside_a_text_is_not_what_a_person_says() -> None:
 def test_the_answer_to_a_call_goes_on_with_a_turn() -> None:
     asked = request(user("Roll"), {"role": "assistant", "content": []}, user({**RESULT, "is_error": True}, REMINDER))
     assert (asked.text, asked.is_turn) == ("Roll", False)
-    assert asked.results == (Returned("toolu_1", None, "6", failed=True),)
+    assert asked.results == (ToolResult("toolu_1", None, "6", failed=True),)
 
 
 def test_an_image_in_a_result_is_told_by_size_and_digest() -> None:

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from recorder.model.facts import Fact, Malformed, TextAdded
+from recorder.model.facts import Fact, MalformedPayload, TextAdded
 from recorder.wire.dialects import DIALECTS, Dialect, Keys, by_name, by_path, framing
 from recorder.wire.dialects.json_values import NESTING_LIMIT, too_deep
 from recorder.wire.sse import Splitter, parse
@@ -249,7 +249,7 @@ def test_the_facts_of_a_deep_payload_do_not_hang_on_the_stack(levels: int) -> No
     def facts() -> list[type[Fact]]:
         return [type(fact) for fact in by_name("anthropic").decoder().event("content_block_delta", data)]
 
-    assert facts() == deeper(500, facts) == [TextAdded if levels <= NESTING_LIMIT else Malformed]
+    assert facts() == deeper(500, facts) == [TextAdded if levels <= NESTING_LIMIT else MalformedPayload]
 
 
 @given(
@@ -440,7 +440,7 @@ DIFFERENT_BY_INTENT: dict[str, tuple[Counts, Counts]] = {
     # `error:` as a field name, and bare JSON: no event to the standard, which the index follows.
     "gpustack_qwen3_streams_thinking": ({"error": 1}, {}),
     "mlmodel_gemini.cassette": ({"error": 1}, {}),
-    # Two events whose data is no JSON, which the index leaves out.
+    # Two events whose data is not JSON, which the index leaves out.
     "parallel-tool-call-wrapper": ({None: 2}, {}),
     # The index leaves out the end marker where it is none of the provider's own.
     "anthropic.gateway_message_delta_metadata": ({"[DONE]": 1}, {}),

@@ -13,18 +13,18 @@ from hypothesis import strategies as st
 
 from recorder.model.facts import (
     AnnotationAdded,
+    ErrorReported,
     Fact,
-    Failed,
-    Finished,
     ItemFinished,
     ItemStarted,
+    ItemState,
     LogprobsAdded,
-    Malformed,
-    Returned,
-    Started,
-    Stated,
+    MalformedPayload,
+    ResponseFinished,
+    ResponseStarted,
     TextAdded,
-    Unknown,
+    ToolResult,
+    UnknownType,
     Usage,
     UsageDetails,
     UsageReported,
@@ -53,7 +53,7 @@ def items(facts: Sequence[Fact]) -> list[tuple[str, str, str]]:
     return [(type, joined(item, "text", "summary"), joined(item, "arguments")) for item, type in found.items()]
 
 
-def last_finished(facts: Sequence[Fact]) -> Stated:
+def last_finished(facts: Sequence[Fact]) -> ItemState:
     return [fact for fact in facts if isinstance(fact, ItemFinished)][-1].stated
 
 
@@ -62,7 +62,7 @@ def test_texts_that_follow_each_other_are_one_message() -> None:
     assert items(facts) == [("text", "Hello", "")]
     assert (last_finished(facts).kind, last_finished(facts).status) == ("message", "completed")
     assert last_finished(facts).texts == ()
-    assert facts[-1] == Finished("STOP")
+    assert facts[-1] == ResponseFinished("STOP")
 
 
 def test_a_thought_is_a_summary_and_ends_where_the_answer_begins() -> None:
@@ -136,7 +136,7 @@ def test_a_call_that_is_cut_off_has_the_arguments_so_far() -> None:
 @table("path", ["", "$", "$[0]", "$.a[", "$" + ".a" * 100, None])
 def test_a_path_that_cannot_be_read_is_malformed(path: Any) -> None:
     facts = told(call({"jsonPath": path, "stringValue": "x"}, name="f"), said({"functionCall": {}}))
-    assert [fact for fact in facts if isinstance(fact, Malformed)]
+    assert [fact for fact in facts if isinstance(fact, MalformedPayload)]
     assert items(facts) == [("function_call", "", "{}")]
 
 
@@ -190,8 +190,8 @@ def test_the_result_of_another_call_is_not_that_of_the_call_before() -> None:
         said({"codeExecutionResult": {"outcome": "OUTCOME_FAILED", "output": "E", "id": "b"}}),
         said({"codeExecutionResult": {"output": "late"}}),
     )
-    returned = [fact for fact in facts if isinstance(fact, Returned)]
-    assert returned == [Returned("b", "code_execution", "E", failed=True), Returned(None, "code_execution", "late")]
+    returned = [fact for fact in facts if isinstance(fact, ToolResult)]
+    assert returned == [ToolResult("b", "code_execution", "E", failed=True), ToolResult(None, "code_execution", "late")]
 
 
 def test_a_tool_of_the_provider_is_a_call_with_its_response() -> None:
@@ -227,7 +227,7 @@ def test_a_signature_with_no_item_before_is_reasoning() -> None:
 
 
 def test_a_part_of_a_kind_that_nobody_knows_is_told() -> None:
-    assert told(said({"hologram": {}}, {"text": "x"}))[0] == Unknown("hologram")
+    assert told(said({"hologram": {}}, {"text": "x"}))[0] == UnknownType("hologram")
 
 
 def test_citations_are_told_once_and_belong_to_the_message() -> None:
@@ -245,7 +245,7 @@ def test_log_probabilities_of_the_tokens_chosen_are_kept() -> None:
 
 def test_a_response_is_told_again_only_where_it_says_something_else() -> None:
     facts = told({"responseId": "r", "modelVersion": "m"}, {"responseId": "r"}, {}, {"responseId": "q"})
-    assert facts == [Started("r", "m"), Started("q", "m")]
+    assert facts == [ResponseStarted("r", "m"), ResponseStarted("q", "m")]
 
 
 def test_of_usage_each_snapshot_stands_for_itself() -> None:
@@ -280,10 +280,10 @@ def test_tokens_of_each_modality_are_added_up() -> None:
 
 def test_an_explanation_of_the_end_is_an_error_unless_all_is_well() -> None:
     reason = "MALFORMED_FUNCTION_CALL"
-    assert Failed(reason, None, "empty") in told(said(finishReason=reason, finishMessage="empty"))
-    assert told(said(finishReason="STOP", finishMessage="well"))[-1] == Finished("STOP")
+    assert ErrorReported(reason, None, "empty") in told(said(finishReason=reason, finishMessage="empty"))
+    assert told(said(finishReason="STOP", finishMessage="well"))[-1] == ResponseFinished("STOP")
     blocked = told({"promptFeedback": {"blockReason": "OTHER", "blockReasonMessage": "no"}})
-    assert blocked == [Finished("OTHER"), Failed("OTHER", None, "no")]
+    assert blocked == [ResponseFinished("OTHER"), ErrorReported("OTHER", None, "no")]
 
 
 def test_of_an_array_that_is_cut_the_complete_elements_are_read() -> None:
@@ -291,17 +291,17 @@ def test_of_an_array_that_is_cut_the_complete_elements_are_read() -> None:
     for size in range(whole.index(b"}]}") + 20, len(whole) - 4):
         facts = DIALECT.decoder().document(whole[:size])
         assert items(facts) == [("text", "Hel", "")]
-        assert isinstance(facts[-1], Malformed)
+        assert isinstance(facts[-1], MalformedPayload)
     assert items(DIALECT.decoder().document(whole[:-1])) == [("text", "Hello", "")]
 
 
 def test_a_blocked_prompt_is_finished() -> None:
-    assert told({"promptFeedback": {"blockReason": "SAFETY"}}) == [Finished("SAFETY")]
+    assert told({"promptFeedback": {"blockReason": "SAFETY"}}) == [ResponseFinished("SAFETY")]
 
 
 def test_an_error_is_a_failure_with_data_or_without_as_a_document_or_in_an_array() -> None:
     error = {"error": {"code": 429, "message": "Slow down", "status": "RESOURCE_EXHAUSTED"}}
-    failure = [Failed("RESOURCE_EXHAUSTED", "429", "Slow down")]
+    failure = [ErrorReported("RESOURCE_EXHAUSTED", "429", "Slow down")]
     assert told(error) == failure
     assert list(DIALECT.decoder().event("error", json.dumps(error, indent=2).encode() + b"\r\n\r\n")) == failure
     assert list(DIALECT.decoder().document(json.dumps([error]).encode())) == failure
@@ -350,7 +350,7 @@ def test_what_a_person_says_is_the_last_content_of_a_user() -> None:
 def test_the_response_of_a_function_goes_on_with_a_turn() -> None:
     found = asked({"parts": [{"text": "Roll"}]}, {"role": "user", "parts": [FAILED_ROLL]})
     assert (found.text, found.is_turn) == ("Roll", False)
-    assert found.results == (Returned(None, "roll", '{"error":"no dice"}', failed=True),)
+    assert found.results == (ToolResult(None, "roll", '{"error":"no dice"}', failed=True),)
 
 
 def called(name: str, call_id: str | None) -> Any:

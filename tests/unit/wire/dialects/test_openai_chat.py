@@ -11,18 +11,18 @@ import pytest
 
 from recorder.model.facts import (
     AnnotationAdded,
+    ErrorReported,
     Fact,
-    Failed,
-    Finished,
     ItemFinished,
     ItemStarted,
+    ItemState,
     LogprobsAdded,
-    Malformed,
-    Restated,
-    Started,
-    Stated,
+    MalformedPayload,
+    ResponseFinished,
+    ResponseItems,
+    ResponseStarted,
     TextAdded,
-    Unknown,
+    UnknownType,
     Usage,
     UsageDetails,
     UsageReported,
@@ -71,7 +71,7 @@ def texts(facts: Sequence[Fact]) -> dict[tuple[Any, str], str]:
     return dict(joined)
 
 
-def started(facts: Sequence[Fact]) -> dict[Any, Stated]:
+def started(facts: Sequence[Fact]) -> dict[Any, ItemState]:
     return {fact.item: fact.stated for fact in of(ItemStarted, facts)}
 
 
@@ -81,8 +81,8 @@ def started(facts: Sequence[Fact]) -> dict[Any, Stated]:
 def test_an_item_begins_once_and_before_its_first_text() -> None:
     facts = told(delta(role="assistant", content=""), delta(content="Hel"), delta(content="lo"))
     assert facts == [
-        Started("chatcmpl-1", "m"),
-        ItemStarted("0.message", 0, Stated("message", "message", role="assistant")),
+        ResponseStarted("chatcmpl-1", "m"),
+        ItemStarted("0.message", 0, ItemState("message", "message", role="assistant")),
         TextAdded("0.message", "text", 0, "Hel"),
         TextAdded("0.message", "text", 0, "lo"),
     ]
@@ -104,7 +104,7 @@ def test_content_in_parts_is_text_and_thinking() -> None:
     facts = told(delta(content=[thinking, {"type": "text", "text": "4"}, reference, {"type": "hologram"}]))
     assert texts(facts) == {("0.reasoning", "reasoning"): "Hmm", ("0.message", "text"): "4"}
     assert of(AnnotationAdded, facts) == [AnnotationAdded("0.message", json.dumps(reference, separators=(",", ":")))]
-    assert of(Unknown, facts) == [Unknown("hologram")]
+    assert of(UnknownType, facts) == [UnknownType("hologram")]
 
 
 def test_what_an_answer_speaks_is_its_text() -> None:
@@ -127,15 +127,15 @@ def test_an_image_elsewhere_is_known_by_its_address() -> None:
 
 def test_an_answer_without_anything_has_no_items() -> None:
     facts = told(delta(role="assistant", content=""), delta(finish="stop"))
-    assert facts == [Started("chatcmpl-1", "m"), Finished("stop")]
+    assert facts == [ResponseStarted("chatcmpl-1", "m"), ResponseFinished("stop")]
 
 
 @pytest.mark.parametrize(("reason", "status"), [("stop", "completed"), ("length", "incomplete")])
 def test_the_items_of_a_choice_end_with_it_and_once(reason: str, status: str) -> None:
     facts = told(delta(content="a"), delta(1, content="b"), delta(finish=reason), delta(finish=reason))
-    stated = Stated("message", "message", role="assistant", status=status)
+    stated = ItemState("message", "message", role="assistant", status=status)
     assert of(ItemFinished, facts) == [ItemFinished("0.message", 0, stated)]
-    assert of(Finished, facts) == [Finished(reason), Finished(reason)]
+    assert of(ResponseFinished, facts) == [ResponseFinished(reason), ResponseFinished(reason)]
 
 
 def test_a_legacy_completion_is_a_message() -> None:
@@ -223,7 +223,7 @@ def test_a_call_is_named_by_its_first_delta() -> None:
         delta(finish="tool_calls"),
     )
     first, second = (
-        Stated("tool_call", "function", name=n, call_id=i) for n, i in (("roll", "call_1"), ("toss", "call_2"))
+        ItemState("tool_call", "function", name=n, call_id=i) for n, i in (("roll", "call_1"), ("toss", "call_2"))
     )
     assert started(facts) == {"0.call.0": first, "0.call.1": second}
     assert texts(facts) == {("0.call.0", "arguments"): "{}", ("0.call.1", "arguments"): '{"n":1}'}
@@ -333,13 +333,13 @@ def test_arguments_that_are_an_object_are_told_as_json() -> None:
 
 def test_a_custom_tool_has_an_input() -> None:
     facts = told(call(index=0, id="a", type="custom", custom={"name": "sql", "input": "select 1"}))
-    assert started(facts) == {"0.call.0": Stated("tool_call", "custom", name="sql", call_id="a")}
+    assert started(facts) == {"0.call.0": ItemState("tool_call", "custom", name="sql", call_id="a")}
     assert texts(facts) == {("0.call.0", "arguments"): "select 1"}
 
 
 def test_a_legacy_function_call_is_a_tool_call() -> None:
     facts = told(delta(function_call=function("f", "{")), delta(function_call={"arguments": "}"}))
-    assert started(facts) == {"0.call.0": Stated("tool_call", "function_call", name="f")}
+    assert started(facts) == {"0.call.0": ItemState("tool_call", "function_call", name="f")}
     assert texts(facts) == {("0.call.0", "arguments"): "{}"}
 
 
@@ -349,7 +349,7 @@ def test_a_legacy_function_call_is_a_tool_call() -> None:
 def test_a_response_starts_again_only_where_its_id_or_model_changes() -> None:
     first = {"id": "", "object": "", "model": "", "choices": [], "prompt_filter_results": []}
     facts = told(first, delta(content="a"), chunk(id="", choices=[]), chunk(id="chatcmpl-2", choices=[]))
-    assert of(Started, facts) == [Started("chatcmpl-1", "m"), Started("chatcmpl-2", "m")]
+    assert of(ResponseStarted, facts) == [ResponseStarted("chatcmpl-1", "m"), ResponseStarted("chatcmpl-2", "m")]
 
 
 def counts(prompt_tokens: int, completion_tokens: int, total_tokens: int, **details: Any) -> dict[str, Any]:
@@ -423,25 +423,25 @@ def test_usage_has_the_details_that_have_prices_of_their_own(usage: dict[str, An
 @table(
     ("said", "expected"),
     [
-        ({"error": {"message": "no", "code": 400}}, Failed(None, "400", "no")),
-        ({**delta(content="a"), "error": {"message": "no", "type": "t"}}, Failed("t", None, "no")),
-        (chunk(choices=[{"index": 0, "error": {"code": 502, "message": "no"}}]), Failed(None, "502", "no")),
-        (chunk(choices=[], x_groq={"error": "no"}), Failed(None, None, "no")),
-        ({"object": "error", "message": "no", "type": "t", "code": 3}, Failed("t", "3", "no")),
+        ({"error": {"message": "no", "code": 400}}, ErrorReported(None, "400", "no")),
+        ({**delta(content="a"), "error": {"message": "no", "type": "t"}}, ErrorReported("t", None, "no")),
+        (chunk(choices=[{"index": 0, "error": {"code": 502, "message": "no"}}]), ErrorReported(None, "502", "no")),
+        (chunk(choices=[], x_groq={"error": "no"}), ErrorReported(None, None, "no")),
+        ({"object": "error", "message": "no", "type": "t", "code": 3}, ErrorReported("t", "3", "no")),
     ],
 )
-def test_an_error_is_told_wherever_it_stands(said: dict[str, Any], expected: Failed) -> None:
-    assert of(Failed, told(said)) == [expected]
+def test_an_error_is_told_wherever_it_stands(said: dict[str, Any], expected: ErrorReported) -> None:
+    assert of(ErrorReported, told(said)) == [expected]
 
 
 @table(
     ("data", "expected"),
     [
-        (b'{"object": "thread.run"}', Unknown("thread.run")),
-        (b'{"type": "ping"}', Unknown("ping")),
-        (b"{}", Unknown(CHUNK)),
-        (b"[1]", Malformed("the payload is no JSON object")),
-        (b'{"choices": {}}', Malformed("`choices` is no array")),
+        (b'{"object": "thread.run"}', UnknownType("thread.run")),
+        (b'{"type": "ping"}', UnknownType("ping")),
+        (b"{}", UnknownType(CHUNK)),
+        (b"[1]", MalformedPayload("the payload is not a JSON object")),
+        (b'{"choices": {}}', MalformedPayload("`choices` is not an array")),
     ],
 )
 def test_what_is_no_chunk_is_said_to_be_none(data: bytes, expected: Fact) -> None:
@@ -468,43 +468,45 @@ def test_a_body_restates_its_items_in_order() -> None:
     usage = {"prompt_tokens": 1}
     choices = [{"index": 2, "message": message, "finish_reason": "length"}]
     assert document(chunk(object="chat.completion", choices=choices, usage=usage)) == [
-        Started("chatcmpl-1", "m"),
-        Restated(
+        ResponseStarted("chatcmpl-1", "m"),
+        ResponseItems(
             (
-                Stated("reasoning", "reasoning", status="incomplete", texts=(("reasoning", 0, "Hm"),), output_index=2),
-                Stated(
+                ItemState(
+                    "reasoning", "reasoning", status="incomplete", texts=(("reasoning", 0, "Hm"),), output_index=2
+                ),
+                ItemState(
                     *("message", "message", None, "assistant", None, "incomplete"),
                     texts=(("text", 0, "4"),),
                     annotations=('{"type":"url_citation"}',),
                     output_index=2,
                 ),
-                Stated(
+                ItemState(
                     *("tool_call", "function", None, None, None, "incomplete", "f", "a"),
                     texts=(("arguments", 0, "{}"),),
                     output_index=2,
                 ),
             )
         ),
-        Finished("length"),
+        ResponseFinished("length"),
         UsageReported(Usage(1), '{"prompt_tokens":1}'),
     ]
 
 
 def test_a_body_of_a_legacy_completion_has_messages() -> None:
     choices = [{"index": n, "text": text, "logprobs": {"tokens": [text]}} for n, text in enumerate(("a", ""))]
-    (restated,) = of(Restated, document({"object": "text_completion", "choices": choices}))
+    (restated,) = of(ResponseItems, document({"object": "text_completion", "choices": choices}))
     (item,) = restated.items
     assert (item.texts, item.logprobs) == ((("text", 0, "a"),), '[{"tokens":["a"]}]')
 
 
 def test_a_body_says_what_of_it_is_unknown() -> None:
     facts = document({"choices": [{"message": {"content": [{"type": "hologram"}]}}]})
-    assert list(facts) == [Restated(()), Unknown("hologram")]
+    assert list(facts) == [ResponseItems(()), UnknownType("hologram")]
 
 
 def test_citations_beside_the_choices_of_a_body_are_those_of_the_message() -> None:
     facts = document({"choices": [{"message": {"content": "a"}}], "citations": ["https://a"]})
-    (item,) = of(Restated, facts)[0].items
+    (item,) = of(ResponseItems, facts)[0].items
     assert item.annotations == ('{"type":"citation","url":"https://a"}',)
 
 
@@ -513,10 +515,10 @@ def test_citations_beside_the_choices_of_a_body_are_those_of_the_message() -> No
     [
         ({"object": "list", "data": []}, []),
         ({"object": "chat.completion.deleted", "deleted": True}, []),
-        ({"object": "mystery"}, [Unknown("mystery")]),
-        ({"error": {"message": "no", "type": "t", "code": None}}, [Failed("t", None, "no")]),
-        ({"detail": "Not Found"}, [Failed(None, None, "Not Found")]),
-        ([], [Malformed("the payload is no JSON object")]),
+        ({"object": "mystery"}, [UnknownType("mystery")]),
+        ({"error": {"message": "no", "type": "t", "code": None}}, [ErrorReported("t", None, "no")]),
+        ({"detail": "Not Found"}, [ErrorReported(None, None, "Not Found")]),
+        ([], [MalformedPayload("the payload is not a JSON object")]),
     ],
 )
 def test_a_body_that_is_no_completion(body: Any, expected: list[Fact]) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from recorder.model.facts import RequestFacts, Returned
+from recorder.model.facts import RequestFacts, ToolResult
 from recorder.wire.dialects.openai_chat import DIALECT
 from tests.support.tables import table
 
@@ -47,10 +47,10 @@ def test_results_of_tools_go_on_with_a_turn() -> None:
     said = asked(messages=[user("Roll"), {"role": "assistant", "tool_calls": []}, *results])
     assert (said.text, said.is_turn) == ("Roll", False)
     assert said.results == (
-        Returned("a", None, "4"),
-        Returned("b", None, "56"),
-        Returned("c", None, '[{"type":"image"}]'),
-        Returned(None, "f", ""),
+        ToolResult("a", None, "4"),
+        ToolResult("b", None, "56"),
+        ToolResult("c", None, '[{"type":"image"}]'),
+        ToolResult(None, "f", ""),
     )
 
 

@@ -10,18 +10,18 @@ import pytest
 
 from recorder.model.facts import (
     AnnotationAdded,
+    ErrorReported,
     Fact,
-    Failed,
     Field,
-    Finished,
     ItemFinished,
     LogprobsAdded,
-    Malformed,
-    Restated,
-    Started,
+    MalformedPayload,
+    ResponseFinished,
+    ResponseItems,
+    ResponseStarted,
     TextAdded,
-    TextSettled,
-    Unknown,
+    TextFinished,
+    UnknownType,
     Usage,
     UsageDetails,
     UsageReported,
@@ -80,17 +80,17 @@ def catalog(*keys: str) -> list[str]:
 
 def test_a_response_starts_with_its_id_and_model_and_says_so_once() -> None:
     events = [{"type": f"response.{step}", "response": {"id": "r1", "model": "m"}} for step in LIFECYCLE[:3]]
-    assert tell(*events) == [Started("r1", "m")]
+    assert tell(*events) == [ResponseStarted("r1", "m")]
 
 
 def test_another_response_id_is_told() -> None:
     first, second = ({"type": "response.created", "response": {"id": id, "model": "m"}} for id in ("r1", "r2"))
-    assert tell(first, second) == [Started("r1", "m"), Started("r2", "m")]
+    assert tell(first, second) == [ResponseStarted("r1", "m"), ResponseStarted("r2", "m")]
 
 
 def test_a_response_that_leaves_its_id_out_is_the_same_one() -> None:
     first = {"type": "response.created", "response": {"id": "r1", "model": "m"}}
-    assert tell(first, {"type": "response.in_progress", "response": {}}) == [Started("r1", "m")]
+    assert tell(first, {"type": "response.in_progress", "response": {}}) == [ResponseStarted("r1", "m")]
 
 
 USAGE = {
@@ -149,20 +149,22 @@ def test_what_is_not_a_count_is_not_reported() -> None:
 
 
 FILTERED = {"status": "incomplete", "incomplete_details": {"reason": "content_filter"}}
-REASONS: list[tuple[str, Json, Finished]] = [
-    ("completed", {"status": "completed"}, Finished("completed")),
-    ("completed", {}, Finished("completed")),
-    ("completed", {"status": "cancelled"}, Finished("cancelled", "incomplete")),
-    ("completed", {"status": "failed"}, Finished("failed", "failed")),
-    ("completed", FILTERED, Finished("content_filter", "incomplete")),
-    ("incomplete", FILTERED, Finished("content_filter", "incomplete")),
-    ("incomplete", {"status": "incomplete", "incomplete_details": None}, Finished("incomplete", "incomplete")),
-    ("failed", {"status": "failed"}, Finished("failed", "failed")),
+REASONS: list[tuple[str, Json, ResponseFinished]] = [
+    ("completed", {"status": "completed"}, ResponseFinished("completed")),
+    ("completed", {}, ResponseFinished("completed")),
+    ("completed", {"status": "cancelled"}, ResponseFinished("cancelled", "incomplete")),
+    ("completed", {"status": "failed"}, ResponseFinished("failed", "failed")),
+    ("completed", FILTERED, ResponseFinished("content_filter", "incomplete")),
+    ("incomplete", FILTERED, ResponseFinished("content_filter", "incomplete")),
+    ("incomplete", {"status": "incomplete", "incomplete_details": None}, ResponseFinished("incomplete", "incomplete")),
+    ("failed", {"status": "failed"}, ResponseFinished("failed", "failed")),
 ]
 
 
 @table(("step", "response", "finished"), REASONS)
-def test_why_a_response_ended_is_in_the_words_of_the_provider(step: str, response: Json, finished: Finished) -> None:
+def test_why_a_response_ended_is_in_the_words_of_the_provider(
+    step: str, response: Json, finished: ResponseFinished
+) -> None:
     assert tell({"type": f"response.{step}", "response": response})[-1] == finished
 
 
@@ -170,33 +172,33 @@ def test_only_the_end_restates_the_items() -> None:
     response = {"id": "r", "output": [{"type": "message", "id": "m1", "content": "hi"}]}
     early = tell({"type": "response.in_progress", "response": response})
     late = tell({"type": "response.completed", "response": response})
-    assert not of(Restated, early)
-    assert [item.item_id for fact in of(Restated, late) for item in fact.items] == ["m1"]
+    assert not of(ResponseItems, early)
+    assert [item.item_id for fact in of(ResponseItems, late) for item in fact.items] == ["m1"]
 
 
 def test_an_empty_output_restates_nothing() -> None:
-    assert not of(Restated, tell({"type": "response.completed", "response": {"id": "r", "output": []}}))
+    assert not of(ResponseItems, tell({"type": "response.completed", "response": {"id": "r", "output": []}}))
 
 
-ERRORS: list[tuple[Json, Failed]] = [
+ERRORS: list[tuple[Json, ErrorReported]] = [
     (
         {"type": "error", "error": {"type": "server_error", "code": "c", "message": "m"}},
-        Failed("server_error", "c", "m"),
+        ErrorReported("server_error", "c", "m"),
     ),
-    ({"type": "error", "code": "c", "message": "flat", "param": None}, Failed(None, "c", "flat")),
-    ({"type": "response.failed", "response": {"error": {"code": "c", "message": "m"}}}, Failed(None, "c", "m")),
-    ({"type": "something.new", "error": {"message": "m"}}, Failed(None, None, "m")),
+    ({"type": "error", "code": "c", "message": "flat", "param": None}, ErrorReported(None, "c", "flat")),
+    ({"type": "response.failed", "response": {"error": {"code": "c", "message": "m"}}}, ErrorReported(None, "c", "m")),
+    ({"type": "something.new", "error": {"message": "m"}}, ErrorReported(None, None, "m")),
 ]
 
 
 @pytest.mark.parametrize(("event", "failed"), ERRORS)
-def test_an_error_is_told_whatever_its_shape(event: Json, failed: Failed) -> None:
-    assert of(Failed, tell(event)) == [failed]
+def test_an_error_is_told_whatever_its_shape(event: Json, failed: ErrorReported) -> None:
+    assert of(ErrorReported, tell(event)) == [failed]
 
 
 def test_a_failed_response_is_started_failed_and_finished() -> None:
     facts = tell({"type": "response.failed", "response": {"id": "r", "status": "failed", "error": {"message": "m"}}})
-    assert facts == [Started("r"), Failed(None, None, "m"), Finished("failed", "failed")]
+    assert facts == [ResponseStarted("r"), ErrorReported(None, None, "m"), ResponseFinished("failed", "failed")]
 
 
 # -- texts
@@ -221,19 +223,19 @@ NAMES_AT_THE_END = {
 def test_the_end_of_a_text_settles_it(family: str, field: Field, index: str) -> None:
     name = NAMES_AT_THE_END.get(family, "text")
     event = {"type": f"response.{family}.done", "output_index": 2, index or "other": 1, name: "whole"}
-    assert tell(event) == [TextSettled(2, field, 1 if index else 0, "whole")]
+    assert tell(event) == [TextFinished(2, field, 1 if index else 0, "whole")]
 
 
-PARTS: list[tuple[str, Json, TextSettled]] = [
-    ("content", {"type": "output_text", "text": "a"}, TextSettled(0, "text", 4, "a")),
-    ("content", {"type": "refusal", "refusal": "a"}, TextSettled(0, "refusal", 4, "a")),
-    ("reasoning", {"type": "reasoning_text", "text": "a"}, TextSettled(0, "reasoning", 4, "a")),
-    ("reasoning_summary", {"type": "summary_text", "text": "a"}, TextSettled(0, "summary", 5, "a")),
+PARTS: list[tuple[str, Json, TextFinished]] = [
+    ("content", {"type": "output_text", "text": "a"}, TextFinished(0, "text", 4, "a")),
+    ("content", {"type": "refusal", "refusal": "a"}, TextFinished(0, "refusal", 4, "a")),
+    ("reasoning", {"type": "reasoning_text", "text": "a"}, TextFinished(0, "reasoning", 4, "a")),
+    ("reasoning_summary", {"type": "summary_text", "text": "a"}, TextFinished(0, "summary", 5, "a")),
 ]
 
 
 @pytest.mark.parametrize(("kind", "part", "settled"), PARTS)
-def test_the_end_of_a_part_settles_its_text(kind: str, part: Json, settled: TextSettled) -> None:
+def test_the_end_of_a_part_settles_its_text(kind: str, part: Json, settled: TextFinished) -> None:
     where = {"output_index": 0, "content_index": 4, "summary_index": 5}
     empty = {"type": part["type"], next(name for name in ("text", "refusal") if name in part): ""}
     event = f"response.{kind}_part."
@@ -245,7 +247,7 @@ def test_the_end_of_a_part_settles_its_text(kind: str, part: Json, settled: Text
 
 def test_a_part_of_unknown_type_is_told_once() -> None:
     events = [{"type": f"response.content_part.{step}", "part": {"type": "smell"}} for step in ("added", "done")]
-    assert tell(*events) == [Unknown("smell")]
+    assert tell(*events) == [UnknownType("smell")]
 
 
 def test_log_probabilities_come_with_their_delta() -> None:
@@ -282,7 +284,7 @@ def test_what_is_said_aloud_is_text_too() -> None:
 
 @pytest.mark.parametrize("delta", [None, 7, {"a": 1}])
 def test_a_delta_that_is_no_text_is_malformed(delta: object) -> None:
-    assert of(Malformed, tell({"type": "response.output_text.delta", "output_index": 0, "delta": delta}))
+    assert of(MalformedPayload, tell({"type": "response.output_text.delta", "output_index": 0, "delta": delta}))
 
 
 # -- documents
@@ -291,19 +293,19 @@ def test_a_delta_that_is_no_text_is_malformed(delta: object) -> None:
 def test_a_document_is_the_whole_response() -> None:
     message = {"type": "message", "id": "m1", "content": [{"type": "output_text", "text": "hi"}]}
     facts = document({"object": "response", "id": "r", "status": "completed", "usage": USAGE, "output": [message]})
-    assert [type(fact) for fact in facts] == [Started, UsageReported, Restated, Finished]
+    assert [type(fact) for fact in facts] == [ResponseStarted, UsageReported, ResponseItems, ResponseFinished]
 
 
 def test_a_response_that_still_runs_has_not_ended() -> None:
-    assert document({"object": "response", "id": "r", "status": "queued", "output": []}) == [Started("r")]
+    assert document({"object": "response", "id": "r", "status": "queued", "output": []}) == [ResponseStarted("r")]
 
 
 DOCUMENTS: list[tuple[Any, Sequence[Fact]]] = [
-    ({"error": {"type": "invalid_request_error", "message": "m"}}, [Failed("invalid_request_error", None, "m")]),
+    ({"error": {"type": "invalid_request_error", "message": "m"}}, [ErrorReported("invalid_request_error", None, "m")]),
     ({"object": "list", "data": []}, []),
     ({"object": "response.deleted", "id": "r", "deleted": True}, []),
-    ({"object": "surprise"}, [Unknown("surprise")]),
-    ([], [Malformed("the document is no object")]),
+    ({"object": "surprise"}, [UnknownType("surprise")]),
+    ([], [MalformedPayload("the document is not an object")]),
 ]
 
 
@@ -328,7 +330,7 @@ def test_other_documents(payload: Any, facts: Sequence[Fact]) -> None:
 def test_no_declared_event_is_unknown(type: str) -> None:
     event = {"part": {"type": "output_text"}, "item": {"type": "message"}, "response": {}}
     data = b"[DONE]" if type == "[DONE]" else json.dumps(event).encode()
-    assert not of(Unknown, DIALECT.decoder().event(type, data))
+    assert not of(UnknownType, DIALECT.decoder().event(type, data))
 
 
 @pytest.mark.skipif(not CATALOG.exists(), reason="no catalog of events")
@@ -338,7 +340,10 @@ def test_every_declared_item_has_its_kind() -> None:
 
 
 def test_an_event_of_unknown_type_is_told() -> None:
-    assert tell({"type": "response.telepathy.delta"}, {}) == [Unknown("response.telepathy.delta"), Unknown("(no type)")]
+    assert tell({"type": "response.telepathy.delta"}, {}) == [
+        UnknownType("response.telepathy.delta"),
+        UnknownType("(no type)"),
+    ]
 
 
 @table(

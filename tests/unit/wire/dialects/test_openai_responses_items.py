@@ -10,18 +10,18 @@ from typing import Any
 import pytest
 
 from recorder.model.facts import (
-    Finished,
     ItemFinished,
     ItemStarted,
-    Malformed,
+    ItemState,
+    MalformedPayload,
     RequestFacts,
-    Restated,
-    Returned,
-    Started,
-    Stated,
+    ResponseFinished,
+    ResponseItems,
+    ResponseStarted,
     TextAdded,
-    TextSettled,
-    Unknown,
+    TextFinished,
+    ToolResult,
+    UnknownType,
 )
 from recorder.wire.dialects.json_values import NESTING_LIMIT
 from recorder.wire.dialects.openai_responses import DIALECT
@@ -30,10 +30,10 @@ from tests.support.facts import Json, asked, document, item_event, of, tell
 from tests.support.tables import table
 
 
-def stated(item: Json) -> Stated:
+def stated(item: Json) -> ItemState:
     """What an item says at its end, the same in its own event and in the response."""
     [finished] = of(ItemFinished, tell(item_event("done", item)))
-    [restated] = of(Restated, document({"object": "response", "output": [item]}))
+    [restated] = of(ResponseItems, document({"object": "response", "output": [item]}))
     assert restated.items == (finished.stated,)
     return finished.stated
 
@@ -55,7 +55,7 @@ def test_a_message_states_all_of_itself() -> None:
         {"type": "from_tomorrow"},
     ]
     message = {"type": "message", "id": "m1", "role": "assistant", "status": "completed", "phase": "final_answer"}
-    assert stated({**message, "content": content}) == Stated(
+    assert stated({**message, "content": content}) == ItemState(
         kind="message",
         type="message",
         item_id="m1",
@@ -151,19 +151,19 @@ def test_an_item_of_unknown_type_is_kept_and_told_once() -> None:
     item = {"type": "dream", "id": "d1"}
     end = {"type": "response.completed", "response": {"output": [item]}}
     facts = tell(item_event("added", item), item_event("done", item), end)
-    assert of(Unknown, facts) == [Unknown("dream")]
+    assert of(UnknownType, facts) == [UnknownType("dream")]
     assert [fact.stated.kind for fact in of(ItemStarted, facts)] == ["other"]
     assert [fact.stated.item_id for fact in of(ItemFinished, facts)] == ["d1"]
 
 
 def test_an_item_that_begins_has_nothing_given_back_yet() -> None:
     [fact] = tell(item_event("added", {"type": "web_search_call", "action": {"sources": [{"url": "u"}]}}))
-    assert fact == ItemStarted(0, 0, Stated("tool_call", "web_search_call", name="web_search"))
+    assert fact == ItemStarted(0, 0, ItemState("tool_call", "web_search_call", name="web_search"))
 
 
 def test_an_item_that_begins_says_what_it_has() -> None:
     facts = tell(item_event("added", {"type": "function_call", "name": "f", "call_id": "c", "arguments": "{}"}))
-    begun = Stated("tool_call", "function_call", name="f", call_id="c", texts=(("arguments", 0, "{}"),))
+    begun = ItemState("tool_call", "function_call", name="f", call_id="c", texts=(("arguments", 0, "{}"),))
     assert facts == [ItemStarted(0, 0, begun)]
 
 
@@ -202,12 +202,12 @@ def test_items_of_no_kind_say_all_that_they_say() -> None:
 def test_a_content_part_that_nobody_knows_is_told_once() -> None:
     message = {"type": "message", "content": [{"type": "smell"}, {"type": "output_text", "text": "a"}]}
     facts = tell(item_event("added", message), item_event("done", message))
-    assert of(Unknown, facts) == [Unknown("smell")]
+    assert of(UnknownType, facts) == [UnknownType("smell")]
 
 
 @pytest.mark.parametrize("step", ["added", "done"])
 def test_an_item_event_without_its_item_is_malformed(step: str) -> None:
-    assert of(Malformed, tell({"type": f"response.output_item.{step}", "output_index": 0, "item": [1]}))
+    assert of(MalformedPayload, tell({"type": f"response.output_item.{step}", "output_index": 0, "item": [1]}))
 
 
 # -- arguments that are streamed as something else
@@ -262,7 +262,7 @@ def test_a_shell_prints_on_two_streams() -> None:
     where = {"output_index": 1, "item_id": "sho", "command_index": 2}
     delta = {"type": "response.shell_call_output_content.delta", **where, "delta": {"stdout": "a", "stderr": "b"}}
     done = {"type": "response.shell_call_output_content.done", **where, "output": [{"stdout": "a", "stderr": "b"}]}
-    added, settled = of(TextAdded, tell(delta, done)), of(TextSettled, tell(delta, done))
+    added, settled = of(TextAdded, tell(delta, done)), of(TextFinished, tell(delta, done))
     assert [(fact.part, fact.text) for fact in added] == [(4, "a"), (5, "b")]
     assert [(fact.part, fact.text) for fact in settled] == [(4, "a"), (5, "b")]
 
@@ -271,14 +271,14 @@ def test_a_result_within_the_stream_is_returned_once_and_kept_as_an_item() -> No
     item = {"type": "shell_call_output", "call_id": "c1", "output": [{"outcome": {"type": "exit", "exit_code": 0}}]}
     facts = tell(item_event("done", item), {"type": "response.completed", "response": {"output": [item]}})
     output = '[{"outcome":{"type":"exit","exit_code":0}}]'
-    assert of(Returned, facts) == [Returned("c1", "shell", output, False)]
-    assert [each.kind for fact in of(Restated, facts) for each in fact.items] == ["other"]
+    assert of(ToolResult, facts) == [ToolResult("c1", "shell", output, False)]
+    assert [each.kind for fact in of(ResponseItems, facts) for each in fact.items] == ["other"]
 
 
 def test_a_result_that_only_the_end_has_is_returned_after_its_call() -> None:
     output = [{"type": "program", "call_id": "c"}, {"type": "program_output", "call_id": "c", "result": "7"}]
     facts = tell({"type": "response.completed", "response": {"output": output}})
-    assert [type(fact) for fact in facts] == [Started, Restated, Returned, Finished]
+    assert [type(fact) for fact in facts] == [ResponseStarted, ResponseItems, ToolResult, ResponseFinished]
 
 
 def exited(code: int, **more: Any) -> list[Json]:

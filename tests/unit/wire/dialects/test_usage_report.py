@@ -9,7 +9,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recorder.model.facts import Malformed, UsageReported
+from recorder.model.facts import MalformedPayload, UsageReported
 from recorder.model.prices import AMOUNT_LIMIT, usd
 from recorder.wire.dialects import by_name
 from recorder.wire.dialects.json_values import decoded
@@ -103,7 +103,7 @@ def test_input_that_becomes_nothing_is_a_fault_and_counts() -> None:
     decoder.event(None, b'{"type": "message_start", "message": {"usage": {"input_tokens": 15, "output_tokens": 1}}}')
     report, fault = decoder.event(None, b'{"type": "message_delta", "usage": {"input_tokens": 0, "output_tokens": 5}}')
     assert isinstance(report, UsageReported)
-    assert (report.usage.input_tokens, fault) == (0, Malformed("tokens: input became 0, from 15"))
+    assert (report.usage.input_tokens, fault) == (0, MalformedPayload("tokens: input became 0, from 15"))
 
 
 def test_a_count_is_that_at_the_first_path_that_has_one() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from recorder.model.facts import Placed, RequestFacts
+from recorder.model.facts import RequestFacts, RequestPurpose
 from recorder.model.payloads import Header
 from recorder.wire.dialects import by_name
 from recorder.wire.grouping.purpose import placed
@@ -37,7 +37,9 @@ def asked(api: str, body: Any, path: str = "/v1/x") -> RequestFacts:
     return by_name(api).request_facts(path, json.dumps(body).encode())
 
 
-def place(api: str, body: Any, headers: Sequence[Header] = (), method: str = "POST", path: str = "/v1/x") -> Placed:
+def place(
+    api: str, body: Any, headers: Sequence[Header] = (), method: str = "POST", path: str = "/v1/x"
+) -> RequestPurpose:
     return placed(api, method, path, Claims(headers), asked(api, body, path))
 
 

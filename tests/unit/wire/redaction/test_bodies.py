@@ -325,7 +325,7 @@ def test_a_pattern_ends_where_the_text_does() -> None:
     [
         ({"pattern": []}, "has no setting 'pattern'"),
         ({"env": "HOME"}, "env must be a list"),
-        ({"patterns": ["("]}, "no regular expression"),
+        ({"patterns": ["("]}, "not a regular expression"),
         ({"patterns": ["x*"]}, "everywhere"),
     ],
 )
@@ -588,7 +588,7 @@ def test_of_a_registered_value_a_session_has_no_digest() -> None:
     assert _grouped({"prompt_cache_key": both}, redactor) == "<REDACTED value, 16 bytes> <REDACTED api-key, 51 bytes>"
 
 
-# -- a text that is no JSON
+# -- a text that is not JSON
 
 
 @table(("name", "secret"), SECRETS.items())
