@@ -221,7 +221,7 @@ _COLUMNS = ("id", "type", "status", "encrypted_content", "arguments", "name", "c
 
 
 def _given_back(field: str) -> _Type:
-    """Return the type of a result that is a separate item: it becomes a `Returned` and stays the item that it is."""
+    """Return the type of a result that is a separate item: it becomes a `ToolResult` and stays the item that it is."""
     return _Type("other", output=lambda item: None if item.get(field) is None else output_of(item[field]))
 
 
