@@ -16,7 +16,7 @@ from __future__ import annotations
 import os
 import tempfile
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple, Self
@@ -26,9 +26,9 @@ from sqlalchemy import URL
 
 from recorder.archive import upkeep
 from recorder.archive.lake import LAKE, catalog_lock, data_path, lake, translated
+from recorder.archive.pack import TABLES, Pack
 from recorder.archive.place import database_name, database_of
 from recorder.archive.registry import register
-from recorder.archive.rows import TABLES, LakeWriter, LogRows, SessionContent, nowhere
 from recorder.archive.schema import ARCHIVED as ARCHIVED_SESSIONS
 from recorder.archive.schema import create, month_of, of_sessions, revision
 from recorder.archive.unpack import unpack
@@ -37,10 +37,11 @@ from recorder.errors import NotFoundError, RecorderError, StoreError, UsageError
 from recorder.store.engine import address_of
 from recorder.store.maintain.purge.delete import Archived, purge, require_owner
 from recorder.store.maintain.purge.tombstone import ARCHIVED
+from recorder.store.maintain.upkeep import VerifyConnection
 from recorder.store.maintain.verify import connection as readers
 from recorder.store.maintain.verify.log import LogFinding, LogVerifier, Writer
 from recorder.store.queries.retention import SessionSize
-from recorder.store.schema import STALE, exchanges, sessions, tombstones
+from recorder.store.schema import STALE, sessions, tombstones
 from recorder.store.write.writer import Store
 
 if TYPE_CHECKING:
@@ -167,12 +168,12 @@ class Archiver:
         self,
         store: Store,
         verifier: LogVerifier,
-        rows: LogRows,
+        reader: VerifyConnection,
         archive: URL,
         recorders: Recorders,
         step: Callable[[Step, int], None],
     ) -> None:
-        self._store, self._verifier, self._rows = store, verifier, rows
+        self._store, self._verifier, self._reader = store, verifier, reader
         self._archive, self._name = archive, database_name(archive)
         self._recorders, self._step = recorders, step
 
@@ -201,12 +202,12 @@ class Archiver:
                 raise RecorderError(STALE)
             reader = rest.enter_context(readers.opened(log))
             with private():
-                yield cls(store, verifier, LogRows(reader), archive, recorders, step)
+                yield cls(store, verifier, reader, archive, recorders, step)
 
     def archive(self, months: Mapping[str, Sequence[SessionSize]]) -> list[MonthReport]:
         """Archive sessions by month, and merge what is there. Return what was done."""
         reports = {month: MonthReport(month) for month in months}
-        with self._open(writes=False) as connection:
+        with self._open() as connection:
             before = upkeep.sizes(connection)
         for month, chosen in months.items():
             for batch in _batches(chosen):
@@ -223,19 +224,26 @@ class Archiver:
         return list(reports.values())
 
     @contextmanager
-    def _open(self, *, writes: bool) -> Iterator[DuckDBPyConnection]:
-        with lake(self._archive, COMMAND, writes=writes) as connection, translated(self._archive):
+    def _open(self, *, writes: bool = False, pack: URL | None = None) -> Iterator[DuckDBPyConnection]:
+        with (
+            lake(self._archive, COMMAND, writes=writes, pack=pack) as connection,
+            translated(self._archive),
+        ):
             yield connection
 
     def _archive_batch(self, report: MonthReport, batch: Sequence[str]) -> None:
-        whole = [session_id for session_id in batch if self._is_whole(session_id, report)]
+        whole = {session_id for session_id in batch if self._is_whole(session_id, report)}
         self._step("verified", len(whole))
         if not whole:
             return
-        contents = self._copy(report, whole, replace=False)
-        self._step("compared", len(contents))
-        for session_id, content in contents.items():
-            self._delete(session_id, content, report)
+        with tempfile.TemporaryDirectory(prefix="recorder-archive-") as folder:
+            pack = Pack(Path(folder))
+            for session_id in sorted(whole):
+                pack.add(self._reader, session_id)
+            there = self._copy(report, pack, whole)
+        self._step("compared", len(there))
+        for session_id in sorted(there):
+            self._delete(session_id, pack.last_hashes[session_id], report)
         self._step("deleted", len(batch))
 
     def _is_whole(self, session_id: str, report: MonthReport) -> bool:
@@ -245,46 +253,39 @@ class Archiver:
             report.findings[session_id] = verified.findings
         return not (verified.purged or verified.findings or verified.open or verified.name is None)
 
-    def _copy(self, report: MonthReport, session_ids: Sequence[str], *, replace: bool) -> dict[str, SessionContent]:
-        """Write what the archive does not have, in one transaction, and compare all of it with the log."""
-        month, contents = report.month, dict[str, SessionContent]()
-        with self._open(writes=True) as connection:
-            there = _last_hashes_there(connection, month, session_ids)
-            session_ids = self._not_purged(connection, report, session_ids)
-            known = set() if replace else {each for each in there if there[each] == self._rows.last_hashes(each)}
-            writer = LakeWriter(connection)
-            with transaction(connection):
-                delete_sessions(connection, month, there.keys() - known)
-                for session_id in session_ids:
-                    take = nowhere if session_id in known else writer.add
-                    contents[session_id] = self._rows.read(session_id, take)
-                    contents[session_id].require_roots()
-                writer.flush()
-                _note(connection, month, [each for each in session_ids if each not in known])
-                self._step("written", len(session_ids))
-            self._step("committed", len(session_ids))
-            upkeep.sync(connection)
-        with self._open(writes=False) as connection:  # a new one: nothing of it is in the memory of who wrote
-            differing = contents.keys() - same_in(connection, month, contents)
-        if differing - known:
-            raise StoreError(
-                f"{self._name} does not give back what was written of session {min(differing - known)}: check its "
-                "disk. The session stays in the log."
-            )
-        if differing:  # a rebuild made other projections of them since
-            contents |= self._copy(report, sorted(differing), replace=True)
-        return contents
+    def _copy(self, report: MonthReport, pack: Pack, session_ids: Set[str]) -> Set[str]:
+        """Write what the archive does not have, in one transaction, and compare all of it with the log.
 
-    def _not_purged(self, connection: DuckDBPyConnection, report: MonthReport, session_ids: Sequence[str]) -> list[str]:
-        """Return the sessions without those that the archive must not get again."""
-        sql = f"SELECT session_id FROM {LAKE}.{tombstones.name} WHERE {of_sessions(report.month, session_ids)}"
-        purged = {row[0] for row in connection.execute(sql).fetchall()}
+        Return the sessions that the archive has as the log has them.
+        """
+        month = report.month
+        with self._open() as connection:
+            purged = _those_in(connection, tombstones.name, month, session_ids)
+            there = _those_in(connection, sessions.name, month, session_ids) - purged
+            same = same_in(connection, month, pack, there)
         for session_id in purged:
             message = f"it was purged in {self._name}: purge it here, too"
             report.findings[session_id] = [LogFinding(None, None, "purge", message)]
-        return [session_id for session_id in session_ids if session_id not in purged]
+        new = session_ids - purged - same
+        pack.divide(new)
+        with self._open(writes=True, pack=pack.url) as connection:
+            with transaction(connection):
+                delete_sessions(connection, month, there - same)  # which have grown, or were rebuilt since
+                pack.write(connection)
+                _note(connection, month, new)
+                self._step("written", len(session_ids))
+            self._step("committed", len(session_ids))
+            upkeep.sync(connection)
+        with self._open() as connection:  # a new one: nothing of it is in the memory of who wrote
+            lost = new - same_in(connection, month, pack, new)
+        if lost:
+            raise StoreError(
+                f"{self._name} does not give back what was written of session {min(lost)}: check its disk. The session "
+                "stays in the log."
+            )
+        return new | same
 
-    def _delete(self, session_id: str, content: SessionContent, report: MonthReport) -> None:
+    def _delete(self, session_id: str, last_hashes: Mapping[str, bytes | None], report: MonthReport) -> None:
         """Delete a session from the log, unless it has grown meanwhile: then the next run replaces it."""
         counts = purge(
             self._store,
@@ -293,7 +294,7 @@ class Archiver:
             time.time_ns(),
             self._recorders.journals(),
             lambda recorder_id: self._recorders.state(recorder_id) == "alive",
-            Archived(self._name, content.last_hashes),
+            Archived(self._name, last_hashes),
         )
         if counts is not None:
             report.sessions += 1
@@ -329,33 +330,21 @@ def transaction(connection: DuckDBPyConnection) -> Iterator[None]:
         raise
 
 
-def same_in(connection: DuckDBPyConnection, month: str, contents: Mapping[str, SessionContent]) -> set[str]:
-    """Return the sessions that an archive has as the log has them: each is unpacked, with all hashes computed again,
-    and its sums compared.
-    """
-    if not contents:
+def same_in(connection: DuckDBPyConnection, month: str, pack: Pack, session_ids: Set[str]) -> Set[str]:
+    """Return the sessions that an archive has as they were packed: each is unpacked, with all hashes computed again."""
+    if not session_ids:
         return set()
     with (
         tempfile.TemporaryDirectory(prefix="recorder-archive-") as folder,
-        unpack(connection, month, contents.keys(), Path(folder)) as unpacked,
-        readers.opened(unpacked.url) as reader,
+        unpack(connection, month, session_ids, Path(folder)) as unpacked,
     ):
-        rows = LogRows(reader)
-        whole = contents.keys() - unpacked.broken
-        return {session_id for session_id in whole if rows.read(session_id).sums == contents[session_id].sums}
+        return session_ids - unpacked.broken - pack.differing(unpacked.url)
 
 
-def _last_hashes_there(
-    connection: DuckDBPyConnection, month: str, session_ids: Collection[str]
-) -> dict[str, dict[str, bytes | None]]:
-    """Return the last hash of each exchange, of those sessions that an archive has."""
-    which = of_sessions(month, session_ids)
-    rows = connection.execute(f"SELECT session_id FROM {LAKE}.{sessions.name} WHERE {which}").fetchall()
-    found: dict[str, dict[str, bytes | None]] = {session_id: {} for (session_id,) in rows}
-    sql = f"SELECT session_id, exchange_id, last_hash FROM {LAKE}.{exchanges.name} WHERE {which}"
-    for session_id, exchange_id, last_hash in connection.execute(sql).fetchall():
-        found.setdefault(session_id, {})[exchange_id] = last_hash
-    return found
+def _those_in(connection: DuckDBPyConnection, table: str, month: str, session_ids: Set[str]) -> set[str]:
+    """Return the sessions of which a table of an archive has a row."""
+    sql = f"SELECT session_id FROM {LAKE}.{table} WHERE {of_sessions(month, session_ids)}"
+    return {session_id for (session_id,) in connection.execute(sql).fetchall()}
 
 
 def delete_sessions(connection: DuckDBPyConnection, month: str, session_ids: Collection[str]) -> None:
@@ -364,9 +353,9 @@ def delete_sessions(connection: DuckDBPyConnection, month: str, session_ids: Col
         connection.execute(f"DELETE FROM {LAKE}.{table} WHERE {of_sessions(month, session_ids)}")
 
 
-def _note(connection: DuckDBPyConnection, month: str, session_ids: Sequence[str]) -> None:
+def _note(connection: DuckDBPyConnection, month: str, session_ids: Collection[str]) -> None:
     """Note when sessions were archived."""
     now_ns = time.time_ns()
-    if session_ids:
-        rows = ", ".join(f"('{session_id}', {now_ns}, '{month}')" for session_id in session_ids)
+    rows = ", ".join(f"('{session_id}', {now_ns}, '{month}')" for session_id in session_ids)
+    if rows:
         connection.execute(f"INSERT INTO {LAKE}.{ARCHIVED_SESSIONS.name} VALUES {rows}")

@@ -27,7 +27,7 @@ from recorder.archive.place import database_name, database_of, is_missing, no_ar
 from recorder.errors import RecorderError, StoreBusyError, StoreError, UsageError
 from recorder.model.text import safe_text
 from recorder.projections.views import VIEWS
-from recorder.store.duckdb.connection import connected, first_line, load, quoted
+from recorder.store.duckdb.connection import attach_log, connected, first_line, load, quoted
 from recorder.store.engine import DuckdbSource, address_of
 from recorder.store.protocols import querying_of, writing_of
 
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
 LAKE = "lake"  # the name of an archive in a connection
+PACK = "pack"
 EXTRA = "archive"
 LOCK_S = 3600.0  # another archiver holds the lock for a batch: a minute, on a slow disk some more
 LOCK_POLL_S = 0.5
@@ -61,17 +62,22 @@ def catalog_lock(url: URL) -> Iterator[None]:
 
 
 @contextmanager
-def lake(url: URL, command: str, *, data: str | None = None, writes: bool = False) -> Iterator[DuckDBPyConnection]:
+def lake(
+    url: URL, command: str, *, data: str | None = None, writes: bool = False, pack: URL | None = None
+) -> Iterator[DuckDBPyConnection]:
     """Open a connection whose tables are those of an archive: it is attached as `lake`, and used.
 
     Without `writes` it cannot change anything, and raises `NotFoundError` if there is no archive. With `writes` and
     `data`, a folder or `s3://BUCKET/PREFIX`, the catalog is created if there is none: its tables are made by
-    `recorder.archive.schema.create`. `command` is for the error if an extra is not installed.
+    `recorder.archive.schema.create`. `command` is for the error if an extra is not installed. `pack` is a file of rows
+    that are to be added, attached as `pack`.
     """
     if not writes and is_missing(url):
         raise no_archive(url)
 
     def attach(connection: DuckDBPyConnection) -> Sequence[str]:
+        if pack is not None:
+            attach_log(connection, pack, command, EXTRA, PACK)
         return [attach_lake(connection, url, command, data=data, writes=writes)]
 
     with connected(command, EXTRA, attach) as connection:

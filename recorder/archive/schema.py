@@ -12,7 +12,7 @@ Rules of this file:
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 from uuid import UUID
@@ -100,9 +100,12 @@ TABLES = (*COPIED, ARCHIVED, _table(rebuilds), PRICES, VERSION)
 
 def of_sessions(month: str, session_ids: Collection[str]) -> str:
     """Return the condition on the rows of some sessions of a month."""
-    ids = ", ".join(quoted(session_id) for session_id in sorted(session_ids))
-    # Values by parameter would load pandas, wherever that is installed.
-    return f"{MONTH} = {quoted(month)} AND session_id IN ({ids})"
+    return f"{MONTH} = {quoted(month)} AND session_id IN {id_list(session_ids)}"
+
+
+def id_list(session_ids: Iterable[str]) -> str:
+    """Return ids as a list of SQL. As values by parameter they would load pandas, wherever that is installed."""
+    return f"({', '.join(map(quoted, sorted(session_ids)))})"
 
 
 def revision(connection: DuckDBPyConnection, name: str = LAKE) -> str | None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +18,8 @@ from sqlalchemy import URL
 
 from recorder.archive import archiver as archiving
 from recorder.archive.lake import lake
+from recorder.archive.pack import TABLES, Pack
 from recorder.archive.place import database_url
-from recorder.archive.rows import TABLES, LogRows
 from recorder.errors import StoreError, UsageError
 from recorder.ingest.ingester import Ingester
 from recorder.journal.writer import Journal
@@ -179,7 +180,10 @@ def stop_when_committed(name: str, _sessions: int) -> None:
         raise Stopped
 
 
-def test_a_session_that_has_grown_since_is_replaced(archive: URL, tmp_path: Path) -> None:
+def test_a_session_that_has_grown_since_is_replaced(
+    archive: URL, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("recorder.archive.pack.PIECE_BYTES", 4_000)  # it is written in many pieces
     database = database_url(tmp_path / "log.db")
     recorded(database, tmp_path / "journals", "a")
     with pytest.raises(Stopped):
@@ -213,30 +217,46 @@ def test_what_the_archive_does_not_give_back_stays_in_the_log(archive: URL, tmp_
     assert rest(database, "a") == before
 
 
+class Meanwhile:
+    """A reader of a log that somebody changes after the first answer."""
+
+    def __init__(self, reader: Any, change: Callable[[], object]) -> None:
+        self.transaction = reader.transaction
+        self._reader, self._changes = reader, [change]
+
+    def ask(self, statement: Any, values: Any) -> Iterator[Any]:
+        rows = list(self._reader.ask(statement, values))
+        if self._changes:
+            self._changes.pop()()
+        yield from rows
+
+
 def test_a_session_is_read_at_one_moment_whatever_happens_to_it_meanwhile(tmp_path: Path) -> None:
     database = database_url(tmp_path / "log.db")
     recorded(database, tmp_path / "journals", "a")
     id = session_id(database, "a")
     journal = Journal(tmp_path / "more", "recorder-2")
-    with Store(database) as store, opened(database) as reader:
-        rows = LogRows(reader)
-        before = rows.last_hashes(id)
-        journaled: list[str] = []
 
-        def grow(_table: str, _row: object) -> None:
-            if not journaled:
-                journaled.append("a")
-                record(journal, *journaled)
-                Ingester(store, journal.directory, never).drain()
+    def grow() -> None:
+        record(journal, "a")
+        with Store(database) as store:
+            Ingester(store, journal.directory, never).drain()
 
-        def go(_table: str, _row: object) -> None:
+    def go() -> None:
+        with Store(database) as store:
             purge(store, id, "a secret", 0)
 
-        assert rows.read(id, grow).last_hashes == before
-        grown = rows.last_hashes(id)
-        assert len(grown) == 3
-        assert rows.read(id, go).last_hashes == grown
-        assert rows.last_hashes(id) == {}
+    for number, change in enumerate((grow, go)):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        before = shutil.copy(tmp_path / "log.db", folder / "before.db")
+        pack = Pack(folder)
+        with opened(database) as reader:
+            meanwhile: Any = Meanwhile(reader, change)
+            pack.add(meanwhile, id)
+        assert len(pack.last_hashes[id]) == 2 + number
+        assert pack.differing(database_url(before)) == set()
+        assert pack.differing(database) == {id}
     journal.close()
 
 

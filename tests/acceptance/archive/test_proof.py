@@ -16,8 +16,8 @@ from sqlalchemy import URL
 
 from recorder.archive.archiver import same_in
 from recorder.archive.lake import lake
+from recorder.archive.pack import Pack
 from recorder.archive.place import database_url
-from recorder.archive.rows import LogRows
 from recorder.archive.schema import month_of
 from recorder.store.maintain.verify.connection import opened
 from tests.acceptance.archive.test_archiver import Stopped, recorded, stop_when_committed
@@ -53,17 +53,18 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> tuple[URL, URL]:
 
 
 @contextmanager
-def both(place: tuple[URL, URL]) -> Iterator[tuple[duckdb.DuckDBPyConnection, Any]]:
+def both(place: tuple[URL, URL], folder: Path) -> Iterator[tuple[duckdb.DuckDBPyConnection, Any]]:
     """A connection to the archive, and a function that returns which sessions are the same in it."""
     log, archive = place
     id = session_id(log, "a")
     with opened(log) as reader, lake(archive, "test", writes=True) as connection:
-        contents = {id: LogRows(reader).read(id)}
-        yield connection, lambda: same_in(connection, month_of(id), contents) == {id}
+        pack = Pack(folder)
+        pack.add(reader, id)
+        yield connection, lambda: same_in(connection, month_of(id), pack, {id}) == {id}
 
 
-def test_every_difference_is_found(place: tuple[URL, URL]) -> None:
-    with both(place) as (connection, is_same):
+def test_every_difference_is_found(place: tuple[URL, URL], tmp_path: Path) -> None:
+    with both(place, tmp_path) as (connection, is_same):
         assert is_same()
         for damage in DAMAGES:
             connection.execute("BEGIN")
@@ -74,10 +75,12 @@ def test_every_difference_is_found(place: tuple[URL, URL]) -> None:
         assert is_same()
 
 
-def test_a_long_exchange_is_unpacked_in_parts(place: tuple[URL, URL], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_long_exchange_is_unpacked_in_parts(
+    place: tuple[URL, URL], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Each part has a few events, and other exchanges of its session are not read with it."""
     monkeypatch.setattr("recorder.archive.unpack.PIECE_BYTES", 4_000)
-    with both(place) as (connection, is_same):
+    with both(place, tmp_path) as (connection, is_same):
         assert is_same()
         for damage in DAMAGES[:3]:
             connection.execute("BEGIN")

@@ -12,9 +12,9 @@ from sqlalchemy import URL
 
 from recorder.archive.archiver import open_archive
 from recorder.archive.lake import lake
+from recorder.archive.pack import TABLES
 from recorder.archive.place import database_url
 from recorder.archive.purge import purge_archive, sessions_there
-from recorder.archive.rows import TABLES
 from recorder.archive.schema import month_of
 from recorder.store.duckdb.connection import connected
 from tests.acceptance.archive.test_archiver import recorded, stored, without_hashes

@@ -14,9 +14,9 @@ pytest.importorskip("duckdb", reason="no duckdb: pip install '.[archive]'")
 from sqlalchemy import URL
 
 from recorder.archive.archiver import open_archive
+from recorder.archive.pack import TABLES
 from recorder.archive.place import database_url
 from recorder.archive.purge import purge_archive
-from recorder.archive.rows import TABLES
 from recorder.errors import UsageError
 from tests.acceptance.archive.test_archiver import recorded, stored, without_hashes
 from tests.acceptance.store.test_purge import rest, session_id

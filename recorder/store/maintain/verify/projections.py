@@ -16,6 +16,7 @@ from sqlalchemy import Table
 
 from recorder.store.engine import sql_forms
 from recorder.store.maintain.upkeep import VerifyConnection
+from recorder.store.maintain.verify.session_rows import differing_keys
 from recorder.store.schema import dead_letters, rebuilds, tables_of
 from recorder.store.sql import ENDED_EXCHANGES, KEEP, SAVE, UNDO, Statement, Step
 from recorder.store.write.projector import Projector
@@ -33,14 +34,8 @@ class ProjectionDifference(NamedTuple):
 
 
 def _compared(table: Table, engine: str) -> str:
-    """Return the select of the exchanges of which one side has a row that the other has not."""
-    columns = ", ".join(f'"{column.name}"' for column in table.c)
-    made, stored = (
-        f"SELECT {columns} FROM {schema}.{table.name} WHERE session_id = :session_id"
-        for schema in sql_forms(engine).scratch_schemas
-    )
-    only = "SELECT exchange_id FROM ({} EXCEPT {}) AS rest"
-    return f"{only.format(made, stored)} UNION {only.format(stored, made)}"
+    schemas = sql_forms(engine).scratch_schemas
+    return differing_keys(table, schemas, "exchange_id", "WHERE session_id = :session_id")
 
 
 _COMPARED = {table.name: Statement(partial(_compared, table)) for table in COMPARED}

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import permutations
 from typing import Any
 
 import msgspec
@@ -36,6 +37,13 @@ HAS = Statement(f"SELECT {' OR '.join(_HERE)}")
 
 def all_of(table: Table) -> str:
     return f"SELECT {', '.join(column.name for column in table.c)} FROM {table.name} WHERE session_id = :id"
+
+
+def differing_keys(table: Table, schemas: Sequence[str], key: str, condition: str = "") -> str:
+    """Return the select of the keys of rows that a table has in one schema and not in the other."""
+    columns = ", ".join(f'"{column.name}"' for column in table.c)
+    sides = [f"SELECT {columns} FROM {schema}.{table.name} {condition}" for schema in schemas]
+    return " UNION ".join(f"SELECT {key} FROM ({one} EXCEPT {other}) AS rest" for one, other in permutations(sides))
 
 
 def _exchange_ids(tables: Iterable[Table]) -> str:
