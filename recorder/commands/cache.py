@@ -15,6 +15,7 @@ from sqlalchemy import select as select_rows
 from recorder.archive.opening import open_log
 from recorder.commands.terminal.catch_up import current_url, wait_option
 from recorder.commands.terminal.database import database_option
+from recorder.commands.terminal.format import format_option
 from recorder.commands.terminal.output import echo, is_plain, seconds, write_document, write_line
 from recorder.commands.terminal.selection import say_if_stale, select
 from recorder.commands.terminal.table import Column, write_table
@@ -57,10 +58,10 @@ _TABLE = (
 
 @click.command()
 @click.argument("session")
-@click.option("--json", is_flag=True, help="A JSON object: session, and turns with all columns; see docs/formats.md.")
+@format_option("json", json="an object: session, and turns with all columns; see docs/formats.md")
 @wait_option
 @database_option
-def command(db: str | None, session: str, json: bool) -> None:
+def command(db: str | None, session: str, format: str) -> None:
     """Show for each request what the provider's prompt cache could have given, what it gave, and why it was less.
 
     SESSION is a session (its id, the beginning of one, its name, or `latest`), or a file that `recorder import` reads.
@@ -77,7 +78,7 @@ def command(db: str | None, session: str, json: bool) -> None:
     name, session_id, turns = asyncio.run(_turns(db, session))
     if not turns:
         raise NotFoundError(f"{safe_text(name)} has no request that a model answered, of an API with a known cache.")
-    if json:
+    if format == "json":
         about = {"session_id": session_id, "name": name}
         write_document({"session": about, "turns": [each.document() for each in turns]})
     else:

@@ -17,6 +17,7 @@ from rich.text import Text
 from recorder.commands.terminal.catch_up import wait_option
 from recorder.commands.terminal.conversation import as_written, wrapped
 from recorder.commands.terminal.database import database_option
+from recorder.commands.terminal.format import format_option
 from recorder.commands.terminal.output import echo, is_plain, write_document, write_line
 from recorder.commands.terminal.recordings import loader
 from recorder.commands.terminal.rules import match_rules
@@ -69,7 +70,7 @@ class Levels(click.ParamType[tuple[Level, ...]]):
 )
 @click.option("--all", is_flag=True, help=f"Show all differences, not the first {SHOWN} of each level.")
 @click.option("--stat", is_flag=True, help="One line per level.")
-@click.option("--json", is_flag=True, help="One JSON object; its keys are in docs/diff.md.")
+@format_option("json", json="one object; its keys are in docs/diff.md")
 @wait_option
 @database_option
 def command(
@@ -81,7 +82,7 @@ def command(
     tolerance: float,
     all: bool,
     stat: bool,
-    json: bool,
+    format: str,
 ) -> None:
     """Say how B differs from A, level by level: request, answer, tools, usage, timing, events, bytes,
     shape.
@@ -95,7 +96,7 @@ def command(
     recorder diff latest:1 latest:2 --only answer,tools
     recorder diff latest tests/cassettes/weather.sse.jsonl --stat
     """
-    if json + stat + all > 1:
+    if (format == "json") + stat + all > 1:
         raise UsageError("--json, --stat and --all are three ways to show differences: choose one.")
     if a == b == "-":
         raise UsageError("Only one of the two can be read from stdin.")
@@ -107,7 +108,7 @@ def command(
     with without_collecting():
         continued = (one.continued, other.continued)
         report = diff(one.recordings, other.recordings, chosen, terms, continued)
-    if json:
+    if format == "json":
         write_document(document(one.name, other.name, report))
     else:
         _show(report, chosen, shows_all=all, is_short=stat)

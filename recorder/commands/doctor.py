@@ -16,7 +16,8 @@ from recorder.commands.ops import health
 from recorder.commands.ops.health_log import log
 from recorder.commands.serving.network import CONNECTING, VARIABLES, settled
 from recorder.commands.terminal.database import database_option
-from recorder.commands.terminal.output import with_json, write_json, write_line
+from recorder.commands.terminal.format import format_option
+from recorder.commands.terminal.output import write_json, write_line
 from recorder.commands.terminal.rules import match_rules
 from recorder.commands.terminal.settings import defaults, own_path, project_path, settings_file
 from recorder.commands.verbs import VERBS
@@ -31,10 +32,10 @@ BAD = 4  # the exit code, as of a finding
 
 
 @click.command()
-@with_json()
+@format_option("json", "jsonl")
 @database_option
 @click.pass_context
-def command(ctx: click.Context, db: str | None, json: bool, jsonl: bool) -> None:
+def command(ctx: click.Context, db: str | None, format: str) -> None:
     """Find problems of this installation, and print how to solve them.
 
     Checks the database, the files beside it, the disk, the clock, the settings, the way to upstreams and this Python;
@@ -46,8 +47,8 @@ def command(ctx: click.Context, db: str | None, json: bool, jsonl: bool) -> None
     recorder doctor --json | jq '.[] | select(.state != "ok")'
     """
     lines = list(diagnosis(chosen_url(db)))
-    if json or jsonl:
-        write_json((line._asdict() for line in lines), lines=jsonl)
+    if format != "table":
+        write_json((line._asdict() for line in lines), format)
     else:
         width = max(len(line.check) for line in lines)
         for line in lines:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import AsyncIterator
-from typing import Any
+from typing import NamedTuple
 
 import click
 import msgspec
@@ -14,7 +14,8 @@ from recorder.archive.opening import open_log
 from recorder.commands.terminal.catch_up import current_url, wait_option
 from recorder.commands.terminal.completion import session_names
 from recorder.commands.terminal.database import database_option
-from recorder.commands.terminal.output import JsonRows, with_json, write_bytes
+from recorder.commands.terminal.format import format_option
+from recorder.commands.terminal.output import JsonRows, write_bytes
 from recorder.commands.terminal.selection import EXCHANGE_HELP, select
 from recorder.commands.terminal.table import SIZED_ROWS, Column, Table, say_hidden
 from recorder.errors import UsageError
@@ -37,27 +38,30 @@ _COLUMNS = (
     Column("text", least=16, usual=PREVIEW),
 )
 
-Numbered = tuple[int, Exchange, Event]  # with the number of the exchange in its session
+
+class NumberedEvent(NamedTuple):
+    """An event with its exchange, and the number of that in its session."""
+
+    number: int
+    exchange: Exchange
+    event: Event
 
 
 @click.command()
 @click.argument("session", shell_complete=session_names)
 @click.option("--exchange", metavar="N|ID", help=EXCHANGE_HELP)
-@click.option("--raw", is_flag=True, help="The response bodies as they were received, decoded, and no more.")
 @click.option("--limit", type=click.IntRange(min=1), help="At most so many events.")
 @click.option("--follow", is_flag=True, help="Go on as events come in, until interrupted.")
-@with_json()
+@format_option("json", "jsonl", "raw")
 @wait_option
 @database_option
 def command(
     db: str | None,
     session: str,
     exchange: str | None,
-    raw: bool,
     limit: int | None,
     follow: bool,
-    json: bool,
-    jsonl: bool,
+    format: str,
 ) -> None:
     """Show the events of SESSION (an id, the beginning of one, a name, or `latest`), exchange by exchange.
 
@@ -68,19 +72,29 @@ def command(
     recorder events latest --exchange 1 --raw
     recorder events latest --follow --jsonl
     """
-    if follow and json:
+    if follow and format == "json":
         raise UsageError("A JSON array has an end and --follow has none: use --jsonl.")
-    show = _raw if raw else _json_lines if jsonl else _json if json else _growing if follow else _table
-    asyncio.run(_show(show, db, session, exchange, limit, follow))
+    asyncio.run(_show(db, session, exchange, limit, format, follow))
 
 
-async def _show(show: Any, db: str | None, session: str, exchange: str | None, limit: int | None, follow: bool) -> None:
+async def _show(
+    db: str | None, session: str, exchange: str | None, limit: int | None, format: str, follow: bool
+) -> None:
     async with await open_log(current_url(db)) as log:
         events = _events(log, session, exchange, follow)
-        await show(events if limit is None else _first(limit, events))
+        if limit is not None:
+            events = _first(limit, events)
+        if format == "raw":
+            await _write_bodies(events)
+        elif format != "table":
+            await _write_json(events, format)
+        elif follow:
+            await _write_growing_table(events)
+        else:
+            await _write_table(events)
 
 
-async def _first(limit: int, events: AsyncIterator[Numbered]) -> AsyncIterator[Numbered]:
+async def _first(limit: int, events: AsyncIterator[NumberedEvent]) -> AsyncIterator[NumberedEvent]:
     async for numbered in events:
         yield numbered
         limit -= 1
@@ -88,7 +102,7 @@ async def _first(limit: int, events: AsyncIterator[Numbered]) -> AsyncIterator[N
             return
 
 
-async def _events(log: LogReader, session: str, exchange: str | None, follow: bool) -> AsyncIterator[Numbered]:
+async def _events(log: LogReader, session: str, exchange: str | None, follow: bool) -> AsyncIterator[NumberedEvent]:
     """Yield the events with their exchange; with `follow`, those that come later too."""
     seen: dict[str, int] = {}
     ended: set[str] = set()
@@ -101,67 +115,66 @@ async def _events(log: LogReader, session: str, exchange: str | None, follow: bo
                 seen[each.exchange_id] = event.pos
                 if event.kind == "end":
                     ended.add(each.exchange_id)
-                yield number, each, event
+                yield NumberedEvent(number, each, event)
         if not follow:
             return
         await asyncio.sleep(FOLLOW_S)
         found, chosen = await select(log, found.session_id, exchange)
 
 
-async def _raw(events: AsyncIterator[Numbered]) -> None:
-    async for _, _, event in events:
-        if event.kind in BODY_KINDS:
-            write_bytes(event.raw)
+async def _write_bodies(events: AsyncIterator[NumberedEvent]) -> None:
+    async for numbered in events:
+        if numbered.event.kind in BODY_KINDS:
+            write_bytes(numbered.event.raw)
 
 
-async def _json(events: AsyncIterator[Numbered]) -> None:
-    await _write_json(events, JsonRows(lines=False))
-
-
-async def _json_lines(events: AsyncIterator[Numbered]) -> None:
-    await _write_json(events, JsonRows(lines=True))
-
-
-async def _write_json(events: AsyncIterator[Numbered], out: JsonRows) -> None:
-    async for _, _, event in events:
-        out.write(_row(event))
+async def _write_json(events: AsyncIterator[NumberedEvent], format: str) -> None:
+    out = JsonRows(format)
+    async for numbered in events:
+        out.write({**msgspec.structs.asdict(numbered.event), "hash": numbered.event.hash.hex()})
     out.close()
 
 
-async def _table(events: AsyncIterator[Numbered]) -> None:
+async def _write_table(events: AsyncIterator[NumberedEvent]) -> None:
     """Write a table as wide as its first rows need; the others are written as they are read."""
-    previews, sample, table = _previews(), list[tuple[object, ...]](), None
+    cells, table = _Cells(), None
+    sample: list[tuple[object, ...]] = []
     sampled_bytes = 0
     async for numbered in events:
-        cells = _cells(previews, *numbered)
         if table is not None:
-            table.write(cells)
+            table.write(cells.of(numbered))
             continue
-        sample.append(cells)
-        sampled_bytes += len(numbered[2].raw)
+        sample.append(cells.of(numbered))
+        sampled_bytes += len(numbered.event.raw)
         if len(sample) == SIZED_ROWS or sampled_bytes > SAMPLED_BYTES:
             table = Table(_COLUMNS, sample)
     say_hidden(table or Table(_COLUMNS, sample), HIDDEN)
 
 
-async def _growing(events: AsyncIterator[Numbered]) -> None:
-    previews, table = _previews(), Table(_COLUMNS, None)
+async def _write_growing_table(events: AsyncIterator[NumberedEvent]) -> None:
+    cells, table = _Cells(), Table(_COLUMNS, None)
     say_hidden(table, HIDDEN)
     async for numbered in events:
-        table.write(_cells(previews, *numbered))
+        table.write(cells.of(numbered))
 
 
-def _previews() -> Previews:
-    """Return previews for a person, or for a pipe the events whole."""
-    return Previews() if sys.stdout.isatty() else Previews(None)
+class _Cells:
+    """The cells of events, with a preview of each for a person; in a pipe, all of it."""
 
+    def __init__(self) -> None:
+        self._previews = Previews() if sys.stdout.isatty() else Previews(None)
 
-def _row(event: Event) -> dict[str, Any]:
-    return {**msgspec.structs.asdict(event), "hash": event.hash.hex()}
-
-
-def _cells(previews: Previews, number: int, exchange: Exchange, event: Event) -> tuple[object, ...]:
-    """Return the cells of an event: for a frame its type is enough, others have their kind."""
-    type = (event.type if event.kind == "frame" else " ".join(filter(None, (event.kind, event.type)))) or event.kind
-    key = (type, event.sequence_number, event.item_id, event.output_index)
-    return number, event.pos, f"{event.t_ns / 1e6:.1f}", *key, len(event.raw), previews.of(exchange.api, event)
+    def of(self, numbered: NumberedEvent) -> tuple[object, ...]:
+        event = numbered.event
+        words = [event.type] if event.kind == "frame" else [event.kind, event.type]
+        return (
+            numbered.number,
+            event.pos,
+            f"{event.t_ns / 1e6:.1f}",
+            " ".join(filter(None, words)) or event.kind,
+            event.sequence_number,
+            event.item_id,
+            event.output_index,
+            len(event.raw),
+            self._previews.of(numbered.exchange.api, event),
+        )

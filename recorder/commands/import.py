@@ -15,7 +15,8 @@ from recorder.cassettes.plain import DOCUMENT_LIMIT, PlainRequest, read_request
 from recorder.commands.serving.intake import Intake
 from recorder.commands.terminal.database import database_option
 from recorder.commands.terminal.files import SkippedFiles
-from recorder.commands.terminal.output import echo, with_json, write_json
+from recorder.commands.terminal.format import json_options
+from recorder.commands.terminal.output import echo, write_json
 from recorder.commands.terminal.progress import Update, progress_bar
 from recorder.commands.terminal.session_names import NEVER_FOUND, new_name
 from recorder.errors import RecorderError, UsageError
@@ -63,7 +64,7 @@ class Wanted(NamedTuple):
     help="The request, as JSON: an object with method, url, headers and body, or the body alone. For one FILE.",
 )
 @click.option("--session", metavar="NAME", help="One session for all files. [default: one each, named like the file]")
-@with_json()
+@json_options("A JSON array; keys are the SQL column names.", "One JSON object a line.")
 @database_option
 def command(
     db: str | None,
@@ -72,8 +73,7 @@ def command(
     dialect: str | None,
     request: Path | None,
     session: str | None,
-    json: bool,
-    jsonl: bool,
+    output: str,
 ) -> None:
     """Add stored streams to the log: each FILE, or `-` for stdin, becomes a session with its name.
 
@@ -93,8 +93,8 @@ def command(
     name = new_name(session) if session is not None else None
     wanted, skipped = Wanted(format, dialect, _request(request) if request else None, name), SkippedFiles()
     made = _import(chosen_url(db), files, wanted, skipped)
-    if json or jsonl:
-        write_json((each.row() for each in made), lines=jsonl)
+    if output != "table":
+        write_json((each.row() for each in made), output)
     elif made:
         _say(made)
     skipped.close()

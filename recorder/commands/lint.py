@@ -11,8 +11,9 @@ import click
 
 from recorder.commands.terminal.catch_up import wait_option
 from recorder.commands.terminal.database import database_option
+from recorder.commands.terminal.format import format_option
 from recorder.commands.terminal.lenience import lenience_options
-from recorder.commands.terminal.output import echo, is_plain, with_json, write_json, write_line
+from recorder.commands.terminal.output import echo, is_plain, write_json, write_line
 from recorder.commands.terminal.recordings import loader
 from recorder.commands.terminal.table import Column, write_table
 from recorder.errors import NotFoundError, UsageError
@@ -38,10 +39,11 @@ _COLUMNS = (Column("rule"), Column("severity"), Column("profiles", goes=1), Colu
     "the profile of its own API.",
 )
 @click.option("--list", is_flag=True, help="Name the rules, of all profiles or of one.")
-@with_json(
-    "An array of findings: session, exchange, exchange_id, profile, rule, severity, meaning, why, source, count "
-    "and places (each with pos and said). With --list, of rules.",
-    "The same as --json, one object a line.",
+@format_option(
+    *("json", "jsonl"),
+    variants=("list",),
+    json="an array of findings: session, exchange, exchange_id, profile, rule, severity, meaning, why, source, count "
+    "and places (each with pos and said), with --list of rules",
 )
 @lenience_options
 @wait_option
@@ -52,8 +54,7 @@ def command(
     profile: Profile | None,
     lenience: Lenience,
     list: bool,
-    json: bool,
-    jsonl: bool,
+    format: str,
 ) -> None:
     """Judge recorded streams by the rules of their protocol: what is wrong, where, and which client it breaks.
 
@@ -73,15 +74,15 @@ def command(
     if list == bool(subjects):
         raise UsageError(_no_list(subjects[0]) if list else "Which SUBJECT? `recorder lint latest`, or a file.")
     if list:
-        _list_rules(profile, json, jsonl)
+        _list_rules(profile, format)
         return
     found = [each for ref in subjects for each in asyncio.run(_judge(db, ref, profile, lenience))]
     with_profile = [each for each in found if each.profile is not None]
     _name_skipped(found, profile)
     if not with_profile:
         raise NotFoundError("There was nothing to judge.")
-    if json or jsonl:
-        write_json((row for each in with_profile for row in rows(each)), lines=jsonl)
+    if format != "table":
+        write_json((row for each in with_profile for row in rows(each)), format)
     else:
         _write(with_profile)
     sys.exit(FOUND if is_faulty(with_profile, lenience) else 0)
@@ -133,10 +134,10 @@ def _no_list(subject: str) -> str:
     return f"--list names rules and judges nothing: leave {subject!r} away. --profile NAME gives those of one profile."
 
 
-def _list_rules(profile: Profile | None, json: bool, jsonl: bool) -> None:
+def _list_rules(profile: Profile | None, format: str) -> None:
     chosen = [rule_row(rule) for rule in RULES if profile is None or profile in rule.profiles]
-    if json or jsonl:
-        write_json(chosen, lines=jsonl)
+    if format != "table":
+        write_json(chosen, format)
     else:
         write_table(
             _COLUMNS, [(row["id"], row["severity"], " ".join(row["profiles"]), row["meaning"]) for row in chosen]

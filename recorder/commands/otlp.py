@@ -21,7 +21,8 @@ from recorder.archive.opening import open_log
 from recorder.archive.place import database_name
 from recorder.commands.terminal.catch_up import current_url, wait_option
 from recorder.commands.terminal.database import database_option
-from recorder.commands.terminal.output import echo, with_json, write_json
+from recorder.commands.terminal.format import json_options
+from recorder.commands.terminal.output import echo, write_json
 from recorder.commands.terminal.selection import say_if_stale
 from recorder.commands.terminal.times import Instant
 from recorder.errors import RecorderError, StoreBusyError, UsageError
@@ -77,7 +78,7 @@ def command() -> None:
 @click.option(
     "--metrics/--no-metrics", default=True, show_default=True, help="Also send the metrics of tokens and times."
 )
-@with_json("What was sent, as JSON: an array with one object.", "What was sent, as one line of JSON.")
+@json_options("What was sent, as JSON: an array with one object.", "What was sent, as one line of JSON.")
 @wait_option
 @database_option
 def push(
@@ -89,8 +90,7 @@ def push(
     convention: str,
     since: int | None,
     metrics: bool,
-    json: bool,
-    jsonl: bool,
+    output: str,
 ) -> None:
     """Send what was recorded to the collector at URL, by OTLP over HTTP: once, however often this is called.
 
@@ -103,7 +103,7 @@ def push(
     recorder otlp push https://otlp.example --header "authorization=$KEY" --follow
     recorder otlp push http://127.0.0.1:4318 --since 7d --content --no-metrics
     """
-    if follow and (json or jsonl):
+    if follow and output != "table":
         raise UsageError("--follow does not end, so there is nothing to be written as JSON: leave one of them out.")
     given = _Given(*_target(url, header), convention_of(convention), content, metrics, since)
     try:
@@ -112,8 +112,8 @@ def push(
         if follow:
             return
         raise SystemExit(128 + signal.SIGTERM) from error  # as a shell gives it: not everything was sent
-    if json or jsonl:
-        write_json([row], lines=jsonl)
+    if output != "table":
+        write_json([row], output)
 
 
 class _Given(NamedTuple):

@@ -15,7 +15,8 @@ from sqlalchemy import URL
 from recorder.archive.opening import open_log
 from recorder.archive.place import chosen_url
 from recorder.commands.terminal.database import database_option
-from recorder.commands.terminal.output import echo, with_json, write_json, write_line
+from recorder.commands.terminal.format import format_option
+from recorder.commands.terminal.output import echo, write_json, write_line
 from recorder.commands.terminal.table import Column, write_table
 from recorder.commands.terminal.times import Instant
 from recorder.errors import NotFoundError
@@ -75,9 +76,9 @@ def update(db: str | None, valid_from: int | None, file: Path | None) -> None:
 
 @command.command("list")
 @click.option("--model", help="Only what is charged for a model of this name.")
-@with_json()
+@format_option("json", "jsonl")
 @database_option
-def list_command(db: str | None, model: str | None, json: bool, jsonl: bool) -> None:
+def list_command(db: str | None, model: str | None, format: str) -> None:
     """List the prices that are valid now, in USD for a million tokens, searches or requests.
 
     Of the patterns that match a model, the first of its upstream counts.
@@ -90,8 +91,8 @@ def list_command(db: str | None, model: str | None, json: bool, jsonl: bool) -> 
     if not has_prices:
         raise NotFoundError("There are no prices yet: run `recorder prices update`.")
     cards = [_card(list(group)) for _, group in groupby(_ordered(_first(rows) if model else rows), _place)]
-    if json or jsonl:
-        write_json(cards, lines=jsonl)
+    if format != "table":
+        write_json(cards, format)
     elif cards:
         _write(cards)
     if not cards and model is None:

@@ -20,8 +20,9 @@ from recorder.archive.place import chosen_url
 from recorder.commands.serving.network import network_options
 from recorder.commands.serving.recording import Ending, departures, recording
 from recorder.commands.terminal.database import database_option
+from recorder.commands.terminal.format import format_option
 from recorder.commands.terminal.lenience import lenience_options
-from recorder.commands.terminal.output import dollars, echo, log_to_stderr, with_json, write_json, write_line
+from recorder.commands.terminal.output import dollars, echo, log_to_stderr, write_json, write_line
 from recorder.errors import RecorderError, UsageError
 from recorder.lint.report import Lenience
 from recorder.model.recording import Recording
@@ -86,10 +87,10 @@ class Plan(NamedTuple):
 )
 @lenience_options
 @click.option("--dry-run", is_flag=True, help="Only print what would be sent, and what it may cost.")
-@with_json(
-    "An array of cases: session, case, title, mode, state (passed, faulty, unsupported), exchanges, seconds, remark "
-    "and findings.",
-    "The same as --json, one object a line.",
+@format_option(
+    *("json", "jsonl"),
+    json="an array of cases: session, case, title, mode, state (passed, faulty, unsupported), exchanges, seconds, "
+    "remark and findings",
 )
 @network_options
 @database_option
@@ -105,8 +106,7 @@ def command(
     junit: Path | None,
     lenience: Lenience,
     dry_run: bool,
-    json: bool,
-    jsonl: bool,
+    format: str,
 ) -> None:
     """Prove that a gateway speaks an API: send it a fixed set of requests, record and judge the answers.
 
@@ -139,8 +139,8 @@ def command(
     verdicts = judge(sent, recordings, _reader(plan.api.name), lenience)
     if junit is not None:
         _save(junit, junit_text(plan.api.name, name, verdicts))
-    if json or jsonl:
-        write_json(rows(name, verdicts), lines=jsonl)
+    if format != "table":
+        write_json(rows(name, verdicts), format)
     else:
         _write(verdicts)
         echo(f"Recorded as session {name}: `recorder show {name}`, `recorder lint {name}`.")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import sys
 import textwrap
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from itertools import chain, islice
 from typing import Any
 
@@ -16,7 +16,8 @@ from recorder.archive.place import chosen_url, dialect_of
 from recorder.archive.query import DUCKDB, OWN, open_query
 from recorder.commands.terminal.catch_up import current_url, wait_option
 from recorder.commands.terminal.database import database_option
-from recorder.commands.terminal.output import echo, is_plain, with_json, write_csv, write_json, write_line
+from recorder.commands.terminal.format import format_option
+from recorder.commands.terminal.output import echo, is_plain, write_csv, write_json, write_line
 from recorder.commands.terminal.table import Column, write_table
 from recorder.errors import RecorderError, UsageError
 from recorder.model.text import safe_text
@@ -29,8 +30,6 @@ TABLE_ROWS = 10_000  # more than anyone reads; a table is as wide as its widest 
 HELD_BYTES = 64 * 2**20  # of the rows that a table or a JSON array holds: much, and no machine minds
 BATCH_ROWS = 500
 WIDTH = 80  # characters of a line of prose: the least terminal
-
-Write = Callable[[QueryResult], None]
 
 
 @click.command()
@@ -59,8 +58,7 @@ Write = Callable[[QueryResult], None]
     show_default=True,
     help="Stop a statement that returns no row for this long.",
 )
-@with_json()
-@click.option("--csv", is_flag=True, help="CSV with a header; NULL is empty.")
+@format_option("json", "jsonl", "csv", variants=("list",), csv="with a header, NULL is empty")
 @wait_option
 @database_option
 def command(
@@ -70,9 +68,7 @@ def command(
     engine: str,
     list: bool,
     timeout: float,
-    json: bool,
-    jsonl: bool,
-    csv: bool,
+    format: str,
 ) -> None:
     """Query the log in SQL: one read-only statement. Without SQL, or with `-`, it is read from stdin.
 
@@ -83,14 +79,13 @@ def command(
     echo "select * from tool_stats" | recorder query --csv
     """
     if list:
-        _list_views(sql, json, jsonl, csv, dialect_of(chosen_url(db)))
+        _list_views(sql, format, dialect_of(chosen_url(db)))
         return
-    write: Write = _json if json else _json_lines if jsonl else _csv if csv else _table
     given, values = _given(sql), {name.lstrip(":@$"): value_of(text) for name, text in param}
     with open_query(current_url(db), engine) as query:
         if query.is_stale():
             echo(STALE)
-        write(query.ask(given, values, timeout))
+        WRITERS[format](query.ask(given, values, timeout))
 
 
 def _given(sql: str | None) -> str:
@@ -110,12 +105,11 @@ def _given(sql: str | None) -> str:
 def _table(answer: QueryResult) -> None:
     rows, is_all = _held(answer.rows, TABLE_ROWS)
     cells = [[_text(value) for value in row] for row in rows]
-    needed = [
-        max(len(name), max((cell_len(row[number]) for row in cells), default=0))
-        for number, name in enumerate(answer.columns)
-    ]
-    columns = _columns(answer.columns, rows, needed)
-    write_table(columns, cells)
+    needed = []
+    for number, name in enumerate(answer.columns):
+        widths = [cell_len(row[number]) for row in cells]
+        needed.append(max([len(name), *widths]))
+    write_table(_columns(answer.columns, rows, needed), cells)
     if not is_all:
         echo(f"The first {len(rows)} rows; --jsonl and --csv give all of them.")
 
@@ -123,16 +117,16 @@ def _table(answer: QueryResult) -> None:
 def _columns(names: list[str], rows: list[Row], needed: list[int]) -> list[Column]:
     """Return the columns of the table: numbers to the right; on a terminal the widest one takes the remaining room."""
     taker = needed.index(max(needed))
-    return [
-        Column(
-            safe_text(name),
-            right=bool(rows) and all(isinstance(row[number], int | float | None) for row in rows),
-            cap=1_000 if number == taker else 40,
-            goes=0 if number in (0, taker) else len(names) - number,
-            least=16 if number == taker else 0,
-        )
-        for number, name in enumerate(names)
-    ]
+    columns = []
+    for number, name in enumerate(names):
+        is_number = bool(rows) and all(isinstance(row[number], int | float | None) for row in rows)
+        column = Column(safe_text(name), right=is_number, cap=40)
+        if number == taker:
+            column = column._replace(cap=1_000, least=16)
+        elif number:
+            column = column._replace(goes=len(names) - number)
+        columns.append(column)
+    return columns
 
 
 def _json(answer: QueryResult) -> None:
@@ -144,12 +138,20 @@ def _json(answer: QueryResult) -> None:
 
 def _json_lines(answer: QueryResult) -> None:
     for batch in _batches(answer.rows):
-        write_json((dict(zip(answer.columns, row, strict=True)) for row in batch), lines=True)
+        write_json((dict(zip(answer.columns, row, strict=True)) for row in batch), "jsonl")
 
 
 def _csv(answer: QueryResult) -> None:
     for batch in chain([[tuple(answer.columns)]], _batches(answer.rows)):
         write_csv(batch)
+
+
+WRITERS: Mapping[str, Callable[[QueryResult], None]] = {
+    "table": _table,
+    "json": _json,
+    "jsonl": _json_lines,
+    "csv": _csv,
+}
 
 
 def _batches(rows: Iterator[Row]) -> Iterator[list[Row]]:
@@ -182,12 +184,12 @@ def _text(value: Any) -> str:
 # -- the views
 
 
-def _list_views(sql: str | None, json: bool, jsonl: bool, csv: bool, engine: str) -> None:
-    if sql is not None or csv:
-        odd = "--csv" if csv else f"{sql!r}"
+def _list_views(sql: str | None, format: str, engine: str) -> None:
+    if sql is not None or format == "csv":
+        odd = "--csv" if format == "csv" else f"{sql!r}"
         raise UsageError(f"--list names all views: leave {odd} out. Only --json or --jsonl can be added.")
-    if json or jsonl:
-        write_json((described(view, engine) for view in VIEWS), lines=jsonl)
+    if format != "table":
+        write_json((described(view, engine) for view in VIEWS), format)
         return
     for view in VIEWS:
         write_line(view.name if is_plain() else click.style(view.name, bold=True))

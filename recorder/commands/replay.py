@@ -159,7 +159,7 @@ class _Jsonl(_Sse):
         row = {name: row[name] for name in ("exchange_id", "pos", "t_ns", "kind", "type", "sequence_number")}
         payload = _payload(event)
         content = {"raw": event.raw} if payload is None else {"data": msgspec.Raw(payload)}
-        write_json([{**row, **content}], lines=True)
+        write_json([{**row, **content}], "jsonl")
 
 
 class _TextOutput(_Sse):

@@ -14,7 +14,8 @@ import msgspec
 from recorder.archive.opening import open_log
 from recorder.commands.terminal.catch_up import current_url, nothing_yet, wait_option
 from recorder.commands.terminal.database import database_option
-from recorder.commands.terminal.output import FORMATS, dollars, echo, seconds, with_json, write_csv, write_json
+from recorder.commands.terminal.format import format_option
+from recorder.commands.terminal.output import dollars, echo, seconds, write_csv, write_json
 from recorder.commands.terminal.selection import say_if_stale
 from recorder.commands.terminal.table import Column, short_ids, write_table
 from recorder.commands.terminal.times import between, check_order
@@ -83,8 +84,7 @@ _STATUSES = (OPEN, *(status for part in get_args(Status) for status in get_args(
     metavar="NAMES",
     help=f"The columns of the table, in this order, separated by commas: {', '.join(_BY_NAME)}; or all.",
 )
-@with_json()
-@click.option("--csv", is_flag=True, help="CSV, with the SQL column names in its first line.")
+@format_option("json", "jsonl", "csv")
 @wait_option
 @database_option
 def command(
@@ -98,9 +98,7 @@ def command(
     query: str | None,
     probes: bool,
     columns: str | None,
-    json: bool,
-    jsonl: bool,
-    csv: bool,
+    format: str,
 ) -> None:
     """List the sessions, the last used first. Sessions that are still streaming are included.
 
@@ -115,17 +113,17 @@ def command(
     recorder sessions -q 'weather paris'
     """
     check_order(since, until)
-    chosen = _chosen(columns, is_table=not (json or jsonl or csv))
+    chosen = _chosen(columns, is_table=format == "table")
     wanted = SessionFilter(model, client, status, since, until, query, probes)
     rows, missing = [], None
     try:
         rows = asyncio.run(_rows(db, limit, wanted))
     except NotFoundError as error:  # there is no database: for a program, an empty list like another
         missing = error
-    if json or jsonl:
-        write_json((msgspec.structs.asdict(row) for row in rows), lines=jsonl)
-    elif csv:
+    if format == "csv":
         write_csv([_KEYS, *([_joined(getattr(row, key)) for key in _KEYS] for row in rows)])
+    elif format != "table":
+        write_json((msgspec.structs.asdict(row) for row in rows), format)
     elif rows:
         _write(chosen if columns or any(row.cost_usd for row in rows) else _without_cost(chosen), rows)
     if not rows:
@@ -142,7 +140,7 @@ def _chosen(columns: str | None, *, is_table: bool) -> tuple[Column, ...]:
     if columns is None:
         return _COLUMNS
     if not is_table:
-        raise UsageError(f"--columns is for the table: {', '.join(f'--{each}' for each in FORMATS)} have every column.")
+        raise UsageError("--columns is for the table: --json, --jsonl, --csv have every column.")
     names = list(_BY_NAME) if columns == "all" else [name.strip() for name in columns.split(",")]
     if odd := [name for name in names if name not in _BY_NAME]:
         raise UsageError(f"There is no column {odd[0]!r}: choose from {', '.join(_BY_NAME)}, or all.")

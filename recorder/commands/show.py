@@ -13,6 +13,7 @@ from recorder.commands.terminal.catch_up import current_url, wait_option
 from recorder.commands.terminal.completion import session_names
 from recorder.commands.terminal.conversation import as_written, conversation
 from recorder.commands.terminal.database import database_option
+from recorder.commands.terminal.format import format_option
 from recorder.commands.terminal.output import echo, seconds, write_document, write_line
 from recorder.commands.terminal.request_view import request_lines
 from recorder.commands.terminal.selection import say_if_stale, select
@@ -40,7 +41,7 @@ from recorder.store.queries.session_state import Snapshot, cutoff, take_snapshot
     is_flag=True,
     help="Show the requests instead, each with all that it continues: the earlier input and the items that came back.",
 )
-@click.option("--json", is_flag=True, help="One JSON object with the session and all of its exchanges.")
+@format_option("json", variants=("request",), json="one object with the session and all of its exchanges")
 @wait_option
 @database_option
 def command(
@@ -50,7 +51,7 @@ def command(
     at: At | None,
     at_event: int | None,
     request: bool,
-    json: bool,
+    format: str,
 ) -> None:
     """Show SESSION (an id, the beginning of one, a name, or `latest`) as a conversation, also while it streams.
 
@@ -66,12 +67,12 @@ def command(
     if request and (at is not None or at_event is not None):
         raise UsageError("A request does not change with time: give --request without --at and --at-event.")
     if request:
-        asyncio.run(_show_requests(db, session, exchange, json=json))
+        asyncio.run(_show_requests(db, session, exchange, format))
         return
     if at is not None and at_event is not None:
         raise UsageError("--at and --at-event both name a moment: choose one.")
     snapshot = asyncio.run(_snapshot(db, session, exchange, at, at_event))
-    if json:
+    if format == "json":
         write_document(document(snapshot))
     else:
         width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
@@ -82,7 +83,7 @@ def command(
         raise RecorderError(f"recorder cannot decode {count}; the others are shown.")
 
 
-async def _show_requests(db: str | None, session: str, exchange: str | None, *, json: bool) -> None:
+async def _show_requests(db: str | None, session: str, exchange: str | None, format: str) -> None:
     async with await open_log(current_url(db)) as log:
         found, chosen = await select(log, session, exchange)
         await say_if_stale(log)
@@ -90,7 +91,7 @@ async def _show_requests(db: str | None, session: str, exchange: str | None, *, 
     if not shown:
         which = "Session" if exchange is None else f"Exchange {safe_text(exchange)} of session"
         raise NotFoundError(f"{which} {safe_text(found.name)} has no request with a body.")
-    if json:
+    if format == "json":
         write_document(request_document(found, shown))
         return
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None

@@ -14,6 +14,7 @@ from recorder.archive.opening import open_log
 from recorder.archive.place import chosen_url
 from recorder.commands.terminal.completion import session_names
 from recorder.commands.terminal.database import database_option
+from recorder.commands.terminal.format import format_option
 from recorder.commands.terminal.output import echo, write_json
 from recorder.commands.terminal.table import Column, Table
 from recorder.model.events import BODY_KINDS, Event
@@ -53,9 +54,9 @@ class TailedEvent(NamedTuple):
     help="Only this session: an id, the beginning of one, a name, `latest`.",
 )
 @click.option("--limit", type=click.IntRange(min=1), help="Stop after so many events.")
-@click.option("--jsonl", is_flag=True, help="One JSON object a line.")
+@format_option("jsonl")
 @database_option
-def command(db: str | None, session: str | None, limit: int | None, jsonl: bool) -> None:
+def command(db: str | None, session: str | None, limit: int | None, format: str) -> None:
     """Follow what is being recorded, in all sessions, until interrupted.
 
     Shows each event from now on, also of exchanges that are open, with its time since the request, its session, the
@@ -65,16 +66,16 @@ def command(db: str | None, session: str | None, limit: int | None, jsonl: bool)
     recorder tail
     recorder tail --jsonl --limit 100 > events.jsonl
     """
-    asyncio.run(_tail(db, session, limit, jsonl))
+    asyncio.run(_tail(db, session, limit, format))
 
 
-async def _tail(db: str | None, session: str | None, limit: int | None, jsonl: bool) -> None:
+async def _tail(db: str | None, session: str | None, limit: int | None, format: str) -> None:
     async with await open_log(chosen_url(db)) as log:
         only = None if session is None else (await log.session(session)).session_id
         following = Following(log, only, time.time_ns)
         await following.begin()
         echo("Following; Ctrl-C ends it.")
-        show = _write_json if jsonl else _table()
+        show = _write_json if format == "jsonl" else _table()
         left = limit
         async for tailed in _endless(following):
             show(tailed)
@@ -151,7 +152,7 @@ class Following:
 
 def _write_json(tailed: TailedEvent) -> None:
     row = {**msgspec.structs.asdict(tailed.event), "hash": tailed.event.hash.hex()}
-    write_json([{"session_name": tailed.session_name, "exchange_number": tailed.number, **row}], lines=True)
+    write_json([{"session_name": tailed.session_name, "exchange_number": tailed.number, **row}], "jsonl")
 
 
 def _table() -> Callable[[TailedEvent], None]:

@@ -14,7 +14,8 @@ import click
 from recorder.archive.opening import open_log
 from recorder.commands.terminal.catch_up import current_url, wait_option
 from recorder.commands.terminal.database import database_option
-from recorder.commands.terminal.output import echo, with_json, write_csv, write_json
+from recorder.commands.terminal.format import format_option
+from recorder.commands.terminal.output import echo, write_csv, write_json
 from recorder.commands.terminal.table import Column, short_ids, write_table
 from recorder.commands.terminal.times import between, check_order
 from recorder.errors import NotFoundError
@@ -64,8 +65,7 @@ _SHARES = ("reasoning_share", "cached_share")
 )
 @click.option("--cost", is_flag=True, help="With costs in USD, by the prices valid when it was recorded.")
 @between
-@with_json()
-@click.option("--csv", is_flag=True, help="CSV, with the SQL column names in its first line.")
+@format_option("json", "jsonl", "csv")
 @wait_option
 @database_option
 def command(
@@ -74,9 +74,7 @@ def command(
     cost: bool,
     since: int | None,
     until: int | None,
-    json: bool,
-    jsonl: bool,
-    csv: bool,
+    format: str,
 ) -> None:
     """Sum the tokens of the exchanges that have ended: by model, since models count tokens differently.
 
@@ -100,10 +98,10 @@ def command(
     rows = [{**tally.row(by), **(costs.row(tally.key) if costs else {})} for tally in tallies]
     if is_stale and tallies:
         echo(STALE)
-    if csv:
+    if format == "csv":
         write_csv([(*keys(by), *numbers(by), *(COSTS if cost else ())), *(tuple(row.values()) for row in rows)])
-    elif json or jsonl:
-        write_json(rows, lines=jsonl)
+    elif format != "table":
+        write_json(rows, format)
     elif tallies:
         _write(by, tallies, rows, costs)
     if not tallies:

@@ -24,7 +24,8 @@ from recorder.commands.ops.writers import writer_at
 from recorder.commands.terminal.catch_up import current_url, nothing_yet, other_killed, wait_option
 from recorder.commands.terminal.completion import session_names
 from recorder.commands.terminal.database import database_option
-from recorder.commands.terminal.output import echo, with_json, write_json, write_line
+from recorder.commands.terminal.format import format_option
+from recorder.commands.terminal.output import echo, write_json, write_line
 from recorder.commands.terminal.progress import progress_bar
 from recorder.errors import NotFoundError, RecorderError, StoreBusyError, StoreError, UsageError
 from recorder.exports.parquet.manifest import ExportedFolder
@@ -56,7 +57,7 @@ STALE = "The projections must be rebuilt and were not compared: run `recorder db
     metavar="FILE|DIR",
     help="Compare with this earlier manifest, or with an export to Parquet.",
 )
-@with_json()
+@format_option("json", "jsonl")
 @wait_option
 @database_option
 @click.pass_context
@@ -66,8 +67,7 @@ def command(
     sessions: tuple[str, ...],
     manifest: bool,
     against: Path | None,
-    json: bool,
-    jsonl: bool,
+    format: str,
 ) -> None:
     """Prove that SESSION, or the whole database, is unchanged since it was recorded.
 
@@ -87,8 +87,8 @@ def command(
     runs = _verified(current_url(db), sessions, marks, exported)
     if manifest:
         _write_manifest([each for run in runs for each in run.verified])
-    elif json or jsonl:
-        write_json((_row(each, run.archive) for run in runs for each in _with_damage(run)), lines=jsonl)
+    elif format != "table":
+        write_json((_row(each, run.archive) for run in runs for each in _with_damage(run)), format)
     else:
         for run in runs:
             _write_lines(run)

@@ -16,7 +16,8 @@ from recorder.commands.ops.journals import journals
 from recorder.commands.ops.recover import recover_left
 from recorder.commands.ops.writers import writer_at
 from recorder.commands.terminal.database import database_option
-from recorder.commands.terminal.output import echo, with_json, write_json, write_line
+from recorder.commands.terminal.format import format_option
+from recorder.commands.terminal.output import echo, write_json, write_line
 from recorder.commands.terminal.progress import progress_bar
 from recorder.commands.terminal.table import Column, write_table
 from recorder.commands.terminal.times import Instant
@@ -57,7 +58,7 @@ _COLUMNS = (
 @click.option(
     "--vacuum/--no-vacuum", default=True, help="Rewrite the file of the log: it gets smaller. On PostgreSQL, VACUUM."
 )
-@with_json()
+@format_option("json", "jsonl")
 @database_option
 def archive_command(
     db: str | None,
@@ -66,8 +67,7 @@ def archive_command(
     data: str | None,
     dry_run: bool,
     vacuum: bool,
-    json: bool,
-    jsonl: bool,
+    format: str,
 ) -> None:
     """Move sessions that have ended into an archive: Parquet files by month, with a catalog of DuckLake.
 
@@ -92,8 +92,8 @@ def archive_command(
         reports = [_expected(month, held) for month, held in months.items()]
     else:
         reports = _archive(url, archive, data, months)
-    if json or jsonl:
-        write_json((_row(each) for each in reports), lines=jsonl)
+    if format != "table":
+        write_json((_row(each) for each in reports), format)
     else:
         _write_lines(reports)
     _sum_up(reports, archive, dry_run)

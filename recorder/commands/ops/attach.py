@@ -12,7 +12,8 @@ from recorder.archive.opening import open_alone
 from recorder.archive.place import chosen_url, database_name, database_url, require_log
 from recorder.archive.registry import archives_of, register, unregister
 from recorder.commands.terminal.database import database_option
-from recorder.commands.terminal.output import echo, with_json, write_json, write_line
+from recorder.commands.terminal.format import format_option
+from recorder.commands.terminal.output import echo, write_json, write_line
 from recorder.errors import UsageError
 from recorder.model.text import safe_text
 from recorder.store.write.writer import Store
@@ -59,17 +60,17 @@ def detach_command(db: str | None, archive: str) -> None:
 
 
 @click.command("archives")
-@with_json()
+@format_option("json", "jsonl")
 @database_option
-def archives_command(db: str | None, json: bool, jsonl: bool) -> None:
+def archives_command(db: str | None, format: str) -> None:
     """List the archives that are read together with the log.
 
     \b
     recorder db archives
     """
     names = [database_name(url) for url in archives_of(chosen_url(db))]
-    if json or jsonl:
-        write_json(({"archive": name} for name in names), lines=jsonl)
+    if format != "table":
+        write_json(({"archive": name} for name in names), format)
         return
     for name in names:
         write_line(safe_text(name))

@@ -12,7 +12,8 @@ from sqlalchemy import URL
 
 from recorder.archive.place import database_name, database_url, is_archive
 from recorder.commands.ops.backup import say_waiting
-from recorder.commands.terminal.output import echo, with_json, write_json, write_line
+from recorder.commands.terminal.format import format_option
+from recorder.commands.terminal.output import echo, write_json, write_line
 from recorder.commands.terminal.progress import progress_bar
 from recorder.commands.terminal.selection import say_if_stale
 from recorder.errors import RecorderError, StoreBusyError, UsageError
@@ -38,9 +39,9 @@ class _Outcome(NamedTuple):
 @click.argument("source", metavar="SRC")
 @click.argument("target", metavar="DST")
 @click.option("--session", metavar="SESSION", multiple=True, help="Only this session. May be repeated.")
-@with_json()
+@format_option("json", "jsonl")
 @click.pass_context
-def command(ctx: click.Context, source: str, target: str, session: tuple[str, ...], json: bool, jsonl: bool) -> None:
+def command(ctx: click.Context, source: str, target: str, session: tuple[str, ...], format: str) -> None:
     """Copy the log in SRC into DST, from SQLite to PostgreSQL or back: each a path or a URL, as --db takes it.
 
     SRC is only read, and recorders can continue. DST is created if it does not exist, and keeps its content. The chain
@@ -69,8 +70,8 @@ def command(ctx: click.Context, source: str, target: str, session: tuple[str, ..
     except KeyboardInterrupt:
         echo(AGAIN)
         raise
-    if json or jsonl:
-        write_json((_row(each) for each in copied), lines=jsonl)
+    if format != "table":
+        write_json((_row(each) for each in copied), format)
     else:
         for line in (line for each in copied for line in _lines(each)):
             write_line(safe_text(line))

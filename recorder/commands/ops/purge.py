@@ -22,6 +22,7 @@ from recorder.commands.ops.journals import journals
 from recorder.commands.ops.recover import recover_left
 from recorder.commands.ops.writers import writer_at
 from recorder.commands.terminal.database import database_option
+from recorder.commands.terminal.format import format_option
 from recorder.commands.terminal.output import echo, write_json
 from recorder.commands.terminal.progress import Update, progress_bar
 from recorder.commands.terminal.selection import select
@@ -100,7 +101,7 @@ class Chosen(NamedTuple):
     default=True,
     help="Rewrite the file: it gets smaller, and no deleted byte stays in it. On PostgreSQL, VACUUM the tables.",
 )
-@click.option("--json", is_flag=True, help="The deleted sessions, as a JSON array.")
+@format_option("json", json="the deleted sessions, as one array")
 @database_option
 def purge_command(
     db: str | None,
@@ -112,7 +113,7 @@ def purge_command(
     dry_run: bool,
     yes: bool,
     vacuum: bool,
-    json: bool,
+    format: str,
 ) -> None:
     """Delete sessions for good: each SESSION, or all that are old or large. A session must meet all conditions.
 
@@ -134,20 +135,20 @@ def purge_command(
         raise UsageError("Choose what to delete: sessions by name, or by --older-than, --larger-than and --keep.")
     url = chosen_url(db)
     require(url)
-    if not (dry_run or yes or (sys.stdin.isatty() and sys.stderr.isatty() and not json)):
+    if not (dry_run or yes or (sys.stdin.isatty() and sys.stderr.isatty() and format != "json")):
         raise UsageError("A purge cannot be undone: give --yes, or --dry-run to see what it would delete.")
     if not (dry_run or is_archive(url)):
         recover_left(url)  # it would come once the session is gone
     found = asyncio.run(_chosen(url, sessions, limits))
     if not (found.holdings or found.purged):
         echo("There is nothing to purge.")
-    elif (dry_run or not yes) and not json:
+    elif (dry_run or not yes) and format != "json":
         _show(found.holdings, found.purged)
     if not dry_run and (found.holdings or found.purged):
         if not yes and found.has_content:
             click.confirm("Delete them? This cannot be undone", abort=True, err=True)
         _carry_out(url, found, reason or _by(sessions, limits), vacuum)
-    if json:
+    if format == "json":
         write_json(msgspec.structs.asdict(each) for each in found.holdings)
 
 

@@ -10,43 +10,18 @@ import io
 import logging
 import os
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from decimal import Context, Decimal
-from functools import wraps
 from typing import Any
 
 import click
 import msgspec
 
-from recorder.errors import RecorderError, UsageError
+from recorder.errors import RecorderError
 from recorder.model.jsonl import json_value
 from recorder.model.text import safe_text
 
 HELD_BYTES = 64 * 1024  # of a JSON array before it is written: no more memory, and few calls
-FORMATS = ("json", "jsonl", "csv")
-
-
-def with_json(
-    json: str = "A JSON array; keys are the SQL column names.", jsonl: str = "One JSON object a line."
-) -> Callable[[Any], Any]:
-    """Add the options `--json` and `--jsonl`, with these help texts.
-
-    The command raises `UsageError` for two of them, or of `--csv` and `--raw` where it has those, at once.
-    """
-
-    def decorate(function: Any) -> Any:
-        @wraps(function)
-        def checked(*arguments: Any, **options: Any) -> Any:
-            chosen = [f"--{name}" for name in (*FORMATS, "raw") if options.get(name)]
-            if len(chosen) > 1:
-                raise UsageError(f"{' and '.join(chosen)} are different formats: choose one.")
-            return function(*arguments, **options)
-
-        return click.option("--json", is_flag=True, help=json)(
-            click.option("--jsonl", is_flag=True, help=jsonl)(checked)
-        )
-
-    return decorate
 
 
 def is_plain() -> bool:
@@ -86,15 +61,19 @@ def log_to_stderr() -> None:
 class JsonRows:
     """A writer of rows as JSON on stdout. Bytes that are text stay text; others become `{"base64": …}`."""
 
-    def __init__(self, *, lines: bool) -> None:
-        self._lines, self._held = lines, bytearray() if lines else bytearray(b"[")
+    def __init__(self, format: str = "json") -> None:
+        self._lines = format == "jsonl"
+        self._held = bytearray() if self._lines else bytearray(b"[")
         self._is_first = True
 
     def write(self, row: Mapping[str, Any]) -> None:
         """Write a line at once, or a part of an array when there is enough of it."""
         encoded = msgspec.json.encode({key: json_value(value) for key, value in row.items()})
-        self._held += encoded + b"\n" if self._lines else encoded if self._is_first else b",\n " + encoded
-        self._is_first = False
+        if self._lines:
+            self._held += encoded + b"\n"
+        else:
+            self._held += encoded if self._is_first else b",\n " + encoded
+            self._is_first = False
         if self._lines or len(self._held) > HELD_BYTES:
             self._flush()
 
@@ -109,9 +88,9 @@ class JsonRows:
         self._held.clear()
 
 
-def write_json(rows: Iterable[Mapping[str, Any]], *, lines: bool = False) -> None:
-    """Write all rows as JSON on stdout."""
-    out = JsonRows(lines=lines)
+def write_json(rows: Iterable[Mapping[str, Any]], format: str = "json") -> None:
+    """Write all rows on stdout, as `json` or as `jsonl`."""
+    out = JsonRows(format)
     for row in rows:
         out.write(row)
     out.close()

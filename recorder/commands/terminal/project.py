@@ -22,7 +22,7 @@ import platformdirs
 from recorder.errors import RecorderError
 from recorder.files import save
 
-FORMS = frozenset({"json", "jsonl", "csv", "wait"})
+FORMS = frozenset({"format", "json", "jsonl", "csv", "raw", "wait"})
 """The options of any verb that a project's file may set: in which form it answers, and after what time."""
 
 ALLOWED: Mapping[str, frozenset[str]] = {
@@ -30,16 +30,16 @@ ALLOWED: Mapping[str, frozenset[str]] = {
     "run": frozenset({"speed", "strict", "no-websocket"}),
     "sessions": frozenset({"limit", "model", "client", "status", "since", "until", "query", "probes", "columns"}),
     "show": frozenset({"at", "at-event", "request"}),
-    "events": frozenset({"exchange", "raw", "limit"}),
+    "events": frozenset({"exchange", "limit"}),
     "tail": frozenset({"session", "limit"}),
     "mcp": frozenset({"max-answer"}),
-    "replay": frozenset({"speed", "format", "exchange"}),
+    "replay": frozenset({"speed", "exchange"}),
     "mock": frozenset({"speed", "strict", "fault", "seed", "max-body"}),
     "diff": frozenset({"only", "exact", "tolerance", "all", "stat"}),
     "lint": frozenset({"profile", "list", "ignore", "fail-on"}),
     "probe": frozenset({"only", "timeout", "dry-run", "ignore", "fail-on"}),
     "usage": frozenset({"by", "cost", "since", "until"}),
-    "import": frozenset({"dialect", "format"}),
+    "import": frozenset({"dialect"}),
     "export": frozenset({"convention"}),
 }
 """The further options of each verb that it may set. `db` is allowed too, where

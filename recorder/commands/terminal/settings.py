@@ -103,7 +103,11 @@ def _options(command: click.Command) -> dict[str, click.Option]:
     if isinstance(command, click.Group):
         below = [command.get_command(click.Context(command), name) for name in _names(command)]
         return {name: option for sub in below if sub for name, option in _options(sub).items()}
-    return {option.name: option for option in command.params if isinstance(option, click.Option) and option.name}
+    return {
+        option.name: option
+        for option in command.params
+        if isinstance(option, click.Option) and option.name and option.expose_value
+    }
 
 
 def _names(group: click.Group) -> list[str]:

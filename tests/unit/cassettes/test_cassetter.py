@@ -125,7 +125,10 @@ def test_no_secret_comes_along() -> None:
         (b"version: 2\ninteractions: []\n", "version 2 of cassetter cassettes is not known here"),
         (b"version: 1\ninteractions: []\n", "there is no interaction over HTTP or WebSocket in it"),
         (b"version: 1\ngrpc_interactions: [{}]\n", "there is no interaction over HTTP or WebSocket in it"),
-        (OPENING + RESPONSE + b"  recorded_at: now\n", "interaction 1 is none of a cassetter cassette: now is not an in"),
+        (
+            OPENING + RESPONSE + b"  recorded_at: now\n",
+            "interaction 1 is none of a cassetter cassette: now is not an in",
+        ),
         (OPENING + CLOSING, "interaction 1 is none of a cassetter cassette: .*`response`"),
         (OPENING + RESPONSE.replace(b"none", b"texts") + CLOSING, "interaction 1 .*Invalid enum value 'texts'"),
         (

@@ -58,7 +58,7 @@ OPTIONS = [
     (words, option, command)
     for words, command in commands()
     for option in command.params
-    if isinstance(option, click.Option)
+    if isinstance(option, click.Option) and option.expose_value
 ]
 VALUES = {
     "gone_after": "2h",

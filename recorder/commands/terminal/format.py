@@ -1,0 +1,124 @@
+"""In which form a command writes: `--format`, its short spellings such as `--json`, and `--schema`.
+
+Rules of this file:
+
+* A command gets one value. What is typed wins over a variable, and that over a file, in whichever spelling.
+* Two forms from one of these places contradict each other, and are refused.
+* `--schema` is answered before anything else is looked at: no argument is missing then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import wraps
+from importlib.resources import files
+from typing import Any
+
+import click
+from click.core import ParameterSource
+
+from recorder.commands.terminal.output import write_bytes
+from recorder.errors import UsageError
+
+MEANINGS = {
+    "json": "one array, whose keys are the SQL column names",
+    "jsonl": "one object a line",
+    "csv": "with the SQL column names in its first line",
+    "raw": "the response bodies as they were received, decoded, and no more",
+}
+_PLACES = (ParameterSource.COMMANDLINE, ParameterSource.ENVIRONMENT, ParameterSource.DEFAULT_MAP)
+_SCHEMAS = files("recorder.commands") / "schemas"
+
+
+def format_option(*names: str, variants: Sequence[str] = (), **meanings: str) -> Callable[[Any], Any]:
+    """Add `--format` with `table` and these forms, which the command gets as `format`; and `--schema`.
+
+    `meanings` says what a form is where that differs; `variants` are the options that have a schema of their own.
+    """
+    forms = "; ".join(f"{name}: {meanings.get(name, MEANINGS[name])}" for name in names)
+    short = ", ".join(f"--{name}" for name in names)
+    option = click.option(
+        "--format",
+        type=click.Choice(["table", *names]),
+        default="table",
+        show_default=True,
+        help=f"table: for people; {forms}. {short} {'is' if len(names) == 1 else 'are'} short for it.",
+    )
+
+    def decorate(function: Any) -> Any:
+        @wraps(function)
+        def command(*arguments: Any, format: str, **options: Any) -> Any:
+            short = {name: options.pop(name) for name in names}
+            return function(*arguments, format=_chosen(short, format), **options)
+
+        decorated: Any = command
+        for name in reversed(names):
+            decorated = click.option(f"--{name}", is_flag=True, hidden=True)(decorated)
+        return option(_schema_option(variants)(decorated))
+
+    return decorate
+
+
+def json_options(json: str, jsonl: str) -> Callable[[Any], Any]:
+    """Add `--json` and `--jsonl` to a command whose `--format` is about something else, and `--schema`.
+
+    The command gets `output`.
+    """
+
+    def decorate(function: Any) -> Any:
+        @wraps(function)
+        def command(*arguments: Any, json: bool, jsonl: bool, **options: Any) -> Any:
+            return function(*arguments, output=_chosen({"json": json, "jsonl": jsonl}), **options)
+
+        decorated = _schema_option(())(click.option("--jsonl", is_flag=True, help=jsonl)(command))
+        return click.option("--json", is_flag=True, help=json)(decorated)
+
+    return decorate
+
+
+def _chosen(short: Mapping[str, bool], format: str | None = None) -> str:
+    """Return the form that was asked for."""
+    context = click.get_current_context()
+    for place in _PLACES:
+        asked = {
+            f"--{name}": name
+            for name, is_set in short.items()
+            if is_set and context.get_parameter_source(name) is place
+        }
+        if format is not None and context.get_parameter_source("format") is place:
+            asked[f"--format {format}"] = format
+        if len(set(asked.values())) > 1:
+            raise UsageError(f"{' and '.join(asked)} are different formats: choose one.")
+        if asked:
+            return asked.popitem()[1]
+    return "table"
+
+
+class _SchemaOption(click.Option):
+    """`--schema`, which prints the JSON Schema of what the command writes with `--json`, and ends."""
+
+    def __init__(self, *names: Any, variants: Sequence[str], **options: Any) -> None:
+        super().__init__(*names, **options)
+        self._variants = variants
+
+    def handle_parse_result(
+        self, ctx: click.Context, opts: Mapping[str, Any], args: list[str]
+    ) -> tuple[Any, list[str]]:
+        if opts.get("schema") and not ctx.resilient_parsing:
+            words = ctx.command_path.split()[1:]
+            words += [name for name in self._variants if opts.get(name)]
+            write_bytes((_SCHEMAS / f"{'-'.join(words)}.json").read_bytes())
+            ctx.exit()
+        return super().handle_parse_result(ctx, opts, args)
+
+
+def _schema_option(variants: Sequence[str]) -> Callable[[Any], Any]:
+    return click.option(
+        "--schema",
+        cls=_SchemaOption,
+        variants=variants,
+        is_flag=True,
+        is_eager=True,
+        expose_value=False,
+        help="Only print the JSON Schema of what --json writes.",
+    )
