@@ -6,7 +6,7 @@ WORKDIR /source
 COPY pyproject.toml README.md LICENSE ./
 COPY recorder recorder
 COPY migrations migrations
-COPY docs/sse-recorder.cdx.json docs/
+COPY tools tools
 RUN pip wheel --no-cache-dir --no-deps --wheel-dir /wheels .
 
 FROM python:3.13-slim

@@ -10,7 +10,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-all test-slow test-clients test-gateway coverage mutants soak check check-js vendor docs bench
-.PHONY: bench-quick pictures reference clean
+.PHONY: bench-quick pictures clean
 
 help:  ## what there is to make
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -28,8 +28,8 @@ $(VENV)/.dev: $(VENV)/.test
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	@touch $@
 
-$(VENV)/.docs: $(VENV)/.runtime
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[docs]'
+$(VENV)/.docs: $(VENV)/.test
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[docs,test]'
 	@touch $@
 
 $(VENV)/.slow: $(VENV)/.dev
@@ -99,7 +99,9 @@ test-gateway: $(VENV)/.dev  ## a probe of LiteLLM's proxy, from its registry, so
 soak: $(VENV)/.dev  ## an hour of 200 streams, faults and a nemesis; writes JSON (SOAK='--minutes 5 --seed 1')
 	$(BIN)/python -m tools.soak $(SOAK)
 
-docs: $(VENV)/.docs  ## the site of the documentation, in build/docs; a warning is an error
+docs: $(VENV)/.docs  ## the site of the documentation and the man pages, in build/; a warning is an error
+	$(BIN)/python -m tools.reference
+	$(BIN)/python -m tools.man_pages build/man
 	$(BIN)/python -m sphinx -q -n -W --keep-going -c docs -d build/doctrees . build/docs
 
 bench: $(VENV)/.dev  ## ratios against references measured in the same run, ten minutes; writes JSON
@@ -112,9 +114,5 @@ pictures: $(VENV)/.dev  ## draw the pictures of README and docs/ anew, with the 
 	$(BIN)/python -m tools.terminal_pictures
 	$(BIN)/python -m tools.viewer_pictures
 
-reference: $(VENV)/.dev  ## write docs/cli.md, docs/json.md and the man pages anew
-	$(BIN)/python -m tools.man_pages
-	$(BIN)/python -m tools.json_docs
-
 clean:  ## remove what was made
-	rm -rf .venv .venv-* .tools build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-* .tools build dist docs/reference .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,7 +1,4 @@
-"""`docs/cli.md`, the reference of the command line, made of what `--help` says.
-
-`python -m tools.man_pages` writes it, and the man pages.
-"""
+"""The reference of the command line, made of what `--help` says; `tools.reference` writes it."""
 
 from __future__ import annotations
 
@@ -15,10 +12,7 @@ import click
 
 from recorder.commands import recorder
 from recorder.commands.verbs import VERBS
-from tests.support.commands import commands_of, verb
-from tests.support.corpus import ROOT
 
-PAGE = ROOT / "docs" / "cli.md"
 WIDTH = 120
 
 EXIT_CODES = {
@@ -67,6 +61,22 @@ def paragraphs(text: str | None) -> Iterator[Paragraph]:
         is_example = part.startswith("\b")
         lines = part.removeprefix("\b").strip("\n")
         yield Paragraph(lines if is_example else " ".join(lines.split()), is_example)
+
+
+def commands_of(group: click.Group, ctx: click.Context) -> Iterator[tuple[str, click.Command]]:
+    """The commands of a group with their names, whenever it loads them."""
+    for name in group.list_commands(ctx):
+        command = group.get_command(ctx, name)
+        assert command is not None
+        yield name, command
+
+
+def verb(name: str) -> click.Command:
+    """The command of a verb."""
+    with click.Context(recorder, info_name="recorder") as context:
+        found = recorder.get_command(context, name)
+    assert found is not None
+    return found
 
 
 def program() -> CommandHelp:

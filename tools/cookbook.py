@@ -1,9 +1,19 @@
-"""The cook-book of `docs/sql.md`: questions, the SQL that answers them, and its rows on the session of the demo."""
+"""The cook-book: questions, the SQL that answers them, and its rows on the demo; `tools.reference` writes it."""
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
+
+from sqlalchemy import URL
+
+from recorder.store.engine import engine_name
+from recorder.store.location import database_url
+from recorder.store.queries.query_process import open_query
 
 ENGINES = {"sqlite": "In a file", "postgresql": "On PostgreSQL", "duckdb": "In DuckDB"}
 
@@ -166,18 +176,39 @@ def results(ask: Callable[[str], tuple[Sequence[str], Sequence[Sequence[Any]]]],
     return {entry.question: ask(entry.written(engine)) for entry in COOKBOOK}
 
 
-def section(found: Results) -> str:
-    """Return the section of the page."""
+def page() -> str:
+    """Return the page, with what the session of a new demo answers."""
+    with TemporaryDirectory() as folder:
+        database = Path(folder) / "demo.db"
+        demo = [sys.executable, "-m", "recorder", "demo", "--db", str(database)]
+        subprocess.run(demo, check=True, capture_output=True)
+        return written(asked(database))
+
+
+def asked(database: Path | URL) -> Results:
+    """Return what a log answers to the questions."""
+    with open_query(database_url(database)) as query:
+
+        def ask(sql: str) -> tuple[Sequence[str], Sequence[Sequence[Any]]]:
+            result = query.ask(sql, {})
+            return result.columns, list(result.rows)
+
+        return results(ask, engine_name(database_url(database)))
+
+
+def written(found: Results) -> str:
+    """Return the page with these answers."""
     parts = [
-        "## Cook-book\n",
+        "# Cook-book\n",
         "Each question has its result on the session that `recorder demo` records. The SQL is the same in a file, on\n"
-        "PostgreSQL and in DuckDB, unless there is one for each. `…` differs from one run of the demo to the next.\n",
+        "PostgreSQL and in DuckDB, unless there is one for each. `…` differs from one run of the demo to the next.\n"
+        "[SQL](../sql.md) explains `recorder query`.\n",
     ]
     for entry in COOKBOOK:
         columns, rows = found[entry.question]
         table = [f"| {' | '.join(columns)} |", "|---" * len(columns) + "|"]
         table += [f"| {' | '.join(row)} |" for row in entry.shown(columns, rows)]
-        parts += [f"### {entry.question}\n", *_queries(entry)]
+        parts += [f"## {entry.question}\n", *_queries(entry)]
         parts += ["\n".join(table) + "\n" if rows else "No rows: the demo has none.\n"]
     return "\n".join(parts)
 

@@ -1,4 +1,4 @@
-"""Writes `docs/json.md` from the schemas of `recorder schema`: `python -m tools.json_docs`."""
+"""The reference of all `--json` forms, made of the schemas; `tools.reference` writes it."""
 
 from __future__ import annotations
 
@@ -8,16 +8,13 @@ from importlib.resources import files
 from typing import Any
 
 from recorder.commands.schema import names
-from tests.support.corpus import ROOT
-
-PAGE = ROOT / "docs" / "json.md"
 
 INTRO = """\
 # JSON
 
 Each `--json` form has a JSON Schema (2020-12), which `recorder schema NAME` prints. Schemas only grow: a key keeps its
 name, its type and its meaning; new keys may come. A key with `?` may be absent. A line of `--jsonl` is one item of the
-array. The same names are columns in [SQL](sql.md); [Formats](formats.md) has examples.
+array. The same names are columns in [SQL](../sql.md); [Formats](../formats.md) has examples.
 
 ```sh
 recorder schema
@@ -81,7 +78,3 @@ def _section(of: Schema) -> str:
 
 def _cell(text: str) -> str:
     return text.replace("|", "\\|")
-
-
-if __name__ == "__main__":
-    PAGE.write_text(page())

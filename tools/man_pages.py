@@ -1,19 +1,19 @@
-"""The man pages of `docs/man`, and `docs/cli.md`, made of what `--help` says: `python -m tools.man_pages` writes all.
+"""The man pages, made of what `--help` says: `python -m tools.man_pages FOLDER` writes them.
 
-A page for the program and one for each verb, in the macros of man(7), with nothing in them that changes with a day.
+A page for the program and one for each verb, in the macros of man(7), with nothing in them that changes with a day. The
+build of the wheel runs this, so it imports nothing but the program.
 """
 
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 from recorder.commands.verbs import VERBS
-from tests.support.corpus import ROOT
 from tools import cli_docs
 from tools.cli_docs import EXIT_CODES, CommandHelp, Paragraph
-
-FOLDER = ROOT / "docs" / "man"
 
 _SPECIAL = {"\\": r"\[rs]", "-": r"\-", "'": r"\[aq]", "^": r"\[ha]", "~": r"\[ti]", '"': r"\[dq]", "`": r"\[ga]"}
 
@@ -105,17 +105,12 @@ def escaped(text: str) -> str:
     return rf"\&{special}" if special.startswith(".") else special
 
 
-def main() -> None:
-    """Write all pages, and remove those of verbs that are gone."""
-    FOLDER.mkdir(exist_ok=True)
-    cli_docs.PAGE.write_text(cli_docs.page())
-    wanted = pages()
-    for path in FOLDER.glob("*.1"):
-        if path.name not in wanted:
-            path.unlink()
-    for name, text in wanted.items():
-        (FOLDER / name).write_text(text)
+def write(folder: Path) -> None:
+    """Write all pages into a folder."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, text in pages().items():
+        (folder / name).write_text(text)
 
 
 if __name__ == "__main__":
-    main()
+    write(Path(sys.argv[1]))

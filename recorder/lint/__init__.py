@@ -13,7 +13,7 @@ A further rule is a `Rule` in one tuple `RULES`, and what finds its fault:
     shapes (in each folder)    the declared fields, for the rules about types
 
 `rules` joins the tuples: it changes for a further module only. The tests want a broken stream for each rule
-(`MUTATIONS` in `tests/lint/`), and `python -m tools.lint_docs` writes the rules into `docs/lint.md`.
+(`MUTATIONS` in `tests/lint/`), and `make docs` makes a page of the rules.
 """
 
 from __future__ import annotations

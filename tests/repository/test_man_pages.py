@@ -1,51 +1,57 @@
-"""`docs/man` and `docs/cli.md`: as `--help` says today, and readable by `man` and by Markdown."""
+"""The man pages and the reference of the command line: all that `--help` says, readable by `man` and by Markdown."""
 
 from __future__ import annotations
 
 import re
 import shutil
 import subprocess
+from pathlib import Path
 
 import click
 import pytest
 
+from recorder.commands.verbs import VERBS
 from tests.support.commands import COMMANDS
-from tools import cli_docs
-from tools.man_pages import FOLDER, escaped, pages
-
-PAGES = sorted(FOLDER.glob("*.1"))
+from tools import cli_docs, man_pages
+from tools.man_pages import escaped
 
 needs_groff = pytest.mark.skipif(shutil.which("groff") is None, reason="there is no groff here")
 needs_man = pytest.mark.skipif(shutil.which("lexgrog") is None, reason="there is no man-db here")
 
 
-def test_the_pages_say_what_help_says_today() -> None:
-    """Else `make reference` writes them anew."""
-    assert {path.name: path.read_text() for path in PAGES} == pages()
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with all pages."""
+    made = tmp_path_factory.mktemp("man")
+    man_pages.write(made)
+    return made
 
 
-def test_the_reference_says_what_help_says_today() -> None:
-    """Else `make reference` writes it anew."""
-    assert cli_docs.PAGE.read_text() == cli_docs.page()
+def test_every_verb_has_a_page_with_its_options(folder: Path) -> None:
+    assert {path.name for path in folder.iterdir()} == {"recorder.1", *(f"recorder-{verb}.1" for verb in VERBS)}
+    serve = (folder / "recorder-serve.1").read_text()
+    assert r"\fB\-\-max\-body" in serve
 
 
 @needs_groff
-def test_no_page_makes_groff_warn() -> None:
-    done = subprocess.run(["groff", "-ww", "-man", "-Tutf8", "-z", *PAGES], capture_output=True, text=True, timeout=60)
+def test_no_page_makes_groff_warn(folder: Path) -> None:
+    pages = sorted(folder.iterdir())
+    done = subprocess.run(["groff", "-ww", "-man", "-Tutf8", "-z", *pages], capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stderr) == (0, "")
 
 
 @needs_man
-def test_every_page_has_a_line_that_apropos_finds() -> None:
-    done = subprocess.run(["lexgrog", *PAGES], capture_output=True, text=True, timeout=60)
+def test_every_page_has_a_line_that_apropos_finds(folder: Path) -> None:
+    pages = sorted(folder.iterdir())
+    done = subprocess.run(["lexgrog", *pages], capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert len(re.findall(r"\.1: \"recorder\S* - \w", done.stdout)) == len(PAGES)
+    assert len(re.findall(r"\.1: \"recorder\S* - \w", done.stdout)) == len(pages)
 
 
 @needs_man
-def test_man_shows_the_options_of_a_command_as_they_are_typed() -> None:
+def test_man_shows_the_options_of_a_command_as_they_are_typed(folder: Path) -> None:
     environment = {"PATH": "/usr/bin:/bin", "MANWIDTH": "100", "LC_ALL": "C.UTF-8", "MANPAGER": "cat"}
-    command = ["man", "--warnings", "-l", str(FOLDER / "recorder-serve.1")]
+    command = ["man", "--warnings", "-l", str(folder / "recorder-serve.1")]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
     shown = re.sub(r".\x08|\x1b\[[\d;]*m", "", done.stdout)
     assert (done.returncode, done.stderr) == (0, "")
@@ -55,7 +61,7 @@ def test_man_shows_the_options_of_a_command_as_they_are_typed() -> None:
 
 
 def test_the_reference_has_every_option_of_a_command() -> None:
-    page, missing = cli_docs.PAGE.read_text(), []
+    page, missing = cli_docs.page(), []
     for name, command in COMMANDS.items():
         section = re.split(rf"^##+ recorder {name}$", page, flags=re.MULTILINE)[1].partition("\n##")[0]
         for each in command.params:
@@ -70,6 +76,6 @@ def test_roff_takes_no_text_for_a_macro() -> None:
 
 
 def test_every_link_of_the_reference_leads_to_a_heading() -> None:
-    text = cli_docs.PAGE.read_text()
+    text = cli_docs.page()
     headings = {each.replace(" ", "-") for each in re.findall(r"^##+ (recorder .*)$", text, re.MULTILINE)}
     assert set(re.findall(r"\(#([\w-]+)\)", text)) <= headings

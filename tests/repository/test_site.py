@@ -25,11 +25,12 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The site, made as the Makefile makes it, but in another folder."""
     pytest.importorskip("sphinx", reason="no sphinx: pip install '.[docs]'")
     shown = subprocess.run(["make", "-n", "docs"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
-    command = next(line for line in shown.splitlines() if " -m sphinx " in line)
     folder = tmp_path_factory.mktemp("site")
-    arguments = command.replace("build/", f"{folder}/").split()[1:]
-    made = subprocess.run([sys.executable, *arguments], cwd=ROOT, capture_output=True, text=True)
-    assert (made.returncode, made.stderr) == (0, "")
+    for module in ("tools.reference", "sphinx"):
+        command = next(line for line in shown.splitlines() if f" -m {module}" in line)
+        arguments = command.replace("build/", f"{folder}/").split()[1:]
+        made = subprocess.run([sys.executable, *arguments], cwd=ROOT, capture_output=True, text=True)
+        assert (made.returncode, made.stderr) == (0, "")
     return folder / "docs"
 
 

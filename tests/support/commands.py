@@ -10,6 +10,7 @@ import click
 
 from recorder.commands import recorder
 from recorder.commands.verbs import VERBS
+from tools.cli_docs import commands_of, verb
 
 # Up to what ends a command in a shell, or in the quotes of `eval "$(…)"`.
 _EXAMPLE = re.compile(r"(?:^|[\s(])recorder ((?:\\\n|[^|>&)#;\n])+)")
@@ -21,21 +22,6 @@ def commands(name: str, command: click.Command) -> Iterator[tuple[str, click.Com
             yield from commands(f"{name} {each}", sub)
     else:
         yield name, command
-
-
-def commands_of(group: click.Group, ctx: click.Context) -> Iterator[tuple[str, click.Command]]:
-    """The commands of a group with their names, whenever it loads them."""
-    for name in group.list_commands(ctx):
-        command = group.get_command(ctx, name)
-        assert command is not None
-        yield name, command
-
-
-def verb(name: str) -> click.Command:
-    with click.Context(recorder, info_name="recorder") as context:
-        found = recorder.get_command(context, name)
-    assert found is not None
-    return found
 
 
 COMMANDS = dict(each for name in VERBS for each in commands(name, verb(name)))

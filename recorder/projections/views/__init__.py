@@ -1,4 +1,4 @@
-"""The SQL views: recordings as tables for users. Their names and columns are a contract; `docs/sql.md` is its text.
+"""The SQL views: recordings as tables for users. Their names and columns are a contract; `make docs` makes their page.
 
 Must not know: the database. It has texts of SQL only.
 

@@ -1,4 +1,4 @@
-"""`docs/sql.md` is what the views are, and its queries answer."""
+"""The reference of the views is what they are, and its queries answer."""
 
 from __future__ import annotations
 
@@ -13,30 +13,29 @@ import pytest
 from sqlalchemy import URL
 
 from recorder.archive.query import open_query
+from recorder.commands.query import HELD_BYTES, TABLE_ROWS
 from recorder.model.events import Kind
+from recorder.model.text import STORABLE_LIMIT
 from recorder.projections.views import VIEWS
 from recorder.projections.views.columns import MEANINGS
 from recorder.store.queries.query import Query, Row
 from recorder.store.schema import dead_letters, rebuilds
 from recorder.store.write.writer import Store
 from tests.acceptance.store.test_duckdb import EXTENSION
+from tests.support.corpus import ROOT
 from tests.support.postgres import conninfo
 from tests.support.rows import a_conversation, add, begin, make_end, make_events, written
 from tests.support.server import run
 from tests.support.superuser import SEARCH, connected, engine
-from tools import sql_docs
-from tools.cookbook import COOKBOOK, Results, results, section
-from tools.sql_docs import PAGE, examples, page
+from tools import cookbook
+from tools.cookbook import COOKBOOK, Results, results
+from tools.sql_docs import examples, page
 
 NAMES = ["search", *(view.name for view in VIEWS)]
 
 
 def asked(asking: Query, sql: str) -> list[Row]:
     return list(asking.ask(sql, {"session": "run-1"} if ":session" in sql else {}).rows)
-
-
-def test_the_page_is_the_one_that_the_views_and_the_demo_make(demo_recording: Path) -> None:
-    assert PAGE.read_text() == page(section(sql_docs.asked(demo_recording))), "run `python -m tools.sql_docs`"
 
 
 # -- the cook-book
@@ -47,11 +46,11 @@ def shown(found: Results) -> dict[str, Any]:
 
 
 def test_there_are_twenty_questions_and_most_find_something(demo_recording: Path) -> None:
-    found = shown(sql_docs.asked(demo_recording))
+    found = shown(cookbook.asked(demo_recording))
     assert len(found) == len(COOKBOOK) == 20
     assert sum(not rows for rows in found.values()) <= 1, "what the demo does not have: retries"
-    for entry in COOKBOOK:
-        assert f"### {entry.question}\n" in PAGE.read_text()
+    text = cookbook.written(cookbook.asked(demo_recording))
+    assert [entry.question for entry in COOKBOOK if f"## {entry.question}\n" not in text] == []
 
 
 def test_a_server_answers_the_cook_book_as_a_file_does(
@@ -59,7 +58,7 @@ def test_a_server_answers_the_cook_book_as_a_file_does(
 ) -> None:
     server = postgres_database.render_as_string(hide_password=False)
     assert run(tmp_path / "x", "db", "copy", demo_recording, server).code == 0
-    assert shown(sql_docs.asked(postgres_database)) == shown(sql_docs.asked(demo_recording))
+    assert shown(cookbook.asked(postgres_database)) == shown(cookbook.asked(demo_recording))
 
 
 def test_duckdb_answers_the_cook_book_as_sqlite_does(demo_recording: Path) -> None:
@@ -73,7 +72,7 @@ def test_duckdb_answers_the_cook_book_as_sqlite_does(demo_recording: Path) -> No
             return [column[0] for column in answer.description or ()], answer.fetchall()
 
         found = results(ask, "duckdb")
-    assert shown(found) == shown(sql_docs.asked(demo_recording))
+    assert shown(found) == shown(cookbook.asked(demo_recording))
 
 
 # -- the views
@@ -85,7 +84,7 @@ def test_every_view_has_an_example_of_its_own() -> None:
         assert list(found) == NAMES
         for view in VIEWS:
             assert re.search(rf"\b{view.name}\b", found[view.name])
-            assert found[view.name] in PAGE.read_text()
+            assert found[view.name] in page()
 
 
 def test_every_example_finds_something(shared_database: URL) -> None:
@@ -147,8 +146,14 @@ def test_every_view_and_example_is_read_in_parallel(parallel: URL, exchanges: in
 
 
 def test_the_page_names_what_is_not_a_view() -> None:
-    for name in (SEARCH, rebuilds.name, dead_letters.name):
-        assert f"`{name}`" in PAGE.read_text()
+    text = (ROOT / "docs" / "sql.md").read_text() + page()
+    assert [name for name in (SEARCH, rebuilds.name, dead_letters.name) if f"`{name}`" not in text] == []
+
+
+def test_the_limits_on_the_page_are_those_of_the_program() -> None:
+    text = (ROOT / "docs" / "sql.md").read_text()
+    limits = (f"{TABLE_ROWS:,} rows, `--json` takes {HELD_BYTES >> 20} MiB", f"cut at {STORABLE_LIMIT:,} characters")
+    assert [limit for limit in limits if limit not in text] == []
 
 
 def test_no_meaning_is_of_a_column_that_is_not_there() -> None:

@@ -12,16 +12,18 @@ from click.testing import CliRunner, Result
 
 from recorder.commands.lint import command
 from recorder.errors import NotFoundError, RecorderError, UsageError
-from recorder.lint import RULES, Finding, Hit
+from recorder.lint import PLACES_LIMIT, RULES, Finding, Hit
 from recorder.lint.report import Judged, judged, lines, summary
+from recorder.lint.sse import CODEX_SILENCE_NS, PROXY_SILENCE_NS
 from recorder.model.events import Session
 from recorder.recordings.session import RecordedSession
 from recorder.testing import assert_lints
 from recorder.wire.recording import recording_of
 from tests.support.conversations import Conversations
+from tests.support.corpus import ROOT
 from tests.support.recordings import Reply, recorded
 from tests.unit.lint.test_openai_responses import COMPLETED, DELTA, GOOD, but, less
-from tools.lint_docs import PAGE, page
+from tools.lint_docs import page
 
 NO_ITEM_ID = but(DELTA, less("item_id"))
 NOTED = GOOD.put(5, {"type": "ping"})
@@ -217,8 +219,15 @@ def test_the_summary_counts_findings_by_severity() -> None:
 # -- the page
 
 
-def test_the_page_is_the_one_that_the_rules_make() -> None:
-    assert PAGE.read_text() == page(), "run `python -m tools.lint_docs`"
+def test_every_rule_is_on_the_page() -> None:
+    text = page()
+    assert [rule.id for rule in RULES if f"## {rule.id}\n\n**{rule.meaning}** ({rule.severity};" not in text] == []
+
+
+def test_the_limits_on_the_page_are_those_of_the_program() -> None:
+    text = (ROOT / "docs" / "lint.md").read_text()
+    silences = f"(from {PROXY_SILENCE_NS // 10**9} s on)", f"(from {CODEX_SILENCE_NS // 10**9} s on)"
+    assert [each for each in (*silences, f"the first {PLACES_LIMIT}:") if each not in text] == []
 
 
 # -- in tests

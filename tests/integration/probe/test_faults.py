@@ -11,7 +11,7 @@ from recorder.probe import APIS
 from tests.support.probe.faults import FAULTS, PLANTED
 from tests.support.probe.gateway import CLEAN, faults_in, gateways, probed
 from tests.support.probe.planting import PlantedFault
-from tools.probe_faults_docs import PAGE, page
+from tools.probe_faults_docs import page
 
 ALL = [pytest.param(api, fault, id=fault.name) for api, faults in FAULTS.items() for fault in faults]
 
@@ -42,5 +42,6 @@ def test_names_of_faults_are_different() -> None:
     assert len(PLANTED) == len(ALL) >= 30
 
 
-def test_the_page_of_faults_is_current() -> None:
-    assert PAGE.read_text() == page(), "run: python -m tools.probe_faults_docs"
+def test_every_fault_is_on_the_page() -> None:
+    text = page()
+    assert [fault.name for fault in chain(*FAULTS.values()) if f"| {fault.says} |" not in text] == []

@@ -10,7 +10,7 @@ from itertools import chain
 import pytest
 
 from recorder.demo.reply import DemoReply, DemoRequest, Step, whole
-from recorder.probe import runner
+from recorder.probe import APIS, runner
 from recorder.probe.rules import RULES
 from tests.support.probe import gateway
 from tests.support.probe.faults import FAULTS
@@ -34,7 +34,7 @@ from tests.support.probe.planting import (
     typed,
     with_status,
 )
-from tools.probe_docs import PAGE, page
+from tools.probe_docs import page
 
 FOREVER_S = 3_600.0
 SILENCE_S = 1.5  # of a probe that waits for what will not come
@@ -208,8 +208,10 @@ async def test_a_gateway_that_is_not_there_is_a_finding() -> None:
     assert found == {"text streamed": ["PR001"], "text plain": ["PR001"]}
 
 
-def test_the_page_of_the_probe_is_current() -> None:
-    assert PAGE.read_text() == page(), "run: python -m tools.probe_docs"
+def test_every_case_and_rule_is_on_the_page() -> None:
+    text = page()
+    assert [rule.id for rule in RULES if f"### {rule.id} · {rule.severity}\n" not in text] == []
+    assert [case.name for api in APIS.values() for case in api.cases if f"| `{case.name}` |" not in text] == []
 
 
 def test_every_rule_is_broken_by_a_gateway_of_the_tests() -> None:
