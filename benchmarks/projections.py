@@ -26,7 +26,7 @@ from recorder.model.payloads import RequestEnd, RequestHead
 from recorder.projections.fold import Folding
 from recorder.store.maintain.rebuild import rebuild
 from recorder.store.queries.reader import LogReader
-from recorder.store.queries.usage import By
+from recorder.store.queries.usage import By, usage
 from recorder.store.write.writer import Store
 from recorder.wire.dialects import by_path
 
@@ -165,7 +165,7 @@ def _asked(path: Path) -> Round:
 async def _tally(path: Path, by: By) -> float:
     async with await LogReader.open(path) as log:
         began_s = time.perf_counter()
-        await log.usage((by,))
+        await usage(log, (by,))
         return (time.perf_counter() - began_s) * 1e3
 
 

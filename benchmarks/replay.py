@@ -16,6 +16,7 @@ from recorder.ingest.ingester import Ingester
 from recorder.model.events import BODY_KINDS
 from recorder.replay.pace import LOOP, paced
 from recorder.store.queries.reader import LogReader
+from recorder.store.queries.session_named import session_named
 from recorder.store.write.writer import Store
 
 EVENTS_S = 100  # of the stream that is played, on average; its pauses are of 0 to 20 ms
@@ -53,7 +54,7 @@ async def _play(path: Path) -> Row:
     """As `recorder replay` does it. An error is against the first event: late is positive."""
     played: list[tuple[int, int]] = []
     async with await LogReader.open(path) as log:
-        session = await log.session("latest")
+        session = await session_named(log, "latest")
         (exchange,) = await log.exchanges(session.session_id)
         events = log.events(session.session_id, exchange.exchange_id, kinds=BODY_KINDS)
         async for event in paced(events, 1):

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from recorder.projections.views import VIEWS, View, written
 from recorder.projections.views.columns import meaning
-from recorder.projections.views.view import Either, Expression
+from recorder.projections.views.contract import VIEWS
+from recorder.projections.views.view import Either, Expression, View, written
 
 SEARCHES = Either(
     """\

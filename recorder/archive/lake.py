@@ -26,10 +26,9 @@ from sqlalchemy.exc import DBAPIError
 from recorder.archive.place import database_name, database_of, is_missing, no_archive
 from recorder.errors import RecorderError, StoreBusyError, StoreError, UsageError
 from recorder.model.text import safe_text
-from recorder.projections.views import VIEWS
+from recorder.projections.views.contract import VIEWS
 from recorder.store.duckdb.connection import attach_log, connected, first_line, load, quoted
-from recorder.store.engine import DuckdbSource, address_of
-from recorder.store.protocols import querying_of, writing_of
+from recorder.store.engine import DuckdbSource, address_of, querying_of, writing_of
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection

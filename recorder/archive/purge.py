@@ -23,8 +23,8 @@ from recorder.archive.place import database_of, require
 from recorder.archive.schema import ARCHIVED as ARCHIVED_SESSIONS
 from recorder.archive.schema import month_of, of_sessions
 from recorder.errors import StoreBusyError
+from recorder.store.engine import writing_of
 from recorder.store.maintain.purge.tombstone import Counts
-from recorder.store.protocols import writing_of
 from recorder.store.schema import events, exchanges, sessions, tombstones
 
 if TYPE_CHECKING:

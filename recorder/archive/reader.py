@@ -29,8 +29,7 @@ from recorder.archive.lake import translated
 from recorder.archive.place import DIALECT, database_name
 from recorder.archive.unpack import Archive, UnpackedLog, open_archive
 from recorder.model.text import counted
-from recorder.store.engine import AnyRow, ReadRows
-from recorder.store.protocols import ReadSource
+from recorder.store.engine import AnyRow, ReadRows, ReadSource
 from recorder.store.queries.reader import LogReader
 
 COMMAND = "--db ducklake:…"
@@ -91,12 +90,12 @@ class ArchiveReader(LogReader):
             await self._unpacked.popitem()[1].close()
         await super().close()
 
-    async def _all(self, statement: Executable, **values: Any) -> Sequence[AnyRow]:
+    async def rows(self, statement: Executable, **values: Any) -> Sequence[AnyRow]:
         if "session_id" not in values:
-            return await super()._all(statement, **values)
+            return await super().rows(statement, **values)
         async with self._unpacking:  # whoever reads one session does not remove it for another
             session = await self._session_log(values["session_id"])
-            return await session._all(statement, **values)
+            return await session.rows(statement, **values)
 
     async def _session_log(self, session_id: str) -> LogReader:
         known = self._unpacked.pop(session_id, None)

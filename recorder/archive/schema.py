@@ -23,7 +23,7 @@ from sqlalchemy.types import REAL, TypeEngine
 from recorder.archive.lake import LAKE, lake, translated
 from recorder.archive.place import database_name, require
 from recorder.errors import StoreError
-from recorder.projections.views import VIEWS
+from recorder.projections.views.contract import VIEWS
 from recorder.store.duckdb.connection import quoted
 from recorder.store.maintain.migrate import HEAD, READ_REVISION, VERSION_TABLE, require_head
 from recorder.store.schema import LOG, dead_letters, events, exchanges, prices, rebuilds, tables_of

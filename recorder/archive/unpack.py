@@ -32,21 +32,19 @@ from recorder.archive.schema import COPIED, MONTH, OF_CHAIN, OF_SESSIONS, month_
 from recorder.archive.views import open_views
 from recorder.errors import StoreConflictError, StoreError
 from recorder.model.chain import hash_after
-from recorder.model.events import Event, Exchange
-from recorder.model.shared_body import SHARED
+from recorder.model.events import SHARED, Event, Exchange
 from recorder.store.bodies.rows import SharedRow, is_shared
 from recorder.store.duckdb.connection import quoted
-from recorder.store.engine import BUSY_TIMEOUT_S
+from recorder.store.engine import BUSY_TIMEOUT_S, schema_of, writing_of
 from recorder.store.location import database_url
 from recorder.store.maintain.migrate import APPLICATION_ID, HEAD, VERSION_TABLE
-from recorder.store.protocols import schema_of, writing_of
 from recorder.store.schema import LOG, events, exchanges
 from recorder.store.sql import Statement
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
-    from recorder.store.protocols import Writer
+    from recorder.store.engine import Writer
 
 ROWS = 1000  # inserted at once
 PIECE_BYTES = 8 * 2**20  # of events that are sorted at once: DuckDB holds them some ten times over

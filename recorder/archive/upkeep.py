@@ -23,7 +23,7 @@ from recorder.archive.place import database_of
 from recorder.archive.schema import VERSION
 from recorder.errors import StoreError
 from recorder.store.duckdb.connection import connected, load, quoted
-from recorder.store.protocols import querying_of
+from recorder.store.engine import querying_of
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection

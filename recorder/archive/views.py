@@ -26,7 +26,7 @@ from recorder.archive.place import database_name, is_archive, require
 from recorder.archive.registry import archives_of, warn_left_out
 from recorder.archive.schema import OF_SESSIONS, PRICES, TABLES, require_revision
 from recorder.errors import RecorderError
-from recorder.projections.views import VIEWS
+from recorder.projections.views.contract import VIEWS
 from recorder.store.duckdb.connection import LOG, attach_log, connected, quoted
 from recorder.store.maintain.purge.tombstone import ARCHIVED
 from recorder.store.schema import events, exchanges, metadata, tombstones

@@ -35,6 +35,7 @@ from recorder.recordings.cache import (
 from recorder.recordings.names import is_file
 from recorder.recordings.selection import Numbered
 from recorder.recordings.session import RecordedSession
+from recorder.store.queries.costs import exchange_costs
 from recorder.store.queries.reader import LogReader
 from recorder.store.schema import tables_of
 from recorder.wire.dialects.prompt import Prompt
@@ -114,7 +115,7 @@ async def _of_log(log: LogReader, session: Session, exchanges: Sequence[Numbered
         return prompt_in(api, targets[exchange_id], body)
 
     turns = await turns_of(rows, {exchange.exchange_id: number for number, exchange in exchanges}, load)
-    costs = await log.exchange_costs(session.session_id)
+    costs = await exchange_costs(log, session.session_id)
     return [
         turn._replace(cost_usd=cost.missed_usd(turn.row.missed_tokens))
         if (cost := costs.get(turn.row.exchange_id)) is not None

@@ -31,6 +31,7 @@ from recorder.errors import UsageError
 from recorder.model.events import BODY_KINDS
 from recorder.proxy.http import server
 from recorder.proxy.routing import Upstream
+from recorder.store.queries.session_named import session_named
 
 PORT = 8900  # of the upstream that stays up
 EXAMPLE_BODY = '{"model": "gpt-demo", "input": "What is the weather in Paris?", "stream": true}'
@@ -207,7 +208,7 @@ def _results(response: dict[str, Any]) -> list[dict[str, Any]]:
 
 async def _recorded(url: URL, name: str) -> list[bytes]:
     async with await open_log(url) as log:
-        session = await log.session(name)
+        session = await session_named(log, name)
         bodies = [
             b"".join([event.raw async for event in log.events(session.session_id, each.exchange_id, kinds=BODY_KINDS)])
             for each in await log.exchanges(session.session_id)

@@ -39,7 +39,7 @@ from recorder.exports.otlp.conventions import CONVENTIONS, NEWEST, Convention, c
 from recorder.exports.otlp.cursor import ExportCursor, Signal
 from recorder.exports.otlp.push import BUSY_S, Pusher, PushReport
 from recorder.model.text import counted, safe_text
-from recorder.store.protocols import writing_of
+from recorder.store.engine import writing_of
 from recorder.store.write.writer import Store
 
 LOCK_S = 2.0  # a server lets go of the lock of a push that was killed when it sees the end of its connection

@@ -26,6 +26,7 @@ from recorder.prices.catalog import DAY_S
 from recorder.prices.own_file import default_path
 from recorder.prices.table import own_prices, valid_prices
 from recorder.prices.table import update as update_prices
+from recorder.store.queries.costs import has_prices, priced_models
 from recorder.store.write.writer import Store
 
 NAME_WIDTH = 200  # of a model: prices are left out before a name is cut
@@ -113,13 +114,13 @@ def path() -> None:
 
 async def _models(url: URL) -> set[tuple[str, str]]:
     async with await open_log(url) as log:
-        return await log.models()
+        return await priced_models(log)
 
 
 async def _valid(db: str | None, model: str | None) -> tuple[Sequence[PriceRow], bool]:
     """Return the prices that are valid now, of all models or of one, and whether there are any."""
     async with await open_log(chosen_url(db)) as log:
-        return await valid_prices(log, time.time_ns(), model), await log.has_prices()
+        return await valid_prices(log, time.time_ns(), model), await has_prices(log)
 
 
 def _first(rows: Sequence[PriceRow]) -> list[PriceRow]:

@@ -21,8 +21,7 @@ from recorder.commands.terminal.output import echo, is_plain, write_csv, write_j
 from recorder.commands.terminal.table import Column, write_table
 from recorder.errors import RecorderError, UsageError
 from recorder.model.text import safe_text
-from recorder.projections.views import VIEWS
-from recorder.projections.views.columns import described
+from recorder.program import load
 from recorder.store.queries.query import TIMEOUT_S, QueryResult, Row, value_of
 from recorder.store.schema import STALE
 
@@ -188,10 +187,12 @@ def _list_views(sql: str | None, format: str, engine: str) -> None:
     if sql is not None or format == "csv":
         odd = "--csv" if format == "csv" else f"{sql!r}"
         raise UsageError(f"--list names all views: leave {odd} out. Only --json or --jsonl can be added.")
+    views = load("recorder.projections.views.contract:VIEWS")
     if format != "table":
-        write_json((described(view, engine) for view in VIEWS), format)
+        described = load("recorder.projections.views.columns:described")
+        write_json((described(view, engine) for view in views), format)
         return
-    for view in VIEWS:
+    for view in views:
         write_line(view.name if is_plain() else click.style(view.name, bold=True))
         for line in (view.row, ", ".join(view.columns)):
             write_line(textwrap.fill(line, WIDTH, initial_indent="  ", subsequent_indent="  "))

@@ -16,12 +16,12 @@ from recorder.commands.terminal.catch_up import current_url, nothing_yet, wait_o
 from recorder.commands.terminal.database import database_option
 from recorder.commands.terminal.format import format_option
 from recorder.commands.terminal.output import dollars, echo, seconds, write_csv, write_json
-from recorder.commands.terminal.selection import say_if_stale
 from recorder.commands.terminal.table import Column, short_ids, write_table
 from recorder.commands.terminal.times import between, check_order
 from recorder.errors import NotFoundError, UsageError
 from recorder.model.events import Status
-from recorder.store.queries.session_list import OPEN, UNKNOWN, SessionFilter, SessionRow
+from recorder.store.queries.session_list import OPEN, UNKNOWN, SessionFilter, SessionRow, list_sessions
+from recorder.store.schema import STALE
 
 _COLUMNS = (
     Column("session", goes=1),
@@ -168,8 +168,9 @@ def _write(columns: Sequence[Column], rows: Sequence[SessionRow]) -> None:
 
 async def _rows(db: str | None, limit: int, wanted: SessionFilter) -> list[SessionRow]:
     async with await open_log(current_url(db)) as log:
-        await say_if_stale(log)
-        return await log.sessions(limit, wanted)
+        if await log.rebuild_is_due():
+            echo(STALE)
+        return await list_sessions(log, limit, wanted)
 
 
 _OPTIONS = {

@@ -20,7 +20,9 @@ from recorder.commands.terminal.table import Column, Table
 from recorder.model.events import BODY_KINDS, Event
 from recorder.model.ids import uuid7
 from recorder.recordings.preview import PREVIEW, Previews
-from recorder.store.queries.reader import ExchangeProgress, LogReader
+from recorder.store.queries.progress import ExchangeProgress, progress
+from recorder.store.queries.reader import LogReader
+from recorder.store.queries.session_named import session_named
 
 POLL_S = 0.1  # how often the log is looked at: a person does not see less
 BEFORE_S = 24 * 3600  # how old an exchange may be and still go on: background responses take hours
@@ -71,7 +73,7 @@ def command(db: str | None, session: str | None, limit: int | None, format: str)
 
 async def _tail(db: str | None, session: str | None, limit: int | None, format: str) -> None:
     async with await open_log(chosen_url(db)) as log:
-        only = None if session is None else (await log.session(session)).session_id
+        only = None if session is None else (await session_named(log, session)).session_id
         following = Following(log, only, time.time_ns)
         await following.begin()
         echo("Following; Ctrl-C ends it.")
@@ -106,7 +108,7 @@ class Following:
 
     async def begin(self) -> None:
         """Skip the events that the log has now."""
-        for each in await self._log.progress(self._first_id(BEFORE_S)):
+        for each in await progress(self._log, self._first_id(BEFORE_S)):
             self._seen[each.exchange_id] = -1 if each.last_pos is None else each.last_pos
             if not each.ended:
                 self._going_on.add(each.exchange_id)
@@ -114,7 +116,7 @@ class Following:
     async def news(self) -> AsyncIterator[TailedEvent]:
         """Yield the events since the last poll, exchange by exchange."""
         since = self._first_id(LATE_S)
-        for each in await self._log.progress(since, self._going_on):
+        for each in await progress(self._log, since, self._going_on):
             if each.origin != "import" and self._session_id in (None, each.session_id):
                 async for tailed in self._news_of(each):
                     yield tailed

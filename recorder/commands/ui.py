@@ -16,6 +16,7 @@ from recorder.commands.terminal.database import database_option
 from recorder.commands.terminal.output import log_to_stderr, write_line
 from recorder.commands.terminal.rules import match_rules
 from recorder.proxy.http import server
+from recorder.store.queries.session_named import session_named
 from recorder.ui.app import Viewer
 from recorder.ui.security import Guard
 
@@ -50,7 +51,7 @@ def command(db: str | None, session: str | None, port: int, open: bool | None) -
         async with await open_log(url) as log:
             fragment = ""
             if session is not None:
-                fragment = f"#/s/{quote((await log.session(session)).session_id)}"
+                fragment = f"#/s/{quote((await session_named(log, session)).session_id)}"
             viewer = Viewer(Guard())
             viewer.show(log, url, rules)
 

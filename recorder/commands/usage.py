@@ -22,7 +22,19 @@ from recorder.errors import NotFoundError
 from recorder.model.text import counted, safe_text
 from recorder.program import load
 from recorder.store.queries.reader import LogReader
-from recorder.store.queries.usage import COSTS, By, CostTally, Summed, Tally, Unpriced, keys, numbers, together
+from recorder.store.queries.usage import (
+    COSTS,
+    By,
+    CostTally,
+    Summed,
+    Tally,
+    Unpriced,
+    keys,
+    numbers,
+    together,
+    usage,
+    usage_costs,
+)
 from recorder.store.schema import STALE
 
 # Of the table: all but the keys are tokens or what is said of them, so the names are shorter there.
@@ -131,20 +143,21 @@ async def _tallies(
     """Return the sums, their costs if they are wanted, and whether they miss a part of the log."""
     url, summed = current_url(db), Summed(since, until)
     async with await open_log(url) as log:
-        costs = _Costs(*await log.costs(by, summed)) if cost else None
+        costs = _Costs(*await usage_costs(log, by, summed)) if cost else None
         is_new = costs is not None and costs.are_unknown() and await _priced_new(log)
-        tallies, is_due = await log.usage(by, summed), await log.rebuild_is_due()
+        tallies, is_due = await usage(log, by, summed), await log.rebuild_is_due()
     if is_new:  # an archive has the prices that the log had when it was opened
         async with await open_log(url) as log:
-            costs = _Costs(*await log.costs(by, summed))
+            costs = _Costs(*await usage_costs(log, by, summed))
     return tallies, costs, is_due
 
 
 async def _priced_new(log: LogReader) -> bool:
     """Ask the package for models that are newer than the last `recorder prices update`. Return whether it has any."""
-    if not await log.has_prices():
+    costs = load("recorder.store.queries.costs")
+    if not await costs.has_prices(log):
         return False
-    has_added: bool = load("recorder.prices.table:add_new")(log.url, await log.models(), time.time_ns())
+    has_added: bool = load("recorder.prices.table:add_new")(log.url, await costs.priced_models(log), time.time_ns())
     return has_added
 
 

@@ -43,6 +43,7 @@ from recorder.store.maintain.verify.manifest import (
     purge_difference,
     read,
 )
+from recorder.store.queries.session_named import session_named
 
 FOUND = 4  # the exit code of findings
 STALE = "The projections must be rebuilt and were not compared: run `recorder db rebuild`."
@@ -211,7 +212,7 @@ class _VerifyRun:
 
 async def _session_id(url: URL, ref: str) -> str:
     async with await open_log(url) as log:
-        return (await log.session(ref)).session_id
+        return (await session_named(log, ref)).session_id
 
 
 def _compare(verified: SessionReport, then: Mark | PurgeMark, is_there: bool) -> None:

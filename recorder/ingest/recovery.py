@@ -26,9 +26,9 @@ from recorder.ingest.damaged_exchange import UNREAD, UNREAD_REQUEST
 from recorder.ingest.late_records import LateRecordCounter
 from recorder.model.events import Event
 from recorder.model.payloads import EndRecord, ExchangeEnd, GapRecord
-from recorder.store.engine import address_of, sql_forms
+from recorder.store.engine import address_of
 from recorder.store.schema import events
-from recorder.store.sql import Statement, constant, has_ended
+from recorder.store.sql import FORMS, Statement, constant, has_ended
 from recorder.store.write.writer import Store
 
 log = logging.getLogger(__name__)
@@ -52,7 +52,7 @@ _END = Statement(
 # A recorder that was never heard of may be about to commit for the first time: its newest exchange says how old it is.
 def unfinished_sql(engine: str) -> str:
     """Return the select whose rows are `Unfinished`. Only on a server: for a file, locks show who lives."""
-    silent_ns = sql_forms(engine).silence_ns_sql.format(heard="coalesce(max(o.seen_ns), max(x.started_ns))")
+    silent_ns = FORMS[engine].silence_ns.format(heard="coalesce(max(o.seen_ns), max(x.started_ns))")
     return f"""
 SELECT x.recorder_id, max(o.host), count(*), {silent_ns}
 FROM exchanges AS x LEFT JOIN ingest_offsets AS o ON o.recorder_id = x.recorder_id
@@ -65,7 +65,7 @@ _UNFINISHED = Statement(unfinished_sql)
 # Whoever commits a place waits for this row: what was heard of it does not change before it is over.
 _SILENCE = Statement(
     lambda engine: (
-        f"SELECT {sql_forms(engine).silence_ns_sql.format(heard='coalesce(seen_ns, 0)')} FROM ingest_offsets "
+        f"SELECT {FORMS[engine].silence_ns.format(heard='coalesce(seen_ns, 0)')} FROM ingest_offsets "
         "WHERE recorder_id = :recorder_id FOR UPDATE"
     )
 )

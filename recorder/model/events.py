@@ -32,6 +32,9 @@ Kind = Literal[
 BODY_KINDS: frozenset[Kind] = frozenset({"frame", "comment", "part", "tail", "body"})
 """Kinds whose `raw`, in order of `pos`, concatenate to the decoded response body."""
 
+SHARED = "shared"
+"""The type of a row that has a recipe in place of a request body (`recorder.model.shared_body`). No event has it."""
+
 BrokenOff = Literal[
     "client_disconnect",
     "upstream_reset",

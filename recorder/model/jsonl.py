@@ -16,8 +16,8 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from recorder.model.events import Event, Exchange, Kind, Session
-from recorder.model.shared_body import SHARED
+from recorder.model.events import SHARED, Event, Exchange, Kind, Session
+from recorder.model.text import json_value
 
 VERSION = 1
 RAW_LIMIT = 2**20  # bytes of an event: the recorder cuts at a quarter of it
@@ -135,13 +135,3 @@ def _storable(row: Row) -> Row:
         if (isinstance(value, int) and value not in _WHOLE) or (isinstance(value, str) and "\0" in value):
             raise ValueError("it holds a value that no log can hold")
     return row
-
-
-def json_value(value: Any) -> Any:
-    """Return a value of a row as JSON has it: bytes are text, or `{"base64": …}` if they are not UTF-8."""
-    if not isinstance(value, bytes):
-        return value
-    try:
-        return value.decode()
-    except UnicodeDecodeError:
-        return {"base64": value}

@@ -18,7 +18,6 @@ from uuid import UUID
 
 import msgspec
 
-SHARED = "shared"  # the type of such a row; no event has it
 VERSION = 1
 
 BODY_LIMIT = 2**20  # of the body of a recipe: four times what the recorder cuts bodies into

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import overload
+from typing import Any, overload
 
 STORABLE_LIMIT = 2**20  # characters of a text in a projection: far above any answer, and a row stays a row
 
@@ -54,3 +54,13 @@ def span_text(span_ns: int) -> str:
         if span_ns < least * size_ns:
             return f"{max(0, span_ns) // size_ns} {unit}"
     return f"{span_ns // (86_400 * 10**9):,} d"
+
+
+def json_value(value: Any) -> Any:
+    """Return a value of a row as JSON has it: bytes are text, or `{"base64": …}` if they are not UTF-8."""
+    if not isinstance(value, bytes):
+        return value
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        return {"base64": value}

@@ -110,6 +110,15 @@ SHARES: Mapping[str, tuple[str, str]] = {
 """By name, the part and the whole of each share of sums: both over the exchanges that reported both."""
 
 
+def whole(value: str, by: int) -> str:
+    """Return a number that is not negative divided, without the rest: a `/` of DuckDB keeps it."""
+    return f"CAST(({value} - ({value}) % {by}) / {by} AS BIGINT)"
+
+
+DAY = whole("started_ns", 86_400_000_000_000)
+"""Days since 1970 (UTC)."""
+
+
 class UsageRow(msgspec.Struct, frozen=True):
     """The token counts of one exchange, `NULL` where not reported.
 

@@ -18,6 +18,7 @@ from recorder.program import load
 from recorder.recordings.names import is_file, looks_like_file
 from recorder.recordings.selection import Numbered, Select, select_exchanges
 from recorder.recordings.session import RecordedSession, budget_of, require_whole
+from recorder.store.queries.continued import continued
 from recorder.store.queries.reader import LogReader
 from recorder.wire.logical_request import links_of
 from recorder.wire.recording import RecordingBuilder
@@ -182,7 +183,7 @@ async def load_continued(
         if not numbered:
             every = await log.exchanges(session.session_id)
             numbered = {exchange.exchange_id: (number, exchange) for number, exchange in enumerate(every, 1)}
-        missing = {*await log.continued(session.session_id, links)} - known
+        missing = {*await continued(log, session.session_id, links)} - known
         known |= missing
         wanted = [numbered[exchange_id] for exchange_id in missing if exchange_id in numbered]
         loaded = await load_exchanges(log, session, wanted, budget, keeps_events=False)

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from recorder.errors import NotFoundError, UsageError
 from recorder.model.events import Exchange, Session
 from recorder.store.queries.reader import LogReader
+from recorder.store.queries.session_named import exchanges_named, session_named
 
 Numbered = tuple[int, Exchange]  # with its number in the session; 1 is the first
 Select = Callable[[LogReader, str, str | None], Awaitable[tuple[Session, list[Numbered]]]]
@@ -17,10 +18,10 @@ async def select_exchanges(log: LogReader, session: str, exchange: str | None) -
 
     Raises `NotFoundError` if there is none, `UsageError` if it is the beginning of several ids.
     """
-    found = await log.session(session)
+    found = await session_named(log, session)
     if exchange is None:
         return found, list(enumerate(await log.exchanges(found.session_id), 1))
-    matches = await log.exchanges_named(found.session_id, exchange)
+    matches = await exchanges_named(log, found.session_id, exchange)
     if not matches:
         last = len(await log.exchanges(found.session_id))
         has = {0: "none", 1: "only 1"}.get(last, f"1 to {last}")

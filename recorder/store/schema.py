@@ -43,10 +43,15 @@ from sqlalchemy import (
 from sqlalchemy.schema import CreateIndex, CreateTable
 from sqlalchemy.types import TypeEngine
 
+from recorder.errors import StoreError
 from recorder.model.facts import Usage
-from recorder.model.prices import KEY, PriceRow
-from recorder.projections.rows import PROJECTIONS, TABLES, Projection
-from recorder.projections.views.parts import DAY
+from recorder.program import load
+from recorder.projections.rows import DAY, PROJECTIONS, TABLES, Projection
+
+HEAD = "1"  # the newest revision in `migrations/versions`
+VERSION_TABLE = "recorder_version"
+READ_REVISION = f"SELECT version_num FROM {VERSION_TABLE}"
+APPLICATION_ID = 0x53534572  # "SSEr", in the header of a file; a migration sets it
 
 ID = Text().with_variant(Uuid(as_uuid=False), "postgresql")
 TEXT = Text()
@@ -207,11 +212,24 @@ REBUILD_IS_DUE = f"""SELECT EXISTS (SELECT 1 FROM rebuilds) OR EXISTS (
 STALE = "The projections are not up to date: run `recorder db rebuild`."
 
 # What providers charge, and since when: no event says it, so no rebuild makes it and no purge deletes it.
-_prices = {field.name: field.type for field in msgspec.structs.fields(PriceRow)}
+# Its columns are the fields of `recorder.model.prices.PriceRow`.
 prices = Table(
     "prices",
     metadata,
-    *(_column(name, type, name in KEY) for name, type in _prices.items()),
+    Column("provider", TEXT, primary_key=True),
+    Column("rank", INTEGER, primary_key=True),
+    Column("model", TEXT, primary_key=True),
+    Column("unit", TEXT, primary_key=True),
+    Column("service_tier", TEXT, primary_key=True),
+    Column("above_input_tokens", INTEGER, primary_key=True),
+    Column("daily_from_s", INTEGER, primary_key=True),
+    Column("daily_to_s", INTEGER, nullable=False),
+    Column("valid_from_ns", INTEGER, primary_key=True),
+    Column("valid_to_ns", INTEGER),
+    Column("usd_per_million", TEXT),
+    Column("picousd", INTEGER),
+    Column("source", TEXT, nullable=False),
+    Column("source_version", TEXT, nullable=False),
     sqlite_strict=True,
 )
 
@@ -291,6 +309,13 @@ Index(
 )
 # What an exchange has of each kind is counted without a look at the texts.
 Index(f"{TABLES['items']}_kind", *(tables_of["items"].c[name] for name in ("session_id", "exchange_id", "kind")))
+
+
+def require_head(name: object, revision: str | None) -> None:
+    """Raise `StoreError` unless the schema is the one that this program reads."""
+    if revision != HEAD:
+        load("recorder.store.maintain.migrate:require_known")(name, revision)
+        raise StoreError(f"The database {name} has an older schema: run `recorder db upgrade`.")
 
 
 def table_statements(tables: Iterable[Table], dialect: Dialect) -> Iterator[str]:

@@ -6,9 +6,9 @@ text. Values are always given by name.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cache
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 from sqlalchemy import (
@@ -16,19 +16,20 @@ from sqlalchemy import (
     Boolean,
     ColumnClause,
     ColumnElement,
+    FromClause,
     Row,
-    Table,
     and_,
     bindparam,
+    exists,
     literal_column,
     select,
     text,
 )
+from sqlalchemy.dialects import registry
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql import ClauseElement
 
-from recorder.store.engine import sql_forms
-from recorder.store.schema import archives, events
+from recorder.store.schema import archives, events, prices
 
 S = TypeVar("S", bound=msgspec.Struct)
 
@@ -75,14 +76,74 @@ Step = tuple[Statement, Any]
 """A statement and its values by name, or a list of such values: then it is run for each, and gives no rows."""
 
 
+class PlacesSql(NamedTuple):
+    """The SQL that reads `:places`, a JSON array of objects with `x`, the id of an exchange, and `pos`, a position."""
+
+    rows: str  # an item of FROM
+    session_id: str  # the value `:session_id`, as an id
+    exchange_id: str
+    pos: str
+
+
+class SqlForms(NamedTuple):
+    """SQL in which an engine differs from others."""
+
+    driver: str  # as SQLAlchemy names it
+    paramstyle: str  # of its values by name
+    places: PlacesSql
+    contains: str  # the condition that a text, or some bytes, `{whole}` contains `{part}`
+    clock_ns: str  # the time by the clock of the server, in nanoseconds since the epoch; a file has no clock
+    silence_ns: str  # the nanoseconds since `{heard}`, a time by that clock, less those in which the server was away
+    identity: str | None  # selects a row that no other database has, however its URL is written; a file has its path
+    scratch_schemas: tuple[str, str]  # of the scratch tables, and of the log, on a `scratch_connection`
+
+
+_NS = "CAST(extract(epoch FROM {}) * 1000000000 AS BIGINT)".format
+FORMS: Mapping[str, SqlForms] = {
+    "sqlite": SqlForms(
+        driver="sqlite",
+        paramstyle="named",
+        places=PlacesSql(
+            rows="json_each(:places) AS k",
+            session_id=":session_id",
+            exchange_id="json_extract(k.value, '$.x')",
+            pos="json_extract(k.value, '$.pos')",
+        ),
+        contains="instr({whole}, {part}) > 0",
+        clock_ns="NULL",
+        silence_ns="NULL",
+        identity=None,
+        scratch_schemas=("main", "log"),
+    ),
+    "postgresql": SqlForms(
+        driver="postgresql.psycopg",
+        paramstyle="pyformat",
+        places=PlacesSql(
+            rows="json_to_recordset(CAST(:places AS json)) AS k (x uuid, pos bigint)",
+            session_id="CAST(:session_id AS uuid)",
+            exchange_id="k.x",
+            pos="k.pos",
+        ),
+        contains="position({part} IN {whole}) > 0",
+        clock_ns=_NS("clock_timestamp()"),
+        silence_ns=f"{_NS('clock_timestamp()')} - greatest({{heard}}, {_NS('pg_postmaster_start_time()')})",
+        identity="SELECT CAST(pg_postmaster_start_time() AS text), current_database()",
+        scratch_schemas=("pg_temp", "recorder"),
+    ),
+}
+"""By the name of the engine (`engine_name`)."""
+
+
 @cache
 def dialect(engine: str, paramstyle: str = "") -> Any:
     """Return SQLAlchemy's dialect; its placeholders take values by name, unless `paramstyle` says otherwise."""
-    return sql_forms(engine).dialect(paramstyle)
+    forms = FORMS[engine]
+    return registry.load(forms.driver)(paramstyle=paramstyle or forms.paramstyle)
 
 
-SAVE, UNDO, KEEP = (Statement(f"{verb} attempt") for verb in ("SAVEPOINT", "ROLLBACK TO", "RELEASE"))
-"""Begin an attempt, undo it, and end it."""
+SAVEPOINT = Statement("SAVEPOINT attempt")
+ROLLBACK_TO = Statement("ROLLBACK TO attempt")
+RELEASE = Statement("RELEASE attempt")
 
 
 def constant(value: str | int) -> ColumnClause[Any]:
@@ -96,12 +157,12 @@ def struct_of(kind: type[S], row: Row[Any]) -> S:
     return kind(**{name: columns[name] for name in kind.__struct_fields__})
 
 
-def of_exchange(table: Table) -> ColumnElement[bool]:
+def of_exchange(table: FromClause) -> ColumnElement[bool]:
     """Return the condition that a row is of the exchange whose `session_id` and `exchange_id` are given as values."""
     return and_(table.c.session_id == bindparam("session_id"), table.c.exchange_id == bindparam("exchange_id"))
 
 
-def of_same_exchange(table: Table, other: Table) -> ColumnElement[bool]:
+def of_same_exchange(table: FromClause, other: FromClause) -> ColumnElement[bool]:
     """Return the condition that rows of two tables are of one exchange."""
     return and_(table.c.session_id == other.c.session_id, table.c.exchange_id == other.c.exchange_id)
 
@@ -123,7 +184,7 @@ class Contains(ColumnElement[bool]):
 @compiles(Contains)
 def _contains(element: Contains, compiler: Any, **options: Any) -> str:
     whole, part = (compiler.process(each, **options) for each in (element.whole, element.part))
-    return sql_forms(compiler.dialect.name).contains_sql.format(whole=whole, part=part)
+    return FORMS[compiler.dialect.name].contains.format(whole=whole, part=part)
 
 
 class ServerTime(ColumnElement[int]):
@@ -135,7 +196,7 @@ class ServerTime(ColumnElement[int]):
 
 @compiles(ServerTime)
 def _server_time(_element: ServerTime, compiler: Any, **_options: Any) -> str:
-    return sql_forms(compiler.dialect.name).clock_ns_sql
+    return FORMS[compiler.dialect.name].clock_ns
 
 
 def has_ended(exchange: str) -> str:
@@ -155,6 +216,9 @@ ENDED_EXCHANGES = Statement(
     "SELECT exchange_id FROM events WHERE session_id = :session_id AND kind = 'end' ORDER BY exchange_id"
 )
 """The ids of a session's exchanges that have ended."""
+
+HAS_PRICES = select(exists(select(prices.c.provider)))
+"""Whether there is any price: without one, no cost is known."""
 
 ATTACHED_ARCHIVES = select(archives.c.url).order_by(archives.c.attached_ns, archives.c.url)
 """The URLs of a log's archives, in the order in which they were attached."""

@@ -25,8 +25,10 @@ from recorder import __version__
 from recorder.errors import NotFoundError, UsageError
 from recorder.recordings.selection import select_exchanges
 from recorder.replay.matching.noise import DEFAULT_RULES, Rules
+from recorder.store.queries.outlines import outlines
 from recorder.store.queries.reader import LogReader
-from recorder.store.queries.session_list import ListPlace, SessionFilter
+from recorder.store.queries.session_list import ListPlace, SessionFilter, list_sessions, session_page
+from recorder.store.queries.session_named import session_named
 from recorder.ui import events, follow, sql
 from recorder.ui.comparison import comparison, levels_of, terms_of
 from recorder.ui.home import home
@@ -128,7 +130,7 @@ async def _sessions(context: Context, parameters: Parameters) -> dict[str, Any]:
         probes=parameters.flag("probes"),
     )
     cursor = parameters.text("before")
-    page = await context.log.session_page(limit, wanted, ListPlace.parse(cursor) if cursor else None)
+    page = await session_page(context.log, limit, wanted, ListPlace.parse(cursor) if cursor else None)
     return {"sessions": page.rows, "next": page.next and page.next.cursor()}
 
 
@@ -136,10 +138,10 @@ async def _session(context: Context, parameters: Parameters) -> dict[str, Any]:
     """Return a session with a summary of each of its exchanges."""
     log = context.log
     session, numbered = await select_exchanges(log, parameters["session"], None)
-    summary = next(iter(await log.sessions(1, SessionFilter(session_id=session.session_id))), None)
+    summary = next(iter(await list_sessions(log, 1, SessionFilter(session_id=session.session_id))), None)
     if summary is None:  # it was purged between the two questions
         raise NotFoundError(f"Session {session.name} was purged.")
-    facts = {row.exchange_id: row for row in await log.outlines(session.session_id)}
+    facts = {row.exchange_id: row for row in await outlines(log, session.session_id)}
     began_ns = min((each.started_ns for _, each in numbered), default=session.created_ns)
     exchanges = []
     for number, each in numbered:
@@ -229,7 +231,7 @@ async def _views(context: Context, _: Parameters) -> list[dict[str, Any]]:
 
 
 async def _follow_session(context: Context, parameters: Parameters) -> Streamed:
-    session = await context.log.session(parameters["session"])
+    session = await session_named(context.log, parameters["session"])
     return Streamed(follow.CONTENT_TYPE, follow.growth(context.log, session.session_id))
 
 

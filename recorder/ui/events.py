@@ -20,7 +20,8 @@ from recorder.model.jsonl import event_row
 from recorder.model.payloads import EndRecord
 from recorder.recordings.preview import Previews
 from recorder.recordings.selection import select_exchanges
-from recorder.store.queries.reader import EventPlace, LogReader
+from recorder.store.queries.event_place import EventPlace, event_place
+from recorder.store.queries.reader import LogReader
 
 _Reads = list[tuple[int, int]]
 
@@ -39,7 +40,7 @@ async def listed(log: LogReader, session: str, exchange: str, first: int, limit:
 async def details(log: LogReader, session: str, exchange: str, pos: int) -> dict[str, Any]:
     """Return one event with its payload, its place in the body, the reads that it came in, and its hash chain."""
     one = await _exchange(log, session, exchange)
-    place = await log.place(one.session_id, one.exchange_id, pos)
+    place = await event_place(log, one.session_id, one.exchange_id, pos)
     if place is None:
         raise NotFoundError(f"This exchange has no event {pos}.")
     event = place.event

@@ -20,6 +20,8 @@ import msgspec
 
 from recorder.errors import RecorderError
 from recorder.model.ids import uuid7
+from recorder.store.queries.outlines import outlines
+from recorder.store.queries.progress import progress
 from recorder.store.queries.reader import LogReader
 
 CONTENT_TYPE = b"text/event-stream"
@@ -48,7 +50,7 @@ _Points = dict[str, _Point]
 async def growth(reader: LogReader, session_id: str) -> AsyncGenerator[bytes]:
     """Yield an event `grew` when a session has more; the first has all of its exchanges as they are now."""
     numbers: dict[str, int] = {}
-    points = {each.exchange_id: _Point(each.events - 1, each.has_ended) for each in await reader.outlines(session_id)}
+    points = {each.exchange_id: _Point(each.events - 1, each.has_ended) for each in await outlines(reader, session_id)}
 
     async def message(news: _Points) -> bytes:
         if not news.keys() <= numbers.keys():
@@ -72,7 +74,7 @@ async def changes(reader: LogReader) -> AsyncGenerator[bytes]:
         return _event("sessions", {})
 
     since = _first_id(BEFORE_S)
-    points = {each.exchange_id: _point(each.last_pos, each.ended) for each in await reader.progress(since)}
+    points = {each.exchange_id: _point(each.last_pos, each.ended) for each in await progress(reader, since)}
     yield RETRY
     async for chunk in _watch(_Watched(reader, points, None), LIST_POLL_S, message):
         yield chunk
@@ -89,7 +91,7 @@ class _Watched:
         """Return the exchanges that have come further since the last call."""
         since = _first_id(LATE_S)
         growing = self._open_before(since)
-        rows = await self._reader.progress(since, growing, self._session_id)
+        rows = await progress(self._reader, since, growing, self._session_id)
         found = {row.exchange_id: _point(row.last_pos, row.ended) for row in rows}
         news = {id: point for id, point in found.items() if self._points.get(id) != point}
         self._points.update(news)

@@ -19,7 +19,9 @@ from typing import Any, NamedTuple
 from recorder.errors import RecorderError
 from recorder.projections.views.latency import PERCENTS, nearest_rank
 from recorder.projections.views.view import Either, written
+from recorder.store.queries.costs import has_prices
 from recorder.store.queries.reader import LogReader
+from recorder.store.queries.session_list import list_sessions
 from recorder.store.queries.usage import DAY_NS
 from recorder.ui.sql import Questions
 
@@ -172,9 +174,9 @@ PANELS = (
 async def home(questions: Questions, log: LogReader, days: int) -> dict[str, Any]:
     """Return the panels over the last days, today included, in the form that `/api/home` has."""
     since_ns = (time.time_ns() // DAY_NS - days + 1) * DAY_NS
-    shown = PANELS if await log.has_prices() else [panel for panel in PANELS if not panel.needs_prices]
+    shown = PANELS if await has_prices(log) else [panel for panel in PANELS if not panel.needs_prices]
     panels = await asyncio.gather(*(_answer(questions, panel, log.engine, since_ns) for panel in shown))
-    return {"days": days, "since_ns": since_ns, "is_empty": not await log.sessions(1), "panels": panels}
+    return {"days": days, "since_ns": since_ns, "is_empty": not await list_sessions(log, 1), "panels": panels}
 
 
 async def _answer(questions: Questions, panel: Panel, engine: str, since_ns: int) -> dict[str, Any]:

@@ -22,8 +22,8 @@ from recorder.model.events import BODY_KINDS, Exchange
 from recorder.model.payloads import GapRecord
 from recorder.recordings.selection import Numbered, select_exchanges
 from recorder.store.engine import AnyRow
+from recorder.store.queries.outlines import Outline, outlines
 from recorder.store.queries.reader import LogReader
-from recorder.store.queries.session_list import Outline
 from recorder.store.schema import events, tables_of
 from recorder.store.sql import constant
 
@@ -79,11 +79,11 @@ async def timeline(log: LogReader, session_ref: str, exchange: str | None = None
     """
     session, numbered = await select_exchanges(log, session_ref, None)
     values = {"session_id": session.session_id}
-    outlines = {each.exchange_id: each for each in await log.outlines(session.session_id)}
-    numbered = [(number, each) for number, each in numbered if each.exchange_id in outlines]  # one may be purged now
+    summaries = {each.exchange_id: each for each in await outlines(log, session.session_id)}
+    numbered = [(number, each) for number, each in numbered if each.exchange_id in summaries]  # one may be purged now
     chosen = numbered if exchange is None else (await select_exchanges(log, session.session_id, exchange))[1]
     one = None if exchange is None else chosen[0][1].exchange_id
-    has_ended = one is not None and one in outlines and outlines[one].has_ended
+    has_ended = one is not None and one in summaries and summaries[one].has_ended
     ticks, is_all = await _read_ticks(log, session.session_id, one, -1 if has_ended else after)
     projected = _Projected(
         await log.rows(_ITEMS, **values),
@@ -92,7 +92,7 @@ async def timeline(log: LogReader, session_ref: str, exchange: str | None = None
         await log.rows(_GAPS, **values),
     )
     return await asyncio.to_thread(
-        _drawn, session.session_id, numbered, chosen, outlines, ticks, projected, after, is_all
+        _drawn, session.session_id, numbered, chosen, summaries, ticks, projected, after, is_all
     )
 
 

@@ -24,10 +24,10 @@ from sqlalchemy import URL
 
 from recorder.archive.place import database_name, database_of, dialect_of, is_archive
 from recorder.errors import RecorderError, UsageError
-from recorder.model.jsonl import json_value
+from recorder.model.text import json_value
 from recorder.program import load
-from recorder.projections.views import VIEWS
 from recorder.projections.views.columns import described
+from recorder.projections.views.contract import VIEWS
 from recorder.store.engine import address_of
 from recorder.store.location import default_url
 from recorder.store.queries.query import STOPPED, Query, QueryResult, Value, value_of

@@ -25,6 +25,7 @@ from recorder.errors import NotFoundError
 from recorder.model.events import Event, Exchange
 from recorder.recordings.selection import Numbered, select_exchanges
 from recorder.store.queries.reader import LogReader
+from recorder.store.queries.session_state import earlier_events
 from recorder.store.schema import events
 from recorder.store.sql import IS_END, of_exchange
 from recorder.ui.ops import Op, apply
@@ -143,7 +144,7 @@ class _Track:
         if self._document is not None and self._document.is_finished:
             self._begin()  # a note follows an end
         if self._document is None:
-            earlier = await log.earlier_events(exchange)
+            earlier = await earlier_events(log, exchange)
             self._document = RunningDocument(self._number, exchange, earlier, self._surroundings.view(-1))
         until_s = time.monotonic() + SLICE_S
         async for event in log.events(exchange.session_id, exchange.exchange_id, after=self._pos):

@@ -36,6 +36,7 @@ from recorder.store.maintain.purge.delete import purge
 from recorder.store.maintain.purge.tombstone import ARCHIVED as ARCHIVED_REASON
 from recorder.store.queries.reader import LogReader
 from recorder.store.queries.retention import holdings
+from recorder.store.queries.session_list import list_sessions
 from recorder.store.write.writer import Store
 
 if TYPE_CHECKING:
@@ -111,7 +112,7 @@ def session_ids(log: Path | URL) -> list[str]:
 
 async def _session_ids(log: Path | URL) -> list[str]:
     async with await open_alone(database_url(log)) as reader:
-        return sorted(row.session_id for row in await reader.sessions())
+        return sorted(row.session_id for row in await list_sessions(reader))
 
 
 def archive_to(log: Path | URL, archive: URL, *session_ids: str) -> None:

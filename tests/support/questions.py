@@ -17,10 +17,23 @@ from recorder.archive.opening import open_log
 from recorder.errors import NotFoundError
 from recorder.model.facts import Links
 from recorder.recordings.loader import load_session
+from recorder.store.queries.continued import continued
+from recorder.store.queries.costs import exchange_costs, has_prices
+from recorder.store.queries.event_place import event_place
+from recorder.store.queries.outlines import outlines, spans
+from recorder.store.queries.progress import progress
 from recorder.store.queries.reader import LogReader
 from recorder.store.queries.retention import holdings, recorders_of_open
-from recorder.store.queries.session_list import SessionFilter
-from recorder.store.queries.usage import By, Summed
+from recorder.store.queries.session_list import SessionFilter, list_sessions, session_page
+from recorder.store.queries.session_named import (
+    count_named,
+    exchanges_named,
+    names_beginning,
+    session_named,
+    tombstone_of,
+)
+from recorder.store.queries.session_state import earlier_events
+from recorder.store.queries.usage import By, Summed, usage, usage_costs
 
 Question = Callable[[LogReader], Awaitable[Any]]
 
@@ -31,7 +44,7 @@ MISSING = "0195544b-8000-7000-8000-000000000000"  # the id of no session
 async def _pages(log: LogReader) -> list[Any]:
     rows, place = [], None
     while True:
-        page = await log.session_page(2, before=place)
+        page = await session_page(log, 2, before=place)
         rows += page.rows
         place = page.next
         if place is None:
@@ -41,49 +54,52 @@ async def _pages(log: LogReader) -> list[Any]:
 async def _of_session(log: LogReader, id: str) -> dict[str, Any]:
     exchanges = await log.exchanges(id)
     return {
-        "session": await log.session(id),
-        "id in capitals": await log.session(id.upper()),
+        "session": await session_named(log, id),
+        "id in capitals": await session_named(log, id.upper()),
         "exchanges": exchanges,
-        "the first": await log.exchanges_named(id, "1") if exchanges else [],
-        "outlines": sorted(await log.outlines(id), key=repr),
-        "spans": await log.spans(id),
+        "the first": await exchanges_named(log, id, "1") if exchanges else [],
+        "outlines": sorted(await outlines(log, id), key=repr),
+        "spans": await spans(log, id),
         "events": [[event async for event in log.events(id, each.exchange_id)] for each in exchanges],
         "frames": [[event async for event in log.events(id, each.exchange_id, 3, {"frame"})] for each in exchanges],
-        "places": [await log.place(id, each.exchange_id, 2) for each in exchanges],
-        "earlier": [await log.earlier_events(each) for each in exchanges],
-        "costs": await log.exchange_costs(id),
-        "continued": await log.continued(id, Links("a", "b")),
+        "places": [await event_place(log, id, each.exchange_id, 2) for each in exchanges],
+        "earlier": [await earlier_events(log, each) for each in exchanges],
+        "costs": await exchange_costs(log, id),
+        "continued": await continued(log, id, Links("a", "b")),
         "recording": (await load_session(log, id)).session,
     }
 
 
 async def _of_sessions(log: LogReader) -> list[Any]:
-    return [await _of_session(log, row.session_id) for row in await log.sessions()]
+    return [await _of_session(log, row.session_id) for row in await list_sessions(log)]
 
 
 async def _progress(log: LogReader) -> list[Any]:
     """What a follower asks of a log, and of each session in it."""
-    of_all = await log.progress(MISSING, [MISSING])
-    return [of_all, *[await log.progress(MISSING, (), row.session_id) for row in await log.sessions()]]
+    of_all = await progress(log, MISSING, [MISSING])
+    return [of_all, *[await progress(log, MISSING, (), row.session_id) for row in await list_sessions(log)]]
 
 
 async def _names(log: LogReader) -> list[Any]:
-    return [(row.name, await log.session(row.name), await log.count_named(row.name)) for row in await log.sessions()]
+    return [
+        (row.name, await session_named(log, row.name), await count_named(log, row.name))
+        for row in await list_sessions(log)
+    ]
 
 
 async def _latest(log: LogReader) -> Any:
-    return await log.session("latest")
+    return await session_named(log, "latest")
 
 
 async def _nobody(log: LogReader) -> str:
     try:
-        return repr(await log.session("nobody"))
+        return repr(await session_named(log, "nobody"))
     except NotFoundError as error:
         return str(error).partition(" in ")[0]  # without the name of the log
 
 
 async def _usage(by: By, log: LogReader) -> Any:
-    return await log.usage((by,), ALWAYS), await log.costs((by,), ALWAYS)
+    return await usage(log, (by,), ALWAYS), await usage_costs(log, (by,), ALWAYS)
 
 
 FILTERS = {
@@ -96,22 +112,22 @@ FILTERS = {
     "of probes": SessionFilter(probes=True),
 }
 QUESTIONS: Mapping[str, Question] = {
-    "sessions": lambda log: log.sessions(),
-    "the newest sessions": lambda log: log.sessions(3),
-    **{f"sessions {name}": partial(LogReader.sessions, limit=10, wanted=wanted) for name, wanted in FILTERS.items()},
+    "sessions": list_sessions,
+    "the newest sessions": lambda log: list_sessions(log, 3),
+    **{f"sessions {name}": partial(list_sessions, limit=10, wanted=wanted) for name, wanted in FILTERS.items()},
     "pages": _pages,
     "each session": _of_sessions,
     "names": _names,
-    "names that begin": lambda log: log.names("", 20),
+    "names that begin": lambda log: names_beginning(log, "", 20),
     "latest": _latest,
     "nobody": _nobody,
     "holdings": holdings,
     "open": recorders_of_open,
     "due": lambda log: log.rebuild_is_due(),
     "progress": _progress,
-    "prices": lambda log: log.has_prices(),
+    "prices": has_prices,
     "exchanges of no session": lambda log: log.exchanges(MISSING),
-    "tombstone": lambda log: log.tombstone(MISSING),
+    "tombstone": lambda log: tombstone_of(log, MISSING),
     **{f"usage by {by}": partial(_usage, by) for by in get_args(By)},
 }
 

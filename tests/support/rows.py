@@ -32,7 +32,7 @@ from recorder.projections.rows import (
     UsageRow,
     UserTextRow,
 )
-from recorder.store.protocols import schema_named
+from recorder.store.engine import schema_named
 from recorder.store.write.writer import Store
 from tests.support.superuser import connected, execute
 

@@ -16,8 +16,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from recorder.model.jsonl import json_value
-from recorder.model.text import counted, safe_text
+from recorder.model.text import counted, json_value, safe_text
 
 LEAST_CHARS = 10_000  # a row that is cut as far as it can be is shorter
 

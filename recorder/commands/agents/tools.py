@@ -30,7 +30,8 @@ from recorder.commands.agents.arguments import (
     SessionsArguments,
     ShowArguments,
 )
-from recorder.commands.terminal.catch_up import ALL_BEHIND, caught_up, sentence
+from recorder.commands.terminal.behind import caught_up, sentence
+from recorder.commands.terminal.catch_up import ALL_BEHIND
 from recorder.commands.terminal.rules import match_rules
 from recorder.commands.terminal.times import At, Instant, Moment, check_order
 from recorder.diff import Terms, diff
@@ -40,15 +41,16 @@ from recorder.lint import PROFILES
 from recorder.lint.report import judged, rows, unjudged
 from recorder.model.events import Session
 from recorder.model.jsonl import event_row
-from recorder.projections.views import VIEWS
 from recorder.projections.views.columns import described
+from recorder.projections.views.contract import VIEWS
 from recorder.recordings.loader import find_session
 from recorder.recordings.requests import load_requests, request_head, request_json
 from recorder.recordings.selection import Numbered, select_exchanges
 from recorder.store.queries.query import STOPPED, Query, value_of
 from recorder.store.queries.reader import LogReader
 from recorder.store.queries.session_document import document, exchange_document
-from recorder.store.queries.session_list import ListPlace, SessionFilter
+from recorder.store.queries.session_list import ListPlace, SessionFilter, session_page
+from recorder.store.queries.session_named import count_named
 from recorder.store.queries.session_state import cutoff, take_snapshot
 from recorder.store.schema import STALE
 from recorder.wire.dialects.json_values import decoded
@@ -115,7 +117,7 @@ async def sessions(call: AgentCall, given: SessionsArguments) -> Answer:
     )
     page = Page(call.limit_chars, MAX_NAME)
     async with await call.open_log(page) as log:
-        found = await log.session_page(given.limit, wanted, ListPlace.parse(given.after) if given.after else None)
+        found = await session_page(log, given.limit, wanted, ListPlace.parse(given.after) if given.after else None)
     for row in found.rows:
         if not page.add(msgspec.structs.asdict(row)):
             break
@@ -185,7 +187,7 @@ async def _select(
     """Return a session with its exchanges, or one of them; remark if others have its name, too."""
     which = None if isinstance(exchange, msgspec.UnsetType) else str(exchange)
     session, chosen = await select_exchanges(log, ref, which)
-    if ref == session.name and (count := await log.count_named(ref)) > 1:
+    if ref == session.name and (count := await count_named(log, ref)) > 1:
         page.remark(f"{count} sessions have this name: this is the newest, {session.session_id}.")
     return session, chosen
 

@@ -13,6 +13,7 @@ from recorder.commands.terminal.progress import progress_bar
 from recorder.commands.terminal.selection import say_if_stale
 from recorder.exports.parquet.export import Selection, export
 from recorder.model.text import counted
+from recorder.store.queries.session_named import session_named
 
 
 def write(db: str | None, folder: Path, since: int | None, only: str | None, with_events: bool) -> None:
@@ -28,4 +29,4 @@ async def _session_id(db: str | None, ref: str | None) -> str | None:
     """Return the id of the session to which an export is limited, before DuckDB opens the log: never both at once."""
     async with await open_log(current_url(db)) as log:
         await say_if_stale(log)
-        return None if ref is None else (await log.session(ref)).session_id
+        return None if ref is None else (await session_named(log, ref)).session_id

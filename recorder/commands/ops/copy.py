@@ -22,6 +22,7 @@ from recorder.store.location import is_same_database
 from recorder.store.maintain.copy.copy import copy, same_database
 from recorder.store.maintain.copy.source import BulkReader
 from recorder.store.maintain.copy.target import CopyReport
+from recorder.store.queries.session_named import session_named
 from recorder.store.write.writer import Store
 
 FOUND = 4  # the exit code of findings
@@ -89,7 +90,7 @@ def _check_apart(source: URL, target: URL) -> None:
 
 async def _copy(source: URL, target: URL, refs: Sequence[str]) -> _Outcome:
     async with await BulkReader.open(source) as here:
-        ids = [(await here.session(ref)).session_id for ref in refs] if refs else None
+        ids = [(await session_named(here, ref)).session_id for ref in refs] if refs else None
         offsets = await here.offsets()  # before its events
         with Store(target) as store:
             async with await BulkReader.open(target) as there:

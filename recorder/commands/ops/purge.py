@@ -41,6 +41,7 @@ from recorder.store.maintain.purge.tombstone import Counts, Tombstone
 from recorder.store.maintain.purge.vacuum import sweep
 from recorder.store.queries.reader import LogReader
 from recorder.store.queries.retention import RetentionPolicy, SessionSize, expired, holdings, recorders_of_open
+from recorder.store.queries.session_named import session_named, tombstone_of
 from recorder.store.write.writer import Store
 
 _COLUMNS = (
@@ -189,7 +190,7 @@ async def _named(log: LogReader, refs: Sequence[str], recording: Collection[str]
         try:
             session, _ = await select(log, ref, None)
         except NotFoundError:
-            tombstone = await log.tombstone(ref) or await _archived(log, ref)
+            tombstone = await tombstone_of(log, ref) or await _archived(log, ref)
             if tombstone is None:
                 raise
             purged.append(tombstone)
@@ -206,7 +207,7 @@ async def _archived(log: LogReader, ref: str) -> Tombstone | None:
         return None
     try:
         async with await open_log(log.url) as both:
-            return await log.tombstone((await both.session(ref)).session_id)
+            return await tombstone_of(log, (await session_named(both, ref)).session_id)
     except NotFoundError:
         return None
 

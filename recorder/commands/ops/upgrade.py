@@ -11,9 +11,8 @@ from recorder.commands.terminal.output import echo
 from recorder.commands.terminal.progress import progress_bar
 from recorder.errors import UsageError
 from recorder.model.text import counted
-from recorder.store.engine import READER_ROLE, WRITER_ROLE
+from recorder.store.engine import READER_ROLE, WRITER_ROLE, schema_of
 from recorder.store.maintain.rebuild import rebuild
-from recorder.store.protocols import schema_of
 from recorder.store.write.writer import Store
 
 

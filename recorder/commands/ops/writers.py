@@ -10,15 +10,15 @@ from sqlalchemy import URL
 
 from recorder.archive.place import database_of, is_archive
 from recorder.commands.ops.journals import GONE_NS, state
-from recorder.store.engine import address_of, sql_forms
+from recorder.store.engine import address_of
 from recorder.store.location import journal_root
 from recorder.store.maintain.verify import connection as readers
 from recorder.store.maintain.verify.log import Writer
-from recorder.store.sql import Statement
+from recorder.store.sql import FORMS, Statement
 
 _SILENCE = Statement(
     lambda engine: (
-        f"SELECT {sql_forms(engine).silence_ns_sql.format(heard='coalesce(seen_ns, 0)')} FROM ingest_offsets "
+        f"SELECT {FORMS[engine].silence_ns.format(heard='coalesce(seen_ns, 0)')} FROM ingest_offsets "
         "WHERE recorder_id = :recorder_id"
     )
 )

@@ -22,6 +22,7 @@ from recorder.recordings.session import RecordedSession
 from recorder.replay.fork import ForkTransport
 from recorder.replay.matching import Matcher
 from recorder.replay.transport import ReplayTransport
+from recorder.store.queries.session_named import count_named
 from recorder.wire.turns import is_connection
 
 LOOKED_AT = 20  # exchanges behind --until where the first answer is looked for: a client opens few connections before
@@ -132,7 +133,7 @@ async def _require_new(db: str | None, name: str) -> None:
     """Raise `UsageError` if the log has a session of that name: a fork is a session of its own."""
     try:
         async with await open_log(chosen_url(db)) as log:
-            count = await log.count_named(name)
+            count = await count_named(log, name)
     except NotFoundError:  # a cassette is forked into a database that is still to be made
         return
     if count:

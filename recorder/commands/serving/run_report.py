@@ -20,7 +20,8 @@ from recorder.model.recording import MemoryBudget
 from recorder.model.text import counted, safe_text
 from recorder.recordings.loader import load_exchanges
 from recorder.store.queries.reader import LogReader
-from recorder.store.queries.usage import Summed, Tally
+from recorder.store.queries.session_named import session_named
+from recorder.store.queries.usage import Summed, Tally, usage
 
 
 def say(line: str) -> None:
@@ -61,14 +62,14 @@ async def report(url: URL, ended: EndedCommand, cassette: Path | None, fork: For
 
 async def _recorded(log: LogReader, ended: EndedCommand, fork: Fork | None) -> RecordedCommand | None:
     try:
-        session = await log.session(ended.session)
+        session = await session_named(log, ended.session)
     except NotFoundError:
         return None
     exchanges = [each for each in await log.exchanges(session.session_id) if each.started_ns >= ended.began_ns]
     paid_since_ns = ended.began_ns if fork is None else fork.live_since_ns
     used = None
     if paid_since_ns is not None:
-        sums = {each.key[0]: each for each in await log.usage(("session",), Summed(paid_since_ns))}
+        sums = {each.key[0]: each for each in await usage(log, ("session",), Summed(paid_since_ns))}
         used = sums.get(session.session_id)
     return RecordedCommand(session, exchanges, used) if exchanges else None
 

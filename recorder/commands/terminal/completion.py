@@ -14,6 +14,7 @@ from recorder.archive.opening import open_log
 from recorder.archive.place import chosen_url
 from recorder.errors import RecorderError
 from recorder.model.events import LATEST
+from recorder.store.queries.session_named import names_beginning
 
 MOST = 100  # names: more than anyone looks through
 
@@ -30,4 +31,4 @@ def session_names(ctx: click.Context, param: click.Parameter, incomplete: str) -
 
 async def _names(db: str | None, beginning: str) -> list[str]:
     async with await open_log(chosen_url(db)) as log:
-        return await log.names(beginning, MOST)
+        return await names_beginning(log, beginning, MOST)

@@ -18,8 +18,7 @@ import click
 import msgspec
 
 from recorder.errors import RecorderError
-from recorder.model.jsonl import json_value
-from recorder.model.text import safe_text
+from recorder.model.text import json_value, safe_text
 
 HELD_BYTES = 64 * 1024  # of a JSON array before it is written: no more memory, and few calls
 

@@ -20,7 +20,7 @@ from pathlib import Path
 import platformdirs
 
 from recorder.errors import RecorderError
-from recorder.files import save
+from recorder.program import load
 
 FORMS = frozenset({"format", "json", "jsonl", "csv", "raw", "wait"})
 """The options of any verb that a project's file may set: in which form it answers, and after what time."""
@@ -64,7 +64,7 @@ def trust(path: Path, content: bytes) -> Path:
     record = _record(path)
     try:
         record.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        save(record, [_line(path, content)])
+        load("recorder.files:save")(record, [_line(path, content)])
     except OSError as error:
         raise RecorderError(f"{record} cannot be written: {error.strerror}.") from error
     return record

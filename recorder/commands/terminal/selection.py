@@ -7,6 +7,7 @@ from recorder.model.events import LATEST, Session
 from recorder.model.text import safe_text
 from recorder.recordings.selection import Numbered, select_exchanges
 from recorder.store.queries.reader import LogReader
+from recorder.store.queries.session_named import count_named
 from recorder.store.schema import STALE
 
 EXCHANGE_HELP = "Only this exchange: its number in the session (1 is the first), its id, or the beginning of its id."
@@ -16,7 +17,7 @@ async def select(log: LogReader, session: str, exchange: str | None) -> tuple[Se
     """Return a session and its exchanges like `select_exchanges`; say on stderr if others have its name, too."""
     found, chosen = await select_exchanges(log, session, exchange)
     if session == found.name and session not in (found.session_id, LATEST):
-        count = await log.count_named(session)
+        count = await count_named(log, session)
         if count > 1:
             named = f"{count} sessions are named {safe_text(found.name)}"
             echo(f"{named}: this is the newest, {found.session_id}; `recorder sessions` lists them.")

@@ -21,7 +21,6 @@ from typing import Any, NamedTuple
 import click
 import platformdirs
 
-from recorder.commands.terminal.project import is_allowed, is_trusted
 from recorder.commands.verbs import VERBS
 from recorder.errors import RecorderError, UsageError
 from recorder.program import load
@@ -51,7 +50,7 @@ class SettingsFile(NamedTuple):
         return [name for name, value in settings.items() if not self._may_set(verb, name, value)]
 
     def _may_set(self, verb: str, name: str, value: Any) -> bool:
-        if self.is_trusted or is_allowed(verb, name):
+        if self.is_trusted or load("recorder.commands.terminal.project:is_allowed")(verb, name):
             return True
         if name != "db" or not isinstance(value, str):
             return False
@@ -154,7 +153,13 @@ def settings_file(path: Path, *, is_own: bool) -> SettingsFile | None:
     if content is None or len(content) > SIZE_LIMIT:
         raise UsageError(f"{path} is not a file of settings, of at most {SIZE_LIMIT:,} bytes: move it away.")
     is_ours = status.st_uid == os.geteuid()
-    return SettingsFile(path, content, _parsed(path, content), is_ours, is_own or is_trusted(path, content))
+    return SettingsFile(
+        path,
+        content,
+        _parsed(path, content),
+        is_ours,
+        is_own or load("recorder.commands.terminal.project:is_trusted")(path, content),
+    )
 
 
 def _open_at_once(path: str, flags: int) -> int:

@@ -14,6 +14,7 @@ from recorder.exports.otlp.source import ExportedExchange
 from recorder.exports.otlp.telemetry import Attributes
 from recorder.recordings.requests import load_requests, request_json
 from recorder.store.queries.reader import LogReader
+from recorder.store.queries.session_named import exchanges_named
 from recorder.wire.dialects import Dialect, by_name
 from recorder.wire.dialects.json_values import as_json, request_object
 
@@ -27,7 +28,7 @@ async def load_content(log: LogReader, exported: ExportedExchange, number: int |
     Raises `RecorderError` if the exchange, with all that it continues, is too large to be held.
     """
     exchange = exported.exchange
-    named = [(number, exchange)] if number else await log.exchanges_named(exchange.session_id, exchange.exchange_id)
+    named = [(number, exchange)] if number else await exchanges_named(log, exchange.session_id, exchange.exchange_id)
     shown = await load_requests(log, exported.session, named)
     body = request_json(shown[0][1]) if shown else None
     return content_of(exported, request_object(body) if body else {})

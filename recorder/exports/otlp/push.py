@@ -33,6 +33,7 @@ from recorder.exports.otlp.spans import spans_of
 from recorder.exports.otlp.telemetry import Attributes, TraceSpan
 from recorder.model.text import counted
 from recorder.store.queries.reader import LogReader
+from recorder.store.queries.session_named import session_named
 
 BATCH_SPANS = 512  # as the batch processors of SDKs do; those of one exchange are never divided
 BATCH_BYTES = 4 * 2**20  # of JSON: a collector takes 20 MiB over HTTP, but may pass it on over gRPC, which takes 4 MiB
@@ -201,7 +202,7 @@ class Pusher:
         for session_id, group in groupby(due, attrgetter("session_id")):
             found = list(group)
             try:
-                session = await self._log.session(session_id)
+                session = await session_named(self._log, session_id)
             except NotFoundError:  # it was purged meanwhile
                 continue
             reader = await ExportReader.open(self._log, session, has_texts=self._has_content)

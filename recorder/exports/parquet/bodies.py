@@ -19,8 +19,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from recorder.exports.parquet.manifest import SUFFIX
-from recorder.model.events import Event
-from recorder.model.shared_body import SHARED
+from recorder.model.events import SHARED, Event
 from recorder.store.bodies.rows import Row, events_as_they_are
 from recorder.store.duckdb.connection import quoted
 from recorder.store.sql import Statement

@@ -36,7 +36,7 @@ from recorder.exports.parquet.manifest import (
     read_manifest,
     write_manifest,
 )
-from recorder.projections.views import VIEWS
+from recorder.projections.views.contract import VIEWS
 from recorder.store.duckdb.connection import quoted
 
 if TYPE_CHECKING:

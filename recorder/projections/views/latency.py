@@ -7,7 +7,8 @@ for each measure.
 
 from __future__ import annotations
 
-from recorder.projections.views.parts import DAY, dated
+from recorder.projections.rows import DAY
+from recorder.projections.views.parts import dated
 from recorder.projections.views.view import Either, View
 
 MEASURES = {"ttft": "ttft_ns", "duration": "duration_ns", "silence": "longest_silence_ns"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from recorder.model.facts import Usage, UsageDetails
-from recorder.projections.rows import SHARES, TABLES
+from recorder.projections.rows import DAY, SHARES, TABLES, whole
 from recorder.projections.same_response import completeness_sql, same_response_sql
 from recorder.projections.views.view import Either, Expression, written
 
@@ -199,14 +199,6 @@ def tokens_of_session(name: str) -> Either:
     return Either(of_session[0], of_session[1], f"sum(CASE WHEN {NOT_SUPERSEDED} THEN u.{name} END)")
 
 
-def whole(value: str, by: int) -> str:
-    """Return a number that is not negative divided, without the rest: a `/` of DuckDB keeps it."""
-    return f"CAST(({value} - ({value}) % {by}) / {by} AS BIGINT)"
-
-
-DAY = whole("started_ns", 86_400_000_000_000)
-"""Days since 1970 (UTC)."""
-
 # Of days since 1970 the date, by arithmetic: SQLite and DuckDB have no function for it in common.
 # Years begin in March, so that a leap day is the last one; 146,097 days are 400 years.
 _IN_ERA = "SELECT *, (days + 719468) % 146097 AS in_era\nFROM {0}".format
@@ -269,3 +261,21 @@ BY_DAY = Either(
     dated(f"(SELECT {DAY} AS days,\n    {_SUMS_OF_DAYS['duckdb']}\nFROM usage GROUP BY 1) AS u"),
 )
 """The sums of each day, of which a file has the date besides: worked out once for a day, not for every exchange."""
+
+_REQUEST_OF_RESPONSE = f"""CASE WHEN p.is_retrieval = 0 THEN p.exchange_id ELSE (SELECT o.exchange_id
+        FROM {TABLES["exchanges"]} AS o WHERE o.session_id = p.session_id AND o.response_id = p.response_id
+        AND o.is_retrieval = 0 ORDER BY o.exchange_id LIMIT 1) END"""
+"""The exchange that requested a response: of one that was retrieved later, another."""
+
+REQUESTED = f"""
+SELECT a.session_id AS session_id,
+    a.exchange_id AS exchange_id,
+    q.reasoning_effort AS effort,
+    coalesce(t.response_service_tier, q.response_service_tier, q.service_tier) AS tier,
+    q.tools AS tools
+FROM (SELECT p.session_id AS session_id, p.exchange_id AS exchange_id, {_REQUEST_OF_RESPONSE} AS request_id
+    FROM {TABLES["exchanges"]} AS p) AS a
+LEFT JOIN {TABLES["parameters"]} AS q ON q.session_id = a.session_id AND q.exchange_id = a.request_id
+LEFT JOIN {TABLES["parameters"]} AS t ON {same_exchange("t", "a")}
+""".strip()
+"""The parameters by which tokens are summed, of every exchange; a retrieved response has those of its request."""

@@ -3,29 +3,22 @@
 from __future__ import annotations
 
 from recorder.projections.rows import TABLES, ParametersRow
-from recorder.projections.views.parts import FOLDED, MODEL, SESSION, SUMS, TOKENS, ids, of, same_exchange, share
+from recorder.projections.views.parts import (
+    FOLDED,
+    MODEL,
+    REQUESTED,
+    SESSION,
+    SUMS,
+    TOKENS,
+    ids,
+    of,
+    same_exchange,
+    share,
+)
 from recorder.projections.views.view import View
 
 _OF_EXCHANGE = ("session_id", "exchange_id")
 _PARAMETERS = " ".join(name for name in ParametersRow.__struct_fields__ if name not in _OF_EXCHANGE)
-
-_REQUEST_OF_RESPONSE = f"""CASE WHEN p.is_retrieval = 0 THEN p.exchange_id ELSE (SELECT o.exchange_id
-        FROM {TABLES["exchanges"]} AS o WHERE o.session_id = p.session_id AND o.response_id = p.response_id
-        AND o.is_retrieval = 0 ORDER BY o.exchange_id LIMIT 1) END"""
-"""The exchange that requested a response: of one that was retrieved later, another."""
-
-REQUESTED = f"""
-SELECT a.session_id AS session_id,
-    a.exchange_id AS exchange_id,
-    q.reasoning_effort AS effort,
-    coalesce(t.response_service_tier, q.response_service_tier, q.service_tier) AS tier,
-    q.tools AS tools
-FROM (SELECT p.session_id AS session_id, p.exchange_id AS exchange_id, {_REQUEST_OF_RESPONSE} AS request_id
-    FROM {TABLES["exchanges"]} AS p) AS a
-LEFT JOIN {TABLES["parameters"]} AS q ON q.session_id = a.session_id AND q.exchange_id = a.request_id
-LEFT JOIN {TABLES["parameters"]} AS t ON {same_exchange("t", "a")}
-""".strip()
-"""The parameters by which tokens are summed, of every exchange; a retrieved response has those of its request."""
 
 REQUESTS = View(
     "requests",

@@ -15,11 +15,10 @@ import msgspec
 from sqlalchemy import Table
 
 from recorder.errors import StoreConflictError
-from recorder.model.events import Event
-from recorder.model.shared_body import SHARED
+from recorder.model.events import SHARED, Event
 from recorder.store.bodies.dedup import BodyDeduplicator
 from recorder.store.schema import events
-from recorder.store.sql import KEEP, SAVE, UNDO, Statement
+from recorder.store.sql import RELEASE, ROLLBACK_TO, SAVEPOINT, Statement
 
 _TYPE, _RAW = (list(events.c).index(events.c[name]) for name in ("type", "raw"))
 
@@ -64,13 +63,13 @@ class EventAppender:
             if not is_new:
                 self._sharing.forget()
             return is_new
-        self._writer.run(SAVE, {})
+        self._writer.run(SAVEPOINT, {})
         is_new = self._writer.add(events, written) == len(rows)
         if not is_new:  # others may refer to what they are not
             self._sharing.forget()
-            self._writer.run(UNDO, {})
+            self._writer.run(ROLLBACK_TO, {})
             self._writer.add(events, rows)
-        self._writer.run(KEEP, {})
+        self._writer.run(RELEASE, {})
         return is_new
 
     def _written(self, event: Event, row: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -10,11 +10,10 @@ from typing import Any
 
 import msgspec
 
-from recorder.model.events import Event
-from recorder.model.shared_body import SHARED, Recipe, read_recipe
-from recorder.store.engine import sql_forms
+from recorder.model.events import SHARED, Event
+from recorder.model.shared_body import Recipe, read_recipe
 from recorder.store.schema import events
-from recorder.store.sql import Statement
+from recorder.store.sql import FORMS, Statement
 
 Row = Sequence[Any]
 Ask = Callable[[Statement, Any], Iterable[Row]]
@@ -30,7 +29,7 @@ WHERE e.session_id = {} AND e.exchange_id = {} AND e.pos = {} AND e.kind = 'requ
 
 def sources_sql(engine: str) -> str:
     """Return the select of the rows that a recipe needs, with the values of `SharedRow.parameters`."""
-    places = sql_forms(engine).places
+    places = FORMS[engine].places
     return _OF_SOURCES.format(places.rows, places.session_id, places.exchange_id, places.pos)
 
 

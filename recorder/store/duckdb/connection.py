@@ -24,9 +24,8 @@ from typing import TYPE_CHECKING
 from sqlalchemy import URL
 
 from recorder.errors import RecorderError, StoreError, missing_extra
-from recorder.store.engine import address_of
+from recorder.store.engine import address_of, querying_of
 from recorder.store.location import database_name
-from recorder.store.protocols import querying_of
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection

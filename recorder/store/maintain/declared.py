@@ -16,7 +16,7 @@ from typing import Literal, NamedTuple
 
 from sqlalchemy import URL
 
-from recorder.store.protocols import Objects, ReadSchema, schema_of
+from recorder.store.engine import Objects, ReadSchema, schema_of
 
 RUNS_BY_ITSELF = ("trigger", "rule", "policy", "unique index")
 

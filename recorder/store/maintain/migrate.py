@@ -20,19 +20,18 @@ from typing import TYPE_CHECKING
 from sqlalchemy import URL, Connection
 
 from recorder.errors import StoreError
-from recorder.store.engine import BUSY_TIMEOUT_S
-from recorder.store.protocols import schema_named, schema_of
+from recorder.store.engine import BUSY_TIMEOUT_S, schema_named, schema_of
+from recorder.store.schema import APPLICATION_ID as APPLICATION_ID
+from recorder.store.schema import HEAD as HEAD
+from recorder.store.schema import READ_REVISION as READ_REVISION
+from recorder.store.schema import VERSION_TABLE as VERSION_TABLE
+from recorder.store.schema import require_head as require_head
 
 if TYPE_CHECKING:
     from alembic.config import Config
 
-HEAD = "1"  # the newest revision in `migrations/versions`
 FIRST = "1"  # the oldest
 UNRELEASED = "0021"  # the last schema before the first release: its logs come over
-VERSION_TABLE = "recorder_version"
-APPLICATION_ID = 0x53534572  # "SSEr"; a migration sets it
-
-READ_REVISION = f"SELECT version_num FROM {VERSION_TABLE}"
 
 
 def migrations() -> Path:
@@ -50,13 +49,6 @@ def upgrade(url: URL, busy_timeout_s: float = BUSY_TIMEOUT_S) -> None:
 def migration(url: URL) -> AbstractContextManager[Connection]:
     """Open a connection in a new transaction, for Alembic's command line: the same lock, the same refusals."""
     return schema_of(url).migration(url)
-
-
-def require_head(name: object, revision: str | None) -> None:
-    """Raise `StoreError` unless the schema is the one that this program reads."""
-    if revision != HEAD:
-        require_known(name, revision)
-        raise StoreError(f"The database {name} has an older schema: run `recorder db upgrade`.")
 
 
 def require_known(name: object, revision: str | None) -> None:

@@ -18,7 +18,7 @@ from typing import Any
 from sqlalchemy import CompoundSelect, Select, column, false, func, literal_column, select, table, union_all
 
 from recorder.projections.rows import TABLES
-from recorder.projections.views import VIEWS
+from recorder.projections.views.contract import VIEWS
 from recorder.store.engine import READER_ROLE, WRITER_ROLE
 from recorder.store.search import INDEX_NAMES, INDEXES, OF_EXCHANGE, OF_SESSION, Indexed, SearchIndex, SearchStatements
 

@@ -17,14 +17,13 @@ from itertools import chain
 import psycopg
 from sqlalchemy import URL
 
-from recorder.projections.views import VIEWS
+from recorder.projections.views.contract import VIEWS
 from recorder.projections.views.view import View
-from recorder.store.engine import START_TIMEOUT_S
+from recorder.store.engine import START_TIMEOUT_S, Objects, ReadSchema
 from recorder.store.postgres.connection import ENGINE, translated
 from recorder.store.postgres.ddl import BY_SESSION, PARTITIONED, SCHEMA, STATEMENTS
 from recorder.store.postgres.migrate import open_log
 from recorder.store.postgres.partitions import STATEMENTS as PARTITIONS
-from recorder.store.protocols import Objects, ReadSchema
 from recorder.store.schema import metadata, table_statements
 from recorder.store.sql import dialect
 

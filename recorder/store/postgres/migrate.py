@@ -13,18 +13,11 @@ from sqlalchemy import URL, Connection
 from recorder.errors import StoreError
 from recorder.store.engine import NEW_LOG_TIMEOUT_S, nothing_in
 from recorder.store.location import database_name
-from recorder.store.maintain.migrate import (
-    APPLICATION_ID,
-    HEAD,
-    READ_REVISION,
-    VERSION_TABLE,
-    require_head,
-    require_known,
-    run,
-)
+from recorder.store.maintain.migrate import require_known, run
 from recorder.store.postgres.connection import open_reader, translated, writer_engine
 from recorder.store.postgres.ddl import READ_TABLES, SCHEMA
 from recorder.store.postgres.patience import Patience
+from recorder.store.schema import APPLICATION_ID, HEAD, READ_REVISION, VERSION_TABLE, require_head
 
 
 def upgrade(url: URL, busy_timeout_s: float, answer_timeout_s: float = inf) -> None:

@@ -1,4 +1,4 @@
-"""The connections to a server that only read, for an event loop: a `recorder.store.protocols.Reading`.
+"""The connections to a server that only read, for an event loop: a `recorder.store.engine.Reading`.
 
 Rules of this file:
 
@@ -13,10 +13,11 @@ from sqlalchemy import URL
 
 from recorder.store.async_engine import AsyncEngine, create_async_engine
 from recorder.store.engine import READERS, Fetch
-from recorder.store.maintain.migrate import READ_REVISION
 from recorder.store.postgres.connection import CONNECTION, prepare
+from recorder.store.postgres.connection import translated as translated
 from recorder.store.postgres.ddl import READ_TABLES
 from recorder.store.postgres.migrate import require_tables
+from recorder.store.schema import READ_REVISION
 
 
 def reader(url: URL) -> AsyncEngine:

@@ -1,4 +1,4 @@
-"""The schema of a log on a server: a `recorder.store.protocols.Schema`."""
+"""The schema of a log on a server: a `recorder.store.engine.Schema`."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ from recorder.store.schema import (
     tombstones,
 )
 from recorder.store.search import INDEX_NAMES
-from recorder.store.sql import KEEP, SAVE, UNDO, Statement, Step, dialect
+from recorder.store.sql import RELEASE, ROLLBACK_TO, SAVEPOINT, Statement, Step, dialect
 
 log = logging.getLogger(__name__)
 
@@ -141,7 +141,7 @@ _VACUUM = f"VACUUM {', '.join((*INDEX_NAMES, *(table.name for table in _SWEPT)))
 _CATALOG_TABLES = """SELECT quote_ident(schemaname) || '.' || quote_ident(tablename) FROM pg_tables
 WHERE tablename ~ '^ducklake_'"""
 
-_SAVE = sending(SAVE, {})
+_SAVE = sending(SAVEPOINT, {})
 _BEGIN, _COMMIT = Sending(b"BEGIN", prepare=False), Sending(b"COMMIT", prepare=False)
 _AMONG_OTHERS, _ALONE = (Statement(f"SELECT pg_advisory_xact_lock{kind}({WRITING})") for kind in ("_shared", ""))
 
@@ -235,11 +235,11 @@ class PostgresWriter:
             self.run(statement, {"session_id": session_id})
 
     def run(self, statement: Statement, values: Any) -> None:
-        self._attempts += (statement is SAVE) - (statement is KEEP)
-        if statement is UNDO:
+        self._attempts += (statement is SAVEPOINT) - (statement is RELEASE)
+        if statement is ROLLBACK_TO:
             self._added.clear()
         self._unsent.append(sending(statement, values))
-        if self._attempts and statement is not SAVE:  # it has to fail within the attempt that it is part of
+        if self._attempts and statement is not SAVEPOINT:  # it has to fail within the attempt that it is part of
             self._send()
 
     def ask(self, statement: Statement, values: Any) -> Generator[Sequence[Any]]:

@@ -11,29 +11,27 @@ Rules of this file:
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from functools import cache
 from typing import Any
 
 import msgspec
-from sqlalchemy import TextClause, bindparam, exists, select, text
+from sqlalchemy import TextClause, bindparam, text
 
 from recorder.model.prices import usd
 from recorder.projections.rows import TABLES
 from recorder.projections.views.cost import COSTS
 from recorder.projections.views.parts import same_exchange
 from recorder.projections.views.view import written
-from recorder.store.schema import prices, sessions
+from recorder.store.queries.reader import LogReader
+from recorder.store.schema import sessions
+from recorder.store.sql import HAS_PRICES
 
-MODELS = text(
+_MODELS = text(
     f"""SELECT provider, model FROM usage WHERE model IS NOT NULL
 UNION SELECT u.provider, i.model FROM {TABLES["iterations"]} AS i JOIN usage AS u ON {same_exchange("u", "i")}
 WHERE i.model IS NOT NULL"""
 )
-"""The models that have a cost, each with its upstream."""
-
-HAS_PRICES = select(exists(select(prices.c.provider)))
-
 PICO = 12
 """Decimal places of a picodollar."""
 
@@ -101,7 +99,7 @@ def _named(statement: str) -> TextClause:
 
 
 @cache
-def exchange_costs(engine: str) -> TextClause:
+def costs_by_exchange(engine: str) -> TextClause:
     """Return the statement for the costs of the exchanges of the sessions in `session_ids`."""
     columns = ", ".join(f"{COSTS.columns[name]} AS {name}" for name in _OF_EXCHANGE)
     return _named(f"SELECT {columns}, c.p_input - c.e_cache_read AS uncached_picousd {_source(engine)}")
@@ -123,9 +121,30 @@ GROUP BY c.session_id"""
     )
 
 
-def by_exchange(rows: Sequence[Any]) -> dict[str, ExchangeCost]:
-    """Return the costs by exchange, from the rows of `exchange_costs`."""
-    return {str(row.exchange_id): _exchange_cost(row._mapping) for row in rows}
+async def has_prices(log: LogReader) -> bool:
+    """Return whether there is any price: without one, no cost is known."""
+    [(has_prices,)] = await log.rows(HAS_PRICES)
+    return bool(has_prices)
+
+
+async def priced_models(log: LogReader) -> set[tuple[str, str]]:
+    """Return the upstreams and models that have costs."""
+    models: set[tuple[str, str]] = set()
+    for rows in await log.of_each(lambda part: part.rows(_MODELS)):
+        models.update((row.provider, row.model) for row in rows)
+    return models
+
+
+async def exchange_costs(log: LogReader, session_id: str) -> dict[str, ExchangeCost]:
+    """Return the costs of the exchanges of a session that have ended; none if there are no prices."""
+
+    async def costs_in(part: LogReader) -> dict[str, ExchangeCost]:
+        if not await has_prices(part):
+            return {}
+        rows = await part.rows(costs_by_exchange(part.engine), session_ids=[session_id])
+        return {str(row.exchange_id): _exchange_cost(row._mapping) for row in rows}
+
+    return await log.of_session(session_id, costs_in)
 
 
 def _exchange_cost(row: Mapping[Any, Any]) -> ExchangeCost:

@@ -34,7 +34,7 @@ from sqlalchemy import URL
 
 from recorder.errors import RecorderError
 from recorder.program import command_of, load
-from recorder.store.protocols import querying_of
+from recorder.store.engine import querying_of
 from recorder.store.queries.query import STOPPED, TIMEOUT_S, Query, QueryResult, Row, Value, too_late
 
 GRACE_S = 2.0  # between a limit of time and the kill: an engine that can be interrupted has ended long before

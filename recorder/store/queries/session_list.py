@@ -9,31 +9,23 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import groupby
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
-from sqlalchemy import (
-    Select,
-    and_,
-    bindparam,
-    case,
-    column,
-    exists,
-    func,
-    or_,
-    select,
-    table,
-    text,
-)
+from sqlalchemy import Select, and_, case, column, exists, func, or_, select, table, text
 
 from recorder.errors import UsageError
 from recorder.model.events import BODY_KINDS, PROBE, Session
 from recorder.model.ids import ID_LENGTH, ids_beginning
+from recorder.program import load
 from recorder.store.engine import AnyRow, ReadConnection
-from recorder.store.queries.costs import CostSum
+from recorder.store.queries.outlines import EVENTS, of_last_event
+from recorder.store.queries.reader import LogReader
 from recorder.store.schema import events, exchanges, sessions, tables_of
-from recorder.store.search import SearchIndex
-from recorder.store.sql import HAS_ENDED, constant, has_ended, struct_of
+from recorder.store.sql import HAS_PRICES, constant, has_ended, of_same_exchange, struct_of
+
+if TYPE_CHECKING:
+    from recorder.store.search import SearchIndex
 
 AnySelect = Select[*tuple[Any, ...]]
 
@@ -123,25 +115,15 @@ _event = events.alias("event")
 _projected = tables_of["exchanges"]
 
 
-def _within(table: Any) -> Any:
-    return and_(table.c.session_id == exchanges.c.session_id, table.c.exchange_id == exchanges.c.exchange_id)
-
-
-# Parts of an exchange, and no joins: in a file `events` is a view of two tables, and SQLite would go through all of it
-# for an outer join.
-def _of_last(name: str) -> Any:
-    """Return a column of the last event of an exchange."""
-    last = select(_event.c[name]).where(_within(_event)).order_by(_event.c.pos.desc()).limit(constant(1))
-    return last.correlate(exchanges).scalar_subquery()
-
-
 _ending = (
-    select(_event.c.raw).where(_within(_event), _event.c.kind == constant("end")).correlate(exchanges).scalar_subquery()
+    select(_event.c.raw)
+    .where(of_same_exchange(_event, exchanges), _event.c.kind == constant("end"))
+    .correlate(exchanges)
+    .scalar_subquery()
 )
-_COUNT = func.coalesce(_of_last("pos") + 1, 0)
 _open_bytes = (
     select(func.coalesce(func.sum(func.length(_event.c.raw)), 0))
-    .where(_within(_event), _event.c.kind.in_(sorted(BODY_KINDS)))
+    .where(of_same_exchange(_event, exchanges), _event.c.kind.in_(sorted(BODY_KINDS)))
     .correlate(exchanges)
     .scalar_subquery()
 )
@@ -151,50 +133,15 @@ _LINES = (
         exchanges.c.started_ns,
         exchanges.c.api,
         exchanges.c.client,
-        _COUNT.label("events"),
-        (exchanges.c.started_ns + func.coalesce(_of_last("t_ns"), 0)).label("ended_ns"),
+        EVENTS,
+        (exchanges.c.started_ns + func.coalesce(of_last_event("t_ns"), 0)).label("ended_ns"),
         _ending.label("ending"),
         case((_ending.is_(None), _open_bytes), else_=0).label("open_bytes"),
         _projected.c.purpose,
     )
-    .join_from(exchanges, _projected, _within(_projected), isouter=True)
+    .join_from(exchanges, _projected, of_same_exchange(_projected, exchanges), isouter=True)
     .order_by(exchanges.c.session_id, exchanges.c.started_ns, exchanges.c.exchange_id)
 )
-
-SPANS = select(exchanges.c.exchange_id, _of_last("t_ns").label("t_ns")).where(
-    exchanges.c.session_id == bindparam("session_id")
-)
-"""The exchanges of a session, each with the time of its last event since it began, if it has one."""
-
-
-class Outline(msgspec.Struct, frozen=True):
-    """An exchange in a few words: how far it has come, and what the projections have of it once it has ended."""
-
-    exchange_id: str
-    events: int
-    duration_ns: int  # up to its last event
-    has_ended: bool
-    status: str | None
-    purpose: str | None
-
-
-OUTLINES = (
-    select(
-        exchanges.c.exchange_id,
-        _COUNT.label("events"),
-        func.coalesce(_of_last("t_ns"), 0).label("duration_ns"),
-        HAS_ENDED.label("has_ended"),
-        _projected.c.status,
-        _projected.c.purpose,
-    )
-    .join_from(exchanges, _projected, _within(_projected), isouter=True)
-    .where(exchanges.c.session_id == bindparam("session_id"))
-)
-"""The rows of the exchanges of a session, for `outline_of`."""
-
-
-def outline_of(row: AnyRow) -> Outline:
-    return Outline(row.exchange_id, row.events, row.duration_ns, bool(row.has_ended), row.status, row.purpose)
 
 
 class ListPlace(NamedTuple):
@@ -225,11 +172,9 @@ class SessionPage(NamedTuple):
     places: list[ListPlace]  # of the rows
 
 
-class PlacedSession(NamedTuple):
-    """A session, and its place in the list of sessions."""
-
+class _Line(NamedTuple):
     place: ListPlace
-    session: Session
+    row: SessionRow
 
 
 _used, _later = exchanges.alias("used"), exchanges.alias("later")
@@ -238,11 +183,10 @@ _has_none = ~exists().where(exchanges.c.session_id == sessions.c.session_id)
 
 
 class Listing:
-    """The statements for the newest sessions that match a filter, and the rows made of their results.
+    """The newest sessions that match a filter.
 
-    Run `used`, `unused` with its rows, and what `about` returns, in one transaction. The first goes down the index of
-    exchanges and stops when it has enough, so a page costs the same in a log of any size. Sessions without an exchange
-    are few, and only those of the same time are looked for.
+    The first statement goes down the index of exchanges and stops when it has enough, so a page costs the same in a log
+    of any size. Sessions without an exchange are few, and only those of the same time are looked for.
     """
 
     def __init__(
@@ -253,21 +197,30 @@ class Listing:
         before: ListPlace | None = None,
     ) -> None:
         self._conditions, self._limit, self._before = _conditions(wanted, search), limit, before
-        self._is_all = limit is None and wanted == SessionFilter() and before is None
+        self.is_all = limit is None and wanted == SessionFilter() and before is None
+
+    async def read(self, connection: ReadConnection) -> list[AnyRow]:
+        """Return the rows of the sessions, newest first."""
+        used = (await connection.execute(self._used())).all()
+        unused = (await connection.execute(self._unused(used))).all()
+        return sorted([*used, *unused], key=place_of, reverse=True)[: self._limit]
+
+    def _used(self) -> AnySelect:
         last_id = _used.c.exchange_id
-        self.used: AnySelect = (
+        return (
             select(sessions, last_id.label("last_id"))
             .join_from(_used, sessions, sessions.c.session_id == _used.c.session_id)
             .where(_is_last, *self._conditions, *self._until(last_id))
             .order_by(last_id.desc(), _used.c.session_id.desc())
-            .limit(limit)
+            .limit(self._limit)
         )
 
-    def unused(self, used: Sequence[Any]) -> AnySelect:
-        """Return the statement for sessions without an exchange, among those that `used` found."""
+    def _unused(self, used: Sequence[AnyRow]) -> AnySelect:
+        """Return the statement for sessions without an exchange, among those that `_used` found."""
         id = sessions.c.session_id
-        since = [id >= used[-1].last_id] if self._limit is not None and len(used) == self._limit else []
-        statement = select(sessions, id.label("last_id")).where(_has_none, *self._conditions, *self._until(id), *since)
+        statement = select(sessions, id.label("last_id")).where(_has_none, *self._conditions, *self._until(id))
+        if self._limit is not None and len(used) == self._limit:
+            statement = statement.where(id >= used[-1].last_id)
         return statement.order_by(id.desc()).limit(self._limit)
 
     def _until(self, last_id: Any) -> list[Any]:
@@ -276,68 +229,120 @@ class Listing:
         is_same = and_(last_id == self._before.last_id, sessions.c.session_id < self._before.session_id)
         return [last_id <= self._before.last_id, or_(last_id < self._before.last_id, is_same)]
 
-    def merged(self, used: Sequence[Any], unused: Sequence[Any]) -> list[Any]:
-        """Return the results of both, newest first."""
-        found = sorted([*used, *unused], key=place_of, reverse=True)
-        return found[: self._limit]
-
-    def next(self, found: Sequence[Any]) -> ListPlace | None:
-        """Return the place after which the list goes on, or None if it was all."""
-        return place_of(found[-1]) if found and len(found) == self._limit else None
-
-    def about(self, found: Sequence[Any]) -> list[tuple[AnySelect, AnySelect]]:
-        """Return pairs of statements: for the exchanges of the sessions that were found, and for their projections.
-
-        A view is summed up for all sessions, unless the statement itself names those that it is about.
-        """
-        if self._is_all and len(found) > NAMED:
-            return [(_LINES, select(_summary))]
-        return [
-            (
-                _LINES.where(exchanges.c.session_id.in_(part)),
-                select(_summary).where(_summary.c.session_id.in_(part)),
-            )
-            for part in parts_of(found)
-        ]
-
-    @staticmethod
-    def rows(
-        found: Iterable[Any], lines: Iterable[Any], summaries: Iterable[Any], costs: Mapping[str, CostSum]
-    ) -> list[SessionRow]:
-        """Return a row for each session, from the results of the statements, in order."""
-        sums = {
-            session_id: _sum(list(group)) for session_id, group in groupby(lines, operator.attrgetter("session_id"))
-        }
-        projected = {row.session_id: _read(row._mapping) for row in summaries}
-        for session_id, cost in costs.items():
-            projected.setdefault(session_id, {}).update(cost_usd=cost.usd, cost_partial=cost.partial)
-        made = []
-        for row in found:
-            session = struct_of(Session, row)
-            made.append(_row(session, sums.get(row.session_id), projected.get(row.session_id, {})))
-        return made
-
-
-async def listed(connection: ReadConnection, listing: Listing) -> list[AnyRow]:
-    """Return the rows of the sessions of a listing, newest first."""
-    used = (await connection.execute(listing.used)).all()
-    return listing.merged(used, (await connection.execute(listing.unused(used))).all())
-
-
-def placed(row: AnyRow) -> PlacedSession:
-    """Return the session in a row, and its place."""
-    return PlacedSession(place_of(row), struct_of(Session, row))
-
-
-def parts_of(found: Sequence[Any]) -> list[list[str]]:
-    """Return the ids of sessions in parts of as many as a question may name."""
-    ids = [row.session_id for row in found]
-    return [ids[first : first + NAMED] for first in range(0, len(ids), NAMED)]
-
 
 def place_of(row: Any) -> ListPlace:
-    """Return the place of a row of `Listing.merged`, or of any other that has a `last_id`."""
+    """Return the place of a row that has a `last_id`."""
     return ListPlace(row.last_id, row.session_id)
+
+
+async def list_sessions(
+    log: LogReader, limit: int | None = None, wanted: SessionFilter | None = None
+) -> list[SessionRow]:
+    """Return the sessions of the newest exchanges, newest first, each with the sums of its exchanges."""
+    return (await session_page(log, limit, wanted)).rows
+
+
+async def session_page(
+    log: LogReader, limit: int | None, wanted: SessionFilter | None = None, before: ListPlace | None = None
+) -> SessionPage:
+    """Return the sessions that follow a place in the list, and the place where it goes on."""
+    lines: list[_Line] = []
+    while True:
+        rest = None if limit is None else limit - len(lines)
+        more, before = await _lines(log, rest, wanted or SessionFilter(), before)
+        lines += more
+        if before is None or len(lines) == limit:
+            return SessionPage([line.row for line in lines], before, [line.place for line in lines])
+
+
+async def _lines(
+    log: LogReader, limit: int | None, wanted: SessionFilter, before: ListPlace | None
+) -> tuple[list[_Line], ListPlace | None]:
+    """Return the next lines of the list of a log and its archives, and where it goes on. They are fewer than there may
+    be if a session is in the log and in an archive.
+    """
+    own, *others = await log.of_each(lambda part: _lines_of(part, limit, wanted, before))
+    if not others:
+        return own
+    known = await _those_in(log, [line.row.session_id for lines, _ in others for line in lines])
+    found = {line.row.session_id: line for line in own[0]}
+    for lines, _ in others:
+        for line in lines:
+            if line.row.session_id not in known:
+                found.setdefault(line.row.session_id, line)
+    until = max((after for _, after in (own, *others) if after is not None), default=None)  # after it, a page has more
+    newest = sorted(found.values(), key=operator.attrgetter("place"), reverse=True)
+    newest = [line for line in newest if until is None or line.place >= until]
+    if limit is None or len(newest) <= limit:
+        return newest, until
+    return newest[:limit], newest[limit - 1].place
+
+
+async def _those_in(log: LogReader, session_ids: Sequence[str]) -> set[str]:
+    """Return the ids of the sessions that the log itself has."""
+    found: set[str] = set()
+    for part in _parts(session_ids):
+        rows = await log.rows(select(sessions.c.session_id).where(sessions.c.session_id.in_(part)))
+        found.update(row.session_id for row in rows)
+    return found
+
+
+async def _lines_of(
+    log: LogReader, limit: int | None, wanted: SessionFilter, before: ListPlace | None
+) -> tuple[list[_Line], ListPlace | None]:
+    """Return the next lines of the list of one log or archive, and where it goes on."""
+    listing = Listing(wanted, limit, log.search, before)
+    async with log.transaction() as connection:
+        found = await listing.read(connection)
+        ids = [row.session_id for row in found]
+        sums, projected = await _sums(connection, ids, is_all=listing.is_all)
+        await _add_costs(connection, ids, projected, log.engine)
+    lines = []
+    for row in found:
+        line = _row(struct_of(Session, row), sums.get(row.session_id), projected.get(row.session_id, {}))
+        lines.append(_Line(place_of(row), line))
+    return lines, lines[-1].place if lines and len(lines) == limit else None
+
+
+_Columns = dict[str, dict[str, Any]]
+"""The columns of sessions, by their ids."""
+
+
+async def _sums(connection: ReadConnection, ids: Sequence[str], *, is_all: bool) -> tuple[_Columns, _Columns]:
+    """Return the sums over the exchanges of sessions, and what the projections have of these.
+
+    A view is summed up for all sessions, unless the statement itself names those that it is about.
+    """
+    statements = [(_LINES, select(_summary))]
+    if not is_all or len(ids) <= NAMED:
+        statements = []
+        for part in _parts(ids):
+            named = select(_summary).where(_summary.c.session_id.in_(part))
+            statements.append((_LINES.where(exchanges.c.session_id.in_(part)), named))
+    sums: _Columns = {}
+    projected: _Columns = {}
+    for of_exchanges, of_projections in statements:
+        lines = (await connection.execute(of_exchanges)).all()
+        for session_id, group in groupby(lines, operator.attrgetter("session_id")):
+            sums[session_id] = _sum(list(group))
+        for row in (await connection.execute(of_projections)).all():
+            projected[row.session_id] = _read(row._mapping)
+    return sums, projected
+
+
+async def _add_costs(connection: ReadConnection, ids: Sequence[str], projected: _Columns, engine: str) -> None:
+    if not ids or not (await connection.execute(HAS_PRICES)).scalar_one():
+        return
+    costs = load("recorder.store.queries.costs")
+    for part in _parts(ids):
+        rows = (await connection.execute(costs.session_costs(engine), {"session_ids": part})).all()
+        for session_id, cost in costs.by_session(rows).items():
+            projected.setdefault(session_id, {}).update(cost_usd=cost.usd, cost_partial=cost.partial)
+
+
+def _parts(ids: Sequence[str]) -> list[Sequence[str]]:
+    """Return ids in parts of as many as a question may name."""
+    return [ids[first : first + NAMED] for first in range(0, len(ids), NAMED)]
 
 
 def _conditions(wanted: SessionFilter, search: Callable[[], SearchIndex]) -> list[Any]:
@@ -364,7 +369,12 @@ def _has(column: Any, value: str) -> Any:
 
 def _status() -> Any:
     """Return the expression for how an exchange ended, or that it has not."""
-    status = select(_projected.c.status).where(_within(_projected)).correlate(exchanges).scalar_subquery()
+    status = (
+        select(_projected.c.status)
+        .where(of_same_exchange(_projected, exchanges))
+        .correlate(exchanges)
+        .scalar_subquery()
+    )
     return case((text(has_ended("exchanges")), func.coalesce(status, UNKNOWN)), else_=OPEN)
 
 
@@ -388,7 +398,7 @@ def _row(session: Session, sums: Mapping[str, Any] | None, projected: Mapping[st
     return SessionRow(**{**msgspec.structs.asdict(session), **(sums or empty), **projected})
 
 
-def _read(summary: Mapping[str, Any]) -> dict[str, Any]:
+def _read(summary: Mapping[Any, Any]) -> dict[str, Any]:
     lists = {name: tuple(filter(None, (summary[name] or "").split(_SEPARATOR))) for name in _LISTS}
     return {**{name: summary[name] for name in _PROJECTED}, **lists}
 

@@ -17,8 +17,10 @@ from recorder.projections.connection import ConnectionCounter, ConnectionSummary
 from recorder.projections.fold import Folding, Rows
 from recorder.projections.rows import PROJECTIONS, AnomalyRow, ExchangeRow, ItemRow, ResultRow, TimingRow, UsageRow
 from recorder.projections.same_response import completeness, is_same_response
-from recorder.store.queries.costs import CostSum, ExchangeCost, sum_of
+from recorder.store.queries.costs import CostSum, ExchangeCost, exchange_costs, sum_of
+from recorder.store.queries.outlines import spans as spans_of
 from recorder.store.queries.reader import LogReader
+from recorder.store.queries.resumed_response import EARLIER_EVENTS, each_number_once, earlier
 from recorder.store.write.call_keys import CallKeys, call_keys
 
 Numbered = Sequence[tuple[int, Exchange]]
@@ -112,7 +114,7 @@ async def cutoff(
         return await _at_event(log, chosen[0][1], at_event)
     if (after_ns is None and share is None) or not chosen:
         return Cutoff()
-    began_ns, spans = chosen[0][1].started_ns, await log.spans(chosen[0][1].session_id)
+    began_ns, spans = chosen[0][1].started_ns, await spans_of(log, chosen[0][1].session_id)
     if share is not None:
         return Cutoff(began_ns + round(share * (_last_ns(chosen, spans) - began_ns)))
     last_ns = _last_ns(everything, spans) - began_ns  # a call may have its result after the exchange that is chosen
@@ -149,7 +151,7 @@ async def take_snapshot(
     )
     for _, each in shown:
         await folds.find_results(results, each, begun)
-    costs = await log.exchange_costs(session.session_id)
+    costs = await exchange_costs(log, session.session_id)
     return Snapshot(
         session=session,
         title=await folds.title(begun),
@@ -174,7 +176,7 @@ async def folded_exchange(
     Raises `RecorderError` if a fold fails, which is a fault of this program: `recorder events` still shows the log.
     """
     folding = Folding(exchange)
-    earlier = await log.earlier_events(exchange)
+    earlier = await earlier_events(log, exchange)
     try:
         for event in earlier:
             folding.recall(event)
@@ -189,6 +191,14 @@ async def folded_exchange(
         raise
     except Exception as error:
         raise unfoldable(exchange, error) from error
+
+
+async def earlier_events(log: LogReader, exchange: Exchange) -> list[Event]:
+    """Return the events of the response that an exchange resumes, from before it was resumed."""
+    values = earlier(exchange)
+    if values is None:
+        return []
+    return list(each_number_once(Event(*row) for row in await log.rows(EARLIER_EVENTS, **values)))
 
 
 def unfoldable(exchange: Exchange, error: Exception) -> RecorderError:

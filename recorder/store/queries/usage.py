@@ -8,41 +8,25 @@ Hours and days are those of UTC. Numbers and shares are those of the views `usag
 from __future__ import annotations
 
 import datetime
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from decimal import Context, Decimal
-from functools import cache, reduce
-from itertools import groupby
-from operator import attrgetter
+from functools import cache
+from itertools import chain
 from typing import Any, Literal
 
 import msgspec
-from sqlalchemy import Select, and_, case, column, func, literal, literal_column, select, table, text
+from sqlalchemy import Select, and_, case, column, func, literal_column, select, table, text
 
 from recorder.model.facts import Usage
 from recorder.projections.rows import SHARES
-from recorder.projections.views.parts import COUNTED, DAILY_KEYS, DAILY_SUMS
-from recorder.projections.views.requests import REQUESTED
+from recorder.projections.views.parts import COUNTED, DAILY_KEYS, DAILY_SUMS, REQUESTED
 from recorder.projections.views.view import written
+from recorder.store.queries.reader import LogReader
 from recorder.store.schema import exchanges, sessions, tables_of
+from recorder.store.sql import of_same_exchange, struct_of
 
 By = Literal["hour", "day", "week", "month", "model", "session", "client", "tool", "outcome", "effort", "tier", "tools"]
-
-KEYS: Mapping[By, tuple[str, ...]] = {
-    "hour": ("hour",),
-    "day": ("day",),
-    "week": ("week",),
-    "month": ("month",),
-    "model": ("model",),
-    "session": ("session_id", "session_name"),
-    "client": ("client",),
-    "tool": ("tool",),
-    "outcome": ("outcome",),
-    "effort": ("effort",),
-    "tier": ("tier",),
-    "tools": ("tools",),
-}
-"""The columns that say what the tokens of a row were used for."""
 
 DAY_NS = 86_400_000_000_000
 HOUR_NS = DAY_NS // 24
@@ -55,14 +39,20 @@ _DATES: Mapping[str, Callable[[datetime.date, int], str]] = {
     "month": lambda day, _: f"{day:%Y-%m}",
 }
 
+_CALLS = ("calls", "answered", "failed")
+_TOKENS = Usage.__struct_fields__
+
+COSTS = ("cost_usd", "reported_cost_usd", "priced", "partial")
+"""The columns of `recorder usage --cost`."""
+
+_BILLION = 10**9
+_EXACT = Context(prec=64)  # of reported costs: nine digits before the point, 30 after it, any number of exchanges
+
 
 class Tally(msgspec.Struct, frozen=True):
     """The sums over some exchanges; a sum of tokens is None where none of them reported any."""
 
     key: tuple[Any, ...]
-    calls: int | None  # of a tool, as the two after it
-    answered: int | None
-    failed: int | None
     exchanges: int
     reported: int  # of so many exchanges there is a report
     input_tokens: int | None
@@ -76,6 +66,10 @@ class Tally(msgspec.Struct, frozen=True):
     reasoned_of: int | None
     cached: int | None
     cached_of: int | None
+    # Of a tool.
+    calls: int | None = None
+    answered: int | None = None
+    failed: int | None = None
 
     @property
     def reasoning_share(self) -> float | None:
@@ -87,7 +81,14 @@ class Tally(msgspec.Struct, frozen=True):
 
     def row(self, by: Sequence[By]) -> dict[str, Any]:
         """Return the row of a table of usage, by the names of its columns."""
-        return {**dict(zip(keys(by), self.key, strict=True)), **{name: getattr(self, name) for name in numbers(by)}}
+        row = dict(zip(keys(by), self.key, strict=True))
+        for name in numbers(by):
+            row[name] = getattr(self, name)
+        return row
+
+
+_NUMBERS = Tally.__struct_fields__[1:]
+_SUMS = _NUMBERS[: -len(_CALLS)]
 
 
 class CostTally(msgspec.Struct, frozen=True):
@@ -99,17 +100,25 @@ class CostTally(msgspec.Struct, frozen=True):
     reported_usd: Decimal | None = None  # the sum of what providers and gateways report themselves
 
     def __add__(self, other: CostTally) -> CostTally:
-        cost = _sum(each.cost_picousd for each in (self, other))
-        reports = [each.reported_usd for each in (self, other) if each.reported_usd is not None]
-        reported = reduce(_EXACT.add, reports) if reports else None
-        return CostTally(cost, self.priced + other.priced, self.partial + other.partial, reported)
+        reported = self.reported_usd
+        if other.reported_usd is not None:
+            reported = _EXACT.add(reported or Decimal(), other.reported_usd)
+        return CostTally(
+            cost_picousd=_sum([self.cost_picousd, other.cost_picousd]),
+            priced=self.priced + other.priced,
+            partial=self.partial + other.partial,
+            reported_usd=reported,
+        )
 
     def row(self) -> dict[str, Any]:
         """Return the columns after those of the tokens: amounts in USD are exact decimals, as text."""
         cost = None if self.cost_picousd is None else Decimal(self.cost_picousd).scaleb(-12)
-        usd = (self.reported_usd if name == "reported" else cost for name in ("cost", "reported"))
-        values = (None if each is None else decimal_text(each) for each in usd)
-        return dict(zip(COSTS, (*values, self.priced, self.partial), strict=True))
+        return {
+            "cost_usd": _decimal_text(cost),
+            "reported_cost_usd": _decimal_text(self.reported_usd),
+            "priced": self.priced,
+            "partial": self.partial,
+        }
 
 
 class Unpriced(msgspec.Struct, frozen=True):
@@ -121,58 +130,6 @@ class Unpriced(msgspec.Struct, frozen=True):
     exchanges: int
 
 
-def decimal_text(value: Decimal) -> str:
-    """Return a decimal without an exponent and without zeros at its end."""
-    text = f"{value:f}"
-    return (text.rstrip("0").rstrip(".") if "." in text else text) or "0"
-
-
-COSTS = ("cost_usd", "reported_cost_usd", "priced", "partial")
-"""The columns of `recorder usage --cost`."""
-
-_BILLION = 10**9
-_EXACT = Context(prec=64)  # of reported costs: nine digits before the point, 30 behind it, any number of exchanges
-_NUMBERS = Tally.__struct_fields__[1:]
-_CALLS = ("calls", "answered", "failed")
-_SUMS = _NUMBERS[len(_CALLS) :]
-_COUNTS = _NUMBERS[_NUMBERS.index("exchanges") : _NUMBERS.index("reasoned")]
-_TOKENS = Usage.__struct_fields__
-
-
-def keys(by: Sequence[By]) -> tuple[str, ...]:
-    """Return the columns of the key."""
-    return tuple(name for each in by for name in KEYS[each])
-
-
-def numbers(by: Sequence[By]) -> tuple[str, ...]:
-    """Return the columns after the key."""
-    return (*(_CALLS if "tool" in by else ()), *_COUNTS, *SHARES)
-
-
-_ID = exchanges.c.session_id.type
-_OF_EXCHANGE = ("exchange_id", "started_ns", "client", "model")
-_OF_USAGE = (*_OF_EXCHANGE, "outcome", "reported", *_TOKENS)
-_calls = table("tool_calls", *map(column, ("session_id", "exchange_id", "name", "type", "output", "failed")))
-
-_ended = tables_of["exchanges"]
-_requested = (
-    text(REQUESTED)
-    .columns(*map(column, ("session_id", "exchange_id", "effort", "tier", "tools")))
-    .subquery("requested")
-)
-_BY_REQUEST = frozenset({"effort", "tier", "tools"})
-
-_OF_COST = ("provider", "no_price", "cost_picousd", "partial", "reported_cost_usd")
-_costs = table("costs", column("session_id", _ID), *map(column, (*_OF_EXCHANGE, *_OF_COST)))
-
-
-@cache
-def _usage(engine: str) -> Any:
-    """Return what is summed, as a part of statements for an engine (`engine_name`)."""
-    rows = text(f"SELECT * FROM {written(COUNTED, engine)}")
-    return rows.columns(column("session_id", _ID), *map(column, _OF_USAGE)).subquery("usage")
-
-
 class Summed(msgspec.Struct, frozen=True):
     """The exchanges that are summed up: those that began in a span, but for those of some sessions."""
 
@@ -182,169 +139,80 @@ class Summed(msgspec.Struct, frozen=True):
 
     def conditions(self, rows: Any) -> list[Any]:
         """Return the conditions on rows that have `started_ns` and `session_id`."""
-        return [
-            *([rows.started_ns >= self.since_ns] if self.since_ns is not None else []),
-            *([rows.started_ns < self.until_ns] if self.until_ns is not None else []),
-            *([rows.session_id.not_in(self.without)] if self.without else []),
-        ]
+        conditions = []
+        if self.since_ns is not None:
+            conditions.append(rows.started_ns >= self.since_ns)
+        if self.until_ns is not None:
+            conditions.append(rows.started_ns < self.until_ns)
+        if self.without:
+            conditions.append(rows.session_id.not_in(self.without))
+        return conditions
 
 
 EVERYTHING = Summed()
 
 
-def sums_by(by: Sequence[By], summed: Summed, engine: str) -> Select[Any]:
-    """Return the statement for the sums by key, for an engine (`engine_name`); times are grouped by hour or day."""
-    usage = _usage(engine)
-    sums = [func.count().label("exchanges"), *_sums(usage.c)]
-    if "tool" in by:
-        return _of_tools(by, summed, usage, sums)
-    nothing = [literal(None).label(name) for name in _CALLS]
-    if _OF_DAYS.issuperset(by):
-        return _of_days(by, summed, usage, nothing, engine)
-    return _grouped(by, summed, usage, [*nothing, *sums])
+def keys(by: Sequence[By]) -> tuple[str, ...]:
+    """Return the columns of the key, which say what the tokens of a row were used for."""
+    names: list[str] = []
+    for name in by:
+        names += ("session_id", "session_name") if name == "session" else (name,)
+    return tuple(names)
 
 
-_OF_DAYS = frozenset[By]({"day", "week", "month", "model", "client", "outcome"})
+def numbers(by: Sequence[By]) -> tuple[str, ...]:
+    """Return the columns after the key."""
+    calls = _CALLS if "tool" in by else ()
+    return (*calls, "exchanges", "reported", *_TOKENS, *SHARES)
 
 
-def _of_days(by: Sequence[By], summed: Summed, usage: Any, nothing: Any, engine: str) -> Select[Any]:
-    """Return the statement for sums of the sums of each day, model, client and outcome: an index has those in order."""
-    sums: list[Any] = [literal_column(value).label(name) for name, value in DAILY_SUMS.items()]
-    keys: list[Any] = [literal_column(written(value, engine)).label(name) for name, value in DAILY_KEYS.items()]
-    grouped = select(*keys, *sums).select_from(usage).where(*summed.conditions(usage.c)).group_by(*keys)
-    daily = grouped.subquery("daily").c
-    columns = [daily["days" if name in _DATES else name].label(f"key_{number}") for number, name in enumerate(by)]
-    totals = [func.sum(daily[name]).label(field) for name, field in zip(DAILY_SUMS, _SUMS, strict=True)]
-    return select(*columns, *nothing, *totals).group_by(*columns)
+# -- the questions
 
 
-def costs_by(by: Sequence[By], summed: Summed) -> Select[Any]:
-    """Return the statement for the costs by the keys of `sums_by`, and by reported costs: those are decimal texts,
-    which no two engines add up in the same way.
-    """
-    cost, reported = _costs.c.cost_picousd, _costs.c.reported_cost_usd
-    billion: Any = literal_column(str(_BILLION))
-    halves = [  # a sum of the whole may be too large
-        func.sum(cost.op("/")(billion)).label("billions"),
-        func.sum(cost.op("%")(billion)).label("rest"),
-    ]
-    partial = func.count(case((and_(cost.is_not(None), _costs.c.partial == 1), 1)))
-    sums = [
-        reported.label("reported_usd"),
-        func.count(reported).label("reports"),
-        *halves,
-        func.count(cost).label("priced"),
-        partial.label("partial"),
-    ]
-    grouped = _of_tools(by, summed, _costs, sums) if "tool" in by else _grouped(by, summed, _costs, sums)
-    return grouped.group_by(reported)
+async def usage(log: LogReader, by: Sequence[By], summed: Summed = EVERYTHING) -> list[Tally]:
+    """Return the tokens of ended exchanges, summed by some keys."""
+
+    async def sums_in(part: LogReader) -> list[Tally]:
+        mine = msgspec.structs.replace(summed, without=await log.repeated_in(part))
+        sums = []
+        for row in await part.rows(_sums_by(by, mine, part.engine)):
+            columns = row._mapping
+            counts = {name: columns[name] for name in _NUMBERS if name in columns}
+            sums.append(Tally(_key(by, columns), **counts))
+        return sums
+
+    return _added_up(by, chain.from_iterable(await log.of_each(sums_in)))
 
 
-def _grouped(by: Sequence[By], summed: Summed, source: Any, sums: Any) -> Select[Any]:
-    columns = _columns(by, source)
-    return (
-        select(*columns, *sums)
-        .select_from(_with_keys(by, source, source))
-        .where(*summed.conditions(source.c))
-        .group_by(*_grouping(by, columns))
-    )
+async def usage_costs(
+    log: LogReader, by: Sequence[By], summed: Summed = EVERYTHING
+) -> tuple[dict[tuple[Any, ...], CostTally], list[Unpriced]]:
+    """Return the costs of ended exchanges by the same keys, and the models of them that have no price."""
+    costs: defaultdict[tuple[Any, ...], CostTally] = defaultdict(CostTally)
+    unpriced: dict[tuple[str, str, str], Unpriced] = {}
+
+    async def add_costs_of(part: LogReader) -> None:
+        mine = msgspec.structs.replace(summed, without=await log.repeated_in(part))
+        rows = await part.rows(_costs_by(by, mine))
+        for row in await part.rows(_unpriced(mine)):
+            without_price = struct_of(Unpriced, row)
+            key = without_price.provider, without_price.model or "", without_price.reason
+            before = unpriced[key].exchanges if key in unpriced else 0
+            unpriced[key] = msgspec.structs.replace(without_price, exchanges=before + without_price.exchanges)
+        for row in rows:
+            costs[_key(by, row._mapping)] += _cost_of(row)
+
+    await log.of_each(add_costs_of)
+    return dict(costs), [unpriced[key] for key in sorted(unpriced)]
 
 
-_UNPRICED = ("subscription", "provider", "model", "counts")
-
-
-def unpriced(summed: Summed) -> Select[Any]:
-    """Return the statement for what reported tokens but has no cost, by the reason."""
-    key = [_costs.c.provider, _costs.c.model, _costs.c.no_price.label("reason")]
-    reasons = _costs.c.no_price.in_([literal_column(f"'{reason}'") for reason in _UNPRICED])
-    return (
-        select(*key, func.count().label("exchanges"))
-        .where(reasons, *summed.conditions(_costs.c))
-        .group_by(*key)
-        .order_by(*key)
-    )
-
-
-def _with_keys(by: Sequence[By], source: Any, rows: Any) -> Any:
-    """Return a source joined with the ends and the requests of its rows, if a key is of those."""
-    if "outcome" in by and "outcome" not in rows.c:
-        source = source.outerjoin(_ended, _is_of(_ended, rows))
-    return source if _BY_REQUEST.isdisjoint(by) else source.outerjoin(_requested, _is_of(_requested, rows))
-
-
-def _columns(by: Sequence[By], source: Any, tool: Any = None) -> list[Any]:
-    """Return the columns of the key, each under a distinct name."""
-    of = source.c
-    name = select(sessions.c.name).where(sessions.c.session_id == of.session_id).scalar_subquery()
-    columns: Mapping[By, tuple[Any, ...]] = {
-        "model": (of.model,),
-        "session": (of.session_id, name),
-        "client": (of.client,),
-        "tool": (tool,),
-        "outcome": (of.outcome if tool is None and "outcome" in of else _ended.c.status,),
-        "effort": (_requested.c.effort,),
-        "tier": (_requested.c.tier,),
-        "tools": (_requested.c.tools,),
-        "hour": (of.started_ns.op("/")(literal_column(str(HOUR_NS))),),
-    }
-    day = of.started_ns.op("/")(literal_column(str(DAY_NS)))
-    found = [column for each in by for column in columns.get(each, (day,))]
-    return [column.label(f"key_{number}") for number, column in enumerate(found)]
-
-
-def _grouping(by: Sequence[By], columns: Sequence[Any]) -> list[Any]:
-    """Return the columns to group by: the name of a session is looked up once for each."""
-    return [column for name, column in zip(keys(by), columns, strict=True) if name != "session_name"]
-
-
-def tallies(by: Sequence[By], rows: Iterable[Any]) -> list[Tally]:
-    """Return the rows of the statement as sums, in the order of `added_up`."""
-    parts = []
-    for row in rows:
-        columns = row._mapping
-        parts.append(Tally(_key(by, columns), **{name: columns[name] for name in _NUMBERS}))
-    return added_up(by, parts)
-
-
-def added_up(by: Sequence[By], parts: Iterable[Tally]) -> list[Tally]:
-    """Return one sum for each key: times in their order, other keys by most used. No exchange is in two parts."""
-    width = len(keys(by))
-    named = sorted(parts, key=lambda each: str(each.key))
-    made = [together(group, key) for key, group in groupby(named, attrgetter("key"))]
-    tokens, counts = Counter[Any](), Counter[Any]()
-    for each in made:
-        for end in range(1, width + 1):
-            tokens[each.key[:end]] += each.total_tokens or 0
-            counts[each.key[:end]] += each.exchanges
-
-    def place(tally: Tally) -> list[Any]:
-        starts = [(name, tally.key[: n + 1]) for n, name in enumerate(keys(by))]
-        return [
-            (str(start[-1]),) if name in _DATES else (-tokens[start], -counts[start], str(start[-1]))
-            for name, start in starts
-        ]
-
-    return sorted(made, key=place)
-
-
-def together(several: Iterable[Tally], key: tuple[Any, ...] = ()) -> Tally:
-    """Return the sum of sums that have no exchange in common."""
-    parts = list(several)
-    return Tally(key, *(_sum(getattr(part, name) for part in parts) for name in _NUMBERS))
-
-
-def costs(by: Sequence[By], rows: Iterable[Any]) -> dict[tuple[Any, ...], CostTally]:
-    """Return the rows of the statement for costs as sums, by their keys."""
-    found: dict[tuple[Any, ...], CostTally] = {}
-    for row in rows:
-        reported = cost = None
-        if row.reported_usd is not None:
-            reported = _EXACT.multiply(Decimal(row.reported_usd), Decimal(row.reports))
-        if row.priced:
-            cost = int(row.billions) * _BILLION + int(row.rest)
-        key = _key(by, row._mapping)
-        found[key] = found.get(key, CostTally()) + CostTally(cost, row.priced, row.partial, reported)
-    return found
+def _cost_of(row: Any) -> CostTally:
+    reported = cost = None
+    if row.reported_usd is not None:
+        reported = _EXACT.multiply(Decimal(row.reported_usd), Decimal(row.reports))
+    if row.priced:
+        cost = int(row.billions) * _BILLION + int(row.rest)
+    return CostTally(cost, row.priced, row.partial, reported)
 
 
 def _key(by: Sequence[By], columns: Mapping[Any, Any]) -> tuple[Any, ...]:
@@ -363,6 +231,38 @@ def _date(name: str, number: int) -> str:
     return _DATES[name](_EPOCH + datetime.timedelta(day), hour)
 
 
+def _added_up(by: Sequence[By], parts: Iterable[Tally]) -> list[Tally]:
+    """Return one sum for each key: times in their order, other keys by most used. No exchange is in two parts."""
+    of_keys: defaultdict[tuple[Any, ...], list[Tally]] = defaultdict(list)
+    for part in parts:
+        of_keys[part.key].append(part)
+    sums = [together(several, key) for key, several in of_keys.items()]
+    names = keys(by)
+    # Of two keys, a pair stands where all stands that has the first of them.
+    tokens, exchanges = Counter[Any](), Counter[Any]()
+    for tally in sums:
+        for end in range(1, len(names) + 1):
+            tokens[tally.key[:end]] += tally.total_tokens or 0
+            exchanges[tally.key[:end]] += tally.exchanges
+
+    def place(tally: Tally) -> list[Any]:
+        order: list[Any] = []
+        for end, name in enumerate(names, 1):
+            start = tally.key[:end]
+            if name not in _DATES:
+                order += (-tokens[start], -exchanges[start])
+            order.append(str(start[-1]))
+        return order
+
+    return sorted(sums, key=place)
+
+
+def together(several: Iterable[Tally], key: tuple[Any, ...] = ()) -> Tally:
+    """Return the sum of sums that have no exchange in common."""
+    parts = list(several)
+    return Tally(key, *(_sum([getattr(part, name) for part in parts]) for name in _NUMBERS))
+
+
 def _sum(values: Iterable[Any]) -> Any:
     known = [value for value in values if value is not None]
     return sum(known) if known else None
@@ -372,40 +272,164 @@ def _share(part: int | None, whole: int | None) -> float | None:
     return None if part is None or not whole else part / whole
 
 
-def _sums(columns: Any) -> list[Any]:
-    """Return the sums of a row but for the number of its exchanges, by the names of `Tally`."""
-    sums: list[Any] = [func.count(case((columns.reported == 1, 1)))]
-    sums += [func.sum(columns[name]) for name in _TOKENS]
-    for part, whole in SHARES.values():
-        sums += _both(columns[part], columns[whole])
-    return [each.label(name) for each, name in zip(sums, _SUMS[1:], strict=True)]
+def _decimal_text(value: Decimal | None) -> str | None:
+    """Return a decimal without an exponent and without zeros at its end."""
+    if value is None:
+        return None
+    text = f"{value:f}"
+    if "." in text:
+        text = text.rstrip("0").rstrip(".")
+    return text or "0"
 
 
-def _both(part: Any, whole: Any) -> list[Any]:
-    """Return the sums of two columns over the rows that have both."""
-    has_both = and_(part.is_not(None), whole.is_not(None))
-    return [func.sum(case((has_both, value))) for value in (part, whole)]
+# -- the statements
+
+_ID = exchanges.c.session_id.type
+_OF_EXCHANGE = ("exchange_id", "started_ns", "client", "model")
+_OF_USAGE = (*_OF_EXCHANGE, "outcome", "reported", *_TOKENS)
+_OF_COST = (*_OF_EXCHANGE, "provider", "no_price", "cost_picousd", "partial", "reported_cost_usd")
+_OF_CALL = ("session_id", "exchange_id", "name", "type", "output", "failed")
+_OF_REQUEST = ("effort", "tier", "tools")
+
+_ended = tables_of["exchanges"]
+_calls = table("tool_calls", *map(column, _OF_CALL))
+_costs = table("costs", column("session_id", _ID), *map(column, _OF_COST))
+_requested = text(REQUESTED).columns(*map(column, ("session_id", "exchange_id", *_OF_REQUEST))).subquery("requested")
+
+_IN_INDEX = frozenset[By]({"day", "week", "month", "model", "client", "outcome"})
 
 
-def _is_of(one: Any, other: Any) -> Any:
-    """Return the condition that rows of two tables are of one exchange."""
-    return and_(one.c.session_id == other.c.session_id, one.c.exchange_id == other.c.exchange_id)
+@cache
+def _usage(engine: str) -> Any:
+    """Return what is summed, as a part of statements for an engine (`engine_name`)."""
+    rows = text(f"SELECT * FROM {written(COUNTED, engine)}")
+    return rows.columns(column("session_id", _ID), *map(column, _OF_USAGE)).subquery("usage")
 
 
-def _of_tools(by: Sequence[By], summed: Summed, source: Any, sums: Any) -> Select[Any]:
-    """Return the statement for the sums by tool: an exchange counts once for each tool that it called."""
+def _sums_by(by: Sequence[By], summed: Summed, engine: str) -> Select[Any]:
+    """Return the statement for the sums by key, for an engine (`engine_name`); times are grouped by hour or day."""
+    usage = _usage(engine)
+    if _IN_INDEX.issuperset(by):
+        return _of_days(by, summed, usage, engine)
+    reported = func.count(case((usage.c.reported == 1, 1)))
+    sums = [func.count().label("exchanges"), reported.label("reported")]
+    sums += [func.sum(usage.c[name]).label(name) for name in _TOKENS]
+    shares = zip(_SUMS[-4::2], SHARES.values(), strict=True)
+    for name, (part, whole) in shares:
+        has_both = and_(usage.c[part].is_not(None), usage.c[whole].is_not(None))
+        sums.append(func.sum(case((has_both, usage.c[part]))).label(name))
+        sums.append(func.sum(case((has_both, usage.c[whole]))).label(f"{name}_of"))
+    if "tool" in by:
+        return _of_tools(by, summed, usage, sums, _CALLS)
+    return _grouped(by, summed, usage, sums)
+
+
+def _of_days(by: Sequence[By], summed: Summed, usage: Any, engine: str) -> Select[Any]:
+    """Return the statement for sums of the sums of each day, model, client and outcome: an index has those in order."""
+    sums: list[Any] = [literal_column(value).label(name) for name, value in DAILY_SUMS.items()]
+    keys: list[Any] = [literal_column(written(value, engine)).label(name) for name, value in DAILY_KEYS.items()]
+    grouped = select(*keys, *sums).select_from(usage).where(*summed.conditions(usage.c)).group_by(*keys)
+    daily = grouped.subquery("daily").c
+    columns = [daily["days" if name in _DATES else name].label(f"key_{number}") for number, name in enumerate(by)]
+    totals = [func.sum(daily[name]).label(field) for name, field in zip(DAILY_SUMS, _SUMS, strict=True)]
+    return select(*columns, *totals).group_by(*columns)
+
+
+def _costs_by(by: Sequence[By], summed: Summed) -> Select[Any]:
+    """Return the statement for the costs by the keys of `_sums_by`, and by reported costs: those are decimal texts,
+    which no two engines add up in the same way.
+    """
+    cost, reported = _costs.c.cost_picousd, _costs.c.reported_cost_usd
+    billion: Any = literal_column(str(_BILLION))
+    sums = [
+        reported.label("reported_usd"),
+        func.count(reported).label("reports"),
+        # Two halves: a sum of the whole may be too large.
+        func.sum(cost.op("/")(billion)).label("billions"),
+        func.sum(cost.op("%")(billion)).label("rest"),
+        func.count(cost).label("priced"),
+        func.count(case((and_(cost.is_not(None), _costs.c.partial == 1), 1))).label("partial"),
+    ]
+    grouped = _of_tools(by, summed, _costs, sums) if "tool" in by else _grouped(by, summed, _costs, sums)
+    return grouped.group_by(reported)
+
+
+def _unpriced(summed: Summed) -> Select[Any]:
+    """Return the statement for what reported tokens but has no cost, by the reason."""
+    key = [_costs.c.provider, _costs.c.model, _costs.c.no_price.label("reason")]
+    reasons: list[Any] = [literal_column(f"'{reason}'") for reason in ("subscription", "provider", "model", "counts")]
+    return (
+        select(*key, func.count().label("exchanges"))
+        .where(_costs.c.no_price.in_(reasons), *summed.conditions(_costs.c))
+        .group_by(*key)
+    )
+
+
+def _grouped(by: Sequence[By], summed: Summed, source: Any, sums: Sequence[Any]) -> Select[Any]:
+    columns = _columns(by, source)
+    return (
+        select(*columns, *sums)
+        .select_from(_with_keys(by, source, source))
+        .where(*summed.conditions(source.c))
+        .group_by(*_grouping(by, columns))
+    )
+
+
+def _of_tools(
+    by: Sequence[By], summed: Summed, source: Any, sums: Sequence[Any], counts: Sequence[str] = ()
+) -> Select[Any]:
+    """Return the statement for the sums by tool, with the counts of calls that are named: an exchange counts once for
+    each tool that it called.
+    """
     tool = func.coalesce(_calls.c.name, _calls.c.type).label("tool")
     ids = (_calls.c.session_id, _calls.c.exchange_id)
-    failed = func.count(case((_calls.c.failed == 1, 1)))
-    counts = [
-        count.label(name)
-        for name, count in zip(_CALLS, (func.count(), func.count(_calls.c.output), failed), strict=True)
-    ]
-    called = select(tool, *ids, *counts).select_from(_calls).group_by(*ids, tool)
+    called = select(
+        tool,
+        *ids,
+        func.count().label("calls"),
+        func.count(_calls.c.output).label("answered"),
+        func.count(case((_calls.c.failed == 1, 1))).label("failed"),
+    ).group_by(*ids, tool)
     if conditions := summed.conditions(exchanges.c):
-        called = called.join(exchanges, _is_of(exchanges, _calls)).where(*conditions)
+        called = called.join_from(_calls, exchanges, of_same_exchange(exchanges, _calls)).where(*conditions)
     once = called.subquery("called")
     columns = _columns(by, source, once.c.tool)
-    calls = [] if source is _costs else [func.sum(once.c[name]).label(name) for name in _CALLS]
-    joined = _with_keys(by, once.outerjoin(source, _is_of(source, once)), once)
-    return select(*columns, *calls, *sums).select_from(joined).group_by(*_grouping(by, columns))
+    totals = [func.sum(once.c[name]).label(name) for name in counts]
+    joined = _with_keys(by, once.outerjoin(source, of_same_exchange(source, once)), once)
+    return select(*columns, *totals, *sums).select_from(joined).group_by(*_grouping(by, columns))
+
+
+def _with_keys(by: Sequence[By], source: Any, rows: Any) -> Any:
+    """Return a source joined with the ends and the requests of its rows, if a key is of those."""
+    if "outcome" in by and "outcome" not in rows.c:
+        source = source.outerjoin(_ended, of_same_exchange(_ended, rows))
+    if not set(by).isdisjoint(_OF_REQUEST):
+        source = source.outerjoin(_requested, of_same_exchange(_requested, rows))
+    return source
+
+
+def _columns(by: Sequence[By], source: Any, tool: Any = None) -> list[Any]:
+    """Return the columns of the key, each under a distinct name."""
+    of = source.c
+    columns: list[Any] = []
+    for name in by:
+        if name in _DATES:
+            unit_ns = HOUR_NS if name == "hour" else DAY_NS
+            columns.append(of.started_ns.op("/")(literal_column(str(unit_ns))))
+        elif name == "session":
+            named = select(sessions.c.name).where(sessions.c.session_id == of.session_id)
+            columns += (of.session_id, named.scalar_subquery())
+        elif name == "tool":
+            columns.append(tool)
+        elif name in _OF_REQUEST:
+            columns.append(_requested.c[name])
+        elif name == "outcome" and (tool is not None or "outcome" not in of):
+            columns.append(_ended.c.status)
+        else:
+            columns.append(of[name])
+    return [column.label(f"key_{number}") for number, column in enumerate(columns)]
+
+
+def _grouping(by: Sequence[By], columns: Sequence[Any]) -> list[Any]:
+    """Return the columns to group by: the name of a session is looked up once for each."""
+    return [column for name, column in zip(keys(by), columns, strict=True) if name != "session_name"]

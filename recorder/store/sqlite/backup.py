@@ -20,8 +20,7 @@ from typing import NamedTuple
 from recorder.errors import NotFoundError, RecorderError, StoreError
 from recorder.store.engine import Backup, Progress
 from recorder.store.schema import LOG
-from recorder.store.sqlite.connection import open_reader, translated
-from recorder.store.sqlite.migrate import is_empty
+from recorder.store.sqlite.connection import is_empty, open_reader, translated
 
 PAGES = 2_000  # between two words on the progress: 8 MB
 

@@ -2,7 +2,7 @@
 
 Rules of this file:
 
-* It knows SQLite, not the log.
+* It knows SQLite, and of the log only by which id its file is known.
 * A pragma is set before the first transaction, read back, and the connection refused if SQLite did not take it.
 * The file is never opened but by SQLite: closing any other descriptor of it would drop the locks that SQLite holds.
 * A process that writes or checkpoints holds the lock of `write_lock`. Two connections never do so at once, which also
@@ -27,6 +27,7 @@ from sqlalchemy.exc import DBAPIError
 
 from recorder.errors import StoreBusyError, StoreConflictError, StoreError
 from recorder.store.engine import BUSY_TIMEOUT_S
+from recorder.store.schema import APPLICATION_ID
 from recorder.store.sql import Step
 from recorder.store.sqlite.address import lock_path
 
@@ -237,6 +238,16 @@ def roll_back(path: Path) -> None:
     if journal_path(path).exists():
         with translated(path), closing(sqlite3.connect(f"{file_uri(path)}?mode=rw", uri=True)) as connection:
             connection.execute("SELECT count(*) FROM sqlite_master").fetchone()  # only now is the file read at all
+
+
+def is_empty(path: Path) -> bool:
+    """Return whether a file is still to become a database. Raise `StoreError` if it is a file of another program."""
+    roll_back(path)
+    if path.stat().st_size == 0:
+        return True
+    if application_id(path) != APPLICATION_ID:
+        raise StoreError(f"{path} belongs to another program, not to recorder; give another path.")
+    return False
 
 
 _MEANING: Mapping[int, tuple[type[StoreError], str]] = {

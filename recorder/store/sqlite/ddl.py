@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import CompoundSelect, Select, Table, literal_column, select, table, union_all
 
-from recorder.model.shared_body import SHARED
-from recorder.projections.views import VIEWS
+from recorder.model.events import SHARED
+from recorder.projections.views.contract import VIEWS
 from recorder.store.schema import sessions, table_statements, tables_of, tombstones
 from recorder.store.search import INDEXES, OF_EXCHANGE, OF_SESSION, Indexed, SearchIndex, SearchStatements
 from recorder.store.sql import dialect

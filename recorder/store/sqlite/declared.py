@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from recorder.store.protocols import Objects, ReadSchema
+from recorder.store.engine import Objects, ReadSchema
 from recorder.store.sqlite.connection import translated
 from recorder.store.sqlite.ddl import statements
 from recorder.store.sqlite.migrate import open_log

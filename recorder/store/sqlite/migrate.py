@@ -16,18 +16,18 @@ from pathlib import Path
 
 from sqlalchemy import Connection
 
-from recorder.errors import StoreBusyError, StoreError
+from recorder.errors import StoreBusyError
 from recorder.store.engine import BUSY_TIMEOUT_S, NEW_LOG_TIMEOUT_S
-from recorder.store.maintain.migrate import APPLICATION_ID, HEAD, READ_REVISION, require_head, require_known, run
+from recorder.store.maintain.migrate import require_known, run
+from recorder.store.schema import HEAD, READ_REVISION, require_head
 from recorder.store.sqlite.address import lock_path
 from recorder.store.sqlite.connection import (
     MIGRATION,
-    application_id,
     create_file,
     file_uri,
+    is_empty,
     journal_path,
     open_reader,
-    roll_back,
     translated,
     write_lock,
     writer_engine,
@@ -65,16 +65,6 @@ def current(path: Path, busy_timeout_s: float = BUSY_TIMEOUT_S) -> str | None:
     with translated(path), closing(sqlite3.connect(uri, uri=True, timeout=busy_timeout_s)) as connection:
         row = connection.execute(READ_REVISION).fetchone()
         return row[0] if row else None
-
-
-def is_empty(path: Path) -> bool:
-    """Return whether a file is still to become a database. Raise `StoreError` if it is a file of another program."""
-    roll_back(path)
-    if path.stat().st_size == 0:
-        return True
-    if application_id(path) != APPLICATION_ID:
-        raise StoreError(f"{path} belongs to another program, not to recorder; give another path.")
-    return False
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Connections to a file for SQL that is not recorder's own: a `recorder.store.protocols.Querying`."""
+"""Connections to a file for SQL that is not recorder's own: a `recorder.store.engine.Querying`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The connections to a database file that only read, for an event loop: a `recorder.store.protocols.Reading`.
+"""The connections to a database file that only read, for an event loop: a `recorder.store.engine.Reading`.
 
 Rules of this file:
 
@@ -10,7 +10,7 @@ Rules of this file:
 from __future__ import annotations
 
 import asyncio
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from typing import Any
 
 import aiosqlite
@@ -18,10 +18,10 @@ from sqlalchemy import URL, event
 
 from recorder.store.async_engine import AsyncEngine, create_async_engine
 from recorder.store.engine import BUSY_TIMEOUT_S, READERS, Fetch
-from recorder.store.maintain.migrate import READ_REVISION
+from recorder.store.schema import READ_REVISION
 from recorder.store.sqlite import address
-from recorder.store.sqlite.connection import READER, file_uri, prepare, reading
-from recorder.store.sqlite.migrate import is_empty
+from recorder.store.sqlite import connection as of_file
+from recorder.store.sqlite.connection import READER, file_uri, is_empty, prepare, reading
 
 AGAIN_S = 0.1  # a statement that had not begun when it was to end is ended then
 
@@ -37,6 +37,10 @@ def reader(url: URL) -> AsyncEngine:
         connection.run_async(_end_statement)
 
     return engine
+
+
+def translated(url: URL) -> AbstractContextManager[None]:
+    return of_file.translated(address.path(url))
 
 
 async def revision(url: URL, fetch: Fetch) -> str | None:

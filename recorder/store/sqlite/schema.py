@@ -1,4 +1,4 @@
-"""The schema of a log in a file: a `recorder.store.protocols.Schema`."""
+"""The schema of a log in a file: a `recorder.store.engine.Schema`."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ from math import inf
 
 from sqlalchemy import URL, Connection
 
-from recorder.store.engine import BUSY_TIMEOUT_S
-from recorder.store.protocols import ReadSchema
+from recorder.store.engine import BUSY_TIMEOUT_S, ReadSchema
 from recorder.store.search import SearchIndex
 from recorder.store.sqlite import address, declared, migrate
 from recorder.store.sqlite.ddl import INDEX, statements

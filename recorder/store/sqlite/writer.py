@@ -24,7 +24,7 @@ from recorder.errors import StoreConflictError, StoreError, StoreLostError
 from recorder.store.engine import BUSY_TIMEOUT_S
 from recorder.store.schema import LOG, events
 from recorder.store.search import INDEX_NAMES, INDEXES, Indexed
-from recorder.store.sql import UNDO, Statement, Step, dialect
+from recorder.store.sql import ROLLBACK_TO, Statement, Step, dialect
 from recorder.store.sqlite.connection import ENGINE, WRITER, apply, run_all, translated, write_lock, writer_engine
 from recorder.store.sqlite.ddl import ABSENT, PURGED
 from recorder.store.sqlite.tables import STORED
@@ -170,7 +170,7 @@ class SqliteWriter:
             self._driver.execute(statement, (session_id,))
 
     def run(self, statement: Statement, values: Any) -> None:
-        if statement is UNDO:  # what was given in the attempt is nobody's now
+        if statement is ROLLBACK_TO:  # what was given in the attempt is nobody's now
             self._numbers = Numbers(self._driver, self.path)
         sql = statement.text(ENGINE)
         if isinstance(values, list):

@@ -28,7 +28,7 @@ from recorder.model.text import storable
 from recorder.projections.fold import Folding, Rows
 from recorder.projections.results import RepeatedCalls
 from recorder.store.bodies.rows import whole_events
-from recorder.store.protocols import schema_named
+from recorder.store.engine import schema_named
 from recorder.store.queries.resumed_response import EARLIER_EVENTS, MAY_RESUME, RESUMING, each_number_once, earlier
 from recorder.store.schema import REBUILD_IS_DUE, dead_letters, events, exchanges, rebuilds, sessions, tables_of
 from recorder.store.search import INDEXES

@@ -10,7 +10,7 @@ from typing import TypeVar
 from sqlalchemy import URL
 
 from recorder.errors import StoreBusyError, StoreConflictError, StoreError, StoreLostError
-from recorder.store.engine import errors_of
+from recorder.store.engine import writing_of
 from recorder.store.write.writer import Store
 
 log = logging.getLogger(__name__)
@@ -43,7 +43,7 @@ def is_final(url: URL, error: StoreError) -> bool:
     cause = getattr(error.__cause__, "orig", error.__cause__)
     if cause is None or isinstance(error, StoreBusyError):
         return False
-    return errors_of(url).is_of_statement(cause)
+    return writing_of(url).is_of_statement(cause)
 
 
 class Retry:

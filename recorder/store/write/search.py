@@ -6,7 +6,7 @@ from collections.abc import Callable
 from operator import attrgetter
 from typing import Literal
 
-from recorder.store.protocols import schema_named
+from recorder.store.engine import schema_named
 from recorder.store.search import INDEXES, SearchStatements
 from recorder.store.sql import Statement
 

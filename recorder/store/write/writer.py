@@ -30,12 +30,11 @@ from recorder.errors import StoreBusyError, StoreError, StoreLostError
 from recorder.model.events import Event, Exchange, Session
 from recorder.store.bodies.appender import EventAppender
 from recorder.store.bodies.rows import events_as_they_are
-from recorder.store.engine import BUSY_TIMEOUT_S, WRITER_ROLE
+from recorder.store.engine import BUSY_TIMEOUT_S, WRITER_ROLE, schema_of, writing_of
 from recorder.store.location import database_name, database_path, database_url, default_url
-from recorder.store.protocols import schema_of, writing_of
 from recorder.store.queries.resumed_response import SESSION_OF_LAST_RESPONSE, SESSION_OF_RESPONSE, SESSIONS_OF_LINKS
 from recorder.store.schema import events, exchanges, ingest_offsets, sessions
-from recorder.store.sql import KEEP, SAVE, UNDO, ServerTime, Statement, Step, of_exchange
+from recorder.store.sql import RELEASE, ROLLBACK_TO, SAVEPOINT, ServerTime, Statement, Step, of_exchange
 from recorder.store.write.projector import Projector
 
 __all__ = ["Store", "database_path", "database_url", "default_url"]
@@ -280,7 +279,7 @@ class Store:
 
         Not so where the whole transaction is in question: the disk is full, the database locked or gone.
         """
-        self.run(SAVE, {})
+        self.run(SAVEPOINT, {})
         failure = self._failure
         try:
             yield
@@ -288,10 +287,10 @@ class Store:
             raise
         except BaseException:
             self._failure = failure
-            self.run(UNDO, {})
-            self.run(KEEP, {})
+            self.run(ROLLBACK_TO, {})
+            self.run(RELEASE, {})
             raise
-        self.run(KEEP, {})
+        self.run(RELEASE, {})
 
     def run(self, statement: Statement, values: Any) -> None:
         """Run a statement of the projector, at the driver."""

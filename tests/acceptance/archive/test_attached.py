@@ -21,7 +21,11 @@ from recorder.ingest.ingester import Ingester
 from recorder.journal.writer import Journal
 from recorder.store.location import database_path
 from recorder.store.maintain.purge.delete import purge
+from recorder.store.queries.costs import exchange_costs
+from recorder.store.queries.outlines import outlines
 from recorder.store.queries.reader import LogReader
+from recorder.store.queries.session_list import list_sessions
+from recorder.store.queries.session_named import session_named
 from recorder.store.write.writer import Store
 from tests.acceptance.store.test_purge import RECORDER, record
 from tests.integration.ingest.test_ingester import never
@@ -94,8 +98,8 @@ def test_an_archive_and_its_log_answer_as_one_log(whole: Path, tmp_path: Path) -
 
     async def all_of_it(reader: LogReader) -> list[Any]:
         found = [await QUESTIONS[name](reader) for name in IN_ARCHIVE]
-        exchanges = await reader.exchanges((await reader.session(some[:-1])).session_id)
-        found += [exchanges, await reader.exchange_costs(some), sorted(await reader.outlines(some), key=str)]
+        exchanges = await reader.exchanges((await session_named(reader, some[:-1])).session_id)
+        found += [exchanges, await exchange_costs(reader, some), sorted(await outlines(reader, some), key=str)]
         return [*found, [each async for each in reader.events(some, exchanges[0].exchange_id)]]
 
     for both, alone in zip(asked(log, all_of_it), asked(whole, all_of_it), strict=True):
@@ -127,9 +131,9 @@ def test_the_beginning_of_ids_is_looked_for_in_both(divided: Divided) -> None:
     beginning = make_id(1)[:8]
     assert all(any(each.startswith(beginning) for each in session_ids(log)) for log in divided)
     with pytest.raises(UsageError) as caught:
-        asked(divided.log, lambda log: log.session(beginning))
+        asked(divided.log, lambda log: session_named(log, beginning))
     with pytest.raises(UsageError) as of_whole:
-        asked(divided.whole, lambda log: log.session(beginning))
+        asked(divided.whole, lambda log: session_named(log, beginning))
     assert str(caught.value) == str(of_whole.value)
 
 
@@ -143,7 +147,7 @@ def test_a_session_of_the_log_is_read_without_the_archive(
 
     async def read(reader: LogReader) -> int:
         assert isinstance(reader, AttachedReader)
-        await reader.session(here)
+        await session_named(reader, here)
         return len(await reader.exchanges(here))
 
     assert asked(log, read)
@@ -157,10 +161,10 @@ def test_an_archive_that_is_away_is_left_out_with_one_warning(
     database_path(copied.archive).unlink()
 
     async def read(reader: LogReader) -> list[str]:
-        await reader.session("latest")
+        await session_named(reader, "latest")
         with pytest.raises(NotFoundError, match=r"was archived on .* It may be in .*other.db: `recorder doctor`"):
-            await reader.session(gone)
-        return sorted(row.session_id for row in await reader.sessions())
+            await session_named(reader, gone)
+        return sorted(row.session_id for row in await list_sessions(reader))
 
     with caplog.at_level(logging.WARNING):
         assert asked(copied.log, read) == session_ids(copied.log)
@@ -173,7 +177,7 @@ def test_a_session_that_was_purged_from_the_archive_is_purged(copied: Divided) -
     with Store(copied.archive) as store:
         purge(store, gone, "by name", 1)
     with pytest.raises(NotFoundError, match=r"was purged on .*: by name"):
-        asked(copied.log, lambda log: log.session(gone))
+        asked(copied.log, lambda log: session_named(log, gone))
 
 
 def test_a_session_of_no_attached_archive_says_what_to_do(copied: Divided) -> None:
@@ -181,7 +185,7 @@ def test_a_session_of_no_attached_archive_says_what_to_do(copied: Divided) -> No
     with Store(copied.log) as store:
         unregister(store, copied.archive)
     with pytest.raises(NotFoundError, match=r"was archived on .*: `recorder db attach` its archive"):
-        asked(copied.log, lambda log: log.session(gone))
+        asked(copied.log, lambda log: session_named(log, gone))
 
 
 def test_a_session_that_is_archived_while_it_is_read_is_read_to_its_end(copied: Divided) -> None:

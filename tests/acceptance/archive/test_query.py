@@ -15,7 +15,7 @@ from recorder.archive.place import database_url
 from recorder.archive.query import open_query
 from recorder.archive.sql import open_in_duckdb
 from recorder.errors import NotFoundError, RecorderError
-from recorder.projections.views import VIEWS
+from recorder.projections.views.contract import VIEWS
 from recorder.store.schema import STALE
 from tests.support.rows import a_conversation, written
 from tests.support.server import address, run

@@ -17,6 +17,7 @@ from recorder.archive.opening import open_log
 from recorder.archive.reader import SESSIONS, ArchiveReader
 from recorder.archive.schema import upgrade
 from recorder.errors import StoreError
+from recorder.store.queries.session_list import list_sessions
 from recorder.store.queries.usage import By
 from tests.support.questions import MISSING, answers
 
@@ -38,7 +39,7 @@ async def test_an_archive_of_an_older_program_names_the_upgrade_and_of_a_newer_i
         await open_log(url)
     upgrade(url)
     async with await open_log(url) as log:
-        assert await log.sessions()
+        assert await list_sessions(log)
     with lake(url, "db archive", writes=True) as connection:
         connection.execute("UPDATE recorder_version SET version_num = '9999'")
     with pytest.raises(StoreError, match="newer recorder"):
@@ -60,7 +61,7 @@ def older(url: URL, folder: Path) -> URL:
 
 async def test_a_reader_unpacks_a_session_once(demo_archive: URL) -> None:
     async with await ArchiveReader.open_with(demo_archive) as archive:
-        [some, *_] = await archive.sessions()
+        [some, *_] = await list_sessions(archive)
         ids = [some.session_id, *(MISSING[:-1] + str(number) for number in range(SESSIONS))]
         unpacked: dict[str, Any] = {}
         for each in (*ids[:1], *ids):

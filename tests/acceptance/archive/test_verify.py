@@ -24,6 +24,7 @@ from recorder.errors import StoreError
 from recorder.projections.rows import TABLES
 from recorder.store.maintain.verify.log import SessionReport
 from recorder.store.maintain.verify.manifest import Mark, Roots
+from recorder.store.queries.session_list import list_sessions
 
 
 def reports(url: URL | Path, *, projections: bool = True) -> tuple[list[str], list[SessionReport]]:
@@ -112,7 +113,7 @@ def read(url: URL) -> None:
 
     async def all_of_it() -> None:
         async with await open_alone(url) as archive:
-            for session in await archive.sessions():
+            for session in await list_sessions(archive):
                 await archive.exchanges(session.session_id)
 
     asyncio.run(all_of_it())

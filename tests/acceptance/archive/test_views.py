@@ -14,7 +14,7 @@ from recorder.archive.lake import lake
 from recorder.archive.place import database_url
 from recorder.archive.query import open_query
 from recorder.errors import RecorderError
-from recorder.projections.views import VIEWS
+from recorder.projections.views.contract import VIEWS
 
 
 def test_a_view_gives_the_rows_of_the_log(demo_recording: Path, demo_archive: URL) -> None:

@@ -17,7 +17,7 @@ import pytest
 from sqlalchemy import URL
 
 from recorder.commands.ops import niceness
-from recorder.commands.terminal.catch_up import RECENT_S, behind
+from recorder.commands.terminal.behind import RECENT_S, behind
 from recorder.ingest.ingester import Ingester
 from recorder.journal.format import Mark
 from recorder.journal.reader import claimed, ingester_pid, waiting

@@ -16,8 +16,8 @@ from recorder.archive.query import open_query
 from recorder.commands.query import HELD_BYTES, TABLE_ROWS
 from recorder.model.events import Kind
 from recorder.model.text import STORABLE_LIMIT
-from recorder.projections.views import VIEWS
 from recorder.projections.views.columns import MEANINGS
+from recorder.projections.views.contract import VIEWS
 from recorder.store.queries.query import Query, Row
 from recorder.store.schema import dead_letters, rebuilds
 from recorder.store.write.writer import Store

@@ -12,7 +12,7 @@ import pytest
 from recorder.errors import RecorderError
 from recorder.ingest.ingester import Ingester
 from recorder.journal.writer import Journal
-from recorder.projections.views import VIEWS
+from recorder.projections.views.contract import VIEWS
 from recorder.store.location import database_url
 from recorder.store.maintain.verify.log import LogVerifier
 from recorder.store.search import INDEXES

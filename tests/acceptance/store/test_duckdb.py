@@ -16,7 +16,7 @@ pytest.importorskip("duckdb", reason="no duckdb: pip install '.[archive]'")
 import duckdb
 from sqlalchemy import URL
 
-from recorder.projections.views import VIEWS
+from recorder.projections.views.contract import VIEWS
 from recorder.store.duckdb.connection import SETTINGS, attached, connected, load
 from tests.support.rows import a_conversation, written
 

@@ -21,10 +21,15 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from recorder.model.events import BODY_KINDS
 from recorder.store.location import database_url
+from recorder.store.queries.costs import exchange_costs
+from recorder.store.queries.event_place import event_place
+from recorder.store.queries.outlines import outlines, spans
+from recorder.store.queries.progress import progress
 from recorder.store.queries.reader import LogReader
 from recorder.store.queries.retention import holdings, recorders_of_open
-from recorder.store.queries.session_list import ListPlace, SessionFilter
-from recorder.store.queries.usage import By, Summed
+from recorder.store.queries.session_list import ListPlace, SessionFilter, list_sessions, session_page
+from recorder.store.queries.session_named import count_named, session_named, tombstone_of
+from recorder.store.queries.usage import By, Summed, usage
 from recorder.store.search import INDEX_NAMES
 from recorder.store.write.writer import Store
 from tests.support import superuser
@@ -51,37 +56,37 @@ async def _every(found: Any) -> None:
 
 
 async def _usage(by: By, log: LogReader) -> None:
-    await log.usage((by,), Summed(1, START_NS * 2))
+    await usage(log, (by,), Summed(1, START_NS * 2))
 
 
 SESSION, EXCHANGE = make_id(1), make_id(1)
 LATE = make_id(1, 2 * START_NS)  # followers ask for what began a few seconds ago
 
 QUESTIONS: Mapping[str, Callable[[LogReader], Awaitable[Any]]] = {
-    "sessions": lambda log: log.sessions(50),
-    "a page of sessions": lambda log: log.session_page(50, before=ListPlace(LATE, SESSION)),
-    "sessions of a model": lambda log: log.sessions(50, SessionFilter(model="m")),
-    "sessions of a client": lambda log: log.sessions(50, SessionFilter(client="c")),
-    "sessions of a status": lambda log: log.sessions(50, SessionFilter(status="open")),
-    "sessions of a time": lambda log: log.sessions(50, SessionFilter(since_ns=1, until_ns=START_NS * 2)),
-    "sessions with words": lambda log: log.sessions(50, SessionFilter(words="dice")),
-    "latest": lambda log: log.session("latest"),
-    "a name": lambda log: log.session("run-1"),
-    "an id": lambda log: log.session(SESSION),
-    "the beginning of an id": lambda log: log.session(SESSION[:13]),
+    "sessions": lambda log: list_sessions(log, 50),
+    "a page of sessions": lambda log: session_page(log, 50, before=ListPlace(LATE, SESSION)),
+    "sessions of a model": lambda log: list_sessions(log, 50, SessionFilter(model="m")),
+    "sessions of a client": lambda log: list_sessions(log, 50, SessionFilter(client="c")),
+    "sessions of a status": lambda log: list_sessions(log, 50, SessionFilter(status="open")),
+    "sessions of a time": lambda log: list_sessions(log, 50, SessionFilter(since_ns=1, until_ns=START_NS * 2)),
+    "sessions with words": lambda log: list_sessions(log, 50, SessionFilter(words="dice")),
+    "latest": lambda log: session_named(log, "latest"),
+    "a name": lambda log: session_named(log, "run-1"),
+    "an id": lambda log: session_named(log, SESSION),
+    "the beginning of an id": lambda log: session_named(log, SESSION[:13]),
     "exchanges": lambda log: log.exchanges(SESSION),
-    "spans": lambda log: log.spans(SESSION),
+    "spans": lambda log: spans(log, SESSION),
     "events": lambda log: _every(log.events(SESSION, EXCHANGE)),
     "events of some kinds": lambda log: _every(log.events(SESSION, EXCHANGE, after=1, kinds=BODY_KINDS)),
-    "progress": lambda log: log.progress(LATE, [EXCHANGE]),
-    "progress of a session": lambda log: log.progress(LATE, [EXCHANGE], SESSION),
-    "outlines": lambda log: log.outlines(SESSION),
-    "a place": lambda log: log.place(SESSION, EXCHANGE, 1),
+    "progress": lambda log: progress(log, LATE, [EXCHANGE]),
+    "progress of a session": lambda log: progress(log, LATE, [EXCHANGE], SESSION),
+    "outlines": lambda log: outlines(log, SESSION),
+    "a place": lambda log: event_place(log, SESSION, EXCHANGE, 1),
     "what is open": recorders_of_open,
-    "a tombstone": lambda log: log.tombstone(SESSION),
+    "a tombstone": lambda log: tombstone_of(log, SESSION),
     "holdings of some": lambda log: holdings(log, [SESSION]),
-    "costs of a session": lambda log: log.exchange_costs(SESSION),
-    "count of a name": lambda log: log.count_named("run-1"),
+    "costs of a session": lambda log: exchange_costs(log, SESSION),
+    "count of a name": lambda log: count_named(log, "run-1"),
     **{f"usage by {by}": partial(_usage, by) for by in get_args(By)},
     "rebuild_is_due": lambda log: log.rebuild_is_due(),
     "holdings": holdings,
@@ -132,9 +137,9 @@ def asked(database: Path | URL, question: str) -> Asked:
 async def _asked(database: Path | URL, question: Callable[[LogReader], Awaitable[Any]]) -> Asked:
     found: Asked = []
     async with await LogReader.open(database) as log:
-        assert isinstance(log._pool, AsyncEngine)
+        assert isinstance(log.source.pool, AsyncEngine)
 
-        @event.listens_for(log._pool.sync_engine, "before_cursor_execute")
+        @event.listens_for(log.source.pool.sync_engine, "before_cursor_execute")
         def note(_connection: Any, _cursor: Any, statement: str, values: Any, *_: Any) -> None:
             found.append((statement, values))
 
@@ -272,7 +277,7 @@ def test_a_page_of_sessions_is_not_sorted_out_of_all_of_them(file: Path, questio
 
 def test_a_list_that_finds_no_session_sums_up_none(file: Path) -> None:
     wanted = SessionFilter(probes=True)
-    statements = asyncio.run(_asked(file, lambda log: log.sessions(50, wanted)))
+    statements = asyncio.run(_asked(file, lambda log: list_sessions(log, 50, wanted)))
     assert [statement for statement, _ in statements if "session_summary" in statement] == []
 
 

@@ -29,6 +29,8 @@ from recorder.store.postgres import writer as postgres_writer
 from recorder.store.postgres.ddl import GRANTS
 from recorder.store.queries.reader import LogReader
 from recorder.store.queries.retention import RetentionPolicy, SessionSize, expired
+from recorder.store.queries.session_list import list_sessions
+from recorder.store.queries.session_named import session_named
 from recorder.store.search import INDEX_NAMES
 from recorder.store.sql import Statement
 from recorder.store.write.writer import Store
@@ -539,10 +541,10 @@ async def test_who_asks_for_it_is_told_when_and_why(file: Store) -> None:
     async with await LogReader.open(file.url) as log:
         for ref in (exchange.session_id, exchange.session_id[:12], exchange.session_id.upper()):
             with pytest.raises(NotFoundError, match=r"was purged on 20\d\d-.*: a password in it\."):
-                await log.session(ref)
+                await session_named(log, ref)
         with pytest.raises(NotFoundError, match="There is no session 'latest'"):
-            await log.session("latest")
-        assert await log.sessions() == []
+            await session_named(log, "latest")
+        assert await list_sessions(log) == []
 
 
 # -- a server, where others write at the same moment

@@ -14,6 +14,7 @@ import pytest
 
 from recorder.store.location import database_url
 from recorder.store.queries.reader import LogReader
+from recorder.store.queries.session_named import session_named
 from recorder.ui import copies
 from tests.acceptance.commands.test_mock import mocking
 from tests.integration.ui.test_raw import HEADERS, HOSTILE, body, raw
@@ -26,7 +27,7 @@ from tests.support.server import environment, run
 async def every_exchange(path: Path, ref: str) -> list[dict[str, Any]]:
     url = database_url(path)
     async with await LogReader.open(url) as log:
-        count = len(await log.exchanges((await log.session(ref)).session_id))
+        count = len(await log.exchanges((await session_named(log, ref)).session_id))
     return [await raw(url, ref, number) for number in range(1, count + 1)]
 
 

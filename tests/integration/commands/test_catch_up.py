@@ -12,7 +12,8 @@ import click
 import pytest
 from sqlalchemy import URL
 
-from recorder.commands.terminal.catch_up import WAIT_S, behind, wait_for
+from recorder.commands.terminal.behind import behind, wait_for
+from recorder.commands.terminal.catch_up import WAIT_S
 from recorder.ingest.ingester import Ingester
 from recorder.journal.reader import waiting
 from recorder.journal.writer import Journal

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from recorder.commands import query as command
-from recorder.projections.views import VIEWS
+from recorder.projections.views.contract import VIEWS
 from recorder.store.schema import STALE
 from recorder.store.write.projector import START
 from tests.support.rows import a_conversation, written

@@ -19,7 +19,7 @@ from sqlalchemy import URL
 
 from recorder.demo.server import start
 from recorder.store.queries.reader import LogReader
-from recorder.store.queries.session_list import SessionFilter
+from recorder.store.queries.session_list import SessionFilter, list_sessions
 from tests.support.conversations import HOSTILE, Conversations, answering, asking, call, message, response, thought
 from tests.support.server import Ran, everywhere, run, serving
 from tests.support.superuser import connected
@@ -161,7 +161,7 @@ async def test_any_text_can_be_searched_for(recorded: Conversations, texts: list
     async with await LogReader.open(recorded.database) as log:
         for words in texts:
             wanted = SessionFilter(words=words.encode("utf-8", "replace").decode())
-            assert len(await log.sessions(None, wanted)) <= 3
+            assert len(await list_sessions(log, None, wanted)) <= 3
 
 
 def test_sessions_are_readable_on_a_terminal(in_file: Conversations) -> None:
@@ -224,10 +224,10 @@ async def test_a_limit_takes_the_newest_of_those_that_are_wanted(tmp_path: Path)
     for number in range(12):
         made.session(f"run-{number}", number * 60.0).exchange(response(*message("Hello.")), asking("Hello?"))
     async with await LogReader.open(made.database) as log:
-        every = await log.sessions()
+        every = await list_sessions(log)
         assert [row.name for row in every] == [f"run-{number}" for number in reversed(range(12))]
-        assert await log.sessions(7) == every[:7]
-        assert await log.sessions(7, SessionFilter(model="gpt")) == every[:7]
+        assert await list_sessions(log, 7) == every[:7]
+        assert await list_sessions(log, 7, SessionFilter(model="gpt")) == every[:7]
 
 
 def test_where_sessions_come_from_and_that_they_failed_is_shown_only_if_so(tmp_path: Path) -> None:

@@ -23,7 +23,8 @@ from recorder.projections.rows import (
     TimingRow,
     UsageRow,
 )
-from recorder.projections.views import VIEWS, View
+from recorder.projections.views.contract import VIEWS
+from recorder.projections.views.view import View
 from tests.support.rows import (
     START_NS,
     a_call,

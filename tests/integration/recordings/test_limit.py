@@ -22,6 +22,7 @@ from recorder.recordings.loader import Loader, load_session
 from recorder.recordings.memory import MemoryJournal
 from recorder.store.location import database_url
 from recorder.store.queries.reader import LogReader
+from recorder.store.queries.session_named import session_named
 from recorder.store.write.writer import Store
 from recorder.testing import recorded_in
 from tests.support.empty_log import empty
@@ -121,7 +122,7 @@ def test_run_says_why_a_cassette_is_not_written(
 ) -> None:
     async def save_to(path: Path) -> bool:
         async with await LogReader.open(db) as log:
-            session = await log.session("demo")
+            session = await session_named(log, "demo")
             return await write_cassette(
                 log, RecordedCommand(session, await log.exchanges(session.session_id), None), path, 0
             )
@@ -138,7 +139,7 @@ async def test_the_rows_of_a_large_session_are_shown_as_they_are_read(
 ) -> None:
     """`recorder events` and the export of rows hold none: the limit is not theirs."""
     async with await LogReader.open(db) as log:
-        [each] = await log.exchanges((await log.session("demo")).session_id)
+        [each] = await log.exchanges((await session_named(log, "demo")).session_id)
         count = len([event async for event in log.events(each.session_id, each.exchange_id)])
     for arguments in (["events", "demo", "--jsonl"], ["events", "demo"], ["export", "demo"]):
         with pytest.raises(SystemExit) as ended:

@@ -17,7 +17,7 @@ from recorder.commands import main
 from recorder.journal.format import Mark
 from recorder.journal.reader import JournalReader
 from recorder.model.events import BODY_KINDS
-from recorder.projections.views import VIEWS
+from recorder.projections.views.contract import VIEWS
 from recorder.store.location import database_url
 from recorder.store.sqlite.query import SqliteQuery
 from tests.support.conversations import Recorded

@@ -16,6 +16,7 @@ from recorder.errors import NotFoundError, RecorderError, StoreError
 from recorder.ingest.ingester import Ingester
 from recorder.journal.writer import Journal
 from recorder.store.queries.reader import LogReader
+from recorder.store.queries.session_list import list_sessions
 from recorder.store.sqlite.backup import back_up, check, contents_of
 from recorder.store.write.writer import Store
 from tests.acceptance.store.test_purge import record
@@ -64,7 +65,7 @@ async def test_a_backup_is_a_log_like_any_other(tmp_path: Path) -> None:
     assert stat.S_IMODE((tmp_path / "copy.db").stat().st_mode) == 0o600
     assert dumped(tmp_path / "copy.db") == dumped(path)
     async with await LogReader.open(tmp_path / "copy.db") as log:
-        assert len(await log.sessions()) == 2
+        assert len(await list_sessions(log)) == 2
     with Store(tmp_path / "copy.db") as copy:
         begin(copy, 3)
 

@@ -25,6 +25,7 @@ from recorder.model.jsonl import event_line, read_event
 from recorder.store.bodies.rows import events_as_they_are, whole_events
 from recorder.store.maintain.verify.chain import ChainVerifier
 from recorder.store.queries.reader import LogReader
+from recorder.store.queries.session_list import list_sessions
 from recorder.store.sql import Statement
 from recorder.store.write.writer import Store
 from tests.integration.ingest import test_ingester
@@ -82,7 +83,7 @@ class Recorder:
 async def read(url: URL) -> list[tuple[Exchange, list[Event]]]:
     """All exchanges, in order of their start, as every reader has them."""
     async with await LogReader.open(url) as log:
-        found = [exchange for row in await log.sessions() for exchange in await log.exchanges(row.session_id)]
+        found = [exchange for row in await list_sessions(log) for exchange in await log.exchanges(row.session_id)]
         found.sort(key=lambda exchange: exchange.started_ns)
         return [(each, [event async for event in log.events(each.session_id, each.exchange_id)]) for each in found]
 

@@ -14,11 +14,11 @@ from typing import Any, NamedTuple
 import pytest
 from sqlalchemy import URL
 
-from recorder.projections.views import VIEWS
+from recorder.projections.views.contract import VIEWS
+from recorder.store.engine import querying_of
 from recorder.store.location import database_url
 from recorder.store.maintain.purge.delete import purge
 from recorder.store.maintain.rebuild import rebuild
-from recorder.store.protocols import querying_of
 from recorder.store.search import INDEX_NAMES
 from recorder.store.write.writer import Store
 from tests.integration.store.test_cache_links import agent

@@ -11,26 +11,21 @@ import pytest
 from sqlalchemy import URL
 
 import recorder.store.postgres.address
-import recorder.store.postgres.errors
 import recorder.store.postgres.querying
 import recorder.store.postgres.reading
 import recorder.store.postgres.schema
-import recorder.store.postgres.sql_forms
 import recorder.store.postgres.upkeep
 import recorder.store.postgres.writing
 import recorder.store.sqlite.address
-import recorder.store.sqlite.errors
 import recorder.store.sqlite.querying
 import recorder.store.sqlite.reading
 import recorder.store.sqlite.schema
-import recorder.store.sqlite.sql_forms
 import recorder.store.sqlite.upkeep
 import recorder.store.sqlite.writing
 from recorder.errors import NotFoundError, StoreBusyError, StoreConflictError, StoreError, UsageError
-from recorder.store.engine import Address, Errors, Part, SqlForms, address_of, part
+from recorder.store.engine import Address, Part, Querying, Reading, Schema, Writing, address_of, part, writing_of
 from recorder.store.location import database_url, is_same_database
 from recorder.store.maintain.upkeep import Upkeep
-from recorder.store.protocols import Querying, Reading, Schema, Writing, writing_of
 from recorder.store.sql import Statement
 from recorder.store.write.retry import Retry, Stopped, is_final
 from recorder.store.write.writer import Store
@@ -44,14 +39,12 @@ def store(database: URL) -> Iterator[Store]:
 
 
 ADDRESSES: tuple[Address, ...] = (recorder.store.sqlite.address, recorder.store.postgres.address)
-FORMS: tuple[SqlForms, ...] = (recorder.store.sqlite.sql_forms, recorder.store.postgres.sql_forms)
-ERRORS: tuple[Errors, ...] = (recorder.store.sqlite.errors, recorder.store.postgres.errors)
 SCHEMAS: tuple[Schema, ...] = (recorder.store.sqlite.schema, recorder.store.postgres.schema)
 READINGS: tuple[Reading, ...] = (recorder.store.sqlite.reading, recorder.store.postgres.reading)
 QUERYINGS: tuple[Querying, ...] = (recorder.store.sqlite.querying, recorder.store.postgres.querying)
 WRITINGS: tuple[Writing, ...] = (recorder.store.sqlite.writing, recorder.store.postgres.writing)
 UPKEEPS: tuple[Upkeep, ...] = (recorder.store.sqlite.upkeep, recorder.store.postgres.upkeep)
-PARTS = (ADDRESSES, FORMS, ERRORS, SCHEMAS, READINGS, QUERYINGS, WRITINGS, UPKEEPS)
+PARTS = (ADDRESSES, SCHEMAS, READINGS, QUERYINGS, WRITINGS, UPKEEPS)
 
 
 def test_each_engine_has_every_part() -> None:

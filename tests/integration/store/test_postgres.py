@@ -21,6 +21,7 @@ from sqlalchemy import URL, Engine
 from recorder.commands.serving.health_snapshot import process
 from recorder.errors import NotFoundError, RecorderError, StoreBusyError, StoreError
 from recorder.model.events import Kind
+from recorder.store.engine import schema_named
 from recorder.store.location import database_name, database_url, journal_root
 from recorder.store.maintain import migrate
 from recorder.store.maintain.declared import schema_differences
@@ -28,7 +29,6 @@ from recorder.store.postgres.connection import writer_engine
 from recorder.store.postgres.ddl import GRANTS, SCHEMA
 from recorder.store.postgres.query import PostgresQuery
 from recorder.store.postgres.writer import FEW, WRITING, sweep
-from recorder.store.protocols import schema_named
 from recorder.store.queries.reader import LogReader
 from recorder.store.sql import Statement
 from recorder.store.write.projector import Whole

@@ -14,8 +14,10 @@ from sqlalchemy import URL, TextClause, event
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from recorder.store.location import database_url
-from recorder.store.queries.costs import CostSum, ExchangeCost, exchange_costs, session_costs, sum_of
+from recorder.store.queries.costs import CostSum, ExchangeCost, costs_by_exchange, exchange_costs, session_costs, sum_of
 from recorder.store.queries.reader import LogReader
+from recorder.store.queries.session_list import list_sessions
+from recorder.store.queries.session_named import session_named
 from tests.support.conversations import Conversations, asking, message, response
 from tests.support.empty_log import empty
 from tests.support.rows import put_prices
@@ -112,10 +114,10 @@ def test_the_costs_of_one_session_are_those_of_the_view(recorded: URL) -> None:
 
 async def _costs(database: URL, name: str) -> dict[str, ExchangeCost]:
     async with await LogReader.open(database) as log:
-        return await log.exchange_costs((await log.session(name)).session_id)
+        return await exchange_costs(log, (await session_named(log, name)).session_id)
 
 
-@pytest.mark.parametrize("statement", [session_costs, exchange_costs])
+@pytest.mark.parametrize("statement", [session_costs, costs_by_exchange])
 @pytest.mark.parametrize("engine", ["sqlite", "postgresql"])
 def test_usage_is_read_only_of_the_sessions_named(engine: str, statement: Callable[[str], TextClause]) -> None:
     named, rest = statement(engine).text.split(") SELECT ", 1)
@@ -141,13 +143,13 @@ def test_without_prices_no_cost_is_looked_up_or_shown(tmp_path: Path) -> None:
 async def _listed(database: URL) -> tuple[list[str], Sequence[Any]]:
     statements: list[str] = []
     async with await LogReader.open(database) as log:
-        assert isinstance(log._pool, AsyncEngine)
+        assert isinstance(log.source.pool, AsyncEngine)
 
-        @event.listens_for(log._pool.sync_engine, "before_cursor_execute")
+        @event.listens_for(log.source.pool.sync_engine, "before_cursor_execute")
         def note(_connection: Any, _cursor: Any, statement: str, *_: Any) -> None:
             statements.append(statement)
 
-        rows = await log.sessions()
+        rows = await list_sessions(log)
     return statements, [(row.cost_usd, row.cost_partial) for row in rows]
 
 

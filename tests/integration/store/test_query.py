@@ -12,9 +12,9 @@ import pytest
 from sqlalchemy import URL
 
 from recorder.errors import NotFoundError, RecorderError, StoreError, UsageError
-from recorder.projections.views import VIEWS
+from recorder.projections.views.contract import VIEWS
+from recorder.store.engine import querying_of
 from recorder.store.location import database_url
-from recorder.store.protocols import querying_of
 from recorder.store.queries.query import Query
 from recorder.store.sqlite.query import SqliteQuery
 from recorder.store.write.projector import START

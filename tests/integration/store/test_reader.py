@@ -11,8 +11,10 @@ from sqlalchemy import URL, Row
 
 from recorder.errors import NotFoundError, StoreError, UsageError
 from recorder.model.events import Event, Exchange
-from recorder.store.queries.reader import PAGE_BYTES, PAGE_ROWS, EventPlace, LogReader
-from recorder.store.queries.session_list import ListPlace
+from recorder.store.queries.event_place import EventPlace, event_place
+from recorder.store.queries.reader import PAGE_BYTES, PAGE_ROWS, LogReader
+from recorder.store.queries.session_list import ListPlace, list_sessions, session_page
+from recorder.store.queries.session_named import count_named, session_named
 from recorder.store.write.writer import Store
 from tests.support.corpus import ROOT
 from tests.support.empty_log import empty
@@ -172,7 +174,7 @@ async def test_a_session_is_listed_with_the_sums_of_its_exchanges(store: Store, 
         )
         store.append(make_events(second, [b"{}", b"{}", b"abcd", b"ef"], ["request", "response", "frame", "tail"]))
         store.append(make_events(third, [b"{}", make_end("truncated", 10)], ["request", "end"]))
-    [row] = await log.sessions()
+    [row] = await list_sessions(log)
     assert (row.session_id, row.name, row.created_ns) == (session.session_id, session.name, session.created_ns)
     assert (row.exchanges, row.events, row.bytes, row.open) == (3, 10, 3 + 6 + 10, 1)
     assert (row.started_ns, row.ended_ns, row.used_ns) == (1_000_000, 3_001_000, 3_000_000)
@@ -181,7 +183,7 @@ async def test_a_session_is_listed_with_the_sums_of_its_exchanges(store: Store, 
 
 async def test_a_session_whose_last_exchange_still_streams_is_open(store: Store, log: LogReader) -> None:
     add(store, make_events(begin(store), [b"{}", b"x"], ["request"]))
-    [row] = await log.sessions()
+    [row] = await list_sessions(log)
     assert (row.status, row.open, row.bytes, row.events) == ("open", 1, 1, 2)
 
 
@@ -189,7 +191,7 @@ async def test_a_session_without_exchanges_and_one_without_events_are_listed(sto
     begin(store, 1)
     with store.transaction():
         store.add_session(make_session(2))
-    empty, bare = await log.sessions()
+    empty, bare = await list_sessions(log)
     assert (empty.exchanges, empty.started_ns, empty.ended_ns) == (0, empty.created_ns, empty.created_ns)
     assert empty.used_ns == empty.created_ns
     assert (bare.exchanges, bare.events, bare.status) == (1, 0, "open")
@@ -204,14 +206,14 @@ async def test_exchanges_with_gaps_are_counted(store: Store, log: LogReader) -> 
         for exchange, end in zip(exchanges, ends, strict=True):
             store.add_exchange(exchange)
             store.append(make_events(exchange, [end], ["end"]))
-    [row] = await log.sessions()
+    [row] = await list_sessions(log)
     assert (row.gaps, row.exchanges) == (1, 3)
 
 
 @pytest.mark.parametrize("raw", [b"", b"not JSON", b"[]", b'{"status": 7}', b"\xff"])
 async def test_an_end_that_cannot_be_read_is_listed_all_the_same(store: Store, log: LogReader, raw: bytes) -> None:
     add(store, make_events(begin(store), [raw], ["end"]))
-    [row] = await log.sessions()
+    [row] = await list_sessions(log)
     assert (row.status, row.open) == ("unknown", 0)
 
 
@@ -221,20 +223,20 @@ async def test_sessions_are_listed_by_their_newest_exchange_up_to_a_limit(store:
             store.add_session(make_session(number))
             store.add_exchange(make_exchange(make_session(number), number))
         store.add_exchange(make_exchange(make_session(1), 4))
-    assert [row.name for row in await log.sessions()] == ["run-1", "run-3", "run-2"]
-    assert [(row.name, row.exchanges) for row in await log.sessions(limit=2)] == [("run-1", 2), ("run-3", 1)]
-    assert (await log.session("latest")).name == "run-1", "a session that is resumed is the latest"
+    assert [row.name for row in await list_sessions(log)] == ["run-1", "run-3", "run-2"]
+    assert [(row.name, row.exchanges) for row in await list_sessions(log, limit=2)] == [("run-1", 2), ("run-3", 1)]
+    assert (await session_named(log, "latest")).name == "run-1", "a session that is resumed is the latest"
 
 
 async def names_by_page(log: LogReader, limit: int) -> list[str]:
     """All names, a page at a time, as the cursor of each page says."""
-    names, page = [], await log.session_page(limit)
+    names, page = [], await session_page(log, limit)
     while True:
         names += [row.name for row in page.rows]
         if page.next is None:
             return names
         assert len(page.rows) == limit
-        page = await log.session_page(limit, before=ListPlace.parse(page.next.cursor()))
+        page = await session_page(log, limit, before=ListPlace.parse(page.next.cursor()))
 
 
 @pytest.mark.long
@@ -245,7 +247,7 @@ async def test_pages_of_sessions_join_without_a_seam_whatever_their_size(databas
             for exchange in range(number % 3):  # every third has none, every third goes on after all others
                 store.add_exchange(make_exchange(make_session(number), number + exchange * 50))
     async with await LogReader.open(database) as log:
-        whole = [row.name for row in await log.sessions()]
+        whole = [row.name for row in await list_sessions(log)]
         assert sorted(whole) == sorted(f"run-{number}" for number in range(1, 13))
         assert whole[:4] == ["run-11", "run-8", "run-5", "run-2"], "those that were used last"
         assert [await names_by_page(log, limit) for limit in range(1, 14)] == [whole] * 13
@@ -254,10 +256,10 @@ async def test_pages_of_sessions_join_without_a_seam_whatever_their_size(databas
 async def test_a_session_that_goes_on_moves_no_page_behind_it(store: Store, log: LogReader) -> None:
     for number in (1, 2, 3, 4):
         begin(store, number)
-    first = await log.session_page(2)
+    first = await session_page(log, 2)
     with store.transaction():
         store.add_exchange(make_exchange(make_session(3), 9))
-    rest = await log.session_page(2, before=first.next)
+    rest = await session_page(log, 2, before=first.next)
     assert [row.name for row in (*first.rows, *rest.rows)] == ["run-4", "run-3", "run-2", "run-1"]
 
 
@@ -272,7 +274,7 @@ async def test_an_event_is_found_with_what_is_before_it(store: Store, log: LogRe
     events = make_events(exchange, [b"{}", b"abc", b"defg", b"{}"], ["request", "frame", "frame", "reads"])
     add(store, events)
     ids = exchange.session_id, exchange.exchange_id
-    places = [await log.place(*ids, pos) for pos in range(5)]
+    places = [await event_place(log, *ids, pos) for pos in range(5)]
     assert places == [
         EventPlace(events[0], None, 0),
         EventPlace(events[1], events[0].hash, 0),
@@ -288,12 +290,12 @@ async def test_a_session_is_found_by_id_name_prefix_and_latest(store: Store, log
     with store.transaction():
         for session in (old, other, new, far):
             store.add_session(session)
-    assert await log.session(old.session_id) == old
-    assert await log.session(old.session_id.upper()) == old
-    assert await log.session("run") == new
-    assert await log.session("latest") == new
-    assert await log.session(far.session_id[:4]) == far
-    assert await log.session(other.session_id[:-1]) == other
+    assert await session_named(log, old.session_id) == old
+    assert await session_named(log, old.session_id.upper()) == old
+    assert await session_named(log, "run") == new
+    assert await session_named(log, "latest") == new
+    assert await session_named(log, far.session_id[:4]) == far
+    assert await session_named(log, other.session_id[:-1]) == other
 
 
 async def test_a_name_stands_above_the_beginning_of_an_id(store: Store, log: LogReader) -> None:
@@ -301,20 +303,20 @@ async def test_a_name_stands_above_the_beginning_of_an_id(store: Store, log: Log
     with store.transaction():
         store.add_session(make_session(1))
         store.add_session(named)
-    assert await log.session(named.name) == named
+    assert await session_named(log, named.name) == named
 
 
 @pytest.mark.parametrize("ref", ["nothing", "", "%", "ffff", "019", "'; DROP TABLE sessions", "\udc00"])
 async def test_a_session_that_is_not_there_is_one_sentence(store: Store, log: LogReader, ref: str) -> None:
     begin(store)
     with pytest.raises(NotFoundError) as missing:
-        await log.session(ref)
+        await session_named(log, ref)
     assert str(missing.value).endswith("`recorder sessions` lists what there is.")
 
 
 async def test_latest_of_nothing_is_not_found(log: LogReader) -> None:
     with pytest.raises(NotFoundError):
-        await log.session("latest")
+        await session_named(log, "latest")
 
 
 async def test_the_beginning_of_several_ids_names_some_of_them(store: Store, log: LogReader) -> None:
@@ -323,7 +325,7 @@ async def test_the_beginning_of_several_ids_names_some_of_them(store: Store, log
             store.add_session(make_session(number))
     prefix = make_session(1).session_id[:8]
     with pytest.raises(UsageError) as refusal:
-        await log.session(prefix)
+        await session_named(log, prefix)
     head, *listed = str(refusal.value).splitlines()
     assert head == f"{prefix!r} is the beginning of several session ids; give more of it. The newest are:"
     assert listed == [*(f"  {make_session(number).session_id} run-{number}" for number in (8, 7, 6, 5, 4)), "  …"]
@@ -345,7 +347,7 @@ async def test_sessions_of_one_name_are_counted(store: Store, log: LogReader) ->
     with store.transaction():
         for number, name in enumerate(("run", "run", "Run", "run"), 1):
             store.add_session(make_session(number, name=name))
-    assert [await log.count_named(name) for name in ("run", "Run", "none")] == [3, 1, 0]
+    assert [await count_named(log, name) for name in ("run", "Run", "none")] == [3, 1, 0]
 
 
 async def test_many_may_read_at_once(store: Store, log: LogReader) -> None:

@@ -12,9 +12,8 @@ import aiosqlite
 import pytest
 from sqlalchemy import URL, text
 
-from recorder.store.engine import READERS, ReadPool, errors_of
+from recorder.store.engine import READERS, ReadPool, reading_of
 from recorder.store.postgres import connection as postgres
-from recorder.store.protocols import reading_of
 from recorder.store.sqlite.reading import _end_statement
 from recorder.store.write.writer import Store
 
@@ -98,7 +97,7 @@ async def test_who_wants_more_connections_than_there_are_waits_for_one(database:
 async def test_a_statement_that_fails_leaves_a_connection_that_works(database: URL) -> None:
     pool = reader(database)
     for _ in range(READERS + 1):
-        with errors_of(database).translated(database), pytest.raises(Exception, match="no_such"):
+        with reading_of(database).translated(database), pytest.raises(Exception, match="no_such"):
             async with pool.connect() as connection:
                 await connection.execute(text("SELECT * FROM no_such"))
     assert await answer(pool) == 1

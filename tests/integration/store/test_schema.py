@@ -13,10 +13,12 @@ import pytest
 from sqlalchemy import Table
 
 from recorder.model.events import Event, Exchange, Session
+from recorder.model.prices import KEY as PRICE_KEY
+from recorder.model.prices import PriceRow
 from recorder.projections.rows import PROJECTIONS
 from recorder.store import schema
+from recorder.store.engine import schema_named
 from recorder.store.maintain.migrate import VERSION_TABLE
-from recorder.store.protocols import schema_named
 from recorder.store.sqlite.tables import TABLES, stored_events
 from recorder.store.write.writer import Store
 from tests.support.rows import add, begin, make_end, make_events, make_exchange, make_session
@@ -59,11 +61,13 @@ def contents(db: sqlite3.Connection) -> list[str]:
 
 @pytest.mark.parametrize(
     ("table", "struct"),
-    [(schema.sessions, Session), (schema.exchanges, Exchange), (schema.events, Event)],
-    ids=["sessions", "exchanges", "events"],
+    [(schema.sessions, Session), (schema.exchanges, Exchange), (schema.events, Event), (schema.prices, PriceRow)],
+    ids=["sessions", "exchanges", "events", "prices"],
 )
 def test_the_columns_are_the_fields_of_the_struct(table: Table, struct: type[msgspec.Struct]) -> None:
     assert tuple(column.name for column in table.columns) == struct.__struct_fields__
+    if struct is PriceRow:
+        assert {column.name for column in table.primary_key} == set(PRICE_KEY)
 
 
 def test_a_projections_table_is_its_row() -> None:

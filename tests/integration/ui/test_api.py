@@ -13,7 +13,7 @@ import pytest
 from sqlalchemy import URL
 
 from recorder import __version__
-from recorder.projections.views import VIEWS
+from recorder.projections.views.contract import VIEWS
 from recorder.store.queries.reader import LogReader
 from recorder.store.write.writer import Store
 from recorder.ui import api, sql

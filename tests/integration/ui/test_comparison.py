@@ -14,6 +14,7 @@ from recorder.diff import Terms
 from recorder.errors import NotFoundError, RecorderError, UsageError
 from recorder.replay.matching.noise import DEFAULT_RULES
 from recorder.store.queries.reader import LogReader
+from recorder.store.queries.session_named import session_named
 from recorder.ui import comparison as compared
 from recorder.ui.comparison import comparison, levels_of, terms_of
 from tests.support.conversations import Conversations, asking, call, message, response, thought
@@ -53,7 +54,7 @@ async def test_it_is_what_diff_says_and_names_both_sides(sqlite_database: URL) -
     sides = found["sessions"]
     assert [(sides[side]["name"], sides[side]["exchanges"]) for side in "ab"] == [("before", 2), ("after", 2)]
     async with await LogReader.open(sqlite_database) as log:
-        assert sides["b"]["session_id"] == (await log.session("after")).session_id
+        assert sides["b"]["session_id"] == (await session_named(log, "after")).session_id
 
 
 async def test_items_that_were_compared_stand_beside_each_other(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ import msgspec
 import pytest
 
 from recorder.store.queries.reader import LogReader
+from recorder.store.queries.session_named import session_named
 from recorder.ui.lanes import timeline
 from recorder.ui.perfetto import trace
 from tests.support.conversations import Conversations, answering, asking, call, message, response
@@ -170,7 +171,7 @@ def test_one_exchange_has_its_place_in_the_session(talk: Path) -> None:
 def test_memory_holds_a_page_of_the_log(talk: Path) -> None:
     async def parts() -> list[bytes]:
         async with await LogReader.open(talk) as log:
-            session = await log.session("latest")
+            session = await session_named(log, "latest")
             chosen = list(enumerate(await log.exchanges(session.session_id), 1))
             return [part async for part in trace(log, session, chosen, await timeline(log, session.session_id))]
 

@@ -20,6 +20,7 @@ from sqlalchemy import URL
 from recorder.errors import NotFoundError, UsageError
 from recorder.store.location import database_url
 from recorder.store.queries.reader import LogReader
+from recorder.store.queries.session_named import session_named
 from recorder.ui import copies
 from recorder.ui.command_line import shell_quoted
 from recorder.ui.raw import exchange_body, model_request, raw_exchange, sliced
@@ -116,7 +117,7 @@ async def test_a_request_without_a_body_has_none_that_the_model_saw(tmp_path: Pa
 async def test_messages_over_websocket_are_what_replay_writes(demo_recording: Path) -> None:
     url = database_url(demo_recording)
     async with await LogReader.open(url) as log:
-        every = await log.exchanges((await log.session("latest")).session_id)
+        every = await log.exchanges((await session_named(log, "latest")).session_id)
     assert "WEBSOCKET" in {each.method for each in every}
     for number in range(1, len(every) + 1):
         played = run(demo_recording, "replay", "latest", "--speed", "max", "--exchange", number)

@@ -18,6 +18,7 @@ from recorder.model.events import Event, Exchange
 from recorder.projections.fold import Folding
 from recorder.store.queries import session_state
 from recorder.store.queries.reader import LogReader
+from recorder.store.queries.session_named import session_named
 from recorder.store.write.writer import Store
 from recorder.ui import running_document
 from recorder.ui.track import SEGMENT, TrackCache, segment
@@ -38,7 +39,7 @@ GET: dict[str, Any] = {"method": "GET", "target": "/v1/responses/resp_1?stream=t
 async def require_session(url: URL, session: str = "s") -> dict[int, list[Json]]:
     """Compare all exchanges of a session at all events; returns the segments of each."""
     async with await LogReader.open(url) as log:
-        found = await log.session(session)
+        found = await session_named(log, session)
         numbers = range(1, len(await log.exchanges(found.session_id)) + 1)
         return {number: await require_exact(log, session, str(number)) for number in numbers}
 

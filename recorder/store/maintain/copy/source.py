@@ -12,17 +12,16 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Collection, Mapping
 from typing import Any, NamedTuple
 
-from sqlalchemy import URL, BigInteger, bindparam, func, literal, or_, select, text, tuple_
+from sqlalchemy import URL, BigInteger, Select, bindparam, func, literal, or_, select, text, tuple_
 
 from recorder.errors import StoreError
 from recorder.model.events import Event, Exchange, Session
 from recorder.store.async_engine import AsyncEngine
-from recorder.store.bodies.rows import is_shared
-from recorder.store.engine import AnyRow, sql_forms
+from recorder.store.engine import AnyRow
 from recorder.store.maintain.purge.tombstone import Tombstone
-from recorder.store.queries.reader import AnySelect, LogReader
+from recorder.store.queries.reader import LogReader
 from recorder.store.schema import ID, events, exchanges, ingest_offsets, sessions, tombstones
-from recorder.store.sql import HAS_ENDED, of_same_exchange
+from recorder.store.sql import FORMS, HAS_ENDED, of_same_exchange
 
 EXTENTS = 500  # exchanges of a page
 PAGE_ROWS = 2_000
@@ -59,7 +58,7 @@ _last = (
 )
 
 
-def _extents(*, of_all_sessions: bool) -> AnySelect:
+def _extents(*, of_all_sessions: bool) -> Select[*tuple[Any, ...]]:
     return select(
         *(*sessions.c, *exchanges.c),
         func.coalesce(_last.with_only_columns(events.c.pos).scalar_subquery(), -1),
@@ -97,30 +96,30 @@ class BulkReader(LogReader):
 
     def __init__(self, url: URL) -> None:
         super().__init__(url)
-        assert isinstance(self._pool, AsyncEngine)
-        self._streaming = self._pool
+        assert isinstance(self.source.pool, AsyncEngine)
+        self._streaming = self.source.pool
 
     async def count(self, session_ids: Collection[str] | None = None) -> int:
         """Return the number of exchanges, in all sessions or in some."""
         some = _COUNT if session_ids is None else _COUNT.where(exchanges.c.session_id.in_(session_ids))
-        return int((await self._all(some))[0][0])
+        return int((await self.rows(some))[0][0])
 
     async def tombstones(self) -> list[Tombstone]:
         """Return the tombstones of all purged sessions."""
-        return [Tombstone(*row) for row in await self._all(_PURGED)]
+        return [Tombstone(*row) for row in await self.rows(_PURGED)]
 
     async def offsets(self) -> dict[str, tuple[int, int]]:
         """Return the segment and offset up to which each journal is ingested, by recorder."""
-        return {recorder_id: (segment, offset) for recorder_id, segment, offset in await self._all(_OFFSETS)}
+        return {recorder_id: (segment, offset) for recorder_id, segment, offset in await self.rows(_OFFSETS)}
 
     async def extents(self, span: Span) -> AsyncIterator[list[Extent]]:
         """Yield pages of exchanges, of all sessions in a span, up to the newest one at the start."""
         (session_id, until), exchange_id = span, FIRST_ID
-        newest = [row[0] for row in await self._all(_NEWEST)] or [_NONE]
+        newest = [row[0] for row in await self.rows(_NEWEST)] or [_NONE]
         values = {"until": until, "newest": newest[0], "limit": EXTENTS}
         while True:
             keys = {"session_id": session_id, "exchange_id": exchange_id}
-            page = [_extent(row) for row in await self._all(_EXTENTS, **values, **keys)]
+            page = [_extent(row) for row in await self.rows(_EXTENTS, **values, **keys)]
             if page:
                 yield page
             if len(page) < EXTENTS:
@@ -129,7 +128,7 @@ class BulkReader(LogReader):
 
     async def extents_of(self, exchange_ids: Collection[str]) -> dict[tuple[str, str], Extent]:
         """Return some exchanges by their keys, without those that do not exist."""
-        found = [_extent(row) for row in await self._all(_EXTENTS_OF, ids=list(exchange_ids))]
+        found = [_extent(row) for row in await self.rows(_EXTENTS_OF, ids=list(exchange_ids))]
         return {each.key: each for each in found}
 
     async def events_between(self, first: tuple[str, str], last: tuple[str, str]) -> AsyncIterator[list[Event]]:
@@ -151,11 +150,11 @@ class BulkReader(LogReader):
 
     async def _read_into(self, found: list[Event], values: Mapping[str, Any]) -> None:
         size_bytes = 0
-        with self._translated(self.url):
+        with self.source.translated(self.url):
             async with self._streaming.connect() as connection, connection.stream(_EVENTS, values) as rows:
                 async for some in rows.partitions(ROWS_AT_ONCE):
                     for row in some:
-                        event = await self._event(row) if is_shared(row) else Event(*row)
+                        event = await self.event_of(row)
                         found.append(event)
                         size_bytes += len(event.raw)
                         if size_bytes >= PAGE_BYTES:
@@ -163,8 +162,8 @@ class BulkReader(LogReader):
 
     async def server(self) -> tuple[str, ...]:
         """Return what identifies a database on a server, however its URL is written; empty for a file."""
-        sql = sql_forms(self.engine).identity_sql
-        return tuple((await self._all(text(sql)))[0]) if sql else ()
+        sql = FORMS[self.engine].identity
+        return tuple((await self.rows(text(sql)))[0]) if sql else ()
 
 
 def _extent(row: AnyRow) -> Extent:

@@ -23,9 +23,9 @@ import msgspec
 from sqlalchemy import Text, bindparam, delete, func, insert, select
 
 from recorder.errors import RecorderError, StoreBusyError, StoreError, StoreLostError
+from recorder.store.engine import schema_named
 from recorder.store.location import database_name
 from recorder.store.maintain.purge.tombstone import Counts, Tombstone, archive_of
-from recorder.store.protocols import schema_named
 from recorder.store.schema import (
     dead_letters,
     events,

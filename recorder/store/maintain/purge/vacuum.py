@@ -14,9 +14,8 @@ from pathlib import Path
 
 from sqlalchemy import URL
 
-from recorder.store.engine import BUSY_TIMEOUT_S
+from recorder.store.engine import BUSY_TIMEOUT_S, writing_of
 from recorder.store.location import database_url
-from recorder.store.protocols import writing_of
 
 
 def sweep(database: str | Path | URL, *, vacuum: bool = True, busy_timeout_s: float = BUSY_TIMEOUT_S) -> bool:

@@ -14,11 +14,10 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Table
 
-from recorder.store.engine import sql_forms
 from recorder.store.maintain.upkeep import VerifyConnection
 from recorder.store.maintain.verify.session_rows import differing_keys
 from recorder.store.schema import dead_letters, rebuilds, tables_of
-from recorder.store.sql import ENDED_EXCHANGES, KEEP, SAVE, UNDO, Statement, Step
+from recorder.store.sql import ENDED_EXCHANGES, FORMS, RELEASE, ROLLBACK_TO, SAVEPOINT, Statement, Step
 from recorder.store.write.projector import Projector
 
 COMPARED = (*tables_of.values(), dead_letters)
@@ -34,7 +33,7 @@ class ProjectionDifference(NamedTuple):
 
 
 def _compared(table: Table, engine: str) -> str:
-    schemas = sql_forms(engine).scratch_schemas
+    schemas = FORMS[engine].scratch_schemas
     return differing_keys(table, schemas, "exchange_id", "WHERE session_id = :session_id")
 
 
@@ -76,11 +75,11 @@ class ProjectionVerifier:
 
     @contextmanager
     def attempt(self) -> Iterator[None]:
-        self.run(SAVE, {})
+        self.run(SAVEPOINT, {})
         try:
             yield
         except BaseException:
-            self.run(UNDO, {})
-            self.run(KEEP, {})
+            self.run(ROLLBACK_TO, {})
+            self.run(RELEASE, {})
             raise
-        self.run(KEEP, {})
+        self.run(RELEASE, {})

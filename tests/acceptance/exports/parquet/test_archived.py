@@ -16,7 +16,7 @@ from sqlalchemy import URL
 from recorder.archive.place import database_name, database_url
 from recorder.archive.registry import register
 from recorder.exports.parquet.manifest import read_manifest
-from recorder.projections.views import VIEWS
+from recorder.projections.views.contract import VIEWS
 from recorder.store.write.writer import Store
 from tests.integration.store import test_bodies_rows
 from tests.support.archives import archive_to, divide, session_ids

@@ -31,7 +31,7 @@ from recorder.archive.query import open_query
 from recorder.exports.parquet.export import BY_EXCHANGE, OF_EVENTS, SUMS
 from recorder.exports.parquet.manifest import changed_files, read_manifest, write_manifest
 from recorder.model.events import Event
-from recorder.projections.views import VIEWS
+from recorder.projections.views.contract import VIEWS
 from recorder.store.location import database_url
 from recorder.store.write.writer import Store
 from tests.integration.store.test_bodies_rows import read

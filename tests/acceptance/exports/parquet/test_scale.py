@@ -13,7 +13,7 @@ pytest.importorskip("duckdb", reason="no duckdb: pip install '.[archive]'")
 
 from benchmarks import growth
 from benchmarks.parquet import asked
-from recorder.projections.views import VIEWS
+from recorder.projections.views.contract import VIEWS
 from recorder.store.write.writer import Store
 from tests.support.exports import tables
 from tests.support.rows import START_NS

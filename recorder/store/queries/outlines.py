@@ -1,0 +1,67 @@
+"""How far each exchange of a session has come: a line for each, without a look at most of its events."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from sqlalchemy import bindparam, func, select
+
+from recorder.store.queries.reader import LogReader
+from recorder.store.schema import events, exchanges, tables_of
+from recorder.store.sql import HAS_ENDED, constant, of_same_exchange
+
+_event = events.alias("event")
+_projected = tables_of["exchanges"]
+
+
+# A part of an exchange, and not a join: in a file `events` is a view of two tables, and SQLite would go through all of
+# it for an outer join.
+def of_last_event(name: str) -> Any:
+    """Return a column of the last event of an exchange."""
+    last = select(_event.c[name]).where(of_same_exchange(_event, exchanges)).order_by(_event.c.pos.desc())
+    return last.limit(constant(1)).correlate(exchanges).scalar_subquery()
+
+
+EVENTS = func.coalesce(of_last_event("pos") + 1, 0).label("events")
+
+_OF_SESSION = exchanges.c.session_id == bindparam("session_id")
+_SPANS = select(exchanges.c.exchange_id, of_last_event("t_ns").label("t_ns")).where(_OF_SESSION)
+_OUTLINES = (
+    select(
+        exchanges.c.exchange_id,
+        EVENTS,
+        func.coalesce(of_last_event("t_ns"), 0).label("duration_ns"),
+        HAS_ENDED.label("has_ended"),
+        _projected.c.status,
+        _projected.c.purpose,
+    )
+    .join_from(exchanges, _projected, of_same_exchange(_projected, exchanges), isouter=True)
+    .where(_OF_SESSION)
+)
+
+
+class Outline(msgspec.Struct, frozen=True):
+    """An exchange in a few words: how far it has come, and what the projections have of it once it has ended."""
+
+    exchange_id: str
+    events: int
+    duration_ns: int  # up to its last event
+    has_ended: bool
+    status: str | None
+    purpose: str | None
+
+
+async def outlines(log: LogReader, session_id: str) -> list[Outline]:
+    """Return how far each exchange of a session has come, in no order."""
+    rows = await log.rows(_OUTLINES, session_id=session_id)
+    return [
+        Outline(row.exchange_id, row.events, row.duration_ns, bool(row.has_ended), row.status, row.purpose)
+        for row in rows
+    ]
+
+
+async def spans(log: LogReader, session_id: str) -> dict[str, int]:
+    """Return the nanoseconds that each exchange of a session has taken so far, up to its last event."""
+    rows = await log.rows(_SPANS, session_id=session_id)
+    return {row.exchange_id: row.t_ns for row in rows if row.t_ns is not None}

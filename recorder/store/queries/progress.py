@@ -1,0 +1,59 @@
+"""The exchanges of all sessions that grow, for whoever follows them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+import msgspec
+from sqlalchemy import bindparam, func, or_, select
+
+from recorder.store.queries.reader import LogReader
+from recorder.store.schema import events, exchanges, sessions
+from recorder.store.sql import HAS_ENDED, of_same_exchange, struct_of
+
+
+class ExchangeProgress(msgspec.Struct, frozen=True):
+    """An exchange, its session, and how many events of it the log has."""
+
+    session_id: str
+    exchange_id: str
+    session_name: str
+    origin: str
+    last_pos: int | None
+    ended: bool
+
+
+_last_pos = select(func.max(events.c.pos)).where(of_same_exchange(events, exchanges)).correlate(exchanges)
+_PROGRESS = (
+    select(
+        exchanges.c.session_id,
+        exchanges.c.exchange_id,
+        sessions.c.name.label("session_name"),
+        sessions.c.origin,
+        _last_pos.scalar_subquery().label("last_pos"),
+        HAS_ENDED.label("ended"),
+    )
+    .join_from(exchanges, sessions, exchanges.c.session_id == sessions.c.session_id)
+    .where(
+        or_(
+            exchanges.c.exchange_id >= bindparam("since"),
+            exchanges.c.exchange_id.in_(bindparam("others", expanding=True)),
+        )
+    )
+    .order_by(exchanges.c.exchange_id)
+)
+_PROGRESS_OF_SESSION = _PROGRESS.where(exchanges.c.session_id == bindparam("session_id"))
+
+
+async def progress(
+    log: LogReader, since: str, others: Collection[str] = (), session_id: str | None = None
+) -> list[ExchangeProgress]:
+    """Return how far exchanges have come whose id is `since` or later, and some `others`, in order of their ids: of one
+    session, or of all.
+    """
+    asked = {"since": since, "others": list(others)}
+    if session_id is None:
+        rows = await log.rows(_PROGRESS, **asked)
+    else:
+        rows = await log.rows(_PROGRESS_OF_SESSION, session_id=session_id, **asked)
+    return [struct_of(ExchangeProgress, row) for row in rows]
