@@ -81,7 +81,7 @@ class Assembler:
         self.batch = Batch()
 
     def feed(self, record: Record, start: Position) -> None:
-        """Add a record that begins at or behind `start`. One that cannot be read costs the rest of its exchange, which
+        """Add a record that begins at or after `start`. One that cannot be read costs the rest of its exchange, which
         is counted, and no other. One of an exchange that began before the first record is skipped: the log has that
         whole.
         """

@@ -76,7 +76,7 @@ class Capture:
 
     @classmethod
     def after(cls, last: Event) -> Capture:
-        """Return a capture that continues behind the last event in the log, and knows nothing of what came before."""
+        """Return a capture that continues after the last event in the log, and knows nothing of what came before."""
         capture = cls(last.session_id, last.exchange_id, by_name("other"), 0)
         capture._pos, capture._hash = last.pos + 1, last.hash
         return capture
@@ -196,7 +196,7 @@ class Capture:
         return Event(ids[0], ids[1], pos, "frame", t_ns, type, number, item_id, index, data, start, length, hash)
 
     def gap(self, gap: GapRecord) -> list[Event]:
-        """Return the events of a gap: bytes that were received and not kept. What follows is framed anew, and not
+        """Return the events of a gap: bytes that were received and not kept. What follows is framed from its beginning, and not
         decoded if it was coded.
         """
         events: list[Event] = []
@@ -305,7 +305,7 @@ class Capture:
         self._keep(error.rest, events)
 
     def _leave_out(self, events: list[Event]) -> None:
-        """Keep what stands behind the coding of the body: bytes that were received, and that no client hands on."""
+        """Keep what comes after the coding of the body: bytes that were received, and that no client hands on."""
         left_out = bytes(self._decoder.left_out)
         if left_out:
             self._decoder.left_out.clear()

@@ -1,6 +1,6 @@
 """The rest of an exchange after a record that cannot be read: counted, and not understood.
 
-A record may make no sense to this version, or a fault of ours may raise on it. What came before it is in the log.
+A record may be invalid for this version, or a fault of ours may raise on it. What came before it is in the log.
 Everything after it is counted and digested up to the end of the exchange, and reported as one gap: received is what is
 stored and what the gap counts. As pure as `recorder.ingest.capture`, in whose place it is used.
 """

@@ -59,7 +59,7 @@ class ImportedExchange:
         ]
 
     def break_off(self, t_ns: int, gap: GapRecord, end: ExchangeEnd) -> list[Event]:
-        """End with a gap, because the rest cannot be read. Behind an end there is no place for that."""
+        """End with a gap, because the rest cannot be read. After an end there is no place for that."""
         return [] if self._ended else self._continued().break_off(t_ns, gap, end)
 
     def _continued(self) -> Capture:

@@ -320,7 +320,7 @@ class Ingester:
     def _in_transaction(self, work: Callable[[], T]) -> T:
         return self._retry(work)
 
-    # -- the journal behind the place
+    # -- the journal before the place
 
     def _carry(self) -> bool:
         """Copy the records of open exchanges into a file that replaces all of the journal before `_position`.

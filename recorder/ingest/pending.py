@@ -79,7 +79,7 @@ class RecordSource:
     """Exceptions for which no record is at fault: troubles of the machine, or of the owner."""
 
     def records(self, number: int, start: Position) -> Iterable[Record]:
-        """Yield the records of an exchange, from its first one on, which begins at or behind `start`."""
+        """Yield the records of an exchange, from its first one on, which begins at or after `start`."""
         return ()
 
     def keep(self, name: str, session_id: str | None, records: Iterable[Record]) -> None:

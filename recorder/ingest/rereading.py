@@ -1,6 +1,6 @@
 """The records of open exchanges, read once more: to be carried over, fed again, or moved into a file.
 
-An open exchange began at `place` or behind it, or its records are carried over to there.
+An open exchange began at `place` or after it, or its records are carried over to there.
 """
 
 from __future__ import annotations

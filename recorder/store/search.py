@@ -48,7 +48,7 @@ class SearchStatements(NamedTuple):
     """Removes the rows of one session, before they are deleted."""
 
     rebuild: Sequence[str]
-    """Make the index anew from all rows."""
+    """Make the index again from all rows."""
 
 
 class SearchIndex(NamedTuple):

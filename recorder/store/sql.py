@@ -6,7 +6,7 @@ text. Values are always given by name.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any, NamedTuple, TypeVar
 
@@ -40,7 +40,7 @@ class Statement:
     """One statement, compiled for each engine that runs it when it first does."""
 
     def __init__(self, written: Written | Callable[[str], Written], more: str = "", *, is_long: bool = False) -> None:
-        """`written` may be a function of the engine's name; `more` is put behind it. Of one that `is_long` the rows are
+        """`written` may be a function of the engine's name; `more` comes after it. Of one that `is_long` the rows are
         never in memory all at once, which takes a server more questions.
         """
         self._written, self._more, self.is_long = written, more, is_long
@@ -155,6 +155,28 @@ def struct_of(kind: type[S], row: Row[Any]) -> S:
     """Return the struct whose fields are columns of a row, by their names: in any order, and with others beside."""
     columns = row._mapping
     return kind(**{name: columns[name] for name in kind.__struct_fields__})
+
+
+@cache
+def _conversions(kind: type[msgspec.Struct]) -> list[tuple[int, Callable[[Any], Any]]]:
+    """Return the places of the fields that an engine gives as something else: 1 for a flag, and a view of bytes."""
+    fields = msgspec.structs.fields(kind)
+    return [(place, field.type) for place, field in enumerate(fields) if field.type in (bool, bytes)]
+
+
+def structs_of(kind: type[S], rows: Iterable[Sequence[Any]]) -> list[S]:
+    """Return the structs whose fields are the columns of rows, in order, as the folds make them.
+
+    By their places: to go by names takes ten times as long.
+    """
+    conversions = _conversions(kind)
+    structs = []
+    for row in rows:
+        values = list(row)
+        for place, convert in conversions:
+            values[place] = convert(values[place])
+        structs.append(kind(*values))
+    return structs
 
 
 def of_exchange(table: FromClause) -> ColumnElement[bool]:

@@ -40,7 +40,7 @@ class SharedRow:
     """A row whose event is put together from other rows."""
 
     def __init__(self, row: Row) -> None:
-        """Decode the recipe. Raises `ValueError` if it makes no sense."""
+        """Decode the recipe. Raises `ValueError` if it is invalid."""
         self._row = row
         self._recipe: Recipe = read_recipe(row[_RAW])
         self.places = self._recipe.places()

@@ -216,7 +216,7 @@ def _in_pieces(connection: psycopg.Connection, cursor: psycopg.Cursor, sql: str,
         with connection.pipeline():
             cursor.execute(f"DECLARE {name} NO SCROLL CURSOR FOR {sql}".encode(), values or None, prepare=False)
             cursor.execute(fetch, prepare=False)
-        cursor.nextset()  # behind the answer to DECLARE
+        cursor.nextset()  # after the answer to DECLARE
         try:
             while piece := cursor.fetchall():
                 yield from piece

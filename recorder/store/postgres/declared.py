@@ -2,7 +2,7 @@
 
 Rules of this file:
 
-* It only reads, and makes nothing to compare with. A server keeps no text of a view, and writes it anew for whoever
+* It only reads, and makes nothing to compare with. A server keeps no text of a view, and writes it again for whoever
   asks: so the plans of a view and of its declared text are compared, which are the same if they give the same.
 * Indexes and constraints are the server's own affair: a query gives the same rows without them.
 """

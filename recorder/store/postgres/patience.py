@@ -3,7 +3,7 @@
 Rules of this file:
 
 * TCP does not tell. The kernel of a stopped process goes on acknowledging, and so does a proxy whose server is away.
-* The limit is on silence: a byte that comes or goes begins it anew. A login has a limit of its own, of the driver.
+* The limit is on silence: a byte that comes or goes starts it again. A login has a limit of its own, of the driver.
 * Nobody knows whether the server still does what it was asked. The limit is for who repeats it (`Store`).
 """
 

@@ -10,8 +10,8 @@ Rules of this file:
   with it.
 * Any number write at once, but none during a purge: a writer that checked before it would write after it. All hold one
   lock for a transaction, a purge holds it alone; and as nothing is looked at before, what it took away is not seen. Who
-  only looks (`looking`) holds none: a purge may come right behind it anyway, and what is written then is looked at.
-* A connection that broke, or had no answer in time, is made anew by the next transaction. Whether the last one was
+  only looks (`looking`) holds none: a purge may come right after it anyway, and what is written then is looked at.
+* A connection that broke, or had no answer in time, is made again by the next transaction. Whether the last one was
   committed, or will be, is not known: if it was, its repetition finds its rows there, and waits for its end if not.
 """
 
@@ -398,7 +398,7 @@ def _drop_if_empty(connection: psycopg.Connection, of: str) -> None:
     """
     try:
         with connection.transaction():
-            connection.execute(b"SET LOCAL lock_timeout = '50ms'")  # whoever comes later waits behind this lock
+            connection.execute(b"SET LOCAL lock_timeout = '50ms'")  # whoever comes later waits for this lock
             for parent in reversed(PARTITIONED):  # rows refer to those of the tables before
                 child = parent + of
                 connection.execute(f"ALTER TABLE {parent} DETACH PARTITION {child}".encode())
@@ -410,7 +410,7 @@ def _drop_if_empty(connection: psycopg.Connection, of: str) -> None:
 
 
 def sweep_catalog(url: URL) -> None:
-    """Write the tables of a catalog anew: they are small, and in their files nothing stays of what was deleted."""
+    """Rewrite the tables of a catalog: they are small, and in their files nothing stays of what was deleted."""
     with translated(url), open_reader(url, {"default_transaction_read_only": "off"}) as connection:
         for (name,) in connection.execute(_CATALOG_TABLES.encode()).fetchall():
             connection.execute(f"VACUUM FULL {name}".encode())

@@ -71,7 +71,7 @@ def exchange_document(taken: ExchangeState | UnfoldableExchange) -> dict[str, An
     }
 
 
-# The parts of an exchange, for a viewer that makes only the one anew which an event changes.
+# The parts of an exchange, for a viewer that makes only the one again which an event changes.
 
 
 def heading(

@@ -1,4 +1,4 @@
-"""The probe of a log in a database file: it opens the file anew each time, which takes a part of a millisecond."""
+"""The probe of a log in a database file: it opens the file again each time, which takes a part of a millisecond."""
 
 from __future__ import annotations
 

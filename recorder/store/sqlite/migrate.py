@@ -61,7 +61,7 @@ def current(path: Path, busy_timeout_s: float = BUSY_TIMEOUT_S) -> str | None:
     """Return the revision of the schema, `None` if the file is empty. Raise `StoreError` if it is not recorder's."""
     if is_empty(path):
         return None
-    uri = f"{file_uri(path)}?mode=rw"  # `ro` would leave side files behind
+    uri = f"{file_uri(path)}?mode=rw"  # `ro` would leave side files
     with translated(path), closing(sqlite3.connect(uri, uri=True, timeout=busy_timeout_s)) as connection:
         row = connection.execute(READ_REVISION).fetchone()
         return row[0] if row else None

@@ -32,7 +32,7 @@ VALUE_BYTES = 256 * 2**20  # of a value that a statement makes: SQLite's own lim
 
 _ALLOWED = {sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, sqlite3.SQLITE_RECURSIVE}
 # What SQLite itself does when `json_each` or the full-text table is first named. It changes nothing: an `UPDATE` of the
-# schema that a user writes is refused all the same, and so would be by the two locks behind this one.
+# schema that a user writes is refused all the same, and the two locks after this one would refuse it too.
 _OF_VIRTUAL_TABLES = {
     *((sqlite3.SQLITE_UPDATE, "sqlite_master", column) for column in ("type", "name", "tbl_name", "rootpage", "sql")),
     (sqlite3.SQLITE_PRAGMA, "data_version", None),

@@ -1,16 +1,16 @@
 """The comparisons between the rows of `prompts` in a session: each row with earlier ones, which may be in a cache.
 
 New rows are compared before they are written: with rows that are there, and with each other. An exchange may be
-projected before an earlier one, or be projected again: then the rows that may be compared with it are computed anew.
-Comparisons lead to earlier exchanges only, so that ends. In a rebuild, which goes through a session in order, nothing
-is computed twice.
+projected before an earlier one, or be projected again: then the rows that may be compared with it are computed
+again. Comparisons lead to earlier exchanges only, so that ends. In a rebuild, which goes through a session in order,
+nothing is computed twice.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from itertools import groupby
-from operator import attrgetter
+from itertools import chain
 from typing import Any
 
 import msgspec
@@ -19,7 +19,7 @@ from sqlalchemy import bindparam, or_, select, update
 from recorder.projections.cache_misses import COMPARISON, WINDOW, compared
 from recorder.projections.rows import PromptRow
 from recorder.store.schema import tables_of
-from recorder.store.sql import Statement, constant, of_exchange
+from recorder.store.sql import Statement, Step, constant, of_exchange, structs_of
 from recorder.store.write.request_links import Asking, Key, LinkDatabase, Links, key_of
 
 _prompts, _requests = tables_of["prompts"], tables_of["requests"]
@@ -55,9 +55,6 @@ _UPDATE = Statement(
     update(_prompts).where(of_exchange(_prompts)).values({name: bindparam(f"new_{name}") for name in _COMPUTED})
 )
 
-# Fields of a row that come otherwise from an engine: by their places, since to go by names takes ten times as long.
-_OTHERWISE = [(n, each.type) for n, each in enumerate(msgspec.structs.fields(PromptRow)) if each.type in (bool, bytes)]
-
 
 class Comparisons:
     """The comparisons of new rows, which are to be written with them."""
@@ -77,28 +74,33 @@ class Comparisons:
 
     def compare(self) -> Asking:
         """Compare the new rows, whose requests are linked when the first answer comes."""
-        sessions = [list(rows) for _, rows in groupby(sorted(self._new, key=key_of), attrgetter("session_id"))]
+        of_sessions: defaultdict[str, list[PromptRow]] = defaultdict(list)
+        for row in sorted(self._new, key=key_of):
+            of_sessions[row.session_id].append(row)
+        sessions = list(of_sessions.values())
         for first in range(0, len(sessions), SESSIONS):
-            yield from self._compare([row for rows in sessions[first : first + SESSIONS] for row in rows])
+            yield from self._compare(list(chain.from_iterable(sessions[first : first + SESSIONS])))
 
     def follow(self) -> None:
-        """Compare the later rows anew: the new ones are written now."""
+        """Compare the later rows again: the new ones are written now."""
         for row in self._followed:
             _compare_later(self._database, self._compared[key_of(row)])
 
     def _compare(self, new: Sequence[PromptRow]) -> Asking:
         """Compare rows in order, so that each finds those before it compared."""
-        groups: dict[tuple[str, str], list[PromptRow]] = {}
+        groups: defaultdict[tuple[str, str], list[PromptRow]] = defaultdict(list)
         for row in new:
-            groups.setdefault((row.session_id, row.provider), []).append(row)
-        lasts = [rows[-1] for rows in groups.values()]
-        until = [max(row.started_ns for row in rows) for rows in groups.values()]
-        near = [(_NEAR, {**_values(row), "started_ns": last}) for row, last in zip(lasts, until, strict=True)]
-        later = [] if self._in_order else [(_LATER, _since(row, row.served_ns)) for row in new]
-        found = yield [*near, *later]
-        self._followed += [row for row, rows in zip(new, found[len(near) :], strict=False) if rows]
+            groups[row.session_id, row.provider].append(row)
+        steps: list[Step] = []
+        for rows in groups.values():
+            last_ns = max(row.started_ns for row in rows)
+            steps.append((_NEAR, {**_values(rows[-1]), "started_ns": last_ns}))
+        if not self._in_order:
+            steps += [(_LATER, _since(row, row.served_ns)) for row in new]
+        answers = iter((yield steps))
+        windows = {key: _Window(structs_of(PromptRow, near)) for key, near in zip(groups, answers, strict=False)}
+        self._followed += [row for row, later in zip(new, answers, strict=False) if later]
         self._previous = self._previous or {key_of(row): row.previous_exchange_id for row in self._links.rows}
-        windows = {key: _Window(_converted(rows)) for key, rows in zip(groups, found, strict=False)}
         for row in new:
             window = windows[row.session_id, row.provider]
             earlier = window.before(self._database, row)
@@ -166,7 +168,7 @@ def _parent(database: LinkDatabase, row: PromptRow, earlier: Sequence[PromptRow]
 
 
 def _compare_later(database: LinkDatabase, row: PromptRow) -> None:
-    """Compare the later rows anew, as far as one is in the window of them, and those that continue one anew."""
+    """Compare the later rows again, as far as one is in the window of them, and those that continue one."""
     computed, after, since_ns = {row.exchange_id}, row, row.served_ns
     while later := _rows(database, _LATER, _since(after, since_ns)):
         after, earlier = _compare(database, later[0])
@@ -179,28 +181,18 @@ def _compare_later(database: LinkDatabase, row: PromptRow) -> None:
 
 
 def _compare_continuing(database: LinkDatabase, session_id: str, computed: set[str]) -> None:
-    """Compare the rows anew that continue some, further on in the session."""
+    """Compare the rows again that continue some, further on in the session."""
     waiting = list(computed)
     while waiting:
         ids = {"session_id": session_id, "exchange_id": waiting.pop()}
-        for (exchange_id,) in list(database.ask(_CONTINUING, ids)):
-            if str(exchange_id) not in computed:
-                computed.add(str(exchange_id))
-                waiting.append(str(exchange_id))
-                for row in _rows(database, _ONE, {**ids, "exchange_id": exchange_id}):
-                    _compare(database, row)
+        for exchange_id in [str(id) for (id,) in database.ask(_CONTINUING, ids)]:
+            if exchange_id in computed:
+                continue
+            computed.add(exchange_id)
+            waiting.append(exchange_id)
+            for row in _rows(database, _ONE, {**ids, "exchange_id": exchange_id}):
+                _compare(database, row)
 
 
 def _rows(database: LinkDatabase, statement: Statement, values: Mapping[str, Any]) -> list[PromptRow]:
-    return _converted(list(database.ask(statement, values)))
-
-
-def _converted(rows: Sequence[Sequence[Any]]) -> list[PromptRow]:
-    """Return rows as the folds make them: an engine gives 1 for a flag, and a view of bytes."""
-    found: list[PromptRow] = []
-    for row in rows:
-        values = list(row)
-        for place, type in _OTHERWISE:
-            values[place] = type(values[place])
-        found.append(PromptRow(*values))
-    return found
+    return structs_of(PromptRow, list(database.ask(statement, values)))

@@ -82,7 +82,7 @@ class Rows(Protocol):
 
 
 async def call_keys(log: Rows, session_id: str, exchange_id: str | None = None) -> CallKeys:
-    """Return the keys of the calls of a session, or of one exchange: who folds events anew does not find them there."""
+    """Return the keys of the calls of a session, or of one exchange: to fold events again does not find them."""
     one = {} if exchange_id is None else {"exchange_id": exchange_id}
     rows = await log.rows(_KEYS_OF_ONE if one else _KEYS, session_id=session_id, **one)
     return {(row.exchange_id, row.item): row.call_key for row in rows}
@@ -123,8 +123,9 @@ def later_requests(items: Iterable[ItemRow], later: list[Key]) -> Asking:
     """Look for the requests with results that were projected before the calls of answers; add them to `later`."""
     calls = (item for item in items if item.kind == "tool_call" and item.type in CLIENTS_CALLS)
     keys = sorted({key_of(item) for item in calls})
-    found = yield [(_LATER, {"session_id": session_id, "exchange_id": id}) for session_id, id in keys]
-    later += [(session_id, str(id)) for (session_id, _), ids in zip(keys, found, strict=True) for (id,) in ids]
+    answers = yield [(_LATER, {"session_id": session_id, "exchange_id": id}) for session_id, id in keys]
+    for (session_id, _), found in zip(keys, answers, strict=True):
+        later += [(session_id, str(id)) for (id,) in found]
 
 
 def _values(repeated: RepeatedCalls) -> dict[str, Any]:

@@ -35,14 +35,14 @@ from recorder.store.search import INDEXES
 from recorder.store.sql import IS_END, Statement, Step, of_exchange
 from recorder.store.write.cache_links import Comparisons
 from recorder.store.write.call_keys import is_given, later_requests, rekey
-from recorder.store.write.request_links import Asking, Key, Links, ask_together, key_of
+from recorder.store.write.request_links import Asking, Key, LinkDatabase, Links, ask_together, key_of
 from recorder.store.write.search import of_each
 from recorder.wire.grouping.session import HISTORY
 
 log = logging.getLogger(__name__)
 
 
-class Database(Protocol):
+class Database(LinkDatabase, Protocol):
     """A database that a projector works on, in a transaction: `recorder.store.write.writer.Store`. It raises our
     errors.
     """
@@ -51,14 +51,8 @@ class Database(Protocol):
     def engine(self) -> str:
         """Return the name of its dialect (`engine_name`)."""
 
-    def run(self, statement: Statement, values: Any) -> None:
-        """Run a statement with values by name, or for each of a list of them."""
-
     def ask(self, statement: Statement, values: Any) -> Generator[Sequence[Any]]:
         """Yield the rows of a statement as they are read. To be closed if they are not read to the end."""
-
-    def run_all(self, steps: Sequence[Step]) -> list[list[Sequence[Any]]]:
-        """Run statements one after another, and return the rows of each: a server gets all of them at once."""
 
     def attempt(self) -> AbstractContextManager[None]:
         """Begin a part of the transaction that is undone alone if it fails."""
@@ -192,13 +186,16 @@ class Projector:
             if len(keys) == 1:
                 self._put_aside(_ids(keys[0]), error)
                 return []
-        return [later for key in keys for later in self._project([key], known)]
+        later: list[Key] = []
+        for key in keys:
+            later += self._project([key], known)
+        return later
 
     def _projected(self, keys: Sequence[Key], known: _Known) -> list[Key]:
         """Project some exchanges, as many at once as memory allows."""
-        exchanges, later = self._exchanges(keys, known), list[Key]()
+        later: list[Key] = []
         together = _Together()
-        for exchange in exchanges:
+        for exchange in self._exchanges(keys, known):
             self._fold(together, exchange, known)
             if together.size_bytes > TOGETHER_BYTES:
                 later += self._write(together, in_order=known.in_order)
@@ -209,20 +206,24 @@ class Projector:
         """Return the exchanges that the log has, with the sources of their sessions in memory and without rows."""
         if len(self._sources) > SOURCES:
             self._sources.clear()
-        asked = () if known.is_new else keys
+        projected = () if known.is_new else keys
         stored = [key for key in keys if key not in known.whole]
         strange = sorted({session_id for session_id, _ in keys} - self._sources.keys())
         steps = [
-            *((_IS_PROJECTED, _ids(key)) for key in asked),
+            *((_IS_PROJECTED, _ids(key)) for key in projected),
             *((_EXCHANGE, _ids(key)) for key in stored),
             *((_SOURCE, {"session_id": session_id}) for session_id in strange),
         ]
-        found = iter(self._database.run_all(steps) if steps else [])
-        self._clear([_ids(key) for key in asked if next(found)])
-        read = {key: Exchange(*row) for key in stored for row in next(found)}
-        self._sources.update({session_id: source for session_id in strange for (source,) in next(found)})
-        both = {**read, **{key: each.exchange for key, each in known.whole.items()}}
-        return [both[key] for key in keys if key in both]
+        answers = iter(self._database.run_all(steps) if steps else [])
+        self._clear([_ids(key) for key, rows in zip(projected, answers, strict=False) if rows])
+        exchanges = {key: whole.exchange for key, whole in known.whole.items()}
+        for key, rows in zip(stored, answers, strict=False):
+            if rows:
+                exchanges[key] = Exchange(*rows[0])
+        for session_id, rows in zip(strange, answers, strict=False):
+            if rows:
+                self._sources[session_id] = rows[0][0]
+        return [exchanges[key] for key in keys if key in exchanges]
 
     def _ask(self, statement: Statement, values: Mapping[str, Any]) -> list[Sequence[Any]]:
         """Return all rows at once: a statement that is not read to its end stays open."""
@@ -252,10 +253,11 @@ class Projector:
         retrievals = {key_of(row) for row in rows["exchanges"] if row.is_retrieval}
         links = Links(self._database, rows["requests"], retrievals, in_order=in_order)
         comparisons = Comparisons(self._database, rows["prompts"], links, in_order=in_order)
-        later, requests = list[Key](), list[Key]()
-        works = [links.link(), comparisons.compare(), _resuming(rows["exchanges"], later)]
+        resuming: list[Key] = []
+        repeating: list[Key] = []
+        works = [links.link(), comparisons.compare(), _resuming(rows["exchanges"], resuming)]
         if not in_order:
-            works.append(later_requests(rows["items"], requests))
+            works.append(later_requests(rows["items"], repeating))
         ask_together(self._database, works)
         rows["requests"], rows["prompts"] = links.rows, comparisons.rows
         inserts = [*_inserts(rows), *_additions(rows)]
@@ -263,11 +265,13 @@ class Projector:
         questions = [is_given(calls) for calls in together.repeated]
         answers = self._database.run_all([*inserts, *questions])[len(inserts) :]
         unknown = [calls for calls, found in zip(together.repeated, answers, strict=True) if not found]
-        again = [self._repeated(key) for key in dict.fromkeys(requests)]
-        rekey(self._database, [*unknown, *filter(None, again)])
+        for key in dict.fromkeys(repeating):
+            if (calls := self._repeated(key)) is not None:
+                unknown.append(calls)
+        rekey(self._database, unknown)
         links.follow()
         comparisons.follow()
-        return later
+        return resuming
 
     def _repeated(self, key: Key) -> RepeatedCalls | None:
         """Return the calls that a stored request repeats."""
@@ -290,7 +294,7 @@ class Projector:
     def _put_aside(self, ids: Mapping[str, str], error: Exception) -> None:
         """Note why an exchange has no projections.
 
-        If it is the tables that fail, all are to be built anew; a damaged index does not even give rows back.
+        If it is the tables that fail, all are to be built again; a damaged index does not even give rows back.
         """
         reason = storable(f"{type(error).__name__}: {error}"[:REASON_LIMIT])
         log.error("exchange %s has no projections: %s", ids["exchange_id"], reason, exc_info=error)
@@ -315,7 +319,7 @@ class Projector:
             self._database.run(_SET_PLACE, {"name": REBUILD, "session_id": place[0], "exchange_id": place[1]})
 
     def reindex(self) -> None:
-        """Make the full-text indexes anew from the rows that are there."""
+        """Make the full-text indexes again from the rows that are there."""
         for index in schema_named(self._database.engine).search().statements:
             for statement in index.rebuild:
                 self._database.run(Statement(statement), {})
@@ -366,13 +370,14 @@ def _ids(key: Key) -> dict[str, str]:
 
 def _resuming(rows: Iterable[Any], later: list[Key]) -> Asking:
     """Look for the exchanges that resume the responses of some, and add them to `later`."""
-    asked = [{**_ids(key_of(row)), "response_id": row.response_id} for row in rows if row.response_id is not None]
-    sessions_ = sorted({values["session_id"] for values in asked})
-    found = yield [(_MAY_RESUME, {"session_id": session_id}) for session_id in sessions_]
-    may = {session_id for session_id, ids in zip(sessions_, found, strict=True) if ids}
-    asked = [values for values in asked if values["session_id"] in may]
-    found = yield [(_RESUMING, values) for values in asked]
-    later += [(values["session_id"], str(id)) for values, ids in zip(asked, found, strict=True) for (id,) in ids]
+    responses = [row for row in rows if row.response_id is not None]
+    sessions_ = sorted({row.session_id for row in responses})
+    answers = yield [(_MAY_RESUME, {"session_id": session_id}) for session_id in sessions_]
+    may_resume = {session_id for session_id, found in zip(sessions_, answers, strict=True) if found}
+    responses = [row for row in responses if row.session_id in may_resume]
+    answers = yield [(_RESUMING, {**_ids(key_of(row)), "response_id": row.response_id}) for row in responses]
+    for row, found in zip(responses, answers, strict=True):
+        later += [(row.session_id, str(id)) for (id,) in found]
 
 
 def _inserts(rows: Mapping[str, list[Any]]) -> Iterator[Step]:

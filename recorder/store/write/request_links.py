@@ -1,51 +1,42 @@
-"""The links between the rows of `requests` in a session: each row stands behind the one that it continues.
+"""The links between the rows of `requests` in a session: each row comes after the one that it continues.
 
 New rows are linked before they are written: to rows that are there, and to each other. An exchange may be projected
-before the one that it continues, or be projected again: then the rows that continue it are computed anew, and those
+before the one that it continues, or be projected again: then the rows that continue it are computed again, and those
 that continue them, until nothing changes. Links lead to earlier exchanges only, so that ends.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
-from itertools import islice
+from itertools import chain, islice
 from typing import Any, Protocol
 
 import msgspec
-from sqlalchemy import and_, bindparam, select, update
+from sqlalchemy import ColumnElement, and_, bindparam, select, update
 
 from recorder.projections.requests import linked
 from recorder.projections.rows import RequestRow
 from recorder.store.schema import tables_of
-from recorder.store.sql import Statement, Step, constant, of_exchange
+from recorder.store.sql import Statement, Step, constant, of_exchange, of_same_exchange, structs_of
 
 _requests, _exchanges = tables_of["requests"], tables_of["exchanges"]
 
-_is_retrieval = (
-    select(_exchanges.c.is_retrieval)
-    .where(_exchanges.c.session_id == _requests.c.session_id, _exchanges.c.exchange_id == _requests.c.exchange_id)
-    .scalar_subquery()
-)
+_is_retrieval = select(_exchanges.c.is_retrieval).where(of_same_exchange(_exchanges, _requests)).scalar_subquery()
 _of_session = _requests.c.session_id == bindparam("session_id")
 _before = and_(_of_session, _requests.c.exchange_id < bindparam("exchange_id"), _is_retrieval == constant(0))
-_LAST = "LIMIT 1"
 
-_RESPONSE = Statement(
-    select(_requests)
-    .where(_before, _requests.c.response_id == bindparam("previous_response_id"))
-    .order_by(_requests.c.exchange_id.desc()),
-    _LAST,
-)
+
+def _last_before(*conditions: ColumnElement[bool], limit: int = 1) -> Statement:
+    """Return the select of the last rows before one that fulfil conditions."""
+    before = select(_requests).where(_before, *conditions).order_by(_requests.c.exchange_id.desc())
+    return Statement(before, f"LIMIT {limit}")
+
+
 ROTATING = 64  # rows whose response has several ids, of which one may be meant: the last of a session
-_ROTATED = Statement(
-    select(_requests).where(_before, _requests.c.other_ids.is_not(None)).order_by(_requests.c.exchange_id.desc()),
-    f"LIMIT {ROTATING}",
-)
-_CONVERSATION = Statement(
-    select(_requests)
-    .where(_before, _requests.c.conversation_id == bindparam("conversation_id"), _requests.c.response_id.is_not(None))
-    .order_by(_requests.c.exchange_id.desc()),
-    _LAST,
+_RESPONSE = _last_before(_requests.c.response_id == bindparam("previous_response_id"))
+_ROTATED = _last_before(_requests.c.other_ids.is_not(None), limit=ROTATING)
+_CONVERSATION = _last_before(
+    _requests.c.conversation_id == bindparam("conversation_id"), _requests.c.response_id.is_not(None)
 )
 _OUTPUTS = Statement(
     select(_requests.c.output_items)
@@ -64,12 +55,13 @@ _CONVERSING = Statement(
 )
 _COMPUTED = ("previous_exchange_id", "depth", "is_complete", "logical_items")
 _UPDATE = Statement(
-    update(_requests).where(of_exchange(_requests)).values({n: bindparam(f"new_{n}") for n in _COMPUTED})
+    update(_requests).where(of_exchange(_requests)).values({name: bindparam(f"new_{name}") for name in _COMPUTED})
 )
 
 
 Key = tuple[str, str]
 _Link = tuple[str, str, str]
+Rows = Sequence[Sequence[Any]]
 
 
 class LinkDatabase(Protocol):
@@ -85,25 +77,25 @@ class LinkDatabase(Protocol):
         """Run statements one after another, and return the rows of each."""
 
 
-Asking = Generator[Sequence[Step], Sequence[Sequence[Sequence[Any]]], None]
+Asking = Generator[Sequence[Step], Sequence[Rows], None]
 """Work that yields the steps that it needs, and gets their rows."""
 
 
 def ask_together(database: LinkDatabase, works: Iterable[Asking]) -> None:
-    """Do several works side by side, each a step behind those before it: what they ask then is asked at once."""
-    asked = [(work, steps) for work in works if (steps := next(work, None)) is not None]
+    """Do several works side by side, each a step after those before it: what they ask then is asked at once."""
+    asked: list[tuple[Asking, Sequence[Step]]] = []
+    for work in works:
+        if (steps := next(work, None)) is not None:
+            asked.append((work, steps))
     while asked:
-        all_steps = [step for _, steps in asked for step in steps]
-        found = iter(database.run_all(all_steps) if all_steps else [])
-        resumed = [(work, _resume(work, list(islice(found, len(steps))))) for work, steps in asked]
-        asked = [(work, steps) for work, steps in resumed if steps is not None]
-
-
-def _resume(work: Asking, found: Sequence[Sequence[Sequence[Any]]]) -> Sequence[Step] | None:
-    try:
-        return work.send(found)
-    except StopIteration:
-        return None
+        all_steps = list(chain.from_iterable(steps for _, steps in asked))
+        answers = iter(database.run_all(all_steps) if all_steps else [])
+        waiting, asked = asked, []
+        for work, steps in waiting:
+            try:
+                asked.append((work, work.send(list(islice(answers, len(steps))))))
+            except StopIteration:
+                continue
 
 
 class Links:
@@ -121,32 +113,37 @@ class Links:
         self._followed: list[RequestRow] = []
 
     def link(self) -> Asking:
-        """Put the new rows behind those that they continue."""
+        """Link the new rows to those that they continue."""
         linking = [row for row in self.rows if _link_of(row)]
         naming = [row for row in linking if row.previous_response_id is not None]
-        responses = [row for row in self.rows if row.response_id is not None and not self._in_order]
-        conversing = [row for row in self.rows if row.conversation_id is not None and not self._in_order]
-        continued = [
-            *((_CONTINUING, {**_values(row), "response_id": id}) for row in responses for id in row.response_ids),
-            *((_CONVERSING, _values(row)) for row in conversing),
-        ]
+        continued: list[tuple[RequestRow, Step]] = []
+        if not self._in_order:
+            for row in self.rows:
+                continued += [(row, step) for step in _continuing_steps(row)]
         # All at once: comparisons of prompts go by the links as soon as they have their own first answer.
-        found = yield [*map(_previous, linking), *((_ROTATED, _values(row)) for row in naming), *continued]
+        found = yield [
+            *(_previous(row) for row in linking),
+            *((_ROTATED, _values(row)) for row in naming),
+            *(step for _, step in continued),
+        ]
         answers = iter(found)
-        previous = list(islice(answers, len(linking)))
-        rotated = list(islice(answers, len(naming)))
-        asked = [*(row for row in responses for _ in row.response_ids), *conversing]
-        later = zip(asked, answers, strict=True)
-        self._followed = list({key_of(row): row for row, rows in later if rows}.values())
-        stored = {key_of(row): _converted(rows)[0] for row, rows in zip(linking, previous, strict=True) if rows}
-        for row, rows in zip(naming, rotated, strict=True):
-            if (known := _of_response(row.previous_response_id, _converted(rows))) is not None:
+        stored: dict[Key, RequestRow] = {}
+        for row, rows in zip(linking, answers, strict=False):
+            if rows:
+                [stored[key_of(row)]] = structs_of(RequestRow, rows)
+        for row, rows in zip(naming, answers, strict=False):
+            known = _of_response(row.previous_response_id, structs_of(RequestRow, rows))
+            if known is not None:
                 stored.setdefault(key_of(row), known)
+        followed = {key_of(row): row for (row, _), rows in zip(continued, answers, strict=True) if rows}
+        self._followed = list(followed.values())
         self._link(stored)
 
     def follow(self) -> None:
-        """Put behind the new rows, which are written now, those that continue them."""
-        waiting = [each for row in self._followed for each in _continuing(self._database, row)]
+        """Link those that continue the new rows to these, which are written now."""
+        waiting: list[RequestRow] = []
+        for row in self._followed:
+            waiting += _continuing(self._database, row)
         while waiting:
             row = waiting.pop()
             found = _linked(self._database, row)
@@ -156,15 +153,14 @@ class Links:
                 waiting += _continuing(self._database, found)
 
     def _link(self, stored: Mapping[Key, RequestRow]) -> None:
-        """Link the rows in order, so that each is behind one that is linked. `stored` are the stored rows that new ones
-        continue, by the key of these.
+        """Link the rows in order, so that what a row continues is linked before it. `stored` are the stored rows that
+        new ones continue, by the key of these.
         """
         last: dict[_Link, RequestRow] = {}  # that can be continued by that link
         for number, row in enumerate(self.rows):
             link = _link_of(row)
             if link is not None:
-                found = [each for each in (last.get(link), stored.get(key_of(row))) if each is not None]
-                previous = max(found, key=key_of, default=None)
+                previous = max(filter(None, (last.get(link), stored.get(key_of(row)))), key=key_of, default=None)
                 row = self.rows[number] = linked(row, previous, self._outputs(row, previous))
             if row.response_id is not None and key_of(row) not in self._retrievals:
                 for id in row.response_ids:
@@ -176,9 +172,12 @@ class Links:
         """Return the numbers of items with which the response before a row was retrieved, before that row."""
         if previous is None:
             return []
-        begin, end = key_of(previous), key_of(row)
-        new = [each for each in self._retrieved if each.response_id == previous.response_id]
-        return [*_outputs(self._database, row, previous), *(e.output_items for e in new if begin < key_of(e) < end)]
+        outputs = _outputs(self._database, row, previous)
+        for retrieved in self._retrieved:
+            is_between = key_of(previous) < key_of(retrieved) < key_of(row)
+            if retrieved.response_id == previous.response_id and is_between:
+                outputs.append(retrieved.output_items)
+        return outputs
 
 
 def key_of(row: Any) -> Key:
@@ -214,15 +213,23 @@ def _outputs(database: LinkDatabase, row: RequestRow, previous: RequestRow) -> l
     return [count for (count,) in database.ask(_OUTPUTS, values)]
 
 
+def _continuing_steps(row: RequestRow) -> list[Step]:
+    """Return the questions for later rows that name the response or the conversation of this one."""
+    values = _values(row)
+    steps: list[Step] = [(_CONTINUING, {**values, "response_id": id}) for id in row.response_ids]
+    return steps if row.conversation_id is None else [*steps, (_CONVERSING, values)]
+
+
 def _continuing(database: LinkDatabase, row: RequestRow) -> list[RequestRow]:
     """Return the later rows that name the response or the conversation of this one."""
-    values = _values(row)
-    named = [each for id in row.response_ids for each in _rows(database, _CONTINUING, {**values, "response_id": id})]
-    return named if row.conversation_id is None else [*named, *_conversing(database, row)]
+    found: list[RequestRow] = []
+    for id in row.response_ids:
+        found += _rows(database, _CONTINUING, {**_values(row), "response_id": id})
+    return found if row.conversation_id is None else [*found, *_conversing(database, row)]
 
 
 def _conversing(database: LinkDatabase, row: RequestRow) -> Iterator[RequestRow]:
-    """Yield the later rows of a conversation up to the first with a response: the rows behind that continue that one,
+    """Yield the later rows of a conversation up to the first with a response: the rows after that continue that one,
     so that a rebuild of a long conversation is linear.
     """
     after, page = row, [row] * CONVERSING
@@ -239,11 +246,4 @@ def _values(row: RequestRow) -> Mapping[str, Any]:
 
 
 def _rows(database: LinkDatabase, statement: Statement, values: Mapping[str, Any]) -> list[RequestRow]:
-    """Return rows as the folds make them: an engine gives 1 for a flag."""
-    return _converted(list(database.ask(statement, values)))
-
-
-def _converted(rows: Sequence[Sequence[Any]]) -> list[RequestRow]:
-    names = RequestRow.__struct_fields__
-    found = [dict(zip(names, row, strict=True)) for row in rows]
-    return msgspec.convert(found, list[RequestRow], strict=False)
+    return structs_of(RequestRow, list(database.ask(statement, values)))

@@ -55,7 +55,7 @@ class Retry:
     def __call__(self, work: Callable[[], T], *, only_reads: bool = False) -> T:
         """Do some work in a transaction, again and again until it is committed. Returns what it returned.
 
-        Raises `Stopped` when the pause returns True, and a final `StoreError`: the next ingester begins anew then.
+        Raises `Stopped` when the pause returns True, and a final `StoreError`: the next ingester begins again then.
         """
         complained_s = float("-inf")
         while True:
