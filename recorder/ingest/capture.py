@@ -196,8 +196,8 @@ class Capture:
         return Event(ids[0], ids[1], pos, "frame", t_ns, type, number, item_id, index, data, start, length, hash)
 
     def gap(self, gap: GapRecord) -> list[Event]:
-        """Return the events of a gap: bytes that were received and not kept. What follows is framed from its beginning, and not
-        decoded if it was coded.
+        """Return the events of a gap: bytes that were received and not kept. What follows is framed from its
+        beginning, and not decoded if it was coded.
         """
         events: list[Event] = []
         if gap.of == "response":

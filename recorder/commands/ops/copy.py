@@ -19,9 +19,7 @@ from recorder.commands.terminal.selection import say_if_stale
 from recorder.errors import RecorderError, StoreBusyError, UsageError
 from recorder.model.text import counted, safe_text
 from recorder.store.location import is_same_database
-from recorder.store.maintain.copy.copy import copy, same_database
-from recorder.store.maintain.copy.source import BulkReader
-from recorder.store.maintain.copy.target import CopyReport
+from recorder.store.maintain.copy import BulkReader, CopyReport, copy, same_database
 from recorder.store.queries.session_named import session_named
 from recorder.store.write.writer import Store
 

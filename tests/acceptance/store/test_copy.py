@@ -21,14 +21,11 @@ from sqlalchemy import URL, select
 from recorder.errors import StoreBusyError
 from recorder.ingest.ingester import Ingester
 from recorder.journal.writer import Journal
-from recorder.model.events import Event
+from recorder.model.events import Event, Session
 from recorder.store.engine import address_of
 from recorder.store.location import database_path, database_url
-from recorder.store.maintain.copy import source as sides
-from recorder.store.maintain.copy import target as copied_
-from recorder.store.maintain.copy.copy import copy
-from recorder.store.maintain.copy.source import FIRST_ID, LAST_ID, BulkReader
-from recorder.store.maintain.copy.target import CopyReport
+from recorder.store.maintain import copy as copying
+from recorder.store.maintain.copy import BulkReader, CopyReport, Extent, copy
 from recorder.store.maintain.purge.delete import purge
 from recorder.store.schema import dead_letters, tables_of
 from recorder.store.sql import Statement
@@ -43,14 +40,14 @@ from tests.support.rows import START_NS, add, begin, make_end, make_events, make
 from tests.support.server import run
 from tests.support.superuser import unguard, writable
 
-EVERYTHING = (FIRST_ID, LAST_ID)
 WAYS = [f"{source} to {target}" for source in ("sqlite", "postgresql") for target in ("sqlite", "postgresql")]
 
 
 class Log(NamedTuple):
     """All rows of a log, its events whole, and all projections."""
 
-    sessions: list[Any]
+    sessions: list[Session]
+    extents: list[Extent]
     events: list[Event]
     tombstones: list[Any]
     projections: dict[str, list[Any]]
@@ -86,8 +83,8 @@ def target(tmp_path: Path) -> URL:
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Pages and transactions of a few rows, so that a small log has many."""
-    for module, name, value in ((sides, "EXTENTS", 2), (sides, "PAGE_ROWS", 9), (copied_, "COMMIT_ROWS", 25)):
-        monkeypatch.setattr(module, name, value)
+    for name, value in (("PAGE_ROWS", 9), ("COMMIT_ROWS", 25)):
+        monkeypatch.setattr(copying, name, value)
 
 
 class Recorder:
@@ -152,13 +149,14 @@ def copied(
 
 
 def read(url: URL) -> Log:
-    async def rows() -> tuple[list[Any], list[Event], list[Any]]:
+    async def rows() -> tuple[list[Session], list[Extent], list[Event], list[Any]]:
         async with await BulkReader.open(url) as log:
-            extents = [each async for page in log.extents(EVERYTHING) for each in page]
-            events = [
-                each async for page in log.events_between(*((each, each) for each in EVERYTHING)) for each in page
-            ]
-            return extents, events, await log.tombstones()
+            ids = await log.session_ids()
+            found = [await log.session(id) for id in ids]
+            sessions = [each for each in found if each is not None]
+            extents = [extent for id in ids for extent in (await log.extents(id)).values()]
+            events = [event for each in extents async for event in log.all_events(each.exchange)]
+            return sessions, extents, events, await log.tombstones()
 
     tables = (*tables_of.values(), dead_letters)
     with Store(url) as store, store.transaction():
@@ -238,7 +236,7 @@ def test_only_some_sessions_are_copied(source: URL, target: URL, tmp_path: Path,
     recorders(source, tmp_path / "journals").record("a", "b")
     ran = run(tmp_path / "x", "db", "copy", database_path(source), database_path(target), "--session", canary("b"))
     assert ran.code == 0
-    assert [each.session.name for each in read(target).sessions] == [canary("b")]
+    assert [each.name for each in read(target).sessions] == [canary("b")]
     assert run(tmp_path / "x", "db", "copy", database_path(source), tmp_path / "y", "--session", "nobody").code == 3
 
 
@@ -282,7 +280,7 @@ def check_consistent(source: Log, target: Log) -> None:
     """What is in a target that was left is the beginning of every exchange; what has its end has its projections."""
     events = {(event.exchange_id, event.pos): event for event in source.events}
     assert all(events[event.exchange_id, event.pos] == event for event in target.events)
-    counts = {each.exchange.exchange_id: each.last_pos + 1 for each in target.sessions if each.exchange}
+    counts = {each.exchange.exchange_id: each.last_pos + 1 for each in target.extents}
     assert sum(counts.values()) == len(target.events)
     ended = {event.exchange_id for event in target.events if event.kind == "end"}
     assert {row[1] for row in target.projections[tables_of["exchanges"].name]} == ended
@@ -392,7 +390,7 @@ def test_what_was_changed_is_named_and_not_copied_and_the_rest_is(
     for _ in range(2):
         assert sorted(findings(copied(source, target)), key=str) == sorted(expected, key=str)
     found = read(target)
-    counts = {each.exchange.exchange_id: each.last_pos + 1 for each in found.sessions if each.exchange}
+    counts = {each.exchange.exchange_id: each.last_pos + 1 for each in found.extents}
     assert (counts[changed.id], counts[removed.id], moved.id in counts) == (20, 30, False)
     assert before == {event for event in found.events if event.exchange_id == whole.id}
     assert len(found.sessions) == 4  # the session of what was moved is there, without it
@@ -455,7 +453,7 @@ def test_what_was_purged_does_not_come_back(way: tuple[URL, URL], tmp_path: Path
     source, target = way
     recorder = recorders(source, tmp_path / "journals")
     recorder.record("a", "b", "c")
-    names = {each.session.name: each.session.session_id for each in read(source).sessions}
+    names = {each.name: each.session_id for each in read(source).sessions}
     gone, refused, alive = (names[canary(name)] for name in "abc")
     copied(source, target, ids=[refused, alive])
     purge(recorder.store, gone, "a secret", START_NS)
@@ -464,18 +462,18 @@ def test_what_was_purged_does_not_come_back(way: tuple[URL, URL], tmp_path: Path
     found = {each.session_id: each for each in copied(source, target)}
     assert (found[refused].purged, found[refused].findings, gone in found) == (True, [], False)
     after = read(target)
-    assert {each.session.session_id for each in after.sessions} == {alive}
+    assert {each.session_id for each in after.sessions} == {alive}
     assert {each.session_id: each.reason for each in after.tombstones} == {gone: "a secret", refused: "theirs"}
     purge(recorder.store, alive, "late", START_NS)
     assert findings(copied(source, target)) == [("purge", None)]
-    assert {each.session.session_id for each in read(target).sessions} == {alive}
+    assert {each.session_id for each in read(target).sessions} == {alive}
 
 
 def test_a_tombstone_waits_for_whoever_adds_its_session(database: URL, tmp_path: Path, recorders: Any) -> None:
     source = database_url(tmp_path / "source.db")
     recorder = recorders(source, tmp_path / "journals")
     recorder.record("a")
-    [session] = [each.session for each in read(source).sessions]
+    [session] = read(source).sessions
     purge(recorder.store, session.session_id, "a secret", START_NS)
     with Store(database) as theirs:
         with theirs.transaction():
@@ -483,7 +481,7 @@ def test_a_tombstone_waits_for_whoever_adds_its_session(database: URL, tmp_path:
             with pytest.raises(StoreBusyError):
                 copied(source, database, busy_timeout_s=0.1)
         assert findings(copied(source, database)) == [("purge", None)]
-    assert [each.session for each in read(database).sessions] == [session]
+    assert read(database).sessions == [session]
 
 
 def test_a_target_that_gives_back_something_else_is_found_out(

@@ -328,7 +328,7 @@ ROWS = (
 BATCHES = (
     "recorder.ingest.ingester.BATCH_BYTES",
     "recorder.ingest.ingester.COMMIT_BYTES",
-    "recorder.store.maintain.copy.target.COMMIT_BYTES",
+    "recorder.store.maintain.copy.COMMIT_BYTES",
 )
 OVER: Mapping[str, str] = {
     "recorder.ingest.ingester.COMMIT_BYTES": "4 MiB of journal are a commit; only where its records are compressed may "

@@ -1,0 +1,378 @@
+"""A log copied into another one, whatever engine each of them is on.
+
+Rules of this file:
+
+* The source is only read, and may be recorded into meanwhile. A transaction there holds one page of events, which is
+  read as a stream and ends where it is large enough.
+* Events are verified before they are written: an event that does not fit its chain is not written, and nothing after
+  it. An exchange that was recorded with contradicting sums is reported, and copied.
+* A transaction holds events of one exchange, and its projections with the `end` that completes it. The exchange is
+  copied when its chain was computed once more from what the target gives back.
+* A copy may break off anywhere, and the next one continues: of an exchange that the target has, its last event shows
+  whether it is the same.
+* The places of journals in the log (`ingest_offsets`) are not copied: they belong to the recorders of the source. The
+  cursors of exports (`export_cursors`) are not copied either: a push of the copy sends everything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Callable, Collection, Mapping
+from contextlib import aclosing
+from typing import Any
+
+import msgspec
+from sqlalchemy import URL, BigInteger, bindparam, func, select, text
+
+from recorder.errors import StoreBusyError, StoreConflictError, StoreError, StoreLostError, UsageError
+from recorder.model.events import Event, Exchange, Session
+from recorder.store.async_engine import AsyncEngine
+from recorder.store.maintain.purge.delete import bury
+from recorder.store.maintain.purge.tombstone import Tombstone
+from recorder.store.maintain.verify.chain import ChainVerifier
+from recorder.store.maintain.verify.log import LogFinding
+from recorder.store.queries.reader import LogReader
+from recorder.store.schema import events, exchanges, ingest_offsets, sessions, tombstones
+from recorder.store.sql import FORMS, HAS_ENDED, of_exchange, of_same_exchange, struct_of
+from recorder.store.write.writer import Store
+
+PAGE_ROWS = 2_000
+PAGE_BYTES = 2 * 2**20
+ROWS_AT_ONCE = 64  # as they come from the driver
+FIRST_POS = -(2**63)  # nothing is before 0, and if something is, it is read
+COMMIT_ROWS = 5_000
+COMMIT_BYTES = 4 * 2**20
+CHAIN = ("position", "hash")  # the findings that say: this is not what was recorded there
+
+Progress = Callable[[int, int], None]
+"""Called with the number of exchanges that are done, and of all."""
+
+
+# -- a side of a copy
+
+
+class Extent(msgspec.Struct, frozen=True):
+    """An exchange, and how far it is recorded."""
+
+    exchange: Exchange
+    last_pos: int = -1  # before the first event
+    last_hash: bytes | None = None
+    has_ended: bool = False
+
+
+def _of_last(name: str) -> Any:
+    """Select a column of the last event of an exchange."""
+    last = select(events.c[name]).where(of_same_exchange(events, exchanges)).order_by(events.c.pos.desc()).limit(1)
+    return last.correlate(exchanges).scalar_subquery()
+
+
+_SESSION = select(sessions).where(sessions.c.session_id == bindparam("session_id"))
+_SESSION_IDS = select(sessions.c.session_id).order_by(sessions.c.session_id)
+_EXTENTS = (
+    select(
+        *exchanges.c,
+        func.coalesce(_of_last("pos"), -1).label("last_pos"),
+        _of_last("hash").label("last_hash"),
+        HAS_ENDED.label("has_ended"),
+    )
+    .where(exchanges.c.session_id == bindparam("session_id"))
+    .order_by(exchanges.c.exchange_id)
+)
+_EVENTS = (
+    select(events)
+    .where(of_exchange(events), events.c.pos > bindparam("after", type_=BigInteger))
+    .order_by(events.c.pos)
+    .limit(bindparam("limit", type_=BigInteger))
+)
+_COUNT = select(func.count()).select_from(exchanges)
+_PURGED = select(tombstones).order_by(tombstones.c.session_id)
+_OFFSETS = select(ingest_offsets)
+
+
+class BulkReader(LogReader):
+    """A log that is copied, or copied to, open for reading."""
+
+    def __init__(self, url: URL) -> None:
+        super().__init__(url)
+        assert isinstance(self.source.pool, AsyncEngine)
+        self._streaming = self.source.pool
+
+    async def server(self) -> tuple[str, ...]:
+        """Return what identifies a database on a server, however its URL is written; empty for a file."""
+        sql = FORMS[self.engine].identity
+        return tuple((await self.rows(text(sql)))[0]) if sql else ()
+
+    async def offsets(self) -> dict[str, tuple[int, int]]:
+        """Return the segment and offset up to which each journal is ingested, by recorder."""
+        return {row.recorder_id: (row.segment, row.offset) for row in await self.rows(_OFFSETS)}
+
+    async def tombstones(self) -> list[Tombstone]:
+        """Return the tombstones of all purged sessions."""
+        return [struct_of(Tombstone, row) for row in await self.rows(_PURGED)]
+
+    async def count(self, session_ids: Collection[str] | None = None) -> int:
+        """Return the number of exchanges, in all sessions or in some."""
+        some = _COUNT if session_ids is None else _COUNT.where(exchanges.c.session_id.in_(session_ids))
+        [(count,)] = await self.rows(some)
+        return int(count)
+
+    async def session_ids(self) -> list[str]:
+        """Return the ids of all sessions in order, which is that of their beginning."""
+        return [row.session_id for row in await self.rows(_SESSION_IDS)]
+
+    async def session(self, session_id: str) -> Session | None:
+        """Return a session; None if it does not exist."""
+        rows = await self.rows(_SESSION, session_id=session_id)
+        return struct_of(Session, rows[0]) if rows else None
+
+    async def extents(self, session_id: str) -> dict[str, Extent]:
+        """Return the exchanges of a session by their ids, in order of these."""
+        found = {}
+        for row in await self.rows(_EXTENTS, session_id=session_id):
+            exchange = struct_of(Exchange, row)
+            found[exchange.exchange_id] = Extent(exchange, row.last_pos, row.last_hash, bool(row.has_ended))
+        return found
+
+    async def all_events(self, exchange: Exchange) -> AsyncGenerator[Event]:
+        """Yield all events of an exchange in order. Raise `StoreError` where they cannot be read on."""
+        key = {"session_id": exchange.session_id, "exchange_id": exchange.exchange_id, "limit": PAGE_ROWS}
+        after = FIRST_POS
+        while True:
+            page: list[Event] = []
+            try:
+                await self._read_into(page, {**key, "after": after})
+            except StoreError:
+                if not page:  # else the next page begins with what cannot be read
+                    raise
+            if not page:
+                return
+            after = page[-1].pos
+            for event in page:
+                yield event
+
+    async def _read_into(self, page: list[Event], values: Mapping[str, Any]) -> None:
+        size_bytes = 0
+        with self.source.translated(self.url):
+            async with self._streaming.connect() as connection, connection.stream(_EVENTS, values) as rows:
+                async for some in rows.partitions(ROWS_AT_ONCE):
+                    for row in some:
+                        event = await self.event_of(row)
+                        page.append(event)
+                        size_bytes += len(event.raw)
+                        if size_bytes >= PAGE_BYTES:
+                            return
+
+
+# -- the copy
+
+
+class CopyReport(msgspec.Struct):
+    """The result of copying one session."""
+
+    session_id: str
+    name: str | None = None
+    purged: bool = False  # in the target: it takes nothing of it
+    exchanges: int = 0  # of which something was written
+    standing: int = 0  # that were there already, all of what the source has
+    events: int = 0  # that were written, and their bytes
+    bytes: int = 0
+    open: list[str] = msgspec.field(default_factory=list)
+    findings: list[LogFinding] = msgspec.field(default_factory=list)
+
+    def find(self, exchange_id: str | None, check: str, message: str, pos: int | None = None) -> None:
+        self.findings.append(LogFinding(exchange_id, pos, check, message))
+
+
+async def copy(
+    source: BulkReader, target: BulkReader, store: Store, progress: Progress, session_ids: Collection[str] | None = None
+) -> list[CopyReport]:
+    """Copy all sessions, or some, in order of their ids.
+
+    `target` and `store` are the same database. Raise `UsageError` if `source` is it too, `StoreError` if one of them
+    fails; what was copied until then stays.
+    """
+    here = await source.server()
+    if here and here == await target.server():
+        raise same_database(source.name, target.name)
+    copying = _Copying(source, target, store, progress, await source.count(session_ids))
+    await copying.bury(of_source=session_ids is None)
+    for session_id in await source.session_ids() if session_ids is None else sorted(set(session_ids)):
+        await copying.copy(session_id)
+    return list(copying.reports.values())
+
+
+def same_database(source: str, target: str) -> UsageError:
+    return UsageError(f"{source} and {target} are the same database: there is nothing to copy.")
+
+
+class _ExchangeCopy:
+    """An exchange on its way."""
+
+    def __init__(self, report: CopyReport, extent: Extent, there: Extent | None) -> None:
+        self.report, self.exchange = report, extent.exchange
+        self.exists = there is not None
+        self.existing_pos = there.last_pos if there else -1
+        # The last event that both have is written once more: the target knows whether it is the same.
+        self._start = max(0, min(self.existing_pos, extent.last_pos))
+        self._verifier = ChainVerifier(self.exchange.session_id, self.exchange.exchange_id, self.exchange)
+        self.last: Event | None = None  # that was in order
+        self.is_broken = False  # in the source, or cannot be read there
+        self.waiting: list[Event] = []  # to be written
+        self.waiting_bytes = 0
+        self.events = 0  # that were written
+
+    @property
+    def is_full(self) -> bool:
+        return len(self.waiting) >= COMMIT_ROWS or self.waiting_bytes >= COMMIT_BYTES
+
+    def take(self, event: Event) -> None:
+        """Verify the next event of the source."""
+        self._verifier.feed(event)
+        self.is_broken = _is_broken(self._verifier)
+        if self.is_broken:
+            return
+        self.last = event
+        if event.pos >= self._start:
+            self.waiting.append(event)
+            self.waiting_bytes += len(event.raw)
+
+    def conclude(self) -> None:
+        """Report what was found, when all events were read that can be."""
+        verifier, exchange_id = self._verifier, self.exchange.exchange_id
+        if not self.is_broken and (verifier.end_pos is not None or not verifier.events):
+            verifier.close()
+        for pos, check, message in verifier.findings:
+            self.report.find(exchange_id, check, message, pos)
+        if not self.is_broken and verifier.end_pos is None:
+            self.report.open.append(exchange_id)
+
+    def count(self) -> None:
+        if self.events or not (self.exists or self.is_broken):
+            self.report.exchanges += 1
+        elif self.exists and not self.is_broken:
+            self.report.standing += 1
+
+
+class _Copying:
+    """One copy, from its beginning to its end."""
+
+    def __init__(self, source: BulkReader, target: BulkReader, store: Store, progress: Progress, total: int) -> None:
+        self._source, self._target, self._store = source, target, store
+        self._progress, self._done, self._total = progress, 0, total
+        self._purged: set[str] = set()  # sessions of which the target takes nothing
+        self.reports: dict[str, CopyReport] = {}
+
+    async def bury(self, *, of_source: bool) -> None:
+        """Add the source's tombstones to the target. A session that the target still has is for its owner to purge."""
+        self._purged = {each.session_id for each in await self._target.tombstones()}
+        new = [each for each in await self._source.tombstones() if each.session_id not in self._purged]
+        if not (of_source and new):
+            return
+        with self._store.transaction(alone=True):  # else somebody may add such a session at this moment
+            alive = [each.session_id for each in new if not bury(self._store, each)]
+        for session_id in alive:
+            message = f"it was purged in {self._source.name}, but not in {self._target.name}: purge it there too"
+            self._report(session_id).find(None, "purge", message)
+
+    def _report(self, session_id: str) -> CopyReport:
+        return self.reports.setdefault(session_id, CopyReport(session_id))
+
+    async def copy(self, session_id: str) -> None:
+        """Copy what the target lacks of a session."""
+        session = await self._source.session(session_id)
+        if session is None:  # it was purged meanwhile
+            return
+        report = self._report(session_id)
+        report.name, report.purged = session.name, session_id in self._purged
+        extents = await self._source.extents(session_id)
+        if report.purged or not self._add(session, report):
+            self._done += len(extents)
+        else:
+            await self._copy_exchanges(report, extents)
+        self._progress(self._done, self._total)
+
+    async def _copy_exchanges(self, report: CopyReport, extents: Mapping[str, Extent]) -> None:
+        there = await self._target.extents(report.session_id)
+        for exchange_id, extent in extents.items():
+            self._done += 1
+            if extent != there.get(exchange_id):
+                await self._copy(_ExchangeCopy(report, extent, there.get(exchange_id)))
+                continue
+            report.standing += 1
+            if not extent.has_ended:
+                report.open.append(exchange_id)
+
+    def _add(self, session: Session, report: CopyReport) -> bool:
+        """Add the row of a session. Return whether the target takes it."""
+        try:
+            with self._store.transaction():
+                self._store.add_session(session)
+        except StoreConflictError as error:
+            report.find(None, "conflict", f"the target takes nothing more of it: {error}")
+            return False
+        return True
+
+    async def _copy(self, going: _ExchangeCopy) -> None:
+        """Read an exchange to the end that it has now, write it and read it back."""
+        exchange_id = going.exchange.exchange_id
+        try:
+            await self._read(going)
+            going.conclude()
+            if going.waiting or (going.last is None and not going.is_broken):
+                self._write(going)
+        except StoreConflictError as error:
+            going.report.find(exchange_id, "conflict", f"the target refuses it: {error}")
+            return
+        if going.last is not None and not await self._is_there(going.exchange, going.last):
+            message = f"{self._target.name} does not give back what was written: check its disk"
+            going.report.find(exchange_id, "copy", message, going.last.pos)
+        going.count()
+
+    async def _read(self, going: _ExchangeCopy) -> None:
+        try:
+            async with aclosing(self._source.all_events(going.exchange)) as reading:
+                async for event in reading:
+                    going.take(event)
+                    if going.is_broken:
+                        return
+                    if going.is_full:
+                        self._write(going)
+        except (StoreBusyError, StoreConflictError, StoreLostError):
+            raise
+        except StoreError as error:
+            going.is_broken = True
+            going.report.find(going.exchange.exchange_id, "file", f"the rest cannot be read: {error}")
+
+    def _write(self, going: _ExchangeCopy) -> None:
+        """Add the events that wait, and with the end of an exchange its projections."""
+        exchange = going.exchange
+        with self._store.transaction():
+            self._store.add_exchange(exchange)
+            self._store.append(going.waiting)
+            if any(event.kind == "end" for event in going.waiting):
+                self._store.projector.project(exchange.session_id, exchange.exchange_id)
+        new = [event for event in going.waiting if event.pos > going.existing_pos]
+        going.events += len(new)
+        going.report.events += len(new)
+        going.report.bytes += sum(len(event.raw) for event in new)
+        going.waiting, going.waiting_bytes = [], 0
+        self._progress(self._done, self._total)
+
+    async def _is_there(self, exchange: Exchange, last: Event) -> bool:
+        """Return whether the chain in the target reaches the last event of the copy."""
+        verifier = ChainVerifier(exchange.session_id, exchange.exchange_id, exchange)
+        try:
+            async with aclosing(self._target.all_events(exchange)) as reading:
+                async for event in reading:
+                    verifier.feed(event)
+                    if event.pos >= last.pos:
+                        return event.hash == last.hash and not _is_broken(verifier)
+        except (StoreBusyError, StoreLostError):
+            raise
+        except StoreError:
+            pass
+        return False
+
+
+def _is_broken(verifier: ChainVerifier) -> bool:
+    """Return whether a chain does not hold."""
+    return any(finding.check in CHAIN for finding in verifier.findings)
