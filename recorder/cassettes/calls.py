@@ -16,7 +16,7 @@ from recorder.cassettes import Entry
 from recorder.journal.format import Gap, Mark
 from recorder.model.payloads import ExchangeEnd, RequestEnd, RequestHead, RequestRecord, ResponseHead
 from recorder.wire.redaction.headers import redact_record
-from recorder.wire.upstreams import UPSTREAMS, join
+from recorder.wire.upstreams import KNOWN, join
 
 NO_BODY = "the file does not have the body of the response"
 BODILESS = frozenset({204, 205, 304})  # statuses of responses that have none
@@ -43,10 +43,10 @@ def url(request: RequestRecord, *, was_imported: bool = False) -> str:
     is_here = _LOOPBACK.fullmatch(host) is not None
     if host and (was_imported or not is_here):
         return f"{'http' if is_here else 'https'}://{host}{request.target}"
-    if request.upstream in UPSTREAMS:
+    if request.upstream in KNOWN:
         named = f"/{request.upstream}/"
         rest = request.target[len(named) - 1 :] if request.target.startswith(named) else request.target
-        return join(UPSTREAMS[request.upstream], rest)
+        return join(KNOWN[request.upstream], rest)
     return f"http://{host}{request.target}" if host else f"https://{request.upstream}.invalid{request.target}"
 
 

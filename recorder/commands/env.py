@@ -12,12 +12,13 @@ import click
 
 from recorder.commands.clients.codex import CHATGPT, PUBLIC, Provider, effective, override, own_name, upstream
 from recorder.commands.clients.files import FILES
-from recorder.commands.clients.presets import ALIASES, CODEX, VARIABLES, past_proxy
+from recorder.commands.clients.presets import ALIASES, CODEX, KEYS_OF, VARIABLES, past_proxy
 from recorder.commands.clients.shim import read
 from recorder.commands.terminal.output import echo, write_line
 from recorder.commands.terminal.session_names import new_name
 from recorder.errors import UsageError
 from recorder.model.text import safe_text
+from recorder.wire.providers import BY_NAME
 
 DEFAULT_URL = "http://127.0.0.1:8787"
 
@@ -40,7 +41,19 @@ def _settings(client: str, url: str) -> str:
         lines = [_codex(url)]
     else:
         lines = list(_export({name: value.format(url=url) for name, value in VARIABLES[client].items()}))
+        _say_what_is_needed(client)
     return "\n".join([*lines, *_export(past_proxy(os.environ, urlsplit(url).hostname or ""))])
+
+
+def _say_what_is_needed(client: str) -> None:
+    """Print what a company needs that `recorder serve` does not forward to by itself."""
+    company = BY_NAME.get(client)
+    if company is None or company.is_default:
+        return
+    argument = client if company.base_url else f"{client}=URL"
+    keys = [KEYS_OF[name] for name in company.environment if name in KEYS_OF]
+    place = f", and put the key into {' or '.join(keys)}" if keys else ""
+    echo(f"Start `recorder serve` with --upstream {argument}{place}.")
 
 
 def _codex(url: str) -> str:
@@ -94,15 +107,16 @@ def command(client: str, url: str, session: str | None) -> None:
     """Print the settings that point CLIENT here, as shell commands.
 
     CLIENT is a program or a library, as aider, claude, codex, copilot, gemini, langchain, litellm, llamaindex, llm,
-    openai, opencode, qwen or vercel; a wrong name lists all. For cline, continue, droid, kilo, kimi and pi, which read
-    no variable, it prints what belongs into their file, with MODEL and KEY for you to fill in. Under an HTTP_PROXY it
-    excepts the recorder from that proxy.
+    openai, opencode, qwen or vercel, or a company, as groq, mistral, ollama or openrouter; a wrong name lists all. For
+    cline, continue, droid, kilo, kimi and pi, which read no variable, it prints what belongs into their file, with
+    MODEL and KEY for you to fill in. Under an HTTP_PROXY it excepts the recorder from that proxy.
 
     The settings for Codex fit its current login and provider, without a profile. If `recorder serve` needs an option
-    for that provider, it is printed on stderr.
+    for a provider, it is printed on stderr.
 
     \b
     eval "$(recorder env openai)"
+    eval "$(recorder env openrouter)"  # recorder serve --upstream openrouter
     eval "$(recorder env codex --session refactoring)" && codex
     """
     if session is not None:

@@ -8,7 +8,7 @@ from typing import Any
 from recorder.lint.rule import Hit, Rule, at_end
 from recorder.lint.stream import StreamView
 from recorder.wire.dialects import DIALECTS
-from recorder.wire.dialects.openai import PROVIDER
+from recorder.wire.dialects.openai import error_body
 
 
 def _error_document(stream: StreamView) -> Iterable[Hit]:
@@ -42,7 +42,7 @@ RULES: tuple[Rule, ...] = (
         "The SDKs raise an APIStatusError whose `code`, `type` and `param` are None; Codex shows the raw body, and "
         "retries also where that cannot help.",
         "OpenAI API reference, Errors; openai-python 3.52, _exceptions.py",
-        frozenset(profile for each in DIALECTS if each.provider is PROVIDER for profile in each.profiles),
+        frozenset(profile for each in DIALECTS if each.error_body is error_body for profile in each.profiles),
         at_end(_error_document),
     ),
 )

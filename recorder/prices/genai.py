@@ -23,6 +23,7 @@ import msgspec
 from recorder.errors import missing_extra
 from recorder.model.prices import PriceRow, Unit
 from recorder.prices.catalog import DAY_S, NAME_LIMIT, NO_PRICE, NS, Amount, Period, amount, literal, rows_of
+from recorder.wire.providers import BY_NAME
 
 SOURCE = "genai-prices"
 LIST = ""
@@ -88,7 +89,7 @@ def package_prices(upstreams: Iterable[str], models: Models, aliases: Mapping[st
         wanted.setdefault(upstream, set()).add(model.lower())
     found = PackagePrices([], [])
     for upstream, names in sorted(wanted.items()):
-        provider = find_provider_by_id(providers, aliases.get(upstream, upstream))
+        provider = find_provider_by_id(providers, aliases.get(upstream) or _price_name(upstream))
         if provider is None:
             found.unpriced.append(upstream)
             continue
@@ -101,6 +102,14 @@ def package_prices(upstreams: Iterable[str], models: Models, aliases: Mapping[st
                 if has_tiers or not period.service_tier:
                     found.rows.extend(rows_of(upstream, 0, literal(name), period, SOURCE, installed))
     return found
+
+
+def _price_name(upstream: str) -> str:
+    """Return the package's name of the company that an upstream is."""
+    company = BY_NAME.get(upstream)
+    if company is None or company.price_name is None:
+        return upstream
+    return company.price_name
 
 
 def _periods(model: Any) -> Iterator[Period]:

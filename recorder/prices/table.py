@@ -27,7 +27,7 @@ from recorder.store.queries.reader import LogReader
 from recorder.store.schema import exchanges, prices
 from recorder.store.sql import Statement
 from recorder.store.write.writer import Store
-from recorder.wire.dialects import PROVIDERS
+from recorder.wire.upstreams import UPSTREAMS
 
 _UPSTREAMS = Statement(select(exchanges.c.provider).union(select(prices.c.provider)))
 _ROWS = select(prices).order_by(*prices.primary_key.columns)
@@ -158,5 +158,4 @@ def _write(store: Store, changed: Changes) -> None:
 
 
 def _upstreams(store: Store) -> list[str]:
-    known = [name for provider in PROVIDERS for name in (provider.name, *provider.other_upstreams)]
-    return [*known, *(name for (name,) in store.ask(_UPSTREAMS, {}))]
+    return [*UPSTREAMS, *(name for (name,) in store.ask(_UPSTREAMS, {}))]

@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 from urllib.parse import unquote, urlsplit
 
 import msgspec
@@ -21,8 +21,8 @@ import msgspec
 from recorder.errors import NotFoundError, UsageError
 from recorder.model.events import LATEST
 from recorder.proxy.http.network import UNIX, socket_path
-from recorder.wire.dialects import PROVIDERS
-from recorder.wire.upstreams import ENDPOINTS, HOSTS, OTHER_PATHS, UPSTREAMS, VERSION, VERSIONLESS, join
+from recorder.wire.providers import BY_NAME, PROVIDERS
+from recorder.wire.upstreams import ENDPOINTS, HOSTS, KNOWN, OTHER_PATHS, UPSTREAMS, VERSION, VERSIONLESS, join
 
 SESSION_HEADER = b"x-recorder-session"
 SOCKET_BYTES = 107  # of a path: `sun_path` of Linux, with its NUL (unix(7)); macOS has four less
@@ -91,6 +91,8 @@ class Origin(msgspec.Struct, frozen=True):
 class Routes:
     """The table of upstreams."""
 
+    _public: ClassVar[Mapping[str, str]] = UPSTREAMS
+
     def __init__(
         self,
         upstreams: Iterable[Upstream] = (),
@@ -102,7 +104,7 @@ class Routes:
 
         With `any_path`, a path that no API has is taken too: for replays, which send nothing to anybody.
         """
-        self._bases = {**UPSTREAMS, **dict(upstreams)}
+        self._bases = {**self._public, **dict(upstreams)}
         self._any_path = any_path
         self._session_places = session_places
 
@@ -166,6 +168,9 @@ class HostRoutes(Routes):
     Of several at one host the path chooses. With `any_path` it does for a host that no upstream has, too.
     """
 
+    # Not those of servers of one's own: at their ports anything may be.
+    _public: ClassVar[Mapping[str, str]] = {name: KNOWN[name] for name in KNOWN if KNOWN[name].startswith("https:")}
+
     def _choose(self, target: str, headers: Mapping[bytes, bytes]) -> tuple[Upstream, str]:
         host = headers.get(b"host", b"").decode("latin-1").lower()
         there = [name for name, base in self._bases.items() if urlsplit(base).netloc.lower() == host]
@@ -183,16 +188,26 @@ class HostRoutes(Routes):
 
 
 def parse_upstream(text: str) -> Upstream:
-    """Return `NAME=URL` as an entry of the table. Raises `UsageError` with the reason."""
+    """Return `NAME=URL` as an entry of the table, or the `NAME` of a known company. Raises `UsageError`."""
     name, equals, url = text.partition("=")
     if not equals:
-        example = f"{_DEFAULT.name}={_DEFAULT.base_url}"
-        raise UsageError(f"{text!r} is not an upstream: write NAME=URL, for example {example}.")
+        return _known(text)
     if not _NAME.fullmatch(name) or name == "s":
         raise UsageError(f"{name!r} cannot name an upstream: use a-z, 0-9 and '-', a letter first, and not just 's'.")
     if VERSION.fullmatch(f"/{name}") or VERSIONLESS.match(f"/{name}"):
         raise UsageError(f"{name!r} cannot name an upstream: it is a path of the APIs themselves.")
     return Upstream(name, _base(name, url))
+
+
+def _known(name: str) -> Upstream:
+    if name in KNOWN:
+        return Upstream(name, KNOWN[name])
+    if name in BY_NAME:
+        raise UsageError(f"Each customer of {name} has another address: write {name}=URL.")
+    example = f"{_DEFAULT.name}={_DEFAULT.base_url}"
+    raise UsageError(
+        f"{name!r} is not an upstream: write NAME=URL, for example {example}, or one of {', '.join(sorted(KNOWN))}."
+    )
 
 
 def recorded_upstreams(names: Iterable[str]) -> Iterator[Upstream]:

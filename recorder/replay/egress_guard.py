@@ -18,8 +18,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from recorder.proxy.admission import is_local
-from recorder.wire.dialects import PROVIDERS
-from recorder.wire.upstreams import HOSTS
+from recorder.wire.upstreams import API_HOSTS, HOSTS
 
 HOST = "127.0.0.1"
 HEAD_BYTES = 64 * 2**10  # of a request's line and headers, as of any client of ours
@@ -36,15 +35,6 @@ _OF_CONNECTION = frozenset({b"connection", b"proxy-connection", b"keep-alive"})
 _LINE = re.compile(rb"(?P<method>[A-Z]+) (?P<target>\S+) HTTP/1\.[01]\r\n")
 _ABSOLUTE = re.compile(r"https?://(?P<authority>[^/?#]*)", re.IGNORECASE)  # https: axios asks for no tunnel
 _AUTHORITY = re.compile(r"(?:\[(?P<ipv6>[0-9A-Fa-f:.]+)\]|(?P<name>[A-Za-z0-9._-]+))(?::(?P<port>\d{1,5}))?")
-
-_APIS = (
-    *(host for provider in PROVIDERS for host in provider.hosts),
-    *(r".+\.services\.ai\.azure\.com", r"bedrock-runtime[a-z0-9.-]*\.amazonaws\.com"),
-    *(r"openrouter\.ai", r"ai-gateway\.vercel\.sh", r"router\.huggingface\.co", r"dashscope[a-z-]*\.aliyuncs\.com"),
-    *(r"api\.groq\.com", r"api\.mistral\.ai", r"api\.deepseek\.com", r"api\.x\.ai", r"api\.together\.(?:ai|xyz)"),
-    *(r"api\.fireworks\.ai", r"api\.cohere\.(?:ai|com)", r"api\.cerebras\.ai", r"api\.perplexity\.ai"),
-)
-_API = re.compile("|".join(_APIS))
 
 
 class Refused(NamedTuple):
@@ -95,7 +85,7 @@ class RefusingProxy:
         """Return the hosts that were requested so far."""
         hosts = list(self._hosts)
         named = {host: frozenset(name for of, name in self._apis if of == host) for host in hosts}
-        return Refused(hosts, {host: names for host, names in named.items() if names or _API.fullmatch(host)})
+        return Refused(hosts, {host: names for host, names in named.items() if names or API_HOSTS.fullmatch(host)})
 
     def variables(self, given: Mapping[str, str]) -> dict[str, str]:
         """Return the variables that send clients here in place of other proxies. Exceptions in the environment hold."""

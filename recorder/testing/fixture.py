@@ -44,7 +44,7 @@ from recorder.testing.saving import SOURCE, is_of_this_run, is_only_of, is_share
 from recorder.testing.settings import Settings, settings
 from recorder.testing.subject import RecordedTest, session_in_user_database
 from recorder.testing.verifying import deviations
-from recorder.wire.dialects import PROVIDERS
+from recorder.wire.providers import PROVIDERS
 from recorder.wire.upstreams import HOSTS
 
 LISTED = 10  # of what was asked, or was there, in a message

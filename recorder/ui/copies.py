@@ -20,10 +20,11 @@ from sqlalchemy import URL
 from recorder.model.events import WHOLE
 from recorder.model.recording import Recording
 from recorder.ui.command_line import recorder_line, shell_quoted
-from recorder.wire.dialects import PROVIDERS, by_name
+from recorder.wire.dialects import by_name
+from recorder.wire.providers import BY_NAME
 from recorder.wire.redaction.headers import COUNTED, REDACTED
 from recorder.wire.turns import as_http, is_connection, is_turn
-from recorder.wire.upstreams import UPSTREAMS, join
+from recorder.wire.upstreams import KNOWN, join
 
 RECORDER_URL = "http://127.0.0.1:8787"
 """Where `recorder serve` listens by default: the address for an upstream that only it knows."""
@@ -125,8 +126,8 @@ def _url(recorded: Recording, notes: list[str]) -> list[str]:
     """Return the words of the URL, to be written without a space between."""
     head = recorded.request
     rest = path_below(head.target, head.upstream)
-    if head.upstream in UPSTREAMS:
-        url = join(UPSTREAMS[head.upstream], rest)
+    if head.upstream in KNOWN:
+        url = join(KNOWN[head.upstream], rest)
     else:
         url = f"{RECORDER_URL}/{head.upstream}{rest}"
         notes.append(f"The address of {head.upstream} is not recorded: `recorder serve --upstream` has it.")
@@ -154,12 +155,9 @@ def path_below(target: str, upstream: str) -> str:
 
 def key_variable(recorded: Recording) -> str:
     """Return the environment variable that has the key: that of the provider's clients, else one by the upstream."""
-    provider = by_name(recorded.exchange.api).provider
     upstream = recorded.request.upstream
-    named = next((each for each in PROVIDERS if each.name == upstream), None)
-    if named is None and upstream not in UPSTREAMS:
-        named = provider
-    variable = named.key_variable if named is not None else None
+    company = BY_NAME.get(upstream) or BY_NAME.get(by_name(recorded.exchange.api).upstream)
+    variable = company.key_variable if company is not None else None
     return variable or f"{_UNFIT_FOR_NAME.sub('_', upstream).upper() or 'UPSTREAM'}_API_KEY"
 
 
@@ -282,7 +280,7 @@ def _pytest(recorded: Recording, name: str, cassette: str) -> Copy:
 
 def _base(upstream: str, rest: str) -> tuple[str, str]:
     """Return the expression of a base URL, and the path behind it: the fixture's has the version of the SDK."""
-    version = next((each.sdk_version for each in PROVIDERS if each.name == upstream), "")
+    version = BY_NAME[upstream].sdk_version if upstream in BY_NAME else ""
     base = f"recorder_replay.base_url({_quoted(upstream)})"
     if not version:
         return base, rest

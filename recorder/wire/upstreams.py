@@ -1,4 +1,4 @@
-"""The APIs that are known without a setting: names, base URLs, hosts, and the URL of a path below a base. Pure."""
+"""The upstreams that are known without a setting, and the URL of a path below a base. Pure."""
 
 from __future__ import annotations
 
@@ -6,17 +6,30 @@ import re
 from collections.abc import Mapping
 from urllib.parse import urlsplit
 
-from recorder.wire.dialects import PROVIDERS
+from recorder.wire.providers import PROVIDERS
 
-UPSTREAMS: Mapping[str, str] = {
-    **{provider.name: provider.base_url for provider in PROVIDERS},
-    **{name: base for provider in PROVIDERS for name, base in provider.other_upstreams.items()},
-}
+KNOWN: Mapping[str, str] = {provider.name: provider.base_url for provider in PROVIDERS if provider.base_url}
+"""All of them, by name, with their base URLs."""
+
+UPSTREAMS: Mapping[str, str] = {provider.name: KNOWN[provider.name] for provider in PROVIDERS if provider.is_default}
+"""Those that every recorder forwards to."""
 
 HOSTS: Mapping[str, str] = {
     str(parts.hostname): name for name, base in UPSTREAMS.items() if not (parts := urlsplit(base)).path
 }
 """Hosts that are an API and nothing else. Codex asks chatgpt.com for other things too, whatever login it has."""
+
+_OF_OTHERS = [urlsplit(provider.base_url or "").hostname for provider in PROVIDERS if not provider.is_default]
+
+API_HOSTS = re.compile(
+    "|".join(
+        [
+            *(pattern for provider in PROVIDERS for pattern in provider.hosts),
+            *(re.escape(host) for host in _OF_OTHERS if host and host != "localhost"),
+        ]
+    )
+)
+"""The hosts of model APIs besides `HOSTS`."""
 
 ENDPOINTS = tuple(dict.fromkeys(endpoint for provider in PROVIDERS for endpoint in provider.endpoints))
 OTHER_PATHS = tuple(path for provider in PROVIDERS for path in provider.other_paths)
@@ -27,7 +40,7 @@ VERSIONLESS = re.compile(rf"/(?:{'|'.join(ENDPOINTS)})(?:[/:?]|$)")
 
 def is_public(name: str, base: str) -> bool:
     """Return whether an upstream of this name is at its public server."""
-    public = UPSTREAMS.get(name)
+    public = KNOWN.get(name)
     return public is not None and urlsplit(base)[:2] == urlsplit(public)[:2]
 
 
@@ -38,9 +51,12 @@ def join(base: str, rest: str) -> str:
     """
     if base.endswith("/"):
         return base[:-1] + rest
+    path = urlsplit(base).path
+    if VERSION.search(path) and rest.startswith(f"{path}/"):  # an SDK that puts all of it after the host
+        return base + rest[len(path) :]
     versions = VERSION.search(base), _FIRST_VERSION.match(rest)
     if versions[0] and versions[1] and versions[0][0] == versions[1][0]:
         return base + rest[len(versions[1][0]) :]
-    if not urlsplit(base).path and VERSIONLESS.match(rest):
+    if not path and VERSIONLESS.match(rest):
         return f"{base}/v1{rest}"
     return base + rest

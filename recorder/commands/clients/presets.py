@@ -9,21 +9,19 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import PurePath
 
-from recorder.wire.dialects import PROVIDERS
+from recorder.wire.providers import BY_NAME, PROVIDERS
 
-_SDKS: Mapping[str, Mapping[str, str]] = {
-    provider.name: provider.environment for provider in PROVIDERS if provider.environment
-}
+_SDKS = [provider.environment for provider in PROVIDERS if provider.is_default]
 
 VARIABLES: Mapping[str, Mapping[str, str]] = {
-    **_SDKS,
+    **{provider.name: provider.environment for provider in PROVIDERS if provider.environment},
     "copilot": {"COPILOT_PROVIDER_BASE_URL": "{url}/v1", "COPILOT_PROVIDER_TYPE": "openai"},
     "litellm": {
         "OPENAI_API_BASE": "{url}/v1",
         "ANTHROPIC_API_BASE": "{url}/anthropic",
         "GEMINI_API_BASE": "{url}/gemini/v1beta",
     },
-    "sdks": {name: value for variables in _SDKS.values() for name, value in variables.items()},
+    "sdks": {name: value for variables in _SDKS for name, value in variables.items()},
     "vercel": {"OPENAI_BASE_URL": "{url}/v1", "ANTHROPIC_BASE_URL": "{url}/anthropic/v1"},
 }
 
@@ -59,10 +57,13 @@ _VERSIONS: Mapping[str, str] = {
 KEYS = tuple(
     name
     for provider in PROVIDERS
-    if provider.key_variable
+    if provider.is_default and provider.key_variable
     for name in (provider.key_variable, *provider.other_key_variables)
 )
 """Without these the clients do not start, even if nobody will look at them."""
+
+KEYS_OF: Mapping[str, str] = {variable: BY_NAME[name].key_variable or "" for variable, name in BASES.items()}
+"""The variable of the key that the SDK of each variable of an address reads."""
 
 CODEX = "codex"
 

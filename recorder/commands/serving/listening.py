@@ -96,11 +96,11 @@ _PUBLIC = [f"{name}=" for name in UPSTREAMS]
 
 upstream_option = click.option(
     "--upstream",
-    metavar="NAME=URL",
+    metavar="NAME[=URL]",
     multiple=True,
     callback=_upstreams,
     help=f"The address of an API: {', '.join(_PUBLIC[:-1])} and {_PUBLIC[-1]} replace the public ones; another NAME is "
-    "reachable as /NAME/…. Can be given many times.",
+    "reachable as /NAME/…. A company that is known by its name needs no URL, as openrouter. Can be given many times.",
 )
 """`--upstream`, for a command that listens where nobody needs to know."""
 

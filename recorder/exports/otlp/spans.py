@@ -30,16 +30,13 @@ from recorder.exports.otlp.telemetry import (
     trace_id,
 )
 from recorder.model.events import WEBSOCKET
-from recorder.wire.dialects import PROVIDERS, by_name
-from recorder.wire.upstreams import UPSTREAMS
+from recorder.wire.dialects import by_name
+from recorder.wire.providers import PROVIDERS
+from recorder.wire.upstreams import KNOWN
 
 S = 1_000_000_000
 
-PROVIDER_NAMES: Mapping[str, str] = {
-    upstream: provider.telemetry_name or provider.name
-    for provider in PROVIDERS
-    for upstream in (provider.name, *provider.other_upstreams)
-}
+PROVIDER_NAMES: Mapping[str, str] = {provider.name: provider.telemetry_name or provider.name for provider in PROVIDERS}
 """`gen_ai.provider.name` by the name of the upstream; one of the user's own is written as it is."""
 
 _WELL = frozenset({"completed", "incomplete"})  # statuses of an exchange that ended as it should
@@ -208,9 +205,9 @@ def _http(exported: ExportedExchange) -> dict[str, Value]:
 
 def _server(upstream: str) -> dict[str, Value]:
     """Return the address of an API that is known by its name; of the user's own the log has only the name."""
-    if upstream not in UPSTREAMS:
+    if upstream not in KNOWN:
         return {}
-    parts = urlsplit(UPSTREAMS[upstream])
+    parts = urlsplit(KNOWN[upstream])
     return {"server.address": parts.hostname or "", "server.port": parts.port or 443}
 
 

@@ -14,23 +14,21 @@ from typing import Literal
 import msgspec
 
 from recorder.wire.dialects import anthropic, gemini, openai_chat, openai_responses, other
-from recorder.wire.dialects.dialect import Dialect, Ending, MessageIds, Provider, WebSocketFormat
+from recorder.wire.dialects.dialect import Dialect, Ending, MessageIds, WebSocketFormat
 from recorder.wire.dialects.keys import Keys
+from recorder.wire.providers import BY_NAME, PROVIDERS
 
 __all__ = [
     "DIALECTS",
-    "PROVIDERS",
     "Dialect",
     "Ending",
     "Keys",
     "MessageIds",
-    "Provider",
     "WebSocketFormat",
     "by_name",
     "by_path",
     "error_body",
     "framing",
-    "provider_named",
 ]
 
 DIALECTS: tuple[Dialect, ...] = (
@@ -40,11 +38,6 @@ DIALECTS: tuple[Dialect, ...] = (
     gemini.DIALECT,
     other.DIALECT,  # the last: it takes every route
 )
-
-_PROVIDERS = {dialect.provider.name: dialect.provider for dialect in DIALECTS if dialect.provider}
-
-PROVIDERS: tuple[Provider, ...] = tuple(_PROVIDERS.values())
-"""The first is the default: its formats are the ones that others imitate."""
 
 _BY_NAME = {dialect.name: dialect for dialect in DIALECTS}
 
@@ -60,11 +53,6 @@ def by_path(method: str, path: str) -> Dialect:
     return next(dialect for dialect in DIALECTS if dialect.routes.search(route))
 
 
-def provider_named(name: str) -> Provider:
-    """Return the provider of that name, else the default."""
-    return _PROVIDERS.get(name, PROVIDERS[0])
-
-
 def framing(content_type: str | None) -> Literal["sse", "body"]:
     """Return whether a response body is a stream of server-sent events or one document, by its content type."""
     essence = (content_type or "").partition(";")[0].strip().lower()
@@ -74,7 +62,10 @@ def framing(content_type: str | None) -> Literal["sse", "body"]:
 def error_body(method: str, target: str, upstream: str, status: int, message: str, code: str | None = None) -> bytes:
     """Encode an error of our own as the provider gives its errors, so that its client reads it as such.
 
-    The path of the request determines the provider, else the name of the upstream does.
+    The path of the request determines the format, else the name of the upstream does.
     """
-    provider = by_path(method, target.partition("?")[0]).provider or provider_named(upstream)
-    return msgspec.json.encode(provider.error_body(status, message, code))
+    dialect = by_path(method, target.partition("?")[0])
+    if dialect.error_body is None:
+        dialect = by_name(BY_NAME.get(upstream, PROVIDERS[0]).formats[0])
+    assert dialect.error_body is not None, "the first format of each provider has one"
+    return msgspec.json.encode(dialect.error_body(status, message, code))

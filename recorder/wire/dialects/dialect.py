@@ -1,8 +1,8 @@
-"""The declaration of a provider: the wire format of its API as data and pure functions.
+"""The declaration of a wire format as data and pure functions.
 
-A `Dialect` is one wire format, a `Provider` whose API that is; several dialects may have one provider. Everything that
-the program knows about either is in these two objects, in the folder of the dialect. Nothing in them raises: a value
-that cannot be read is `NULL` in the log, which has the bytes anyway, and an `Unknown` or `Malformed` among the facts.
+Everything that the program knows about one is in its `Dialect` and the folder of that; who speaks it is in
+`recorder.wire.providers`. Nothing in it raises: a value that cannot be read is `NULL` in the log, which has the bytes
+anyway, and an `Unknown` or `Malformed` among the facts.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from recorder.wire.dialects.conversation import ConversationTurn
 from recorder.wire.dialects.decoder import QuickReader
 from recorder.wire.dialects.keys import DONE, Keys, KeysOfFrame
 from recorder.wire.dialects.prompt import CachePolicy, PromptFormat
+from recorder.wire.providers import home_of
 
 Ending = Literal["completed", "incomplete", "failed"]
 """The status that a terminal event gives a response."""
@@ -43,18 +44,6 @@ class FactDecoder(Protocol):
 
     def document(self, data: bytes) -> Sequence[Fact]:
         """Decode a response body that is not a stream."""
-
-
-class KeyShape(msgspec.Struct, frozen=True):
-    """The shape of a secret: regular expressions over bytes.
-
-    Of `pattern` at least 19 characters in a row are letters, digits, `_` or `-`, at most five behind its beginning.
-    """
-
-    kind: str  # as placeholders name it: acme-key
-    pattern: bytes  # a whole one
-    prefix: bytes  # how it begins: looked for first
-    cut: bytes  # a beginning of one, at the end of a body that broke off
 
 
 class NoiseField(msgspec.Struct, frozen=True):
@@ -86,35 +75,6 @@ class ResponseFields(msgspec.Struct, frozen=True):
     noise: tuple[NoiseField, ...] = ()
     ciphertexts: Mapping[str, str] = {}  # names of fields, wherever they are, and why they are ciphertext
     ciphertext_block: str | None = None  # the type of a block whose `data` is ciphertext
-
-
-class Provider(msgspec.Struct, frozen=True):
-    """A company's API: its addresses, its clients, its errors, its secrets."""
-
-    name: str  # of its upstream: `/NAME/…`, `--upstream NAME=URL`, `recorder env NAME`
-    base_url: str
-    error_body: Callable[[int, str, str | None], dict[str, Any]]  # an error of our own, by status, message and code
-    other_upstreams: Mapping[str, str] = {}  # further APIs of it: name → base URL
-    telemetry_name: str | None = None  # OpenTelemetry's name for it (`gen_ai.provider.name`), where that is another
-    hosts: tuple[str, ...] = ()  # regular expressions of further hosts that serve it, in clouds
-    paths: re.Pattern[str] | None = None  # matched with a path that names no upstream: it is for this provider
-    headers: tuple[bytes, ...] = ()  # names in lower case of headers that only its clients send
-    query: re.Pattern[str] | None = None  # searched in a query: only its clients send that
-    endpoints: tuple[str, ...] = ()  # paths that stand behind `/v1/`, which clients may leave out
-    other_paths: tuple[str, ...] = ()  # regular expressions: how paths without a version begin
-    environment: Mapping[str, str] = {}  # what `recorder env` sets, `{url}` for the recorder's
-    base_variables: Mapping[str, str] = {}  # that its clients read → the version that they want in it; the SDK's first
-    key_variable: str | None = None  # without which its clients do not start
-    other_key_variables: tuple[str, ...] = ()  # that some of them read in its place
-    harmless_headers: str | None = None  # a regular expression of names in lower case: their values are kept
-    secret_headers: str | None = None  # the same, searched for: the values are never kept
-    count_headers: str | None = None  # names with `token` in them that are kept all the same: they count
-    key_shapes: tuple[KeyShape, ...] = ()
-
-    @property
-    def sdk_version(self) -> str:
-        """Return the version that its SDK wants in a base URL: `/v1`, or an empty text."""
-        return next(iter(self.base_variables.values()), "")
 
 
 class RequestPlaces(msgspec.Struct, frozen=True):
@@ -180,7 +140,8 @@ class Dialect(msgspec.Struct, frozen=True):
     places_calls: bool = False  # a call's result is found by `call_place`: one side may leave ids out, or make its own
     reads_bare_json: bool = False  # clients take JSON in no `data:` line for an event; elsewhere they pass over it
 
-    provider: Provider | None = None
+    error_body: Callable[[int, str, str | None], dict[str, Any]] | None = None
+    """An error of our own, by status, message and code; None: that of the first format of its provider."""
     turns: Callable[[str, Mapping[str, Any]], tuple[Sequence[Any], Iterator[ConversationTurn]] | None] | None = None
     """Of a path and a request body, what stands beside the messages, and these: what groups requests without ids."""
     continuation: Continuation | None = None  # None: every request is whole as it was sent
@@ -204,5 +165,6 @@ class Dialect(msgspec.Struct, frozen=True):
 
     @property
     def upstream(self) -> str:
-        """Return the name of the upstream for this format."""
-        return self.provider.name if self.provider else self.name
+        """Return the name of the upstream for this format: its company."""
+        home = home_of(self.name)
+        return home.name if home else self.name

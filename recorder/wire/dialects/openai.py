@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Any
 
-from recorder.wire.dialects.dialect import KeyShape, Provider
 from recorder.wire.dialects.prompt import CachePolicy
 
 _ERRORS: Mapping[int, tuple[str, str | None]] = {
@@ -20,34 +18,6 @@ def error_body(status: int, message: str, code: str | None) -> dict[str, Any]:
     standard = ("server_error", "server_error") if status >= 500 else ("invalid_request_error", None)
     kind, usual = _ERRORS.get(status, standard)
     return {"error": {"message": message, "type": kind, "param": None, "code": code or usual}}
-
-
-PROVIDER = Provider(
-    name="openai",
-    base_url="https://api.openai.com",
-    error_body=error_body,
-    other_upstreams={"chatgpt": "https://chatgpt.com/backend-api/codex"},  # what Codex asks, logged in with ChatGPT
-    hosts=(r".+\.openai\.azure\.com",),
-    paths=re.compile(r"(?!(?:/v1)?/(?:models|files|batches)(?:/|$))"),  # those three all the APIs have
-    endpoints=(
-        *("assistants", "audio", "batches", "chat/completions", "completions", "containers", "conversations"),
-        *("embeddings", "evals", "files", "fine_tuning", "images", "models", "moderations", "realtime", "responses"),
-        *("threads", "uploads", "vector_stores", "videos"),
-    ),
-    environment={"OPENAI_BASE_URL": "{url}/v1", "OPENAI_API_BASE": "{url}/v1"},  # the second for LlamaIndex
-    base_variables={"OPENAI_BASE_URL": "/v1", "OPENAI_API_BASE": "/v1"},
-    key_variable="OPENAI_API_KEY",
-    harmless_headers=r"openai-(?:beta|model|processing-ms|version)",
-    secret_headers=r"openai-organization|openai-project",
-    key_shapes=(
-        KeyShape(
-            "openai-key",
-            rb"sk-(?:proj|svcacct|admin|service|None)-[A-Za-z0-9_-]{20,}",
-            prefix=rb"sk-",
-            cut=rb"(?<![_-])sk-[A-Za-z0-9_-]*",
-        ),
-    ),
-)
 
 
 # -- the prompt cache

@@ -1,7 +1,7 @@
 """Redaction of all that surrounds a body: names are kept always, values only where they are known to be harmless.
 
 Everything that reaches a disk, a log line or an error message goes through here first. An unknown header or parameter
-is a secret until this file or a provider's folder (`harmless_headers`) lists it as harmless; a name on the never-list
+is a secret until this file or a provider's row (`harmless_headers`) lists it as harmless; a name on the never-list
 is always one. What has the shape of a secret (`recorder.wire.redaction.shapes`) is one in any place: `redact_text`
 takes it out of all that is kept, `redact_record` out of a whole record of the journal, whatever fields it has. Never
 raises.
@@ -19,8 +19,8 @@ from urllib.parse import unquote, unquote_to_bytes
 
 import msgspec
 
-from recorder.wire.dialects import PROVIDERS
 from recorder.wire.grouping import session as grouping
+from recorder.wire.providers import PROVIDERS
 from recorder.wire.redaction.shapes import PRIVATE_KEY, find, find_in_any_case, may_hold_one, merged
 from recorder.wire.redaction.unescape import Unescaped
 

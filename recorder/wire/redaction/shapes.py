@@ -11,26 +11,15 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from recorder.wire.dialects import PROVIDERS
-from recorder.wire.dialects.dialect import KeyShape
-
-_SK = rb"(?<![_-])sk-[A-Za-z0-9_-]*"
-
-
-def _issued(kind: str, begins: bytes, of: bytes, at_least: int, ends: bytes = b"") -> KeyShape:
-    """Return the shape of what begins as an issuer's secrets do, with so many of these characters behind that."""
-    return KeyShape(kind, b"(?:%b)%b{%d,}%b" % (begins, of, at_least, ends), begins, b"(?:%b)%b*" % (begins, of))
-
+from recorder.wire.providers import PROVIDERS, KeyShape, issued, issued_as_sk
 
 SHAPES: tuple[KeyShape, ...] = (
     *(shape for provider in PROVIDERS for shape in provider.key_shapes),
-    KeyShape("openrouter-key", rb"sk-or-v1-[A-Za-z0-9]{20,}", rb"sk-", _SK),
     # of OpenAI until 2024, and of many who followed; `sk-toggleable__label-arrow` is a class of a style sheet
-    KeyShape(
+    issued_as_sk(
         "api-key",
         rb"(?<![_-])sk-(?=[A-Za-z_-]{0,200}[0-9])"
         rb"(?:(?=[a-z0-9_-]{0,200}[A-Z])|(?=[a-z0-9_-]{0,200}?[a-z0-9]{16}))[A-Za-z0-9_-]{20,}",
-        *(rb"sk-", _SK),
     ),
     KeyShape("aws-key", rb"A[KS]IA[A-Z0-9]{16}(?![A-Za-z0-9])", rb"A[KS]IA", rb"A[KS]IA[A-Z0-9]*"),
     KeyShape(
@@ -39,60 +28,48 @@ SHAPES: tuple[KeyShape, ...] = (
         rb"gh[opsru]_|github_pat_",
         rb"gh[opsru]_[A-Za-z0-9]*|github_pat_[A-Za-z0-9_]*",
     ),
-    _issued(
+    issued(
         "gitlab-token", rb"gl(?:pat|dt|rt|cbt|ptt|soat|ft|imt|agent)-", rb"[A-Za-z0-9_-]", 20, rb"(?:\.[A-Za-z0-9_-]+)*"
     ),
-    _issued("slack-token", rb"xox[abeoprs]-|xapp-", rb"[A-Za-z0-9-]", 20),
-    _issued("huggingface-token", rb"hf_", rb"[A-Za-z0-9]", 30),
-    _issued("xai-key", rb"xai-", rb"[A-Za-z0-9]", 40),
-    _issued("groq-key", rb"gsk_", rb"[A-Za-z0-9]", 40),
-    _issued("stripe-key", rb"[sr]k_(?:live|test|prod)_|whsec_", rb"[A-Za-z0-9+/]", 16),
-    _issued("npm-token", rb"npm_", rb"[A-Za-z0-9]", 36),
-    _issued("pypi-token", rb"pypi-", rb"[A-Za-z0-9_-]", 50),
-    _issued("rubygems-key", rb"rubygems_", rb"[a-f0-9]", 48),
-    _issued("docker-token", rb"dckr_(?:pat|oat)_", rb"[A-Za-z0-9_-]", 20),
-    _issued("vault-token", rb"hv[sbr]\.", rb"[A-Za-z0-9_-]", 24),
-    _issued("perplexity-key", rb"pplx-", rb"[A-Za-z0-9]", 40),
-    _issued("replicate-token", rb"r8_", rb"[A-Za-z0-9]", 37),
-    _issued("fireworks-key", rb"fw_", rb"[A-Za-z0-9]", 20),
-    _issued("together-key", rb"tgp_v1_", rb"[A-Za-z0-9_-]", 30),
-    _issued("cerebras-key", rb"csk-", rb"[a-z0-9]", 40),
-    _issued("nvidia-key", rb"nvapi-", rb"[A-Za-z0-9_-]", 50),
-    _issued("bedrock-key", rb"ABSK(?=Q)", rb"[A-Za-z0-9+/]", 60, rb"={0,2}"),
-    # 84 characters, of which these are in the middle
-    KeyShape(
-        "azure-key", rb"[A-Za-z0-9]{52}JQQJ99[A-Za-z0-9]{26}", rb"[A-Za-z0-9]{52}JQQJ99", rb"[A-Za-z0-9]{52}JQQJ99\w*"
-    ),
-    _issued("elevenlabs-key", rb"sk_", rb"[a-f0-9]", 48),
-    _issued("jina-key", rb"jina_", rb"[A-Za-z0-9_-]", 50),
-    _issued("voyage-key", rb"pa-", rb"[A-Za-z0-9]", 40),
-    _issued("pinecone-key", rb"pcsk_", rb"[A-Za-z0-9_]", 50),
-    _issued("tavily-key", rb"tvly-", rb"[A-Za-z0-9-]", 20),
-    _issued("firecrawl-key", rb"fc-", rb"[a-f0-9]", 32),
-    _issued("sandbox-key", rb"e2b_", rb"[a-f0-9]", 40),
-    _issued("langsmith-key", rb"lsv2_(?:pt|sk)_", rb"[a-f0-9]", 32, rb"(?:_[a-f0-9]+)?"),
-    _issued("langfuse-key", rb"sk-lf-", rb"[a-f0-9-]", 36),
-    _issued("sendgrid-key", rb"SG\.", rb"[A-Za-z0-9_-]", 20, rb"\.[A-Za-z0-9_-]{30,}"),
-    _issued("twilio-key", rb"SK", rb"[a-f0-9]", 32, rb"(?![A-Za-z0-9])"),
-    _issued("shopify-token", rb"shp(?:at|ca|pa|ss)_", rb"[A-Fa-f0-9]", 32),
-    _issued("digitalocean-token", rb"do[opr]_v1_", rb"[a-f0-9]", 64),
-    _issued("databricks-token", rb"dapi", rb"[a-f0-9]", 32, rb"(?:-[0-9])?"),
-    _issued("cloudflare-token", rb"cf(?:ut|at|k)_", rb"[A-Za-z0-9_-]", 40),
-    _issued("cloudflare-key", rb"v1\.0-", rb"[a-f0-9]", 24, rb"-[a-f0-9]{100,}"),
-    _issued("linear-key", rb"lin_(?:api|oauth)_", rb"[A-Za-z0-9]", 32),
-    _issued("notion-token", rb"ntn_|secret_", rb"[A-Za-z0-9]", 40),
-    _issued("sentry-token", rb"sntry[su]_", rb"[A-Za-z0-9+/=_-]", 40),
-    _issued("supabase-token", rb"sbp_", rb"[a-f0-9]", 40),
-    _issued("supabase-key", rb"sb_secret_", rb"[A-Za-z0-9_-]", 20),
-    _issued("figma-token", rb"fig[dou]_", rb"[A-Za-z0-9_-]", 36),
-    _issued("grafana-token", rb"glsa_|glc_", rb"[A-Za-z0-9_+/]", 32, rb"={0,2}"),
-    _issued("newrelic-key", rb"NRAK-", rb"[A-Z0-9]", 27),
-    _issued("postman-key", rb"PMAK-", rb"[A-Fa-f0-9-]", 50),
-    _issued("atlassian-token", rb"AT[AC]TT3", rb"[A-Za-z0-9_=-]", 50),
-    _issued("planetscale-token", rb"pscale_(?:tkn|pw|oauth)_", rb"[A-Za-z0-9_.=-]", 32),
-    _issued("google-secret", rb"GOCSPX-", rb"[A-Za-z0-9_-]", 28),
-    _issued("alibaba-key", rb"LTAI", rb"[A-Za-z0-9]", 20, rb"(?![A-Za-z0-9])"),
-    _issued("onepassword-token", rb"ops_(?=eyJ)", rb"[A-Za-z0-9+/]", 100, rb"={0,2}"),
+    issued("slack-token", rb"xox[abeoprs]-|xapp-", rb"[A-Za-z0-9-]", 20),
+    issued("stripe-key", rb"[sr]k_(?:live|test|prod)_|whsec_", rb"[A-Za-z0-9+/]", 16),
+    issued("npm-token", rb"npm_", rb"[A-Za-z0-9]", 36),
+    issued("pypi-token", rb"pypi-", rb"[A-Za-z0-9_-]", 50),
+    issued("rubygems-key", rb"rubygems_", rb"[a-f0-9]", 48),
+    issued("docker-token", rb"dckr_(?:pat|oat)_", rb"[A-Za-z0-9_-]", 20),
+    issued("vault-token", rb"hv[sbr]\.", rb"[A-Za-z0-9_-]", 24),
+    issued("replicate-token", rb"r8_", rb"[A-Za-z0-9]", 37),
+    issued("nvidia-key", rb"nvapi-", rb"[A-Za-z0-9_-]", 50),
+    issued("elevenlabs-key", rb"sk_", rb"[a-f0-9]", 48),
+    issued("jina-key", rb"jina_", rb"[A-Za-z0-9_-]", 50),
+    issued("voyage-key", rb"pa-", rb"[A-Za-z0-9]", 40),
+    issued("pinecone-key", rb"pcsk_", rb"[A-Za-z0-9_]", 50),
+    issued("tavily-key", rb"tvly-", rb"[A-Za-z0-9-]", 20),
+    issued("firecrawl-key", rb"fc-", rb"[a-f0-9]", 32),
+    issued("sandbox-key", rb"e2b_", rb"[a-f0-9]", 40),
+    issued("langsmith-key", rb"lsv2_(?:pt|sk)_", rb"[a-f0-9]", 32, rb"(?:_[a-f0-9]+)?"),
+    issued("langfuse-key", rb"sk-lf-", rb"[a-f0-9-]", 36),
+    issued("sendgrid-key", rb"SG\.", rb"[A-Za-z0-9_-]", 20, rb"\.[A-Za-z0-9_-]{30,}"),
+    issued("twilio-key", rb"SK", rb"[a-f0-9]", 32, rb"(?![A-Za-z0-9])"),
+    issued("shopify-token", rb"shp(?:at|ca|pa|ss)_", rb"[A-Fa-f0-9]", 32),
+    issued("digitalocean-token", rb"do[opr]_v1_", rb"[a-f0-9]", 64),
+    issued("databricks-token", rb"dapi", rb"[a-f0-9]", 32, rb"(?:-[0-9])?"),
+    issued("cloudflare-token", rb"cf(?:ut|at|k)_", rb"[A-Za-z0-9_-]", 40),
+    issued("cloudflare-key", rb"v1\.0-", rb"[a-f0-9]", 24, rb"-[a-f0-9]{100,}"),
+    issued("linear-key", rb"lin_(?:api|oauth)_", rb"[A-Za-z0-9]", 32),
+    issued("notion-token", rb"ntn_|secret_", rb"[A-Za-z0-9]", 40),
+    issued("sentry-token", rb"sntry[su]_", rb"[A-Za-z0-9+/=_-]", 40),
+    issued("supabase-token", rb"sbp_", rb"[a-f0-9]", 40),
+    issued("supabase-key", rb"sb_secret_", rb"[A-Za-z0-9_-]", 20),
+    issued("figma-token", rb"fig[dou]_", rb"[A-Za-z0-9_-]", 36),
+    issued("grafana-token", rb"glsa_|glc_", rb"[A-Za-z0-9_+/]", 32, rb"={0,2}"),
+    issued("newrelic-key", rb"NRAK-", rb"[A-Z0-9]", 27),
+    issued("postman-key", rb"PMAK-", rb"[A-Fa-f0-9-]", 50),
+    issued("atlassian-token", rb"AT[AC]TT3", rb"[A-Za-z0-9_=-]", 50),
+    issued("planetscale-token", rb"pscale_(?:tkn|pw|oauth)_", rb"[A-Za-z0-9_.=-]", 32),
+    issued("google-secret", rb"GOCSPX-", rb"[A-Za-z0-9_-]", 28),
+    issued("alibaba-key", rb"LTAI", rb"[A-Za-z0-9]", 20, rb"(?![A-Za-z0-9])"),
+    issued("onepassword-token", rb"ops_(?=eyJ)", rb"[A-Za-z0-9+/]", 100, rb"={0,2}"),
     KeyShape(
         "jwt",
         rb"(?<![_-])eyJ[A-Za-z0-9_-]{16,}+\.eyJ[A-Za-z0-9_-]{7,}+\.[A-Za-z0-9_-]*",

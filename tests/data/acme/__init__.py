@@ -1,4 +1,4 @@
-"""A provider that nobody else knows: its folder, as a stranger would write it.
+"""A wire format that nobody else knows: its folder, as a stranger would write it.
 
 Its API is `POST /v1/chatter`, answered with `start`, `text` and `end`, each a line of JSON.
 """
@@ -21,7 +21,7 @@ from recorder.model.facts import (
     UsageReported,
 )
 from recorder.wire.dialects.decoder import JsonDecoder, no_request
-from recorder.wire.dialects.dialect import Dialect, KeyShape, NoiseField, Provider, RequestNoise, ResponseFields
+from recorder.wire.dialects.dialect import Dialect, NoiseField, RequestNoise, ResponseFields
 from recorder.wire.dialects.json_values import as_json, object_, text, whole
 from recorder.wire.dialects.keys import KeyExtractor, Named, Payload
 
@@ -56,24 +56,14 @@ _KEYS = KeyExtractor(Payload, _name)
 
 DIALECT = Dialect(
     name="acme-chatter",
-    routes=re.compile(r"^POST /v1/chatter$"),
+    routes=re.compile(r"^POST /(?:.*/)?v1/chatter$"),
     keys=_KEYS.keys,
     message_keys=_KEYS.message_keys,
     decoder=_Decoder,
     request_facts=no_request,
     terminal={"end": "completed"},
     needs_terminal=True,
-    provider=Provider(
-        name="acme",
-        base_url="https://api.acme.example",
-        error_body=_error_body,
-        paths=re.compile(r"/v1/chatter$"),
-        environment={"ACME_BASE_URL": "{url}/v1"},
-        base_variables={"ACME_BASE_URL": "/v1"},
-        key_variable="ACME_KEY",
-        harmless_headers="acme-region",
-        key_shapes=(KeyShape("acme-key", rb"acme_[A-Za-z0-9]{30,}", rb"acme_", rb"acme_[A-Za-z0-9]*"),),
-    ),
+    error_body=_error_body,
     fields=ResponseFields(
         texts=("text",),
         usage=("usage",),

@@ -40,11 +40,18 @@ def test_it_is_what_a_shell_can_evaluate() -> None:
     for client in (*VARIABLES, CODEX):
         ran = env(client, "--url", "http://127.0.0.1:9000/", "--session", "a b/c")
         text = ran.out.decode()
-        assert (ran.code, ran.err) == (0, ""), client
+        assert ran.code == 0, client
         assert text.startswith(("export ", "codex() {")), client
         assert "http://127.0.0.1:9000/s/a%20b%2Fc" in text, client
         script += text
     subprocess.run(["bash", "-ec", script], check=True)
+
+
+def test_it_says_what_the_recorder_needs_for_a_company() -> None:
+    start = "Start `recorder serve` with --upstream "
+    assert env("openrouter").err == f"{start}openrouter, and put the key into OPENAI_API_KEY or ANTHROPIC_API_KEY.\n"
+    assert env("azure").err == f"{start}azure=URL.\n"
+    assert env("openai").err == ""
 
 
 def test_it_knows_the_names_that_people_type() -> None:

@@ -320,7 +320,7 @@ def test_the_settings_of_a_user_count_in_no_test(project: Project, monkeypatch: 
         ("recorder_redact = email", "", "recorder: recorder_redact: 'email' names nothing: write fields:PATH"),
         ("recorder_redact = fields:a..b", "", "recorder: recorder_redact: 'fields:a..b' names nothing"),
         ("", "[match]\nwithout = ['dates']", "recorder: recorder.toml: [match] without: there is no rule 'dates'"),
-        ("recorder_upstream = openai", "", "recorder: 'openai' is not an upstream: write NAME=URL"),
+        ("recorder_upstream = mine", "", "recorder: 'mine' is not an upstream: write NAME=URL"),
         ("recorder_mode = sometimes", "", "recorder_mode = sometimes is not a mode: use one of none, once"),
     ],
 )
@@ -382,7 +382,7 @@ WRONG_MARKERS = [
     ("speed='fast'", "'fast' is not a speed"),
     ("fault='explode'", "'explode' is not a fault: there are cut"),
     ("fault=1", "fault=1 of the recorder marker is not text or list of texts"),
-    ("upstream='openai'", "'openai' is not an upstream: write NAME=URL"),
+    ("upstream='mine'", "'mine' is not an upstream: write NAME=URL"),
     ("allow_network='no'", "allow_network='no' of the recorder marker is neither True nor False"),
     ("match='all'", "match='all' of the recorder marker is no [match] table"),
     ("match={'field': []}", "The recorder marker: [match] has no setting 'field': it has fields, texts"),

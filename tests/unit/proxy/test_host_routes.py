@@ -13,6 +13,8 @@ def test_the_host_chooses_the_upstream_and_the_path_stays_as_it_is() -> None:
     route = routes.route("/other/v1/responses?a=1", [(b"host", b"gateway.example:8443")])
     assert (route.upstream.name, route.url) == ("mine", "https://gateway.example:8443/other/v1/responses?a=1")
     assert routes.route("/v1/messages", [(b"host", b"api.anthropic.com")]).upstream.name == "anthropic"
+    groq = routes.route("/openai/v1/chat/completions", [(b"host", b"api.groq.com")])
+    assert (groq.upstream.name, groq.url) == ("groq", "https://api.groq.com/openai/v1/chat/completions")
     assert (
         routes.route("/openai/v1/x", [(b"host", b"api.anthropic.com")]).url == "https://api.anthropic.com/openai/v1/x"
     )

@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 
 from recorder.errors import NotFoundError, UsageError
 from recorder.proxy.routing import Routes, SessionPlaces, Upstream, parse_upstream
+from recorder.wire.dialects import DIALECTS
+from recorder.wire.providers import BY_NAME, PROVIDERS
 from recorder.wire.upstreams import join
 
 OPENAI, ANTHROPIC, GEMINI = (
@@ -189,7 +191,7 @@ def test_a_socket_stands_in_place_of_a_host() -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        *("openai", "=https://h", "Open=https://h", "s=https://h", "_recorder=https://h", "v1=https://h"),
+        *("mine", "azure", "=https://h", "Open=https://h", "s=https://h", "_recorder=https://h", "v1=https://h"),
         *("models=https://h", "a=h", "a=ftp://h", "a=https://", "a=https://u:p@h", "a=https://h?x=1", "a=https://h#x"),
         *("a=http+unix://", "a=http+unix:///run/x", "a=http+unix://run%2Fx/v1", "a=http+unix://u@%2Frun%2Fx"),
         "a=http+unix:",
@@ -208,3 +210,41 @@ def test_an_upstream_that_cannot_be_is_refused_in_a_sentence(text: str) -> None:
 def test_no_client_can_call_its_session_latest(target: str, headers: list[tuple[bytes, bytes]]) -> None:
     with pytest.raises(UsageError, match="called latest would never be found by that name"):
         Routes().route(target, headers)
+
+
+CHAT, MESSAGES = "/chat/completions", "/v1/messages"  # what SDKs put after their base URL
+AT_COMPANIES = [
+    ("openrouter", "OPENAI_BASE_URL", CHAT, "https://openrouter.ai/api/v1/chat/completions"),
+    ("openrouter", "ANTHROPIC_BASE_URL", MESSAGES, "https://openrouter.ai/api/v1/messages"),
+    ("xai", "OPENAI_BASE_URL", CHAT, "https://api.x.ai/v1/chat/completions"),
+    ("mistral", "OPENAI_BASE_URL", CHAT, "https://api.mistral.ai/v1/chat/completions"),
+    ("deepseek", "OPENAI_BASE_URL", CHAT, "https://api.deepseek.com/v1/chat/completions"),
+    ("deepseek", "ANTHROPIC_BASE_URL", MESSAGES, "https://api.deepseek.com/anthropic/v1/messages"),
+    ("groq", "OPENAI_BASE_URL", CHAT, "https://api.groq.com/openai/v1/chat/completions"),
+    ("groq", "GROQ_BASE_URL", f"/openai/v1{CHAT}", "https://api.groq.com/openai/v1/chat/completions"),
+    ("together", "TOGETHER_BASE_URL", CHAT, "https://api.together.ai/v1/chat/completions"),
+    ("fireworks", "OPENAI_BASE_URL", CHAT, "https://api.fireworks.ai/inference/v1/chat/completions"),
+    ("fireworks", "ANTHROPIC_BASE_URL", MESSAGES, "https://api.fireworks.ai/inference/v1/messages"),
+    ("cerebras", "CEREBRAS_BASE_URL", f"/v1{CHAT}", "https://api.cerebras.ai/v1/chat/completions"),
+    ("ollama", "OPENAI_BASE_URL", CHAT, "http://localhost:11434/v1/chat/completions"),
+    ("ollama", "ANTHROPIC_BASE_URL", MESSAGES, "http://localhost:11434/v1/messages"),
+    ("vllm", "OPENAI_BASE_URL", CHAT, "http://localhost:8000/v1/chat/completions"),
+    ("lmstudio", "OPENAI_BASE_URL", CHAT, "http://localhost:1234/v1/chat/completions"),
+    ("perplexity", "OPENAI_BASE_URL", CHAT, "https://api.perplexity.ai/chat/completions"),
+    ("cohere", "OPENAI_BASE_URL", CHAT, "https://api.cohere.ai/compatibility/v1/chat/completions"),
+]
+
+
+@pytest.mark.parametrize(("name", "variable", "path", "url"), AT_COMPANIES)
+def test_a_client_of_a_company_reaches_it_by_its_variable(name: str, variable: str, path: str, url: str) -> None:
+    address = BY_NAME[name].environment[variable].format(url="")
+    assert Routes([parse_upstream(name)]).route(address + path, []).url == url
+
+
+def test_a_company_speaks_formats_that_are_known() -> None:
+    assert {format for company in PROVIDERS for format in company.formats} <= {dialect.name for dialect in DIALECTS}
+
+
+def test_only_what_is_asked_for_is_added_to_the_usual_upstreams() -> None:
+    assert [name for name, _ in Routes().upstreams] == ["openai", "anthropic", "gemini", "chatgpt"]
+    assert Routes([parse_upstream("github-copilot")]).upstreams[-1].base == "https://api.githubcopilot.com/"

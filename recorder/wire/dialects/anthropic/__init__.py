@@ -34,7 +34,7 @@ from recorder.model.facts import (
 )
 from recorder.wire.dialects.anthropic.blocks import ContentBlock, returned, stated, written_input
 from recorder.wire.dialects.anthropic.continuation import CONTINUATION
-from recorder.wire.dialects.anthropic.provider import FIELDS, PLACES, PROVIDER, is_event, speaks
+from recorder.wire.dialects.anthropic.fields import FIELDS, PLACES, error_body, is_event, speaks
 from recorder.wire.dialects.anthropic.request import CACHE, PROMPT, request_facts, turns
 from recorder.wire.dialects.anthropic.usage import beside, details, fallback, normalised, odd_iterations
 from recorder.wire.dialects.decoder import DOCUMENT, JsonDecoder, QuickReader, failed, unknown
@@ -365,7 +365,7 @@ DIALECT = Dialect(
     request_facts=request_facts,
     terminal={"message_stop": "completed", ERROR: "failed"},
     needs_terminal=True,
-    provider=PROVIDER,
+    error_body=error_body,
     turns=turns,
     continuation=CONTINUATION,
     prompt=PROMPT,

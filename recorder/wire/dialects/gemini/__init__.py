@@ -31,7 +31,7 @@ from recorder.model.facts import (
 from recorder.wire.dialects.decoder import DOCUMENT, JsonDecoder, QuickReader, failed, unknown
 from recorder.wire.dialects.dialect import Dialect
 from recorder.wire.dialects.gemini.candidate import NO_CONTENT, STEPS, Candidate
-from recorder.wire.dialects.gemini.provider import FIELDS, PLACES, PROVIDER, REQUEST_NOISE, speaks, target
+from recorder.wire.dialects.gemini.fields import FIELDS, PLACES, REQUEST_NOISE, error_body, speaks, target
 from recorder.wire.dialects.gemini.request import CACHE, PROMPT, request_facts, turns
 from recorder.wire.dialects.json_values import (
     Object,
@@ -372,7 +372,7 @@ DIALECT = Dialect(
     has_choices=True,
     places_calls=True,
     reads_bare_json=True,
-    provider=PROVIDER,
+    error_body=error_body,
     turns=turns,
     prompt=PROMPT,
     cache=CACHE,

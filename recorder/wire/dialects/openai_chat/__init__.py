@@ -35,7 +35,7 @@ from recorder.wire.dialects.dialect import Dialect
 from recorder.wire.dialects.errors import vendors_errors
 from recorder.wire.dialects.json_values import Object, as_json, object_, objects, text, whole
 from recorder.wire.dialects.keys import DONE, ERROR, KeyExtractor, Named, Payload, Text, Whole
-from recorder.wire.dialects.openai import CACHE, PROVIDER
+from recorder.wire.dialects.openai import CACHE, error_body
 from recorder.wire.dialects.openai_chat.choice import Choice, items
 from recorder.wire.dialects.openai_chat.fields import CHUNK, FIELDS, PLACES, is_event, speaks
 from recorder.wire.dialects.openai_chat.message import ABOUT, Delta, citations, content_of, delta_of
@@ -285,7 +285,7 @@ DIALECT = Dialect(
     needs_terminal=False,
     is_last=_is_last,
     has_choices=True,
-    provider=PROVIDER,
+    error_body=error_body,
     turns=turns,
     prompt=PROMPT,
     cache=CACHE,

@@ -14,7 +14,7 @@ import msgspec
 from recorder.wire.dialects.dialect import Dialect, MessageIds, WebSocketFormat
 from recorder.wire.dialects.json_values import UNUSUAL
 from recorder.wire.dialects.keys import ERROR, KeyExtractor, Named, Payload, Text, Whole
-from recorder.wire.dialects.openai import CACHE, PROVIDER
+from recorder.wire.dialects.openai import CACHE, error_body
 from recorder.wire.dialects.openai_responses.continuation import CONTINUATION
 from recorder.wire.dialects.openai_responses.decoder import ResponsesDecoder
 from recorder.wire.dialects.openai_responses.fields import FIELDS, PLACES, is_event, speaks
@@ -83,7 +83,7 @@ DIALECT = Dialect(
         ERROR: "failed",
     },
     needs_terminal=True,
-    provider=PROVIDER,
+    error_body=error_body,
     turns=turns,
     continuation=CONTINUATION,
     prompt=PROMPT,

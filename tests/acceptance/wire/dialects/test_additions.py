@@ -1,14 +1,13 @@
-"""A fifth provider is one folder and its lines in the table: nothing else in the program is changed for it.
+"""A fifth format is a folder and its line in a table, a further company is a row: nothing else is changed for them.
 
-The package is copied, the folder `acme` of the tests is put into the copy, and its `DIALECT` into the table there.
-Everything is done by commands of that copy, over real sockets.
+The package is copied, the folder `acme` of the tests and its line are put into the copy, and a row for the company that
+speaks that format and a known one. Everything is done by commands of that copy, over real sockets.
 """
 
 from __future__ import annotations
 
 import contextlib
 import json
-import re
 import shutil
 import subprocess
 import threading
@@ -42,17 +41,42 @@ ANSWERS = {
 }
 
 
+COMPLETION = {
+    "id": "a-4",
+    "object": "chat.completion",
+    "created": 1,
+    "model": "gpt-4o-mini",
+    "choices": [{"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": "Hello"}}],
+    "usage": {"prompt_tokens": 1_000_000, "completion_tokens": 0, "total_tokens": 1_000_000},
+}
+
+ROW = """\
+    Provider(
+        name="acme",
+        base_url="{base}",
+        formats=("acme-chatter", "openai-chat"),
+        telemetry_name="acme.ai",
+        price_name="openai",
+        environment={{"ACME_BASE_URL": "{{url}}/acme/v1"}},
+        key_variable="ACME_KEY",
+        harmless_headers="acme-region",
+        key_shapes=(issued("acme-key", rb"acme_", rb"[A-Za-z0-9]", 30),),
+    ),
+"""
+
+
 class Acme(BaseHTTPRequestHandler):
-    """The provider: what is asked for is the name of an answer."""
+    """The company: what is asked for is the name of an answer."""
 
     def do_POST(self) -> None:
         question = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        is_chat = self.path == "/v1/chat/completions"
         self.send_response(200)
-        self.send_header("content-type", "text/event-stream")
+        self.send_header("content-type", "application/json" if is_chat else "text/event-stream")
         self.send_header("acme-region", "north")
         self.send_header("acme-account", "secret")
         self.end_headers()
-        self.wfile.write(ANSWERS[question["ask"]])
+        self.wfile.write(json.dumps(COMPLETION).encode() if is_chat else ANSWERS[question["ask"]])
 
     def log_message(self, format: str, *args: object) -> None:
         pass
@@ -79,7 +103,7 @@ class Program:
         self.got: dict[str, bytes] = {}
 
     def record(self, base: str, ask: str, **more: str) -> bytes:
-        response = httpx.post(f"{base}/s/{ask}/v1/chatter", json={"ask": ask, "key": KEY, **more})
+        response = httpx.post(f"{base}/s/{ask}/acme/v1/chatter", json={"ask": ask, "key": KEY, **more})
         return response.content
 
     def run(self, *arguments: object, code: int = 0) -> str:
@@ -108,17 +132,22 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Program:
     table = dialects / "__init__.py"
     source = table.read_text().replace("import anthropic", "import acme, anthropic", 1)
     table.write_text(source.replace("    other.DIALECT,", "    acme.DIALECT,\n    other.DIALECT,", 1))
+    companies = home / "recorder/wire/providers.py"
+    before, row, after = companies.read_text().rpartition('    Provider(\n        name="dashscope"')
     made = Program(home)
-    with acme() as upstream, serving(made.db, "--upstream", f"acme={upstream}", program=PROGRAM) as serve:
-        made.got = {ask: made.record(serve.base, ask) for ask in ANSWERS}
+    with acme() as base:
+        companies.write_text(before + ROW.format(base=base) + row + after)
+        with serving(made.db, "--upstream", "acme", program=PROGRAM) as serve:
+            made.got = {ask: made.record(serve.base, ask) for ask in ANSWERS}
+            httpx.post(f"{serve.base}/s/chat/acme/chat/completions", json={"model": "gpt-4o-mini", "messages": []})
     made.run("db", "recover")
     return made
 
 
 def test_it_is_recorded_under_its_name_and_without_its_secrets(program: Program) -> None:
     assert program.got == ANSWERS
-    exchanges = program.rows("select api, provider from exchanges")
-    assert {(each["api"], each["provider"]) for each in exchanges} == {("acme-chatter", "acme")}
+    exchanges = program.rows("select distinct api, provider from exchanges order by api")
+    assert [[*each.values()] for each in exchanges] == [["acme-chatter", "acme"], ["openai-chat", "acme"]]
     events = program.run("events", "one", "--jsonl")
     assert KEY not in events
     assert "acme-key" in events
@@ -129,8 +158,9 @@ def test_it_is_recorded_under_its_name_and_without_its_secrets(program: Program)
 
 def test_it_is_projected(program: Program) -> None:
     assert "Hello" in program.run("show", "one")
-    (usage,) = json.loads(program.run("usage", "--json"))
-    assert (usage["model"], usage["input_tokens"], usage["output_tokens"]) == ("acme-1", 9, 6)
+    of_models = {each["model"]: each for each in json.loads(program.run("usage", "--json"))}
+    usage = of_models["acme-1"]
+    assert (usage["input_tokens"], usage["output_tokens"]) == (9, 6)
 
 
 def test_the_general_rules_judge_it(program: Program) -> None:
@@ -141,7 +171,7 @@ def test_the_general_rules_judge_it(program: Program) -> None:
 
 def test_its_noise_is_no_difference(program: Program) -> None:
     program.run("diff", "one", "other", "--only", "answer,tools,usage,events")
-    assert "not JSON" in program.run("diff", "one", "wrong", code=4)
+    assert "no JSON" in program.run("diff", "one", "wrong", code=4)
 
 
 def test_its_payloads_are_imported(program: Program) -> None:
@@ -163,13 +193,25 @@ def test_it_is_mocked_and_refuses_in_its_own_way(program: Program) -> None:
         mock = Serving(process, program.db, output.fileno())
         try:
             mock.listen()
-            asked = httpx.post(f"{mock.base}/v1/chatter", json={"ask": "one", "key": KEY, "ticket": "another"})
+            asked = httpx.post(f"{mock.base}/acme/v1/chatter", json={"ask": "one", "key": KEY, "ticket": "another"})
             assert asked.content == ANSWERS["one"]
-            missed = httpx.post(f"{mock.base}/v1/chatter", json={"ask": "what was never asked"})
+            missed = httpx.post(f"{mock.base}/acme/v1/chatter", json={"ask": "what was never asked"})
             assert [*missed.json()] == ["acme_error"]
         finally:
             mock.close()
 
 
 def test_its_clients_are_pointed_here(program: Program) -> None:
-    assert re.fullmatch(r"export ACME_BASE_URL=http://127\.0\.0\.1:8787/v1\n", program.run("env", "acme"))
+    assert program.run("env", "acme") == "export ACME_BASE_URL=http://127.0.0.1:8787/acme/v1\n"
+
+
+def test_a_company_is_named_in_telemetry(program: Program) -> None:
+    line = json.loads(program.run("export", "chat", "--format", "otlp-json"))
+    (span,) = line["resourceSpans"][0]["scopeSpans"][0]["spans"]
+    assert {"key": "gen_ai.provider.name", "value": {"stringValue": "acme.ai"}} in span["attributes"]
+
+
+def test_a_company_has_the_prices_of_its_name_in_the_list(program: Program) -> None:
+    program.run("prices", "update")
+    costs = program.rows("select provider, model, cost_usd from costs where model = 'gpt-4o-mini'")
+    assert costs == [{"provider": "acme", "model": "gpt-4o-mini", "cost_usd": 0.15}]

@@ -1,4 +1,4 @@
-"""The Gemini API: its addresses, errors and keys, and the places of fields in its payloads."""
+"""The Gemini API: its errors, and the places of fields in its payloads."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from recorder.wire.dialects.dialect import KeyShape, NoiseField, Provider, RequestNoise, RequestPlaces, ResponseFields
+from recorder.wire.dialects.dialect import NoiseField, RequestNoise, RequestPlaces, ResponseFields
 
 _ERRORS: Mapping[int, str] = {
     400: "INVALID_ARGUMENT",
@@ -24,32 +24,6 @@ def error_body(status: int, message: str, code: str | None) -> dict[str, Any]:
     kind = _ERRORS.get(status, "INTERNAL" if status >= 500 else "INVALID_ARGUMENT")
     return {"error": {"code": status, "message": message, "status": kind}}
 
-
-_LIVE = r"ws/google\.ai\.generativelanguage\.[\w.]+"  # the Live API, over WebSocket
-
-PROVIDER = Provider(
-    name="gemini",
-    base_url="https://generativelanguage.googleapis.com",
-    telemetry_name="gcp.gemini",
-    error_body=error_body,
-    hosts=(r"cloudcode-pa\.googleapis\.com", r"(?:[a-z0-9-]+-)?aiplatform(?:\.[a-z]+\.rep)?\.googleapis\.com"),
-    paths=re.compile(
-        r"(?:/upload)?/v\d+(?:alpha|beta)\d*(?:/|$)|(?:/v1)?/(?:models|tunedModels)/(?!ft:)[^/]+:[A-Za-z]+$"
-        rf"|/{_LIVE}$"
-    ),
-    headers=(b"x-goog-api-key",),
-    query=re.compile(r"(?:^|&)key="),
-    other_paths=("tunedModels", _LIVE),
-    environment={"GOOGLE_GEMINI_BASE_URL": "{url}"},
-    base_variables={"GOOGLE_GEMINI_BASE_URL": "", "GEMINI_API_BASE": "/v1beta"},
-    key_variable="GEMINI_API_KEY",
-    other_key_variables=("GOOGLE_API_KEY",),
-    harmless_headers=r"x-goog-request-id|x-goog-api-client",
-    key_shapes=(
-        KeyShape("google-key", rb"AIza[A-Za-z0-9_-]{35,}", prefix=rb"AIza", cut=rb"AIza[A-Za-z0-9_-]*"),
-        KeyShape("google-token", rb"ya29\.[A-Za-z0-9_-]{20,}", prefix=rb"ya29\.", cut=rb"ya29\.[A-Za-z0-9_-]*"),
-    ),
-)
 
 REQUEST_NOISE = (RequestNoise("parameters", "key", "key", "a key of the Gemini API"),)
 

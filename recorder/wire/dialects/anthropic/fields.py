@@ -1,12 +1,11 @@
-"""Anthropic: its addresses, errors and keys, and the places of fields in its payloads."""
+"""Anthropic: its errors, and the places of fields in its payloads."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Any
 
-from recorder.wire.dialects.dialect import KeyShape, NoiseField, Provider, RequestPlaces, ResponseFields
+from recorder.wire.dialects.dialect import NoiseField, RequestPlaces, ResponseFields
 
 _ERRORS: Mapping[int, str] = {
     400: "invalid_request_error",
@@ -25,23 +24,6 @@ def error_body(status: int, message: str, code: str | None) -> dict[str, Any]:
     kind = _ERRORS.get(status, "api_error" if status >= 500 else "invalid_request_error")
     return {"type": "error", "error": {"type": kind, "message": message}}
 
-
-PROVIDER = Provider(
-    name="anthropic",
-    base_url="https://api.anthropic.com",
-    error_body=error_body,
-    paths=re.compile(r"(?:/v1)?/messages(?:/|$)"),
-    headers=(b"anthropic-version", b"x-api-key"),
-    endpoints=("messages",),
-    environment={"ANTHROPIC_BASE_URL": "{url}/anthropic"},
-    base_variables={"ANTHROPIC_BASE_URL": "", "ANTHROPIC_API_BASE": ""},
-    key_variable="ANTHROPIC_API_KEY",
-    harmless_headers=r"anthropic-(?:beta|version|ratelimit-[a-z_-]+)",
-    count_headers=r"anthropic-ratelimit-[a-z-]*tokens[a-z_-]*",
-    key_shapes=(
-        KeyShape("anthropic-key", rb"sk-ant-[A-Za-z0-9_-]{20,}", prefix=rb"sk-", cut=rb"(?<![_-])sk-[A-Za-z0-9_-]*"),
-    ),
-)
 
 _MESSAGES = ("", "message.")
 _BLOCKS = ("content_block", "content.*")
