@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from recorder.lint import PROFILES, RULES, Rule
+from recorder.lint.linter import PROFILES, RULES
 from recorder.lint.report import rule_row
+from recorder.lint.rule import Rule
 
 INTRO = """\
 # Rules of lint

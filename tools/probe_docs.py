@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from recorder.probe import APIS
+from recorder.probe.apis import APIS
 from recorder.probe.cases import bound
 from recorder.probe.rules import RULES
-from recorder.probe.sdks import SDKS
 
 INTRO = """\
 # Cases and rules of the probe
@@ -41,7 +40,7 @@ def _costs() -> str:
     rows = ["| API | requests | output tokens, at most | model, unless one is given | SDK |", "|---|---|---|---|---|"]
     for name, api in APIS.items():
         most = bound([(case, mode) for case in api.cases for mode in case.modes], api.model)
-        cells = (f"`{name}`", most.requests, f"{most.output_tokens:,}", f"`{api.model}`", f"`{SDKS[name].package}`")
+        cells = (f"`{name}`", most.requests, f"{most.output_tokens:,}", f"`{api.model}`", f"`{api.sdk.package}`")
         rows.append(f"| {' | '.join(map(str, cells))} |")
     return "\n".join(rows)
 

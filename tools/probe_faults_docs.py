@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from recorder.lint import RULES
+from recorder.lint.linter import RULES
 from recorder.probe.rules import BY_ID
 from tests.support.probe.faults import FAULTS, PLANTED
 

@@ -17,8 +17,9 @@ from recorder.commands.terminal.output import echo, is_plain, write_json, write_
 from recorder.commands.terminal.recordings import loader
 from recorder.commands.terminal.table import Column, write_table
 from recorder.errors import NotFoundError, UsageError
-from recorder.lint import PROFILES, RULES, Profile
+from recorder.lint.linter import PROFILES, RULES
 from recorder.lint.report import WIDTH, Judged, Lenience, is_faulty, judged, lines, rows, rule_row, summary, unjudged
+from recorder.lint.rule import Profile
 from recorder.model.events import WEBSOCKET
 from recorder.model.text import safe_text
 from recorder.wire.grouping.probes import is_probe

@@ -28,7 +28,7 @@ from recorder.lint.report import Lenience
 from recorder.model.recording import Recording
 from recorder.model.text import counted, safe_text
 from recorder.prices.table import rates, valid_prices
-from recorder.probe import APIS
+from recorder.probe.apis import APIS
 from recorder.probe.cases import Bound, Case, Mode, ProbeApi, bound
 from recorder.probe.judge import CaseVerdict, Reader, judge
 from recorder.probe.report import WIDTH, is_faulty, junit_of_none, lines, rows
@@ -136,7 +136,7 @@ def command(
         if junit is not None:
             _save(junit, junit_of_none(plan.api.name, name, str(error)))
         raise
-    verdicts = judge(sent, recordings, _reader(plan.api.name), lenience)
+    verdicts = judge(sent, recordings, _reader(plan.api), lenience)
     if junit is not None:
         _save(junit, junit_text(plan.api.name, name, verdicts))
     if format != "table":
@@ -147,11 +147,11 @@ def command(
     sys.exit(FOUND if is_faulty(verdicts) else 0)
 
 
-def _reader(api: str) -> Reader:
+def _reader(api: ProbeApi) -> Reader:
     """Return the official SDK as a reader of the answers; if it is not installed, say so, and read nothing."""
-    package, reader = reader_for(api)
+    reader = reader_for(api.sdk)
     if reader is None:
-        echo(f"{package} is not installed: no answer is read by the official SDK.")
+        echo(f"{api.sdk.package} is not installed: no answer is read by the official SDK.")
     return reader or (lambda answer: ())
 
 

@@ -5,90 +5,11 @@ Must not know: where recordings come from. Pure: a recording with its events in,
 A further rule is a `Rule` in one tuple `RULES`, and what finds its fault:
 
     http, sse, openai_errors   for all APIs, or both of OpenAI's: the rules, and a function for each
-    anthropic, gemini, openai_chat
-                               one API each: the rules in `__init__`; the one walk in `message` or `chunks` finds the
-                               faults of all, and reports them by the id of a rule
-    openai_responses           the rules in one module for each subject, beside their functions; `walk` follows the
-                               items of a stream for those of `items` and `texts`
-    shapes (in each folder)    the declared fields, for the rules about types
+    recorder/wire/dialects/<format>/lint
+                               for one format; those of Chat, Messages and Gemini share a walk in `chunks` or `message`
+                               that reports each fault by the id of a rule, those of Responses stand beside their
+                               functions, in one module for each subject; `shapes` has the declared fields
 
-`rules` joins the tuples: it changes for a further module only. The tests want a broken stream for each rule
-(`MUTATIONS` in `tests/lint/`), and `make docs` makes a page of the rules.
+`linter` joins the tuples, and judges by them: it is loaded after the rules, which import what is here. The tests want a
+broken stream for each rule (`MUTATIONS` in `tests/unit/lint/`), and `make docs` makes a page of the rules.
 """
-
-from __future__ import annotations
-
-from collections.abc import Mapping
-
-import msgspec
-
-from recorder.lint.rule import Hit, Profile, Rule, Severity
-from recorder.lint.rules import RULES
-from recorder.lint.stream import StreamView
-from recorder.model.recording import Recording
-from recorder.model.text import storable
-from recorder.wire.dialects import DIALECTS, by_name
-
-__all__ = ["PROFILES", "RULES", "Finding", "Hit", "Profile", "Rule", "Severity", "lint", "profile_of"]
-
-PLACES_LIMIT = 100
-"""Places of one finding that are kept: the first ones show what is wrong, the count says how often."""
-
-PROFILES: Mapping[Profile, frozenset[str]] = {
-    profile: frozenset(each.name for each in DIALECTS if profile in each.profiles)
-    for dialect in DIALECTS
-    for profile in dialect.profiles
-}
-"""The profiles, and the APIs (`Exchange.api`) that each is about. The first of an API is its own."""
-
-
-class Finding(msgspec.Struct, frozen=True):
-    """A rule that an exchange breaks."""
-
-    rule: str
-    severity: Severity
-    meaning: str
-    why: str
-    source: str
-    count: int  # of the places
-    places: list[Hit]  # the first of them
-
-
-def profile_of(api: str) -> Profile | None:
-    """Return the profile of an API; `None` if there are no rules for it."""
-    return next(iter(by_name(api).profiles), None)
-
-
-def lint(recording: Recording, profile: Profile | None = None) -> list[Finding]:
-    """Return the findings of an exchange, by the rules of a profile, else of its API's own, in order of `RULES`.
-
-    An API without a profile, and one that the profile is not about, has no findings.
-    """
-    api = recording.exchange.api
-    profile = profile or profile_of(api)
-    if profile is None or api not in PROFILES[profile]:
-        return []
-    checks = [_Check(rule) for rule in RULES if profile in rule.profiles]
-    for window in StreamView(recording).windows():
-        for each in checks:
-            each.add(window)
-    return [each.finding() for each in checks if each.count]
-
-
-class _Check:
-    """A rule, and the places that break it so far."""
-
-    def __init__(self, rule: Rule) -> None:
-        self._rule, self.count = rule, 0
-        self._places: list[Hit] = []
-
-    def add(self, window: StreamView) -> None:
-        for hit in self._rule.check(window):
-            self.count += 1
-            if self.count <= PLACES_LIMIT:
-                # They quote recorded text, of which half a surrogate pair is not text that can be written.
-                self._places.append(hit._replace(said=storable(hit.said)))
-
-    def finding(self) -> Finding:
-        rule = self._rule
-        return Finding(rule.id, rule.severity, rule.meaning, rule.why, rule.source, self.count, self._places)

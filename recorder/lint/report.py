@@ -10,7 +10,8 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple, get_args
 
-from recorder.lint import PROFILES, Finding, Hit, Profile, Rule, Severity, lint, profile_of
+from recorder.lint.linter import PROFILES, Finding, lint, profile_of
+from recorder.lint.rule import Hit, Profile, Rule, Severity
 from recorder.model.events import Exchange
 from recorder.model.recording import Recording
 from recorder.model.text import counted

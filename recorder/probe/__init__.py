@@ -5,7 +5,8 @@ Must not know: the command line, how a recorder is started, where the log is.
 A case is one request and its expectations. Its answer is judged by the rules of `recorder lint`, by what the case
 expects, and by the official SDK, which reads the recorded bytes again: so each request is paid for once.
 
-    cases       what a case is; `openai_responses`, `openai_chat`, `anthropic` and `gemini` have those of one API each
+    cases       what a case is, and the usual cases; those of one API are in `probe` in the folder of its format
+    apis        the APIs that can be probed
     runner      sends the requests of the cases, one after another, within limits of time and size
     answer      a recorded answer as the checks look at it
     checks      what a case may expect; a check reports the faults that it finds by the ids of `rules`
@@ -15,15 +16,3 @@ expects, and by the official SDK, which reads the recorded bytes again: so each 
 
 A further check is a row in `rules.RULES`, a function in `checks`, and its name in the cases that expect it.
 """
-
-from __future__ import annotations
-
-from collections.abc import Mapping
-
-from recorder.probe import anthropic, gemini, openai_chat, openai_responses
-from recorder.probe.cases import ProbeApi
-
-APIS: Mapping[str, ProbeApi] = {
-    each.name: each for each in (openai_responses.API, openai_chat.API, anthropic.API, gemini.API)
-}
-"""By the name of their dialect."""

@@ -53,11 +53,6 @@ class ProbeAnswer:
         return 200 <= self.status < 300 and self.is_streamed == self.view.is_stream
 
     @property
-    def counts_more_in_total(self) -> bool:
-        """Return whether the API counts tokens in the total that are neither input nor output."""
-        return self.recording.exchange.api == "gemini"
-
-    @property
     def status(self) -> int:
         """Return the status; 0 without a response."""
         return self.recording.response.status if self.recording.response else 0

@@ -1,5 +1,6 @@
-"""The form of a case: requests of one API, each with what its answer must be. Data; an API has its own in a module.
+"""The form of a case: requests of one API, each with what its answer must be; and the cases that every API has.
 
+What is of one API is in the module `probe` of the folder of its format: the `ApiForm` of the usual cases, and its own.
 Each case is sent streamed, plain, or both. Its steps are requests that follow each other: the second one of `resume`
 goes on where the first was left. All requests limit what the model may write, so that the cost of a run is known before
 it starts.
@@ -12,7 +13,10 @@ from typing import Any, Literal, NamedTuple
 
 import msgspec
 
+from recorder.probe import checks
+from recorder.probe.answer import ProbeAnswer
 from recorder.probe.checks import Check
+from recorder.probe.schema import CITY, WEATHER
 
 Json = dict[str, Any]
 Mode = Literal["streamed", "plain"]
@@ -74,14 +78,118 @@ class Case(NamedTuple):
     needs_key: bool = False  # it makes no sense where no key was given
 
 
+Make = Callable[[Progress], ProbeCall | None]
+WrongError = Callable[[Any], str | None]
+"""Return what an error document lacks; None if it has the form of the API."""
+
+
+class ApiForm(NamedTuple):
+    """What the usual cases need of an API."""
+
+    create: Callable[[Json, int, Key, int | None], Make]
+    """Of a body without its model and limit, the tokens that it allows, its key, and when the client leaves."""
+    bodies: Mapping[str, Json]  # by the name of the case; of `long`, which two have
+    titles: Mapping[str, str]  # of the cases that APIs call by other names
+    document: Check
+    wrong_error: WrongError
+    reasoning: tuple[Check, ...]
+    done: str  # the reason of an answer that was said in full
+    called: str  # of one that ends with a call
+    cut: str  # of one that a limit on tokens cut
+    leaves_after: int  # frames
+    locks: tuple[int, ...] = (401, 403)  # statuses for a wrong key
+    has_ids: bool = True  # calls have them
+    has_more_in_total: bool = False  # it counts tokens in the total that are neither input nor output
+
+    def answered(
+        self, body: Json, *expects: Check, most_tokens: int = TEXT_TOKENS, reason: str | None = None
+    ) -> ProbeStep:
+        """Return the step of a request that is answered in full."""
+        ends = checks.ends(reason or self.done)
+        counts = checks.counts(most_tokens, has_more_in_total=self.has_more_in_total)
+        usual = (checks.answers, self.document, checks.named, ends, counts)
+        return ProbeStep(self.create(body, most_tokens, "given", None), (*usual, *expects), most_tokens)
+
+    def left(self, body: Json, most_tokens: int) -> ProbeStep:
+        """Return the step of a request whose answer the client leaves."""
+        make = self.create(body, most_tokens, "given", self.leaves_after)
+        return ProbeStep(make, (checks.answers, checks.flows), most_tokens, is_cut=True)
+
+    def short(self, body: Json, *expects: Check, key: Key = "given") -> ProbeStep:
+        """Return the step of a request that allows few tokens."""
+        return ProbeStep(self.create(body, CUT_TOKENS, key, None), expects, CUT_TOKENS)
+
+
+def usual_cases(form: ApiForm) -> tuple[Case, ...]:
+    """Return the cases that every API has."""
+    return (*_answered_cases(form), *_ended_cases(form))
+
+
+def _answered_cases(form: ApiForm) -> tuple[Case, ...]:
+    bodies = form.bodies
+    text = form.answered(bodies["text"], checks.says, checks.flows)
+    reasoning = form.answered(bodies["reasoning"], checks.says, *form.reasoning, most_tokens=LONG_TOKENS)
+    two = checks.calls(TOOL, WEATHER, 2, has_ids=form.has_ids)
+    one = checks.calls(TOOL, WEATHER, has_ids=form.has_ids)
+    forced = form.answered(bodies["forced-tool"], checks.forces(TOOL), one, reason=form.called)
+    return (
+        Case("text", "A short answer", (text,)),
+        Case("reasoning", form.titles["reasoning"], (reasoning,), is_optional=True),
+        Case(
+            "parallel-tools",
+            "Two calls of a tool at once",
+            (form.answered(bodies["parallel-tools"], two, reason=form.called),),
+        ),
+        Case("tool-results", "An answer from results of tools", (form.answered(bodies["tool-results"], checks.says),)),
+        Case("forced-tool", form.titles["forced-tool"], (forced,)),
+        Case(
+            "structured",
+            "An answer that fits a schema",
+            (form.answered(bodies["structured"], checks.fits(CITY)),),
+            is_optional=True,
+        ),
+    )
+
+
+def _ended_cases(form: ApiForm) -> tuple[Case, ...]:
+    """Return the cases whose answers are cut, left or refused."""
+    bodies = form.bodies
+    cut = form.short(bodies["long"], checks.answers, form.document, checks.limits(CUT_TOKENS, [form.cut]))
+    left = form.left(bodies["long"], LONG_TOKENS)
+    refused = form.short(bodies["bad-request"], checks.refuses(form.wrong_error))
+    locked = form.short(bodies["text"], checks.locks(form.locks, form.wrong_error), key="wrong")
+    return (
+        Case("max-tokens", "A long answer, cut by a limit on tokens", (cut,)),
+        Case("stop", "A long answer that the client stops", (left,), modes=("streamed",)),
+        Case("bad-request", "A request that makes no sense", (refused,)),
+        Case("wrong-key", "A key that nobody has", (locked,), needs_key=True),
+    )
+
+
+class SdkReading(NamedTuple):
+    """What an SDK makes of an answer."""
+
+    text: str
+    calls: list[tuple[str | None, Any]]
+    tokens: tuple[int | None, int | None]  # of input and output, as the provider counts
+
+
+class Sdk(NamedTuple):
+    """An SDK that can read the answers of an API."""
+
+    package: str
+    read: Callable[[Any, ProbeAnswer], SdkReading]  # by an HTTP client, which gives that answer to everything
+
+
 class ProbeApi(NamedTuple):
     """An API, as it is probed."""
 
     name: str  # of its dialect
     model: str  # unless one is given
     headers: Callable[[str], Mapping[str, str]]  # that carry a key
-    wrong_error: Callable[[Any], str | None]  # what an error document lacks; None if it has the form of the API
+    wrong_error: WrongError
     cases: tuple[Case, ...]
+    sdk: Sdk
 
 
 class Bound(NamedTuple):

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import groupby
 from typing import Literal, NamedTuple
 
-from recorder.lint import Finding, lint
 from recorder.lint.faults import Fault
+from recorder.lint.linter import Finding, lint
 from recorder.lint.report import STRICT, Lenience
 from recorder.lint.rule import Hit
 from recorder.model.recording import Recording

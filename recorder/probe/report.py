@@ -11,7 +11,8 @@ from collections.abc import Iterable, Sequence
 from typing import Any, get_args
 from xml.etree.ElementTree import Element, SubElement, tostring
 
-from recorder.lint import Finding, Severity
+from recorder.lint.linter import Finding
+from recorder.lint.rule import Severity
 from recorder.model.text import counted, safe_text
 from recorder.probe.cases import MODES
 from recorder.probe.judge import CaseVerdict

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from recorder.lint import Severity
+from recorder.lint.rule import Severity
 
 _REFERENCE = "the reference of the API"
 

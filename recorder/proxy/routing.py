@@ -105,6 +105,7 @@ class Routes:
         With `any_path`, a path that no API has is taken too: for replays, which send nothing to anybody.
         """
         self._bases = {**self._public, **dict(upstreams)}
+        self._guessed = [provider for provider in _GUESSED if provider.name in self._bases]
         self._any_path = any_path
         self._session_places = session_places
 
@@ -158,8 +159,22 @@ class Routes:
                 f"No API has the path {path[:_SHOWN]}, and no upstream has that name: a path is that of an API, as "
                 f"/v1/responses is, behind the name of an upstream or without it. There are {names}"
             )
-        name = _guess(target, headers)
+        name = self._guess(target, headers)
         return Upstream(name, self._bases[name]), target
+
+    def _guess(self, target: str, headers: Mapping[bytes, bytes]) -> str:
+        """Return the name of the upstream for a path that does not name one."""
+        path, _, query = target.partition("?")
+        for provider in self._guessed:
+            if provider.paths and provider.paths.match(path):
+                return provider.name
+        for provider in self._guessed:
+            if any(header in headers for header in provider.headers):
+                return provider.name
+        for provider in self._guessed:
+            if provider.query and provider.query.search(query):
+                return provider.name
+        return _DEFAULT.name
 
 
 class HostRoutes(Routes):
@@ -176,7 +191,7 @@ class HostRoutes(Routes):
         there = [name for name, base in self._bases.items() if urlsplit(base).netloc.lower() == host]
         if not there and host in HOSTS:  # a provider that the user has put elsewhere
             return Upstream(HOSTS[host], self._bases[HOSTS[host]]), target
-        guessed = _guess(target, headers)
+        guessed = self._guess(target, headers)
         if not there and not self._any_path:
             raise NotFoundError(
                 f"No upstream is at {host[:_SHOWN]}: name it as NAME=URL, in the ini file of pytest with "
@@ -278,18 +293,3 @@ def _clean(name: str) -> str:
     if not name.strip() or len(name) > SESSION_LIMIT:
         raise UsageError(f"The name of a session has 1 to {SESSION_LIMIT} characters.")
     return name
-
-
-def _guess(target: str, headers: Mapping[bytes, bytes]) -> str:
-    """Return the name of the upstream for a path that does not name one."""
-    path, _, query = target.partition("?")
-    for provider in _GUESSED:
-        if provider.paths and provider.paths.match(path):
-            return provider.name
-    for provider in _GUESSED:
-        if any(header in headers for header in provider.headers):
-            return provider.name
-    for provider in _GUESSED:
-        if provider.query and provider.query.search(query):
-            return provider.name
-    return _DEFAULT.name

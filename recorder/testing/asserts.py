@@ -9,8 +9,9 @@ from typing import Any
 from recorder.diff import ALL, EXACT, TOLERANCE, USUAL, Level, Report, Terms, diff
 from recorder.diff.rendering import Rendering, stat_lines
 from recorder.errors import UsageError
-from recorder.lint import PROFILES, RULES, Profile
+from recorder.lint.linter import PROFILES, RULES
 from recorder.lint.report import Lenience, is_faulty, judged, lines, summary, unjudged
+from recorder.lint.rule import Profile
 from recorder.model.text import safe_text
 from recorder.projections.rows import AVOIDABLE
 from recorder.recordings.cache import cache_of_recordings, cache_summary, difference_lines

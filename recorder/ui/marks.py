@@ -9,7 +9,7 @@ from typing import Any
 from sqlalchemy import bindparam, select
 
 from recorder.errors import RecorderError, StoreError
-from recorder.lint import lint, profile_of
+from recorder.lint.linter import lint, profile_of
 from recorder.model.events import Exchange, Session
 from recorder.model.recording import MemoryBudget
 from recorder.projections.rows import AnomalyRow

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from functools import cache
@@ -38,6 +39,9 @@ ORDER = (
 ROW = {folder: number for number, row in enumerate(ORDER) for folder in row}
 PURE = {"errors", "model", "wire", "projections", "replay.matching", "lint", "diff"}
 
+# What is of one format stands in its folder, whatever its layer is: that layer loads it from there.
+OF_A_FORMAT = re.compile(r"wire\.dialects\.\w+\.(lint|probe)\b")
+
 IMPURE = {
     *("asyncio", "datetime", "fcntl", "http", "logging.config", "multiprocessing", "os", "pathlib", "random"),
     *("secrets", "select", "shutil", "signal", "socket", "sqlite3", "subprocess", "tempfile", "threading", "time"),
@@ -63,6 +67,8 @@ def path_of(name: str) -> Path:
 
 def folder(name: str) -> str:
     """The entry of `ORDER` that a module, named without `recorder.`, belongs to."""
+    if part := OF_A_FORMAT.match(name):
+        return part[1]
     first, _, rest = name.partition(".")
     inner = f"{first}.{rest.partition('.')[0]}"
     return inner if inner in ROW else first

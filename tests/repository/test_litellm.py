@@ -6,8 +6,8 @@ import re
 
 import pytest
 
-from recorder.lint import RULES
-from recorder.probe import APIS
+from recorder.lint.linter import RULES
+from recorder.probe.apis import APIS
 from recorder.probe.rules import BY_ID
 from tools.litellm_probe import PAGE, ROUTES, block
 

@@ -12,7 +12,8 @@ import msgspec
 from recorder.diff import Level, Report, Terms, diff
 from recorder.ingest.assembler import Assembler
 from recorder.journal.format import START, Mark, Record
-from recorder.lint import PROFILES, RULES, Finding, Profile, Rule, lint, profile_of
+from recorder.lint.linter import PROFILES, RULES, Finding, lint, profile_of
+from recorder.lint.rule import Profile, Rule
 from recorder.model.events import Event, Exchange, Outcome
 from recorder.model.payloads import ExchangeEnd, Header, RequestEnd, RequestHead, RequestRecord, ResponseHead
 from recorder.model.recording import Piece, Recording

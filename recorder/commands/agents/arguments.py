@@ -13,7 +13,8 @@ from msgspec import UNSET, Meta, UnsetType
 
 from recorder.diff import TOLERANCE, Level
 from recorder.errors import UsageError
-from recorder.lint import PROFILES, Profile
+from recorder.lint.linter import PROFILES
+from recorder.lint.rule import Profile
 
 Text = Annotated[str, Meta(min_length=1, max_length=1_000)]
 Sql = Annotated[str, Meta(min_length=1, max_length=100_000)]

@@ -37,7 +37,7 @@ from recorder.commands.terminal.times import At, Instant, Moment, check_order
 from recorder.diff import Terms, diff
 from recorder.diff.report import document as diff_document
 from recorder.errors import NotFoundError, RecorderError, UsageError
-from recorder.lint import PROFILES
+from recorder.lint.linter import PROFILES
 from recorder.lint.report import judged, rows, unjudged
 from recorder.model.events import Session
 from recorder.model.jsonl import event_row

@@ -32,7 +32,7 @@ from recorder.projections.connection import ConnectionSummary
 from recorder.projections.rows import AnomalyRow, ItemRow
 from recorder.store.queries.session_list import OPEN, last_status
 from recorder.store.queries.session_state import CallResult, ExchangeState, Snapshot, UnfoldableExchange
-from recorder.wire.dialects import by_name
+from recorder.wire.dialects import DIALECTS, by_name
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -40,9 +40,7 @@ if TYPE_CHECKING:
 LEAST_WIDTH = 20  # of what is said, however narrow the terminal
 
 _COLOURS = {"completed": "green", "incomplete": "green", OPEN: "yellow"}  # of a status; the others are red
-_USUAL_ENDS = frozenset(
-    ("stop", "end_turn", "tool_use", "tool_calls", "function_call", "stop_sequence", "STOP", "completed", None)
-)
+_USUAL_ENDS = frozenset().union(*(dialect.whole_reasons for dialect in DIALECTS))
 _CONVERSED = (None, "turn", "subagent")  # what an exchange is for, if it is of a conversation
 _MARGIN = "  "  # of a thread that another one began
 _DEEPEST = 8  # margins: clients say whose thread began theirs, and a line needs room
@@ -152,7 +150,7 @@ class _Lines:
         duration_ns = taken.timing.duration_ns
         duration = None if duration_ns is None else _seconds(duration_ns)
         status = row.status or OPEN
-        reason = "" if row.finish_reason in (*_USUAL_ENDS, status) else f" ({row.finish_reason})"
+        reason = "" if row.finish_reason in (*_USUAL_ENDS, None, status) else f" ({row.finish_reason})"
         return self._line((*began, f"{status}{reason}", duration), style, f"{status}{reason}", _colour(status))
 
     def _answer(self, taken: ExchangeState) -> Iterator[Text]:

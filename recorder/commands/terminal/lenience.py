@@ -9,8 +9,9 @@ from typing import Any, get_args
 import click
 
 from recorder.errors import UsageError
-from recorder.lint import RULES, Severity
+from recorder.lint.linter import RULES
 from recorder.lint.report import Lenience
+from recorder.lint.rule import Severity
 from recorder.probe.rules import RULES as PROBE_RULES
 
 _IDS = frozenset({*(rule.id for rule in RULES), *(rule.id for rule in PROBE_RULES)})

@@ -1,19 +1,21 @@
-"""The dialects: one folder for each wire format of a provider, and the table that chooses among them.
+"""The dialects: one folder for each wire format, and the table that chooses among them.
 
 Must not know: the log, and where bytes come from.
 
 A folder decodes the events of its format into facts (`recorder.model.facts`), tool calls among them, and reads its
-requests. A further provider is a folder with a `DIALECT` and its line in `DIALECTS`: everything that depends on a
-provider reads it from there.
+requests. A further format is a folder with a `DIALECT` and its line in `_FOLDERS`: everything that depends on a format
+reads it from there. A module `lint` in it has rules, a module `probe` the cases of a probe; their layers load them.
 """
 
 from __future__ import annotations
 
-from typing import Literal
+from importlib.util import find_spec
+from typing import Any, Literal
 
 import msgspec
 
-from recorder.wire.dialects import anthropic, gemini, openai_chat, openai_responses, other
+from recorder.program import load
+from recorder.wire.dialects import other
 from recorder.wire.dialects.dialect import Dialect, Ending, MessageIds, WebSocketFormat
 from recorder.wire.dialects.keys import Keys
 from recorder.wire.providers import BY_NAME, PROVIDERS
@@ -29,13 +31,18 @@ __all__ = [
     "by_path",
     "error_body",
     "framing",
+    "parts",
 ]
 
+_FOLDERS = (
+    "recorder.wire.dialects.openai_responses",
+    "recorder.wire.dialects.openai_chat",
+    "recorder.wire.dialects.anthropic",
+    "recorder.wire.dialects.gemini",
+)
+
 DIALECTS: tuple[Dialect, ...] = (
-    openai_responses.DIALECT,
-    openai_chat.DIALECT,
-    anthropic.DIALECT,
-    gemini.DIALECT,
+    *(load(f"{folder}:DIALECT") for folder in _FOLDERS),
     other.DIALECT,  # the last: it takes every route
 )
 
@@ -45,6 +52,15 @@ _BY_NAME = {dialect.name: dialect for dialect in DIALECTS}
 def by_name(name: str) -> Dialect:
     """Return the dialect of that name; `other` for a name from another version of this program."""
     return _BY_NAME.get(name, other.DIALECT)
+
+
+def parts(name: str) -> dict[str, Any]:
+    """Return the modules of that name in the folders of formats, by the names of the formats that have one.
+
+    A part is of the layer of its name: `lint` of `recorder.lint`, `probe` of `recorder.probe`. It is loaded from there.
+    """
+    places = {dialect.name: f"{folder}.{name}" for dialect, folder in zip(DIALECTS, _FOLDERS, strict=False)}
+    return {format: load(place) for format, place in places.items() if find_spec(place) is not None}
 
 
 def by_path(method: str, path: str) -> Dialect:

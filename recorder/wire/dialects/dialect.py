@@ -136,6 +136,7 @@ class Dialect(msgspec.Struct, frozen=True):
     last_types: frozenset[str] = frozenset({DONE})
     """Types of events that say nothing of the response, and behind which nothing follows: gateways send `[DONE]` behind
     streams of any API."""
+    whole_reasons: frozenset[str] = frozenset()  # to finish, of an answer that was given in full
     has_choices: bool = False  # `output_index` numbers alternative answers, not the items of one
     places_calls: bool = False  # a call's result is found by `call_place`: one side may leave ids out, or make its own
     reads_bare_json: bool = False  # clients take JSON in no `data:` line for an event; elsewhere they pass over it
@@ -150,7 +151,7 @@ class Dialect(msgspec.Struct, frozen=True):
     fields: ResponseFields = ResponseFields()
     request_noise: tuple[RequestNoise, ...] = ()
     places: RequestPlaces = RequestPlaces()  # of credentials, and where none is looked for
-    profiles: tuple[str, ...] = ()  # of `recorder lint`, its own first; the rules are in `recorder.lint`
+    profiles: tuple[str, ...] = ()  # of `recorder lint`, its own first; the rules are in `lint` of its folder
     own_rules: frozenset[str] = frozenset()  # ids of general rules in whose place its profiles have their own
 
     speaks: Callable[[Mapping[str, Any]], bool] | None = None  # whether a payload of unknown origin is of this format

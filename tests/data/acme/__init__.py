@@ -63,6 +63,7 @@ DIALECT = Dialect(
     request_facts=no_request,
     terminal={"end": "completed"},
     needs_terminal=True,
+    whole_reasons=frozenset({"said"}),
     error_body=_error_body,
     fields=ResponseFields(
         texts=("text",),

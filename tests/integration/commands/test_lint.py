@@ -12,8 +12,9 @@ from click.testing import CliRunner, Result
 
 from recorder.commands.lint import command
 from recorder.errors import NotFoundError, RecorderError, UsageError
-from recorder.lint import PLACES_LIMIT, RULES, Finding, Hit
+from recorder.lint.linter import PLACES_LIMIT, RULES, Finding
 from recorder.lint.report import Judged, judged, lines, summary
+from recorder.lint.rule import Hit
 from recorder.lint.sse import CODEX_SILENCE_NS, PROXY_SILENCE_NS
 from recorder.model.events import Session
 from recorder.recordings.session import RecordedSession

@@ -7,7 +7,7 @@ from itertools import chain
 
 import pytest
 
-from recorder.probe import APIS
+from recorder.probe.apis import APIS
 from tests.support.probe.faults import FAULTS, PLANTED
 from tests.support.probe.gateway import CLEAN, faults_in, gateways, probed
 from tests.support.probe.planting import PlantedFault

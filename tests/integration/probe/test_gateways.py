@@ -10,7 +10,8 @@ from itertools import chain
 import pytest
 
 from recorder.demo.reply import DemoReply, DemoRequest, Step, whole
-from recorder.probe import APIS, runner
+from recorder.probe import runner
+from recorder.probe.apis import APIS
 from recorder.probe.rules import RULES
 from tests.support.probe import gateway
 from tests.support.probe.faults import FAULTS

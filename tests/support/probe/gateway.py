@@ -18,7 +18,7 @@ from contextlib import contextmanager
 
 from recorder.demo.app import App
 from recorder.demo.reply import DemoReply, DemoRequest
-from recorder.probe import APIS
+from recorder.probe.apis import APIS
 from recorder.probe.judge import CaseVerdict, judge
 from recorder.probe.runner import ProbeSettings, send_all
 from recorder.probe.sdks import reader_for
@@ -128,7 +128,7 @@ async def probed(
     async with contextlib.aclosing(transport), served(proxy, proxy.shutdown) as server:
         settings = ProbeSettings(f"http://127.0.0.1:{server.port}", KEY, api.model, SILENCE_S)
         sent = await send_all(api, cases, settings, lambda _: None)
-    _, reader = reader_for(api.name)
+    reader = reader_for(api.sdk)
     assert reader is not None, f"the SDK of {api_name} is not installed"
     return judge(sent, journal.recordings(SESSION), reader if reads_with_sdk else lambda answer: ())
 

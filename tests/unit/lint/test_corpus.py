@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from recorder.lint import PROFILES, lint
+from recorder.lint.linter import PROFILES, lint
 from recorder.recordings.files import load_file
 from tests.support.corpus import CORPUS, corpus_index, each_stream, needs_corpus
 from tests.support.tables import table

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recorder.lint import PROFILES, RULES, lint
+from recorder.lint.linter import PROFILES, RULES, lint
 from recorder.wire.recording import recording_of
 from tests.support.recordings import (
     Json,

@@ -272,5 +272,5 @@ def test_a_line_that_lost_its_data_is_found(api: str) -> None:
 
 @pytest.mark.parametrize("api", TARGETS)
 def test_a_fault_that_lint_does_not_see_is_told(api: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("recorder.lint.RULES", ())
+    monkeypatch.setattr("recorder.lint.linter.RULES", ())
     assert [silent for name, raw in _own(api)[:1] for silent in _silent(api, name, raw, 25, 0)]

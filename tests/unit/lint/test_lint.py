@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from recorder.journal.format import Gap, Mark
-from recorder.lint import PLACES_LIMIT, PROFILES, RULES, Profile, Rule, lint, profile_of
+from recorder.lint.linter import PLACES_LIMIT, PROFILES, RULES, lint, profile_of
+from recorder.lint.rule import Profile, Rule
 from recorder.lint.stream import StreamView
 from recorder.model.events import Event, Exchange, Outcome
 from recorder.model.payloads import ExchangeEnd, RequestEnd, RequestHead, ResponseHead

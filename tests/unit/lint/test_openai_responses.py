@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from recorder.lint import lint
-from recorder.lint.openai_responses.catalog import FIELDS, OF_ITEMS
+from recorder.lint.linter import lint
+from recorder.wire.dialects.openai_responses.lint.catalog import FIELDS, OF_ITEMS
 from recorder.wire.recording import recording_of
 from tests.support.recordings import (
     Json,

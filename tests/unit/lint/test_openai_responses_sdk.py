@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from recorder.lint import Profile
+from recorder.lint.rule import Profile
 from tests.support.recordings import Mutation, Reply, broken, the_rule
 from tests.support.sdks import BASE, answering, openai_client
 from tests.support.tables import table

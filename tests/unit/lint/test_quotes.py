@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from openai import APIStatusError
 
-from recorder.lint import RULES
+from recorder.lint.linter import RULES
 from tests.support.recordings import Mutation, the_rule
 from tests.support.sdks import BASE, answering, openai_client, reading
 from tests.support.tables import table

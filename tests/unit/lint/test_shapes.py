@@ -17,11 +17,11 @@ from openai.types.responses import Response
 from openai.types.responses.response_content_part_added_event import Part
 from pydantic import BaseModel
 
-from recorder.lint.anthropic.shapes import SHAPES as MESSAGES
-from recorder.lint.gemini.shapes import SHAPES as GEMINI
-from recorder.lint.openai_chat.shapes import SHAPES as CHAT
-from recorder.lint.openai_responses.shapes import SHAPES as RESPONSES
 from recorder.lint.shape import PLAIN, Shapes
+from recorder.wire.dialects.anthropic.lint.shapes import SHAPES as MESSAGES
+from recorder.wire.dialects.gemini.lint.shapes import SHAPES as GEMINI
+from recorder.wire.dialects.openai_chat.lint.shapes import SHAPES as CHAT
+from recorder.wire.dialects.openai_responses.lint.shapes import SHAPES as RESPONSES
 from tests.support.tables import table
 
 SHAPES = Shapes("""\

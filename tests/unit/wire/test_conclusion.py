@@ -14,7 +14,7 @@ import pytest
 from recorder.cassettes.har.writer import har_lines
 from recorder.cassettes.vcr.writer import inexpressible
 from recorder.ingest.capture import Capture
-from recorder.lint import lint
+from recorder.lint.linter import lint
 from recorder.model.events import Event, Exchange, Outcome
 from recorder.model.payloads import EndRecord, ExchangeEnd, RequestHead, ResponseHead
 from recorder.model.recording import Recording

@@ -365,6 +365,7 @@ DIALECT = Dialect(
     request_facts=request_facts,
     terminal={"message_stop": "completed", ERROR: "failed"},
     needs_terminal=True,
+    whole_reasons=frozenset({"end_turn", "tool_use", "stop_sequence"}),
     error_body=error_body,
     turns=turns,
     continuation=CONTINUATION,

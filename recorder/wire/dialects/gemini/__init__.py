@@ -368,6 +368,7 @@ DIALECT = Dialect(
     request_facts=request_facts,
     terminal={ERROR: "failed"},
     needs_terminal=False,
+    whole_reasons=frozenset({"STOP"}),
     is_last=_is_last,
     has_choices=True,
     places_calls=True,

@@ -37,7 +37,7 @@ from recorder.wire.dialects.json_values import Object, as_json, object_, objects
 from recorder.wire.dialects.keys import DONE, ERROR, KeyExtractor, Named, Payload, Text, Whole
 from recorder.wire.dialects.openai import CACHE, error_body
 from recorder.wire.dialects.openai_chat.choice import Choice, items
-from recorder.wire.dialects.openai_chat.fields import CHUNK, FIELDS, PLACES, is_event, speaks
+from recorder.wire.dialects.openai_chat.fields import CHUNK, FIELDS, PLACES, WHOLE, is_event, speaks
 from recorder.wire.dialects.openai_chat.message import ABOUT, Delta, citations, content_of, delta_of
 from recorder.wire.dialects.openai_chat.request import PROMPT, request_facts, turns
 from recorder.wire.dialects.openai_chat.usual import added, decode
@@ -283,6 +283,7 @@ DIALECT = Dialect(
     request_facts=request_facts,
     terminal={DONE: "completed", ERROR: "failed"},
     needs_terminal=False,
+    whole_reasons=frozenset(WHOLE),
     is_last=_is_last,
     has_choices=True,
     error_body=error_body,

@@ -7,6 +7,10 @@ from typing import Any
 
 from recorder.wire.dialects.dialect import NoiseField, RequestPlaces, ResponseFields
 
+CALLING = ("tool_calls", "function_call")
+WHOLE = ("stop", *CALLING)
+"""The reasons for which a choice ends when all of it was said."""
+
 CHUNK = "chat.completion.chunk"
 
 _CHOICES = ("choices.*.delta.", "choices.*.message.")

@@ -83,6 +83,7 @@ DIALECT = Dialect(
         ERROR: "failed",
     },
     needs_terminal=True,
+    whole_reasons=frozenset({"completed"}),
     error_body=error_body,
     turns=turns,
     continuation=CONTINUATION,

@@ -57,6 +57,7 @@ ROW = """\
         formats=("acme-chatter", "openai-chat"),
         telemetry_name="acme.ai",
         price_name="openai",
+        paths=re.compile(r"/v1/chatter$"),
         environment={{"ACME_BASE_URL": "{{url}}/acme/v1"}},
         key_variable="ACME_KEY",
         harmless_headers="acme-region",
@@ -130,8 +131,8 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Program:
     dialects = home / "recorder/wire/dialects"
     shutil.copytree(DATA / "acme", dialects / "acme")
     table = dialects / "__init__.py"
-    source = table.read_text().replace("import anthropic", "import acme, anthropic", 1)
-    table.write_text(source.replace("    other.DIALECT,", "    acme.DIALECT,\n    other.DIALECT,", 1))
+    line = '    "recorder.wire.dialects.gemini",\n'
+    table.write_text(table.read_text().replace(line, line + line.replace("gemini", "acme")))
     companies = home / "recorder/wire/providers.py"
     before, row, after = companies.read_text().rpartition('    Provider(\n        name="dashscope"')
     made = Program(home)
@@ -157,16 +158,23 @@ def test_it_is_recorded_under_its_name_and_without_its_secrets(program: Program)
 
 
 def test_it_is_projected(program: Program) -> None:
-    assert "Hello" in program.run("show", "one")
+    shown = program.run("show", "one")
+    assert "Hello" in shown
+    assert "(said)" not in shown, "a usual reason to finish is not worth a word"
     of_models = {each["model"]: each for each in json.loads(program.run("usage", "--json"))}
     usage = of_models["acme-1"]
     assert (usage["input_tokens"], usage["output_tokens"]) == (9, 6)
 
 
-def test_the_general_rules_judge_it(program: Program) -> None:
+def test_the_general_rules_and_its_own_judge_it(program: Program) -> None:
     assert json.loads(program.run("lint", "one", "--json")) == []
     findings = json.loads(program.run("lint", "wrong", "--json", code=4))
-    assert [(each["profile"], each["rule"]) for each in findings] == [("acme", "ST002")]
+    assert [(each["profile"], each["rule"]) for each in findings] == [("acme", "ST002"), ("acme", "AC001")]
+
+
+def test_a_gateway_of_it_is_probed(program: Program) -> None:
+    with acme() as base:
+        assert "passed" in program.run("probe", base, "--api", "acme-chatter", "--only", "chat")
 
 
 def test_its_noise_is_no_difference(program: Program) -> None:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from recorder.lint.openai_responses.catalog import FIELDS, OF_CONNECTIONS
-from recorder.lint.openai_responses.events import stream_events
 from recorder.lint.rule import Hit, Rule
 from recorder.lint.sse import is_done_mark
 from recorder.lint.stream import StreamBlock, StreamView
+from recorder.wire.dialects.openai_responses.lint.catalog import FIELDS, OF_CONNECTIONS
+from recorder.wire.dialects.openai_responses.lint.events import stream_events
 
 _REFERENCE = "OpenAI API reference, Responses: Streaming events"
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from recorder.lint.openai_responses.events import Json, StreamEvent, course, is_complete
-from recorder.lint.openai_responses.fields import lacks_fields
-from recorder.lint.openai_responses.walk import ItemText, OutputItem, changes, walk
 from recorder.lint.rule import Hit, Rule, at_end
 from recorder.lint.stream import StreamView
 from recorder.model.text import counted
+from recorder.wire.dialects.openai_responses.lint.events import Json, StreamEvent, course, is_complete
+from recorder.wire.dialects.openai_responses.lint.fields import lacks_fields
+from recorder.wire.dialects.openai_responses.lint.walk import ItemText, OutputItem, changes, walk
 
 _REFERENCE = "OpenAI API reference, Responses: Streaming events"
 _SDK = "openai-python 3.52, lib/streaming/responses"

@@ -9,12 +9,11 @@ import re
 from collections.abc import Iterable, Mapping
 
 from recorder.lint.faults import Fault, frames_before_gap, is_json, is_seen_whole, is_whole_number, misfit, shown
-from recorder.lint.openai_chat.shapes import SHAPES
 from recorder.lint.rule import Hit
 from recorder.lint.stream import StreamBlock, StreamView
 from recorder.wire.dialects.json_values import Object, array, decoded, object_, objects
-
-CHUNK = "chat.completion.chunk"
+from recorder.wire.dialects.openai_chat.fields import CALLING, CHUNK, WHOLE
+from recorder.wire.dialects.openai_chat.lint.shapes import SHAPES
 
 _SAME = {"id": "CH004", "created": "CH005", "model": "CH005"}
 _REQUIRED: Mapping[str, type | tuple[type, ...]] = {"id": str, "created": (int, float), "model": str}
@@ -25,11 +24,7 @@ _PARTS = (
 )
 
 _CONTENT_FIELDS = ("content", "refusal", "tool_calls", "function_call", "audio")
-_CALLING = ("tool_calls", "function_call")
-_WHOLE = ("stop", *_CALLING)
-"""The reasons for which a choice ends when all of it was said."""
-
-_REASONS = (*_WHOLE, "length", "content_filter")
+_REASONS = (*WHOLE, "length", "content_filter")
 """All that the API declares."""
 
 _JUDGED = re.compile(
@@ -131,12 +126,12 @@ class Choice:
             yield "CH010", Hit(None, f"choice {self._index} has none")
         if not self._has_another:
             yield from self._fitting(may_stop_at_call)
-        if self._reason in _WHOLE:
+        if self._reason in WHOLE:
             for call in self._calls.values():
                 yield from call.end()
 
     def _fitting(self, may_stop_at_call: bool) -> Iterable[Fault]:
-        if self._reason in _CALLING and not self._has_call:
+        if self._reason in CALLING and not self._has_call:
             yield "CH035", Hit(self._pos, f"{shown(self._reason)} without a call")
         elif self._reason == "stop" and self._has_call and not may_stop_at_call:
             yield "CH035", Hit(self._pos, '"stop" after a call')

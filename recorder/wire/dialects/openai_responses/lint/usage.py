@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from typing import Any
 
 from recorder.lint.faults import shown
-from recorder.lint.openai_responses.events import EARLY, Json, StreamEvent, stream_events
 from recorder.lint.rule import Hit, Rule
 from recorder.lint.stream import StreamView
+from recorder.wire.dialects.openai_responses.lint.events import EARLY, Json, StreamEvent, stream_events
 
 _REFERENCE = "OpenAI API reference, Responses: ResponseUsage"
 _CODEX = "Codex CLI 0.169, codex-api/src/sse/responses.rs: ResponseCompletedUsage"

@@ -10,8 +10,8 @@ break no rule.
 from __future__ import annotations
 
 from recorder.lint.faults import FaultFinder
-from recorder.lint.openai_chat.chunks import faults
 from recorder.lint.rule import Rule, Severity
+from recorder.wire.dialects.openai_chat.lint.chunks import faults
 
 _CHAT = FaultFinder("chat", faults)
 

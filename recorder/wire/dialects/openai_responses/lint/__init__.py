@@ -5,8 +5,8 @@ Must not know: other APIs, and where recordings come from.
 
 from __future__ import annotations
 
-from recorder.lint.openai_responses import errors, fields, items, lifecycle, numbers, texts, usage
 from recorder.lint.rule import Rule
+from recorder.wire.dialects.openai_responses.lint import errors, fields, items, lifecycle, numbers, texts, usage
 
 _MODULES = (lifecycle, numbers, fields, items, texts, usage, errors)
 

@@ -9,9 +9,9 @@ index, as both SDKs do.
 
 from __future__ import annotations
 
-from recorder.lint.anthropic.message import TOKENS_LIMIT, faults
 from recorder.lint.faults import FaultFinder
 from recorder.lint.rule import Rule, Severity
+from recorder.wire.dialects.anthropic.lint.message import TOKENS_LIMIT, faults
 
 _MESSAGES = FaultFinder("messages", faults)
 

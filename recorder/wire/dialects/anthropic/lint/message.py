@@ -6,10 +6,10 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import ClassVar
 
-from recorder.lint.anthropic.shapes import SHAPES
 from recorder.lint.faults import Fault, frames_before_gap, is_json, is_seen_whole, is_whole_number, misfit, shown
 from recorder.lint.rule import Hit
 from recorder.lint.stream import StreamBlock, StreamView
+from recorder.wire.dialects.anthropic.lint.shapes import SHAPES
 from recorder.wire.dialects.json_values import Object, array, decoded, object_, objects, text
 
 _CUT = ("max_tokens", "model_context_window_exceeded", "refusal", "pause_turn")

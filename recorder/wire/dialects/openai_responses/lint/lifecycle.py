@@ -5,10 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from recorder.lint.openai_responses.events import BEGINNING, EARLY, ENDINGS, StreamEvent, course, stream_events
 from recorder.lint.rule import Hit, Rule, at_end
 from recorder.lint.sse import is_done_mark
 from recorder.lint.stream import StreamView
+from recorder.wire.dialects.openai_responses.lint.events import (
+    BEGINNING,
+    EARLY,
+    ENDINGS,
+    StreamEvent,
+    course,
+    stream_events,
+)
 
 _REFERENCE = "OpenAI API reference, Responses: Streaming events"
 _SDK = "openai-python 3.52, lib/streaming/responses"

@@ -10,9 +10,9 @@ import re
 from collections.abc import Iterable
 
 from recorder.lint.faults import Fault, frames_before_gap, is_json, is_seen_whole, is_whole_number, misfit, shown
-from recorder.lint.gemini.shapes import SHAPES
 from recorder.lint.rule import Hit
 from recorder.lint.stream import StreamBlock, StreamView
+from recorder.wire.dialects.gemini.lint.shapes import SHAPES
 from recorder.wire.dialects.json_values import Object, array, decoded, object_, objects, text
 from recorder.wire.sse import BOM
 

@@ -7,12 +7,12 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from recorder.lint.faults import misfit, shown
-from recorder.lint.openai_responses.catalog import FIELDS, ITEM_FIELDS, LOGPROBS, OF_ITEMS, Kinds
-from recorder.lint.openai_responses.events import Json, StreamEvent, stream_events
-from recorder.lint.openai_responses.shapes import SHAPES
 from recorder.lint.rule import Hit, Rule
 from recorder.lint.shape import Misfit
 from recorder.lint.stream import StreamView
+from recorder.wire.dialects.openai_responses.lint.catalog import FIELDS, ITEM_FIELDS, LOGPROBS, OF_ITEMS, Kinds
+from recorder.wire.dialects.openai_responses.lint.events import Json, StreamEvent, stream_events
+from recorder.wire.dialects.openai_responses.lint.shapes import SHAPES
 
 _REFERENCE = "OpenAI API reference, Responses: Streaming events"
 _ITEM_EVENTS = frozenset({"response.output_item.added", "response.output_item.done"})

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from recorder.lint.openai_responses.catalog import FAMILIES, NAMELESS, OF_ITEMS, Family
-from recorder.lint.openai_responses.events import Json, StreamEvent, is_readable, stream_events
 from recorder.lint.rule import Hit
 from recorder.lint.stream import StreamView
+from recorder.wire.dialects.openai_responses.lint.catalog import FAMILIES, NAMELESS, OF_ITEMS, Family
+from recorder.wire.dialects.openai_responses.lint.events import Json, StreamEvent, is_readable, stream_events
 
 Place = tuple[str, int]
 """The name of a list in an item (content, summary) or of a text in it, and the number in that list."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-from recorder.lint.openai_responses.events import is_complete
-from recorder.lint.openai_responses.walk import walk
 from recorder.lint.rule import Hit, Profile, Rule, Severity, at_end
 from recorder.lint.stream import StreamView
+from recorder.wire.dialects.openai_responses.lint.events import is_complete
+from recorder.wire.dialects.openai_responses.lint.walk import walk
 
 _REFERENCE = "OpenAI API reference, Responses: Streaming events"
 _SDK = "openai-python 3.52, lib/streaming/responses"

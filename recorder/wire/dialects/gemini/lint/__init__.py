@@ -9,8 +9,8 @@ Gemini CLI was read. The first is the strictest of all clients in reading lines,
 from __future__ import annotations
 
 from recorder.lint.faults import FaultFinder
-from recorder.lint.gemini.chunks import faults
 from recorder.lint.rule import Rule, Severity
+from recorder.wire.dialects.gemini.lint.chunks import faults
 
 _GEMINI = FaultFinder("gemini", faults)
 

@@ -1,0 +1,82 @@
+"""The judgement of one exchange: all rules, and what it breaks of them. Pure: a recording in, findings out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import chain
+
+import msgspec
+
+from recorder.lint import http, openai_errors, sse
+from recorder.lint.rule import Hit, Profile, Rule, Severity
+from recorder.lint.stream import StreamView
+from recorder.model.recording import Recording
+from recorder.model.text import storable
+from recorder.wire.dialects import DIALECTS, by_name, parts
+
+_GENERAL = (*http.RULES, *openai_errors.RULES, *sse.RULES)
+
+RULES: tuple[Rule, ...] = (*_GENERAL, *chain.from_iterable(module.RULES for module in parts("lint").values()))
+"""All of them, in the order in which findings are given."""
+
+PLACES_LIMIT = 100
+"""Places of one finding that are kept: the first ones show what is wrong, the count says how often."""
+
+PROFILES: Mapping[Profile, frozenset[str]] = {
+    profile: frozenset(each.name for each in DIALECTS if profile in each.profiles)
+    for dialect in DIALECTS
+    for profile in dialect.profiles
+}
+"""The profiles, and the APIs (`Exchange.api`) that each is about. The first of an API is its own."""
+
+
+class Finding(msgspec.Struct, frozen=True):
+    """A rule that an exchange breaks."""
+
+    rule: str
+    severity: Severity
+    meaning: str
+    why: str
+    source: str
+    count: int  # of the places
+    places: list[Hit]  # the first of them
+
+
+def profile_of(api: str) -> Profile | None:
+    """Return the profile of an API; `None` if there are no rules for it."""
+    return next(iter(by_name(api).profiles), None)
+
+
+def lint(recording: Recording, profile: Profile | None = None) -> list[Finding]:
+    """Return the findings of an exchange, by the rules of a profile, else of its API's own, in order of `RULES`.
+
+    An API without a profile, and one that the profile is not about, has no findings.
+    """
+    api = recording.exchange.api
+    profile = profile or profile_of(api)
+    if profile is None or api not in PROFILES[profile]:
+        return []
+    checks = [_Check(rule) for rule in RULES if profile in rule.profiles]
+    for window in StreamView(recording).windows():
+        for each in checks:
+            each.add(window)
+    return [each.finding() for each in checks if each.count]
+
+
+class _Check:
+    """A rule, and the places that break it so far."""
+
+    def __init__(self, rule: Rule) -> None:
+        self._rule, self.count = rule, 0
+        self._places: list[Hit] = []
+
+    def add(self, window: StreamView) -> None:
+        for hit in self._rule.check(window):
+            self.count += 1
+            if self.count <= PLACES_LIMIT:
+                # They quote recorded text, of which half a surrogate pair is not text that can be written.
+                self._places.append(hit._replace(said=storable(hit.said)))
+
+    def finding(self) -> Finding:
+        rule = self._rule
+        return Finding(rule.id, rule.severity, rule.meaning, rule.why, rule.source, self.count, self._places)

@@ -1,0 +1,133 @@
+"""The cases of Anthropic's Messages."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+from recorder.probe import checks
+from recorder.probe.answer import ProbeAnswer
+from recorder.probe.cases import (
+    CITY_QUESTION,
+    LONG,
+    PUZZLE,
+    RESULT,
+    TEXT,
+    TOOL,
+    TOOL_HELP,
+    WEATHER_QUESTION,
+    ApiForm,
+    Json,
+    Key,
+    Make,
+    ProbeApi,
+    ProbeCall,
+    Progress,
+    Sdk,
+    SdkReading,
+    usual_cases,
+)
+from recorder.probe.schema import CITY, WEATHER
+from recorder.probe.sdks import BASE, QUESTION
+from recorder.wire.dialects.anthropic.lint.shapes import SHAPES
+
+_BUDGET_TOKENS = 1_024  # of thinking: the least that the API takes
+_TOOLS = [{"name": TOOL, "description": TOOL_HELP, "input_schema": WEATHER}]
+
+
+def _user(content: Any) -> list[Json]:
+    return [{"role": "user", "content": content}]
+
+
+def _use(number: int, city: str) -> Json:
+    return {"type": "tool_use", "id": f"toolu_{number}", "name": TOOL, "input": {"city": city, "unit": "celsius"}}
+
+
+def _result(number: int) -> Json:
+    return {"type": "tool_result", "tool_use_id": f"toolu_{number}", "content": RESULT}
+
+
+_ANSWERED = [
+    *_user(WEATHER_QUESTION),
+    {"role": "assistant", "content": [_use(1, "Paris"), _use(2, "Zürich")]},
+    *_user([_result(1), _result(2)]),
+]
+
+
+def wrong_error(document: Any) -> str | None:
+    """Return what is wrong with an error as Anthropic's API puts it; None if nothing is."""
+    if not isinstance(document, dict):
+        return "the body is not a JSON object"
+    error = document.get("error")
+    if document.get("type") != "error" or not isinstance(error, dict):
+        return "no `type` that is `error`, or no object `error`"
+    lacking = [name for name in ("type", "message") if not (isinstance(error.get(name), str) and error[name])]
+    return f"no text `error.{lacking[0]}`" if lacking else None
+
+
+def _create(body: Json, most_tokens: int, key: Key, leaves_after: int | None) -> Make:
+    """Return what makes the request of a message."""
+
+    def make(progress: Progress) -> ProbeCall:
+        stream: Json = {"stream": True} if progress.is_streamed else {}
+        whole = {"model": progress.model, "max_tokens": most_tokens, **body, **stream}
+        return ProbeCall("POST", "/v1/messages", whole, key, leaves_after)
+
+    return make
+
+
+_SCHEMA = {"format": {"type": "json_schema", "schema": CITY}}
+_THINKING = {"type": "enabled", "budget_tokens": _BUDGET_TOKENS}
+_FORCED = {"type": "tool", "name": TOOL}
+
+_FORM = ApiForm(
+    create=_create,
+    bodies={
+        "text": {"messages": _user(TEXT)},
+        "reasoning": {"messages": _user(PUZZLE), "thinking": _THINKING},
+        "parallel-tools": {"messages": _user(WEATHER_QUESTION), "tools": _TOOLS},
+        "tool-results": {"messages": _ANSWERED, "tools": _TOOLS},
+        "forced-tool": {"messages": _user(TEXT), "tools": _TOOLS, "tool_choice": _FORCED},
+        "structured": {"messages": _user(CITY_QUESTION), "output_config": _SCHEMA},
+        "long": {"messages": _user(LONG)},
+        "bad-request": {"messages": 42},
+    },
+    titles={"reasoning": "Thinking, which is shown", "forced-tool": "A call that `tool_choice` demands"},
+    document=checks.document(SHAPES, "message"),
+    wrong_error=wrong_error,
+    reasoning=(checks.reasons(is_shown=True), checks.signs),
+    done="end_turn",
+    called="tool_use",
+    cut="max_tokens",
+    leaves_after=5,
+)
+
+
+def _read(http: Any, answer: ProbeAnswer) -> SdkReading:
+    anthropic = importlib.import_module("anthropic")
+    api = anthropic.Anthropic(base_url=BASE, api_key="none", max_retries=0, http_client=http).messages
+    asked: dict[str, Any] = {
+        "model": "any",
+        "max_tokens": 1_024,
+        "messages": [{"role": "user", "content": QUESTION}],
+    }
+    if answer.is_streamed:
+        with api.stream(**asked) as stream:
+            message = stream.get_final_message()
+    else:
+        message = api.create(**asked)
+    text = "".join(block.text for block in message.content if block.type == "text")
+    calls = [(block.name, block.input) for block in message.content if block.type == "tool_use"]
+    usage = message.usage
+    cached = (usage.cache_read_input_tokens or 0) + (usage.cache_creation_input_tokens or 0)
+    return SdkReading(text, calls, (usage.input_tokens + cached, usage.output_tokens))
+
+
+API = ProbeApi(
+    "anthropic",
+    "claude-haiku-4-5",
+    lambda key: {"x-api-key": key, "anthropic-version": "2023-06-01"},
+    wrong_error,
+    usual_cases(_FORM),
+    Sdk("anthropic", _read),
+)

@@ -1,0 +1,134 @@
+"""The cases of Google's Gemini API."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+from urllib.parse import quote
+
+from recorder.probe import checks
+from recorder.probe.answer import ProbeAnswer
+from recorder.probe.cases import (
+    CITY_QUESTION,
+    LONG,
+    PUZZLE,
+    TEXT,
+    TOOL,
+    TOOL_HELP,
+    WEATHER_QUESTION,
+    ApiForm,
+    Json,
+    Key,
+    Make,
+    ProbeApi,
+    ProbeCall,
+    Progress,
+    Sdk,
+    SdkReading,
+    usual_cases,
+)
+from recorder.probe.schema import CITY, WEATHER
+from recorder.probe.sdks import BASE, QUESTION
+from recorder.wire.dialects.gemini.lint.shapes import SHAPES
+
+_TOOLS = [{"functionDeclarations": [{"name": TOOL, "description": TOOL_HELP, "parametersJsonSchema": WEATHER}]}]
+_FORCED = {"functionCallingConfig": {"mode": "ANY", "allowedFunctionNames": [TOOL]}}
+_FORMAT = {"responseMimeType": "application/json", "responseJsonSchema": CITY}
+
+
+def _user(*parts: Json) -> Json:
+    return {"role": "user", "parts": list(parts)}
+
+
+def _asked(text: str) -> list[Json]:
+    return [_user({"text": text})]
+
+
+def _called(city: str) -> Json:
+    return {"functionCall": {"name": TOOL, "args": {"city": city, "unit": "celsius"}}}
+
+
+_RESULT = {"functionResponse": {"name": TOOL, "response": {"temperature": 18, "sky": "clear"}}}
+_ANSWERED = [
+    *_asked(WEATHER_QUESTION),
+    {"role": "model", "parts": [_called("Paris"), _called("Zürich")]},
+    _user(_RESULT, _RESULT),
+]
+
+
+def wrong_error(document: Any) -> str | None:
+    """Return what is wrong with an error as Google's APIs put it; None if nothing is."""
+    if not isinstance(document, dict):
+        return "the body is not a JSON object"
+    error = document.get("error")
+    if not isinstance(error, dict):
+        return "no object `error`"
+    if not isinstance(error.get("code"), int):
+        return "no number `error.code`"
+    lacking = [name for name in ("message", "status") if not (isinstance(error.get(name), str) and error[name])]
+    return f"no text `error.{lacking[0]}`" if lacking else None
+
+
+def _create(body: Json, most_tokens: int, key: Key, leaves_after: int | None) -> Make:
+    """Return what makes the request of a content."""
+
+    def make(progress: Progress) -> ProbeCall:
+        method = "streamGenerateContent?alt=sse" if progress.is_streamed else "generateContent"
+        config = {"maxOutputTokens": most_tokens, **body.get("generationConfig", {})}
+        target = f"/v1beta/models/{quote(progress.model)}:{method}"
+        return ProbeCall("POST", target, {**body, "generationConfig": config}, key, leaves_after)
+
+    return make
+
+
+_THINKING = {"thinkingConfig": {"includeThoughts": True}}
+
+_FORM = ApiForm(
+    create=_create,
+    bodies={
+        "text": {"contents": _asked(TEXT)},
+        "reasoning": {"contents": _asked(PUZZLE), "generationConfig": _THINKING},
+        "parallel-tools": {"contents": _asked(WEATHER_QUESTION), "tools": _TOOLS},
+        "tool-results": {"contents": _ANSWERED, "tools": _TOOLS},
+        "forced-tool": {"contents": _asked(TEXT), "tools": _TOOLS, "toolConfig": _FORCED},
+        "structured": {"contents": _asked(CITY_QUESTION), "generationConfig": _FORMAT},
+        "long": {"contents": _asked(LONG)},
+        "bad-request": {"contents": 42},
+    },
+    titles={"reasoning": "Thoughts, which are shown", "forced-tool": "A call that the mode `ANY` demands"},
+    document=checks.document(SHAPES, "generate_content_response"),
+    wrong_error=wrong_error,
+    reasoning=(checks.reasons(is_shown=True),),
+    done="STOP",
+    called="STOP",
+    cut="MAX_TOKENS",
+    leaves_after=2,
+    locks=(400, 401, 403),  # Google itself says 400, with the reason API_KEY_INVALID
+    has_ids=False,
+    has_more_in_total=True,  # results of its own tools
+)
+
+
+def _read(http: Any, answer: ProbeAnswer) -> SdkReading:
+    genai = importlib.import_module("google.genai")
+    options = {"base_url": BASE, "httpx_client": http}
+    models = genai.Client(api_key="none", http_options=options).models
+    asked = {"model": "any", "contents": QUESTION}
+    chunks = list(models.generate_content_stream(**asked)) if answer.is_streamed else [models.generate_content(**asked)]
+    contents = [each.content for chunk in chunks for each in (chunk.candidates or ())[:1] if each.content]
+    parts = [part for content in contents for part in content.parts or ()]
+    text = "".join(part.text for part in parts if part.text and not part.thought)
+    calls = [(part.function_call.name, part.function_call.args) for part in parts if part.function_call]
+    usage = chunks[-1].usage_metadata
+    put_out = (usage.candidates_token_count or 0) + (usage.thoughts_token_count or 0) if usage else None
+    return SdkReading(text, calls, (usage.prompt_token_count if usage else None, put_out))
+
+
+API = ProbeApi(
+    "gemini",
+    "gemini-2.5-flash",
+    lambda key: {"x-goog-api-key": key},
+    wrong_error,
+    usual_cases(_FORM),
+    Sdk("google.genai", _read),
+)

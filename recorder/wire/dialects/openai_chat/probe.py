@@ -1,0 +1,186 @@
+"""The cases of OpenAI's Chat Completions."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterator
+from typing import Any
+
+from recorder.lint.openai_errors import wrong_error
+from recorder.lint.shape import Shapes
+from recorder.probe import checks
+from recorder.probe.answer import ProbeAnswer
+from recorder.probe.cases import (
+    CITY_QUESTION,
+    LONG,
+    PUZZLE,
+    RESULT,
+    TEXT,
+    TEXT_TOKENS,
+    TOOL,
+    TOOL_HELP,
+    WEATHER_QUESTION,
+    ApiForm,
+    Case,
+    Json,
+    Key,
+    Make,
+    ProbeApi,
+    ProbeCall,
+    ProbeStep,
+    Progress,
+    Sdk,
+    SdkReading,
+    usual_cases,
+)
+from recorder.probe.schema import CITY, WEATHER
+from recorder.probe.sdks import QUESTION, json_or_text, openai_client
+
+SHAPES = Shapes("""\
+completion: id!:text choices!:[choice] created!:whole model!:text object!:text service_tier:text
+ system_fingerprint:text usage:usage
+choice: finish_reason!:text index!:whole message!:message logprobs:object
+message: content:text refusal:text role!:text tool_calls:[tool_call] annotations:[object] function_call:function
+tool_call.function: id!:text function!:function
+tool_call.custom: id!:text custom!:object
+function: arguments!:text name!:text
+usage: completion_tokens!:whole prompt_tokens!:whole total_tokens!:whole completion_tokens_details:object
+ prompt_tokens_details:object
+""")
+"""The shapes of a completion that is not a stream, as openai-python 3.52 declares them."""
+
+_CHOICES = 2
+_FUNCTION = {"name": TOOL, "description": TOOL_HELP, "parameters": WEATHER, "strict": True}
+_TOOLS = [{"type": "function", "function": _FUNCTION}]
+_DOCUMENT = checks.document(SHAPES, "completion")
+
+
+def _user(text: str) -> list[Json]:
+    return [{"role": "user", "content": text}]
+
+
+def _call(number: int, arguments: str) -> Json:
+    return {"id": f"call_{number}", "type": "function", "function": {"name": TOOL, "arguments": arguments}}
+
+
+_ANSWERED: list[Json] = [
+    *_user(WEATHER_QUESTION),
+    {
+        "role": "assistant",
+        "content": None,
+        "tool_calls": [
+            _call(1, '{"city":"Paris","unit":"celsius"}'),
+            _call(2, '{"city":"Zürich","unit":"celsius"}'),
+        ],
+    },
+    {"role": "tool", "tool_call_id": "call_1", "content": RESULT},
+    {"role": "tool", "tool_call_id": "call_2", "content": RESULT},
+]
+
+
+def _create(
+    body: Json, most_tokens: int, key: Key = "given", leaves_after: int | None = None, *, asks_usage: bool = True
+) -> Make:
+    """Return what makes the request of a completion."""
+
+    def make(progress: Progress) -> ProbeCall:
+        whole = {"model": progress.model, "max_completion_tokens": most_tokens, **body}
+        if progress.is_streamed:
+            whole["stream"] = True
+        if progress.is_streamed and asks_usage:
+            whole["stream_options"] = {"include_usage": True}
+        return ProbeCall("POST", "/v1/chat/completions", whole, key, leaves_after)
+
+    return make
+
+
+_SCHEMA = {"type": "json_schema", "json_schema": {"name": "city", "schema": CITY, "strict": True}}
+_FORCED = {"type": "function", "function": {"name": TOOL}}
+
+_FORM = ApiForm(
+    create=_create,
+    bodies={
+        "text": {"messages": _user(TEXT)},
+        "reasoning": {"messages": _user(PUZZLE), "reasoning_effort": "low"},
+        "parallel-tools": {"messages": _user(WEATHER_QUESTION), "tools": _TOOLS},
+        "tool-results": {"messages": _ANSWERED, "tools": _TOOLS},
+        "forced-tool": {"messages": _user(TEXT), "tools": _TOOLS, "tool_choice": _FORCED},
+        "structured": {"messages": _user(CITY_QUESTION), "response_format": _SCHEMA},
+        "long": {"messages": _user(LONG)},
+        "bad-request": {"messages": 42},
+    },
+    titles={"reasoning": "Reasoning", "forced-tool": "A call that `tool_choice` demands"},
+    document=_DOCUMENT,
+    wrong_error=wrong_error,
+    reasoning=(checks.reasons(is_shown=False),),
+    done="stop",
+    called="tool_calls",
+    cut="length",
+    leaves_after=4,
+)
+
+# OpenAI says `stop` where a function was named.
+_NAMED = ProbeStep(
+    _create(_FORM.bodies["forced-tool"], TEXT_TOKENS),
+    (
+        checks.answers,
+        _DOCUMENT,
+        checks.counts(TEXT_TOKENS),
+        checks.ends("stop", "tool_calls"),
+        checks.forces(TOOL),
+        checks.calls(TOOL, WEATHER),
+    ),
+    TEXT_TOKENS,
+)
+_SEVERAL = ProbeStep(
+    _create({"messages": _user(TEXT), "n": _CHOICES}, TEXT_TOKENS),
+    (
+        checks.answers,
+        _DOCUMENT,
+        checks.named,
+        checks.ends("stop"),
+        checks.counts(_CHOICES * TEXT_TOKENS),
+        checks.chooses(_CHOICES),
+    ),
+    _CHOICES * TEXT_TOKENS,
+)
+_WITHOUT_USAGE = ProbeStep(
+    _create({"messages": _user(TEXT)}, TEXT_TOKENS, asks_usage=False),
+    (checks.answers, checks.ends("stop"), checks.says, checks.keeps_usage),
+    TEXT_TOKENS,
+)
+
+
+def _cases() -> Iterator[Case]:
+    for case in usual_cases(_FORM):
+        yield case._replace(steps=(_NAMED,)) if case.name == "forced-tool" else case
+    yield Case("choices", "Two choices by `n`", (_SEVERAL,), is_optional=True)
+    yield Case("no-usage", "A stream whose usage is not asked for", (_WITHOUT_USAGE,), modes=("streamed",))
+
+
+def _read(http: Any, answer: ProbeAnswer) -> SdkReading:
+    openai = importlib.import_module("openai")
+    api = openai_client(http).chat.completions
+    asked: dict[str, Any] = {"model": "any", "messages": [{"role": "user", "content": QUESTION}]}
+    if answer.is_streamed:
+        try:
+            with api.stream(**asked) as stream:
+                completion = stream.get_final_completion()
+        except openai.LengthFinishReasonError as error:  # a limit was met, as the case may want
+            completion = error.completion
+    else:
+        completion = api.create(**asked)
+    message, usage = completion.choices[0].message, completion.usage
+    calls = [(call.function.name, json_or_text(call.function.arguments)) for call in message.tool_calls or ()]
+    tokens = (usage.prompt_tokens, usage.completion_tokens) if usage else (None, None)
+    return SdkReading(message.content or "", calls, tokens)
+
+
+API = ProbeApi(
+    "openai-chat",
+    "gpt-5-mini",
+    lambda key: {"authorization": f"Bearer {key}"},
+    wrong_error,
+    tuple(_cases()),
+    Sdk("openai", _read),
+)
