@@ -55,7 +55,7 @@ class Context:
     rules: Rules = DEFAULT_RULES  # of requests that are compared
     loading: asyncio.Lock = field(default_factory=asyncio.Lock)
     """Held while whole sessions are: each may take all the memory that there is for them, so one answer at a time."""
-    more: dict[str, Any] = field(default_factory=dict)  # by whoever keeps something, under the name of its module
+    tracks: TrackCache = field(default_factory=TrackCache)
 
 
 class Streamed(NamedTuple):
@@ -95,8 +95,8 @@ class Parameters:
             raise UsageError(f"{name} must be {least} to {most}.")
         return number
 
-    def time(self, name: str) -> int | None:
-        """Return a wall time in nanoseconds since the epoch; None if it is absent."""
+    def optional_number(self, name: str) -> int | None:
+        """Return a whole number of the query, as a wall time in nanoseconds since the epoch; None if it is absent."""
         return self.number(name, 0) if self.text(name) else None
 
     def flag(self, name: str) -> bool:
@@ -118,129 +118,101 @@ async def _about(context: Context, _: Parameters) -> dict[str, Any]:
     }
 
 
-async def _sessions(context: Context, parameters: Parameters) -> dict[str, Any]:
-    limit = parameters.number("limit", PAGE_SESSIONS, 1, MOST_SESSIONS)
+async def _sessions(context: Context, given: Parameters) -> dict[str, Any]:
+    limit = given.number("limit", PAGE_SESSIONS, 1, MOST_SESSIONS)
     wanted = SessionFilter(
-        model=parameters.text("model"),
-        client=parameters.text("client"),
-        status=parameters.text("status"),
-        since_ns=parameters.time("since"),
-        until_ns=parameters.time("until"),
-        words=parameters.text("q"),
-        probes=parameters.flag("probes"),
+        model=given.text("model"),
+        client=given.text("client"),
+        status=given.text("status"),
+        since_ns=given.optional_number("since"),
+        until_ns=given.optional_number("until"),
+        words=given.text("q"),
+        probes=given.flag("probes"),
     )
-    cursor = parameters.text("before")
+    cursor = given.text("before")
     page = await session_page(context.log, limit, wanted, ListPlace.parse(cursor) if cursor else None)
     return {"sessions": page.rows, "next": page.next and page.next.cursor()}
 
 
-async def _session(context: Context, parameters: Parameters) -> dict[str, Any]:
+async def session_outline(log: LogReader, ref: str) -> dict[str, Any]:
     """Return a session with a summary of each of its exchanges."""
-    log = context.log
-    session, numbered = await select_exchanges(log, parameters["session"], None)
+    session, numbered = await select_exchanges(log, ref, None)
     summary = next(iter(await list_sessions(log, 1, SessionFilter(session_id=session.session_id))), None)
     if summary is None:  # it was purged between the two questions
         raise NotFoundError(f"Session {session.name} was purged.")
-    facts = {row.exchange_id: row for row in await outlines(log, session.session_id)}
+    found = {row.exchange_id: row for row in await outlines(log, session.session_id)}
     began_ns = min((each.started_ns for _, each in numbered), default=session.created_ns)
     exchanges = []
     for number, each in numbered:
-        if (row := facts.get(each.exchange_id)) is None:
+        outline = found.get(each.exchange_id)
+        if outline is None:
             continue
         exchanges.append(
             {
                 "number": number,
                 "exchange_id": each.exchange_id,
                 "offset_ns": each.started_ns - began_ns,
-                "started_ns": each.started_ns,
-                "provider": each.provider,
-                "api": each.api,
-                "method": each.method,
-                "target": each.target,
-                "client": each.client,
-                "thread_id": each.thread_id,
-                "purpose": row.purpose,
-                "status": row.status,
-                "has_ended": row.has_ended,
-                "events": row.events,
-                "duration_ns": row.duration_ns,
+                **{name: getattr(each, name) for name in _OF_EXCHANGE},
+                **{name: getattr(outline, name) for name in _OF_OUTLINE},
             }
         )
     return {"session": summary, "title": summary.title, "exchanges": exchanges}
 
 
-async def _lanes(context: Context, parameters: Parameters) -> dict[str, Any]:
-    after = parameters.number("after", -1, -1)
-    return await timeline(context.log, parameters["session"], parameters.text("exchange"), after)
+_OF_EXCHANGE = ("started_ns", "provider", "api", "method", "target", "client", "thread_id")
+_OF_OUTLINE = ("purpose", "status", "has_ended", "events", "duration_ns")
 
 
-async def _marks(context: Context, parameters: Parameters) -> dict[str, Any]:
-    return await marks(context.log, parameters["session"])
+async def _track(context: Context, given: Parameters) -> dict[str, Any]:
+    return await segment(context.log, given["session"], given["exchange"], given.number("at", 0), context.tracks)
 
 
-async def _track(context: Context, parameters: Parameters) -> dict[str, Any]:
-    cache = context.more.setdefault("tracks", TrackCache())
-    return await segment(context.log, parameters["session"], parameters["exchange"], parameters.number("at", 0), cache)
-
-
-async def _diff(context: Context, parameters: Parameters) -> dict[str, Any]:
-    a, b = parameters.text("a"), parameters.text("b")
-    terms = terms_of(parameters.text("tolerance"), context.rules, exact=parameters.flag("exact"))
+async def _diff(context: Context, given: Parameters) -> dict[str, Any]:
+    a, b = given.text("a"), given.text("b")
+    terms = terms_of(given.text("tolerance"), context.rules, exact=given.flag("exact"))
     async with context.loading:
-        return await comparison(context.log, context.url, a, b, levels_of(parameters.text("only")), terms)
+        return await comparison(context.log, context.url, a, b, levels_of(given.text("only")), terms)
 
 
-async def _raw(context: Context, parameters: Parameters) -> dict[str, Any]:
-    at = parameters.number("at", 0) if parameters.text("at") is not None else None
-    return await raw_exchange(context.log, context.url, parameters["session"], parameters["exchange"], at)
+async def _raw(context: Context, given: Parameters) -> dict[str, Any]:
+    at = given.optional_number("at")
+    return await raw_exchange(context.log, context.url, given["session"], given["exchange"], at)
 
 
-async def _model(context: Context, parameters: Parameters) -> dict[str, Any]:
+async def _model(context: Context, given: Parameters) -> dict[str, Any]:
     async with context.loading:
-        return await model_request(context.log, parameters["session"], parameters["exchange"])
+        return await model_request(context.log, given["session"], given["exchange"])
 
 
-async def _body(context: Context, parameters: Parameters) -> Streamed:
+async def _body(context: Context, given: Parameters) -> Streamed:
     """Return bytes that no browser takes for a page, whatever was recorded."""
-    start = parameters.number("from", 0)
-    limit = parameters.number("limit", 0) if parameters.text("limit") is not None else None
-    which = parameters.text("of")
+    which, start, limit = given.text("of"), given.number("from", 0), given.optional_number("limit")
     async with context.loading if which == "model" else nullcontext():
-        saved_as, chunks = await exchange_body(context.log, parameters["session"], parameters["exchange"], which)
+        saved_as, chunks = await exchange_body(context.log, given["session"], given["exchange"], which)
     disposition = (b"content-disposition", f'attachment; filename="{saved_as}"'.encode())
     return Streamed(b"text/plain; charset=utf-8", sliced(chunks, start, limit), (disposition,))
 
 
-async def _events(context: Context, parameters: Parameters) -> dict[str, Any]:
-    first, limit = parameters.number("from", 0), parameters.number("limit", PAGE_EVENTS, 1, PAGE_EVENTS)
-    return await events.listed(context.log, parameters["session"], parameters["exchange"], first, limit)
+async def _events(context: Context, given: Parameters) -> dict[str, Any]:
+    first, limit = given.number("from", 0), given.number("limit", PAGE_EVENTS, 1, PAGE_EVENTS)
+    return await events.listed(context.log, given["session"], given["exchange"], first, limit)
 
 
-async def _event(context: Context, parameters: Parameters) -> dict[str, Any]:
-    pos = parameters.number("pos", 0)
-    return await events.details(context.log, parameters["session"], parameters["exchange"], pos)
-
-
-async def _home(context: Context, parameters: Parameters) -> dict[str, Any]:
-    days = parameters.number("days", HOME_DAYS, 1, MOST_DAYS)
-    return await home(context.questions, context.log, days)
+async def _event(context: Context, given: Parameters) -> dict[str, Any]:
+    return await events.details(context.log, given["session"], given["exchange"], given.number("pos", 0))
 
 
 async def _views(context: Context, _: Parameters) -> list[dict[str, Any]]:
     return sql.views(context.url)
 
 
-async def _follow_session(context: Context, parameters: Parameters) -> Streamed:
-    session = await session_named(context.log, parameters["session"])
+async def _follow_session(context: Context, given: Parameters) -> Streamed:
+    session = await session_named(context.log, given["session"])
     return Streamed(follow.CONTENT_TYPE, follow.growth(context.log, session.session_id))
 
 
 async def _follow(context: Context, _: Parameters) -> Streamed:
     return Streamed(follow.CONTENT_TYPE, follow.changes(context.log))
-
-
-async def _query(context: Context, parameters: Parameters) -> dict[str, Any]:
-    return await context.questions.ask(*sql.checked_question(parameters.body))
 
 
 SESSION = "/api/sessions/{session}"
@@ -253,20 +225,26 @@ ROUTES: dict[str, Handler] = {
     f"{EXCHANGE}/model": _model,
     f"{EXCHANGE}/body?of&from&limit": _body,
     "/api/diff?a&b&only&tolerance&exact": _diff,
-    SESSION: _session,
-    f"{SESSION}/lanes?exchange&after": _lanes,
-    f"{SESSION}/marks": _marks,
+    SESSION: lambda context, given: session_outline(context.log, given["session"]),
+    f"{SESSION}/lanes?exchange&after": lambda context, given: timeline(
+        context.log, given["session"], given.text("exchange"), given.number("after", -1, -1)
+    ),
+    f"{SESSION}/marks": lambda context, given: marks(context.log, given["session"]),
     f"{SESSION}/follow": _follow_session,
     f"{EXCHANGE}/track?at": _track,
     f"{EXCHANGE}/events?from&limit": _events,
     f"{EXCHANGE}/events/{{pos}}": _event,
-    "/api/home?days": _home,
+    "/api/home?days": lambda context, given: home(
+        context.questions, context.log, given.number("days", HOME_DAYS, 1, MOST_DAYS)
+    ),
     "/api/views": _views,
     "/api/follow": _follow,
 }
 """All of the API that GET reads."""
 
-POSTS: dict[str, Handler] = {"/api/query": _query}
+POSTS: dict[str, Handler] = {
+    "/api/query": lambda context, given: context.questions.ask(*sql.checked_question(given.body)),
+}
 """All of the API that takes a JSON body."""
 
 

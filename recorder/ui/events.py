@@ -8,8 +8,10 @@ Rules of this file:
 
 from __future__ import annotations
 
-from itertools import accumulate
-from typing import Any
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Sequence
+from operator import attrgetter
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -23,7 +25,15 @@ from recorder.recordings.selection import select_exchanges
 from recorder.store.queries.event_place import EventPlace, event_place
 from recorder.store.queries.reader import LogReader
 
-_Reads = list[tuple[int, int]]
+_OF_EVENT = ("pos", "kind", "type", "t_ns", "sequence_number", "item_id", "output_index")
+
+
+class BodyRead(NamedTuple):
+    """A read of a response body: when it was, and where its bytes begin and end in the body."""
+
+    t_ns: int
+    begin: int
+    end: int
 
 
 async def listed(log: LogReader, session: str, exchange: str, first: int, limit: int) -> dict[str, Any]:
@@ -31,7 +41,8 @@ async def listed(log: LogReader, session: str, exchange: str, first: int, limit:
     one = await _exchange(log, session, exchange)
     previews, rows = Previews(), []
     async for event in log.events(one.session_id, one.exchange_id, after=first - 1):
-        rows.append(_row(event, previews.of(one.api, event)))
+        shown = {name: getattr(event, name) for name in _OF_EVENT}
+        rows.append({**shown, "size_bytes": len(event.raw), "preview": previews.of(one.api, event)})
         if len(rows) == limit:
             break
     return {"events": rows}
@@ -48,12 +59,17 @@ async def details(log: LogReader, session: str, exchange: str, pos: int) -> dict
     if event.data_start is not None and event.data_length is not None:
         data = event.raw[event.data_start : event.data_start + event.data_length]
         payload = data.decode("utf-8", "replace")
-    is_body = event.kind in BODY_KINDS
+    body_offset = reads = None
+    if event.kind in BODY_KINDS:
+        body_offset = place.body_offset
+        found = body_reads([each async for each in log.events(one.session_id, one.exchange_id, kinds=_OF_READS)])
+        span = reads_of(found, body_offset, body_offset + len(event.raw))
+        reads = None if span is None else [found[number] for number in span]
     return {
         "event": event_row(event),
         "payload": payload,
-        "body_offset": place.body_offset if is_body else None,
-        "reads": await _reads(log, one, place) if is_body else None,
+        "body_offset": body_offset,
+        "reads": reads,
         "chain": _chain(one, place),
     }
 
@@ -63,34 +79,21 @@ async def _exchange(log: LogReader, session: str, exchange: str) -> Exchange:
     return one
 
 
-def _row(event: Event, preview: str) -> dict[str, Any]:
-    return {
-        "pos": event.pos,
-        "kind": event.kind,
-        "type": event.type,
-        "t_ns": event.t_ns,
-        "sequence_number": event.sequence_number,
-        "item_id": event.item_id,
-        "output_index": event.output_index,
-        "size_bytes": len(event.raw),
-        "preview": preview,
-    }
+_OF_READS = ("reads", "gap", "end")
 
 
-async def _reads(log: LogReader, exchange: Exchange, place: EventPlace) -> list[tuple[int, int, int]] | None:
-    """Return the reads that an event came in, with the offsets of each; None if that is unknown: yet, or at all."""
-    reads: _Reads = []
-    async for event in log.events(exchange.session_id, exchange.exchange_id, kinds=("reads", "gap", "end")):
+def body_reads(events: Iterable[Event]) -> list[BodyRead]:
+    """Return the reads of a response body. There are none if they had other bytes than the body that is recorded."""
+    reads: list[BodyRead] = []
+    offset = 0
+    for event in events:
         if event.kind == "gap" or (event.kind == "end" and _is_decoded(event)):
-            return None
+            return []
         if event.kind == "reads" and event.type != "client":
-            reads += msgspec.json.decode(event.raw, type=_Reads)
-    start, stop = place.body_offset, place.body_offset + len(place.event.raw)
-    ends = list(accumulate(size for _, size in reads))
-    if not ends or ends[-1] < stop:
-        return None
-    spans = zip(reads, [0, *ends], ends, strict=False)
-    return [(t_ns, begun, ended) for (t_ns, _), begun, ended in spans if begun < stop and ended > start]
+            for t_ns, size_bytes in msgspec.json.decode(event.raw, type=list[tuple[int, int]]):
+                reads.append(BodyRead(t_ns, offset, offset + size_bytes))
+                offset += size_bytes
+    return reads
 
 
 def _is_decoded(end: Event) -> bool:
@@ -99,13 +102,35 @@ def _is_decoded(end: Event) -> bool:
     return record.coding is not None or record.undecoded is not None
 
 
+def reads_of(reads: Sequence[BodyRead], begin: int, end: int) -> range | None:
+    """Return which reads a stretch of the body came in; None if that is unknown: yet, or at all."""
+    if not reads or reads[-1].end < end:
+        return None
+    first = bisect_right(reads, begin, key=_end)
+    return range(first, max(first, bisect_left(reads, end, key=_begin)))
+
+
+_begin, _end = attrgetter("begin"), attrgetter("end")
+
+
+def chain_roots(exchange: Exchange) -> list[bytes]:
+    """Return the hashes that the first event may be chained to: in an older log, that without its row."""
+    return [root(exchange.session_id, exchange.exchange_id), row_root(exchange)]
+
+
+def holds(event: Event, befores: Iterable[bytes]) -> bool:
+    """Return whether the hash of an event is that of its content, after one of these."""
+    return any(hash_after(before, event, event.pos) == event.hash for before in befores)
+
+
 def _chain(exchange: Exchange, place: EventPlace) -> dict[str, Any]:
     """Return the link of an event to the one before, and whether its hash is that of its content."""
     event, previous = place.event, place.previous
-    roots = (root(exchange.session_id, exchange.exchange_id), row_root(exchange))  # in an older log, without its row
-    befores = roots if event.pos == 0 else (previous,) if previous is not None else ()
+    befores = chain_roots(exchange)
+    if event.pos > 0:
+        befores = [] if previous is None else [previous]
     return {
         "hash": event.hash.hex(),
         "previous": None if previous is None else previous.hex(),
-        "holds": any(hash_after(before, event, event.pos) == event.hash for before in befores),
+        "holds": holds(event, befores),
     }

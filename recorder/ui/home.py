@@ -60,15 +60,15 @@ _PERCENTILES = f"""
       {_SELECTED}
     FROM ranked GROUP BY day ORDER BY day
 """
-_PERCENTILE_LINES = {
-    "kind": "lines",
-    "x": "day",
-    "series": [
-        {"column": "p50_ns", "label": "median"},
-        {"column": "p90_ns", "label": "90 %"},
-        {"column": "p99_ns", "label": "99 %"},
-    ],
-}
+
+
+def _chart(kind: str, *series: tuple[str, str], x: str = "day", **more: str) -> Mapping[str, Any]:
+    """Return how a page draws the rows: columns along `x`, each with its label."""
+    columns = [{"column": column, "label": label} for column, label in series]
+    return {"kind": kind, "x": x, **more, "series": columns}
+
+
+_PERCENTILE_LINES = _chart("lines", ("p50_ns", "median"), ("p90_ns", "90 %"), ("p99_ns", "99 %"))
 
 PANELS = (
     Panel(
@@ -83,16 +83,13 @@ PANELS = (
           sum(output_tokens) - coalesce(sum(reasoning_output_tokens), 0) AS visible_output
         FROM usage WHERE started_ns >= :since GROUP BY 1 ORDER BY 1
         """,
-        {
-            "kind": "bars",
-            "x": "day",
-            "series": [
-                {"column": "uncached_input", "label": "uncached input"},
-                {"column": "cached_input", "label": "cached input"},
-                {"column": "reasoning", "label": "reasoning"},
-                {"column": "visible_output", "label": "visible output"},
-            ],
-        },
+        _chart(
+            "bars",
+            ("uncached_input", "uncached input"),
+            ("cached_input", "cached input"),
+            ("reasoning", "reasoning"),
+            ("visible_output", "visible output"),
+        ),
     ),
     Panel(
         "costs",
@@ -106,18 +103,15 @@ PANELS = (
           sum(cost_picousd) AS cost_picousd
         FROM costs WHERE started_ns >= :since GROUP BY 1 ORDER BY 1
         """,
-        {
-            "kind": "bars",
-            "x": "day",
-            "series": [
-                {"column": "input_picousd", "label": "uncached input"},
-                {"column": "cache_read_picousd", "label": "cache reads"},
-                {"column": "reasoning_picousd", "label": "reasoning"},
-                {"column": "output_picousd", "label": "visible output"},
-                {"column": "cache_write_picousd", "label": "cache writes"},
-                {"column": "other_picousd", "label": "searches and requests"},
-            ],
-        },
+        _chart(
+            "bars",
+            ("input_picousd", "uncached input"),
+            ("cache_read_picousd", "cache reads"),
+            ("reasoning_picousd", "reasoning"),
+            ("output_picousd", "visible output"),
+            ("cache_write_picousd", "cache writes"),
+            ("other_picousd", "searches and requests"),
+        ),
         "In US dollars, by the prices that were valid when it was recorded; a picodollar is 10⁻¹² US dollars. "
         "Exchanges without a known cost are left out.",
         needs_prices=True,
@@ -149,7 +143,7 @@ PANELS = (
           AND NOT (status = 'client_disconnect' AND coalesce(purpose, 'turn') <> 'turn')
         GROUP BY 1, 2 ORDER BY 1, 3 DESC, 2
         """,
-        {"kind": "bars", "x": "day", "split": "kind", "series": [{"column": "exchanges", "label": "exchanges"}]},
+        _chart("bars", ("exchanges", "exchanges"), split="kind"),
         "Without the exchanges of no turn that a client broke off itself.",
     ),
     Panel(
@@ -165,7 +159,7 @@ PANELS = (
         WHERE x.started_ns >= :since
         GROUP BY 1 ORDER BY 4 DESC, 2 DESC, 1 LIMIT 12
         """,
-        {"kind": "ranking", "x": "tool", "of": "calls", "series": [{"column": "failed", "label": "failed"}]},
+        _chart("ranking", ("failed", "failed"), x="tool", of="calls"),
         "A call failed if the client, or the provider's tool, marked its result as an error.",
     ),
 )
@@ -182,15 +176,8 @@ async def home(questions: Questions, log: LogReader, days: int) -> dict[str, Any
 async def _answer(questions: Questions, panel: Panel, engine: str, since_ns: int) -> dict[str, Any]:
     """Return a panel with its rows, or with the reason why there are none: one that fails does not stop the others."""
     sql, values = panel.statement(engine), {"since": since_ns}
-    described = {
-        "id": panel.id,
-        "title": panel.title,
-        "unit": panel.unit,
-        "note": panel.note,
-        "chart": panel.chart,
-        "sql": sql,
-        "params": values,
-    }
+    described = {name: getattr(panel, name) for name in ("id", "title", "unit", "note", "chart")}
+    described |= {"sql": sql, "params": values}
     try:
         return {**described, **await questions.ask_own(sql, values), "error": None}
     except RecorderError as error:

@@ -16,29 +16,28 @@ import json
 import re
 import time
 import zlib
-from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from itertools import accumulate
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import msgspec
 
 from recorder import __version__
 from recorder.errors import RecorderError, StoreError
-from recorder.model.chain import hash_after, root, row_root
 from recorder.model.events import BODY_KINDS, Event, Exchange, Session
-from recorder.model.payloads import EndRecord
 from recorder.model.recording import MemoryBudget
 from recorder.model.text import counted
 from recorder.recordings.preview import PREVIEW, Previews
 from recorder.recordings.selection import Numbered
 from recorder.store.queries.reader import LogReader
-from recorder.ui import api
+from recorder.ui.api import session_outline
 from recorder.ui.bundle import bundle
-from recorder.ui.event_templates import Templates, documents
+from recorder.ui.event_templates import Template, Templates, documents
+from recorder.ui.events import BodyRead, body_reads, chain_roots, holds, reads_of
+from recorder.ui.lanes import timeline
+from recorder.ui.marks import marks
 from recorder.ui.redaction import redacted_rows, redacted_track, redacted_value
-from recorder.ui.sql import Questions
+from recorder.ui.track import TrackCache, segment
 from recorder.wire.redaction.bodies import Redactor
 
 Json = dict[str, Any]
@@ -56,7 +55,6 @@ _CHANGED = (
 )
 
 _LONE = re.compile("[\ud800-\udfff]")
-_ROUTES = api.routes(api.ROUTES)
 
 
 async def html_file(log: LogReader, session: Session, chosen: Sequence[Numbered], redactor: Redactor) -> bytes:
@@ -90,19 +88,20 @@ class FileData:
         self._notes: list[str] = []
         remedy = "name one exchange with --exchange, or --format jsonl writes it row by row"
         self._budget = MemoryBudget("As one page this takes", remedy, LIMIT_BYTES)
-        self._context = api.Context(log, log.url, Questions(log.url))
+        self._tracks = TrackCache()
 
     async def gathered(self) -> Json:
         """Return the data. Raises `RecorderError` if it is too large."""
-        path = f"/api/sessions/{self._session.session_id}"
-        header, marks = await self._get(path), await self._get(f"{path}/marks")
-        everything = len(self._chosen) == len(header["exchanges"])
-        one = {} if everything or not self._chosen else {"exchange": self._chosen[0][1].exchange_id}
-        timeline = await self._get(f"{path}/lanes", **one)
+        log, session_id = self._log, self._session.session_id
+        header = await session_outline(log, session_id)
+        marked: Json = msgspec.to_builtins(await marks(log, session_id))
+        is_one = self._chosen and len(self._chosen) < len(header["exchanges"])
+        one = self._chosen[0][1].exchange_id if is_one else None
+        drawn: Json = msgspec.to_builtins(await timeline(log, session_id, one))
         numbers = {number for number, _ in self._chosen}
         header["exchanges"] = [each for each in header["exchanges"] if each["number"] in numbers]
-        marks["marks"] = [each for each in marks["marks"] if each["exchange"] in numbers]
-        ticks = {each["number"]: each for each in timeline["exchanges"]}
+        marked["marks"] = [each for each in marked["marks"] if each["exchange"] in numbers]
+        ticks = {each["number"]: each for each in drawn["exchanges"]}
         exchanges = {
             str(number): await self._exchange(number, each, ticks[number])
             for number, each in self._chosen
@@ -117,21 +116,14 @@ class FileData:
                 "is_stale": False,
                 "now_ns": time.time_ns(),
             },
-            "session": self._redacted(header),
-            "timeline": self._redacted(timeline),
-            "marks": self._redacted(marks),
+            "session": self._redacted(msgspec.to_builtins(header)),
+            "timeline": self._redacted(drawn),
+            "marks": self._redacted(marked),
             "exchanges": exchanges,
             "texts": self._templates.texts,
             "summary": self._summary(),
             "notes": self._all_notes(),
         }
-
-    async def _get(self, path: str, **query: str) -> Any:
-        """Return an answer of the API, as JSON has it."""
-        found = api.find(_ROUTES, path.encode())
-        assert found is not None, path
-        endpoint, values = found
-        return msgspec.to_builtins(await endpoint.handler(self._context, api.Parameters(values, query)))
 
     def _redacted(self, value: Any) -> Any:
         return redacted_value(value, self._redactor, self._counts)
@@ -150,31 +142,33 @@ class FileData:
         self._counts.update(track.counts)
         changed = redacted_rows(events, track.pieces, self._redactor)
         self._changed_events += len(changed)
-        reads, read_first, read_count = _reads(events)
-        columns = _columns(exchange, events)
-        columns |= self._shown(exchange, [_with(event, changed) for event in events], track.steps)
-        columns |= {"read_first": read_first, "read_count": read_count, "redacted": sorted(changed)}
+        shown = self._shown(exchange, [_with(event, changed) for event in events], track.steps)
+        reads = body_reads(events)
         return {
             "exchange_id": exchange.exchange_id,
             "last": last,
             "has_ended": ticks["has_ended"],
             "steps": track.steps,
             "reads": reads,
-            "events": columns,
+            "events": {
+                **_columns(exchange, events),
+                **shown,
+                **_read_columns(events, reads),
+                "redacted": sorted(changed),
+            },
         }
 
     async def _steps(self, number: int) -> list[Any]:
         """Return all steps of an exchange; none if it cannot be decoded."""
-        path = f"/api/sessions/{self._session.session_id}/exchanges/{number}/track"
         steps: list[Any] = []
         at = 0
         try:
             while True:
-                segment = await self._get(path, at=str(at))
-                steps += segment["steps"]
-                if segment["to"] >= segment["last"]:
+                found = await segment(self._log, self._session.session_id, str(number), at, self._tracks)
+                steps += found["steps"]
+                if found["to"] >= found["last"]:
                     return steps
-                at = segment["to"] + 1
+                at = found["to"] + 1
         except StoreError:
             raise
         except RecorderError as error:
@@ -184,14 +178,16 @@ class FileData:
     def _shown(self, exchange: Exchange, events: Iterable[Event], steps: Sequence[Any]) -> Json:
         """Return the bytes of events as templates, and their previews where these are not the text that they add."""
         previews = Previews()
-        raws, starts, lengths, texts = [], list[int](), list[int](), dict[str, str]()
+        raws, starts, lengths = list[Template](), list[int](), list[int]()
+        texts: dict[str, str] = {}
         for event, (ops, document) in zip(events, documents(steps), strict=False):
             starts.append(NONE if event.data_start is None else event.data_start)
             lengths.append(NONE if event.data_length is None else event.data_length)
             added = [op[2] if op[0] == "add" else None for op in ops]
             raws.append(self._templates.of(event.raw, added, document))
             preview = previews.of(exchange.api, event)
-            if preview != json.dumps("".join(filter(None, added)), ensure_ascii=False)[:PREVIEW] or not any(added):
+            text = "".join(filter(None, added))
+            if not text or preview != json.dumps(text, ensure_ascii=False)[:PREVIEW]:
                 texts[str(event.pos)] = self._redacted(preview)
         return {"raw": raws, "data_start": starts, "data_length": lengths, "preview": texts}
 
@@ -221,61 +217,44 @@ def _columns(exchange: Exchange, events: Sequence[Event]) -> Json:
     """Return what is known of events, each a list by position."""
     ids = list(dict.fromkeys(event.item_id for event in events if event.item_id is not None))
     numbers = {item_id: number for number, item_id in enumerate(ids)}
-    sizes = (len(event.raw) if event.kind in BODY_KINDS else 0 for event in events)
-    offsets = accumulate(sizes, initial=0)
     return {
         "sequence_number": [event.sequence_number for event in events],
         "output_index": [event.output_index for event in events],
         "item_ids": ids,
         "item_id": [numbers.get(event.item_id or "", NONE) for event in events],
-        "body_offset": [at if event.kind in BODY_KINDS else NONE for event, at in zip(events, offsets, strict=False)],
+        "body_offset": [NONE if offset is None else offset for offset in _body_offsets(events)],
         "hash": base64.b64encode(b"".join(event.hash for event in events)).decode(),
         "broken": _broken(exchange, events),
     }
 
 
+def _body_offsets(events: Iterable[Event]) -> Iterator[int | None]:
+    """Yield where each event begins in the body; None if it is not of the body."""
+    offset = 0
+    for event in events:
+        is_body = event.kind in BODY_KINDS
+        yield offset if is_body else None
+        offset += len(event.raw) if is_body else 0
+
+
+def _read_columns(events: Sequence[Event], reads: Sequence[BodyRead]) -> Json:
+    """Return of each event the number of the first read that it came in, and how many there are."""
+    first, count = list[int](), list[int]()
+    for event, offset in zip(events, _body_offsets(events), strict=True):
+        span = None if offset is None else reads_of(reads, offset, offset + len(event.raw))
+        first.append(NONE if span is None else span.start)
+        count.append(0 if span is None else len(span))
+    return {"read_first": first, "read_count": count}
+
+
 def _broken(exchange: Exchange, events: Sequence[Event]) -> list[int]:
     """Return the positions at which the chain of hashes does not hold."""
-    befores = [root(exchange.session_id, exchange.exchange_id), row_root(exchange)]
-    broken = []
+    befores, broken = chain_roots(exchange), []
     for event in events:
-        if not any(hash_after(before, event, event.pos) == event.hash for before in befores):
+        if not holds(event, befores):
             broken.append(event.pos)
         befores = [event.hash]
     return broken
-
-
-def _reads(events: Sequence[Event]) -> tuple[list[tuple[int, int, int]], list[int], list[int]]:
-    """Return all reads of a body, each with its offsets, and of each event the first that it came in and their count.
-
-    Of a body that is not recorded as it was received, no event has any.
-    """
-    reads: list[tuple[int, int]] = []
-    is_known = True
-    for event in events:
-        if event.kind == "reads" and event.type != "client":
-            reads += msgspec.json.decode(event.raw, type=list[tuple[int, int]])
-        is_known = is_known and event.kind != "gap" and not (event.kind == "end" and _is_decoded(event))
-    ends = list(accumulate(size for _, size in reads))
-    begins = [0, *ends]
-    first, count = [], []
-    stop = 0
-    for event in events:
-        start = stop
-        stop += len(event.raw) if event.kind in BODY_KINDS else 0
-        if event.kind not in BODY_KINDS or not is_known or not ends or ends[-1] < stop:
-            first.append(NONE)
-            count.append(0)
-            continue
-        first.append(bisect_right(ends, start))
-        count.append(max(0, bisect_left(begins, stop, hi=len(reads)) - first[-1]))
-    known = [(t_ns, begins[number], ends[number]) for number, (t_ns, _) in enumerate(reads)]
-    return known if is_known else [], first, count
-
-
-def _is_decoded(end: Event) -> bool:
-    record = msgspec.json.decode(end.raw, type=EndRecord)
-    return record.coding is not None or record.undecoded is not None
 
 
 def _with(event: Event, changed: dict[int, bytes]) -> Event:

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import asyncio
 from bisect import bisect_left, bisect_right
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import groupby
 from math import inf
-from operator import itemgetter
-from typing import Any, NamedTuple
+from operator import attrgetter
+from typing import NamedTuple
 
 import msgspec
 from sqlalchemy import bindparam, func, select, tuple_
@@ -67,11 +66,58 @@ _RETURNED = select(_results.c.call_key, _results.c.exchange_id, _results.c.start
     _results.c.session_id == bindparam("session_id")
 )
 
-Lane = tuple[int, str, int | None]
-"""A row of the timeline: its group, its kind, and the output index of an item; None for all that have no row."""
+
+class ExchangeTicks(msgspec.Struct, frozen=True):
+    """The events of an exchange, column by column. Kinds, types and rows are numbers; -1 is that of no type."""
+
+    number: int
+    exchange_id: str
+    offset_ns: int  # since the first exchange of the session began
+    has_ended: bool
+    last_pos: int
+    t: Sequence[int]
+    size: Sequence[int]
+    kind: Sequence[int]
+    type: Sequence[int]
+    row: Sequence[int]
 
 
-async def timeline(log: LogReader, session_ref: str, exchange: str | None = None, after: int = -1) -> dict[str, Any]:
+class Lane(msgspec.Struct, frozen=True):
+    """A row of the timeline. An item without an output index is in the row of all that have no row of their own."""
+
+    kind: str
+    group: int
+    label: str
+    output_index: int | None
+
+
+class Block(msgspec.Struct, frozen=True):
+    """A stretch of time in a row, with the events in it. One that is open has no end."""
+
+    row: int
+    exchange: int  # its number
+    from_ns: int
+    to_ns: int | None
+    kind: str
+    label: str
+    item: int | None = None
+    first_pos: int | None = None
+    last_pos: int | None = None
+
+
+class Timeline(msgspec.Struct, frozen=True):
+    """The lanes of a session, as the viewer has them in JSON."""
+
+    session_id: str
+    is_all: bool
+    exchanges: list[ExchangeTicks]
+    kinds: list[str]
+    types: list[str]
+    rows: list[Lane]
+    blocks: list[Block]
+
+
+async def timeline(log: LogReader, session_ref: str, exchange: str | None = None, after: int = -1) -> Timeline:
     """Return the lanes of a session; with an exchange only those of it, with its events after a position.
 
     The numbers of rows, kinds and types are valid within one answer. `is_all` is False if events were left out at the
@@ -81,46 +127,53 @@ async def timeline(log: LogReader, session_ref: str, exchange: str | None = None
     values = {"session_id": session.session_id}
     summaries = {each.exchange_id: each for each in await outlines(log, session.session_id)}
     numbered = [(number, each) for number, each in numbered if each.exchange_id in summaries]  # one may be purged now
-    chosen = numbered if exchange is None else (await select_exchanges(log, session.session_id, exchange))[1]
-    one = None if exchange is None else chosen[0][1].exchange_id
-    has_ended = one is not None and one in summaries and summaries[one].has_ended
+    one = None
+    if exchange is not None:
+        _, [(_, chosen)] = await select_exchanges(log, session.session_id, exchange)
+        one = chosen.exchange_id
+    has_ended = one in summaries and summaries[one].has_ended
     ticks, is_all = await _read_ticks(log, session.session_id, one, -1 if has_ended else after)
     projected = _Projected(
-        await log.rows(_ITEMS, **values),
-        {row.exchange_id: row.first_byte_ns for row in await log.rows(_FIRST_BYTES, **values)},
-        await log.rows(_RETURNED, **values),
-        await log.rows(_GAPS, **values),
+        items=_grouped(await log.rows(_ITEMS, **values), "exchange_id"),
+        first_byte_ns={row.exchange_id: row.first_byte_ns for row in await log.rows(_FIRST_BYTES, **values)},
+        results=_grouped(await log.rows(_RETURNED, **values), "call_key"),
+        gaps=_grouped(await log.rows(_GAPS, **values), "exchange_id"),
     )
     return await asyncio.to_thread(
-        _drawn, session.session_id, numbered, chosen, summaries, ticks, projected, after, is_all
+        _drawn, session.session_id, numbered, one, summaries, ticks, projected, after, is_all
     )
+
+
+_Grouped = dict[str, list[AnyRow]]
 
 
 class _Projected(NamedTuple):
-    """The rows of a session that blocks are made of."""
+    """The rows of a session that blocks are made of, by exchange; results by call."""
 
-    items: Sequence[AnyRow]
+    items: _Grouped
     first_byte_ns: Mapping[str, int | None]
-    results: Sequence[AnyRow]
-    gaps: Sequence[AnyRow]
+    results: _Grouped
+    gaps: _Grouped
 
 
-async def _read_ticks(
-    log: LogReader, session_id: str, one: str | None, after: int
-) -> tuple[dict[str, list[AnyRow]], bool]:
+def _grouped(rows: Iterable[AnyRow], column: str) -> _Grouped:
+    found: _Grouped = defaultdict(list)
+    key = attrgetter(column)
+    for row in rows:
+        found[key(row)].append(row)
+    return found
+
+
+async def _read_ticks(log: LogReader, session_id: str, one: str | None, after: int) -> tuple[_Grouped, bool]:
     """Return the events of a session or of one exchange by exchange, and whether these are all."""
-    found: dict[str, list[AnyRow]] = {}
-    exchange_id, count = one or _BEFORE_ALL, 0
+    found: list[AnyRow] = []
+    exchange_id = one or _BEFORE_ALL
+    statement = _TICKS if one is None else _NEW_TICKS
     while True:
-        statement = _TICKS if one is None else _NEW_TICKS
         page = await log.rows(statement, session_id=session_id, exchange_id=exchange_id, after=after, page=PAGE)
-        for key, rows in groupby(page, itemgetter(0)):
-            found.setdefault(key, []).extend(rows)
-        count += len(page)
-        if len(page) < PAGE:
-            return found, True
-        if count >= TICKS_LIMIT:
-            return found, False
+        found += page
+        if len(page) < PAGE or len(found) >= TICKS_LIMIT:
+            return _grouped(found, "exchange_id"), len(page) < PAGE
         exchange_id, after = page[-1].exchange_id, page[-1].pos
 
 
@@ -144,7 +197,7 @@ class _Lanes:
     """The rows of an answer, numbered as they are needed."""
 
     def __init__(self) -> None:
-        self._numbers: dict[Lane, int] = {}
+        self._numbers: dict[tuple[int, str, int | None], int] = {}  # of group, kind and output index
         self._items: Counter[int] = Counter()
 
     def number(self, group: int, kind: str, output_index: int | None = None) -> int:
@@ -158,61 +211,47 @@ class _Lanes:
             self._items[group] += 1
         return self._numbers.setdefault((group, kind, output_index), len(self._numbers))
 
-    def rows(self) -> list[dict[str, Any]]:
-        return [
-            {"kind": kind, "group": group, "label": _label(kind, output_index), "output_index": output_index}
-            for group, kind, output_index in self._numbers
-        ]
-
-
-def _label(kind: str, output_index: int | None) -> str:
-    if kind != "item":
-        return kind
-    return "other outputs" if output_index is None else f"output {output_index}"
+    def rows(self) -> list[Lane]:
+        rows = []
+        for group, kind, output_index in self._numbers:
+            label = kind
+            if kind == "item":
+                label = "other outputs" if output_index is None else f"output {output_index}"
+            rows.append(Lane(kind, group, label, output_index))
+        return rows
 
 
 def _drawn(
     session_id: str,
     numbered: Sequence[Numbered],
-    chosen: Sequence[Numbered],
+    one: str | None,
     outlines: Mapping[str, Outline],
-    ticks: Mapping[str, list[AnyRow]],
+    ticks: _Grouped,
     projected: _Projected,
     after: int,
     is_all: bool,
-) -> dict[str, Any]:
+) -> Timeline:
     began_ns = numbered[0][1].started_ns if numbered else 0
     groups, lanes = _groups(numbered, outlines), _Lanes()
     kinds, types = _Index(), _Index()
-    exchanges: list[dict[str, Any]] = []
-    blocks: list[dict[str, Any]] = []
-    items = {key: list(rows) for key, rows in groupby(projected.items, itemgetter(0))}
-    gaps: dict[str, list[AnyRow]] = {}
-    for row in projected.gaps:
-        gaps.setdefault(row.exchange_id, []).append(row)
+    exchanges: list[ExchangeTicks] = []
+    blocks: list[Block] = []
     calls = _Returned(projected.results, {each.exchange_id: each for _, each in numbered})
-    for number, each in chosen:
-        outline = outlines.get(each.exchange_id)
-        if outline is None:
+    for number, each in numbered:
+        id = each.exchange_id
+        if one not in (None, id):
             continue
-        drawn = _Exchange(number, each, outline, groups[each.exchange_id], ticks.get(each.exchange_id, []), lanes)
+        drawn = _Exchange(number, each, outlines[id], groups[id], ticks[id], lanes)
         exchanges.append(drawn.ticks(each.started_ns - began_ns, after, kinds, types))
-        blocks += drawn.connection_blocks(projected.first_byte_ns.get(each.exchange_id))
-        if outline.has_ended and each.exchange_id in items:
-            blocks += drawn.item_blocks(items[each.exchange_id])
-            blocks += drawn.client_blocks(items[each.exchange_id], calls)
+        blocks += drawn.connection_blocks(projected.first_byte_ns.get(id))
+        items = projected.items[id]
+        if outlines[id].has_ended and items:
+            blocks += drawn.item_blocks(items)
+            blocks += drawn.client_blocks(items, calls)
         else:
             blocks += drawn.output_blocks()
-        blocks += drawn.gap_blocks(gaps.get(each.exchange_id, ()))
-    return {
-        "session_id": session_id,
-        "is_all": is_all,
-        "exchanges": exchanges,
-        "kinds": kinds.names,
-        "types": types.names,
-        "rows": lanes.rows(),
-        "blocks": blocks,
-    }
+        blocks += drawn.gap_blocks(projected.gaps[id])
+    return Timeline(session_id, is_all, exchanges, list(kinds), list(types), lanes.rows(), blocks)
 
 
 class _Index(dict[str, int]):
@@ -221,32 +260,34 @@ class _Index(dict[str, int]):
     def __missing__(self, name: str) -> int:
         return self.setdefault(name, len(self))
 
-    @property
-    def names(self) -> list[str]:
-        return list(self)
-
 
 class _Returned:
     """The requests that bring the results of calls."""
 
-    def __init__(self, rows: Iterable[AnyRow], exchanges: Mapping[str, Exchange]) -> None:
-        self._exchanges = exchanges
-        self._by_call: dict[str, list[AnyRow]] = {}
-        for row in rows:
-            self._by_call.setdefault(row.call_key, []).append(row)
+    def __init__(self, by_call: _Grouped, exchanges: Mapping[str, Exchange]) -> None:
+        self._by_call, self._exchanges = by_call, exchanges
 
     def at_ns(self, call: AnyRow, exchange: Exchange) -> int | None:
         """Return the wall time of the first request with the result of a call, preferably of the same thread."""
-        later = [row for row in self._by_call.get(call.call_key, ()) if row.started_ns > exchange.started_ns]
-        return (
-            min(later, key=lambda row: (not self._is_of_thread(exchange, row), row.started_ns)).started_ns
-            if later
-            else None
-        )
+        later = [row for row in self._by_call[call.call_key] if row.started_ns > exchange.started_ns]
+        of_thread = [row for row in later if self._is_of_thread(exchange, row)]
+        return min((row.started_ns for row in of_thread or later), default=None)
 
     def _is_of_thread(self, exchange: Exchange, row: AnyRow) -> bool:
         other = self._exchanges.get(row.exchange_id)
         return other is not None and other.thread_id == exchange.thread_id
+
+
+class _Columns(NamedTuple):
+    """The columns of `_ticks`, of one exchange."""
+
+    exchange_id: Sequence[str] = ()
+    pos: Sequence[int] = ()
+    t_ns: Sequence[int] = ()
+    kind: Sequence[str] = ()
+    type: Sequence[str | None] = ()
+    output_index: Sequence[int | None] = ()
+    size: Sequence[int] = ()
 
 
 class _Exchange:
@@ -258,46 +299,45 @@ class _Exchange:
         self._number, self._exchange, self._outline = number, exchange, outline
         self._group, self._events, self._lanes = group, events, lanes
         self._connection = lanes.number(group, "connection")
-        self._columns: list[tuple[Any, ...]] = list(zip(*events, strict=True)) or [()] * len(_ticks.selected_columns)
-        indexes = sorted(set(self._columns[5]), key=lambda index: (index is not None, index))
-        self._rows = {
-            index: self._connection if index is None else lanes.number(group, "item", index) for index in indexes
-        }
+        self._columns = _Columns(*zip(*events, strict=True))
+        self._rows: dict[int | None, int] = {None: self._connection}
+        for index in sorted(index for index in {*self._columns.output_index} if index is not None):
+            self._rows[index] = lanes.number(group, "item", index)
 
-    def ticks(self, offset_ns: int, after: int, kinds: _Index, types: _Index) -> dict[str, Any]:
-        """Return the events after a position as columns."""
-        _, positions, times, kind, type, indexes, sizes = self._columns
-        start = bisect_right(positions, after)
-        return {
-            "number": self._number,
-            "exchange_id": self._exchange.exchange_id,
-            "offset_ns": offset_ns,
-            "has_ended": self._outline.has_ended,
-            "last_pos": positions[-1] if positions else after,
-            "t": times[start:],
-            "size": sizes[start:],
-            "kind": [kinds[each] for each in kind[start:]],
-            "type": [-1 if each is None else types[each] for each in type[start:]],
-            "row": [self._rows[each] for each in indexes[start:]],
-        }
+    def ticks(self, offset_ns: int, after: int, kinds: _Index, types: _Index) -> ExchangeTicks:
+        """Return the events after a position."""
+        columns = self._columns
+        start = bisect_right(columns.pos, after)
+        return ExchangeTicks(
+            number=self._number,
+            exchange_id=self._exchange.exchange_id,
+            offset_ns=offset_ns,
+            has_ended=self._outline.has_ended,
+            last_pos=columns.pos[-1] if columns.pos else after,
+            t=columns.t_ns[start:],
+            size=columns.size[start:],
+            kind=[kinds[kind] for kind in columns.kind[start:]],
+            type=[-1 if type is None else types[type] for type in columns.type[start:]],
+            row=[self._rows[index] for index in columns.output_index[start:]],
+        )
 
-    def connection_blocks(self, first_byte_ns: int | None) -> Iterator[dict[str, Any]]:
+    def connection_blocks(self, first_byte_ns: int | None) -> Iterator[Block]:
         """Yield the time to the head of the response, from there to its first byte, and that of its body."""
+        row = self._connection
         head = next((event for event in self._events if event.kind == "response"), None)
         if head is not None:
-            yield self._block(self._connection, "head", "response head", 0, head.t_ns, first_pos=0, last_pos=head.pos)
+            yield self._block(row, "head", "response head", 0, head.t_ns, (0, head.pos))
         first = next((event for event in self._events if event.kind in BODY_KINDS), None)
         if first is None:
             return
         last = next(event for event in reversed(self._events) if event.kind in BODY_KINDS)
         began_ns = first.t_ns if first_byte_ns is None else first_byte_ns
         if head is not None and head.t_ns <= began_ns:
-            positions = {"first_pos": head.pos, "last_pos": first.pos}
-            yield self._block(self._connection, "first_byte", "first byte", head.t_ns, began_ns, **positions)
+            yield self._block(row, "first_byte", "first byte", head.t_ns, began_ns, (head.pos, first.pos))
         to_ns = last.t_ns if self._outline.has_ended else None
-        yield self._block(self._connection, "body", "body", began_ns, to_ns, first_pos=first.pos, last_pos=last.pos)
+        yield self._block(row, "body", "body", began_ns, to_ns, (first.pos, last.pos))
 
-    def gap_blocks(self, rows: Iterable[AnyRow]) -> Iterator[dict[str, Any]]:
+    def gap_blocks(self, rows: Iterable[AnyRow]) -> Iterator[Block]:
         """Yield the times of bytes that were received and not recorded."""
         for row in rows:
             try:
@@ -305,45 +345,46 @@ class _Exchange:
             except msgspec.DecodeError:
                 continue
             label = f"{gap.size_bytes} bytes of the {gap.of} not recorded"
-            yield self._block(
-                self._connection, "gap", label, gap.from_ns, gap.to_ns, first_pos=row.pos, last_pos=row.pos
-            )
+            yield self._block(self._connection, "gap", label, gap.from_ns, gap.to_ns, (row.pos, row.pos))
 
-    def item_blocks(self, items: Iterable[AnyRow]) -> Iterator[dict[str, Any]]:
+    def item_blocks(self, items: Iterable[AnyRow]) -> Iterator[Block]:
         """Yield the items that the projections have. One that did not end reaches to the last event of its output."""
+        columns = self._columns
         by_index: dict[int | None, tuple[list[int], list[int]]] = {}  # positions and times
-        for pos, t_ns, index in zip(*(self._columns[number] for number in (1, 2, 5)), strict=True):
-            own = by_index.get(index)
-            if own is None:
-                own = by_index[index] = ([], [])
-            own[0].append(pos)
-            own[1].append(t_ns)
+        for pos, t_ns, index in zip(columns.pos, columns.t_ns, columns.output_index, strict=True):
+            positions, times = by_index.setdefault(index, ([], []))
+            positions.append(pos)
+            times.append(t_ns)
         for item in items:
             row = self._lanes.number(self._group, "item", item.output_index)
-            positions, times = by_index.get(item.output_index) or (self._columns[1], self._columns[2])
-            start = bisect_left(times, item.began_ns)
-            end = len(times) if item.ended_ns is None else bisect_right(times, item.ended_ns)
-            spanned, to_ns = positions[start : max(end, start + 1)], item.ended_ns
-            if to_ns is None:
-                to_ns = max(times[-1], item.began_ns) if times else item.began_ns
-            places = {"first_pos": spanned[0], "last_pos": spanned[-1]} if spanned else {}
-            label = item.name or item.type
-            yield self._block(row, item.kind, label, item.began_ns, to_ns, item=item.item, **places)
+            own = by_index.get(item.output_index, (columns.pos, columns.t_ns))
+            yield self._item_block(row, item, *own)
 
-    def output_blocks(self) -> Iterator[dict[str, Any]]:
+    def _item_block(self, row: int, item: AnyRow, positions: Sequence[int], times: Sequence[int]) -> Block:
+        """Return the block of an item, given the events that may be of it."""
+        start, end, to_ns = bisect_left(times, item.began_ns), len(times), item.ended_ns
+        if to_ns is None:
+            to_ns = max(times[-1], item.began_ns) if times else item.began_ns
+        else:
+            end = bisect_right(times, to_ns)
+        spanned = positions[start : max(end, start + 1)]
+        at = (spanned[0], spanned[-1]) if spanned else None
+        return self._block(row, item.kind, item.name or item.type, item.began_ns, to_ns, at, item.item)
+
+    def output_blocks(self) -> Iterator[Block]:
         """Yield a block for each output index of the events, of which nothing else is known yet."""
         spans: dict[int, tuple[AnyRow, AnyRow]] = {}
         for event in self._events:
             if event.output_index is not None:
                 row = self._rows[event.output_index]
-                spans[row] = spans[row][0] if row in spans else event, event
+                first, _ = spans.get(row, (event, event))
+                spans[row] = first, event
         for row, (first, last) in spans.items():
+            label = f"output {first.output_index}"
             to_ns = last.t_ns if self._outline.has_ended else None
-            yield self._block(
-                row, "other", f"output {first.output_index}", first.t_ns, to_ns, first_pos=first.pos, last_pos=last.pos
-            )
+            yield self._block(row, "other", label, first.t_ns, to_ns, (first.pos, last.pos))
 
-    def client_blocks(self, items: Iterable[AnyRow], calls: _Returned) -> Iterator[dict[str, Any]]:
+    def client_blocks(self, items: Iterable[AnyRow], calls: _Returned) -> Iterator[Block]:
         """Yield the time of the client's tools: from the end of a call to the request with its result."""
         for item in items:
             if item.kind != "tool_call" or item.has_output or item.ended_ns is None:
@@ -361,19 +402,9 @@ class _Exchange:
         label: str,
         from_ns: int,
         to_ns: int | None,
-        *,
+        at: tuple[int, int] | None = None,
         item: int | None = None,
-        first_pos: int | None = None,
-        last_pos: int | None = None,
-    ) -> dict[str, Any]:
-        return {
-            "row": row,
-            "exchange": self._number,
-            "from_ns": from_ns,
-            "to_ns": to_ns,
-            "kind": kind,
-            "label": label,
-            "item": item,
-            "first_pos": first_pos,
-            "last_pos": last_pos,
-        }
+    ) -> Block:
+        """Return a block; `at` are the positions of its first and its last event."""
+        first_pos, last_pos = at or (None, None)
+        return Block(row, self._number, from_ns, to_ns, kind, label, item, first_pos, last_pos)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
-from typing import Any
+from typing import Any, Literal
 
+import msgspec
 from sqlalchemy import bindparam, select
 
 from recorder.errors import RecorderError, StoreError
@@ -30,6 +30,18 @@ _ANOMALIES = (
 _PROJECTED = select(_projected.c.exchange_id).where(_projected.c.session_id == bindparam("session_id"))
 
 
+class Mark(msgspec.Struct, frozen=True):
+    """A finding or an anomaly, at the event that shows it."""
+
+    exchange: int  # its number
+    pos: int | None
+    kind: Literal["lint", "anomaly"]
+    severity: str
+    rule: str
+    text: str
+    why: str | None = None
+
+
 async def marks(log: LogReader, session_ref: str) -> dict[str, Any]:
     """Return the marks of a session, exchange by exchange; `notes` say which are missing, and why.
 
@@ -37,7 +49,7 @@ async def marks(log: LogReader, session_ref: str) -> dict[str, Any]:
     """
     session, numbered = await select_exchanges(log, session_ref, None)
     projected = {row.exchange_id for row in await log.rows(_PROJECTED, session_id=session.session_id)}
-    found: list[dict[str, Any]] = []
+    found: list[Mark] = []
     notes: list[str] = []
     for number, exchange in numbered:
         for read in (_findings, _anomalies_of):
@@ -53,53 +65,32 @@ async def marks(log: LogReader, session_ref: str) -> dict[str, Any]:
     return {"marks": found[:MARKS_LIMIT], "notes": notes}
 
 
-async def _findings(log: LogReader, session: Session, number: int, exchange: Exchange, _: bool) -> list[dict[str, Any]]:
+async def _findings(log: LogReader, session: Session, number: int, exchange: Exchange, _: bool) -> list[Mark]:
     """Return what the rules of the exchange's own API find in it."""
     if profile_of(exchange.api) is None:
         return []
     budget = MemoryBudget("it takes", "so it was not judged here")
     [recording] = await load_exchanges(log, session, [(number, exchange)], budget)
-    return [
-        _mark(
-            number, place.pos, "lint", finding.severity, finding.rule, _text(finding.meaning, place.said), finding.why
-        )
-        for finding in await asyncio.to_thread(lint, recording)
-        for place in finding.places
-    ]
-
-
-def _text(meaning: str, said: str) -> str:
-    return f"{meaning} ({said})" if said else meaning
+    found: list[Mark] = []
+    for finding in await asyncio.to_thread(lint, recording):
+        for place in finding.places:
+            text = f"{finding.meaning} ({place.said})" if place.said else finding.meaning
+            found.append(Mark(number, place.pos, "lint", finding.severity, finding.rule, text, finding.why))
+    return found
 
 
 async def _anomalies_of(
     log: LogReader, session: Session, number: int, exchange: Exchange, is_projected: bool
-) -> list[dict[str, Any]]:
+) -> list[Mark]:
     """Return the anomalies of an exchange: of one without projections those of a fold."""
     if is_projected:
         values = {"session_id": session.session_id, "exchange_id": exchange.exchange_id}
         rows = [AnomalyRow(*row) for row in await log.rows(_ANOMALIES, **values)]
     else:
         rows = (await folded_exchange(log, exchange))["anomalies"]
-    return list(_anomaly_marks(number, rows))
-
-
-def _anomaly_marks(number: int, rows: list[AnomalyRow]) -> Iterator[dict[str, Any]]:
+    found: list[Mark] = []
     for row in rows:
         times = f"{row.count} times" if row.count > 1 else ""
-        text = ", ".join(filter(None, (row.detail, times)))
-        yield _mark(number, row.pos, "anomaly", "warning", row.kind, text or row.kind, None)
-
-
-def _mark(
-    number: int, pos: int | None, kind: str, severity: str, rule: str, text: str, why: str | None
-) -> dict[str, Any]:
-    return {
-        "exchange": number,
-        "pos": pos,
-        "kind": kind,
-        "severity": severity,
-        "rule": rule,
-        "text": text,
-        "why": why,
-    }
+        text = ", ".join(filter(None, (row.detail, times))) or row.kind
+        found.append(Mark(number, row.pos, "anomaly", "warning", row.kind, text))
+    return found

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import msgspec
 import pytest
 from sqlalchemy import URL
 
@@ -23,7 +24,7 @@ BROKEN = [*FRAMES[:3], FRAMES[5], *FRAMES[4:]]  # a delta is missing, an event c
 
 async def marked(url: URL | Path, session: str = "s") -> Json:
     async with await LogReader.open(url) as log:
-        return await marks(log, session)
+        return dict(msgspec.to_builtins(await marks(log, session)))
 
 
 async def test_findings_and_anomalies_are_those_of_the_commands(sqlite_database: URL) -> None:

@@ -145,7 +145,7 @@ def test_blocks_count_the_text_that_their_events_brought(talk: Path) -> None:
 def test_lanes_are_those_of_the_viewer(talk: Path) -> None:
     async def rows() -> list[str]:
         async with await LogReader.open(talk) as log:
-            return [row["label"] for row in (await timeline(log, "latest"))["rows"]]
+            return [row.label for row in (await timeline(log, "latest")).rows]
 
     found = traced(talk)
     names = {found.lane(each.tid) for each in found.only(Metadata) if each.name == "thread_name"}
