@@ -1,12 +1,13 @@
 """The document of one exchange while its events come, and the operations by which each event changes it.
 
-At every event it is the document of `recorder show --at-event`. Only those parts are made anew that the facts of an
+At every event it is the document of `recorder show --at-event`. Only those parts are made again that the facts of an
 event can change. A delta of a text, which most events are, is appended without a look at the text before it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -33,6 +34,7 @@ from recorder.model.facts import (
     UsageReported,
 )
 from recorder.model.text import STORABLE_LIMIT
+from recorder.projections.connection import ConnectionSummary
 from recorder.projections.fold import Folding, Rows
 from recorder.projections.item import ItemFact, Text
 from recorder.projections.projection import Handler
@@ -64,65 +66,58 @@ _PLACES: Mapping[tuple[str, str], str] = {
 """The member of an item's document that has the parts of a field as one text, by the kind of the item."""
 
 
+_OF_ITEM = (TextFinished, ItemStarted, ItemFinished, AnnotationAdded, LogprobsAdded)
+_OF_PARTS: Mapping[str, tuple[type[Fact], ...]] = {
+    "items": (ResponseItems, ToolResult),
+    "usage": (UsageReported,),
+    "heading": (
+        RequestFacts,
+        RequestPurpose,
+        HeadReceived,
+        ResponseStarted,
+        ResponseFinished,
+        ErrorReported,
+        ExchangeEnded,
+    ),
+}
+"""The facts that may change a part of the document: one item, all items, the usage, or the heading."""
+
+
 class _Touched:
     """The parts that facts may have changed since the last look: an observer of a fold."""
 
     def __init__(self) -> None:
         self.texts: list[TextAdded] = []
         self.items: list[ItemFact] = []
-        self.all_items = self.heading = self.usage = False
+        self.parts: set[str] = set()
 
     def handlers(self) -> Mapping[type[Fact], Handler]:
-        keyed = (TextFinished, ItemStarted, ItemFinished, AnnotationAdded, LogprobsAdded)
-        of_heading = (
-            RequestFacts,
-            RequestPurpose,
-            HeadReceived,
-            ResponseStarted,
-            ResponseFinished,
-            ErrorReported,
-            ExchangeEnded,
-        )
-        return {
-            TextAdded: self._on_text,
-            **dict.fromkeys(keyed, self._on_item),
-            **dict.fromkeys((ResponseItems, ToolResult), self._on_items),
-            **dict.fromkeys(of_heading, self._on_heading),
-            UsageReported: self._on_usage,
-        }
+        found: dict[type[Fact], Handler] = {TextAdded: lambda fact, _: self.texts.append(fact)}
+        found |= dict.fromkeys(_OF_ITEM, lambda fact, _: self.items.append(fact))
+        for part, facts in _OF_PARTS.items():
+            found |= dict.fromkeys(facts, partial(self._on_part, part))
+        return found
+
+    def _on_part(self, part: str, _fact: Fact, _event: Event) -> None:
+        self.parts.add(part)
 
     def rows(self) -> Iterable[msgspec.Struct]:
         return ()
 
-    def _on_text(self, fact: TextAdded, event: Event) -> None:
-        self.texts.append(fact)
-
-    def _on_item(self, fact: Any, event: Event) -> None:
-        self.items.append(fact)
-
-    def _on_items(self, fact: Fact, event: Event) -> None:
-        self.all_items = True
-
-    def _on_heading(self, fact: Fact, event: Event) -> None:
-        self.heading = True
-
-    def _on_usage(self, fact: Fact, event: Event) -> None:
-        self.usage = True
-
     def clear(self) -> None:
         self.texts.clear()
         self.items.clear()
-        self.all_items = self.heading = self.usage = False
+        self.parts.clear()
 
 
-class _Growing:
+class _Growing(msgspec.Struct):
     """A text of the document that deltas are appended to."""
 
-    __slots__ = ("length", "limit", "path", "pieces", "text")
-
-    def __init__(self, text: Text, path: list[str | int], length: int, limit: int) -> None:
-        self.text, self.path, self.length, self.limit = text, path, length, limit
-        self.pieces: list[str] = []  # that the document does not have yet
+    text: Text
+    path: list[str | int]
+    length: int
+    limit: int
+    pieces: list[str] = []  # that the document does not have yet
 
 
 class RunningDocument:
@@ -139,7 +134,6 @@ class RunningDocument:
         self._counter = counter_of(exchange)
         self._gaps = RunningGaps()
         self._document: dict[str, Any] = {}
-        self._head: dict[str, Any] = {}
         self._growing: dict[tuple[int, str, int], _Growing] = {}
         self._calls: dict[int, ItemRow] = {}
         self._row: ExchangeRow | None = None
@@ -147,8 +141,8 @@ class RunningDocument:
         self._times: tuple[Any, ...] | None = None  # of the row of times, if the document has just these
         self._is_held_back = True
         self._fault: RecorderError | None = None
-        self._is_finished = False
-        self._attempt(lambda: self._recall(earlier))
+        self.is_finished = False
+        self._attempt(lambda _: self._recall(earlier))
 
     @property
     def calls(self) -> list[ItemRow]:
@@ -161,17 +155,12 @@ class RunningDocument:
 
     def apply(self, event: Event) -> list[Op]:
         """Apply the next event. Returns the operations that it makes of the document."""
-        ops: list[Op] = []
-        self._attempt(lambda: self._tell(event, ops))
-        return self._faulted() if self._fault is not None else ops
+        return self._attempt(lambda ops: self._tell(event, ops))
 
     def see(self, view: OutsideView) -> list[Op]:
         """Take what others know of this exchange from now on. Returns the operations."""
-        ops: list[Op] = []
         self._view = view
-        if self._document and self._fault is None:
-            self._attempt(lambda: self._see(ops))
-        return self._faulted() if self._fault is not None else ops
+        return self._attempt(self._see)
 
     def state(self) -> dict[str, Any]:
         """Return the document as it is now. It changes with the next event."""
@@ -179,14 +168,10 @@ class RunningDocument:
             self._settle(growing)
         return self._document
 
-    @property
-    def is_finished(self) -> bool:
-        return self._is_finished
-
     def finish(self) -> int:
         """Drop the fold: no event will follow. Returns the bytes of the document that stays."""
-        if not self._is_finished:
-            self._is_finished = True
+        if not self.is_finished:
+            self.is_finished = True
             self.state()
             if self._fault is None:
                 self._calls = {number: self._items.row(number) for number in self._calls}
@@ -194,15 +179,20 @@ class RunningDocument:
             del self._folding, self._items, self._anomalies, self._timing, self._gaps
         return len(msgspec.json.encode(self._document))
 
-    def _attempt(self, step: Any) -> None:
-        """Take a step of the fold. One that fails is a fault of this program: the exchange is not folded further."""
+    def _attempt(self, step: Callable[[list[Op]], None]) -> list[Op]:
+        """Take a step of the fold, and return its operations. One that fails is a fault of this program: the exchange
+        is not folded further.
+        """
+        ops: list[Op] = []
         if self._fault is None:
             try:
-                step()
+                step(ops)
+                return ops
             except RecorderError:
                 raise
             except Exception as error:
                 self._fault = unfoldable(self._exchange, error)
+        return self._faulted()
 
     def _faulted(self) -> list[Op]:
         ops: list[Op] = []
@@ -221,19 +211,16 @@ class RunningDocument:
         folding.apply(event)
         if self._counter is not None:
             self._counter.add(event)
-            touched.heading = True
-        if folding.holds_back:
-            self._is_held_back = True
-            self._render(folding.copy().rows(), ops)
-        elif self._is_held_back:
-            self._is_held_back = False
+            touched.parts.add("heading")
+        if folding.holds_back or self._is_held_back:
+            self._is_held_back = folding.holds_back
             self._render(folding.copy().rows(), ops)  # of a document more parts may follow
         else:
             self._update(event, ops)
         touched.clear()
 
     def _render(self, rows: Rows, ops: list[Op]) -> None:
-        """Make the whole document anew."""
+        """Make the whole document again."""
         [self._row], [usage], [timing] = rows["exchanges"], rows["usage"], rows["timing"]
         self._calls = {item.item: item for item in rows["items"] if item.kind == "tool_call"}
         state = ExchangeState(
@@ -246,7 +233,7 @@ class RunningDocument:
             anomalies=rows["anomalies"],
             answers={},
             superseded_by=self._view.superseded_by(self._row),
-            connection=None if self._counter is None else self._counter.summary(),
+            connection=self._connection(),
         )
         after = exchange_document(state)
         after["items"] = [self._item_document(item) for item in rows["items"]]
@@ -255,11 +242,11 @@ class RunningDocument:
         self._document, self._noted, self._times = after, -1, None
 
     def _update(self, event: Event, ops: list[Op]) -> None:
-        """Make those parts anew that the event may have changed."""
-        touched = self._touched
-        if touched.heading or self._view.has_copies:
+        """Make those parts again that the event may have changed."""
+        parts = self._touched.parts
+        if "heading" in parts or self._view.has_copies:
             self._update_heading(ops)
-        if touched.usage:
+        if "usage" in parts:
             [usage] = self._folding.fold("usage").rows()
             self._put("usage", usage_document(usage), ops)
         self._update_timing(ops)
@@ -291,19 +278,21 @@ class RunningDocument:
         self._document[name] = after
 
     def _update_heading(self, ops: list[Op]) -> None:
-        if not self._is_finished:
+        if not self.is_finished:
             [self._row] = self._folding.fold("exchanges").rows()
         if self._row is None:
             return
-        connection = None if self._counter is None else self._counter.summary()
-        after = heading(self._exchange, self._row, self._view.superseded_by(self._row), connection)
+        after = heading(self._exchange, self._row, self._view.superseded_by(self._row), self._connection())
         before = {name: value for name, value in self._document.items() if name not in _PARTS}
         compare(before, after, (), ops)
         self._document = {**after, **{name: self._document[name] for name in _PARTS}}
 
+    def _connection(self) -> ConnectionSummary | None:
+        return None if self._counter is None else self._counter.summary()
+
     def _update_items(self, event: Event, ops: list[Op]) -> None:
         touched = self._touched
-        if touched.all_items:
+        if "items" in touched.parts:
             self._render_items(range(len(self._document["items"])), ops)
             self._render_new_items(ops)
             return
@@ -330,7 +319,7 @@ class RunningDocument:
                 return
             for key in [key for key in self._growing if key[0] == number]:
                 self._settle(self._growing.pop(key))
-            row = self._calls[number] if self._is_finished else self._items.row(number)
+            row = self._calls[number] if self.is_finished else self._items.row(number)
             after = self._item_document(row)
             compare(documents[number], after, ("items", number), ops)
             documents[number] = after
@@ -352,7 +341,9 @@ class RunningDocument:
         return item_document(row, answer)
 
     def _see(self, ops: list[Op]) -> None:
-        if not self._is_finished and self._folding.holds_back:
+        if not self._document:
+            return
+        if not self.is_finished and self._folding.holds_back:
             self._render(self._folding.copy().rows(), ops)
             return
         self._update_heading(ops)

@@ -56,16 +56,23 @@ class OutsideView(NamedTuple):
         return [each for each in self.copies if is_same_response(each.row, row)]
 
 
-class _Known(NamedTuple):
-    """The things that one other exchange says, each with its wall time, ascending; and whether nothing will follow."""
+class _Said(NamedTuple):
+    """A thing that another exchange says from a time on."""
 
-    says: list[tuple[int, Any]]
+    wall_ns: int
+    said: Any
+
+
+class _Known(NamedTuple):
+    """The things that one other exchange says, ascending by time; and whether nothing will follow."""
+
+    says: list[_Said]
     is_final: bool
 
     def at(self, wall_ns: int) -> Any:
         """Return the last thing that it had said at a time, or None."""
-        place = bisect_right(self.says, wall_ns, key=itemgetter(0))
-        return self.says[place - 1][1] if place else None
+        count = bisect_right(self.says, wall_ns, key=itemgetter(0))
+        return self.says[count - 1].said if count else None
 
 
 class Surroundings:
@@ -93,9 +100,8 @@ class Surroundings:
             self._copies.clear()
         self._everything, self._keys, self._response_id = everything, keys, response_id
         self._known_keys = known
-        is_retrieved = response_id is not None and any(
-            each.resumes_response_id == response_id for _, each in everything
-        )
+        resumed = {each.resumes_response_id for _, each in everything}
+        is_retrieved = response_id is not None and response_id in resumed
         if is_retrieved:
             for numbered in everything:
                 await self._read_copy(log, *numbered)
@@ -105,27 +111,28 @@ class Surroundings:
 
     def view(self, t_ns: int) -> OutsideView:
         """Return what others say at a time since the exchange began."""
-        wall_ns, own = self._exchange.started_ns + t_ns, self._exchange
-        begun = [(number, each) for number, each in self._everything if each.started_ns <= wall_ns]
-        rows = [
-            (each, row)
-            for _, each in begun
-            if each.exchange_id in self._requests
-            for row in self._requests[each.exchange_id].at(wall_ns) or ()
-        ]
-        threads = {each.exchange_id: each.thread_id for _, each in self._everything}
-        found = (self._copies[each.exchange_id].at(wall_ns) for _, each in begun if each.exchange_id in self._copies)
-        return OutsideView(
-            own,
-            Results(
-                (row for each, row in rows if each.exchange_id == own.exchange_id or each.started_ns > own.started_ns),
-                threads,
-                self._known_keys,
-            ),
-            Results((row for _, row in rows), threads, self._known_keys),
-            [copy for copy in found if copy is not None],
-            frozenset(each.resumes_response_id for _, each in begun) - {None},
-        )
+        own = self._exchange
+        wall_ns = own.started_ns + t_ns
+        threads = self._threads()
+        later, every = Results((), threads, self._known_keys), Results((), threads, self._known_keys)
+        copies: list[FoldedExchange] = []
+        resumed: set[str | None] = set()
+        for _, each in self._everything:
+            if each.started_ns > wall_ns:
+                continue
+            resumed.add(each.resumes_response_id)
+            if each.exchange_id in self._requests:
+                rows = self._requests[each.exchange_id].at(wall_ns) or ()
+                every.add(rows)
+                if each.started_ns > own.started_ns or each.exchange_id == own.exchange_id:
+                    later.add(rows)
+            if each.exchange_id in self._copies:
+                copy = self._copies[each.exchange_id].at(wall_ns)
+                copies += [] if copy is None else [copy]
+        return OutsideView(own, later, every, copies, frozenset(resumed - {None}))
+
+    def _threads(self) -> dict[str, str | None]:
+        return {each.exchange_id: each.thread_id for _, each in self._everything}
 
     def _moments(self, is_retrieved: bool) -> Iterable[Moment]:
         began_ns = self._exchange.started_ns
@@ -143,8 +150,7 @@ class Surroundings:
         Requests repeat the results of earlier ones, so only what is new in one is kept: a session may have thousands.
         """
         own, answered_ns = self._exchange, None
-        threads = {each.exchange_id: each.thread_id for _, each in self._everything}
-        results = Results((), threads, self._known_keys)
+        results = Results((), self._threads(), self._known_keys)
         said_ns: dict[tuple[str, str], int] = {}
         latest_ns = 0
         for _, each in self._everything:
@@ -160,8 +166,9 @@ class Surroundings:
             if not _has_news(known, said_ns):
                 self._requests[each.exchange_id] = _Known([], known.is_final)
                 continue
-            latest_ns = max(latest_ns, known.says[-1][0])
-            results.add(known.says[-1][1])
+            last = known.says[-1]
+            latest_ns = max(latest_ns, last.wall_ns)
+            results.add(last.said)
             if all(_is_answered(call, results, own.started_ns) for call in calls):
                 answered_ns = latest_ns
 
@@ -176,15 +183,17 @@ class Surroundings:
                 break
         return _Known(await asyncio.to_thread(self._results, exchange, events), is_final)
 
-    def _results(self, exchange: Exchange, events: Sequence[Event]) -> list[tuple[int, Any]]:
+    def _results(self, exchange: Exchange, events: Sequence[Event]) -> list[_Said]:
         """Return the results that a request has for the calls, after each of its events at which there are others."""
-        says: list[tuple[int, Any]] = []
+        says: list[_Said] = []
         if not self._wanted(exchange, events):
             return says
+        before: list[ResultRow] = []
         for count, event in enumerate(events, 1):
             rows = self._wanted(exchange, events[:count])
-            if rows != (says[-1][1] if says else []):
-                says.append((exchange.started_ns + event.t_ns, rows))
+            if rows != before:
+                says.append(_Said(exchange.started_ns + event.t_ns, rows))
+                before = rows
         return says
 
     def _wanted(self, exchange: Exchange, events: Sequence[Event]) -> list[ResultRow]:
@@ -195,16 +204,19 @@ class Surroundings:
         known = self._copies.get(exchange.exchange_id)
         if exchange.exchange_id == self._exchange.exchange_id or (known is not None and known.is_final):
             return
-        folding, says, is_final = Folding(exchange), list[tuple[int, Any]](), False
+        folding, before, is_final = Folding(exchange), None, False
+        says: list[_Said] = []
         try:
             async for event in log.events(exchange.session_id, exchange.exchange_id):
                 folding.apply(event)
-                rows = folding.copy().rows()["exchanges"] if folding.holds_back else folding.fold("exchanges").rows()
-                [row] = rows
+                if folding.holds_back:
+                    [row] = folding.copy().rows()["exchanges"]
+                else:
+                    [row] = folding.fold("exchanges").rows()
                 is_final = is_final or event.kind == "end"
-                if row.response_id == self._response_id and not (says and says[-1][1].row == row):
-                    copy = FoldedExchange(number, exchange, row)
-                    says.append((exchange.started_ns + event.t_ns, copy))
+                if row.response_id == self._response_id and row != before:
+                    says.append(_Said(exchange.started_ns + event.t_ns, FoldedExchange(number, exchange, row)))
+                    before = row
         except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError):
             says.clear()  # a fault of this program: whoever looks at that exchange is told
         self._copies[exchange.exchange_id] = _Known(says, is_final)
@@ -213,11 +225,11 @@ class Surroundings:
 def _has_news(known: _Known, said_ns: dict[tuple[str, str], int]) -> bool:
     """Return whether a request says a result that none before it said, or sooner, and note when it was said first."""
     has_news = False
-    for wall_ns, rows in known.says:
-        for row in rows:
+    for each in known.says:
+        for row in each.said:
             key = (row.call_key, row.digest)
-            if wall_ns < said_ns.get(key, wall_ns + 1):
-                said_ns[key] = wall_ns
+            if key not in said_ns or each.wall_ns < said_ns[key]:
+                said_ns[key] = each.wall_ns
                 has_news = True
     return has_news
 
