@@ -40,7 +40,7 @@ async def write(
             texts = await load_content(log, exported, number) if content else None
             write_bytes(encoding.traces(spans_of(exported, names, texts), names) + b"\n")
         if metrics and written:
-            write_bytes(encoding.metrics(measurements.histograms(), names) + b"\n")
+            write_bytes(encoding.metrics(measurements.metrics(), names) + b"\n")
         if not written:
             raise NotFoundError(f"No exchange of session {found.name} has ended: only then there is a span of it.")
         if written < len(chosen):

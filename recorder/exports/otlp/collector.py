@@ -1,4 +1,4 @@
-"""A collector of OpenTelemetry, as a place to send to: OTLP over HTTP with JSON and gzip.
+"""A collector of OpenTelemetry, to which requests are sent: OTLP over HTTP with JSON and gzip.
 
 Rules of this file (https://opentelemetry.io/docs/specs/otlp/#otlphttp):
 
@@ -285,13 +285,16 @@ def _accepted(answer: bytes, clean: Callable[[str], str], size_bytes: int) -> Ac
     partial = _object(answer).get("partialSuccess")
     if not isinstance(partial, dict):
         return Accepted(0, "", size_bytes)
-    counts = (partial.get(name) for name in ("rejectedSpans", "rejectedDataPoints"))
-    rejected = sum(int(str(count)) for count in counts if re.fullmatch(r"[0-9]{1,18}", str(count)))
+    rejected = 0
+    for name in ("rejectedSpans", "rejectedDataPoints"):
+        count = str(partial.get(name))
+        if re.fullmatch(r"[0-9]{1,18}", count):
+            rejected += int(count)
     return Accepted(rejected, _shown(partial.get("errorMessage"), clean), size_bytes)
 
 
 def _message(answer: bytes, clean: Callable[[str], str]) -> str:
-    """Return the message of a refusal behind a colon: of a `google.rpc.Status` in JSON, or a line of text."""
+    """Return the message of a refusal after a colon: of a `google.rpc.Status` in JSON, or a line of text."""
     status = _object(answer)
     text = status.get("message") or status.get("error")
     if not status and answer.isascii() and not answer.lstrip().startswith(b"<"):  # no page for a browser

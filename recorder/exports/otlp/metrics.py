@@ -15,7 +15,7 @@ import msgspec
 from recorder.exports.otlp.conventions import Convention
 from recorder.exports.otlp.source import ExportedExchange
 from recorder.exports.otlp.spans import S, common_attributes, error_type, first_chunk_ns, is_inference
-from recorder.exports.otlp.telemetry import Attributes, Histogram, HistogramPoint, Value
+from recorder.exports.otlp.telemetry import Attributes, Histogram, HistogramPoint, Metric, Value, key_values
 
 
 class Instrument(msgspec.Struct, frozen=True):
@@ -53,17 +53,23 @@ class _Buckets:
 
     def __init__(self, bounds: tuple[float, ...]) -> None:
         self._bounds, self._counts = bounds, [0] * (len(bounds) + 1)
-        self._values = 0
         self._sum, self._min, self._max = 0.0, inf, -inf
 
     def add(self, value: float) -> None:
         self._counts[bisect_left(self._bounds, value)] += 1
-        self._values += 1
         self._sum, self._min, self._max = self._sum + value, min(self._min, value), max(self._max, value)
 
-    def point(self, attributes: Attributes, period: tuple[int, int]) -> HistogramPoint:
+    def point(self, attributes: Attributes, began_ns: int, ended_ns: int) -> HistogramPoint:
         return HistogramPoint(
-            attributes, *period, self._values, self._sum, self._min, self._max, bucket_counts=tuple(self._counts)
+            attributes=key_values(attributes),
+            start_time_unix_nano=str(began_ns),
+            time_unix_nano=str(ended_ns),
+            count=str(sum(self._counts)),
+            sum=self._sum,
+            bucket_counts=list(map(str, self._counts)),
+            explicit_bounds=self._bounds,
+            min=self._min,
+            max=self._max,
         )
 
 
@@ -87,28 +93,27 @@ class Measurements:
             if points is not None:
                 points.setdefault(tuple(attributes.items()), _Buckets(instrument.bounds)).add(value)
 
-    def histograms(self) -> list[Histogram]:
-        """Return the histograms: deltas, from the start of the first exchange to the end of the last.
+    def metrics(self) -> list[Metric]:
+        """Return the metrics: deltas, from the start of the first exchange to the end of the last.
 
         Points with the same attributes are one. A metric without a measurement is not in the list.
         """
-        period = (self._began_ns or 0, self._ended_ns)
-        return [
-            Histogram(
-                *(each.name, each.unit, each.description, each.bounds),
-                points=tuple(buckets.point(dict(key), period) for key, buckets in points.items()),
-            )
-            for each, points in self._points.items()
-            if points
-        ]
+        found = []
+        for each, by_attributes in self._points.items():
+            points = []
+            for key, buckets in by_attributes.items():
+                points.append(buckets.point(dict(key), self._began_ns or 0, self._ended_ns))
+            if points:
+                found.append(Metric(each.name, each.description, each.unit, Histogram(points)))
+        return found
 
 
-def metrics_of(exchanges: Iterable[ExportedExchange], convention: Convention) -> list[Histogram]:
-    """Return the histograms of some exchanges, see `Measurements.histograms`."""
+def metrics_of(exchanges: Iterable[ExportedExchange], convention: Convention) -> list[Metric]:
+    """Return the metrics of some exchanges, see `Measurements.metrics`."""
     measurements = Measurements(convention)
     for exported in exchanges:
         measurements.add(exported)
-    return measurements.histograms()
+    return measurements.metrics()
 
 
 def _measured(exported: ExportedExchange) -> Iterator[tuple[Instrument, Attributes, float]]:

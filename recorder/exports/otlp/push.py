@@ -75,7 +75,8 @@ class ExchangePart(msgspec.Struct, frozen=True):
     @property
     def spans(self) -> list[TraceSpan]:
         """Return the spans in the order in which they are sent."""
-        return [*([self.own] if self.own else []), *(span for _, span in self.tools)]
+        own = [self.own] if self.own else []
+        return own + [span for _, span in self.tools]
 
 
 class SessionParts:
@@ -200,7 +201,7 @@ class Pusher:
     async def _parts(self, due: Iterable[DueExchange]) -> AsyncIterator[ExchangePart]:
         size = 1 if self._has_content else PAGE  # an exchange may have megabytes of texts
         for session_id, group in groupby(due, attrgetter("session_id")):
-            found = list(group)
+            of_session = list(group)
             try:
                 session = await session_named(self._log, session_id)
             except NotFoundError:  # it was purged meanwhile
@@ -208,8 +209,8 @@ class Pusher:
             reader = await ExportReader.open(self._log, session, has_texts=self._has_content)
             content = self._content if self._has_content else None
             parts = SessionParts(reader, self._cursor, session_id, self._convention, content)
-            for start in range(0, len(found), size):
-                async for part in parts.of(found[start : start + size]):
+            for start in range(0, len(of_session), size):
+                async for part in parts.of(of_session[start : start + size]):
                     yield part
 
     async def _content(self, exported: ExportedExchange) -> Attributes:
@@ -238,13 +239,15 @@ class Pusher:
         await self._send_metrics([part for part in batch if "metrics" in part.due.signals])
         self.report.exchanges += len(batch)
         for part in batch:
-            self.report.sessions += part.due.session_id != self._last_session_id
-            self._last_session_id = part.due.session_id
+            if part.due.session_id != self._last_session_id:
+                self.report.sessions += 1
+                self._last_session_id = part.due.session_id
 
     async def _send_traces(self, parts: Sequence[ExchangePart]) -> None:
-        spans = [span for part in parts for span in part.spans]
+        spans: list[TraceSpan] = []
         tools: dict[tuple[str, str], set[int]] = {}
         for part in parts:
+            spans += part.spans
             for result, _ in part.tools:
                 tools.setdefault((part.due.session_id, result.exchange_id), set()).add(result.item)
         if spans:
@@ -261,7 +264,7 @@ class Pusher:
             await self._deliver("metrics", encoding.metrics(found, self._convention), due, {})
         except Refused as error:
             raise Refused(f"{error} `--no-metrics` sends the spans alone.", error.status) from error
-        self.report.points += sum(len(each.points) for each in found)
+        self.report.points += sum(len(each.histogram.data_points) for each in found)
 
     async def _deliver(self, signal: Signal, body: bytes, due: Sequence[DueExchange], tools: ToolItems) -> None:
         accepted = await self._collector.send(signal, body, lambda: self._record(signal, due, tools))
@@ -272,8 +275,10 @@ class Pusher:
 
     def _remark(self, signal: Signal, accepted: Accepted) -> None:
         """Show what a collector rejected. It does not want that again."""
-        what = counted(accepted.rejected, "span" if signal == "traces" else "point") if accepted.rejected else "nothing"
-        remark = f"The collector rejected {what}{': ' if accepted.message else ''}{accepted.message.rstrip('.')}."
+        noun = "span" if signal == "traces" else "point"
+        what = counted(accepted.rejected, noun) if accepted.rejected else "nothing"
+        why = f": {accepted.message}" if accepted.message else ""
+        remark = f"The collector rejected {what}{why.rstrip('.')}."
         if remark != self._last_remark:
             self._say(remark)
         self._last_remark = remark

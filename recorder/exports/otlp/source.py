@@ -11,7 +11,7 @@ have ended too: a retry and the result of a call refer to earlier exchanges only
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Collection, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 from sqlalchemy import Boolean, ColumnElement, Select, and_, bindparam, column, func, literal_column, select, table
@@ -24,6 +24,8 @@ from recorder.store.engine import AnyRow
 from recorder.store.queries.reader import LogReader
 from recorder.store.schema import events, exchanges, tables_of
 from recorder.store.sql import IS_END, of_exchange, of_same_exchange
+
+Row = TypeVar("Row", bound=msgspec.Struct)
 
 PAGE = 200  # exchanges of one query: some 100 KB of rows
 
@@ -108,14 +110,12 @@ class ExportedExchange(msgspec.Struct, frozen=True):
 
 
 _PARTS = ("exchanges", "usage", "timing", "parameters", "requests")
-_projected: dict[str, Any] = {name: tables_of[name].alias(f"of_{name}") for name in _PARTS}
+_projected: list[Any] = [tables_of[name].alias(f"of_{name}") for name in _PARTS]
 
 
-def _columns() -> list[Any]:
-    """Return the columns of `Projected`: each of the first table that has it."""
-    return [
-        next(each.c[name] for each in _projected.values() if name in each.c) for name in Projected.__struct_fields__
-    ]
+def _column(name: str) -> Any:
+    """Return a column of `Projected`: that of the first table which has it."""
+    return next(part.c[name] for part in _projected if name in part.c)
 
 
 _IS_REPEAT: Any = literal_column(
@@ -129,10 +129,16 @@ _IS_REPEAT: Any = literal_column(
 def _exported() -> Select[Any]:
     """Return the statement for some exchanges of a session that have ended, in order of their ids."""
     joined = exchanges.join(events, and_(of_same_exchange(events, exchanges), IS_END))
-    for part in _projected.values():
+    for part in _projected:
         joined = joined.outerjoin(part, of_same_exchange(part, exchanges))
     return (
-        select(exchanges, events.c.t_ns, events.c.raw, _IS_REPEAT, *_columns())
+        select(
+            *(column.label(f"exchange_{column.name}") for column in exchanges.c),
+            events.c.t_ns,
+            events.c.raw,
+            _IS_REPEAT.label("is_repeat"),
+            *map(_column, Projected.__struct_fields__),
+        )
         .select_from(joined)
         .where(
             exchanges.c.session_id == bindparam("session_id"),
@@ -155,9 +161,9 @@ _BEFORE_ALL = "00000000-0000-0000-0000-000000000000"
 
 def _view(name: str, columns: str) -> Any:
     """Return a view of `recorder.projections.views`, of which these columns are read."""
-    ids = {"session_id", "exchange_id", "output_exchange_id", "retried_exchange_id"}
-    id_type = exchanges.c.exchange_id.type
-    return table(name, *(column(each, id_type) if each in ids else column(each) for each in columns.split()))
+    ids = ("session_id", "exchange_id", "output_exchange_id", "retried_exchange_id")
+    types = dict.fromkeys(ids, exchanges.c.exchange_id.type)
+    return table(name, *(column(each, types.get(each)) for each in columns.split()))
 
 
 _calls = _view(
@@ -175,8 +181,8 @@ _RESULTS = (
     select(
         _calls.c.output_exchange_id,
         *(_calls.c[name] for name in ("exchange_id", "item", "name", "type", "call_id", "failed")),
-        (_asked.c.started_ns + _calls.c.ended_ns).label("call_ended_ns"),
-        _answered.c.started_ns,
+        (_asked.c.started_ns + _calls.c.ended_ns).label("began_ns"),
+        _answered.c.started_ns.label("ended_ns"),
     )
     .select_from(
         _calls.join(_asked, _is_of(_calls, _asked, _calls.c.exchange_id)).join(
@@ -215,14 +221,13 @@ class ExportReader:
         self, log: LogReader, session: Session, results: Sequence[AnyRow], retries: Sequence[AnyRow], has_texts: bool
     ) -> None:
         self._log, self._session, self._has_texts = log, session, has_texts
-        self._retries = {row.exchange_id: Retry(*row[1:]) for row in retries}
-        self._results = dict[str, list[ToolResult]]()
-        for answered, *row in results:
-            self._results.setdefault(answered, []).append(ToolResult(*row))
-        self._answering = dict[str, set[str]]()
-        for answered, of_it in self._results.items():
-            for each in of_it:
-                self._answering.setdefault(each.exchange_id, set()).add(answered)
+        self._retries = {row.exchange_id: _of_row(Retry, row) for row in retries}
+        self._results: dict[str, list[ToolResult]] = {}  # by the exchange that brought it
+        self._answering: dict[str, set[str]] = {}  # by the exchange with the call
+        for row in results:
+            result = _of_row(ToolResult, row)
+            self._results.setdefault(row.output_exchange_id, []).append(result)
+            self._answering.setdefault(result.exchange_id, set()).add(row.output_exchange_id)
 
     @classmethod
     async def open(cls, log: LogReader, session: Session, *, has_texts: bool = False) -> ExportReader:
@@ -241,7 +246,7 @@ class ExportReader:
 
     def answering(self, exchange_ids: Collection[str]) -> set[str]:
         """Return the exchanges whose requests brought results of calls of these."""
-        return {answering for id in exchange_ids for answering in self._answering.get(id, ())}
+        return set().union(*(self._answering.get(id, ()) for id in exchange_ids))
 
     async def pages(self) -> AsyncIterator[list[ExportedExchange]]:
         """Yield all exchanges that have ended, at most `PAGE` at a time, in order of their ids.
@@ -262,24 +267,33 @@ class ExportReader:
         return msgspec.structs.replace(exported, results=results, items=tuple(ItemRow(*row) for row in items))
 
     def _exchange(self, row: AnyRow) -> ExportedExchange:
-        size = len(Exchange.__struct_fields__)
-        duration_ns, end, is_repeat, *projected = row[size:]
-        exchange = Exchange(*row[:size])
+        exchange = _of_row(Exchange, row, "exchange_")
         return ExportedExchange(
-            *(self._session, exchange, duration_ns, _end(end), Projected(*projected), bool(is_repeat)),
+            session=self._session,
+            exchange=exchange,
+            duration_ns=row.t_ns,
+            end=_end(row.raw),
+            projected=_of_row(Projected, row),
+            is_repeat=bool(row.is_repeat),
             results=tuple(self._results.get(exchange.exchange_id, ())),
             retry=self._retries.get(exchange.exchange_id),
         )
 
     async def _with_texts(self, results: Sequence[ToolResult]) -> tuple[ToolResult, ...]:
-        rows = await self._rows(_TEXTS, exchange_ids=sorted({each.exchange_id for each in results})) if results else ()
-        texts = {(row.exchange_id, row.item): row for row in rows}
-        return tuple(
-            msgspec.structs.replace(each, arguments=row.arguments, output=row.output)
-            if (row := texts.get((each.exchange_id, each.item))) is not None
-            else each
-            for each in results
-        )
+        calls = {(each.exchange_id, each.item): each for each in results}
+        rows = await self._rows(_TEXTS, exchange_ids=sorted({id for id, _ in calls})) if calls else ()
+        for row in rows:
+            call = calls.get((row.exchange_id, row.item))
+            if call is not None:
+                texts = {"arguments": row.arguments, "output": row.output}
+                calls[row.exchange_id, row.item] = msgspec.structs.replace(call, **texts)
+        return tuple(calls.values())
+
+
+def _of_row(type: type[Row], row: AnyRow, prefix: str = "") -> Row:
+    """Return a struct of the columns that have the names of its fields."""
+    columns = {name: getattr(row, prefix + name) for name in type.__struct_fields__ if hasattr(row, prefix + name)}
+    return type(**columns)
 
 
 def _end(raw: bytes) -> EndRecord | None:

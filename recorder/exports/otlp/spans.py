@@ -24,8 +24,10 @@ from recorder.exports.otlp.telemetry import (
     SpanKind,
     SpanLink,
     SpanStatus,
+    Status,
     TraceSpan,
     Value,
+    key_values,
     span_id,
     trace_id,
 )
@@ -111,18 +113,17 @@ def _exchange_span(exported: ExportedExchange, convention: Convention, content: 
         **_recorder(exported),
         **(content or {}),
     }
+    message = found.error if content is not None else None
     return TraceSpan(
-        trace_id=trace_id(exchange.session_id),
-        span_id=span_id(exchange.exchange_id, "exchange"),
-        parent_span_id=None,
+        trace_id=trace_id(exchange.session_id).hex(),
+        span_id=span_id(exchange.exchange_id, "exchange").hex(),
         name=name,
         kind=SpanKind.CLIENT,
-        start_ns=exchange.started_ns,
-        end_ns=exchange.started_ns + exported.duration_ns,
-        attributes=convention.known(attributes),
-        links=tuple(_links(exported)),
-        status=SpanStatus.ERROR if failure else SpanStatus.UNSET,
-        message=found.error if failure and content is not None else None,
+        start_time_unix_nano=str(exchange.started_ns),
+        end_time_unix_nano=str(exchange.started_ns + exported.duration_ns),
+        attributes=key_values(convention.known(attributes)),
+        links=_links(exported),
+        status=Status(message=message or None, code=SpanStatus.ERROR) if failure else None,
     )
 
 
@@ -143,15 +144,15 @@ def _tool_span(exported: ExportedExchange, result: ToolResult, convention: Conve
         "gen_ai.tool.call.result": result.output if has_texts else None,
     }
     return TraceSpan(
-        trace_id=trace_id(exchange.session_id),
-        span_id=_tool_span_id(result),
-        parent_span_id=span_id(result.exchange_id, "exchange"),
+        trace_id=trace_id(exchange.session_id).hex(),
+        span_id=_tool_span_id(result).hex(),
+        parent_span_id=span_id(result.exchange_id, "exchange").hex(),
         name=f"execute_tool {result.name or result.type}",
         kind=SpanKind.INTERNAL,
-        start_ns=result.began_ns,
-        end_ns=result.ended_ns,
-        attributes=convention.known(_given(attributes)),
-        status=SpanStatus.ERROR if result.failed else SpanStatus.UNSET,
+        start_time_unix_nano=str(result.began_ns),
+        end_time_unix_nano=str(result.ended_ns),
+        attributes=key_values(convention.known(_given(attributes))),
+        status=Status(code=SpanStatus.ERROR) if result.failed else None,
     )
 
 
@@ -164,7 +165,8 @@ def _links(exported: ExportedExchange) -> list[SpanLink]:
     links = [(span_id(previous, "exchange"), "continues")] if previous else []
     links += [(span_id(retry.retried_exchange_id, "exchange"), "retries")] if retry else []
     links += [(_tool_span_id(each), "answers") for each in exported.results]
-    return [SpanLink(id, {"recorder.link": kind}) for id, kind in links]
+    trace = trace_id(exported.exchange.session_id).hex()
+    return [SpanLink(trace, id.hex(), key_values({"recorder.link": kind})) for id, kind in links]
 
 
 def _inference(exported: ExportedExchange) -> dict[str, Value]:

@@ -1,4 +1,8 @@
-"""Spans and histograms as plain data, and their ids. Pure: nothing of a provider, of a convention or of JSON.
+"""Spans and histograms as OTLP/JSON has them, and their ids. Pure: nothing of a provider or of a convention.
+
+Source: opentelemetry-proto, docs/specification.md, "JSON Protobuf Encoding": ids are hexadecimal, 64-bit integers are
+strings, enums are numbers, names are in lowerCamelCase. A member with the default value of its type is left out, as in
+the binary form.
 
 Ids follow from those of the log, so whoever exports an exchange again writes the same ones:
 
@@ -11,12 +15,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import IntEnum
 from hashlib import sha256
+from typing import Any
 from uuid import UUID
 
 import msgspec
 
 Value = str | bool | int | float | tuple[str, ...]
 Attributes = Mapping[str, Value]
+KeyValues = list[dict[str, Any]]
+"""Attributes as OTLP has them, see `key_values`."""
 
 SPAN_ID_BYTES = 8
 
@@ -35,50 +42,83 @@ class SpanStatus(IntEnum):
     ERROR = 2
 
 
-class SpanLink(msgspec.Struct, frozen=True):
+class SpanLink(msgspec.Struct, frozen=True, rename="camel"):
     """A reference to another span of the same trace."""
 
-    span_id: bytes
-    attributes: Attributes = {}
+    trace_id: str
+    span_id: str
+    attributes: KeyValues
 
 
-class TraceSpan(msgspec.Struct, frozen=True):
+class Status(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The status of a span; absent, it is unset."""
+
+    message: str | None = None
+    code: SpanStatus
+
+
+class TraceSpan(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
     """One operation that has ended. Times are wall times in nanoseconds since the epoch."""
 
-    trace_id: bytes
-    span_id: bytes
-    parent_span_id: bytes | None
+    trace_id: str
+    span_id: str
+    parent_span_id: str | None = None
     name: str
     kind: SpanKind
-    start_ns: int
-    end_ns: int
-    attributes: Attributes
-    links: tuple[SpanLink, ...] = ()
-    status: SpanStatus = SpanStatus.UNSET
-    message: str | None = None  # of an error
+    start_time_unix_nano: str
+    end_time_unix_nano: str
+    attributes: KeyValues
+    links: list[SpanLink] = []
+    status: Status | None = None
 
 
-class HistogramPoint(msgspec.Struct, frozen=True):
+class HistogramPoint(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """The measurements of one period with the same attributes: a delta, which does not include earlier ones."""
 
-    attributes: Attributes
-    start_ns: int
-    end_ns: int
-    count: int
+    attributes: KeyValues
+    start_time_unix_nano: str
+    time_unix_nano: str
+    count: str
     sum: float
+    bucket_counts: list[str]  # one more than there are bounds: the last is of all above
+    explicit_bounds: tuple[float, ...]  # upper ones, each included in its bucket
     min: float
     max: float
-    bucket_counts: tuple[int, ...]  # one more than there are bounds: the last is of all above
 
 
-class Histogram(msgspec.Struct, frozen=True):
-    """A metric: measurements counted by size."""
+class Histogram(msgspec.Struct, frozen=True, rename="camel"):
+    """The points of a metric."""
+
+    data_points: list[HistogramPoint]
+    aggregation_temporality: int = 1  # AGGREGATION_TEMPORALITY_DELTA
+
+
+class Metric(msgspec.Struct, frozen=True):
+    """Measurements counted by size."""
 
     name: str
-    unit: str
     description: str
-    bounds: tuple[float, ...]  # upper ones, each included in its bucket
-    points: tuple[HistogramPoint, ...]
+    unit: str
+    histogram: Histogram
+
+
+def key_values(attributes: Attributes) -> KeyValues:
+    """Return attributes as OTLP has them."""
+    return [{"key": name, "value": _any_value(value)} for name, value in attributes.items()]
+
+
+def _any_value(value: Value) -> dict[str, Any]:
+    match value:
+        case bool():
+            return {"boolValue": value}
+        case int():
+            return {"intValue": str(value)}
+        case float():
+            return {"doubleValue": value}
+        case str():
+            return {"stringValue": value}
+        case _:
+            return {"arrayValue": {"values": [{"stringValue": each} for each in value]}}
 
 
 def trace_id(session_id: str) -> bytes:
