@@ -18,13 +18,13 @@ from recorder.diff.compared import ComparedRecording, compared_sides
 from recorder.diff.items import answer, item_pairs, tools
 from recorder.diff.measures import TOLERANCE, body, timing, usage
 from recorder.diff.pairing import pair_exchanges
-from recorder.diff.report import ALL, EXACT, USUAL, Level, LevelReport, Pair, Report, Terms, Which
+from recorder.diff.report import ALL, DEFAULT, EXACT, Level, LevelReport, Pair, Report, Terms, Which
 from recorder.diff.request import request
 from recorder.diff.sequence import events
 from recorder.diff.shape import shape
 from recorder.model.recording import Recording
 
-__all__ = ["ALL", "EXACT", "TOLERANCE", "USUAL", "Level", "Report", "Terms", "diff"]
+__all__ = ["ALL", "DEFAULT", "EXACT", "TOLERANCE", "Level", "Report", "Terms", "diff"]
 
 _LEVELS: Mapping[Level, Callable[[ComparedRecording, ComparedRecording, Terms], LevelReport]] = {
     "request": request,
@@ -52,17 +52,16 @@ def diff(
     `continued` are further recordings of each side, which its requests may continue.
     """
     terms = terms or Terms()
-    chosen = tuple(level for level in ALL if level in (only or (EXACT if terms.exact else USUAL)))
+    wanted = only or (EXACT if terms.exact else DEFAULT)
+    chosen = tuple(level for level in ALL if level in wanted)
     one, other = compared_sides((a, b), continued)
     found = pair_exchanges(one, other, terms.rules)
     has_items = not _OF_ITEMS.isdisjoint(chosen)
-    pairs = [
-        Pair(
-            *(_which(a_side), _which(b_side), how, [_LEVELS[level](a_side, b_side, terms) for level in chosen]),
-            items=item_pairs(a_side, b_side) if has_items else [],
-        )
-        for a_side, b_side, how in found.pairs
-    ]
+    pairs = []
+    for a_side, b_side, how in found.pairs:
+        levels = [_LEVELS[level](a_side, b_side, terms) for level in chosen]
+        items = item_pairs(a_side, b_side) if has_items else []
+        pairs.append(Pair(_which(a_side), _which(b_side), how, levels, items))
     return Report(chosen, pairs, [_which(each) for each in found.only_a], [_which(each) for each in found.only_b])
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
+from itertools import chain
 from typing import Any, NamedTuple
 
 import msgspec
@@ -130,7 +131,7 @@ def compared_sides(
     If one request has only what is new since an earlier response, all are compared with what they continue.
     """
     held = [[*side] for side in sides]
-    is_logical = any(any(links_of(each)) for side in held for each in side)
+    is_logical = any(any(links_of(each)) for each in chain.from_iterable(held))
     found: list[list[ComparedRecording]] = []
     for side, others in zip(held, continued, strict=True):
         every = sorted([*side, *others], key=lambda each: each.number) if others else side

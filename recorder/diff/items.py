@@ -6,8 +6,8 @@ Items are partners by kind and output index; where that is not so, by their orde
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from typing import Any, NamedTuple
 
 from recorder.diff.compared import NOT_JSON, ComparedRecording, json_of
 from recorder.diff.final_texts import summaries
@@ -19,10 +19,15 @@ from recorder.projections.rows import ItemRow
 _WITH_TEXT = ("message", "reasoning", "other")
 _CALLS = ("tool_call", "other")
 
-Numbered = tuple[str, ItemRow]
-"""An item with a name for it: its kind, and which of that kind."""
 
-Partners = list[tuple[Numbered | None, Numbered | None]]
+class NamedItem(NamedTuple):
+    """An item with a name for it: its kind, and which of that kind."""
+
+    name: str
+    row: ItemRow
+
+
+Partners = list[tuple[NamedItem | None, NamedItem | None]]
 
 
 def answer(a: ComparedRecording, b: ComparedRecording, terms: Terms) -> LevelReport:
@@ -37,12 +42,16 @@ def tools(a: ComparedRecording, b: ComparedRecording, terms: Terms) -> LevelRepo
 
 def item_pairs(a: ComparedRecording, b: ComparedRecording) -> list[tuple[int | None, int | None]]:
     """Return the items that are partners, as their indices on each side; None where one has no partner."""
-    one, other = ([(str(index), row) for index, row in enumerate(side.items)] for side in (a, b))
-    return [(_index(a_item), _index(b_item)) for a_item, b_item in _partners(one, other)]
+    pairs = _partners(_numbered(a.items), _numbered(b.items))
+    return [(_index(one), _index(other)) for one, other in pairs]
 
 
-def _index(item: Numbered | None) -> int | None:
-    return None if item is None else int(item[0])
+def _numbered(rows: Sequence[ItemRow]) -> list[NamedItem]:
+    return [NamedItem(str(index), row) for index, row in enumerate(rows)]
+
+
+def _index(item: NamedItem | None) -> int | None:
+    return None if item is None else int(item.name)
 
 
 def _each(
@@ -51,56 +60,69 @@ def _each(
     kinds: Sequence[str],
     compare: Callable[[str, ItemRow | None, ItemRow | None], Iterator[Difference]],
 ) -> Iterator[Difference]:
-    for one, other in _partners(_numbered(a.items, kinds), _numbered(b.items, kinds)):
-        name = (one or other or ("", None))[0]
-        yield from compare(name, one and one[1], other and other[1])
+    for one, other in _partners(_named(a.items, kinds), _named(b.items, kinds)):
+        if one is None:
+            assert other is not None
+            yield from compare(other.name, None, other.row)
+        else:
+            yield from compare(one.name, one.row, other and other.row)
 
 
-def _numbered(rows: Sequence[ItemRow], kinds: Sequence[str]) -> list[Numbered]:
+def _named(rows: Sequence[ItemRow], kinds: Sequence[str]) -> list[NamedItem]:
     counts: Counter[str] = Counter()
-    named: list[Numbered] = []
+    named: list[NamedItem] = []
     for row in rows:
         if row.kind in kinds:
-            named.append((f"{row.kind} {counts[row.kind]}", row))
+            named.append(NamedItem(f"{row.kind} {counts[row.kind]}", row))
             counts[row.kind] += 1
     return named
 
 
-def _partners(a: Sequence[Numbered], b: Sequence[Numbered]) -> Partners:
-    keys: tuple[Callable[[ItemRow], Any], ...] = (lambda row: (row.kind, row.output_index), lambda row: row.kind)
+_KEYS: Sequence[Callable[[ItemRow], Hashable]] = (lambda row: (row.kind, row.output_index), lambda row: row.kind)
+
+
+def _partners(a: Sequence[NamedItem], b: Sequence[NamedItem]) -> Partners:
     pairs: Partners = []
     left_a, left_b = list(a), list(b)
-    for key in keys:
-        waiting: dict[Any, list[Numbered]] = {}
+    for key in _KEYS:
+        waiting: dict[Hashable, list[NamedItem]] = {}
         for other in reversed(left_b):
-            waiting.setdefault(key(other[1]), []).append(other)
+            waiting.setdefault(key(other.row), []).append(other)
         unmatched = []
         for one in left_a:
-            line = waiting.get(key(one[1]))
+            line = waiting.get(key(one.row))
             if line:
                 pairs.append((one, line.pop()))
             else:
                 unmatched.append(one)
-        left_a, left_b = unmatched, [other for line in waiting.values() for other in reversed(line)]
+        left_a, left_b = unmatched, []
+        for line in waiting.values():
+            left_b += reversed(line)
     return [*pairs, *((one, None) for one in left_a), *((None, other) for other in left_b)]
 
 
 def _texts(name: str, a: ItemRow | None, b: ItemRow | None) -> Iterator[Difference]:
-    for field, of in _TEXTS:
-        one, other = (of(row) if row is not None else "" for row in (a, b))
-        for words in changes(one, other) if one != other else ():
-            yield Difference(" · ".join(filter(None, (name, field))), _change(a, b), words=words)
+    of_a, of_b = _texts_of(a), _texts_of(b)
+    for field in _FIELDS:
+        one, other = of_a.get(field, ""), of_b.get(field, "")
+        if one != other:
+            where = f"{name} · {field}" if field else name
+            for words in changes(one, other):
+                yield Difference(where, _change(a, b), words=words)
 
 
-_TEXTS: Sequence[tuple[str, Callable[[ItemRow], str]]] = (
-    ("", lambda row: row.text or ""),
-    ("refusal", lambda row: row.refusal or ""),
-    ("summary", lambda row: "\n\n".join(summaries(row)) or row.summary_text or ""),
-)
+_FIELDS = ("", "refusal", "summary")
+
+
+def _texts_of(row: ItemRow | None) -> dict[str, str]:
+    if row is None:
+        return {}
+    summary = "\n\n".join(summaries(row)) or row.summary_text or ""
+    return {"": row.text or "", "refusal": row.refusal or "", "summary": summary}
 
 
 def _called(name: str, a: ItemRow | None, b: ItemRow | None) -> Iterator[Difference]:
-    one, other = (json_of(row.arguments.encode()) if row and row.arguments else NOT_JSON for row in (a, b))
+    one, other = _arguments(a), _arguments(b)
     if a is None or b is None or one is NOT_JSON or other is NOT_JSON:
         yield from _called_exactly(name, a, b)
         return
@@ -108,22 +130,31 @@ def _called(name: str, a: ItemRow | None, b: ItemRow | None) -> Iterator[Differe
     yield from compared(f"{name} {a.name or a.type}", {"arguments": one}, {"arguments": other})
 
 
+def _arguments(row: ItemRow | None) -> Any:
+    return json_of(row.arguments.encode()) if row and row.arguments else NOT_JSON
+
+
 def _called_exactly(name: str, a: ItemRow | None, b: ItemRow | None) -> Iterator[Difference]:
-    if a is None or b is None:
-        one, other = (cut(f"{row.name or row.type} {row.arguments or ''}", _SHOWN) if row else None for row in (a, b))
-        yield from [Difference(name, _change(a, b), one, other)] if _is_call(a or b) else []
-        return
-    yield from _name(name, a, b)
-    if a.arguments != b.arguments:
-        for words in changes(a.arguments or "", b.arguments or ""):
-            yield Difference(f"{name} {a.name or a.type} · arguments", words=words)
+    if a is not None and b is not None:
+        yield from _name(name, a, b)
+        if a.arguments != b.arguments:
+            for words in changes(a.arguments or "", b.arguments or ""):
+                yield Difference(f"{name} {a.name or a.type} · arguments", words=words)
+    elif _is_call(a or b):
+        yield Difference(name, _change(a, b), _call(a), _call(b))
+
+
+def _call(row: ItemRow | None) -> str | None:
+    return None if row is None else cut(f"{row.name or row.type} {row.arguments or ''}", _SHOWN)
 
 
 _SHOWN = 400  # characters of a call that stands on one side only
 
 
-def _change(a: ItemRow | None, b: ItemRow | None) -> Change:
-    return "missing" if b is None else "added" if a is None else "changed"
+def _change(a: object, b: object) -> Change:
+    if b is None:
+        return "missing"
+    return "added" if a is None else "changed"
 
 
 def _is_call(row: ItemRow | None) -> bool:

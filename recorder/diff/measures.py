@@ -47,10 +47,11 @@ _TIMES: Sequence[tuple[str, str]] = (
 
 def usage(a: ComparedRecording, b: ComparedRecording, terms: Terms) -> LevelReport:
     """Compare counts by their common names; then the rest of the provider's own report."""
-    measures = [
-        _token_measure(name, getattr(a.usage, name), getattr(b.usage, name)) for name in Usage.__struct_fields__
-    ]
-    known = [each for each in measures if each.a is not None or each.b is not None]
+    known: list[Measure] = []
+    for name in Usage.__struct_fields__:
+        one, other = getattr(a.usage, name), getattr(b.usage, name)
+        if one is not None or other is not None:
+            known.append(Measure(name.removesuffix("_tokens"), "tokens", one, other, ratio(one, other), one != other))
     differing = {(str(each.a), str(each.b)) for each in known if each.differs}
     further = list(_further(a, b, differing, terms))
     if not differing and not further:
@@ -58,15 +59,11 @@ def usage(a: ComparedRecording, b: ComparedRecording, terms: Terms) -> LevelRepo
     return found("usage", further, known)
 
 
-def _token_measure(name: str, a: int | None, b: int | None) -> Measure:
-    return Measure(name.removesuffix("_tokens"), "tokens", a, b, ratio(a, b), a != b)
-
-
 def _further(
     a: ComparedRecording, b: ComparedRecording, reported: set[tuple[str, str]], terms: Terms
 ) -> Iterator[Difference]:
     """Yield differences of the reports, less the fields that repeat a count under the provider's name."""
-    for each in compared("", *(_report(side, side.usage.usage_raw, terms) for side in (a, b))):
+    for each in compared("", _report(a, a.usage.usage_raw, terms), _report(b, b.usage.usage_raw, terms)):
         if (str(each.a), str(each.b)) not in reported:
             yield each
 
@@ -75,20 +72,16 @@ def _earlier(a: ComparedRecording, b: ComparedRecording, terms: Terms) -> Iterat
     """Yield differences of reports before the last; streams that are cut otherwise have more or fewer of them."""
     if len(a.reports) != len(b.reports):
         return
-    pairs = [
-        (number, *pair) for number, pair in enumerate(zip(a.reports, b.reports, strict=True)) if pair[0] != pair[1]
-    ]
-    for number, one, other in pairs:
-        yield from compared(f"report {number}", _report(a, one, terms), _report(b, other, terms))
+    for number, (one, other) in enumerate(zip(a.reports, b.reports, strict=True)):
+        if one != other:
+            yield from compared(f"report {number}", _report(a, one, terms), _report(b, other, terms))
 
 
 def _report(side: ComparedRecording, raw: str | None, terms: Terms) -> Any:
     value = json_of(None if raw is None else raw.encode("utf-8", "surrogatepass"))
-    return (
-        {}
-        if value is NOT_JSON
-        else NoiseFilter(in_usage(side.exchange.api), exact=terms.exact).apply(value, (), ()).value
-    )
+    if value is NOT_JSON:
+        return {}
+    return NoiseFilter(in_usage(side.exchange.api), exact=terms.exact).apply(value, (), ()).value
 
 
 # -- timing: the times of each side, and their ratio
@@ -99,16 +92,18 @@ def timing(a: ComparedRecording, b: ComparedRecording, terms: Terms) -> LevelRep
     made_up = [name for name, side in (("A", a), ("B", b)) if are_made_up(side)]
     if made_up:
         return unknown("timing", f"the times of {' and '.join(made_up)} are made up")
-    measures = [_time_measure(name, getattr(a.timing, of), getattr(b.timing, of), terms) for name, of in _TIMES]
-    return found("timing", (), [each for each in measures if each.a is not None or each.b is not None])
+    measures: list[Measure] = []
+    for name, column in _TIMES:
+        one, other = getattr(a.timing, column), getattr(b.timing, column)
+        if one is not None or other is not None:
+            differs = _times_differ(one, other, terms.tolerance)
+            measures.append(Measure(name, "ns", one, other, ratio(one, other), differs))
+    return found("timing", (), measures)
 
 
-def _time_measure(name: str, a: int | None, b: int | None, terms: Terms) -> Measure:
-    differs = a is not None and b is not None and _times_differ(a, b, terms.tolerance)
-    return Measure(name, "ns", a, b, ratio(a, b), differs)
-
-
-def _times_differ(a: int, b: int, tolerance: float) -> bool:
+def _times_differ(a: int | None, b: int | None, tolerance: float) -> bool:
+    if a is None or b is None:
+        return False
     return abs(a - b) > LEAST_NS and max(a, b) > tolerance * min(a, b)
 
 
@@ -128,15 +123,18 @@ def body(a: ComparedRecording, b: ComparedRecording, terms: Terms) -> LevelRepor
     """Compare sizes and digests, and show the first difference."""
     if a.body == b.body:
         return found("bytes", ())
-    one, other = (f"{len(each.body):,} bytes, sha256 {sha256(each.body).hexdigest()[:16]}…" for each in (a, b))
     at = parting(a.body, b.body)
-    after_a, after_b = (
-        cut(each.body[at : at + BYTES_SHOWN + 1].decode("utf-8", "backslashreplace"), BYTES_SHOWN) for each in (a, b)
-    )
-    return found(
-        "bytes",
-        [Difference("body", "changed", one, other), Difference(f"from byte {at:,} on", "changed", after_a, after_b)],
-    )
+    whole = Difference("body", "changed", _digest(a.body), _digest(b.body))
+    rest = Difference(f"from byte {at:,} on", "changed", _after(a.body, at), _after(b.body, at))
+    return found("bytes", [whole, rest])
+
+
+def _digest(body: bytes) -> str:
+    return f"{len(body):,} bytes, sha256 {sha256(body).hexdigest()[:16]}…"
+
+
+def _after(body: bytes, at: int) -> str:
+    return cut(body[at : at + BYTES_SHOWN + 1].decode("utf-8", "backslashreplace"), BYTES_SHOWN)
 
 
 def parting(a: bytes, b: bytes) -> int:
@@ -144,5 +142,8 @@ def parting(a: bytes, b: bytes) -> int:
     low, high = 0, min(len(a), len(b))
     while low < high:
         middle = (low + high + 1) // 2
-        low, high = (middle, high) if a[low:middle] == b[low:middle] else (low, middle - 1)
+        if a[low:middle] == b[low:middle]:
+            low = middle
+        else:
+            high = middle - 1
     return low

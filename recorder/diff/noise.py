@@ -7,7 +7,7 @@ response echoes of it is noise here too.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import get_args
 
 from recorder.wire.dialects import DIALECTS, by_name
@@ -15,9 +15,7 @@ from recorder.wire.dialects.dialect import Noise
 
 KINDS: frozenset[str] = frozenset(get_args(Noise))
 
-SECRETS: Mapping[str, str] = {
-    name: reason for dialect in DIALECTS for name, reason in dialect.fields.ciphertexts.items()
-}
+SECRETS: frozenset[str] = frozenset().union(*(dialect.fields.ciphertexts for dialect in DIALECTS))
 """Ciphertext, wherever a field has such a name: only its length counts, whatever is asked for."""
 
 REDACTED_BLOCKS = tuple(block for dialect in DIALECTS if (block := dialect.fields.ciphertext_block))
@@ -27,7 +25,9 @@ REDACTED_BLOCKS = tuple(block for dialect in DIALECTS if (block := dialect.field
 def noise(api: str, *, is_stream: bool = True) -> Iterator[tuple[str, Noise]]:
     """Yield the paths of an API's noise. Documents of an unknown API have none: a list of models is one."""
     if is_stream or api != "other":
-        yield from ((path, field.kind) for field in by_name(api).fields.noise for path in field.paths)
+        for field in by_name(api).fields.noise:
+            for path in field.paths:
+                yield path, field.kind
 
 
 def in_usage(api: str) -> dict[str, Noise]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from itertools import chain
 from typing import Any, NamedTuple
 
 from recorder.diff.compared import NOT_JSON, json_of
@@ -117,8 +118,8 @@ class NoiseFilter:
 
     def _called(self) -> Iterator[dict[str, Any]]:
         """Yield the arguments of the calls that this event belongs to, where they are objects."""
-        for text in (text for texts in self._known for text in texts if text.startswith("{")):
-            given = json_of(text.encode("utf-8", "surrogatepass"))
+        for text in chain.from_iterable(self._known):
+            given = json_of(text.encode("utf-8", "surrogatepass")) if text.startswith("{") else None
             if isinstance(given, dict):
                 yield given
 

@@ -151,10 +151,12 @@ def _place(each: Difference) -> str:
 def _table(measures: Sequence[Measure]) -> Iterator[Line]:
     rows = [("", "A", "B", "", "", ""), *(_row(each) for each in measures)]
     widths = [max(len(row[column]) for row in rows) for column in range(6)]
-    styles: list[Style] = ["dim", *("yellow" if each.differs else "" for each in measures)]
-    for row, style in zip(rows, styles, strict=True):
-        cells = [row[0].ljust(widths[0]), *(row[n].rjust(widths[n]) for n in range(1, 6))]
-        yield _line(Span(f"    {'  '.join(cells)}".rstrip(), style))
+    styles: list[Style] = ["dim"]
+    for each in measures:
+        styles.append("yellow" if each.differs else "")
+    for (name, *numbers), style in zip(rows, styles, strict=True):
+        cells = [number.rjust(width) for number, width in zip(numbers, widths[1:], strict=True)]
+        yield _line(Span(f"    {'  '.join([name.ljust(widths[0]), *cells])}".rstrip(), style))
 
 
 def _row(each: Measure) -> tuple[str, ...]:

@@ -18,7 +18,7 @@ ALL: tuple[Level, ...] = get_args(Level)
 EXACT: tuple[Level, ...] = tuple(level for level in ALL if level != "shape")
 """Those that are compared if nothing is noise. The shape repeats what others say."""
 
-USUAL: tuple[Level, ...] = tuple(level for level in EXACT if level != "bytes")
+DEFAULT: tuple[Level, ...] = tuple(level for level in EXACT if level != "bytes")
 """Those that are compared if nothing else is said. Ids alone make the bytes of any two recordings differ."""
 
 DIFFERENCES_LIMIT = 1_000
@@ -118,13 +118,20 @@ class Report(msgspec.Struct, frozen=True):
     def is_equal(self) -> bool:
         return not (self.missing or self.added or any(pair.count for pair in self.pairs))
 
+    def of(self, level: Level) -> list[LevelReport]:
+        """Return the reports of a level, pair by pair."""
+        if level not in self.levels:
+            return []
+        index = self.levels.index(level)
+        return [pair.levels[index] for pair in self.pairs]
+
     def count(self, level: Level) -> int:
         """Count the differences of a level in all pairs."""
-        return sum(each.count for pair in self.pairs for each in pair.levels if each.level == level)
+        return sum(each.count for each in self.of(level))
 
     def uncompared(self, level: Level) -> int:
         """Count the pairs in which a level was not compared."""
-        return sum(not each.is_compared for pair in self.pairs for each in pair.levels if each.level == level)
+        return sum(not each.is_compared for each in self.of(level))
 
     @property
     def alike_up_to(self) -> int:

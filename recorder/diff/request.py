@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from recorder.diff.compared import ComparedRecording
 from recorder.diff.pairing import directories_of
 from recorder.diff.report import DIFFERENCES_LIMIT, Change, Difference, LevelReport, Terms, found, unknown
-from recorder.replay.matching.differences import RequestDifference as Place
 from recorder.replay.matching.differences import differences
 from recorder.replay.matching.fingerprint import NO_JSON, Fingerprint, canonical, json_value, parameters, place
 from recorder.wire.redaction.headers import REDACTED
@@ -19,9 +18,8 @@ def request(a: ComparedRecording, b: ComparedRecording, terms: Terms) -> LevelRe
     """Compare the requests. A stream that was stored alone has none."""
     lacking = [name for name, side in (("A", a), ("B", b)) if _is_unknown(side)]
     if lacking:
-        return unknown(
-            "request", f"{' and '.join(lacking)} {'does' if len(lacking) == 1 else 'do'} not say what was asked"
-        )
+        verb = "does" if len(lacking) == 1 else "do"
+        return unknown("request", f"{' and '.join(lacking)} {verb} not say what was asked")
     return found("request", _differences(a, b, terms))
 
 
@@ -64,8 +62,13 @@ def _queries(a: ComparedRecording, b: ComparedRecording, terms: Terms) -> tuple[
 
 def _parameters(side: ComparedRecording, terms: Terms) -> dict[str, str]:
     query = side.request.target.partition("#")[0].partition("?")[2]
+    return joined_by_name(parameters(query, terms.rules))
+
+
+def joined_by_name(fields: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """Return the values of fields by name; of a name that comes several times, all with commas between."""
     found: dict[str, str] = {}
-    for name, value in parameters(query, terms.rules):
+    for name, value in fields:
         found[name] = f"{found[name]}, {value}" if name in found else value
     return found
 
@@ -76,20 +79,16 @@ def _path(side: ComparedRecording) -> str:
 
 def _headers(side: ComparedRecording, terms: Terms) -> dict[str, str]:
     headers = side.request.headers if terms.exact else terms.rules.headers(side.request.headers)
-    found: dict[str, str] = {}
-    for name, value in sorted((name.lower(), value) for name, value in headers):
-        found[name] = f"{found[name]}, {value}" if name in found else value
-    return found
+    return joined_by_name(sorted((name.lower(), value) for name, value in headers))
 
 
 def _bodies(a: ComparedRecording, b: ComparedRecording, terms: Terms) -> tuple[Any, Any]:
     if terms.exact:
         return json_value(a.request.body), json_value(b.request.body)
     directories = directories_of((a, b), terms.rules)
-    one, other = (
-        Fingerprint(each, terms.rules, directories).value() for each in (a.compared_request, b.compared_request)
-    )
-    return one, other
+    one = Fingerprint(a.compared_request, terms.rules, directories)
+    other = Fingerprint(b.compared_request, terms.rules, directories)
+    return one.value(), other.value()
 
 
 def compared(where: str, a: Any, b: Any, a_pos: int | None = None, b_pos: int | None = None) -> Iterator[Difference]:
@@ -97,15 +96,17 @@ def compared(where: str, a: Any, b: Any, a_pos: int | None = None, b_pos: int | 
     if canonical(a) == canonical(b):
         return
     for each in differences(a, b, DIFFERENCES_LIMIT):
-        one, other = (None if whole is None and not each.path else side for whole, side in _sides(each, a, b))
-        change: Change = "added" if one is None else "missing" if other is None else "changed"
+        one, other = each.recorded, each.requested
+        if not each.path:
+            one, other = (None if a is None else one), (None if b is None else other)
+        change: Change = "changed"
+        if one is None:
+            change = "added"
+        elif other is None:
+            change = "missing"
         path = " · ".join(filter(None, (where, _OURS.sub(r"\1", each.path))))
         yield Difference(path or "(the body)", change, one, other, a_pos, b_pos)
 
 
 _OURS = re.compile(r'\["\(([a-z ]+)\)"\]')
 """Steps of paths that are not members of what was sent: the lines of an event beside its data."""
-
-
-def _sides(each: Place, a: Any, b: Any) -> tuple[tuple[Any, str | None], tuple[Any, str | None]]:
-    return (a, each.recorded), (b, each.requested)

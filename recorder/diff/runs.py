@@ -10,7 +10,7 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
-from itertools import zip_longest
+from itertools import chain, zip_longest
 from typing import NamedTuple
 
 from recorder.diff.alignment import Aligned, Numbers, Stretch, numbered, stretches
@@ -100,10 +100,11 @@ def _named(a: Step, b: Step) -> TextsReport | None:
     parting = [each for each in found or () if not each.is_same]
     if found is None or sum(max(len(each.a), len(each.b)) for each in parting) > NAMED:
         return None
-    first = next((each for each in found if each.is_same), found[0])
+    differences = chain.from_iterable(_text_differences(each, a, b) for each in parting)
+    first = next((each for each in found if each.is_same), parting[0])
     is_one_each = a.count == len(a.texts) and b.count == len(b.texts)
     starts = (first.a.start, first.b.start) if is_one_each else (0, 0)
-    return TextsReport([each for stretch in parting for each in _text_differences(stretch, a, b)], starts)
+    return TextsReport(list(differences), starts)
 
 
 def _text_differences(stretch: Stretch, a: Step, b: Step) -> Iterator[Difference]:

@@ -185,10 +185,10 @@ def _jumps(a: Step, b: Step) -> _Deviation | None:
 def _ahead(step: Step) -> list[int | None]:
     """Return how far each number is ahead of counting, from the first on."""
     base = step.numbers[0] - step.ordinals[0]
-    return [
-        number - ordinal - base if ordinal else None
-        for number, ordinal in zip(step.numbers, step.ordinals, strict=True)
-    ]
+    ahead: list[int | None] = []
+    for number, ordinal in zip(step.numbers, step.ordinals, strict=True):
+        ahead.append(number - ordinal - base if ordinal else None)
+    return ahead
 
 
 def _named(step: Step) -> str:

@@ -20,8 +20,9 @@ from recorder.diff.final_texts import NO_STATEMENT, FinalTexts, Statement
 from recorder.diff.noise_filter import FilteredPayload, NoiseFilter
 from recorder.diff.packed_steps import CutText, PackedSteps, Rows
 from recorder.diff.report import Terms
+from recorder.diff.request import joined_by_name
 from recorder.model.events import WHOLE, Event
-from recorder.model.facts import Fact, TextAdded, UsageReported
+from recorder.model.facts import TextAdded, UsageReported
 from recorder.replay.matching.fingerprint import canonical
 from recorder.wire.sse import BOM, Fields, parse
 
@@ -31,7 +32,7 @@ _HEADERS: Mapping[str, Callable[[str], str]] = {
     "content-type": lambda value: value.partition(";")[0].strip().lower(),
     "retry-after": str.strip,
 }
-"""The response's headers that are compared, and what of them. Most others are made anew for each response."""
+"""The response's headers that are compared, and what of them. Most others are new in each response."""
 
 
 class Step(msgspec.Struct, gc=False):
@@ -117,21 +118,27 @@ def _events(side: ComparedRecording, final_texts: FinalTexts, terms: Terms) -> I
     ordinal = 0
     for block in side.blocks():
         statement = NO_STATEMENT if terms.exact else final_texts.statement(block)
-        (value, ids, texts), event = _value(block, noise_filter, statement), block.event
-        number = event.sequence_number
-        if number is not None and value.__class__ is dict:
-            value.pop("sequence_number", None)  # compared beside
-        facts = block.facts
-        is_delta = isinstance(facts[0], TextAdded) if len(facts) == 1 else _has_delta(facts)
-        key = b"%s %s " % (event.kind.encode(), (event.type or "").encode()) + canonical(value)
-        ordinal += number is not None
-        about = event.kind, event.type, event.output_index, key, value, ids
-        said = statement.items, statement.is_open, is_delta, texts
-        yield Step(*about, *said, [event.pos], [number or 0], [0 if number is None else ordinal])
-
-
-def _has_delta(facts: Sequence[Fact]) -> bool:
-    return any(isinstance(fact, TextAdded) for fact in facts)
+        value, ids, texts = _value(block, noise_filter, statement)
+        event, number = block.event, block.event.sequence_number
+        if number is not None:
+            ordinal += 1
+            if value.__class__ is dict:
+                value.pop("sequence_number", None)  # compared beside
+        yield Step(
+            kind=event.kind,
+            type=event.type,
+            output_index=event.output_index,
+            key=b"%s %s " % (event.kind.encode(), (event.type or "").encode()) + canonical(value),
+            value=value,
+            ids=ids,
+            items=statement.items,
+            is_open=statement.is_open,
+            is_delta=any(isinstance(fact, TextAdded) for fact in block.facts),
+            texts=texts,
+            positions=[event.pos],
+            numbers=[number or 0],
+            ordinals=[0 if number is None else ordinal],
+        )
 
 
 def _value(block: ComparedBlock, noise_filter: NoiseFilter, statement: Statement) -> FilteredPayload:
@@ -144,21 +151,22 @@ def _value(block: ComparedBlock, noise_filter: NoiseFilter, statement: Statement
     if block.event.kind == "body":
         return noise_filter.apply(_payload(block.raw), statement.texts, reports, block.raw)
     data, around = _read(block.event, block.raw)
-    value, ids, texts = noise_filter.apply(_payload(data), statement.texts, reports, data)
-    return FilteredPayload({**value, **around} if isinstance(value, dict) else {"(data)": value, **around}, ids, texts)
+    filtered = noise_filter.apply(_payload(data), statement.texts, reports, data)
+    value = filtered.value if isinstance(filtered.value, dict) else {"(data)": filtered.value}
+    return filtered._replace(value={**value, **around})
 
 
 def _read(event: Event, raw: bytes) -> tuple[bytes, Mapping[str, str]]:
     """Return the data of a block, and its other lines: mostly those of the event before."""
     start, length = event.data_start, event.data_length
     if event.kind == "frame" and start is not None and length is not None:
-        return raw[start : start + length], _usual(raw[:start] + raw[start + length :])
+        return raw[start : start + length], _known_lines(raw[:start] + raw[start + length :])
     fields = parse(raw.removeprefix(BOM))
     return raw if fields.data is None else fields.data, _around(fields)
 
 
 @lru_cache(64)
-def _usual(raw: bytes) -> Mapping[str, str]:
+def _known_lines(raw: bytes) -> Mapping[str, str]:
     return _around(parse(raw.removeprefix(BOM)))
 
 
@@ -225,12 +233,14 @@ def _head(side: ComparedRecording, terms: Terms) -> Iterator[Step]:
     head, event = side.response, side.first("response")
     if head is None or event is None:
         return
-    headers: dict[str, str] = {}
-    for name, value in sorted((name.lower(), value) for name, value in head.headers):
-        if terms.exact:
-            headers[name] = f"{headers[name]}, {value}" if name in headers else value
-        elif name in _HEADERS:
-            headers.setdefault(name, _HEADERS[name](value))
+    sent = sorted((name.lower(), value) for name, value in head.headers)
+    if terms.exact:
+        headers = joined_by_name(sent)
+    else:
+        headers = {}
+        for name, value in sent:
+            if name in _HEADERS:
+                headers.setdefault(name, _HEADERS[name](value))
     yield _step(event, {"status": head.status, **headers})
 
 

@@ -19,8 +19,6 @@ SHOWN = 400
 _WORD = re.compile(r"\s*(?:[\u3040-\u30ff\u3400-\u9fff]|\w+|[^\w\s])|\s+")
 """A word, or one character where words are not written apart or there is none; with the blanks before it."""
 
-_BLANKS = re.compile(r"\s*")
-
 
 def changes(a: str, b: str) -> Iterator[list[Word]]:
     """Yield the places in which two texts differ. Changes that are close together are one place."""
@@ -46,7 +44,7 @@ def changes(a: str, b: str) -> Iterator[list[Word]]:
 
 
 def _words(text: str) -> Iterator[str]:
-    return (found[0] for found in _WORD.finditer(text))
+    return (match[0] for match in _WORD.finditer(text))
 
 
 class _Words:
@@ -54,7 +52,7 @@ class _Words:
 
     def __init__(self, text: str) -> None:
         self._text = text
-        self._ends = array("q", chain([0], (found.end() for found in _WORD.finditer(text))))
+        self._ends = array("q", chain([0], (match.end() for match in _WORD.finditer(text))))
 
     def text(self, span: range) -> str:
         """Return some words that stand one after the other."""
@@ -79,8 +77,7 @@ def _changed(stretch: Stretch, of_a: _Words, of_b: _Words) -> list[Word]:
 
 
 def _blanks(text: str) -> str:
-    found = _BLANKS.match(text)
-    return found[0] if found else ""
+    return text[: len(text) - len(text.lstrip())]
 
 
 def _cut(text: str) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from itertools import chain
 from typing import Any
 
-from recorder.diff import ALL, EXACT, TOLERANCE, USUAL, Level, Report, Terms, diff
+from recorder.diff import ALL, DEFAULT, EXACT, TOLERANCE, Level, Report, Terms, diff
 from recorder.diff.rendering import Rendering, stat_lines
 from recorder.errors import UsageError
 from recorder.lint.linter import PROFILES, RULES
@@ -96,7 +96,7 @@ def _difference(report: Report, a: str, b: str) -> str:
 def _levels(only: Level | Sequence[Level] | None, exact: bool) -> Sequence[Level]:
     __tracebackhide__ = True
     if only is None:
-        return [level for level in (EXACT if exact else USUAL) if level != "timing"]
+        return [level for level in (EXACT if exact else DEFAULT) if level != "timing"]
     chosen: Sequence[Any] = [only] if isinstance(only, str) else list(only)
     for level in chosen:
         if level not in ALL:
