@@ -47,6 +47,15 @@ def link(
 def hash_after(previous: bytes, event: Event, pos: int) -> bytes:
     """Return the hash of an event at a position, after the event whose hash is `previous`."""
     return link(
-        *(previous, pos, event.kind, event.t_ns, event.type, event.sequence_number, event.item_id),
-        *(event.output_index, event.raw, event.data_start, event.data_length),
+        previous,
+        pos,
+        event.kind,
+        event.t_ns,
+        event.type,
+        event.sequence_number,
+        event.item_id,
+        event.output_index,
+        event.raw,
+        event.data_start,
+        event.data_length,
     )

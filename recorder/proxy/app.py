@@ -166,7 +166,11 @@ class Proxy:
         hosts = [name for name, _ in incoming.headers].count(b"host")
         incoming.added = shared_with(headers, self._origins)
         refused = refusal(
-            *(incoming.method, headers, hosts, self._hosts, self._body_limit_bytes),
+            incoming.method,
+            headers,
+            hosts,
+            self._hosts,
+            self._body_limit_bytes,
             websocket=self._websocket,
             origins=self._origins,
         )

@@ -13,10 +13,8 @@ from recorder.proxy.http.server_exchange import Headers, ServerExchange
 from recorder.proxy.routing import SESSION_HEADER, Origin, Route
 
 HOP_BY_HOP = frozenset(
-    {
-        *(b"connection", b"keep-alive", b"te", b"trailer", b"transfer-encoding", b"upgrade"),
-        *(b"proxy-authenticate", b"proxy-authorization", b"proxy-connection"),
-    }
+    b"connection keep-alive te trailer transfer-encoding upgrade "
+    b"proxy-authenticate proxy-authorization proxy-connection".split()
 )
 _NOT_FORWARDED = HOP_BY_HOP | {b"expect", b"host", SESSION_HEADER}
 
@@ -42,7 +40,7 @@ class _Url(NamedTuple):
 
 @lru_cache(maxsize=256)  # a client asks the same few, again and again
 def address(text: str) -> Address:
-    """Return the address of an absolute URL of http, https or http+unix; what is behind it does not matter."""
+    """Return the address of an absolute URL of http, https or http+unix; what comes after it does not matter."""
     parts = urlsplit(text)
     if parts.scheme == UNIX:  # other clients send localhost, for a path would be none
         return Address(UNIX, socket_path(parts.netloc) or "/", None, b"localhost")
@@ -85,7 +83,8 @@ def end_to_end(headers: Headers, dropped: Collection[bytes]) -> Headers:
     lower = [(name.lower(), name, value) for name, value in headers]
     if any(key == b"transfer-encoding" for key, _, _ in lower):
         dropped = {*dropped, b"content-length"}  # which does not count then (RFC 9112 section 6.3)
-    nominated = {
-        token.strip().lower() for key, _, value in lower if key == b"connection" for token in value.split(b",")
-    }
+    nominated: set[bytes] = set()
+    for key, _, value in lower:
+        if key == b"connection":
+            nominated.update(token.strip().lower() for token in value.split(b","))
     return [(name, value) for key, name, value in lower if key not in dropped and key not in nominated]

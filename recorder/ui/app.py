@@ -186,14 +186,12 @@ def type_name(error: BaseException) -> str:
 
 def _files() -> dict[bytes, Path]:
     """Return the files that are served, by their path in a URL."""
-    found = {
-        f"/{path.relative_to(HERE).as_posix()}".encode(): path
-        for folder in FOLDERS
-        for path in (HERE / folder).rglob("*")
-        if path.suffix in TYPES and path.name not in HIDDEN
-    }
-    found[b"/"] = HERE / "static" / "index.html"
-    return found
+    served = {b"/": HERE / "static" / "index.html"}
+    for folder in FOLDERS:
+        for path in (HERE / folder).rglob("*"):
+            if path.suffix in TYPES and path.name not in HIDDEN:
+                served[f"/{path.relative_to(HERE).as_posix()}".encode()] = path
+    return served
 
 
 def _respond(incoming: ServerExchange, status: int, headers: Headers, body: bytes) -> None:

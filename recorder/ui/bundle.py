@@ -38,7 +38,7 @@ class Bundle(NamedTuple):
     """The parts of the page that are the same for every recording."""
 
     head: str  # up to the data
-    tail: str  # behind it
+    tail: str  # after it
 
     def page(self, data: str) -> str:
         """Return the page with the element that holds its data."""
@@ -101,10 +101,10 @@ def wrapped(path: str, source: str, bundled: Collection[str]) -> str:
     """Return a module as a constant with what it exports. Raises `ValueError` for another form of import or export."""
     names = [name for _, name in _EXPORT.findall(source)]
     inner = _IMPORT.sub(
-        lambda found: f"const {{ {_renamed(found[1])} }} = {_constant(_resolved(path, found[2]))};", source
+        lambda match: f"const {{ {_renamed(match[1])} }} = {_constant(_resolved(path, match[2]))};", source
     )
     inner = _EXPORT.sub(r"\1\2", inner)
-    inner = _DYNAMIC.sub(lambda found: _dynamic(_resolved(path, found[1]), bundled), inner)
+    inner = _DYNAMIC.sub(lambda match: _dynamic(_resolved(path, match[1]), bundled), inner)
     if left := _ANY.search(inner):
         raise ValueError(f"{path} has a form that no bundle can hold: {left[0].strip()}")
     return f"const {_constant(path)} = (() => {{\n{inner}\nreturn {{ {', '.join(names)} }};\n}})();\n"

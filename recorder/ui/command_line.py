@@ -29,6 +29,5 @@ def shell_quoted(text: str) -> str:
     return f"$'{_ODD.sub(_escape, escaped)}'"
 
 
-def _escape(found: re.Match[str]) -> str:
-    code = ord(found[0])
-    return f"\\{code:03o}" if code < 0x80 else "".join(f"\\{byte:03o}" for byte in found[0].encode())
+def _escape(match: re.Match[str]) -> str:
+    return "".join(f"\\{byte:03o}" for byte in match[0].encode())

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from itertools import chain
 from typing import Any
 
 import msgspec
@@ -67,9 +68,9 @@ async def comparison(
 
 def _compared(one: RecordedSession, other: RecordedSession, only: Sequence[Level], terms: Terms) -> dict[str, Any]:
     report = diff(one.recordings, other.recordings, only, terms, (one.continued, other.continued))
-    found = document(one.name, other.name, report)
+    answer = document(one.name, other.name, report)
     left_bytes = ANSWER_BYTES
-    for level in (level for pair in found["pairs"] for level in pair["levels"]):
+    for level in chain.from_iterable(pair["levels"] for pair in answer["pairs"]):
         listed = []
         for difference in level["differences"]:
             left_bytes -= len(msgspec.json.encode(difference))
@@ -77,7 +78,7 @@ def _compared(one: RecordedSession, other: RecordedSession, only: Sequence[Level
                 break
             listed.append(difference)
         level["differences"] = listed
-    return found
+    return answer
 
 
 def _side(side: RecordedSession) -> dict[str, Any]:

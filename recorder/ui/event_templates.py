@@ -16,7 +16,7 @@ from copy import deepcopy
 from itertools import count
 from typing import Any
 
-from recorder.ui.ops import apply
+from recorder.ui.ops import apply, member
 
 Template = str | list[Any] | dict[str, str]
 
@@ -41,25 +41,24 @@ class Templates:
             text = raw.decode()
         except UnicodeDecodeError:
             return {"base64": base64.b64encode(raw).decode()}
-        wanted = {
-            escaped(each, style): [int(style), place]
-            for place, each in enumerate(added)
-            if each
-            for style in _styles(each)
-        }
+        references: dict[str, Any] = {}
+        for place, each in enumerate(added):
+            references |= _references(each or "", place)
+        long_texts: dict[str, Any] | None = None  # of the document, which is looked at once, if at all
         parts: list[Any] = []
-        behind, paths = 0, None
+        end = 0  # of what is in the parts
         for match in _STRING.finditer(text):
-            reference: Any = wanted.get(match[1])
+            reference = references.get(match[1])
             if reference is None and len(match[1]) >= LONG:
-                paths = paths if paths is not None else _long_texts(document)
-                reference = paths.get(match[1])
+                if long_texts is None:
+                    long_texts = _long_texts(document)
+                reference = long_texts.get(match[1])
                 if reference is None:
                     reference = self._shared(match[1])
             if reference is not None:
-                parts += [text[behind : match.start(1)], reference]
-                behind = match.end(1)
-        rest = text[behind:]
+                parts += [text[end : match.start(1)], reference]
+                end = match.end(1)
+        rest = text[end:]
         return [*parts, rest] if parts else rest
 
     def _shared(self, text: str) -> int:
@@ -91,7 +90,11 @@ def documents(steps: Sequence[Sequence[Any]]) -> Iterator[tuple[list[Any], Any]]
 
 def _copied(ops: Iterable[Sequence[Any]]) -> list[Sequence[Any]]:
     """Return operations whose values a document may have as its own."""
-    return [op if isinstance(op[-1], str | int | float) else deepcopy(op) for op in ops]
+    return [_copied_op(op) for op in ops]
+
+
+def _copied_op(op: Sequence[Any]) -> Sequence[Any]:
+    return op if isinstance(op[-1], str | int | float) else deepcopy(op)  # most add a text
 
 
 def put_together(template: Template, texts: Sequence[str], ops: Sequence[Sequence[Any]], document: Any) -> bytes:
@@ -110,15 +113,13 @@ def _part(part: Any, texts: Sequence[str], ops: Sequence[Sequence[Any]], documen
     style, place = part
     if isinstance(place, int):
         return escaped(ops[place][2], bool(style))
-    for key in place:
-        document = document[key]
-    return escaped(document, bool(style))
+    return escaped(member(document, place), bool(style))
 
 
 def escaped(text: str, as_ascii: bool) -> str:
     """Return a text as a string of JSON has it, without its quotes, the way that JSON.stringify writes it."""
     written = json.dumps(text, ensure_ascii=as_ascii)[1:-1]
-    return written if as_ascii or text.isascii() else _LONE.sub(lambda found: f"\\u{ord(found[0]):04x}", written)
+    return written if as_ascii or text.isascii() else _LONE.sub(lambda match: f"\\u{ord(match[0]):04x}", written)
 
 
 def _styles(text: str) -> tuple[bool, ...]:
@@ -129,13 +130,17 @@ def _styles(text: str) -> tuple[bool, ...]:
 _LONE = re.compile("[\ud800-\udfff]")
 
 
-def _long_texts(document: Any) -> dict[str, list[Any]]:
+def _long_texts(document: Any) -> dict[str, Any]:
     """Return references to the long texts of a document, by how they may be written."""
-    found: dict[str, list[Any]] = {}
+    found: dict[str, Any] = {}
     for path, text in _texts(document, ()):
-        for style in _styles(text):
-            found[escaped(text, style)] = [int(style), list(path)]
+        found |= _references(text, list(path))
     return found
+
+
+def _references(text: str, place: int | list[str | int]) -> dict[str, Any]:
+    """Return references to a text, by how it may be written."""
+    return {escaped(text, style): [int(style), place] for style in _styles(text)} if text else {}
 
 
 def _texts(value: Any, path: tuple[str | int, ...]) -> Iterator[tuple[tuple[str | int, ...], str]]:

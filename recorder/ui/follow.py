@@ -55,12 +55,10 @@ async def growth(reader: LogReader, session_id: str) -> AsyncGenerator[bytes]:
     async def message(news: _Points) -> bytes:
         if not news.keys() <= numbers.keys():
             numbers.update((each.exchange_id, at) for at, each in enumerate(await reader.exchanges(session_id), 1))
-        rows = [
-            {"number": numbers[id], "exchange_id": id, "last_pos": point.last_pos, "has_ended": point.has_ended}
-            for id, point in news.items()
-            if id in numbers
-        ]
-        return _event("grew", {"exchanges": sorted(rows, key=lambda row: row["number"])})
+        grown = []
+        for id in sorted(news.keys() & numbers.keys(), key=lambda id: numbers[id]):
+            grown.append({"number": numbers[id], "exchange_id": id, **news[id]._asdict()})
+        return _event("grew", {"exchanges": grown})
 
     yield RETRY + await message(points)
     async for chunk in _watch(_Watched(reader, points, session_id), POLL_S, message):

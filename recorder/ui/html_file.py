@@ -36,6 +36,7 @@ from recorder.ui.event_templates import Template, Templates, documents
 from recorder.ui.events import BodyRead, body_reads, chain_roots, holds, reads_of
 from recorder.ui.lanes import timeline
 from recorder.ui.marks import marks
+from recorder.ui.ops import Op
 from recorder.ui.redaction import redacted_rows, redacted_track, redacted_value
 from recorder.ui.track import TrackCache, segment
 from recorder.wire.redaction.bodies import Redactor
@@ -69,7 +70,7 @@ async def html_file(log: LogReader, session: Session, chosen: Sequence[Numbered]
 def _element(data: Json) -> str:
     """Return the element of the page that holds the data. Nothing in it can end it."""
     written = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
-    written = _LONE.sub(lambda found: f"\\u{ord(found[0]):04x}", written)
+    written = _LONE.sub(lambda match: f"\\u{ord(match[0]):04x}", written)
     if len(written) < DEFLATED_FROM:
         escaped = written.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
         return f'<script type="application/json" id="data">{escaped}</script>\n'
@@ -164,11 +165,11 @@ class FileData:
         at = 0
         try:
             while True:
-                found = await segment(self._log, self._session.session_id, str(number), at, self._tracks)
-                steps += found["steps"]
-                if found["to"] >= found["last"]:
+                part = await segment(self._log, self._session.session_id, str(number), at, self._tracks)
+                steps += part["steps"]
+                if part["to"] >= part["last"]:
                     return steps
-                at = found["to"] + 1
+                at = part["to"] + 1
         except StoreError:
             raise
         except RecorderError as error:
@@ -181,9 +182,9 @@ class FileData:
         raws, starts, lengths = list[Template](), list[int](), list[int]()
         texts: dict[str, str] = {}
         for event, (ops, document) in zip(events, documents(steps), strict=False):
-            starts.append(NONE if event.data_start is None else event.data_start)
-            lengths.append(NONE if event.data_length is None else event.data_length)
-            added = [op[2] if op[0] == "add" else None for op in ops]
+            starts.append(_number(event.data_start))
+            lengths.append(_number(event.data_length))
+            added = [_added(op) for op in ops]
             raws.append(self._templates.of(event.raw, added, document))
             preview = previews.of(exchange.api, event)
             text = "".join(filter(None, added))
@@ -213,6 +214,15 @@ class FileData:
         ]
 
 
+def _added(op: Op) -> str | None:
+    """Return the text that an operation adds to another one."""
+    return op[2] if op[0] == "add" else None
+
+
+def _number(value: int | None) -> int:
+    return NONE if value is None else value
+
+
 def _columns(exchange: Exchange, events: Sequence[Event]) -> Json:
     """Return what is known of events, each a list by position."""
     ids = list(dict.fromkeys(event.item_id for event in events if event.item_id is not None))
@@ -222,7 +232,7 @@ def _columns(exchange: Exchange, events: Sequence[Event]) -> Json:
         "output_index": [event.output_index for event in events],
         "item_ids": ids,
         "item_id": [numbers.get(event.item_id or "", NONE) for event in events],
-        "body_offset": [NONE if offset is None else offset for offset in _body_offsets(events)],
+        "body_offset": list(map(_number, _body_offsets(events))),
         "hash": base64.b64encode(b"".join(event.hash for event in events)).decode(),
         "broken": _broken(exchange, events),
     }

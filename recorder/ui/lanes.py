@@ -308,6 +308,10 @@ class _Exchange:
         """Return the events after a position."""
         columns = self._columns
         start = bisect_right(columns.pos, after)
+        numbers: dict[str | None, int] = {None: -1}
+        for type in dict.fromkeys(columns.type[start:]):
+            if type is not None:
+                numbers[type] = types[type]
         return ExchangeTicks(
             number=self._number,
             exchange_id=self._exchange.exchange_id,
@@ -317,7 +321,7 @@ class _Exchange:
             t=columns.t_ns[start:],
             size=columns.size[start:],
             kind=[kinds[kind] for kind in columns.kind[start:]],
-            type=[-1 if type is None else types[type] for type in columns.type[start:]],
+            type=[numbers[type] for type in columns.type[start:]],
             row=[self._rows[index] for index in columns.output_index[start:]],
         )
 

@@ -56,27 +56,32 @@ def apply(document: Any, ops: Iterable[Sequence[Any]]) -> Any:
             grown.setdefault(tuple(path), []).append(op[2])
             continue
         for each in [each for each in grown if list(each[: len(path)]) == path] if grown else ():
-            _join(document, each, grown.pop(each))
+            join(document, each, grown.pop(each))
         if not path:
             document = op[2]
             continue
         *way, last = path
-        place = document
-        for key in way:
-            place = place[key]
+        holder = member(document, way)
         if verb == "set":
-            place[last] = op[2]
+            holder[last] = op[2]
         elif verb == "push":
-            place[last].append(op[2])
+            holder[last].append(op[2])
         else:
-            del place[last]
+            del holder[last]
     for path, texts in grown.items():
-        _join(document, path, texts)
+        join(document, path, texts)
     return document
 
 
-def _join(document: Any, path: Path, texts: list[str]) -> None:
+def join(document: Any, path: Iterable[str | int], texts: list[str]) -> None:
+    """Append texts to the one at a path."""
     *way, last = path
-    for key in way:
+    holder = member(document, way)
+    holder[last] = "".join((holder[last], *texts))
+
+
+def member(document: Any, path: Iterable[str | int]) -> Any:
+    """Return what is at a path."""
+    for key in path:
         document = document[key]
-    document[last] = "".join((document[last], *texts))
+    return document

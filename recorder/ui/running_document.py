@@ -49,7 +49,7 @@ from recorder.store.queries.session_document import (
     usage_document,
 )
 from recorder.store.queries.session_state import ExchangeState, UnfoldableExchange, answer_of, counter_of, unfoldable
-from recorder.ui.ops import Op, compare
+from recorder.ui.ops import Op, compare, join
 from recorder.ui.surroundings import OutsideView
 
 SUMMARY_LIMIT = STORABLE_LIMIT // 8  # characters of which no JSON is longer than a row has
@@ -406,11 +406,7 @@ class RunningDocument:
     def _settle(self, growing: _Growing) -> None:
         """Put the deltas of a text into the document."""
         if growing.pieces:
-            *way, last = growing.path
-            place: Any = self._document
-            for key in way:
-                place = place[key]
-            place[last] = "".join((place[last], *growing.pieces))
+            join(self._document, growing.path, growing.pieces)
             growing.pieces.clear()
 
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 import asyncio
 import shlex
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from typing import Any
@@ -114,17 +114,23 @@ def _held(result: QueryResult, until_s: float) -> tuple[list[list[Any]], bool]:
     held: list[list[Any]] = []
     size_bytes = 0
     for row in result.rows:
-        size_bytes += sum(len(value) if isinstance(value, str | bytes) else 8 for value in row)
+        size_bytes += sum(map(_size_bytes, row))
         if len(held) == MOST_ROWS or size_bytes > MOST_BYTES or time.monotonic() > until_s:
             return held, False
         held.append([json_value(value) for value in row])
     return held, True
 
 
+def _size_bytes(value: Any) -> int:
+    return len(value) if isinstance(value, str | bytes) else 8
+
+
 def command_line(url: URL, sql: str, values: Mapping[str, Value] | None = None) -> str:
     """Return the `recorder query` that gives the same rows. Never with a password."""
-    given: Iterable[str] = (word for name, value in (values or {}).items() for word in ("-p", name, str(value)))
-    return shlex.join(["recorder", "query", sql, *given, *database_words(url)])
+    words = ["recorder", "query", sql]
+    for name, value in (values or {}).items():
+        words += ["-p", name, str(value)]
+    return shlex.join([*words, *database_words(url)])
 
 
 def database_words(url: URL) -> list[str]:
@@ -151,9 +157,12 @@ def checked_question(body: Any) -> tuple[str, dict[str, Value]]:
     """
     if not isinstance(body, dict) or not isinstance(body.get("sql"), str) or body.keys() - {"sql", "params"}:
         raise UsageError('Send {"sql": "select …", "params": {"name": value}}.')
-    values = body.get("params") or {}
-    if not isinstance(values, dict) or not all(
-        isinstance(value, int | float | str | None) for value in values.values()
-    ):
+    params = body.get("params") or {}
+    is_fit = isinstance(params, dict) and all(isinstance(value, int | float | str | None) for value in params.values())
+    if not is_fit:
         raise UsageError("params is an object of names with a number, a text or null each.")
-    return body["sql"], {name: value_of(value) if isinstance(value, str) else value for name, value in values.items()}
+    values: dict[str, Value] = dict(params)
+    for name, value in params.items():
+        if isinstance(value, str):
+            values[name] = value_of(value)
+    return body["sql"], values

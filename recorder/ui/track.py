@@ -206,8 +206,11 @@ class _Track:
         """Return the state at the beginning of a segment, and its steps."""
         nearest = max(number for number in self._states if number <= index)
         state = msgspec.json.decode(zlib.decompress(self._states[nearest]))
-        between = (step for number in range(nearest, index) for step in self._steps_of(number))
-        return apply(state, (op for step in between for op in step[1])), self._steps_of(index)
+        ops: list[Op] = []
+        for number in range(nearest, index):
+            for step in self._steps_of(number):
+                ops += step[1]
+        return apply(state, ops), self._steps_of(index)
 
     def _steps_of(self, index: int) -> list[Any]:
         if index < len(self._segments):
