@@ -7,27 +7,31 @@ from collections.abc import Iterator
 from importlib.resources import files
 from typing import Any
 
-from recorder.commands.schema import names
-
 INTRO = """\
 # JSON
 
-Each `--json` form has a JSON Schema (2020-12), which `recorder schema NAME` prints. Schemas only grow: a key keeps its
-name, its type and its meaning; new keys may come. A key with `?` may be absent. A line of `--jsonl` is one item of the
-array. The same names are columns in [SQL](../sql.md); [Formats](../formats.md) has examples.
+Each `--json` form has a JSON Schema (2020-12), which the command prints with `--schema`. Schemas only grow: a key keeps
+its name, its type and its meaning; new keys may come. A key with `?` may be absent. A line of `--jsonl` is one item of
+the array. The same names are columns in [SQL](../sql.md); [Formats](../formats.md) has examples.
 
 ```sh
-recorder schema
-recorder schema sessions
+recorder sessions --schema
+recorder show --request --schema
 ```
 """
 
 Schema = dict[str, Any]
+_FOLDER = files("recorder.commands") / "schemas"
+
+
+def names() -> list[str]:
+    """Return the names of all schemas: the words of a command, and of an option that gives it another form."""
+    return sorted(each.name.removesuffix(".json") for each in _FOLDER.iterdir() if each.name.endswith(".json"))
 
 
 def schema(name: str) -> Schema:
     """Return the schema of that name."""
-    found: Schema = json.loads((files("recorder.commands") / "schemas" / f"{name}.json").read_text())
+    found: Schema = json.loads((_FOLDER / f"{name}.json").read_text())
     return found
 
 

@@ -1,4 +1,4 @@
-"""What the JSON Schemas of `recorder schema` have promised: `python -m tools.landed_schemas` adds what is new.
+"""What the JSON Schemas that `--schema` prints have promised: `python -m tools.landed_schemas` adds what is new.
 
 A line for each property: its path, its types, and `!` if it is always there. A line stays for good, because a program
 may rely on it.

@@ -92,7 +92,7 @@ def open_views(
 def _would_be_missing(archive: URL, error: RecorderError) -> RecorderError:
     return RecorderError(
         f"{error} Its sessions would be missing: let it be read, or take it from the log with "
-        f"`recorder db detach {database_name(archive)}`."
+        f"`recorder db archive --detach {database_name(archive)}`."
     )
 
 

@@ -22,7 +22,7 @@ from recorder import __version__
 from recorder.commands.terminal.group import LoadingGroup
 from recorder.commands.terminal.output import open_closed_stdout, stdout_refusal
 from recorder.commands.terminal.settings import defaults
-from recorder.commands.verbs import VERBS
+from recorder.commands.verbs import GROUPS, MOVED, VERBS
 from recorder.errors import RecorderError
 from recorder.model.text import safe_text
 
@@ -39,7 +39,7 @@ class Verbs(LoadingGroup):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Find the verb, and read its settings from files unless only its help is wanted."""
-        if args[0] not in VERBS and not args[0].startswith("-"):
+        if args[0] not in (*VERBS, *MOVED) and not args[0].startswith("-"):
             import difflib
 
             near = difflib.get_close_matches(args[0], VERBS, n=1)
@@ -54,13 +54,16 @@ class Verbs(LoadingGroup):
         return name, command, rest
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl(list(VERBS.items()))
+        widest = max(map(len, VERBS))
+        for title, verbs in GROUPS.items():
+            with formatter.section(title):
+                formatter.write_dl([(verb.ljust(widest), help) for verb, help in verbs.items()])
 
 
 @click.group(
     cls=Verbs,
     places={verb: (f"recorder.commands.{verb}", "command") for verb in VERBS},
+    moved=MOVED,
     context_settings={"help_option_names": ["-h", "--help"], "auto_envvar_prefix": "RECORDER"},
 )
 @click.version_option(__version__, prog_name="recorder", allow_from_autoenv=False)

@@ -13,16 +13,18 @@ _OPS = "recorder.commands.ops"
     cls=LoadingGroup,
     places={
         "archive": (f"{_OPS}.archive", "archive_command"),
-        "archives": (f"{_OPS}.attach", "archives_command"),
-        "attach": (f"{_OPS}.attach", "attach_command"),
         "backup": (f"{_OPS}.backup", "backup"),
         "copy": (f"{_OPS}.copy", "command"),
-        "detach": (f"{_OPS}.attach", "detach_command"),
         "path": (f"{_OPS}.path", "path"),
         "purge": (f"{_OPS}.purge", "purge_command"),
         "rebuild": (f"{_OPS}.upgrade", "rebuild_command"),
         "recover": (f"{_OPS}.recover", "recover_command"),
         "upgrade": (f"{_OPS}.upgrade", "upgrade"),
+    },
+    moved={
+        "archives": "`recorder db archive --list`",
+        "attach": "`recorder db archive --attach ARCHIVE`",
+        "detach": "`recorder db archive --detach ARCHIVE`",
     },
 )
 def command() -> None:

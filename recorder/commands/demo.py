@@ -22,7 +22,7 @@ from recorder.commands import recorder
 from recorder.commands.env import DEFAULT_URL
 from recorder.commands.ops.recover import recover_left
 from recorder.commands.serving.recording import Ending, recording
-from recorder.commands.terminal.database import database_option
+from recorder.commands.terminal.options import database_option
 from recorder.commands.terminal.output import echo, write_line
 from recorder.demo.__main__ import serve as serve_until_stopped
 from recorder.demo.server import start

@@ -16,8 +16,7 @@ from rich.text import Text
 
 from recorder.commands.terminal.catch_up import wait_option
 from recorder.commands.terminal.conversation import as_written, wrapped
-from recorder.commands.terminal.database import database_option
-from recorder.commands.terminal.format import format_option
+from recorder.commands.terminal.options import database_option, format_option
 from recorder.commands.terminal.output import echo, is_plain, write_document, write_line
 from recorder.commands.terminal.recordings import loader
 from recorder.commands.terminal.rules import match_rules

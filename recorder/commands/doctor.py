@@ -15,8 +15,7 @@ from recorder.archive.place import chosen_url, database_of, database_url, is_arc
 from recorder.commands.ops import health
 from recorder.commands.ops.health_log import log
 from recorder.commands.serving.network import CONNECTING, VARIABLES, settled
-from recorder.commands.terminal.database import database_option
-from recorder.commands.terminal.format import format_option
+from recorder.commands.terminal.options import database_option, format_option
 from recorder.commands.terminal.output import write_json, write_line
 from recorder.commands.terminal.rules import match_rules
 from recorder.commands.terminal.settings import defaults, own_path, project_path, settings_file

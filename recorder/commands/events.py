@@ -13,8 +13,7 @@ import msgspec
 from recorder.archive.opening import open_log
 from recorder.commands.terminal.catch_up import current_url, wait_option
 from recorder.commands.terminal.completion import session_names
-from recorder.commands.terminal.database import database_option
-from recorder.commands.terminal.format import format_option
+from recorder.commands.terminal.options import database_option, format_option
 from recorder.commands.terminal.output import JsonRows, write_bytes
 from recorder.commands.terminal.selection import EXCHANGE_HELP, select
 from recorder.commands.terminal.table import SIZED_ROWS, Column, Table, say_hidden

@@ -1,38 +1,64 @@
-"""`recorder export`: a session on stdout, as text to be imported again or as its bare bodies; a log as Parquet."""
+"""`recorder export`: a session on stdout, a log as Parquet or at a collector of OpenTelemetry, cassettes rewritten."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import click
 from click.core import ParameterSource
 
+from recorder.archive.opening import open_log
 from recorder.commands import replay
-from recorder.commands.terminal.catch_up import wait_option
+from recorder.commands.formats.exchanges import ExportSource
+from recorder.commands.terminal.catch_up import current_url, wait_option
 from recorder.commands.terminal.completion import session_names
-from recorder.commands.terminal.database import database_option
-from recorder.commands.terminal.otlp import otlp_options
-from recorder.commands.terminal.selection import EXCHANGE_HELP
+from recorder.commands.terminal.options import database_option, json_options
+from recorder.commands.terminal.selection import EXCHANGE_HELP, select
 from recorder.commands.terminal.times import Instant
 from recorder.errors import UsageError
 from recorder.model.events import LATEST
 from recorder.program import load
 
+TO, REWRITE = "--to", "--rewrite"
+
+_WRITERS = {
+    "jsonl": "recorder.commands.formats.jsonl:write",
+    "cassette": "recorder.commands.formats.cassette:write",
+    "payloads": "recorder.commands.formats.payloads:write",
+    "har": "recorder.commands.formats.har:write",
+    "vcr": "recorder.commands.formats.vcr:write",
+    "html": "recorder.commands.formats.html:write",
+    "perfetto": "recorder.commands.formats.perfetto:write",
+    "otlp-json": "recorder.commands.formats.otlp:write",
+    "chat": "recorder.commands.formats.chat:write",
+}
+_FORMATS = [*list(_WRITERS)[:5], "sse", *list(_WRITERS)[5:], "parquet"]
+
+_TAKEN_BY = {
+    "format": _FORMATS,
+    "exchange": (*_WRITERS, "sse"),
+    "allow_gaps": ("sse",),
+    **dict.fromkeys(("content", "convention", "metrics"), ("otlp-json", TO)),
+    "since": ("parquet", TO),
+    **dict.fromkeys(("session", "events"), ("parquet",)),
+    **dict.fromkeys(("header", "follow", "json", "jsonl"), (TO,)),
+}
+"""The formats, or other ways to export, that take an option; one that is not here is taken by all."""
+
 
 @click.command()
-@click.argument("source", metavar="SESSION|DIR", shell_complete=session_names)
-@click.argument("folder", metavar="[DIR]", required=False)
+@click.argument("places", metavar="[SESSION|DIR|FILE]...", nargs=-1, shell_complete=session_names)
 @click.option(
     "--format",
-    type=click.Choice(
-        ["jsonl", "cassette", "payloads", "har", "vcr", "sse", "html", "perfetto", "otlp-json", "chat", "parquet"]
-    ),
+    type=click.Choice(_FORMATS),
     metavar="FORMAT",
     default="jsonl",
     show_default=True,
     help="jsonl: every row of the log, for `recorder import`. cassette: the same for people, git and tests, see "
-    "`recorder cassette`. payloads: the JSON of one event a line. har: HAR 1.2. vcr: YAML for vcrpy and "
+    "docs/cassettes.md. payloads: the JSON of one event a line. har: HAR 1.2. vcr: YAML for vcrpy and "
     "pytest-recording. sse: the bytes of the response bodies. html: the player of `recorder ui` and the session as one "
     "page, without secrets, that a browser opens without network. perfetto: a trace of the times, without texts, for "
     "ui.perfetto.dev and speedscope. otlp-json: the spans of OpenTelemetry, one line of OTLP/JSON an exchange. chat: a "
@@ -41,35 +67,66 @@ from recorder.program import load
 )
 @click.option("--exchange", metavar="N|ID", help=EXCHANGE_HELP)
 @click.option("--allow-gaps", is_flag=True, help="With sse: also bodies of which some bytes were not kept.")
-@otlp_options
+@click.option(
+    "--to",
+    metavar="[URL]",
+    is_flag=False,
+    flag_value="",
+    help="Send the log to the collector of OpenTelemetry at URL, by OTLP over HTTP: once, however often this is "
+    "called. URL is as in OTEL_EXPORTER_OTLP_ENDPOINT, which is the default. A fragment of URL is not sent: it tells "
+    "collectors apart which only a header does.",
+)
+@click.option(
+    "--header",
+    metavar="NAME=VALUE",
+    multiple=True,
+    help="With --to: send this header too. Other users of the machine may see it; OTEL_EXPORTER_OTLP_HEADERS is not "
+    "shown to them.",
+)
+@click.option("--follow", is_flag=True, help="With --to: go on with what is recorded, until interrupted.")
+@click.option(
+    "--content",
+    is_flag=True,
+    help="OpenTelemetry: also texts of requests, responses and tools, which may be private. Without it none is "
+    "written.",
+)
+@click.option(
+    "--convention",
+    metavar="VERSION",
+    help="OpenTelemetry: the version of the semantic conventions that names are of, 1.41.0 (default) or 1.37.0. A "
+    "collector gets each for itself, and so spans with content.",
+)
+@click.option(
+    "--metrics/--no-metrics",
+    default=None,
+    help="OpenTelemetry: one line of metrics in place of spans. With --to the metrics of tokens and times are sent "
+    "besides spans, or not.",
+)
 @click.option(
     "--since",
     type=Instant(),
     metavar="7d|DATE",
-    help="With parquet: only the days (UTC) since then; others in DIR remain. Give it to export again what is new.",
+    help="With parquet: only the days (UTC) since then; others in DIR remain. Give it to export again what is new. "
+    "With --to: only what began since then.",
 )
 @click.option("--session", metavar="SESSION", help="With parquet: only this session.")
 @click.option("--events", is_flag=True, help="With parquet: also the events, with their bytes.")
+@click.option(
+    "--rewrite",
+    is_flag=True,
+    help="Rewrite each cassette FILE in its canonical form, in place: headers are redacted, exchanges numbered from 1. "
+    "A file is replaced as a whole or not at all; one that cannot be read is named and skipped, and the exit code is "
+    "1, or 3 if it does not exist.",
+)
+@json_options("With --to: what was sent, an array with one object.", "With --to: what was sent, as one line.")
 @wait_option
 @database_option
 @click.pass_context
 def command(
-    ctx: click.Context,
-    db: str | None,
-    source: str,
-    folder: str | None,
-    format: str,
-    exchange: str | None,
-    allow_gaps: bool,
-    content: bool,
-    convention: str | None,
-    metrics: bool,
-    since: int | None,
-    session: str | None,
-    events: bool,
+    ctx: click.Context, /, db: str | None, places: Sequence[str], format: str, output: str, **options: Any
 ) -> None:
     """Write SESSION (an id, the beginning of one, a name, or `latest`) to stdout; as Parquet, the whole log to DIR,
-    or of SESSION alone if both are given.
+    or of SESSION alone if both are given; with --to send the log to a collector.
 
     \b
     recorder export latest > run.jsonl
@@ -81,60 +138,80 @@ def command(
     recorder export latest --format chat > run.chat.jsonl
     recorder export analysis/ --format parquet --since 7d
     recorder export latest one/ --format parquet
+    recorder export --to http://127.0.0.1:4318 --follow
+    recorder export --rewrite *.sse.jsonl
     """
-    _require_own_options(ctx, format)
-    if format == "parquet":
-        session, place = _session_and_folder(source, folder, session)
-        load("recorder.commands.formats.parquet:write")(db, place, since, session, events)
-    elif folder is not None:
-        raise UsageError(f"--format {format} writes to stdout: leave {folder} out, or write `> {folder}`.")
-    elif format == "otlp-json":
-        chosen = {"content": content, "convention": convention, "metrics": metrics}
-        asyncio.run(load("recorder.commands.formats.otlp:write")(db, source, exchange, **chosen))
-    elif format == "sse":
-        bodies = {"session": source, "exchange": exchange, "allow_gaps": allow_gaps}
-        ctx.invoke(replay.command, db=db, speed=None, format=format, **bodies)
+    way = _way(ctx, places, format)
+    _require_own_options(ctx, way)
+    if not places and way != TO:
+        raise UsageError("Which SESSION? `recorder export latest`; --to sends the whole log to a collector.")
+    if way == TO:
+        names = ("content", "convention", "metrics", "since", "follow")
+        chosen = {name: options[name] for name in names}
+        push = load("recorder.commands.formats.collector:push")
+        push(db, options["to"], options["header"], output, **chosen)
+    elif way == REWRITE:
+        load("recorder.commands.formats.cassette:rewrite")([Path(place) for place in places])
+    elif way == "parquet":
+        session, folder = _session_and_folder(places, options["session"])
+        load("recorder.commands.formats.parquet:write")(db, folder, options["since"], session, options["events"])
     else:
-        asyncio.run(load(_WRITERS[format])(db, source, exchange))
+        _write(ctx, db, places, format, options)
 
 
-def _require_own_options(ctx: click.Context, format: str) -> None:
-    """Raise `UsageError` if the command line, not the settings, has an option that a format does not take."""
+def _way(ctx: click.Context, places: Sequence[str], format: str) -> str:
+    """Return the format, or the other way to export that is asked for. A collector of the settings is the last."""
+    to_is_typed = ctx.get_parameter_source("to") is ParameterSource.COMMANDLINE
+    if ctx.params["to"] is not None and (to_is_typed or not places):
+        if places:
+            raise UsageError(f"--to sends the whole log: leave {places[0]} out.")
+        return TO
+    return REWRITE if ctx.params["rewrite"] else format
+
+
+def _require_own_options(ctx: click.Context, way: str) -> None:
+    """Raise `UsageError` if the command line, not the settings, has an option that is for something else."""
     for option in ctx.command.params:
         name = option.name or ""
-        is_wrong = format not in _FORMATS_OF.get(name, (format,))
+        is_wrong = way not in _TAKEN_BY.get(name, (way,))
         if is_wrong and ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE:
-            raise UsageError(f"{option.opts[0]} is not for --format {format}: see `recorder export --help`.")
+            what = way if way in (TO, REWRITE) else f"--format {way}"
+            raise UsageError(f"{option.opts[0]} is not for {what}: see `recorder export --help`.")
 
 
-def _session_and_folder(source: str, folder: str | None, session: str | None) -> tuple[str | None, Path]:
+def _session_and_folder(places: Sequence[str], session: str | None) -> tuple[str | None, Path]:
     """Return the session that Parquet is limited to, if it is, and the folder. Raises `UsageError`."""
-    if folder is not None:
+    if len(places) > 2:
+        raise UsageError(f"{places[2]} is too much: give a SESSION, and the DIR for its files.")
+    if len(places) == 2:
         if session is not None:
-            raise UsageError(f"{source} and --session {session} both name a session: leave one out.")
-        return source, Path(folder)
-    if source == LATEST:
+            raise UsageError(f"{places[0]} and --session {session} both name a session: leave one out.")
+        return places[0], Path(places[1])
+    if places[0] == LATEST:
         raise UsageError(
             "--format parquet writes files into a folder: give it behind latest, as in "
             "`recorder export latest one/ --format parquet`; ./latest is a folder of that name."
         )
-    return session, Path(source)
+    return session, Path(places[0])
 
 
-_WRITERS = {
-    "jsonl": "recorder.commands.formats.jsonl:write",
-    "cassette": "recorder.commands.formats.cassette:write",
-    "payloads": "recorder.commands.formats.payloads:write",
-    "har": "recorder.commands.formats.har:write",
-    "vcr": "recorder.commands.formats.vcr:write",
-    "html": "recorder.commands.formats.html:write",
-    "perfetto": "recorder.commands.formats.perfetto:write",
-    "chat": "recorder.commands.formats.chat:write",
-}
+def _write(ctx: click.Context, db: str | None, places: Sequence[str], format: str, options: dict[str, Any]) -> None:
+    """Write a session to stdout."""
+    if len(places) > 1:
+        raise UsageError(f"--format {format} writes to stdout: leave {places[1]} out, or write `> {places[1]}`.")
+    session, exchange = places[0], options["exchange"]
+    if format == "sse":
+        bodies = {"session": session, "exchange": exchange, "allow_gaps": options["allow_gaps"]}
+        ctx.invoke(replay.command, db=db, speed=None, format=format, **bodies)
+        return
+    of_format = {}
+    if format == "otlp-json":
+        of_format = {name: options[name] for name in ("content", "convention", "metrics")}
+    asyncio.run(_write_session(db, session, exchange, format, of_format))
 
-_FORMATS_OF = {
-    **dict.fromkeys(("content", "convention", "metrics"), ("otlp-json",)),
-    **dict.fromkeys(("since", "session", "events"), ("parquet",)),
-    "allow_gaps": ("sse",),
-    "exchange": (*_WRITERS, "otlp-json", "sse"),
-}
+
+async def _write_session(db: str | None, ref: str, exchange: str | None, format: str, options: dict[str, Any]) -> None:
+    write = load(_WRITERS[format])
+    async with await open_log(current_url(db)) as log:
+        session, chosen = await select(log, ref, exchange)
+        await write(ExportSource(log, session, chosen, exchange is not None), **options)

@@ -13,9 +13,8 @@ from recorder.cassettes import Cassette, Entry
 from recorder.cassettes.content import Format
 from recorder.cassettes.plain import DOCUMENT_LIMIT, PlainRequest, read_request
 from recorder.commands.serving.intake import Intake
-from recorder.commands.terminal.database import database_option
 from recorder.commands.terminal.files import SkippedFiles
-from recorder.commands.terminal.format import json_options
+from recorder.commands.terminal.options import database_option, json_options
 from recorder.commands.terminal.output import echo, write_json
 from recorder.commands.terminal.progress import Update, progress_bar
 from recorder.commands.terminal.session_names import NEVER_FOUND, new_name

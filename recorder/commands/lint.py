@@ -10,9 +10,8 @@ from collections.abc import Iterable, Sequence
 import click
 
 from recorder.commands.terminal.catch_up import wait_option
-from recorder.commands.terminal.database import database_option
-from recorder.commands.terminal.format import format_option
 from recorder.commands.terminal.lenience import lenience_options
+from recorder.commands.terminal.options import database_option, format_option
 from recorder.commands.terminal.output import echo, is_plain, write_json, write_line
 from recorder.commands.terminal.recordings import loader
 from recorder.commands.terminal.table import Column, write_table
@@ -22,6 +21,7 @@ from recorder.lint.report import WIDTH, Judged, Lenience, is_faulty, judged, lin
 from recorder.lint.rule import Profile
 from recorder.model.events import WEBSOCKET
 from recorder.model.text import safe_text
+from recorder.program import load
 from recorder.wire.grouping.probes import is_probe
 
 FOUND = 4  # exit code: an error or a warning
@@ -39,6 +39,12 @@ _COLUMNS = (Column("rule"), Column("severity"), Column("profiles", goes=1), Colu
     "OpenAI SDKs need of it; `chat`, `anthropic` and `gemini` are those APIs. Without it, each exchange is judged by "
     "the profile of its own API.",
 )
+@click.option(
+    "--cassette",
+    is_flag=True,
+    help="Check each SUBJECT as the file of a cassette instead: unreadable lines, contradictions, and text that looks "
+    "like a secret.",
+)
 @click.option("--list", is_flag=True, help="Name the rules, of all profiles or of one.")
 @format_option(
     *("json", "jsonl"),
@@ -54,6 +60,7 @@ def command(
     subjects: Sequence[str],
     profile: Profile | None,
     lenience: Lenience,
+    cassette: bool,
     list: bool,
     format: str,
 ) -> None:
@@ -63,7 +70,8 @@ def command(
     `recorder import` reads. With `:N` at its end, only the exchange of that number or id.
 
     The exit code is 4 if there is an error or a warning (or what --fail-on names), 0 if there is none, 3 if there was
-    nothing to judge. docs/lint.md has all rules.
+    nothing to judge. With --cassette it is 4 if there is any finding, 1 if a file cannot be opened, 3 if it does not
+    exist. docs/lint.md has all rules.
 
     \b
     recorder lint latest
@@ -71,11 +79,15 @@ def command(
     recorder lint body.sse run.sse.jsonl --json
     recorder lint latest --ignore CH005 --fail-on error
     recorder lint --list --profile sdk
+    recorder lint --cassette *.sse.jsonl
     """
     if list == bool(subjects):
         raise UsageError(_no_list(subjects[0]) if list else "Which SUBJECT? `recorder lint latest`, or a file.")
     if list:
         _list_rules(profile, format)
+        return
+    if cassette:
+        load("recorder.commands.terminal.cassette_check:check")(subjects, format)
         return
     found = [each for ref in subjects for each in asyncio.run(_judge(db, ref, profile, lenience))]
     with_profile = [each for each in found if each.profile is not None]

@@ -10,7 +10,7 @@ import click
 from recorder.archive.place import chosen_url
 from recorder.commands.agents.answer import LEAST_CHARS
 from recorder.commands.terminal.catch_up import chosen_wait_s, wait_option
-from recorder.commands.terminal.database import database_option
+from recorder.commands.terminal.options import database_option
 from recorder.commands.terminal.output import echo
 from recorder.errors import missing_extra
 from recorder.program import load

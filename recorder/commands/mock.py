@@ -30,7 +30,7 @@ from recorder.commands.serving.ready_file import announced, ready_file_option
 from recorder.commands.serving.recording import departures
 from recorder.commands.terminal.catch_up import wait_option
 from recorder.commands.terminal.completion import session_names
-from recorder.commands.terminal.database import database_option
+from recorder.commands.terminal.options import database_option
 from recorder.commands.terminal.output import echo, log_to_stderr
 from recorder.commands.terminal.recordings import loader
 from recorder.commands.terminal.rules import match_rules

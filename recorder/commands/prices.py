@@ -14,8 +14,7 @@ from sqlalchemy import URL
 
 from recorder.archive.opening import open_log
 from recorder.archive.place import chosen_url
-from recorder.commands.terminal.database import database_option
-from recorder.commands.terminal.format import format_option
+from recorder.commands.terminal.options import database_option, format_option
 from recorder.commands.terminal.output import echo, write_json, write_line
 from recorder.commands.terminal.table import Column, write_table
 from recorder.commands.terminal.times import Instant

@@ -19,9 +19,8 @@ from recorder.archive.opening import open_log
 from recorder.archive.place import chosen_url
 from recorder.commands.serving.network import network_options
 from recorder.commands.serving.recording import Ending, departures, recording
-from recorder.commands.terminal.database import database_option
-from recorder.commands.terminal.format import format_option
 from recorder.commands.terminal.lenience import lenience_options
+from recorder.commands.terminal.options import database_option, format_option
 from recorder.commands.terminal.output import dollars, echo, log_to_stderr, write_json, write_line
 from recorder.errors import RecorderError, UsageError
 from recorder.lint.report import Lenience

@@ -15,8 +15,7 @@ from rich.cells import cell_len
 from recorder.archive.place import chosen_url, dialect_of
 from recorder.archive.query import DUCKDB, OWN, open_query
 from recorder.commands.terminal.catch_up import current_url, wait_option
-from recorder.commands.terminal.database import database_option
-from recorder.commands.terminal.format import format_option
+from recorder.commands.terminal.options import database_option, format_option
 from recorder.commands.terminal.output import echo, is_plain, write_csv, write_json, write_line
 from recorder.commands.terminal.table import Column, write_table
 from recorder.errors import RecorderError, UsageError

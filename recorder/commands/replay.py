@@ -11,7 +11,7 @@ import msgspec
 from recorder.archive.opening import open_log
 from recorder.commands.terminal.catch_up import current_url, wait_option
 from recorder.commands.terminal.completion import session_names
-from recorder.commands.terminal.database import database_option
+from recorder.commands.terminal.options import database_option
 from recorder.commands.terminal.output import echo, write_bytes, write_json, write_line
 from recorder.commands.terminal.selection import EXCHANGE_HELP, select
 from recorder.errors import NotFoundError, RecorderError

@@ -37,7 +37,7 @@ from recorder.commands.serving.listening import upstream_option
 from recorder.commands.serving.network import NAMES, network_options
 from recorder.commands.serving.recording import Durability, Ending, departures, durability_option, recording
 from recorder.commands.serving.run_report import EndedCommand, report, say
-from recorder.commands.terminal.database import database_option
+from recorder.commands.terminal.options import database_option
 from recorder.commands.terminal.output import log_to_stderr
 from recorder.commands.terminal.recordings import loader
 from recorder.commands.terminal.rules import match_rules

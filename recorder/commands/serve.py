@@ -36,7 +36,7 @@ from recorder.commands.serving.recording import (
     websocket_option,
 )
 from recorder.commands.serving.viewer import ui_port_option, viewing
-from recorder.commands.terminal.database import database_option
+from recorder.commands.terminal.options import database_option
 from recorder.commands.terminal.output import echo, log_to_stderr
 from recorder.proxy.http import server
 from recorder.proxy.http.network import Network

@@ -12,17 +12,19 @@ from recorder.archive.opening import open_log
 from recorder.commands.terminal.catch_up import current_url, wait_option
 from recorder.commands.terminal.completion import session_names
 from recorder.commands.terminal.conversation import as_written, conversation
-from recorder.commands.terminal.database import database_option
-from recorder.commands.terminal.format import format_option
+from recorder.commands.terminal.options import database_option, format_option
 from recorder.commands.terminal.output import echo, seconds, write_document, write_line
 from recorder.commands.terminal.request_view import request_lines
 from recorder.commands.terminal.selection import say_if_stale, select
 from recorder.commands.terminal.times import At, Moment
 from recorder.errors import NotFoundError, RecorderError, UsageError
 from recorder.model.text import safe_text
+from recorder.program import load
 from recorder.recordings.requests import load_requests, request_document
 from recorder.store.queries.session_document import document
 from recorder.store.queries.session_state import Snapshot, cutoff, take_snapshot
+
+AVOIDABLE = 4  # exit code of --cache: a miss that could have been avoided
 
 
 @click.command()
@@ -41,7 +43,13 @@ from recorder.store.queries.session_state import Snapshot, cutoff, take_snapshot
     is_flag=True,
     help="Show the requests instead, each with all that it continues: the earlier input and the items that came back.",
 )
-@format_option("json", variants=("request",), json="one object with the session and all of its exchanges")
+@click.option(
+    "--cache",
+    is_flag=True,
+    help="Show instead for each request what the provider's prompt cache could have given, what it gave, and why it "
+    "was less. SESSION may be a file that `recorder import` reads, too.",
+)
+@format_option("json", variants=("request", "cache"), json="one object with the session and all of its exchanges")
 @wait_option
 @database_option
 def command(
@@ -51,11 +59,16 @@ def command(
     at: At | None,
     at_event: int | None,
     request: bool,
+    cache: bool,
     format: str,
 ) -> None:
     """Show SESSION (an id, the beginning of one, a name, or `latest`) as a conversation, also while it streams.
 
     EXCHANGE is the number of one exchange (1 is the first), its id, or the beginning of its id.
+
+    With --cache a request is compared with the earlier one of which it repeats the longest beginning; where a prompt
+    changed, the first character that differs is shown in both. The exit code is 4 if a miss could have been avoided:
+    `prefix_changed`, `other_parameters`, `not_marked`. docs/cost.md explains all classes.
 
     \b
     recorder show latest
@@ -63,7 +76,13 @@ def command(
     recorder show latest --at 50%
     recorder show latest --json | jq '.exchanges[].usage'
     recorder show latest 2 --request
+    recorder show latest --cache
     """
+    if cache:
+        if request or exchange is not None or at is not None or at_event is not None:
+            raise UsageError("--cache is about all requests of a session: leave EXCHANGE and the other options out.")
+        is_avoidable = load("recorder.commands.terminal.cache_view:write_cache")(db, session, format)
+        sys.exit(AVOIDABLE if is_avoidable else 0)
     if request and (at is not None or at_event is not None):
         raise UsageError("A request does not change with time: give --request without --at and --at-event.")
     if request:

@@ -13,8 +13,7 @@ import msgspec
 from recorder.archive.opening import open_log
 from recorder.archive.place import chosen_url
 from recorder.commands.terminal.completion import session_names
-from recorder.commands.terminal.database import database_option
-from recorder.commands.terminal.format import format_option
+from recorder.commands.terminal.options import database_option, format_option
 from recorder.commands.terminal.output import echo, write_json
 from recorder.commands.terminal.table import Column, Table
 from recorder.model.events import BODY_KINDS, Event

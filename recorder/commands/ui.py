@@ -12,7 +12,7 @@ import click
 from recorder.archive.opening import open_log
 from recorder.commands.terminal.catch_up import current_url, wait_option
 from recorder.commands.terminal.completion import session_names
-from recorder.commands.terminal.database import database_option
+from recorder.commands.terminal.options import database_option
 from recorder.commands.terminal.output import log_to_stderr, write_line
 from recorder.commands.terminal.rules import match_rules
 from recorder.proxy.http import server

@@ -13,8 +13,7 @@ import click
 
 from recorder.archive.opening import open_log
 from recorder.commands.terminal.catch_up import current_url, wait_option
-from recorder.commands.terminal.database import database_option
-from recorder.commands.terminal.format import format_option
+from recorder.commands.terminal.options import database_option, format_option
 from recorder.commands.terminal.output import echo, write_csv, write_json
 from recorder.commands.terminal.table import Column, short_ids, write_table
 from recorder.commands.terminal.times import between, check_order

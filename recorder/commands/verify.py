@@ -23,8 +23,7 @@ from recorder.commands.ops.last_verify import LastVerify, keep
 from recorder.commands.ops.writers import writer_at
 from recorder.commands.terminal.catch_up import current_url, nothing_yet, other_killed, wait_option
 from recorder.commands.terminal.completion import session_names
-from recorder.commands.terminal.database import database_option
-from recorder.commands.terminal.format import format_option
+from recorder.commands.terminal.options import database_option, format_option
 from recorder.commands.terminal.output import echo, write_json, write_line
 from recorder.commands.terminal.progress import progress_bar
 from recorder.errors import NotFoundError, RecorderError, StoreBusyError, StoreError, UsageError

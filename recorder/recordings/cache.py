@@ -54,7 +54,7 @@ class CacheTurn(NamedTuple):
         return self.row.cache_class in AVOIDABLE
 
     def document(self) -> dict[str, Any]:
-        """Return the turn as in `recorder cache --json`; its keys are in docs/formats.md."""
+        """Return the turn as in `recorder show --cache --json`; its keys are in docs/formats.md."""
         row, difference = self.row, self.difference
         return {
             "exchange_id": row.exchange_id,

@@ -44,7 +44,7 @@ def assert_lints(subject: Subject, profile: Profile | None = None, *, ignore: Co
 
 
 def assert_cached(subject: Subject, *, ignore: Collection[str] = ()) -> None:
-    """Raise `AssertionError` with the report of `recorder cache`, if the prompt cache missed what it need not have.
+    """Raise `AssertionError` with the report of `recorder show --cache`, if the prompt cache missed without need.
 
     `subject` is what the fixture `recorder_replay` gives, what its `session` is, the path of a file or the name of a
     session. Classes in `ignore` do not count. Raises `UsageError` if there is no such class or no request that a model

@@ -1,5 +1,6 @@
-"""Sessions of real clients with a planted change: `recorder cache` and the view name it, and nothing where there was a
-hit. They are recorded here, or were, against the demo upstream, whose cached tokens are those that are really common.
+"""Sessions of real clients with a planted change: `recorder show --cache` and the view name it, and nothing where
+there was a hit. They are recorded here, or were, against the demo upstream, whose cached tokens are those that
+are really common.
 """
 
 from __future__ import annotations
@@ -56,8 +57,8 @@ EXPECTED = {**OF_SDKS, **OF_AGENTS}
 
 
 def turns(db: Path | URL, name: str) -> tuple[str, ...]:
-    """The turns of a session as `recorder cache` has them, whose exit code says whether a miss could be avoided."""
-    ran = run(db, "cache", name, "--json")
+    """The turns of a session by `recorder show --cache`, whose exit code says whether a miss could be avoided."""
+    ran = run(db, "show", name, "--cache", "--json")
     rows = json.loads(ran.out)["turns"]
     assert ran.code == (4 if any(row["is_avoidable"] for row in rows) else 0)
     return tuple(f"{row['class']} {row['path']}" if row["path"] else row["class"] for row in rows)

@@ -28,8 +28,9 @@ from tests.support.server import PROGRAM, STOPPED_S, environment, run, wait_unti
 # What asks an agent, its client, the network, a server or somebody at a terminal, or takes many seconds: the quick
 # start, the demo, Codex, `mcp`, collectors, PostgreSQL and attached archives have tests of their own.
 ELSEWHERE = re.compile(
-    r"recorder (?:mcp|demo|otlp push|probe (?!.*--dry-run)|db purge (?!.*--(?:yes|dry-run)))|curl |-- codex|env codex|"
-    r"codex mcp|claude |make |pip |pytest |postgresql://|--gone-after|recorder db (?:at|de)tach ducklake:archive\.db"
+    r"recorder (?:mcp|demo|export --to|probe (?!.*--dry-run)|db purge (?!.*--(?:yes|dry-run)))|curl |-- codex|"
+    r"env codex|codex mcp|claude |make |pip |pytest |postgresql://|--gone-after|"
+    r"recorder db archive --(?:at|de)tach ducklake:archive\.db"
 )
 # What does not end by itself, and what it prints when it has begun.
 LASTING = re.compile(r"recorder (?:serve|ui|mock|tail|events .*--follow)\b")
@@ -38,7 +39,7 @@ LOOKS = re.compile(
     r"recorder (?:lint\b|diff (?!latest tests)|prices list\b)|-q |my-run|--status"
 )  # what may find nothing in this recording, or something
 # What says nothing when all is well.
-SILENT = re.compile(r"^eval|--only timing|^export|cassette (?:check|fmt)|my-run|>|doctor --json \| jq")
+SILENT = re.compile(r"^eval|--only timing|^export|lint --cassette|export --rewrite|my-run|>|doctor --json \| jq")
 
 # Files of other programs, under the names that pages give them.
 THEIRS = {

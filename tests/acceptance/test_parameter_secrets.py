@@ -172,7 +172,7 @@ def test_what_a_response_repeats_is_in_the_log_and_in_no_file_for_others(tmp_pat
         assert _left({format: b"\n".join([ran.out, *inflated(ran.out)])}) == {}
     cassette = tmp_path / "run.sse.jsonl"
     cassette.write_bytes(run(db, "export", session, "--format", "cassette").out)
-    assert run(db, "cassette", "check", cassette).code == 0
+    assert run(db, "lint", "--cassette", cassette).code == 0
     others = body.replace(b"CANARY-", b"CANARY-of-somebody-else-")
     for options in ((session, "--strict"), ("--cassette", cassette, "--strict")):
         with mocking(db, *options) as mock:

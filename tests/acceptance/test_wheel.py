@@ -144,7 +144,7 @@ def test_the_wheel_records_and_replays(installed: Path, tmp_path: Path) -> None:
     assert row["bytes"] < len(replayed.stdout) < messages
     assert run(installed, tmp_path, installed / "python", "-m", "recorder", "--version").returncode == 0
     assert (installed.parent / "share" / "man" / "man1" / "recorder.1").exists()
-    assert json.loads(run(installed, tmp_path, installed / "recorder", "schema", "sessions").stdout)["title"]
+    assert json.loads(run(installed, tmp_path, installed / "recorder", "sessions", "--schema").stdout)["title"]
     without = run(installed, tmp_path, installed / "recorder", "mcp")
     assert "needs the extra mcp: run `pip install '.[mcp]'` in a checkout" in without.stderr.decode()
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 import re
 
-from recorder.commands.schema import names
-from tools.json_docs import page, rows, schema
+from tools.json_docs import names, page, rows, schema
 
 
 def test_each_key_of_a_schema_has_a_row() -> None:

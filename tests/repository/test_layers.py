@@ -254,7 +254,7 @@ WITHOUT = {
     "lint": FILES | TERMINAL | RARE,
     "export": FILES | TERMINAL | RARE | WRITERS,
     "verify": FILES | TERMINAL | RARE,
-    "cache": FILES | TERMINAL | RARE,
+    "terminal.cache_view": FILES | TERMINAL | RARE,
     "events": FILES | TERMINAL | RARE,
     "replay": FILES | TERMINAL | RARE | {"recorder.proxy"},
     "usage": FILES | TERMINAL | RARE,

@@ -303,7 +303,7 @@ class Log:
         return exchange
 
     def push(self, receiver: Receiver, *options: object) -> dict[str, Any]:
-        ran = run(self.database, "otlp", "push", receiver.url, "--json", *options)
+        ran = run(self.database, "export", "--to", receiver.url, "--json", *options)
         assert ran.code == 0, ran.err
         [row] = json.loads(ran.out)
         return dict(row)

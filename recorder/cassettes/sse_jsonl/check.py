@@ -1,4 +1,6 @@
-"""Findings of `recorder cassette check`: sentences for people, each with its line. Never raises for the file's content.
+"""Findings of `recorder lint --cassette`: sentences for people, each with its line.
+
+Never raises for the file's content.
 
 A cassette that can be read may still be wrong: it breaks off, its sums are not those of its lines, or it holds what
 looks like a secret. Requests are redacted when they are recorded, and headers again when a cassette is read; a response

@@ -1,8 +1,9 @@
-"""The exchanges of a session that is exported."""
+"""The session that is exported, and its exchanges one by one."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Sequence
+from typing import NamedTuple
 
 from recorder.errors import RecorderError
 from recorder.model.events import Session
@@ -15,12 +16,20 @@ from recorder.wire.recording import require_answerable
 BY_ROWS = "--format jsonl writes it row by row"
 
 
-async def one_by_one(log: LogReader, session: Session, chosen: Iterable[Numbered]) -> AsyncIterator[Recording]:
-    """Yield recordings, of which one is held at a time. Raises `RecorderError` if one is too large."""
-    for number, exchange in chosen:
-        budget = MemoryBudget(f"Exchange {number} takes", BY_ROWS)
-        for recording in await load_exchanges(log, session, [(number, exchange)], budget):
-            yield recording
+class ExportSource(NamedTuple):
+    """A session in an open log, and which of its exchanges are exported."""
+
+    log: LogReader
+    session: Session
+    chosen: Sequence[Numbered]
+    is_one: bool  # an exchange was named
+
+    async def recordings(self) -> AsyncIterator[Recording]:
+        """Yield recordings, of which one is held at a time. Raises `RecorderError` if one is too large."""
+        for number, exchange in self.chosen:
+            budget = MemoryBudget(f"Exchange {number} takes", BY_ROWS)
+            for recording in await load_exchanges(self.log, self.session, [(number, exchange)], budget):
+                yield recording
 
 
 def readable(recording: Recording) -> Recording:

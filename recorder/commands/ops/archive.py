@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import click
 import msgspec
@@ -12,11 +11,13 @@ from sqlalchemy import URL
 
 from recorder.archive.archiver import Archiver, MonthReport, Recorders, Step, by_month
 from recorder.archive.place import chosen_url, database_name, database_url, is_archive, require_log
+from recorder.commands.ops.attach import attach as attach_archive
+from recorder.commands.ops.attach import detach as detach_archive
+from recorder.commands.ops.attach import write_archives
 from recorder.commands.ops.journals import journals
 from recorder.commands.ops.recover import recover_left
 from recorder.commands.ops.writers import writer_at
-from recorder.commands.terminal.database import database_option
-from recorder.commands.terminal.format import format_option
+from recorder.commands.terminal.options import database_option, format_option
 from recorder.commands.terminal.output import echo, write_json, write_line
 from recorder.commands.terminal.progress import progress_bar
 from recorder.commands.terminal.table import Column, write_table
@@ -38,13 +39,10 @@ _COLUMNS = (
 
 
 @click.command("archive")
-@click.option(
-    "--older-than", type=Instant(), metavar="30d|DATE", required=True, help="All sessions last used before then."
-)
+@click.option("--older-than", type=Instant(), metavar="30d|DATE", help="All sessions last used before then.")
 @click.option(
     "--to",
     metavar="ARCHIVE",
-    required=True,
     help="ducklake:PATH, with the catalog in a file of SQLite, or ducklake:postgresql://USER@HOST/DATABASE. Created if "
     "it does not exist.",
 )
@@ -58,15 +56,30 @@ _COLUMNS = (
 @click.option(
     "--vacuum/--no-vacuum", default=True, help="Rewrite the file of the log: it gets smaller. On PostgreSQL, VACUUM."
 )
-@format_option("json", "jsonl")
+@click.option("--list", is_flag=True, help="List the archives that are read together with the log.")
+@click.option(
+    "--attach",
+    metavar="ARCHIVE",
+    help="Read this archive together with the log from now on, as is done with one that is written to. Its place is "
+    "kept in the log, without a password: that comes from PGPASSWORD or ~/.pgpass.",
+)
+@click.option(
+    "--detach",
+    metavar="ARCHIVE",
+    help="Do not read this archive together with the log any more. Nothing is deleted: `--db ARCHIVE` reads it.",
+)
+@format_option("json", "jsonl", variants=("list",))
 @database_option
 def archive_command(
     db: str | None,
-    older_than: int,
-    to: str,
+    older_than: int | None,
+    to: str | None,
     data: str | None,
     dry_run: bool,
     vacuum: bool,
+    list: bool,
+    attach: str | None,
+    detach: str | None,
     format: str,
 ) -> None:
     """Move sessions that have ended into an archive: Parquet files by month, with a catalog of DuckLake.
@@ -80,8 +93,27 @@ def archive_command(
     recorder db archive --older-than 30d --to ducklake:archive.db
     recorder db archive --older-than 90d --to ducklake:postgresql://me@db/lake \\
       --data s3://bucket/recordings
+    recorder db archive --list
+    recorder db archive --attach ducklake:archive.db
     """
-    url, archive = chosen_url(db), database_url(to)
+    url = chosen_url(db)
+    ways = [older_than is not None or to is not None, list, attach is not None, detach is not None]
+    if ways.count(True) != 1:
+        raise UsageError("Give --older-than with --to, or one of --list, --attach and --detach.")
+    if list:
+        write_archives(url, format)
+    elif attach is not None:
+        attach_archive(url, database_url(attach))
+    elif detach is not None:
+        detach_archive(url, database_url(detach))
+    elif older_than is None or to is None:
+        raise UsageError("--older-than and --to belong together: give both.")
+    else:
+        moved = _move(url, database_url(to), data, older_than, dry_run=dry_run)
+        _conclude(url, database_url(to), moved, format, dry_run=dry_run, vacuum=vacuum)
+
+
+def _move(url: URL, archive: URL, data: str | None, older_than: int, *, dry_run: bool) -> Sequence[MonthReport]:
     if not is_archive(archive):
         raise UsageError(f"{database_name(archive)} is not an archive: give --to ducklake:PATH.")
     require_log(url)
@@ -89,11 +121,16 @@ def archive_command(
         recover_left(url)  # it would come once the session is gone
     months = by_month(asyncio.run(_chosen(url, older_than)))
     if dry_run or not months:
-        reports = [_expected(month, held) for month, held in months.items()]
-    else:
-        reports = _archive(url, archive, data, months)
+        return [_expected(month, held) for month, held in months.items()]
+    return _archive(url, archive, data, months)
+
+
+def _conclude(
+    url: URL, archive: URL, reports: Sequence[MonthReport], format: str, *, dry_run: bool, vacuum: bool
+) -> None:
+    """Say what was moved, and vacuum the log. Raise `RecorderError` if sessions with findings stayed."""
     if format != "table":
-        write_json((_row(each) for each in reports), format)
+        write_json((msgspec.to_builtins(each) for each in reports), format)
     else:
         _write_lines(reports)
     _sum_up(reports, archive, dry_run)
@@ -156,11 +193,6 @@ def _findings(report: MonthReport) -> Iterator[str]:
             exchange = f"/{found.exchange_id}" if found.exchange_id else ""
             pos = f" @{found.pos}" if found.pos is not None else ""
             yield f"bad     {session_id}{exchange}{pos}: {found.message}"
-
-
-def _row(report: MonthReport) -> dict[str, Any]:
-    row: dict[str, Any] = msgspec.to_builtins(report)
-    return row
 
 
 def _sum_up(reports: Sequence[MonthReport], archive: URL, dry_run: bool) -> None:

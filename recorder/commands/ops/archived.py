@@ -66,7 +66,7 @@ def purge_copies(log: URL, session_ids: Sequence[str], reason: str) -> None:
     if failed:
         raise RecorderError(
             f"{failed} An archive may have a copy of what was purged: run `recorder db purge {session_ids[0]}` again, "
-            "or `recorder db detach` the archive if it is gone."
+            "or `recorder db archive --detach` the archive if it is gone."
         )
 
 

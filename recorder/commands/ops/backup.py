@@ -10,7 +10,7 @@ from sqlalchemy import URL
 
 from recorder.archive.place import chosen_url, database_name, is_archive
 from recorder.commands.ops.journals import journals
-from recorder.commands.terminal.database import database_option
+from recorder.commands.terminal.options import database_option
 from recorder.commands.terminal.output import echo
 from recorder.commands.terminal.progress import progress_bar
 from recorder.errors import UsageError

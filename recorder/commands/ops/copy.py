@@ -12,7 +12,7 @@ from sqlalchemy import URL
 
 from recorder.archive.place import database_name, database_url, is_archive
 from recorder.commands.ops.backup import say_waiting
-from recorder.commands.terminal.format import format_option
+from recorder.commands.terminal.options import format_option
 from recorder.commands.terminal.output import echo, write_json, write_line
 from recorder.commands.terminal.progress import progress_bar
 from recorder.commands.terminal.selection import say_if_stale

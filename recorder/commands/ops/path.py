@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from recorder.archive.place import chosen_url, database_name
-from recorder.commands.terminal.database import database_option
+from recorder.commands.terminal.options import database_option
 from recorder.commands.terminal.output import write_line
 
 

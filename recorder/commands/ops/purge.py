@@ -21,8 +21,7 @@ from recorder.commands.ops.archived import purge_archived, purge_copies, purge_i
 from recorder.commands.ops.journals import journals
 from recorder.commands.ops.recover import recover_left
 from recorder.commands.ops.writers import writer_at
-from recorder.commands.terminal.database import database_option
-from recorder.commands.terminal.format import format_option
+from recorder.commands.terminal.options import database_option, format_option
 from recorder.commands.terminal.output import echo, write_json
 from recorder.commands.terminal.progress import Update, progress_bar
 from recorder.commands.terminal.selection import select

@@ -10,7 +10,7 @@ from sqlalchemy import URL
 
 from recorder.archive.place import chosen_url
 from recorder.commands.ops.journals import GONE_NS, journals
-from recorder.commands.terminal.database import database_option
+from recorder.commands.terminal.options import database_option
 from recorder.commands.terminal.output import echo
 from recorder.commands.terminal.rules import redactor
 from recorder.commands.terminal.times import Span

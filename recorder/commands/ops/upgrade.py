@@ -6,7 +6,7 @@ import click
 
 from recorder.archive.place import chosen_url, database_name, database_of, is_archive, require_log
 from recorder.archive.schema import upgrade as upgrade_archive
-from recorder.commands.terminal.database import database_option
+from recorder.commands.terminal.options import database_option
 from recorder.commands.terminal.output import echo
 from recorder.commands.terminal.progress import progress_bar
 from recorder.errors import UsageError

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import click
 import platformdirs
 
-from recorder.commands.verbs import VERBS
+from recorder.commands.verbs import MOVED, VERBS
 from recorder.errors import RecorderError, UsageError
 from recorder.program import load
 
@@ -181,6 +181,8 @@ def _parsed(path: Path, data: bytes) -> dict[str, Any]:
 
 def _check(path: Path, name: str, value: Any) -> None:
     """Raise for an unknown name at the top level of a file."""
+    if name in MOVED:
+        raise UsageError(f"{path}: there is no table [{name}] any more: `recorder {name}` is now {MOVED[name]}.")
     if name not in (*VERBS, MATCH, REDACT):
         tables = ", ".join(f"[{verb}]" for verb in (*VERBS, MATCH, REDACT) if verb != "db")
         raise UsageError(f"{path}: there is no setting {name!r}; there are `db` and the tables {tables}.")

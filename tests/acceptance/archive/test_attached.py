@@ -184,7 +184,7 @@ def test_a_session_of_no_attached_archive_says_what_to_do(copied: Divided) -> No
     gone = archived(copied)
     with Store(copied.log) as store:
         unregister(store, copied.archive)
-    with pytest.raises(NotFoundError, match=r"was archived on .*: `recorder db attach` its archive"):
+    with pytest.raises(NotFoundError, match=r"was archived on .*: `recorder db archive --attach` its archive"):
         asked(copied.log, lambda log: session_named(log, gone))
 
 

@@ -115,19 +115,19 @@ def copied(divided: Divided, tmp_path: Path) -> Divided:
 
 
 def attach(log: Path, verb: str, archive: object) -> Ran:
-    return run(log, "db", verb, archive)
+    return run(log, "db", "archive", f"--{verb}", archive)
 
 
 def test_an_archive_is_detached_listed_and_attached_again(copied: Divided) -> None:
     name = database_name(copied.archive)
     gone = session_ids(copied.archive)[0]
-    assert run(copied.log, "db", "archives").out.decode() == f"{name}\n"
+    assert run(copied.log, "db", "archive", "--list").out.decode() == f"{name}\n"
     assert attach(copied.log, "detach", name).code == 0
-    assert json.loads(run(copied.log, "db", "archives", "--json").out) == []
+    assert json.loads(run(copied.log, "db", "archive", "--list", "--json").out) == []
     ran = run(copied.log, "show", gone)
     assert ran.code == 3
     assert "was archived on" in ran.err
-    assert "`recorder db attach`" in ran.err
+    assert "`recorder db archive --attach`" in ran.err
     states = {each["session_id"]: each["state"] for each in json.loads(run(copied.log, "verify", "--json").out)}
     assert states[gone] == "archived"
     assert attach(copied.log, "detach", name).code == 2
@@ -140,7 +140,7 @@ def test_an_archive_is_detached_listed_and_attached_again(copied: Divided) -> No
 def test_what_is_no_archive_is_not_attached(copied: Divided, tmp_path: Path) -> None:
     assert attach(copied.log, "attach", f"ducklake:{tmp_path / 'none.db'}").code == 3
     assert attach(copied.log, "attach", copied.log).code == 2
-    ran = run(copied.log, "db", "attach", copied.log, "--db", database_name(copied.archive))
+    ran = run(copied.log, "db", "archive", "--attach", copied.log, "--db", database_name(copied.archive))
     assert ran.code == 2
     assert "is an archive itself" in ran.err
     assert archives_of(database_url(copied.log)) == [copied.archive]

@@ -1,4 +1,4 @@
-"""`recorder completion`: what the shells themselves complete with the script."""
+"""What the shells themselves complete with the script of click."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def variables(db: Path) -> dict[str, str]:
 
 
 IN_BASH = """
-eval "$(recorder completion bash)"
+eval "$(_RECORDER_COMPLETE=bash_source recorder)"
 complete -p recorder
 complete_words() {
     COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); COMPREPLY=()
@@ -43,10 +43,9 @@ complete_words() {
     echo "${COMPREPLY[@]}"
 }
 complete_words recorder show w
-complete_words recorder comp
+complete_words recorder exp
 complete_words recorder db pur
 complete_words recorder sessions --prob
-complete_words recorder schema show
 """
 
 
@@ -56,14 +55,15 @@ def test_bash_completes_names_of_sessions_verbs_and_options(db: Path) -> None:
     assert done.stdout.decode().splitlines() == [
         "complete -o nosort -F _recorder_completion recorder",
         "weather",
-        "completion",
+        "export",
         "purge",
         "--probes",
-        "show show-request",
     ]
 
 
-IN_FISH = "recorder completion fish | source; complete -C 'recorder show w'; complete -C 'recorder db pur'"
+IN_FISH = (
+    "_RECORDER_COMPLETE=fish_source recorder | source; complete -C 'recorder show w'; complete -C 'recorder db pur'"
+)
 
 
 @pytest.mark.skipif(shutil.which("fish") is None, reason="there is no fish here")
@@ -76,7 +76,7 @@ def test_fish_completes_names_of_sessions(db: Path) -> None:
 @pytest.mark.skipif(shutil.which("zsh") is None, reason="there is no zsh here")
 def test_zsh_completes_names_of_sessions(db: Path) -> None:
     """Its completion works only at a prompt: somebody types at a terminal."""
-    script = 'autoload -Uz compinit; compinit -D -u; eval "$(recorder completion zsh)"; echo is ready\n'
+    script = 'autoload -Uz compinit; compinit -D -u; eval "$(_RECORDER_COMPLETE=zsh_source recorder)"; echo is ready\n'
     terminal, end = pty.openpty()
     shell = subprocess.Popen(
         ["zsh", "-f", "-i", "-V"], env=variables(db), stdin=end, stdout=end, stderr=end, start_new_session=True

@@ -1,4 +1,4 @@
-"""`recorder otlp push --follow`, and signals that end a push."""
+"""`recorder export --to --follow`, and signals that end a push."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Following:
 def following(
     path: Path, receiver: Receiver, tmp_path: Path, options: tuple[str, ...] = ("--follow",)
 ) -> Iterator[Following]:
-    command = [*PROGRAM, "otlp", "push", receiver.url, *options, "--db", str(path)]
+    command = [*PROGRAM, "export", "--to", receiver.url, *options, "--db", str(path)]
     with (tmp_path / "said").open("wb") as said:
         process = subprocess.Popen(command, env=environment(tmp_path), stdout=said, stderr=said, start_new_session=True)
     try:
@@ -103,7 +103,7 @@ def test_a_collector_that_goes_away_and_comes_back_misses_nothing(
         pushing.process.send_signal(signal.SIGINT)
         assert pushing.process.wait(60) == 130
     assert set(receiver.span_ids.values()) == {1}
-    assert run(log.path, "otlp", "push", receiver.url, "--no-metrics").err.startswith("Nothing new")
+    assert run(log.path, "export", "--to", receiver.url, "--no-metrics").err.startswith("Nothing new")
 
 
 @pytest.mark.parametrize(
@@ -124,5 +124,5 @@ def test_an_interruption_loses_nothing_that_the_collector_takes(
     with following(log.path, receiver, tmp_path, options) as pushing:
         interrupted.append(lambda: pushing.process.send_signal(by))
         assert pushing.process.wait(60) == code, pushing.said
-    run(log.path, "otlp", "push", receiver.url, "--no-metrics")
+    run(log.path, "export", "--to", receiver.url, "--no-metrics")
     assert set(receiver.span_ids.values()) == {1}

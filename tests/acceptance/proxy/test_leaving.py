@@ -91,7 +91,7 @@ def test_clients_that_leave_behind_the_last_event_are_recorded_again_and_replaye
     assert outcomes(db) == ["client_done"] * 4
     assert [entry.end["status"] for entry in entries(db)] == ["completed"] * 4
     assert run(db, "verify").code == 0
-    assert run(db, "cassette", "check", cassette).code == 0
+    assert run(db, "lint", "--cassette", cassette).code == 0
     again = recorder_run(db, "--replay", str(cassette), "--speed", "max", "--", *asking(whole=True))
     assert (again.code, again.out) == (0, ALL)
     assert "broke off" not in again.err

@@ -26,7 +26,9 @@ FORMATS = ("jsonl", "cassette", "payloads", "har", "vcr", "sse", "chat")
 
 COMMANDS: Mapping[str, Sequence[Sequence[object]]] = {
     "sessions": [[], ["--json"]],
-    "show": [["latest"], ["latest", "1"], ["latest", "--at", "50%"], ["latest", "--json"], [NAME], [NOBODY]],
+    "show": [["latest"], ["latest", "1"], ["latest", "--at", "50%"], ["latest", "--json"], [NAME], [NOBODY]]
+    + [[each, "--cache"] for each in ("latest", "FILE", NOBODY)]
+    + [["latest", "--cache", "--json"]],
     "events": [["latest"], ["latest", "--raw"], ["latest", "--jsonl"], ["latest", "--follow", "--limit", 9], [NOBODY]],
     "tail": [["--limit", 3], ["--limit", 3, "--jsonl"], ["--session", NOBODY]],
     "query": [
@@ -42,7 +44,8 @@ COMMANDS: Mapping[str, Sequence[Sequence[object]]] = {
         ["latest", "FILE"],
         [NOBODY, "x"],
     ],
-    "lint": [["latest"], ["latest", "--json"], ["FILE"], [NOBODY]],
+    "lint": [["latest"], ["latest", "--json"], ["FILE"], [NOBODY]]
+    + [["--cassette", each] for each in ("CASSETTE", "BROKEN", FILE_NAME)],
     "probe": [
         [HOSTILE, "--api", "gemini", "--dry-run"],
         ["http://127.0.0.1:1", "--api", "gemini", "--dry-run", "--model", HOSTILE],
@@ -50,20 +53,18 @@ COMMANDS: Mapping[str, Sequence[Sequence[object]]] = {
         ["http://127.0.0.1:1", "--api", "gemini", "--key-env", HOSTILE],
     ],
     "usage": [["--by", by] for by in ("day", "model", "session", "client", "tool")] + [["--since", HOSTILE]],
-    "cache": [["latest"], ["latest", "--json"], ["FILE"], [NOBODY]],
     "prices": [["update"], ["list", "--model", HOSTILE], ["update", "--file", HOSTILE], ["path"]],
     "import": [["FILE"], ["BROKEN"], ["CASSETTE"], [FILE_NAME], ["FILE", "--session", NAME]],
-    "export": [["latest", "--format", format] for format in FORMATS] + [[NOBODY]],
-    "otlp": [
-        ["push", "http://127.0.0.1:1", "--header", "x"],
-        ["push", HOSTILE],
-        ["push", "http://127.0.0.1:1", "--convention", NAME],
+    "export": [
+        *(["latest", "--format", format] for format in FORMATS),
+        *([NOBODY], ["--rewrite", "BROKEN"], ["--to", HOSTILE]),
+        *(
+            ["--to", "http://127.0.0.1:1", option, value]
+            for option, value in (("--header", "x"), ("--convention", NAME))
+        ),
     ],
-    "cassette": [["check", "CASSETTE"], ["check", "BROKEN"], ["fmt", "BROKEN"], ["check", FILE_NAME]],
     "verify": [[], ["latest"], ["--json"], ["--manifest"], ["--against", "BROKEN"], [NOBODY]],
     "doctor": [[], ["--json"]],
-    "schema": [[], ["show"], [HOSTILE]],
-    "completion": [["bash"], ["fish"], [HOSTILE]],
     "trust": [[], [HOSTILE], [f"{HOSTILE}/recorder.toml"]],
     "env": [["openai", "--session", HOSTILE], ["openai", "--url", HOSTILE], [HOSTILE]],
     "db": [["path"], ["recover"], ["upgrade"], ["rebuild"], ["purge", "--session", "latest", "--dry-run"], [HOSTILE]],

@@ -1,4 +1,4 @@
-"""`recorder cache` and `assert_cached`: a table of turns, what differs, and the exit code."""
+"""`recorder show --cache` and `assert_cached`: a table of turns, what differs, and the exit code."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def agent(url: URL | Path, name: str = "run") -> None:
 @pytest.mark.long
 def test_a_miss_is_shown_with_the_first_character_that_differs(database: URL) -> None:
     agent(database)
-    ran = run(database, "cache", "run")
+    ran = run(database, "show", "run", "--cache")
     lines = ran.out.decode().splitlines()
     assert ran.code == 4
     assert [line.split()[:2] for line in lines[1:4]] == [["1", "first"], ["2", "hit"], ["3", "prefix_changed"]]
@@ -51,22 +51,23 @@ def test_a_miss_is_shown_with_the_first_character_that_differs(database: URL) ->
 
 def test_missed_tokens_have_a_cost(database: URL) -> None:
     agent(database)
-    plain = run(database, "cache", "run")
+    plain = run(database, "show", "run", "--cache")
     assert b"cost_usd" not in plain.out
-    assert {each["cost_usd"] for each in json.loads(run(database, "cache", "run", "--json").out)["turns"]} == {None}
+    turns = json.loads(run(database, "show", "run", "--cache", "--json").out)["turns"]
+    assert {each["cost_usd"] for each in turns} == {None}
     put_prices(database, input="1.25", cache_read="0.125", output="10")
-    turns = json.loads(run(database, "cache", "run", "--json").out)["turns"]
+    turns = json.loads(run(database, "show", "run", "--cache", "--json").out)["turns"]
     missed = turns[2]["missed_tokens"]
     assert missed > 1000
     assert [each["cost_usd"] for each in turns] == [None, "0", f"{missed * Decimal('1.125') / 10**6:f}"]
-    ran = run(database, "cache", "run")
+    ran = run(database, "show", "run", "--cache")
     assert b"cost_usd" in ran.out
     assert f" missed, which cost {turns[2]['cost_usd']} USD, " in ran.err
 
 
 def test_json_has_every_turn_with_all_keys(database: URL) -> None:
     agent(database)
-    ran = run(database, "cache", "run", "--json")
+    ran = run(database, "show", "run", "--cache", "--json")
     found = json.loads(ran.out)
     assert (ran.code, found["session"]["name"]) == (4, "run")
     assert [each["class"] for each in found["turns"]] == ["first", "hit", "prefix_changed"]
@@ -81,12 +82,12 @@ def test_without_an_avoidable_miss_it_ends_with_0(database: URL) -> None:
     session = Conversations(database).session("run")
     turn(session, 1, 0)
     turn(session, 2, 2944)
-    assert run(database, "cache", "run").code == 0
+    assert run(database, "show", "run", "--cache").code == 0
 
 
 def test_a_session_without_prompts_ends_with_3(database: URL) -> None:
     Conversations(database).session("run").exchange([b""], body={"model": "m", "input": "Hi"})
-    ran = run(database, "cache", "run")
+    ran = run(database, "show", "run", "--cache")
     assert ran.code == 3
     assert "has no request that a model answered" in ran.err
 
@@ -95,7 +96,7 @@ def test_a_file_is_compared_as_its_session(database: URL, tmp_path: Path) -> Non
     agent(database)
     cassette = tmp_path / "run.sse.jsonl"
     cassette.write_bytes(run(database, "export", "run", "--format", "cassette").out)
-    ran = run(database, "cache", str(cassette), "--json")
+    ran = run(database, "show", str(cassette), "--cache", "--json")
     assert (ran.code, [each["class"] for each in json.loads(ran.out)["turns"]]) == (
         4,
         ["first", "hit", "prefix_changed"],

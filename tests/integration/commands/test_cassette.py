@@ -34,7 +34,7 @@ def put(db: Path, name: str, data: bytes) -> Path:
 
 
 def findings_in(data: bytes) -> list[str]:
-    """What `recorder cassette check` says of a file, without its name."""
+    """What `recorder lint --cassette` says of a file, without its name."""
     return check.findings(io.BytesIO(data))
 
 
@@ -105,9 +105,9 @@ def test_a_bad_cassette_is_passed_over_with_its_line(db: Path) -> None:
 
 def test_findings_are_lines_of_stdout_and_an_exit_code(db: Path) -> None:
     good, bad = put(db, "a.sse.jsonl", FINE), put(db, "b.sse.jsonl", FINE.splitlines(keepends=True)[0])
-    assert run(db, "cassette", "check", good) == (0, b"", "")
+    assert run(db, "lint", "--cassette", good) == (0, b"", "")
     said = f"{bad}: line 1: there is no exchange in it\n".encode()
-    assert run(db, "cassette", "check", bad, good) == (4, said, "")
+    assert run(db, "lint", "--cassette", bad, good) == (4, said, "")
 
 
 def test_a_good_cassette_has_nothing_to_be_said_of() -> None:
@@ -186,11 +186,11 @@ def test_not_more_is_said_than_anybody_reads() -> None:
     assert len(findings_in(FINE + secret + b"\n" + (secret + b"\n") * 500)) == check.FINDINGS_LIMIT
 
 
-@pytest.mark.parametrize("verb", ["check", "fmt"])
-def test_a_file_that_is_not_there_is_an_error(db: Path, verb: str) -> None:
-    ran = run(db, "cassette", verb, db.parent / "none", put(db, "a.sse.jsonl", FINE))
+@pytest.mark.parametrize("verb", [("lint", "--cassette"), ("export", "--rewrite")])
+def test_a_file_that_is_not_there_is_an_error(db: Path, verb: tuple[str, str]) -> None:
+    ran = run(db, *verb, db.parent / "none", put(db, "a.sse.jsonl", FINE))
     assert ran == (3, b"", f"There is no file {db.parent / 'none'}.\n")
-    ran = run(db, "cassette", verb, db.parent)
+    ran = run(db, *verb, db.parent)
     assert ran == (2, b"", f"{db.parent} is a directory: name the files in it.\n")
 
 
@@ -208,24 +208,24 @@ def test_a_line_that_is_no_json_is_said_in_our_words() -> None:
         assert findings_in(bad)[0].startswith(said)
 
 
-# -- fmt
+# -- rewrite
 
 
 def test_fmt_gives_the_canonical_form_and_does_so_once(db: Path) -> None:
     spaced = b"".join(json.dumps(json.loads(line)).encode() + b"\r\n" for line in FINE.splitlines())
     path = put(db, "turn.sse.jsonl", spaced)
-    assert run(db, "cassette", "fmt", path) == (0, b"", f"{path} is formatted.\n")
+    assert run(db, "export", "--rewrite", path) == (0, b"", f"{path} is formatted.\n")
     assert path.read_bytes() == FINE
     before = path.stat()
-    assert run(db, "cassette", "fmt", path) == (0, b"", "")
+    assert run(db, "export", "--rewrite", path) == (0, b"", "")
     assert path.stat() == before or path.stat().st_ino == before.st_ino
 
 
 def test_what_export_writes_is_in_its_canonical_form(db: Path) -> None:
     run(db, "import", put(db, "a.sse", STREAM))
     path = put(db, "a.sse.jsonl", run(db, "export", "a", "--format", "cassette").out)
-    assert run(db, "cassette", "fmt", path).err == ""
-    assert run(db, "cassette", "check", path).code == 0
+    assert run(db, "export", "--rewrite", path).err == ""
+    assert run(db, "lint", "--cassette", path).code == 0
 
 
 def test_fmt_leaves_mode_and_link_and_numbers_the_exchanges(db: Path) -> None:
@@ -234,7 +234,7 @@ def test_fmt_leaves_mode_and_link_and_numbers_the_exchanges(db: Path) -> None:
     path.chmod(0o640)
     link = db.parent / "link.sse.jsonl"
     link.symlink_to(path)
-    assert run(db, "cassette", "fmt", link).code == 0
+    assert run(db, "export", "--rewrite", link).code == 0
     assert link.is_symlink()
     assert path.stat().st_mode & 0o777 == 0o640
     assert b'"exchange":1' in path.read_bytes()
@@ -243,7 +243,7 @@ def test_fmt_leaves_mode_and_link_and_numbers_the_exchanges(db: Path) -> None:
 
 def test_fmt_leaves_what_it_cannot_read_as_it_is_and_goes_on(db: Path) -> None:
     bad, good = put(db, "a.sse.jsonl", b"{}\n"), put(db, "b.sse.jsonl", VERSION_1)
-    ran = run(db, "cassette", "fmt", bad, good)
+    ran = run(db, "export", "--rewrite", bad, good)
     assert ran.code == 1
     assert ran.err.startswith(f"{bad} is passed over: line 1 is none of a cassette: ")
     assert ran.err.endswith(f"{good} is formatted.\n")
@@ -252,11 +252,11 @@ def test_fmt_leaves_what_it_cannot_read_as_it_is_and_goes_on(db: Path) -> None:
 
 def test_fmt_redacts_headers(db: Path) -> None:
     path = put(db, "a.sse.jsonl", FINE.replace(b'"REDACTED (51 bytes)"', b'"Bearer s3cret"'))
-    run(db, "cassette", "fmt", path)
+    run(db, "export", "--rewrite", path)
     assert b'["authorization","REDACTED (13 bytes)"]' in path.read_bytes()
 
 
 def test_nothing_is_left_of_a_file_that_could_not_be_written(db: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    ran: Ran = run(db, "cassette", "fmt", put(db, "a.sse.jsonl", FINE + b'[0,1,null,{"tail":"x"}]\n'))
+    ran: Ran = run(db, "export", "--rewrite", put(db, "a.sse.jsonl", FINE + b'[0,1,null,{"tail":"x"}]\n'))
     assert ran.code == 1
     assert os.listdir(db.parent) == ["a.sse.jsonl"]

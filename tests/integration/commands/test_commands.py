@@ -225,7 +225,7 @@ def test_nothing_recorded_is_exit_code_three(tmp_path: Path) -> None:
     assert (latest.code, latest.err.endswith("empty.db: nothing is recorded there.\n")) == (3, True)
 
 
-OF_A_LOG = ("db recover", "db rebuild", "otlp push http://127.0.0.1:1", "tail", "ui --port 0", "usage", "verify")
+OF_A_LOG = ("db recover", "db rebuild", "export --to http://127.0.0.1:1", "tail", "ui --port 0", "usage", "verify")
 
 
 def test_only_who_records_makes_a_database(tmp_path: Path) -> None:

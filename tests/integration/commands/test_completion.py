@@ -1,4 +1,4 @@
-"""What a shell is told when it asks `recorder` to complete a word, and the script that asks.
+"""What a shell is told when it asks `recorder` to complete a word.
 
 What shells make of it is tested in tests/acceptance.
 """
@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from recorder.commands.completion import SHELLS
 from tests.support.conversations import Conversations
 from tests.support.server import run
 
@@ -49,19 +48,3 @@ def test_a_shell_completes_verbs_and_names_of_sessions(db: Path) -> None:
 def test_a_completion_says_nothing_of_wrong_settings(tmp_path: Path) -> None:
     (tmp_path / "recorder.toml").write_text("[show]\nnosuch = 1\n")
     assert completed(tmp_path / "none.db", "recorder show l", tmp_path) == ["latest"]
-
-
-NONE = Path("/none/recorder.db")
-
-
-def test_a_script_is_of_its_shell_and_of_this_program() -> None:
-    for shell in SHELLS:
-        ran = run(NONE, "completion", shell)
-        assert (ran.code, ran.err) == (0, "")
-        assert f"_RECORDER_COMPLETE={shell}_complete" in ran.text
-
-
-def test_another_shell_is_refused() -> None:
-    ran = run(NONE, "completion", "tcsh")
-    assert ran.code == 2
-    assert "is not one of 'bash', 'zsh', 'fish'" in ran.err

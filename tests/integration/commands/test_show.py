@@ -97,7 +97,7 @@ def test_a_session_reads_as_a_conversation(show: Callable[..., Ran]) -> None:
 
 
 def test_the_json_is_one_object(show: Callable[..., Ran]) -> None:
-    """Its keys are those of `recorder schema show`."""
+    """Its keys are those of `recorder show --schema`."""
     ran = show("weather", "--json")
     assert ran.out.endswith(b"}\n")
     first, second = json.loads(ran.out)["exchanges"]

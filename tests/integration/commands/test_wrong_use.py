@@ -63,9 +63,18 @@ WRONG = {
     "unknown engine": (["sessions", "--db", "mysql://x/y"], 2, ["mysql", "path"]),
     "two formats": (["events", "latest", "--raw", "--json"], 2, ["choose one"]),
     "an array without an end": (["events", "latest", "--follow", "--json"], 2, ["use --jsonl"]),
+    "session for a collector": (["export", "latest", "--to", "http://127.0.0.1:1"], 2, ["leave latest out"]),
+    "format for a collector": (["export", "--to", "x", "--format", "har"], 2, ["--format is not for --to"]),
+    "two ways to archive": (["db", "archive", "--list", "--attach", "x"], 2, ["or one of --list, --attach"]),
+    "archive of nothing": (["db", "archive", "--to", "ducklake:x.db"], 2, ["--older-than and --to belong together"]),
+    "cache of one exchange": (["show", "latest", "1", "--cache"], 2, ["leave EXCHANGE"]),
     "no session": (["replay"], 2, ["Missing argument 'SESSION'"]),
     "limit of nothing": (["sessions", "--limit", "0"], 2, ["--limit"]),
     "unknown verb": (["nonsense"], 2, ["No such command 'nonsense'."]),
+    **{
+        f"gone {verb}": ([*verb.split()], 2, [f"`recorder {verb}` is now written `"])
+        for verb in ("cache", "cassette", "completion", "otlp", "schema", "db archives", "db attach", "db detach")
+    },
     "misspelt verb": (["sesions"], 2, ["Did you mean 'sessions'?"]),
     "client elsewhere": (["env", "openai", "--url", "localhost:8787"], 2, ["is not an http or https URL"]),
     "client with a query": (["env", "openai", "--url", "http://x/?y"], 2, ["is not an http or https URL"]),

@@ -17,7 +17,7 @@ COMMANDS = (
     ("show", "NAME", "--json"),
     ("lint", "NAME", "--json"),
     ("diff", "NAME", "NAME", "--json"),
-    ("cache", "NAME"),
+    ("show", "NAME", "--cache"),
     ("export", "NAME", "--format", "html"),
     ("export", "NAME", "--format", "chat"),
     ("export", "NAME", "--format", "cassette"),

@@ -1,4 +1,4 @@
-"""`recorder cache` over a session of 200 turns of 1 MB each, all of which changed."""
+"""`recorder show --cache` over a session of 200 turns of 1 MB each, all of which changed."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_a_long_session_takes_little_time_and_memory(tmp_path: Path) -> None:
         body = {"model": "gpt-5", "instructions": f"Turn {number}. " + "Rules. " * 500, "input": said}
         session.exchange(response(*message("Yes."), id=f"resp_{number}", usage=usage), body=body, at_s=10 * number)
     began = time.monotonic()
-    ran, peak_kb = peak("cache", "run", "--db", tmp_path / "log.db")
+    ran, peak_kb = peak("show", "run", "--cache", "--db", tmp_path / "log.db")
     assert time.monotonic() - began < MARGIN_S
     assert ran.returncode == 4
     assert ran.stdout.count("prefix_changed, ") == TURNS - 1

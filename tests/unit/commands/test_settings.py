@@ -180,6 +180,7 @@ WRONG = [
     ("env openai", '[env]\ndb = "x"', "`recorder env` has no option --db"),
     ("sessions", "prot = 1", "there is no setting 'prot'"),
     ("sessions", "[server]\nport = 1", "there is no setting 'server'"),
+    ("sessions", "[otlp]\nfollow = true", "there is no table [otlp] any more"),
     ("sessions", "serve = 3", "`serve` is a table"),
     ("sessions", "db = 3", "`db` is a path or a URL in quotes"),
     ("sessions", '[db]\ndb = "x"', "`db` is a path or a URL in quotes"),

@@ -42,7 +42,7 @@ SET = [
     ("env openai", 'url = "http://a.test"'),
     ("probe http://127.0.0.1:1 --api openai-chat", 'key-env = "HOME"'),
     ("probe http://127.0.0.1:1 --api openai-chat", 'junit = "../x.xml"'),
-    ("otlp push http://127.0.0.1:1", 'header = "x=y"'),
+    ("export --to http://127.0.0.1:1", 'header = "x=y"'),
     ("prices update", 'file = "x.toml"'),
     ("ui", "port = 1"),
     ("demo", "port = 1"),

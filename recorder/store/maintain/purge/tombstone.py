@@ -49,7 +49,7 @@ class Tombstone(msgspec.Struct, frozen=True):
         at = datetime.datetime.fromtimestamp(self.purged_ns / 1e9).astimezone()
         if self.reason == ARCHIVED:
             place = f" in {self.archive}" if self.archive else ""
-            remedy = "`recorder db attach` its archive, or name that with --db"
+            remedy = "`recorder db archive --attach` its archive, or name that with --db"
             return f"Session {self.session_id} was archived on {at:%Y-%m-%d at %H:%M %z}{place}: {remedy}."
         return f"Session {self.session_id} was purged on {at:%Y-%m-%d at %H:%M %z}: {self.reason}."
 

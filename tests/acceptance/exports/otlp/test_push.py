@@ -1,4 +1,4 @@
-"""`recorder otlp push`, killed: nothing is lost, and only what was not answered for is sent twice."""
+"""`recorder export --to`, killed: nothing is lost, and only what was not answered for is sent twice."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_a_kill_loses_nothing_and_sends_nothing_twice_but_what_was_not_answered(
         arrived.append(True)
 
     receiver.plan(*plan(kill))
-    command = [sys.executable, "-c", SMALL_BATCHES, "otlp", "push", receiver.url]
+    command = [sys.executable, "-c", SMALL_BATCHES, "export", "--to", receiver.url]
     own = {**environment(tmp_path), "RECORDER_DB": address(log.database)}
     with subprocess.Popen(command, env=own, stderr=subprocess.PIPE) as process:
         pushing.append(process)

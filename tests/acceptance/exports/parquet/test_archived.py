@@ -121,5 +121,5 @@ def test_an_export_does_not_leave_out_an_archive_that_is_away(archived: Archived
     ran = export(log, folder, "--events")
     assert ran.code == 1
     assert ran.err.startswith(f"Error: There is no archive ducklake:{tmp_path / 'nowhere.db'} yet")
-    assert f"`recorder db detach ducklake:{tmp_path / 'nowhere.db'}`" in ran.err
+    assert f"`recorder db archive --detach ducklake:{tmp_path / 'nowhere.db'}`" in ran.err
     assert read_manifest(folder) == read_manifest(archived.before)

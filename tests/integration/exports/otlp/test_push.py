@@ -1,4 +1,4 @@
-"""`recorder otlp push`: a collector gets each span once, however often it is called."""
+"""`recorder export --to`: a collector gets each span once, however often it is called."""
 
 from __future__ import annotations
 
@@ -168,7 +168,7 @@ def test_a_refusal_ends_the_push_and_what_was_taken_stays_so(
 ) -> None:
     file.talk("talk", turns=4)
     receiver.plan(Answer(), Answer(), Answer(400, b'{"code":3,"message":"no room"}'))
-    ran = run(file.database, "otlp", "push", receiver.url)
+    ran = run(file.database, "export", "--to", receiver.url)
     assert (ran.code, ran.err.count("\n")) == (1, 1)
     assert ran.err.startswith(f"Error: {receiver.url} refused it with status 400: no room.")
     assert file.rows() == 1
@@ -190,7 +190,7 @@ def test_a_batch_that_is_too_large_is_sent_in_halves(file: Log, receiver: Receiv
 def test_a_collector_without_metrics_is_told_how_to_do_without(file: Log, receiver: Receiver) -> None:
     file.talk("talk")
     receiver.plan(Answer(), Answer(404, b"404 page not found"))
-    ran = run(file.database, "otlp", "push", receiver.url)
+    ran = run(file.database, "export", "--to", receiver.url)
     assert (ran.code, "`--no-metrics` sends the spans alone." in ran.err) == (1, True)
     assert file.push(receiver, "--no-metrics")["exchanges"] == 0
     assert once(receiver, file, tools=1)
@@ -202,7 +202,7 @@ def test_a_collector_without_metrics_is_told_how_to_do_without(file: Log, receiv
 def test_what_a_collector_rejects_is_said_and_not_sent_again(file: Log, receiver: Receiver) -> None:
     file.talk("talk")
     receiver.plan(Answer(200, b'{"partialSuccess":{"rejectedSpans":"2","errorMessage":"too old"}}'))
-    ran = run(file.database, "otlp", "push", receiver.url)
+    ran = run(file.database, "export", "--to", receiver.url)
     assert "The collector rejected 2 spans: too old.\n" in ran.err
     assert file.push(receiver)["exchanges"] == 0
     assert once(receiver, file, tools=1)
@@ -223,7 +223,7 @@ def test_another_form_of_the_spans_is_sent_for_itself_and_the_metrics_are_not(fi
 def test_a_fragment_tells_collectors_of_one_url_apart(file: Log, receiver: Receiver) -> None:
     file.talk("talk")
     for url in (receiver.url, f"{receiver.url}#b", f"{receiver.url}/v1/traces#b"):
-        assert run(file.database, "otlp", "push", url, "--no-metrics").code == 0
+        assert run(file.database, "export", "--to", url, "--no-metrics").code == 0
     assert set(receiver.span_ids.values()) == {2}
     assert {request.path for request in receiver.requests} == {"/v1/traces"}
 
@@ -321,10 +321,10 @@ def test_one_push_to_a_collector_at_a_time(log: Log, receiver: Receiver) -> None
     """The other is in a process of its own: it waits for the first while that waits for the collector."""
     log.talk("talk")
     others = []
-    second = ("otlp", "push", receiver.url, "--content")
+    second = ("export", "--to", receiver.url, "--content")
     receiver.plan(Answer(before=lambda: others.append(run_apart(log.database, *second))))
     log.push(receiver)
     [other] = others
     assert (other.code, other.out) == (1, b"")
-    assert "Another `recorder otlp push` sends" in other.err
+    assert "Another `recorder export --to` sends" in other.err
     assert once(receiver, log, tools=1)

@@ -1,9 +1,8 @@
-"""`recorder cache`: why the provider's prompt cache missed."""
+"""`recorder show --cache`: why the provider's prompt cache missed."""
 
 from __future__ import annotations
 
 import asyncio
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -13,9 +12,7 @@ from sqlalchemy import bindparam
 from sqlalchemy import select as select_rows
 
 from recorder.archive.opening import open_log
-from recorder.commands.terminal.catch_up import current_url, wait_option
-from recorder.commands.terminal.database import database_option
-from recorder.commands.terminal.format import format_option
+from recorder.commands.terminal.catch_up import current_url
 from recorder.commands.terminal.output import echo, is_plain, seconds, write_document, write_line
 from recorder.commands.terminal.selection import say_if_stale, select
 from recorder.commands.terminal.table import Column, write_table
@@ -40,8 +37,6 @@ from recorder.store.queries.reader import LogReader
 from recorder.store.schema import tables_of
 from recorder.wire.dialects.prompt import Prompt
 
-FOUND = 4  # exit code: an avoidable miss
-
 _COLUMNS = [name for name in PromptRow.__struct_fields__ if name not in ("digests", "places")]
 _TABLE = (
     Column("number", right=True),
@@ -57,34 +52,17 @@ _TABLE = (
 )
 
 
-@click.command()
-@click.argument("session")
-@format_option("json", json="an object: session, and turns with all columns; see docs/formats.md")
-@wait_option
-@database_option
-def command(db: str | None, session: str, format: str) -> None:
-    """Show for each request what the provider's prompt cache could have given, what it gave, and why it was less.
-
-    SESSION is a session (its id, the beginning of one, its name, or `latest`), or a file that `recorder import` reads.
-    A request is compared with the earlier one of which it repeats the longest beginning. Where a prompt changed, the
-    first character that differs is shown in both requests.
-
-    The exit code is 4 if a miss could have been avoided: `prefix_changed`, `other_parameters`, `not_marked`.
-    docs/cost.md explains all classes.
-
-    \b
-    recorder cache latest
-    recorder cache latest --json
-    """
-    name, session_id, turns = asyncio.run(_turns(db, session))
+def write_cache(db: str | None, ref: str, format: str) -> bool:
+    """Write the turns of a session or a file; return whether a miss could have been avoided."""
+    name, session_id, turns = asyncio.run(_turns(db, ref))
     if not turns:
         raise NotFoundError(f"{safe_text(name)} has no request that a model answered, of an API with a known cache.")
     if format == "json":
-        about = {"session_id": session_id, "name": name}
-        write_document({"session": about, "turns": [each.document() for each in turns]})
+        session = {"session_id": session_id, "name": name}
+        write_document({"session": session, "turns": [turn.document() for turn in turns]})
     else:
         _write(turns)
-    sys.exit(FOUND if any(each.is_avoidable for each in turns) else 0)
+    return any(turn.is_avoidable for turn in turns)
 
 
 async def _turns(db: str | None, ref: str) -> tuple[str, str | None, list[CacheTurn]]:
@@ -99,35 +77,40 @@ async def _turns(db: str | None, ref: str) -> tuple[str, str | None, list[CacheT
 
 async def _of_log(log: LogReader, session: Session, exchanges: Sequence[Numbered]) -> list[CacheTurn]:
     """Return the turns of a session of a log, of those exchanges that got a response."""
-    prompts = tables_of["prompts"]
-    of_session = select_rows(*(prompts.c[name] for name in _COLUMNS)).where(
-        prompts.c.session_id == bindparam("session_id")
-    )
-    selected = await log.rows(of_session, session_id=session.session_id)
-    found = [dict(zip(_COLUMNS, row, strict=True), digests=b"", places=b"") for row in selected]
-    rows = msgspec.convert(found, list[PromptRow], strict=False)
+    rows = await _prompts(log, session.session_id)
+    apis = {row.exchange_id: row.api for row in rows}
     targets = {exchange.exchange_id: exchange.target for _, exchange in exchanges}
+    numbers = {exchange.exchange_id: number for number, exchange in exchanges}
 
-    async def load(exchange_id: str) -> Prompt | None:
+    async def load_prompt(exchange_id: str) -> Prompt | None:
         events = log.events(session.session_id, exchange_id, kinds=("request",))
         body = b"".join([event.raw async for event in events if event.pos])
-        api = next(row.api for row in rows if row.exchange_id == exchange_id)
-        return prompt_in(api, targets[exchange_id], body)
+        return prompt_in(apis[exchange_id], targets[exchange_id], body)
 
-    turns = await turns_of(rows, {exchange.exchange_id: number for number, exchange in exchanges}, load)
     costs = await exchange_costs(log, session.session_id)
-    return [
-        turn._replace(cost_usd=cost.missed_usd(turn.row.missed_tokens))
-        if (cost := costs.get(turn.row.exchange_id)) is not None
-        else turn
-        for turn in turns
-    ]
+    turns = []
+    for turn in await turns_of(rows, numbers, load_prompt):
+        cost = costs.get(turn.row.exchange_id)
+        turns.append(turn if cost is None else turn._replace(cost_usd=cost.missed_usd(turn.row.missed_tokens)))
+    return turns
+
+
+async def _prompts(log: LogReader, session_id: str) -> list[PromptRow]:
+    """Return the rows of a session without their digests, which only the fold needs."""
+    prompts = tables_of["prompts"]
+    columns = [prompts.c[name] for name in _COLUMNS]
+    selected = await log.rows(
+        select_rows(*columns).where(prompts.c.session_id == bindparam("session_id")), session_id=session_id
+    )
+    found = [dict(zip(_COLUMNS, row, strict=True), digests=b"", places=b"") for row in selected]
+    return msgspec.convert(found, list[PromptRow], strict=False)
 
 
 def _write(turns: Sequence[CacheTurn]) -> None:
     has_costs = any(turn.cost_usd is not None for turn in turns)
     shown = [n for n, column in enumerate(_TABLE) if has_costs or column.name != "cost_usd"]
-    write_table([_TABLE[n] for n in shown], ([row[n] for n in shown] for row in map(_row, turns)))
+    rows = [_row(turn) for turn in turns]
+    write_table([_TABLE[n] for n in shown], ([row[n] for n in shown] for row in rows))
     for turn in turns:
         if turn.difference is not None:
             head, *lines = difference_lines(turn)

@@ -1,4 +1,4 @@
-"""`recorder otlp`: the log as traces and metrics, for a collector of OpenTelemetry."""
+"""The log as traces and metrics, sent to a collector of OpenTelemetry: `recorder export --to`."""
 
 from __future__ import annotations
 
@@ -7,24 +7,20 @@ import os
 import random
 import signal
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import ExitStack, asynccontextmanager
 from hashlib import sha256
 from typing import Any, NamedTuple
 
-import click
 import httpx
 import msgspec
 from sqlalchemy import URL
 
 from recorder.archive.opening import open_log
 from recorder.archive.place import database_name
-from recorder.commands.terminal.catch_up import current_url, wait_option
-from recorder.commands.terminal.database import database_option
-from recorder.commands.terminal.format import json_options
+from recorder.commands.terminal.catch_up import current_url
 from recorder.commands.terminal.output import echo, write_json
 from recorder.commands.terminal.selection import say_if_stale
-from recorder.commands.terminal.times import Instant
 from recorder.errors import RecorderError, StoreBusyError, UsageError
 from recorder.exports.otlp.collector import (
     ATTEMPTS,
@@ -35,7 +31,7 @@ from recorder.exports.otlp.collector import (
     headers_of,
     headers_of_environment,
 )
-from recorder.exports.otlp.conventions import CONVENTIONS, NEWEST, Convention, convention_of
+from recorder.exports.otlp.conventions import NEWEST, Convention, convention_of
 from recorder.exports.otlp.cursor import ExportCursor, Signal
 from recorder.exports.otlp.push import BUSY_S, Pusher, PushReport
 from recorder.model.text import counted, safe_text
@@ -47,67 +43,24 @@ LOCK_POLL_S = 0.05
 ENDPOINT, HEADERS = "OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_HEADERS"
 
 
-@click.group()
-def command() -> None:
-    """Send the log to a collector of OpenTelemetry: a trace for each session, a span for each exchange and tool."""
-
-
-@command.command()
-@click.argument("url", required=False)
-@click.option(
-    "--header",
-    metavar="NAME=VALUE",
-    multiple=True,
-    help=f"Send this header too. Other users of the machine may see it; {HEADERS} is not shown to them.",
-)
-@click.option("--follow", is_flag=True, help="Go on with what is recorded, until interrupted.")
-@click.option("--content", is_flag=True, help="Also send what was asked and answered: messages, and what tools got.")
-@click.option(
-    "--convention",
-    type=click.Choice([*CONVENTIONS]),
-    default=NEWEST,
-    show_default=True,
-    help="The version of the semantic conventions whose names are used.",
-)
-@click.option(
-    "--since",
-    type=Instant(),
-    metavar="7d|DATE",
-    help="Only what began since then: an age (7d), a date, or a date and time (local if it has no zone).",
-)
-@click.option(
-    "--metrics/--no-metrics", default=True, show_default=True, help="Also send the metrics of tokens and times."
-)
-@json_options("What was sent, as JSON: an array with one object.", "What was sent, as one line of JSON.")
-@wait_option
-@database_option
 def push(
     db: str | None,
-    url: str | None,
-    header: tuple[str, ...],
-    follow: bool,
-    content: bool,
-    convention: str,
-    since: int | None,
-    metrics: bool,
+    url: str,
+    headers: Sequence[str],
     output: str,
+    *,
+    content: bool,
+    convention: str | None,
+    metrics: bool | None,
+    since: int | None,
+    follow: bool,
 ) -> None:
-    """Send what was recorded to the collector at URL, by OTLP over HTTP: once, however often this is called.
-
-    URL is as in OTEL_EXPORTER_OTLP_ENDPOINT, which is the default. The database has what the collector took; each
-    convention, and spans with content, are sent for themselves. A fragment of URL is not sent: it tells collectors
-    apart which only a header does.
-
-    \b
-    recorder otlp push http://127.0.0.1:4318
-    recorder otlp push https://otlp.example --header "authorization=$KEY" --follow
-    recorder otlp push http://127.0.0.1:4318 --since 7d --content --no-metrics
-    """
+    """Send what the collector does not have yet, and write what was sent."""
     if follow and output != "table":
         raise UsageError("--follow does not end, so there is nothing to be written as JSON: leave one of them out.")
-    given = _Given(*_target(url, header), convention_of(convention), content, metrics, since)
+    terms = _Terms(*_target(url, headers), convention_of(convention or NEWEST), content, metrics is not False, since)
     try:
-        row = asyncio.run(_push(current_url(db), given, follow=follow))
+        row = asyncio.run(_push(current_url(db), terms, follow=follow))
     except asyncio.CancelledError as error:  # a supervisor has stopped it
         if follow:
             return
@@ -116,8 +69,8 @@ def push(
         write_json([row], output)
 
 
-class _Given(NamedTuple):
-    """The options of a push."""
+class _Terms(NamedTuple):
+    """Where to and what of it is sent."""
 
     endpoint: CollectorUrl
     headers: Mapping[str, str]
@@ -132,7 +85,7 @@ class _Given(NamedTuple):
         return f"{self.convention.version}{' content' if self.content else ''}"
 
 
-def _target(url: str | None, header: tuple[str, ...]) -> tuple[CollectorUrl, Mapping[str, str]]:
+def _target(url: str, header: Sequence[str]) -> tuple[CollectorUrl, Mapping[str, str]]:
     """Return the collector, and the headers for it. Those of the environment are for no other than it names."""
     default, headers = os.environ.get(ENDPOINT, ""), os.environ.get(HEADERS, "")
     if not (url or default):
@@ -142,40 +95,40 @@ def _target(url: str | None, header: tuple[str, ...]) -> tuple[CollectorUrl, Map
     return endpoint, {**(headers_of_environment(headers) if is_meant else {}), **headers_of(header)}
 
 
-async def _push(db: URL, given: _Given, *, follow: bool) -> dict[str, Any]:
-    signals: list[Signal] = ["traces", "metrics"] if given.metrics else ["traces"]
+async def _push(db: URL, terms: _Terms, *, follow: bool) -> dict[str, Any]:
+    signals: list[Signal] = ["traces", "metrics"] if terms.metrics else ["traces"]
     async with await open_log(db) as log:
-        async with _lock(db, given), httpx.AsyncClient(timeout=TIMEOUT, follow_redirects=False) as client:
+        async with _lock(db, terms), httpx.AsyncClient(timeout=TIMEOUT, follow_redirects=False) as client:
             await say_if_stale(log)
             with Store(db) as store:
                 collector = Collector(
                     client,
-                    given.endpoint,
-                    given.headers,
+                    terms.endpoint,
+                    terms.headers,
                     attempts=None if follow else ATTEMPTS,
                     sleep=asyncio.sleep,
                     chance=random.random,
                     now_s=time.time,
                     say=_say,
                 )
-                cursor = ExportCursor(log, store, given.endpoint.name, given.form, signals, given.since_ns)
+                cursor = ExportCursor(log, store, terms.endpoint.name, terms.form, signals, terms.since_ns)
                 busy_s = None if follow else BUSY_S
                 pusher = Pusher(
-                    log, cursor, collector, given.convention, has_content=given.content, busy_s=busy_s, say=_say
+                    log, cursor, collector, terms.convention, has_content=terms.content, busy_s=busy_s, say=_say
                 )
                 _end_when_stopped()
                 if follow:
                     echo("Following; Ctrl-C ends it.")
                     await pusher.follow()
                 await pusher.push()
-    _sum_up(given.endpoint.name, pusher.report)
-    return {"target": given.endpoint.name, "form": given.form, **msgspec.structs.asdict(pusher.report)}
+    _sum_up(terms.endpoint.name, pusher.report)
+    return {"target": terms.endpoint.name, "form": terms.form, **msgspec.structs.asdict(pusher.report)}
 
 
 @asynccontextmanager
-async def _lock(db: URL, given: _Given) -> AsyncIterator[None]:
+async def _lock(db: URL, terms: _Terms) -> AsyncIterator[None]:
     """Hold the lock of a collector: two pushes at once would send everything twice."""
-    task = f"otlp-{sha256(given.endpoint.name.encode()).hexdigest()[:16]}"
+    task = f"otlp-{sha256(terms.endpoint.name.encode()).hexdigest()[:16]}"
     until_s = time.monotonic() + LOCK_S
     with ExitStack() as held:
         while True:
@@ -186,9 +139,9 @@ async def _lock(db: URL, given: _Given) -> AsyncIterator[None]:
                 if error.__cause__ is not None:  # the server is away, or has no connection to spare
                     raise
                 if time.monotonic() >= until_s:
-                    name = safe_text(given.endpoint.name)
+                    name = safe_text(terms.endpoint.name)
                     raise RecorderError(
-                        f"Another `recorder otlp push` sends {database_name(db)} to {name}: wait until it has ended."
+                        f"Another `recorder export --to` sends {database_name(db)} to {name}: wait until it has ended."
                     ) from error
             await asyncio.sleep(LOCK_POLL_S)
         yield

@@ -1,4 +1,4 @@
-"""`recorder.commands.terminal.format`: one form of output, in whichever spelling it is asked for."""
+"""`recorder.commands.terminal.options`: one form of output, in whichever spelling it is asked for."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from recorder.commands.terminal.format import format_option
+from recorder.commands.terminal.options import format_option
 from recorder.errors import UsageError
 
 

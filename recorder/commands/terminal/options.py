@@ -1,8 +1,8 @@
-"""In which form a command writes: `--format`, its short spellings such as `--json`, and `--schema`.
+"""Options that commands share: the database, and in which form they write.
 
 Rules of this file:
 
-* A command gets one value. What is typed wins over a variable, and that over a file, in whichever spelling.
+* A command gets one form. What is typed wins over a variable, and that over a file, in whichever spelling.
 * Two forms from one of these places contradict each other, and are refused.
 * `--schema` is answered before anything else is looked at: no argument is missing then.
 """
@@ -12,13 +12,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
 from importlib.resources import files
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 from click.core import ParameterSource
 
 from recorder.commands.terminal.output import write_bytes
 from recorder.errors import UsageError
+from recorder.store.location import VARIABLE
 
 MEANINGS = {
     "json": "one array, whose keys are the SQL column names",
@@ -28,6 +29,18 @@ MEANINGS = {
 }
 _PLACES = (ParameterSource.COMMANDLINE, ParameterSource.ENVIRONMENT, ParameterSource.DEFAULT_MAP)
 _SCHEMAS = files("recorder.commands") / "schemas"
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def database_option(function: F) -> F:
+    """Add the option `--db` to a command that opens the database."""
+    return click.option(
+        "--db",
+        metavar="URL|PATH",
+        envvar=VARIABLE,
+        help="The database: a path or a SQLAlchemy URL. [default: a file in the user's data directory]",
+    )(function)
 
 
 def format_option(*names: str, variants: Sequence[str] = (), **meanings: str) -> Callable[[Any], Any]:
