@@ -86,7 +86,7 @@ def main(quick: bool, only: tuple[str, ...], rounds: int, path: Path | None) -> 
     relay       bytes to and fro on uvloop: the floor for an event loop in Python
     proxy       ours, recording off
     recording   ours, with journal and ingester as `recorder serve` runs them
-    strict      the same with --durability strict
+    strict      the same with durability = "strict"
     """
     now = datetime.datetime.now(datetime.UTC)
     settings = msgspec.structs.replace(QUICK if quick else Settings(), rounds=rounds)

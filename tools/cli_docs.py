@@ -119,8 +119,8 @@ def _opening() -> Iterator[str]:
     yield from _wrapped("`recorder run` ends with the code of its command.")
     yield from ("", "## Settings", "")
     yield from _wrapped(
-        "Every option is a setting, too. `--max-body` of `recorder serve` is the variable `RECORDER_SERVE_MAX_BODY`, "
-        "and `max-body` in the table `[serve]` of `recorder.toml`, in the current folder or in the user's folder of "
+        "Every option is a setting, too. `--port` of `recorder serve` is the variable `RECORDER_SERVE_PORT`, "
+        "and `port` in the table `[serve]` of `recorder.toml`, in the current folder or in the user's folder of "
         "settings. `RECORDER_DB` names the database of all commands. An option wins over a variable, and that over a "
         "file. The file in the current folder may set only what neither sends, listens nor writes outside of that "
         "folder, until `recorder trust` was run on it."

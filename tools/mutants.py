@@ -208,7 +208,7 @@ MUTANTS: list[Mutant] = [
         "tests/acceptance/test_power_cut.py::test_what_was_acknowledged_survives_a_power_cut",
     ),
     Mutant(
-        "B3: --durability strict is wired as journal",
+        "B3: durability strict is wired as journal",
         "recorder/commands/serving/recording.py",
         'if durability == "strict":',
         'if durability == "never":',

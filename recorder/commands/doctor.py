@@ -128,5 +128,5 @@ def network() -> Iterator[CheckResult]:
     for way, verbs in ways.items():
         yield CheckResult("ok", "network", f"`recorder {', '.join(verbs)}`: upstreams are reached {way}.")
     if (names := [name for name in VARIABLES if os.environ.get(name)]) and not uses_proxy:
-        message = f"{', '.join(names)} is not looked at: `--upstream-proxy env` uses it."
+        message = f'{", ".join(names)} is not looked at: the setting `upstream-proxy = "env"` uses it.'
         yield CheckResult("ok", "network", message)

@@ -20,12 +20,12 @@ from recorder.commands.serving.listening import (
     entrance,
     guarded,
     listening_options,
-    max_body_option,
+    max_body_setting,
     names,
     refuse_itself,
     token_option,
 )
-from recorder.commands.serving.network import network_options
+from recorder.commands.serving.network import network_settings
 from recorder.commands.serving.ready_file import announced, ready_file_option
 from recorder.commands.serving.recording import departures
 from recorder.commands.terminal.catch_up import wait_option
@@ -87,8 +87,8 @@ REQUESTS = "/_recorder/requests"
 @click.option("--allow-gaps", is_flag=True, help="Use sessions even if some of their bytes were not kept.")
 @listening_options
 @token_option
-@max_body_option
-@network_options
+@max_body_setting
+@network_settings
 @ready_file_option
 @wait_option
 @database_option

@@ -17,7 +17,7 @@ from sqlalchemy import URL
 
 from recorder.archive.opening import open_log
 from recorder.archive.place import chosen_url
-from recorder.commands.serving.network import network_options
+from recorder.commands.serving.network import network_settings
 from recorder.commands.serving.recording import Ending, departures, recording
 from recorder.commands.terminal.lenience import lenience_options
 from recorder.commands.terminal.options import database_option, format_option
@@ -91,7 +91,7 @@ class Plan(NamedTuple):
     json="an array of cases: session, case, title, mode, state (passed, faulty, unsupported), exchanges, seconds, "
     "remark and findings",
 )
-@network_options
+@network_settings
 @database_option
 def command(
     db: str | None,

@@ -34,8 +34,8 @@ from recorder.commands.replay import Speed
 from recorder.commands.serving.answering import Answering
 from recorder.commands.serving.forking import Fork, ForkTerms
 from recorder.commands.serving.listening import upstream_option
-from recorder.commands.serving.network import NAMES, network_options
-from recorder.commands.serving.recording import Durability, Ending, departures, durability_option, recording
+from recorder.commands.serving.network import network_settings
+from recorder.commands.serving.recording import Durability, Ending, departures, durability_setting, recording
 from recorder.commands.serving.run_report import EndedCommand, report, say
 from recorder.commands.terminal.options import database_option
 from recorder.commands.terminal.output import log_to_stderr
@@ -67,7 +67,7 @@ LISTED = 10  # recordings that a replay did not use
 _OF_REPLAYS = ("speed", "strict", "allow_network", "until", "then", "model")
 _OF_PURE_REPLAYS = ("strict", "allow_network")  # a fork has a strict matcher, and reaches the network
 _OF_FORKS = ("until", "model")
-_OF_RECORDINGS = ("session", "cassette", "upstream", "durability", *NAMES)
+_OF_RECORDINGS = ("session", "cassette", "upstream")
 
 
 @click.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
@@ -113,8 +113,8 @@ _OF_RECORDINGS = ("session", "cassette", "upstream", "durability", *NAMES)
     "--no-websocket", is_flag=True, help="Refuse WebSocket with a 426, also in a replay; Codex is set to HTTP and SSE."
 )
 @upstream_option
-@durability_option
-@network_options
+@durability_setting
+@network_settings
 @database_option
 @click.pass_context
 def command(

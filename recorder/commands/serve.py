@@ -19,19 +19,19 @@ from recorder.commands.serving.listening import (
     entrance,
     guarded,
     listening_options,
-    max_body_option,
+    max_body_setting,
     names,
     refuse_itself,
     token_option,
 )
 from recorder.commands.serving.meter import Meter
-from recorder.commands.serving.network import network_options
+from recorder.commands.serving.network import network_settings
 from recorder.commands.serving.ready_file import announced, ready_file_option
 from recorder.commands.serving.recording import (
     Durability,
     Ending,
     describe,
-    durability_option,
+    durability_setting,
     recording,
     websocket_option,
 )
@@ -60,10 +60,10 @@ class _Door(NamedTuple):
 @click.command()
 @listening_options
 @token_option
-@max_body_option
-@durability_option
+@max_body_setting
+@durability_setting
 @websocket_option
-@network_options
+@network_settings
 @admin_port_option
 @ui_port_option
 @ready_file_option
@@ -88,14 +88,13 @@ def command(
 
     Every byte passes unchanged, and is on disk before the client gets it. Name a session with a path, `/s/NAME/v1`,
     or with the header `X-Recorder-Session`. Stop with Ctrl-C: open streams have five seconds to end, and WebSocket
-    clients are asked to connect again.
+    clients are asked to connect again. docs/settings.md has what else can be set: proxies, TLS, durability, limits.
 
     \b
     recorder serve
     recorder serve --port 9000 --upstream openai=https://openrouter.ai/api/v1
     recorder serve --upstream local=http://127.0.0.1:11434/v1  # path: /local
     recorder serve --host 0.0.0.0 --token        # at http://HOST:8787/t/TOKEN
-    recorder serve --upstream-proxy env          # by a company's proxy
     recorder serve --admin-port 9187             # for Prometheus
     recorder serve --ui-port 8788                # with the viewer
     recorder serve --allow-origin http://localhost:5173  # for a web page

@@ -69,7 +69,7 @@ def refusal(
     if host_count != 1:
         return Refusal(400, "bad_request", "A request needs exactly one Host header.")
     if not is_local(headers[b"host"], names):
-        message = "This Host is not one of ours: use localhost or 127.0.0.1, or allow it with --allow-host."
+        message = "This Host is not one of ours: use localhost or 127.0.0.1, or allow it with the setting allow-host."
         return Refusal(403, "host_not_allowed", message)
     if _is_of_page(headers) and headers.get(b"origin") not in origins:
         return Refusal(403, BROWSER_REFUSED, "Requests from web pages are not forwarded.")
@@ -175,7 +175,7 @@ def without_token(token: bytes, path: bytes, headers: Headers) -> Shown | Refusa
 
 def too_large(limit_bytes: int) -> Refusal:
     size = f"{limit_bytes / 2**20:g} MiB"
-    return Refusal(413, "request_too_large", f"The request body is over the limit of {size}; see --max-body.")
+    return Refusal(413, "request_too_large", f"The request body is over the limit of {size}; see the setting max-body.")
 
 
 def is_local(host: bytes, names: Collection[str]) -> bool:

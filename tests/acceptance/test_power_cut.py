@@ -185,7 +185,7 @@ class Answering:
 def in_mode_strict(
     story: Story, root: Path, store: Store, name: str, dice: random.Random, kind: type[Journal] = Journal
 ) -> None:
-    """Clients behind the transports as `recorder serve --durability strict` wires them."""
+    """Clients behind the transports as `recorder serve` wires them."""
     journal = kind(root, name, segment_bytes=SEGMENT_BYTES, writev=os.writev, durable=True)
     ingester = Ingester(store, journal.directory, never)
 

@@ -296,6 +296,7 @@ def running(
     umask: int = -1,
     program: Sequence[str] = PROGRAM,
     listening: re.Pattern[str] = _LISTENING,
+    variables: Mapping[str, str] = {},
 ) -> Iterator[Serving]:
     """A command that listens on a free port, with that database unless `words` name others; killed at the end if it
     has not ended.
@@ -311,7 +312,7 @@ def running(
             stdout=output,
             stderr=output,
             cwd=home,
-            env=environment(home),
+            env={**environment(home), **variables},
             start_new_session=True,
             umask=umask,
         )
@@ -325,7 +326,12 @@ def running(
 
 @contextlib.contextmanager
 def serving(
-    db: Path, *options: str, umask: int = -1, ulimit: str = "", program: Sequence[str] = PROGRAM
+    db: Path,
+    *options: str,
+    umask: int = -1,
+    ulimit: str = "",
+    program: Sequence[str] = PROGRAM,
+    variables: Mapping[str, str] = {},
 ) -> Iterator[Serving]:
     """A recorder with that database, stopped at the end as a supervisor would, and killed if that does not help.
 
@@ -333,7 +339,7 @@ def serving(
     """
     if ulimit:
         program = ("sh", "-c", f'ulimit {ulimit} && exec "$@"', "sh", *PROGRAM)
-    with running(db, "serve", *options, umask=umask, program=program) as serve:
+    with running(db, "serve", *options, umask=umask, program=program, variables=variables) as serve:
         yield serve
         if serve.process.poll() is None:
             serve.stop()

@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 import click
 import msgspec
 
+from recorder.commands.terminal.options import Setting
 from recorder.errors import RecorderError, UsageError
 from recorder.proxy.admission import (
     ANY_HOST,
@@ -120,13 +121,7 @@ _OPTIONS = (
         help="The address to listen on; one that other machines reach needs --token.",
     ),
     upstream_option,
-    click.option(
-        "--allow-host",
-        metavar="NAME",
-        multiple=True,
-        callback=_names,
-        help="Accept this further name of the machine in the Host header.",
-    ),
+    click.option("--allow-host", cls=Setting, metavar="NAME", multiple=True, callback=_names),
     click.option(
         "--allow-origin",
         metavar="ORIGIN",
@@ -139,7 +134,7 @@ _OPTIONS = (
 
 
 def listening_options(function: F) -> F:
-    """Add the options `--port`, `--host`, `--upstream`, `--allow-host` and `--allow-origin`."""
+    """Add the options `--port`, `--host`, `--upstream` and `--allow-origin`, and the setting `allow-host`."""
     for option in reversed(_OPTIONS):
         function = option(function)
     return function
@@ -157,13 +152,8 @@ token_option = click.option(
 )
 """`--token`, without which a command listens on loopback only."""
 
-max_body_option = click.option(
-    "--max-body",
-    metavar="MIB",
-    type=click.IntRange(min=1, max=64),
-    default=BODY_LIMIT_BYTES // 2**20,
-    show_default=True,
-    help="The largest request body that is accepted.",
+max_body_setting = click.option(
+    "--max-body", cls=Setting, metavar="MIB", type=click.IntRange(min=1, max=64), default=BODY_LIMIT_BYTES // 2**20
 )
 
 

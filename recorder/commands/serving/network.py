@@ -1,4 +1,4 @@
-"""The options of a command that connects to upstreams: the way there, and whom TLS trusts.
+"""The settings of a command that connects to upstreams: the way there, and whom TLS trusts.
 
 A proxy of the environment is used only where it is asked for: a request with an API key goes nowhere that nobody named.
 """
@@ -13,6 +13,7 @@ from typing import Any, TypeVar, cast
 
 import click
 
+from recorder.commands.terminal.options import Setting
 from recorder.errors import UsageError
 from recorder.proxy.http.network import Exemption, Network, UpstreamProxy, exemptions_of, proxies_of, proxy_of
 
@@ -20,59 +21,34 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 ENVIRONMENT = "env"
 CONNECTING = ("serve", "run", "mock", "probe")
-"""The commands with these options."""
+"""The commands with these settings."""
 
 VARIABLES = ("HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY", "https_proxy", "http_proxy", "all_proxy")
 _EXCEPTIONS = ("no_proxy", "NO_PROXY")  # the small name first, as of the others
 
 _FILE = click.Path(path_type=Path, dir_okay=False)
-_OPTIONS = (
-    click.option(
-        "--upstream-proxy",
-        metavar="URL|env",
-        help="The proxy that leads to upstreams: http://HOST:PORT, or http://USER:PASSWORD@HOST:PORT, which is better "
-        "set in your own recorder.toml or a variable. env takes HTTPS_PROXY, HTTP_PROXY, ALL_PROXY and NO_PROXY, which "
-        "are not looked at otherwise. Upstreams on this machine are reached directly.",
-    ),
-    click.option(
-        "--no-proxy",
-        metavar="HOSTS",
-        multiple=True,
-        help="Hosts that are reached without that proxy, with commas between them: a host or domain with all below it, "
-        "10.0.0.0/8, *. Can be given many times.",
-    ),
-    click.option(
-        "--ca-file",
-        metavar="FILE",
-        type=_FILE,
-        help="Authorities that TLS trusts besides those of the system: certificates in PEM.",
-    ),
-    click.option(
-        "--client-cert",
-        metavar="FILE",
-        type=_FILE,
-        help="The certificate for upstreams that ask for one, in PEM; its key may be in the same file.",
-    ),
-    click.option("--client-key", metavar="FILE", type=_FILE, help="The key of --client-cert, without a password."),
+_SETTINGS = (
+    click.option("--upstream-proxy", cls=Setting, metavar="URL|env"),
+    click.option("--no-proxy", cls=Setting, metavar="HOSTS", multiple=True),
+    click.option("--ca-file", cls=Setting, metavar="FILE", type=_FILE),
+    click.option("--client-cert", cls=Setting, metavar="FILE", type=_FILE),
+    click.option("--client-key", cls=Setting, metavar="FILE", type=_FILE),
 )
 
 NAMES = ("upstream_proxy", "no_proxy", "ca_file", "client_cert", "client_key")
-"""The parameters of these options."""
+"""The parameters of these settings."""
 
 
-def network_options(function: F) -> F:
-    """Add the options `--upstream-proxy`, `--no-proxy`, `--ca-file`, `--client-cert` and `--client-key`.
-
-    The command gets one argument for all of them, `network`.
-    """
+def network_settings(function: F) -> F:
+    """Add the settings, for which the command gets one argument, `network`."""
 
     @functools.wraps(function)
     def command(*args: Any, **given: Any) -> Any:
         chosen = {name: given.pop(name) for name in NAMES}
         return function(*args, network=network_of(os.environ, **chosen), **given)
 
-    for option in reversed(_OPTIONS):
-        command = option(command)
+    for setting in _SETTINGS:
+        command = setting(command)
     return cast(F, command)
 
 
@@ -86,11 +62,11 @@ def network_of(
     client_key: Path | None,
 ) -> Network:
     """Return the network of these settings. Raises `UsageError`; files are read when the first pool is made."""
-    exemptions = [each for text in no_proxy for each in exemptions_of(text, "--no-proxy")]
+    exemptions = [each for text in no_proxy for each in exemptions_of(text, "no-proxy")]
     if exemptions and upstream_proxy is None:
-        raise UsageError("--no-proxy makes exceptions from --upstream-proxy: give that, or leave it out.")
+        raise UsageError("no-proxy makes exceptions from upstream-proxy: set that, or leave it out.")
     if client_key is not None and client_cert is None:
-        raise UsageError("--client-key belongs to a certificate: give --client-cert too.")
+        raise UsageError("client-key belongs to a certificate: set client-cert too.")
     proxies, more = _proxies(upstream_proxy, environment)
     return Network(proxies, (*exemptions, *more), ca_file, client_cert, client_key)
 
@@ -110,7 +86,7 @@ def _proxies(text: str | None, environment: Mapping[str, str]) -> tuple[dict[str
     if not text:
         return {}, ()
     if text != ENVIRONMENT:
-        proxy = proxy_of(text, "--upstream-proxy")
+        proxy = proxy_of(text, "upstream-proxy")
         return {"http": proxy, "https": proxy}, ()
     named = next((name for name in _EXCEPTIONS if environment.get(name)), None)
     return proxies_of(environment), exemptions_of(environment[named], named) if named else ()

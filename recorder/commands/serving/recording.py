@@ -15,6 +15,7 @@ from sqlalchemy import URL
 from recorder.commands.serving.disk_watch import watch_disk
 from recorder.commands.serving.meter import Meter
 from recorder.commands.serving.session_places import session_places
+from recorder.commands.terminal.options import Setting
 from recorder.commands.terminal.rules import redactor
 from recorder.errors import StoreBusyError, StoreError
 from recorder.ingest.supervisor import IngesterSupervisor
@@ -169,14 +170,8 @@ async def _ingesting(
         raise failure
 
 
-durability_option = click.option(
-    "--durability",
-    type=click.Choice(get_args(Durability)),
-    default="journal",
-    show_default=True,
-    help="journal: what a client has seen survives kill -9; a power cut may take what is not committed yet, the last "
-    "quarter of a second. strict: it survives that too, and each read from an upstream waits for the disk before it is "
-    "handed on (well under a millisecond on an SSD, shared by all streams: docs/performance.md).",
+durability_setting = click.option(
+    "--durability", cls=Setting, type=click.Choice(get_args(Durability)), default="journal"
 )
 
 

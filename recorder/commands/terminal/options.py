@@ -1,4 +1,4 @@
-"""Options that commands share: the database, and in which form they write.
+"""Options that commands share: the database, in which form they write, and those that are only set.
 
 Rules of this file:
 
@@ -87,6 +87,28 @@ def json_options(json: str, jsonl: str) -> Callable[[Any], Any]:
         return click.option("--json", is_flag=True, help=json)(decorated)
 
     return decorate
+
+
+class Setting(click.Option):
+    """An option that is set in a file or by a variable, and not typed: docs/settings.md says what each does."""
+
+    def __init__(self, *names: Any, **options: Any) -> None:
+        super().__init__(*names, **{**options, "hidden": True})
+
+    def handle_parse_result(
+        self, ctx: click.Context, opts: Mapping[str, Any], args: list[str]
+    ) -> tuple[Any, list[str]]:
+        if self.name in opts:
+            name, verb = self.opts[0].removeprefix("--"), ctx.info_name or ""
+            variable = f"{ctx.auto_envvar_prefix}_{self.name}".upper()
+            raise UsageError(
+                f"{self.opts[0]} is a setting: write `{name} = …` below [{verb}] in your recorder.toml, or set the "
+                f"variable {variable}."
+            )
+        return super().handle_parse_result(ctx, opts, args)
+
+    def get_error_hint(self, ctx: click.Context | None) -> str:
+        return f"'{self.opts[0].removeprefix('--')}'"
 
 
 def _chosen(short: Mapping[str, bool], format: str | None = None) -> str:

@@ -1,7 +1,7 @@
 """Settings in order of precedence: flags, `RECORDER_*`, `./recorder.toml`, the user's own `recorder.toml`.
 
-A setting has one name everywhere: that of its long option. `--max-body` of `recorder serve` is `max-body` in the table
-`[serve]` of a file and the variable `RECORDER_SERVE_MAX_BODY`. So parameters of commands are named like their options.
+A setting has one name everywhere: that of its long option. `--port` of `recorder serve` is `port` in the table
+`[serve]` of a file and the variable `RECORDER_SERVE_PORT`. So parameters of commands are named like their options.
 
 `./recorder.toml` is the file of a project, which others may have written: `recorder.commands.terminal.project` has what
 it may set. One that sets more is refused, not obeyed in part: a command that runs without its upstream, its token or

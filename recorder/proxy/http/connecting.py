@@ -43,7 +43,7 @@ _LOGINS = {b"negotiate": "Negotiate", b"ntlm": "NTLM", b"digest": "Digest"}
 _CERTIFICATES = {  # X509_V_ERR_… of OpenSSL
     9: "it is not valid yet, or the clock of this machine is wrong",
     10: "it has expired, or the clock of this machine is wrong",
-    **dict.fromkeys((18, 19, 20, 21), "no known authority has signed it; --ca-file FILE adds one"),
+    **dict.fromkeys((18, 19, 20, 21), "no known authority has signed it; the setting ca-file adds one"),
     62: "it is for another host",
     64: "it is for another address",
 }

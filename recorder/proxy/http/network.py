@@ -113,7 +113,7 @@ class Network:
             except ssl.SSLError:
                 raise UsageError(
                     f"{self.client_cert} cannot be used: it must hold a certificate in PEM, and its key or "
-                    "--client-key the key that belongs to it."
+                    "client-key the key that belongs to it."
                 ) from None
         return context
 
@@ -189,7 +189,7 @@ def tls_failure(error: ssl.SSLError) -> str:
     """Return why TLS ended, from the constants of OpenSSL: its text has more than one of them."""
     reason = error.reason or ""
     if "CERTIFICATE_REQUIRED" in reason:
-        return "it asks for a client certificate; --client-cert FILE gives one"
+        return "it asks for a client certificate; the setting client-cert gives one"
     if "ALERT" in reason and ("CERTIFICATE" in reason or "UNKNOWN_CA" in reason or "ACCESS_DENIED" in reason):
         return "it did not accept the client certificate"
     if "WRONG_VERSION_NUMBER" in reason:

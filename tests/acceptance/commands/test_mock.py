@@ -34,9 +34,9 @@ LOCAL = {"model": "gpt-5.5", "input": "of another upstream", "stream": True}
 
 
 @contextlib.contextmanager
-def mocking(db: Path, *options: object) -> Iterator[Serving]:
+def mocking(db: Path, *options: object, **variables: str) -> Iterator[Serving]:
     """A mock with that database, stopped as a supervisor would."""
-    with running(db, "mock", "--speed", "max", *map(str, options), program=PROGRAM) as mock:
+    with running(db, "mock", "--speed", "max", *map(str, options), variables=variables) as mock:
         yield mock
         if mock.process.poll() is None:
             assert mock.stop() == 0
@@ -106,7 +106,7 @@ async def test_the_sdks_get_what_they_got_when_it_was_recorded(taken: Taken) -> 
 @pytest.fixture(scope="module")
 def mock(taken: Taken) -> Iterator[Serving]:
     """Without a name it has the latest session, here `local`: so they are named."""
-    with mocking(taken.db, "all", "one", "--allow-host", "mock.test", "--max-body", "1") as mock:
+    with mocking(taken.db, "all", "one", RECORDER_MOCK_ALLOW_HOST="mock.test", RECORDER_MOCK_MAX_BODY="1") as mock:
         yield mock
 
 
@@ -139,7 +139,7 @@ def test_the_page_is_for_those_that_the_proxy_lets_in(mock: Serving) -> None:
 
 def test_max_body_is_the_largest_request_that_is_let_through(mock: Serving) -> None:
     refused = post(mock.base, {**QUESTION, "input": "x" * 2**20})
-    assert (refused.status_code, "the limit of 1 MiB; see --max-body" in refused.text) == (413, True)
+    assert (refused.status_code, "the limit of 1 MiB; see the setting max-body" in refused.text) == (413, True)
 
 
 def test_strict_gives_each_recording_once(taken: Taken) -> None:

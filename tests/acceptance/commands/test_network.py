@@ -32,8 +32,10 @@ async def company(login: str | None = None) -> AsyncIterator[ForwardProxy]:
 def test_a_command_is_recorded_by_a_proxy_whose_password_is_kept_nowhere(tmp_path: Path) -> None:
     with beside(lambda: company("me:s3cr3t-password")) as proxy:
         url = proxy.url.replace("//", "//me:s3cr3t-password@")
-        options = ["--upstream", "openai=http://api.corp.test", "--upstream-proxy", url]
-        ran = run_parent(tmp_path / "x.db", "run", *options, "--", sys.executable, "-c", ASK)
+        options = ["--upstream", "openai=http://api.corp.test"]
+        ran = run_parent(
+            tmp_path / "x.db", "run", *options, "--", sys.executable, "-c", ASK, RECORDER_RUN_UPSTREAM_PROXY=url
+        )
     assert (ran.code, ran.out) == (0, b"200\n"), ran.err
     assert proxy.tunnels == ["api.corp.test:80"]
     kept = b"".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())

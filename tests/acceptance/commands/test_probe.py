@@ -149,8 +149,11 @@ def test_a_gateway_that_is_not_there_is_one_sentence(tmp_path: Path) -> None:
     )
 
 
-def test_a_gateway_is_reached_as_the_options_of_the_network_say(tmp_path: Path) -> None:
-    options = ("--api", "gemini", "--only", "text", "--upstream-proxy", MISSING)
+def test_a_gateway_is_reached_as_the_settings_of_the_network_say(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options = ("--api", "gemini", "--only", "text")
+    monkeypatch.setenv("RECORDER_PROBE_UPSTREAM_PROXY", MISSING)
     ran = _probe(tmp_path / "recorder.db", "http://gateway.invalid", *options)
     assert (ran.code, "proxy 127.0.0.1:1" in ran.err) == (1, True)
 

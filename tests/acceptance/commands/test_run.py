@@ -175,7 +175,7 @@ def test_a_client_with_a_file_of_its_own_is_told_how_to_point_it_and_a_proxy_is_
     client = db.parent / "pi"
     client.write_text("#!/bin/sh\n")
     client.chmod(0o755)
-    ran = run(db, "--upstream-proxy", URL, "--", client)
+    ran = run(db, "--", client, RECORDER_RUN_UPSTREAM_PROXY=URL)
     assert ran.err.startswith("Upstreams are reached by the proxy 127.0.0.1:1\n")
     assert "`recorder env pi` shows how to point one." in ran.err
 

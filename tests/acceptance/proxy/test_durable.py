@@ -42,8 +42,8 @@ async def test_serve_syncs_what_it_hands_on_if_it_is_told_to(tmp_path: Path) -> 
     for number, event in enumerate(go_on):
         script += [Send(chunked(b"data: %d\n\n" % number)), Wait(event)]
     async with ScriptedUpstream(script) as upstream:
-        options = (*everywhere(upstream.base), "--durability", "strict")
-        with serving(tmp_path / "log.db", *options, program=program) as on:
+        options, strict = everywhere(upstream.base), {"RECORDER_SERVE_DURABILITY": "strict"}
+        with serving(tmp_path / "log.db", *options, program=program, variables=strict) as on:
             async with await RawClient.connect(on.port) as client:
                 await client.send(get())
                 for number, event in enumerate(go_on):

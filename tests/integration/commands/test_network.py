@@ -1,4 +1,4 @@
-"""The options of the network: one way to give them, in all commands that have them, and what `recorder doctor` says."""
+"""The settings of the network: one way to give them, in all commands that have them, and what `recorder doctor` says."""
 
 from __future__ import annotations
 
@@ -75,9 +75,9 @@ def test_exceptions_are_added_to_those_of_the_environment() -> None:
 @pytest.mark.parametrize(
     ("given", "sentence"),
     [
-        ({"no_proxy": ("x",)}, "--no-proxy makes exceptions from --upstream-proxy"),
-        ({"client_key": Path("x")}, "--client-key belongs to a certificate"),
-        ({"upstream_proxy": "http://a:1", "no_proxy": ("10.0.0.0/99",)}, "--no-proxy: '10.0.0.0/99' is not a block"),
+        ({"no_proxy": ("x",)}, "no-proxy makes exceptions from upstream-proxy"),
+        ({"client_key": Path("x")}, "client-key belongs to a certificate"),
+        ({"upstream_proxy": "http://a:1", "no_proxy": ("10.0.0.0/99",)}, "no-proxy: '10.0.0.0/99' is not a block"),
     ],
 )
 def test_settings_that_make_no_sense_are_said(given: dict[str, Any], sentence: str) -> None:
@@ -85,18 +85,32 @@ def test_settings_that_make_no_sense_are_said(given: dict[str, Any], sentence: s
         chosen({}, **given)
 
 
+def test_who_types_a_setting_is_told_where_it_belongs_and_no_password_is_shown(tmp_path: Path) -> None:
+    for verb in CONNECTING:
+        ran = run(tmp_path / "x.db", verb, "--upstream-proxy", f"http://me:{PASSWORD}@proxy:1")
+        assert (ran.code, ran.err) == (
+            2,
+            f"Error: --upstream-proxy is a setting: write `upstream-proxy = …` below [{verb}] in your recorder.toml, "
+            f"or set the variable RECORDER_{verb.upper()}_UPSTREAM_PROXY.\n",
+        )
+
+
 @pytest.mark.parametrize("verb", ["serve", "mock --otherwise forward", "run -- true"])
-def test_a_wrong_proxy_is_a_wrong_use_and_its_password_is_not_shown(verb: str, tmp_path: Path) -> None:
-    name, *words = verb.split()
-    ran = run(tmp_path / "x.db", name, "--upstream-proxy", f"socks5://me:{PASSWORD}@proxy:1", *words)
+def test_a_wrong_proxy_is_a_wrong_use_and_its_password_is_not_shown(
+    verb: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(f"RECORDER_{verb.split()[0].upper()}_UPSTREAM_PROXY", f"socks5://me:{PASSWORD}@proxy:1")
+    ran = run(tmp_path / "x.db", *verb.split())
     assert (ran.code, ran.out) == (2, b"")
-    assert ran.err == "Error: --upstream-proxy is a proxy with HTTP, http://HOST:PORT: SOCKS is not supported.\n"
+    assert ran.err == "Error: upstream-proxy is a proxy with HTTP, http://HOST:PORT: SOCKS is not supported.\n"
 
 
 @pytest.mark.parametrize("verb", ["serve", "run -- true"])
-def test_a_file_that_cannot_be_used_ends_a_command_at_its_start(verb: str, tmp_path: Path) -> None:
-    name, *words = verb.split()
-    ran = run(tmp_path / "x.db", name, "--ca-file", "/nowhere/ca.pem", *words)
+def test_a_file_that_cannot_be_used_ends_a_command_at_its_start(
+    verb: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(f"RECORDER_{verb.split()[0].upper()}_CA_FILE", "/nowhere/ca.pem")
+    ran = run(tmp_path / "x.db", *verb.split())
     assert (ran.code, ran.err) == (2, "Error: /nowhere/ca.pem cannot be read: No such file or directory.\n")
     assert not (tmp_path / "x.db").exists()
 
@@ -123,7 +137,7 @@ def test_doctor_names_variables_that_are_not_looked_at(monkeypatch: pytest.Monke
     monkeypatch.setenv("HTTPS_PROXY", f"http://me:{PASSWORD}@other:3128")
     assert [line.message for line in lines()] == [
         "`recorder serve, run, mock, probe`: upstreams are reached directly.",
-        "HTTPS_PROXY is not looked at: `--upstream-proxy env` uses it.",
+        'HTTPS_PROXY is not looked at: the setting `upstream-proxy = "env"` uses it.',
     ]
 
 

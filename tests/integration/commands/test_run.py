@@ -17,7 +17,6 @@ WRONG = [
     (("--speed", "max", "--", "true"), "--speed is for a replay: name a recording with --replay"),
     (("--strict", "--", "true"), "--strict is for a replay"),
     (("--allow-network", "--", "true"), "--allow-network is for a replay"),
-    (("--replay", "a", "--durability", "strict", "--", "true"), "leave --durability out"),
     (
         ("--replay", "a", "--upstream", "openai=http://x", "--session", "s", "--", "true"),
         "leave --session and --upstream out",

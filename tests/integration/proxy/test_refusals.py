@@ -32,7 +32,7 @@ async def test_a_body_over_the_limit_is_a_413_that_says_what_to_do(tmp_path: Pat
             response = await proxy.ask(get("/v1/x", b"Content-Length: 1048577", method="POST"))
             assert response.status.startswith(b"413 ")  # Python 3.13 has another name for it
             assert b"1 MiB" in response.body
-            assert b"--max-body" in response.body
+            assert b"setting max-body" in response.body
             assert upstream.connections == 0
 
 
@@ -46,7 +46,7 @@ async def test_an_upload_that_passes_the_limit_on_its_way_is_a_413(tmp_path: Pat
             await asyncio.wait_for(upstream.gone.wait(), DEADLINE_S)
             (tape,) = proxy.tapes()
             assert tape.json[Mark.REQUEST_END] == {"complete": False}
-            error = "The request body is over the limit of 1 MiB; see --max-body."
+            error = "The request body is over the limit of 1 MiB; see the setting max-body."
             assert tape.json[Mark.END] == {"outcome": "client_disconnect", "error": error}
             assert error.encode() in response.body
 

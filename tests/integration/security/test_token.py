@@ -111,7 +111,9 @@ async def test_a_web_page_that_has_the_token_gets_403_all_the_same(tmp_path: Pat
 async def test_a_recorder_lets_in_who_shows_it_and_keeps_it_nowhere(tmp_path: Path) -> None:
     db = tmp_path / "recorder.db"
     async with ScriptedUpstream(answer(b"{}")) as upstream:
-        with serving(db, *everywhere(upstream.base), "--token", T, "--allow-host", "box.lan") as serve:
+        with serving(
+            db, *everywhere(upstream.base), "--token", T, variables={"RECORDER_SERVE_ALLOW_HOST": "box.lan"}
+        ) as serve:
             for asked, status in (*((each, b"200") for each in SHOWN.values()), (NOT_SHOWN["none"], b"401")):
                 async with await RawClient.connect(serve.port) as client:
                     await client.send(asked)
@@ -189,10 +191,11 @@ def test_a_token_that_could_be_guessed_or_not_be_typed_is_refused() -> None:
         assert token not in str(refusal.value) or len(token) == 1
 
 
-def test_no_name_stands_for_all_names_without_a_token() -> None:
+def test_no_name_stands_for_all_names_without_a_token(monkeypatch: pytest.MonkeyPatch) -> None:
     for verb in ("serve", "mock"):
+        monkeypatch.setenv(f"RECORDER_{verb.upper()}_ALLOW_HOST", ANY_HOST)
         with pytest.raises(click.BadParameter, match="every web page"):
-            parsed(verb, "--allow-host", ANY_HOST)
+            parsed(verb)
 
 
 def test_a_token_that_was_given_is_not_repeated() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,12 +12,14 @@ import pytest
 
 from recorder.commands import recorder
 from recorder.commands.serving.session_places import session_places
+from recorder.commands.terminal.options import Setting
 from recorder.commands.terminal.project import trust
 from recorder.commands.terminal.rules import match_rules
 from recorder.commands.verbs import VERBS
 from recorder.errors import UsageError
 from recorder.proxy.routing import SessionPlaces
 from recorder.replay.matching.noise import DEFAULT_RULES
+from tests.support.corpus import ROOT
 from tests.support.server import run
 
 
@@ -129,12 +132,20 @@ def own(here: Path, text: str) -> Path:
 def test_flags_win_over_the_environment_and_that_over_files(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (here / "recorder.toml").write_text('db = "from-file.db"\n[serve]\nno-websocket = true\nmax-body = 3\n')
     assert (taken("serve")["no_websocket"], taken("serve")["max_body"]) == (True, 3)
-    assert taken("serve", "--max-body", "1")["max_body"] == 1
+    with pytest.raises(UsageError, match=r"--max-body is a setting: .* \[serve\] .* RECORDER_SERVE_MAX_BODY"):
+        taken("serve", "--max-body", "1")
     assert taken("sessions")["db"] == taken("db", "path")["db"] == str(here / "from-file.db")
     monkeypatch.setenv("RECORDER_DB", "from-environment.db")
     monkeypatch.setenv("RECORDER_SERVE_MAX_BODY", "2")
     assert (taken("sessions")["db"], taken("serve")["max_body"]) == ("from-environment.db", 2)
     assert taken("sessions", "--db", "from-flag.db")["db"] == "from-flag.db"
+
+
+def test_the_page_of_settings_has_those_that_are_not_typed() -> None:
+    page = (ROOT / "docs" / "settings.md").read_text()
+    rows = re.findall(r"^\| `([\w-]+)` \| (`.*?`) \|", page, re.MULTILINE)
+    shown = {(verb.strip("`"), name.replace("-", "_")) for name, verbs in rows for verb in verbs.split(", ")}
+    assert shown == {(words[0], option.name) for words, option, _ in OPTIONS if isinstance(option, Setting)}
 
 
 def test_the_file_here_wins_over_the_users_own(here: Path) -> None:

@@ -35,7 +35,7 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
 
 
 def by(url: str, **options: Any) -> Network:
-    proxy = proxy_of(url, "--upstream-proxy")
+    proxy = proxy_of(url, "upstream-proxy")
     return Network({"http": proxy, "https": proxy}, **options)
 
 
@@ -131,7 +131,7 @@ async def test_exceptions_and_this_machine_are_reached_without_the_proxy() -> No
     async with ScriptedUpstream(answer(b"ok")) as upstream, ForwardProxy({}) as proxy:
         for host in ("127.0.0.1", "localhost"):
             assert await ask(by(proxy.url), f"http://{host}:{upstream.port}/") == b"ok"
-        excepted = by(proxy.url, exemptions=exemptions_of("nobody.invalid", "--no-proxy"))
+        excepted = by(proxy.url, exemptions=exemptions_of("nobody.invalid", "no-proxy"))
         assert await refusal(excepted, "http://api.nobody.invalid/") == "its name cannot be resolved"
     assert proxy.asked == []
 
@@ -222,7 +222,7 @@ async def test_an_unknown_authority_is_said_with_what_adds_it(authority: Authori
         found = await refusal(by(proxy.url), f"https://{NAME}/")
     assert found == (
         f"its TLS certificate through the proxy 127.0.0.1:{proxy.port} was not accepted: no known authority has signed "
-        "it; --ca-file FILE adds one"
+        "it; the setting ca-file adds one"
     )
 
 
@@ -318,7 +318,7 @@ async def test_a_client_certificate_is_shown_to_who_asks_for_it(authority: Autho
 @on_uvloop
 async def test_a_server_that_wants_a_client_certificate_is_understood(authority: Authority) -> None:
     async with wanting_clients(authority.server("localhost", wants_clients=True)) as port:
-        with pytest.raises(UpstreamError, match="it asks for a client certificate; --client-cert FILE gives one"):
+        with pytest.raises(UpstreamError, match="it asks for a client certificate; the setting client-cert gives one"):
             await ask(Network(ca_file=authority.file), f"https://localhost:{port}/")
 
 

@@ -28,7 +28,7 @@ PROXY = UpstreamProxy("proxy.corp.test", 3128)
 
 
 def proxied(no_proxy: str, host: str, port: int = 443, scheme: str = "https") -> bool:
-    network = Network({"http": PROXY, "https": PROXY}, exemptions_of(no_proxy, "--no-proxy"))
+    network = Network({"http": PROXY, "https": PROXY}, exemptions_of(no_proxy, "no-proxy"))
     return network.proxy_for(Endpoint(scheme, host, port)) is not None
 
 
@@ -59,7 +59,7 @@ NO_PROXIES = {
 
 def test_a_proxy_is_a_url_with_or_without_a_login() -> None:
     for text, host, port, login in PROXIES:
-        proxy = proxy_of(text, "--upstream-proxy")
+        proxy = proxy_of(text, "upstream-proxy")
         authorization = None if login is None else b"Basic " + b64encode(login)
         assert (proxy.host, proxy.port, proxy.authorization) == (host, port, authorization)
 
@@ -67,13 +67,13 @@ def test_a_proxy_is_a_url_with_or_without_a_login() -> None:
 def test_what_is_no_proxy_is_said_without_its_password() -> None:
     for text, sentence in NO_PROXIES.items():
         with pytest.raises(UsageError, match=sentence) as raised:
-            proxy_of(text.format(PASSWORD), "--upstream-proxy")
-        assert str(raised.value).startswith("--upstream-proxy ")
+            proxy_of(text.format(PASSWORD), "upstream-proxy")
+        assert str(raised.value).startswith("upstream-proxy ")
         assert PASSWORD not in str(raised.value)
 
 
 def test_a_login_is_in_no_text_of_a_network() -> None:
-    proxy = proxy_of(f"http://me:{PASSWORD}@proxy:1", "--upstream-proxy")
+    proxy = proxy_of(f"http://me:{PASSWORD}@proxy:1", "upstream-proxy")
     network = Network({"http": proxy, "https": proxy})
     secrets = (PASSWORD, "me:", str(proxy.authorization))
     assert proxy.authorization is not None
