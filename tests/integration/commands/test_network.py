@@ -1,4 +1,4 @@
-"""The settings of the network: one way to give them, in all commands that have them, and what `recorder doctor` says."""
+"""The settings of the network: one way to give them, in all commands that have them, and what doctor says of them."""
 
 from __future__ import annotations
 
