@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
-from importlib.resources import files
 from typing import Any
+
+from recorder.commands.schemas import FORMS, schema
 
 INTRO = """\
 # JSON
@@ -21,23 +21,11 @@ recorder show --request --schema
 """
 
 Schema = dict[str, Any]
-_FOLDER = files("recorder.commands") / "schemas"
-
-
-def names() -> list[str]:
-    """Return the names of all schemas: the words of a command, and of an option that gives it another form."""
-    return sorted(each.name.removesuffix(".json") for each in _FOLDER.iterdir() if each.name.endswith(".json"))
-
-
-def schema(name: str) -> Schema:
-    """Return the schema of that name."""
-    found: Schema = json.loads((_FOLDER / f"{name}.json").read_text())
-    return found
 
 
 def page() -> str:
     """Return the page, with a section for each schema."""
-    return "\n".join([INTRO, *(_section(schema(name)) for name in names())])
+    return "\n".join([INTRO, *(_section(schema(name)) for name in sorted(FORMS))])
 
 
 def rows(of: Schema, path: str = "") -> Iterator[tuple[str, str, str]]:

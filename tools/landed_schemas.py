@@ -6,18 +6,17 @@ may rely on it.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from typing import Any
 
-from tests.support.corpus import DATA, ROOT
+from recorder.commands.schemas import FORMS, schema
+from tests.support.corpus import DATA
 
-SCHEMAS = ROOT / "recorder" / "commands" / "schemas"
 LANDED = DATA / "landed_schemas.txt"
 
 
 def schemas() -> dict[str, dict[str, Any]]:
-    return {path.stem: json.loads(path.read_text()) for path in sorted(SCHEMAS.glob("*.json"))}
+    return {name: schema(name) for name in sorted(FORMS)}
 
 
 def promised() -> list[str]:

@@ -2,6 +2,9 @@
 
 A page for the program and one for each verb, in the macros of man(7), with nothing in them that changes with a day. The
 build of the wheel runs this, so it imports nothing but the program.
+
+Not by click-man (0.6 was tried): it escapes neither a backslash nor a dot at the beginning of a line, sets examples as
+prose, has no exit status, and finds no command of a group that loads its commands when they are called.
 """
 
 from __future__ import annotations

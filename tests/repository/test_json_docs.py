@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import re
 
-from tools.json_docs import names, page, rows, schema
+from recorder.commands.schemas import FORMS, schema
+from tools.json_docs import page, rows
 
 
 def test_each_key_of_a_schema_has_a_row() -> None:
     missing = {}
-    for name in names():
+    for name in FORMS:
         of = schema(name)
         keys = set(re.findall(r'"([\w.-]+)": \{"(?:type|anyOf|description|enum)"', json.dumps(of)))
         shown = {part.rstrip("?") for path, _, _ in rows(of) for part in re.split(r"[.\[\]]+", path)}
@@ -20,4 +21,4 @@ def test_each_key_of_a_schema_has_a_row() -> None:
 
 def test_each_schema_has_a_section() -> None:
     text = page()
-    assert [name for name in names() if f"## {schema(name)['title']}\n" not in text] == []
+    assert [name for name in FORMS if f"## {schema(name)['title']}\n" not in text] == []

@@ -11,14 +11,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
-from importlib.resources import files
 from typing import Any, TypeVar
 
 import click
+import msgspec
 from click.core import ParameterSource
 
 from recorder.commands.terminal.output import write_bytes
 from recorder.errors import UsageError
+from recorder.program import load
 from recorder.store.location import VARIABLE
 
 MEANINGS = {
@@ -28,7 +29,6 @@ MEANINGS = {
     "raw": "the response bodies as they were received, decoded, and no more",
 }
 _PLACES = (ParameterSource.COMMANDLINE, ParameterSource.ENVIRONMENT, ParameterSource.DEFAULT_MAP)
-_SCHEMAS = files("recorder.commands") / "schemas"
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -142,7 +142,8 @@ class _SchemaOption(click.Option):
         if opts.get("schema") and not ctx.resilient_parsing:
             words = ctx.command_path.split()[1:]
             words += [name for name in self._variants if opts.get(name)]
-            write_bytes((_SCHEMAS / f"{'-'.join(words)}.json").read_bytes())
+            schema = load("recorder.commands.schemas:schema")("-".join(words))
+            write_bytes(msgspec.json.format(msgspec.json.encode(schema)) + b"\n")
             ctx.exit()
         return super().handle_parse_result(ctx, opts, args)
 

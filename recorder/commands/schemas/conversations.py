@@ -1,0 +1,416 @@
+"""What `show` writes with `--json`: a conversation, its requests, or its prompt cache."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from msgspec import UNSET, UnsetType
+
+from recorder.commands.schemas.form import Form
+from recorder.model.facts import ItemKind
+
+
+class Parent(Form, kw_only=True):
+    """What a session is a fork of."""
+
+    name: str
+    "Name of the parent."
+    until: int
+    "Number of the last exchange that was to be answered from the recording."
+    session_id: str | UnsetType = UNSET
+    "Id of the parent; absent if that is a cassette."
+
+
+class ShownSession(Form, kw_only=True):
+    """The head of a conversation."""
+
+    session_id: str
+    "Id of the session, a UUIDv7."
+    name: str
+    "Name of the session."
+    created_ns: int
+    "Wall time of the session's beginning, in nanoseconds since 1970."
+    origin: str
+    "Where it is from: `live`, `import` or `synthetic`."
+    source: str
+    "The rule that found the session's name."
+    title: str | UnsetType = UNSET
+    "The first text of a person, cut to a title."
+    cost_usd: str | UnsetType = UNSET
+    "Sum over the exchanges shown, as decimal text."
+    cost_partial: bool | UnsetType = UNSET
+    "True if there may be more: the cost of an exchange is not known, or its stream broke off."
+    forked_from: Parent | UnsetType = UNSET
+    "The session or cassette that it is a fork of."
+
+
+class ConnectionClose(Form, kw_only=True):
+    """The end of a connection."""
+
+    by: str | UnsetType | None = UNSET
+    "Who closed it first."
+    code: int | UnsetType | None = UNSET
+    "The code of the Close frame."
+    reason: str | UnsetType | None = UNSET
+    "The reason of the Close frame."
+
+
+class Connection(Form, kw_only=True):
+    """A WebSocket connection."""
+
+    sent: dict[str, int]
+    "Messages of the client, by type."
+    received: dict[str, int]
+    "Messages of the server, by type."
+    control: dict[str, int]
+    "Control frames, by sender and kind."
+    client_frames: int
+    "Frames of the client."
+    server_frames: int
+    "Frames of the server."
+    close: ConnectionClose | UnsetType | None = UNSET
+    "How the connection was closed; null while it is open."
+    undecoded: str | UnsetType | None = UNSET
+    "The first thing that could not be read."
+
+
+class Usage(Form, kw_only=True):
+    """The counts of an exchange."""
+
+    input_tokens: int | UnsetType = UNSET
+    "Cached tokens included."
+    cache_read_input_tokens: int | UnsetType = UNSET
+    "Part of `input_tokens`: read from the provider's cache."
+    cache_write_input_tokens: int | UnsetType = UNSET
+    "Part of `input_tokens`: written to the provider's cache."
+    output_tokens: int | UnsetType = UNSET
+    "Reasoning included."
+    reasoning_output_tokens: int | UnsetType = UNSET
+    "Part of `output_tokens`: spent on reasoning."
+    total_tokens: int | UnsetType = UNSET
+    "Tokens in total, as reported."
+    cache_write_1h_input_tokens: int | UnsetType = UNSET
+    "Part of `cache_write_input_tokens`: kept for an hour, not for five minutes."
+    input_audio_tokens: int | UnsetType = UNSET
+    "Part of `input_tokens`."
+    cache_read_input_audio_tokens: int | UnsetType = UNSET
+    "Part of `input_audio_tokens` and of `cache_read_input_tokens`."
+    input_image_tokens: int | UnsetType = UNSET
+    "Part of `input_tokens`; of Gemini, those of documents too."
+    input_video_tokens: int | UnsetType = UNSET
+    "Part of `input_tokens`."
+    output_audio_tokens: int | UnsetType = UNSET
+    "Part of `output_tokens`."
+    output_image_tokens: int | UnsetType = UNSET
+    "Part of `output_tokens`."
+    output_video_tokens: int | UnsetType = UNSET
+    "Part of `output_tokens`."
+    output_citation_tokens: int | UnsetType = UNSET
+    "Part of `output_tokens`: of citations, which Perplexity counts apart."
+    web_searches: int | UnsetType = UNSET
+    """Number of web searches that the provider charges for, if the report has it; OpenAI and Gemini do not report
+    it."""
+    reported_cost_usd: str | UnsetType = UNSET
+    "The cost that the provider or a gateway reports itself, as decimal text; see `docs/cost.md`."
+    reported_cost_source: str | UnsetType = UNSET
+    "Where that was: `usage.cost`, `usage.cost_in_usd_ticks`, `usage.cost.total_cost`, `x-litellm-response-cost`."
+    inference_geo: str | UnsetType = UNSET
+    "The region in which the model ran, in the provider's word."
+
+
+class Cost(Form, kw_only=True):
+    """The cost of an exchange."""
+
+    cost_usd: str | UnsetType = UNSET
+    "The whole cost in USD, as exact decimal text."
+    input_usd: str | UnsetType = UNSET
+    "Cost of the input that was not cached."
+    cache_read_usd: str | UnsetType = UNSET
+    "Cost of the input that was read from the cache."
+    cache_write_usd: str | UnsetType = UNSET
+    "Cost of the input that was written to the cache."
+    output_usd: str | UnsetType = UNSET
+    "Cost of the output without reasoning."
+    reasoning_usd: str | UnsetType = UNSET
+    "Cost of the reasoning."
+    other_usd: str | UnsetType = UNSET
+    "Cost of web searches, and of the request itself."
+    cost_partial: bool | UnsetType = UNSET
+    "True if the stream broke off, so that it may have cost more."
+    price_source: str | UnsetType = UNSET
+    "Where the price is from."
+    price_model: str | UnsetType = UNSET
+    "The pattern of models that matched."
+    no_price: str | UnsetType | None = UNSET
+    "Why the cost is not known, as the only key."
+
+
+class Timing(Form, kw_only=True):
+    """The times of an exchange."""
+
+    head_ns: int | UnsetType = UNSET
+    "Time to the response head."
+    first_byte_ns: int | UnsetType = UNSET
+    "Time to the first read of the body."
+    first_event_ns: int | UnsetType = UNSET
+    "Time to the first event."
+    first_reasoning_ns: int | UnsetType = UNSET
+    "Time to the first token of reasoning."
+    first_text_ns: int | UnsetType = UNSET
+    "Time to the first token of text."
+    first_arguments_ns: int | UnsetType = UNSET
+    "Time to the first arguments of a tool call."
+    ttft_ns: int | UnsetType = UNSET
+    "Time to the first token: of reasoning, text or arguments, whichever came first."
+    last_event_ns: int | UnsetType = UNSET
+    "Time to the last event."
+    duration_ns: int | UnsetType = UNSET
+    "Nanoseconds to the end of the exchange."
+    longest_silence_ns: int | UnsetType = UNSET
+    "Longest time between two events."
+    stalls: int | UnsetType = UNSET
+    "Number of silences over two seconds."
+    events: int | UnsetType = UNSET
+    "Number of events."
+    bytes: int | UnsetType = UNSET
+    "Bytes of the decoded body."
+    events_per_s: float | UnsetType = UNSET
+    "Events a second, from the first to the last."
+    bytes_per_s: float | UnsetType = UNSET
+    "Bytes a second, from the first event to the last."
+    gap_p50_ns: int | UnsetType = UNSET
+    "Median of the gaps between events."
+    gap_p95_ns: int | UnsetType = UNSET
+    "95 % of the gaps between events are at most this."
+    gap_p99_ns: int | UnsetType = UNSET
+    "99 % of the gaps between events are at most this."
+
+
+class ShownItem(Form, kw_only=True):
+    """A part of the answer."""
+
+    kind: ItemKind
+    "What the item is."
+    output_index: int | UnsetType = UNSET
+    "The place that the provider gives it; for Chat the choice, for Gemini the candidate."
+    item_id: str | UnsetType = UNSET
+    "The provider's id of the item."
+    type: str
+    "The provider's type."
+    role: str | UnsetType = UNSET
+    "Mostly `assistant`."
+    phase: str | UnsetType = UNSET
+    "`commentary` or `final_answer`, if the provider reports it."
+    status: str | UnsetType = UNSET
+    "In the provider's word: `completed`, `incomplete`, …"
+    text: str | UnsetType = UNSET
+    "The text; of reasoning, the raw text."
+    refusal: str | UnsetType = UNSET
+    "The text of a refusal."
+    annotations: list[Any] | UnsetType = UNSET
+    "Citations and files, as the provider has them."
+    encrypted: bool | UnsetType = UNSET
+    "True if there was reasoning that only the provider can read."
+    summary: list[Any] | UnsetType = UNSET
+    "The parts of the summary of reasoning."
+    name: str | UnsetType = UNSET
+    "Name of the tool."
+    call_id: str | UnsetType = UNSET
+    "The id under which the result is sent."
+    arguments: str | UnsetType = UNSET
+    "The arguments as sent: JSON or not, whole or cut off."
+    output: str | UnsetType = UNSET
+    "The result of the tool: text, or JSON."
+    failed: bool | UnsetType = UNSET
+    "True if the result is marked as an error."
+    latency_ns: int | UnsetType = UNSET
+    "Nanoseconds from the end of the call to the request with its result."
+
+
+class Anomaly(Form):
+    """Something unusual in a stream."""
+
+    kind: str
+    "Kind of the anomaly: `sequence_gap`, `malformed`, …"
+    pos: int
+    "The first event that shows it."
+    count: int
+    "Number of events that show it."
+    detail: str
+    "Subject of the anomaly."
+
+
+class ShownExchange(Form, kw_only=True):
+    """An exchange of a conversation."""
+
+    exchange_id: str
+    "Id of the exchange, a UUIDv7."
+    provider: str
+    "The upstream's name."
+    api: str
+    "The wire format."
+    thread_id: str | UnsetType = UNSET
+    "The client's id of the thread."
+    turn_id: str | UnsetType = UNSET
+    "The client's id of the turn."
+    user_text: str | UnsetType = UNSET
+    "What a person says in this request, cut to a title; absent if it continues a turn."
+    purpose: str | UnsetType = UNSET
+    """Purpose of the request: `turn`, `subagent`, `title`, `router`, `compaction`, `memory`, `prewarm`, `probe`,
+    `helper`; null if it is unknown."""
+    parent_thread_id: str | UnsetType = UNSET
+    "The client's id of the thread that began this one."
+    request_model: str | UnsetType = UNSET
+    "The model in the request."
+    response_model: str | UnsetType = UNSET
+    "The model in the response."
+    response_id: str | UnsetType = UNSET
+    "The provider's id of the response."
+    status: str | UnsetType = UNSET
+    "How the exchange ended; absent while it is open."
+    finish_reason: str | UnsetType = UNSET
+    "Why the answer ended, in the provider's word."
+    error: str | UnsetType = UNSET
+    "The provider's message, else the fault of the connection."
+    superseded_by: str | UnsetType = UNSET
+    "The exchange that has the most complete copy of the same response."
+    connection: Connection | UnsetType = UNSET
+    "Of a WebSocket connection: what is not in its turns."
+    usage: Usage | UnsetType = UNSET
+    "What the provider reported; only values that it has."
+    cost: Cost | UnsetType = UNSET
+    "The cost by the prices, if there are any and the exchange has ended."
+    timing: Timing | UnsetType = UNSET
+    "Times since the exchange began, in nanoseconds."
+    items: list[ShownItem] | UnsetType = UNSET
+    "The parts of the answer, in order of appearance."
+    anomalies: list[Anomaly] | UnsetType = UNSET
+    "What the protocol does not allow, or what was lost."
+    fault: str | UnsetType = UNSET
+    "Why recorder cannot decode the exchange; the only key beside the ids."
+
+
+class Conversation(Form):
+    """A session as a conversation."""
+
+    session: ShownSession
+    "The session."
+    exchanges: list[ShownExchange]
+    "The exchanges, in order of their start."
+
+
+class RequestSubject(Form):
+    """The session of requests."""
+
+    session_id: str
+    "Id of the session, a UUIDv7."
+    name: str
+    "Name of the session."
+
+
+class ShownPart(Form):
+    """A part of a request."""
+
+    source: Literal["input", "output"]
+    "Whether the items are of a request or of an answer."
+    exchange_id: str
+    "Id of the exchange, a UUIDv7."
+    number: int
+    "Number of that exchange."
+    items: int
+    "Number of items."
+
+
+class ShownRequest(Form, kw_only=True):
+    """A request as the model saw it."""
+
+    exchange_id: str
+    "Id of the exchange, a UUIDv7."
+    number: int
+    "Number of the exchange in its session; 1 is the first."
+    api: str
+    "The wire format."
+    method: str
+    "Of HTTP, or `WEBSOCKET`."
+    target: str
+    "Path and query, secrets redacted."
+    depth: int
+    "Number of exchanges that it continues, one behind the other."
+    is_complete: bool
+    "False if a link leads to nothing in the session."
+    missing_id: str | UnsetType = UNSET
+    "The id that leads to nothing."
+    reason: str | UnsetType = UNSET
+    "Why what came before is missing."
+    parts: list[ShownPart]
+    "Where the items are from, in their order."
+    request: dict[str, Any] | None
+    "The request as the model saw it; null if the body is no JSON object."
+
+
+class RequestedSession(Form):
+    """The requests of a session."""
+
+    session: RequestSubject
+    "The session."
+    requests: list[ShownRequest]
+    "The requests that have a body."
+
+
+class CacheSubject(Form):
+    """The session, or the file."""
+
+    session_id: str | None
+    "Id of the session; null for a file."
+    name: str
+    "Name of the session or file."
+
+
+class CachedTurn(Form):
+    """A request that a model answered."""
+
+    exchange_id: str
+    "Id of the exchange, a UUIDv7."
+    number: int
+    "Number of the exchange."
+    model: str | None
+    "The model that the request names."
+    class_: str
+    "Why it missed, or `hit`."
+    is_avoidable: bool
+    "True if a client could have avoided the miss."
+    input_tokens: int | None
+    "Tokens of the input, cached ones included."
+    could_tokens: int | None
+    "Tokens that could have come from the cache."
+    cached_tokens: int | None
+    "Tokens that came from the cache."
+    missed_tokens: int | None
+    "Tokens that would have come too."
+    cost_usd: str | None
+    "What the missed tokens cost more, as decimal text."
+    is_estimate: bool
+    "True if `could_tokens` is computed from bytes."
+    since_use_ns: int | None
+    "Time since a response to a request with that beginning began."
+    previous_exchange_id: str | None
+    "The earlier request that it is compared with."
+    previous_number: int | None
+    "Number of that exchange."
+    path: str | None
+    "JSON path of the first value that differs."
+    offset: int | None
+    "The first character that differs, in that value."
+    before: str | None
+    "The text around it in the earlier request."
+    after: str | None
+    "The text around it in this request."
+
+
+class CachedSession(Form):
+    """What a prompt cache gave."""
+
+    session: CacheSubject
+    "The session."
+    turns: list[CachedTurn]
+    "The requests, in the order in which they began."

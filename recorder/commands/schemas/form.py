@@ -1,0 +1,29 @@
+"""The struct of a value that a command writes as JSON: the names and types are a promise, and the texts say what it is.
+
+The text after a field is its meaning. It is read from the source, which is there wherever the program is.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import textwrap
+
+import msgspec
+
+
+class Form(msgspec.Struct, rename=lambda name: name.rstrip("_")):
+    """A JSON object. A field that may be absent has the default `UNSET`."""
+
+
+def meanings(form: type[Form]) -> dict[str, str]:
+    """Return the text after each field, by the name of the field in JSON."""
+    [declared] = ast.parse(textwrap.dedent(inspect.getsource(form))).body
+    assert isinstance(declared, ast.ClassDef)
+    found = {}
+    for field, text in zip(declared.body, declared.body[1:], strict=False):
+        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name):
+            assert isinstance(text, ast.Expr), field.target.id
+            assert isinstance(text.value, ast.Constant), field.target.id
+            found[field.target.id.rstrip("_")] = " ".join(str(text.value.value).split())
+    return found

@@ -1,0 +1,231 @@
+"""What the commands write with `--json` that judge, and what `query --list` does."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from msgspec import UNSET, UnsetType
+
+from recorder.commands.schemas.form import Form
+from recorder.diff import Level
+from recorder.lint import Severity
+from recorder.probe.cases import Mode
+from recorder.probe.judge import State as ProbeState
+
+
+class ComparedExchange(Form):
+    """An exchange of one side."""
+
+    number: int
+    "Number of the exchange in its session."
+    exchange_id: str
+    "Id of the exchange, a UUIDv7."
+    asked: str
+    "Method and path."
+
+
+class Difference(Form, kw_only=True):
+    """One difference."""
+
+    where: str
+    "The place."
+    change: Literal["changed", "missing", "added", "moved"] | UnsetType = UNSET
+    "Kind of the difference; absent if a value changed."
+    a: str | UnsetType | None = UNSET
+    "The value in A."
+    b: str | UnsetType | None = UNSET
+    "The value in B."
+    a_pos: int | UnsetType | None = UNSET
+    "Position of the event in A."
+    b_pos: int | UnsetType | None = UNSET
+    "Position of the event in B."
+    words: list[list[str]] | UnsetType | None = UNSET
+    "The changed text in pieces: in both (`=`), only in A (`-`), only in B (`+`)."
+
+
+class Measure(Form):
+    """A number of both sides."""
+
+    name: str
+    "What is measured."
+    unit: Literal["tokens", "ns", "count"]
+    "Its unit."
+    a: int | None
+    "In A; null if it was not reported."
+    b: int | None
+    "In B; null if it was not reported."
+    ratio: float | None
+    "B divided by A."
+    differs: bool
+    "Whether it counts as a difference."
+
+
+class ComparedLevel(Form):
+    """A pair at one level."""
+
+    level: Level
+    "The level."
+    count: int
+    "Number of differences, also of those that are not listed."
+    differences: list[Difference]
+    "The first differences."
+    measures: list[Measure]
+    "Numbers of both sides, whether they differ or not."
+    note: str | None
+    "Why it was not compared."
+    is_compared: bool
+    "Whether it was compared."
+
+
+class ComparedPair(Form):
+    """Two exchanges that belong together."""
+
+    a: ComparedExchange
+    "The exchange of A."
+    b: ComparedExchange
+    "The exchange of B."
+    how: Literal["exact", "noise", "position", "order", "alone"]
+    "What made them partners."
+    levels: list[ComparedLevel]
+    "The levels."
+    items: list[list[int | None]]
+    """The items that were compared with each other, by index in the output of each side; null where one has no
+    partner."""
+
+
+class Comparison(Form):
+    """How B differs from A."""
+
+    a: str
+    "Name of A."
+    b: str
+    "Name of B."
+    is_equal: bool
+    "Whether nothing differs."
+    levels: dict[str, int]
+    "Number of differences by level that was compared."
+    pairs: list[ComparedPair]
+    "The exchanges that were compared."
+    missing: list[ComparedExchange]
+    "Exchanges that only A has."
+    added: list[ComparedExchange]
+    "Exchanges that only B has."
+
+
+class FaultPlace(Form):
+    """Where something is wrong."""
+
+    pos: int | None
+    "Position of the event; null for the exchange as a whole."
+    said: str
+    "What stands there."
+
+
+class Judgement(Form):
+    """A finding."""
+
+    session: str
+    "Name of the session or file."
+    exchange: int
+    "Number of the exchange."
+    exchange_id: str
+    "Id of the exchange, a UUIDv7."
+    profile: str
+    "Whose rules were applied."
+    rule: str
+    "Id of the rule."
+    severity: Severity
+    "How bad it is."
+    meaning: str
+    "What is wrong."
+    why: str
+    "Which client breaks, and how that looks there."
+    source: str
+    "Where that is written."
+    count: int
+    "Number of places."
+    places: list[FaultPlace]
+    "The first places."
+
+
+class Rule(Form):
+    """A rule."""
+
+    id: str
+    "Id of the rule, which no other rule gets."
+    severity: Severity
+    "How bad it is."
+    meaning: str
+    "What is wrong."
+    why: str
+    "Which client breaks, and how that looks there."
+    source: str
+    "Where that is written."
+    profiles: list[str]
+    "The profiles that have it."
+
+
+class ProbeFinding(Form):
+    """A finding of a probe."""
+
+    exchange: int
+    "Number of the exchange in the session."
+    rule: str
+    "Id of the rule."
+    severity: Severity
+    "How bad it is."
+    meaning: str
+    "What is wrong."
+    why: str
+    "Which client breaks, and how that looks there."
+    source: str
+    "Where that is written."
+    count: int
+    "Number of places."
+    places: list[FaultPlace]
+    "The first places."
+
+
+class ProbedCase(Form):
+    """A case of a probe."""
+
+    session: str
+    "Name of the session that has the exchanges."
+    case: str
+    "Name of the case."
+    title: str
+    "What was requested."
+    mode: Mode
+    "Whether a stream was requested."
+    state: ProbeState
+    "The result; `unsupported` is no fault."
+    exchanges: list[int]
+    "Numbers of the exchanges in the session."
+    seconds: float
+    "Seconds that the case took."
+    remark: str
+    "Why it is unsupported; empty otherwise."
+    findings: list[ProbeFinding]
+    "What is wrong."
+
+
+class ListedColumn(Form):
+    """A column of a view."""
+
+    name: str
+    "Name of the column."
+    meaning: str
+    "What it means; empty if its name makes it clear."
+
+
+class ListedView(Form):
+    """A view."""
+
+    view: str
+    "Name of the view."
+    row: str
+    "What a row is."
+    columns: list[ListedColumn]
+    "Its columns, in order."
+    example: str
+    "A statement that uses it, for the engine of this log."

@@ -1,0 +1,223 @@
+"""What `sessions`, `events`, `tail` and `usage` write with `--json`."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from msgspec import UNSET, UnsetType
+
+from recorder.commands.schemas.form import Form
+from recorder.model.events import Kind
+
+
+class ListedSession(Form):
+    """A session."""
+
+    session_id: str
+    "Id of the session, a UUIDv7."
+    created_ns: int
+    "Wall time of the session's beginning, in nanoseconds since 1970."
+    name: str
+    "Name of the session."
+    source: str
+    "The rule that found the session's name."
+    labels: str
+    "A JSON object as text: labels of the session."
+    origin: Literal["live", "import", "synthetic"]
+    "Where it is from: recorded, imported, or made by a program."
+    started_ns: int
+    "Wall time of the first request, in nanoseconds since 1970."
+    ended_ns: int
+    "Wall time of the last event, in nanoseconds since 1970."
+    duration_ns: int
+    "Nanoseconds from the first request to the last event."
+    used_ns: int
+    "Wall time of the newest request, by which the list is ordered."
+    exchanges: int
+    "Number of exchanges."
+    events: int
+    "Number of events."
+    bytes: int
+    "Bytes of the decoded response bodies."
+    open: int
+    "Number of exchanges that have not ended."
+    gaps: int
+    "Number of exchanges of whose response something was not kept."
+    status: str
+    "How the last exchange ended; `open` if it has not."
+    apis: list[str]
+    "The wire formats, each once."
+    clients: list[str]
+    "The programs that sent requests, each once."
+    title: str | None
+    "The first text of a person, cut to a title."
+    turns: int
+    """Number of turns, in exchanges whose `purpose` is `turn`: distinct `turn_id`s, and without one the exchanges
+    with `is_turn`."""
+    threads: int
+    "Number of distinct `thread_id`s."
+    models: list[str]
+    "The models, each once."
+    tools: list[str]
+    "The names of the tools that were called, each once."
+    tool_calls: int
+    "Number of tool calls."
+    errors: int
+    """Number of exchanges with an error, or with an end other than `completed` and `incomplete`; exchanges of no
+    turn that the client broke off do not count."""
+    input_tokens: int | None
+    "Cached tokens included."
+    cache_read_input_tokens: int | None
+    "Part of `input_tokens`: read from the provider's cache."
+    cache_write_input_tokens: int | None
+    "Part of `input_tokens`: written to the provider's cache."
+    output_tokens: int | None
+    "Reasoning included."
+    reasoning_output_tokens: int | None
+    "Part of `output_tokens`: spent on reasoning."
+    total_tokens: int | None
+    "Tokens in total, as reported."
+    answers: int
+    "Number of exchanges that ask for an answer: not connections, prewarms and probes."
+    cost_usd: str | None
+    "Sum of the known costs in USD, as exact decimal text; null without prices."
+    cost_partial: bool | None
+    "True if there may be more: the cost of an exchange is not known, or its stream broke off."
+
+
+class Base64(Form):
+    """Bytes that are no text."""
+
+    base64: str
+    "The bytes in base64."
+
+
+class Event(Form):
+    """An event of the log."""
+
+    session_id: str
+    "Id of the session, a UUIDv7."
+    exchange_id: str
+    "Id of the exchange, a UUIDv7."
+    pos: int
+    "The event's position in the exchange: 0, 1, 2 … without a hole."
+    kind: Kind
+    "What the row is: a frame of the stream, or a step in the life of the exchange."
+    t_ns: int
+    "Arrival of its last byte, in nanoseconds since the exchange began."
+    type: str | None
+    "The provider's type of the event."
+    sequence_number: int | None
+    "The provider's number of the event."
+    item_id: str | None
+    "The provider's id of the item."
+    output_index: int | None
+    "The place that the provider gives the item."
+    raw: str | Base64
+    "The exact bytes: text, or base64 where they are no UTF-8."
+    data_start: int | None
+    "Where in `raw` the JSON payload begins, in bytes."
+    data_length: int | None
+    "Bytes of the JSON payload."
+    hash: str
+    "SHA-256 in hex, over this event and the hash before it."
+
+
+class TailedEvent(Form):
+    """An event that was just recorded."""
+
+    session_name: str
+    "Name of the session."
+    exchange_number: int
+    "Number of the exchange in its session."
+    session_id: str
+    "Id of the session, a UUIDv7."
+    exchange_id: str
+    "Id of the exchange, a UUIDv7."
+    pos: int
+    "The event's position in the exchange: 0, 1, 2 … without a hole."
+    kind: Kind
+    "What the row is: a frame of the stream, or a step in the life of the exchange."
+    t_ns: int
+    "Arrival of its last byte, in nanoseconds since the exchange began."
+    type: str | None
+    "The provider's type of the event."
+    sequence_number: int | None
+    "The provider's number of the event."
+    item_id: str | None
+    "The provider's id of the item."
+    output_index: int | None
+    "The place that the provider gives the item."
+    raw: str | Base64
+    "The exact bytes: text, or base64 where they are no UTF-8."
+    data_start: int | None
+    "Where in `raw` the JSON payload begins, in bytes."
+    data_length: int | None
+    "Bytes of the JSON payload."
+    hash: str
+    "SHA-256 in hex, over this event and the hash before it."
+
+
+class UsageSum(Form, kw_only=True):
+    """The sums of one key."""
+
+    hour: str | UnsetType | None = UNSET
+    "Hour in UTC."
+    day: str | UnsetType | None = UNSET
+    "Date in UTC."
+    week: str | UnsetType | None = UNSET
+    "Week in UTC, of ISO 8601."
+    month: str | UnsetType | None = UNSET
+    "Month in UTC."
+    model: str | UnsetType | None = UNSET
+    "The model."
+    session_id: str | UnsetType | None = UNSET
+    "Id of the session, a UUIDv7."
+    session_name: str | UnsetType | None = UNSET
+    "Name of the session."
+    client: str | UnsetType | None = UNSET
+    "The program that sent the requests."
+    tool: str | UnsetType | None = UNSET
+    "Name of the tool."
+    outcome: str | UnsetType | None = UNSET
+    "How the exchanges ended."
+    effort: str | UnsetType | None = UNSET
+    "Requested effort of reasoning."
+    tier: str | UnsetType | None = UNSET
+    "Tier of service."
+    tools: str | int | UnsetType | None = UNSET
+    "Number of tools offered."
+    calls: int | UnsetType | None = UNSET
+    "Number of calls."
+    answered: int | UnsetType | None = UNSET
+    "Number of calls that have a result."
+    failed: int | UnsetType | None = UNSET
+    "Number of calls whose result is marked as an error."
+    exchanges: int | None
+    "Number of exchanges."
+    reported: int | None
+    "Number of exchanges that reported any tokens."
+    input_tokens: int | None
+    "Cached tokens included."
+    cache_read_input_tokens: int | None
+    "Part of `input_tokens`: read from the provider's cache."
+    cache_write_input_tokens: int | None
+    "Part of `input_tokens`: written to the provider's cache."
+    output_tokens: int | None
+    "Reasoning included."
+    reasoning_output_tokens: int | None
+    "Part of `output_tokens`: spent on reasoning."
+    total_tokens: int | None
+    "Tokens in total, as reported."
+    reasoning_share: float | None
+    "`reasoning_output_tokens` / `output_tokens`, of the exchanges that report both: 0.0 to 1.0."
+    cached_share: float | None
+    "`cache_read_input_tokens` / `input_tokens`, of the exchanges that report both: 0.0 to 1.0."
+    cost_usd: str | UnsetType | None = UNSET
+    "Sum of the known costs, as exact decimal text."
+    reported_cost_usd: str | UnsetType | None = UNSET
+    "Sum of what providers and gateways report themselves."
+    priced: int | UnsetType = UNSET
+    "Number of exchanges that have a cost."
+    partial: int | UnsetType = UNSET
+    "Of those, the ones whose stream broke off."
