@@ -46,7 +46,7 @@ def _finish(app: Sphinx, failed: Exception | None) -> None:
     if failed is not None or app.builder.format != "html":
         return
     (app.outdir / "index.html").write_text(FIRST)
-    for picture in (path for kind in ("png", "svg") for path in (ROOT / "docs").rglob(f"*.{kind}")):
+    for picture in (path for kind in ("svg", "webp") for path in (ROOT / "docs").rglob(f"*.{kind}")):
         target = app.outdir / picture.relative_to(ROOT)
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(picture, target)

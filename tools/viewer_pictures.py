@@ -1,7 +1,7 @@
-"""The pictures of the viewer in README: `python -m tools.viewer_pictures`, or `make pictures`.
+"""The moving pictures of the viewer in README: `python -m tools.viewer_pictures`, or `make pictures`.
 
-They show one session of the demo upstream, whose answers and times are always the same, so that they change when the
-player does and not otherwise. Fonts are those of the machine.
+They show the player at one event after the other of an answer of the demo upstream, whose answers and times are always
+the same, so that they change when the player does and not otherwise. Fonts are those of the machine.
 """
 
 from __future__ import annotations
@@ -10,10 +10,12 @@ import asyncio
 import json
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import click
+from PIL import Image
 
 from recorder.demo.app import App
 from recorder.demo.reply import DemoRequest
@@ -23,16 +25,19 @@ from recorder.model.events import Exchange, Session
 from recorder.model.payloads import ExchangeEnd, RequestHead, ResponseHead
 from recorder.store.write.writer import Store
 from recorder.wire.dialects import by_name
-from tests.support.browser import MISSING, THEMES, launched, opened, program
+from tests.support.browser import MISSING, THEMES, Tab, launched, opened, program
 from tests.support.conversations import MS, asking
 from tests.support.corpus import ROOT
 from tests.support.rows import START_NS, make_id
 from tests.support.viewer import viewing
 
-SIZE = (1280, 800)
-LIMIT_BYTES = 250_000  # of a picture, in a repository
+SIZE = (1180, 740)
+LIMIT_BYTES = 900_000  # of a picture, in a repository
 SESSION = "trip-planner"
-ROUTE = f"#/s/{SESSION}/x/3/e/82"
+ROUTE = f"#/s/{SESSION}/x/3/e/"
+EVENTS = (*range(8, 100, 3), 101)  # at which the player is shown, one frame for each
+FRAME_MS, LAST_FRAME_MS = 160, 2_500
+QUALITY = 60  # of 100; text is still sharp
 PAUSE_MS = 900  # of the client, while its tools run
 
 QUESTION = "What is the weather like in Paris and in Zürich?"
@@ -41,7 +46,7 @@ RESULTS = ("18 °C, clear", "11 °C, rain from noon")
 
 def picture(theme: str) -> Path:
     """Return where the picture of a theme is."""
-    return ROOT / "docs" / f"player-{theme}.png"
+    return ROOT / "docs" / f"player-{theme}.webp"
 
 
 def draw_session(path: Path) -> None:
@@ -91,17 +96,32 @@ def add_exchange(
 
 async def draw() -> None:
     """Write both pictures."""
-    with tempfile.TemporaryDirectory(prefix="recorder-pictures-") as folder:
-        path = Path(folder) / "recorder.db"
-        draw_session(path)
-        with viewing(path) as viewer:
+    with tempfile.TemporaryDirectory(prefix="recorder-pictures-") as name:
+        folder = Path(name)
+        database = folder / "recorder.db"
+        draw_session(database)
+        with viewing(database) as viewer:
             async with launched() as browser:
                 for theme in THEMES:
                     async with opened(browser, viewer.url, size=SIZE, theme=theme, timezone_id="UTC") as tab:
-                        await tab.open(ROUTE)
-                        await tab.settle()
-                        await tab.shoot(picture(theme))
+                        frames = [await frame(tab, event, folder / f"{theme}-{event}.png") for event in EVENTS]
+                    write(frames, picture(theme))
                     click.echo(f"{picture(theme).relative_to(ROOT)}: {picture(theme).stat().st_size:,} bytes")
+
+
+async def frame(tab: Tab, event: int, path: Path) -> Path:
+    """Write the player as it is at an event, and return the path."""
+    await tab.open(f"{ROUTE}{event}")
+    await tab.settle()
+    await tab.shoot(path)
+    return path
+
+
+def write(frames: Sequence[Path], path: Path) -> None:
+    """Write frames as one picture that moves."""
+    first, *others = [Image.open(each).convert("RGB") for each in frames]
+    durations = [FRAME_MS] * len(others) + [LAST_FRAME_MS]
+    first.save(path, save_all=True, append_images=others, duration=durations, loop=0, quality=QUALITY, method=6)
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ import tomllib
 from collections.abc import AsyncIterator
 from contextlib import closing
 from pathlib import Path
-from typing import Any, get_args
+from typing import get_args
 
 import click
 import pytest
@@ -30,7 +30,6 @@ from tests.support.commands import parse
 from tests.support.console import PAGES, blocks
 from tests.support.corpus import ROOT
 from tests.support.rows import add, begin, make_end, make_events, make_exchange, make_session
-from tests.support.server import run
 
 README = (ROOT / "README.md").read_text()
 LOG = (ROOT / "docs" / "log.md").read_text()
@@ -136,8 +135,8 @@ def answer(question):
 
 
 async def test_ten_lines_lead_from_a_live_call_to_a_green_test_without_network(tmp_path: Path) -> None:
-    """The lines of "In tests" as they stand; the built-in upstream is the provider, and then it is gone."""
-    [test] = [block for block in blocks(README, "python") if "recorder_replay" in block]
+    """The lines of "Test" as they stand; the built-in upstream is the provider, and then it is gone."""
+    [test] = blocks(README, "python")
     shown = next(block for block in blocks(README, "sh") if "pytest --recorder-mode" in block)
     live, add, again, verify = shown.splitlines()
     cassette = tmp_path / shlex.split(add)[2]
@@ -172,7 +171,7 @@ async def test_ten_lines_lead_from_a_live_call_to_a_green_test_without_network(t
 
 def test_the_settings_shown_are_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every verb takes the file as it stands, those that have none of its options included."""
-    [shown] = blocks(README, "toml")
+    [shown] = blocks((ROOT / "docs" / "settings.md").read_text(), "toml")
     own = tmp_path / "recorder" / "recorder.toml"
     own.parent.mkdir()
     own.write_text(shown)
@@ -219,22 +218,6 @@ def test_make_has_the_targets_that_the_readme_names() -> None:
     named = set(re.findall(r"make ([a-z-]+)", README))
     shown = subprocess.run(["make", "-C", ROOT, "help"], capture_output=True, text=True, check=True).stdout
     assert named == set(re.findall(r"^([a-z-]+)", shown, re.MULTILINE)) & named
-
-
-def test_the_test_shown_runs_against_a_cassette(demo_db: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The lines of "In tests" as they stand, with a cassette of the demo, and a request that it has."""
-    (tmp_path / "run.sse.jsonl").write_bytes(run(demo_db, "export", "latest", "--format", "cassette").out)
-    monkeypatch.chdir(tmp_path)
-    [shown] = [block for block in blocks(README, "python") if "replay_transport" in block]
-    names: dict[str, Any] = {}
-    exec(compile(shown, "README.md", "exec"), names)
-    messages = [{"role": "user", "content": "What is a stream?"}]
-    with names["client"] as client:
-        chunks = client.chat.completions.create(
-            model="gpt-demo", messages=messages, stream=True, stream_options={"include_usage": True}
-        )
-        text = "".join(chunk.choices[0].delta.content or "" for chunk in chunks if chunk.choices)
-    assert text.startswith("A stream is a letter that arrives word by word.")
 
 
 def test_the_glossary_is_short_and_each_of_its_words_is_used() -> None:
