@@ -93,7 +93,7 @@ check-js: .tools/node_modules/.typescript-$(TYPESCRIPT)  ## the types of the vie
 vendor: $(VENV)/.dev  ## fetch the libraries of the viewer's pages and compare their digests; needs npm
 	$(BIN)/python -m tools.vendored
 
-test-gateway: $(VENV)/.dev  ## a probe of LiteLLM's proxy, from its registry, some minutes; writes docs/probe-litellm.md
+test-gateway: $(VENV)/.dev  ## a probe of LiteLLM's proxy, from its registry, some minutes; writes tests/data/litellm
 	$(BIN)/python -m tools.litellm_probe --write $(ROUTES)
 
 soak: $(VENV)/.dev  ## an hour of 200 streams, faults and a nemesis; writes JSON (SOAK='--minutes 5 --seed 1')

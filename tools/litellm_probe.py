@@ -1,8 +1,8 @@
 """A gateway that nobody here wrote: LiteLLM's proxy in front of the demo upstream, proved by `recorder probe`.
 
 `python -m tools.litellm_probe [ROUTE...]` installs it into the cache of `tools.real_clients`, starts it and the demo,
-and prints the report of each route; a minute, once it is installed. With `--write` the reports on
-`docs/probe-litellm.md` are replaced, and its words about them are left to whoever reads the difference.
+and prints the report of each route; a minute, once it is installed. With `--write` the reports in `tests/data/litellm`
+are replaced. `docs/probe-litellm.md` explains them by hand.
 
 A route is an API that LiteLLM offers, and another that it asks: what it translates is what can go wrong.
 """
@@ -13,7 +13,6 @@ import argparse
 import contextlib
 import json
 import os
-import re
 import signal
 import socket
 import subprocess
@@ -25,7 +24,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tests.support.corpus import ROOT
+from tests.support.corpus import DATA, ROOT
 from tests.support.server import environment
 from tools.real_clients import installing
 
@@ -49,6 +48,11 @@ ROUTES: Mapping[str, Route] = {
     "messages-to-chat": Route("anthropic", "chat"),
     "gemini-to-chat": Route("gemini", "chat"),
 }
+
+
+def report_of(name: str) -> Path:
+    """Return where the report of a route is."""
+    return DATA / "litellm" / f"{name}.txt"
 
 
 def _models(demo: str) -> list[dict[str, Any]]:
@@ -137,26 +141,17 @@ def report(base: str, route: Route, folder: Path) -> str:
     return done.stdout
 
 
-def block(page: str, name: str) -> re.Match[str]:
-    """Where a page has the report of a route: the block behind its mark."""
-    found = re.search(rf"<!-- report of {name} -->\n+```text\n(.*?)```\n", page, re.DOTALL)
-    assert found, f"the page has no report of {name}"
-    return found
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tools.litellm_probe", description=__doc__)
     parser.add_argument("names", metavar="ROUTE", nargs="*", help=f"of {', '.join(ROUTES)}; default: all")
-    parser.add_argument("--write", action="store_true", help="replace the reports of docs/probe-litellm.md")
+    parser.add_argument("--write", action="store_true", help="replace the reports in tests/data/litellm")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(dir=os.environ.get("TMPDIR")) as folder, gateway(Path(folder)) as base:
         for name in options.names or ROUTES:
             text = report(base, ROUTES[name], Path(folder))
             sys.stdout.write(f"<!-- report of {name} -->\n\n```text\n{text}```\n\n")
             if options.write:
-                page = PAGE.read_text()
-                start, end = block(page, name).span(1)
-                PAGE.write_text(page[:start] + text + page[end:])
+                report_of(name).write_text(text)
 
 
 if __name__ == "__main__":

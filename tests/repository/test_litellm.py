@@ -1,4 +1,4 @@
-"""Tests for `docs/probe-litellm.md`: the report of a gateway that nobody here wrote, made by `tools.litellm_probe`."""
+"""Tests for `docs/probe-litellm.md`: it explains the reports of a gateway that `tools.litellm_probe` has probed."""
 
 from __future__ import annotations
 
@@ -9,32 +9,27 @@ import pytest
 from recorder.lint.linter import RULES
 from recorder.probe.apis import APIS
 from recorder.probe.rules import BY_ID
-from tools.litellm_probe import PAGE, ROUTES, block
+from tools.litellm_probe import PAGE, ROUTES, report_of
 
 KNOWN = {rule.id for rule in RULES} | set(BY_ID)
+ROW = re.compile(r"^\| ([A-Z]{2}\d{3}) ", re.MULTILINE)
+ALL_ROUTES, *SECTIONS = PAGE.read_text().split("\n## ")[2:]
 
 
-def _named(text: str) -> set[str]:
-    return set(re.findall(r"\b[A-Z]{2}\d{3}\b", text))
+def test_every_route_has_a_section() -> None:
+    assert len(SECTIONS) == len(ROUTES)
 
 
-def _explained(name: str) -> set[str]:
-    """The rules that the table behind a report explains."""
-    page = PAGE.read_text()
-    behind = page[block(page, name).end() :]
-    rows = re.match(r"\n(?:[^#<|\n].*\n|\n)*((?:\|.*\n)+)", behind)
-    assert rows, f"there is no table behind the report of {name}"
-    return set(re.findall(r"^\| ([A-Z]{2}\d{3}) ", rows[1], re.MULTILINE))
-
-
-@pytest.mark.parametrize("name", ROUTES)
-def test_each_finding_of_a_report_is_explained_behind_it_and_no_other(name: str) -> None:
-    found = set(re.findall(r"^(?:error|warning|note) +([A-Z]{2}\d{3})", block(PAGE.read_text(), name)[1], re.MULTILINE))
-    assert found == _explained(name) != set()
+@pytest.mark.parametrize(("name", "section"), zip(ROUTES, SECTIONS, strict=True), ids=list(ROUTES))
+def test_each_finding_of_a_report_is_explained_and_no_other(name: str, section: str) -> None:
+    found = re.findall(r"^(?:error|warning|note) +([A-Z]{2}\d{3})", report_of(name).read_text(), re.MULTILINE)
+    explained = ROW.findall(section)
+    assert explained
+    assert set(found) - set(ROW.findall(ALL_ROUTES)) == set(explained)
 
 
 def test_the_page_names_rules_that_there_are() -> None:
-    assert _named(PAGE.read_text()) <= KNOWN
+    assert set(re.findall(r"\b[A-Z]{2}\d{3}\b", PAGE.read_text())) <= KNOWN
 
 
 def test_all_apis_are_proved() -> None:
