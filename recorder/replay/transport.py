@@ -48,7 +48,7 @@ MISS_HEADER = "x-recorder-miss"
 MISS_STATUS = 400
 """Of the answer to a request that nothing answers. SDKs take it for final, and agents show what it says, Claude Code
 after it has asked without its beta features. At 404, 409, 422 and 5xx they ask again, for minutes, or blame the model:
-docs/testing.md has the measurements."""
+benchmarks/LABBOOK.md has the measurements."""
 
 INLINE_BYTES = 64 * 2**10
 """The largest request body that is matched between two events of other streams: that takes two milliseconds at most,
