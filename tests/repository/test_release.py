@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from tests.support.corpus import ROOT
+from tools.wheel_hook import BILL
 
 FILES = (*sorted((ROOT / ".github" / "workflows").iterdir()), ROOT / "action.yml")
 CHECKS: dict[Any, Any] = yaml.safe_load((ROOT / ".github" / "workflows" / "checks.yml").read_text())
@@ -92,3 +93,19 @@ def test_the_wheel_is_tested_in_the_file_that_a_release_builds() -> None:
     [named] = re.findall(r"(\w+)=\$\(echo", script)
     assert named == "RECORDER_TEST_WHEEL"
     assert all((ROOT / path).is_file() for path in re.findall(r"tests/\S+\.py", script))
+
+
+def test_the_bill_of_materials_is_made_before_the_wheel_and_attested_as_it_was_made() -> None:
+    """By a generator of others, of what users install; the hook of the build puts it into the wheel."""
+    steps = JOBS["build"]["steps"]
+    made, built = (
+        next(number for number, step in enumerate(steps) if text in step.get("run", ""))
+        for text in ("cyclonedx-py", "python -m build")
+    )
+    assert made < built
+    assert f"--output-file {BILL}" in steps[made]["run"]
+    [kept] = [step for step in steps if step.get("with", {}).get("path") == BILL]
+    [attested] = [step["with"] for step in JOBS["attest"]["steps"] if "sbom-path" in step.get("with", {})]
+    assert attested["sbom-path"].rpartition("/")[2] == BILL.rpartition("/")[2]
+    [taken] = [step["with"] for step in JOBS["attest"]["steps"] if step.get("with", {}).get("path") == "bill/"]
+    assert taken["name"] == kept["with"]["name"]
