@@ -25,7 +25,6 @@ from tests.support.corpus import ROOT
 from tests.support.server import environment
 from tests.support.wheel import built
 from tools import man_pages, wheel_hook
-from tools.landed_schemas import SCHEMAS
 
 PAGE_FILES = {".html", ".js", ".css", ".svg", ".toml"}  # of the viewer
 
@@ -90,7 +89,6 @@ def test_the_wheel_carries_the_program_its_migrations_and_nothing_else(wheel: Pa
     names = zipfile.ZipFile(wheel).namelist()
     assert {name.split("/")[0] for name in names if ".dist-info/" not in name and ".data/" not in name} == {"recorder"}
     assert {name.split("/")[-1] for name in names if ".data/data/share/man/man1/" in name} == set(man_pages.pages())
-    assert {path.name for path in SCHEMAS.iterdir()} == {name.split("/")[-1] for name in names if "/schemas/" in name}
     migrations = {str(path.relative_to(ROOT)) for path in (ROOT / "migrations").rglob("*.py")}
     assert {f"recorder/{name}" for name in migrations} <= set(names)
     pages = {str(path.relative_to(ROOT)) for path in (ROOT / "recorder" / "ui").rglob("*") if path.suffix in PAGE_FILES}

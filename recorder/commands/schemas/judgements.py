@@ -8,7 +8,7 @@ from msgspec import UNSET, UnsetType
 
 from recorder.commands.schemas.form import Form
 from recorder.diff import Level
-from recorder.lint import Severity
+from recorder.lint.rule import Severity
 from recorder.probe.cases import Mode
 from recorder.probe.judge import State as ProbeState
 
