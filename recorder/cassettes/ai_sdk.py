@@ -7,25 +7,24 @@ times of events are not stored: the target is the usual one of the API, which th
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, BinaryIO, Literal
 
 import msgspec
 
-from recorder.cassettes import Entry, Names
 from recorder.cassettes.budget import BodyBudget, check_values, read_whole
+from recorder.cassettes.calls import ImportedFile, check_storable
 from recorder.cassettes.content import dialect_of, value
 from recorder.cassettes.decoded_calls import (
+    NOT_TEXT,
     DecodedCall,
     block,
     header_list,
     json_bytes,
     milliseconds,
-    require_storable,
 )
 from recorder.cassettes.sse_jsonl.header import nanoseconds
 from recorder.errors import RecorderError
-from recorder.model.events import Session
 from recorder.model.payloads import ExchangeEnd, ResponseHead
 from recorder.wire.dialects import by_name
 
@@ -61,7 +60,7 @@ class _Generations(msgspec.Struct, frozen=True):
     steps: tuple[msgspec.Raw, ...]
 
 
-class Generations:
+class Generations(ImportedFile):
     """A file of the AI SDK's devtools, checked."""
 
     def __init__(self, file: BinaryIO) -> None:
@@ -71,29 +70,20 @@ class Generations:
             steps = msgspec.json.decode(check_values(data), type=_Generations).steps
         except (ValueError, RecursionError) as error:
             raise RecorderError(f"it is not a generations.json of @ai-sdk/devtools: {error}") from error
-        self._calls: list[DecodedCall] = []
+        calls = []
         budget = BodyBudget()
         for number, raw in enumerate(steps, 1):
             call = _checked(number, bytes(raw))
             budget.take(call.size_bytes)
-            self._calls.append(call)
-        if not self._calls:
+            calls.append(call)
+        if not calls:
             raise RecorderError("there is no step in it")
-        self.events = 0
-
-    def session(self, name: str, names: Names) -> Session:
-        return Session(names.new_id(), names.now_ns(), name, "import", "{}", "import")
-
-    def entries(self, session: Session, names: Names) -> Iterator[Entry]:
-        """Yield an exchange for each step, in their order."""
-        for each in self._calls:
-            self.events += len(each.pieces)
-            yield from each.entries(session, names)
+        super().__init__(calls)
 
 
 def _checked(number: int, raw: bytes) -> DecodedCall:
     try:
-        return require_storable(_call(msgspec.json.decode(raw, type=_SdkStep)))
+        return _call(msgspec.json.decode(raw, type=_SdkStep))
     except (ValueError, RecursionError) as error:
         raise RecorderError(f"step {number} is none of @ai-sdk/devtools: {error}") from error
 
@@ -107,16 +97,19 @@ def _call(step: _SdkStep) -> DecodedCall:
     pieces = [block(each, dialect) for each in payloads] if is_stream else [json_bytes(each) for each in payloads]
     headers = {**_headers(step), "content-type": content_type}
     answered = bool(payloads) or step.error is None
+    duration_ns = milliseconds(step.duration_ms)
+    check_storable(NOT_TEXT, step.error or "")
     return DecodedCall(
         method="POST",
         target=by_name(dialect).target(not is_stream, payloads),
         upstream=by_name(dialect).upstream,
         headers=[("content-type", "application/json")],
         started_ns=nanoseconds(step.started_at),
-        duration_ns=milliseconds(step.duration_ms),
+        head_ns=duration_ns,
+        end_ns=duration_ns,
         body=b"" if step.raw_request is None else json_bytes(_json(step.raw_request, "raw_request")),
         response=ResponseHead(200, "", header_list(headers)) if answered else None,
-        pieces=pieces,
+        pieces=[(duration_ns, each) for each in pieces],
         end=_end(step, answered=answered),
         missing_request=NO_REQUEST if step.raw_request is None else None,
         missing_response=NO_RESPONSE if answered and not payloads else None,

@@ -6,21 +6,26 @@ All of these formats keep a body without its content coding, under the headers t
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
-from typing import AnyStr
+from collections.abc import Iterable, Iterator, Sequence
+from typing import AnyStr, NamedTuple, Protocol
 from urllib.parse import urlsplit
 
 import msgspec
 
-from recorder.cassettes import Entry
+from recorder.cassettes import Entry, Names
 from recorder.journal.format import Gap, Mark
-from recorder.model.payloads import ExchangeEnd, RequestEnd, RequestHead, RequestRecord, ResponseHead
-from recorder.wire.redaction.headers import redact_record
+from recorder.model.events import Session
+from recorder.model.payloads import ExchangeEnd, Header, Imported, RequestEnd, RequestHead, RequestRecord, ResponseHead
+from recorder.wire.dialects import by_path
+from recorder.wire.redaction.headers import redact_record, redact_target
 from recorder.wire.upstreams import KNOWN, join
 
 NO_BODY = "the file does not have the body of the response"
 BODILESS = frozenset({204, 205, 304})  # statuses of responses that have none
 
+BLOCK_BYTES = 256 * 1024  # of a body, in one record of a journal
+
+_UNSTORABLE = re.compile("[\0\ud800-\udfff]")  # bytes that are not UTF-8, and what no text of a database has
 _CODING = "content-encoding"
 _OF_THE_TRANSFER = frozenset({_CODING, "content-length", "transfer-encoding"})
 _LOOPBACK = re.compile(r"(?:localhost|127\.\d+\.\d+\.\d+|\[::1\])(?::\d+)?", re.IGNORECASE)
@@ -56,35 +61,108 @@ def target_of(url: str) -> str:
     return (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
 
 
-def exchange_entries(
-    head: RequestHead,
-    body: bytes,
-    response: ResponseHead | None,
-    chunks: Iterable[tuple[int, bytes]],
-    end: ExchangeEnd,
-    *,
-    head_ns: int = 0,
-    end_ns: int = 0,
-    missing_response: str | None = None,
-) -> Iterator[Entry]:
-    """Yield the records of one exchange. It ends at `end_ns`, but not before its last chunk.
-
-    `missing_response` is the reason why the file does not have the body of the response.
-    """
-    yield Entry(Mark.REQUEST, 0, redact_record(head))
-    if body:
-        yield Entry(Mark.REQUEST_BODY, 0, body)
-    yield Entry(Mark.REQUEST_END, 0, msgspec.json.encode(RequestEnd(complete=True)))
-    if response is not None:
-        yield Entry(Mark.RESPONSE, head_ns, redact_record(response))
-    if missing_response is not None:
-        yield Entry(Mark.GAP, head_ns, gap_of(Mark.CHUNK, head_ns, missing_response))
-    for t_ns, chunk in chunks:
-        end_ns = max(end_ns, t_ns)
-        yield Entry(Mark.CHUNK, t_ns, chunk)
-    yield Entry(Mark.END, end_ns, redact_record(end))
+def check_storable(message: str, *texts: str) -> None:
+    """Raise `ValueError` with a message if one of the texts cannot be a text of a database."""
+    if any(map(_UNSTORABLE.search, texts)):
+        raise ValueError(message)
 
 
-def gap_of(mark: Mark, t_ns: int, reason: str) -> bytes:
+def in_blocks(data: bytes) -> list[bytes]:
+    """Return a body in pieces that fit a record of a journal."""
+    return [data[at : at + BLOCK_BYTES] for at in range(0, len(data), BLOCK_BYTES)]
+
+
+Piece = tuple[int, bytes]
+"""A part of a body, and its time in nanoseconds since its call began."""
+
+
+class ImportedCall(NamedTuple):
+    """A call as a recorder would have recorded it. Times are in nanoseconds since it began."""
+
+    method: str
+    target: str
+    headers: list[Header]
+    body: bytes
+    response: ResponseHead | None
+    pieces: Iterable[Piece]  # of the response body; those of a large file are read as they are told
+    end: ExchangeEnd = ExchangeEnd("eof")
+    started_ns: int | None = None  # wall time
+    head_ns: int = 0
+    end_ns: int = 0  # it does not end before its last piece
+    upstream: str | None = None  # where the path does not say it
+    missing_request: str | None = None  # the reason why the file does not have the body
+    missing_response: str | None = None
+
+    @property
+    def size_bytes(self) -> int:
+        """Return the size of its bodies."""
+        return len(self.body) + sum(len(raw) for _, raw in self.pieces)
+
+    @property
+    def events(self) -> int:
+        return sum(1 for _ in self.pieces)
+
+    def chunks(self) -> Iterable[Piece]:
+        """Return the response body in the pieces that have a record each."""
+        return self.pieces
+
+    def entries(self, session: Session, names: Names) -> Iterator[Entry]:
+        """Yield its records."""
+        yield Entry(Mark.REQUEST, 0, redact_record(self._head(session, names)))
+        for block in in_blocks(self.body):
+            yield Entry(Mark.REQUEST_BODY, 0, block)
+        if self.missing_request is not None:
+            yield Entry(Mark.GAP, 0, _gap_of(Mark.REQUEST_BODY, 0, self.missing_request))
+        yield Entry(Mark.REQUEST_END, 0, msgspec.json.encode(RequestEnd(complete=self.missing_request is None)))
+        if self.response is not None:
+            yield Entry(Mark.RESPONSE, self.head_ns, redact_record(self.response))
+        if self.missing_response is not None:
+            yield Entry(Mark.GAP, self.head_ns, _gap_of(Mark.CHUNK, self.head_ns, self.missing_response))
+        end_ns = self.end_ns
+        for t_ns, piece in self.chunks():
+            end_ns = max(end_ns, t_ns)
+            yield Entry(Mark.CHUNK, t_ns, piece)
+        yield Entry(Mark.END, end_ns, redact_record(self.end))
+
+    def _head(self, session: Session, names: Names) -> RequestHead:
+        return RequestHead(
+            exchange_id=names.new_id(),
+            session_id=session.session_id,
+            started_ns=self.started_ns or 0,
+            method=self.method,
+            target=redact_target(self.target),
+            upstream=self.upstream or by_path(self.method, self.target.partition("?")[0]).upstream,
+            headers=self.headers,
+            imported=Imported(session),
+        )
+
+
+def _gap_of(mark: Mark, t_ns: int, reason: str) -> bytes:
     """Return a gap of an unknown number of bytes."""
     return msgspec.json.encode(Gap(mark, 1, 0, "", t_ns, t_ns, reason))
+
+
+class _Imported(Protocol):
+    """A call or a connection."""
+
+    @property
+    def events(self) -> int: ...
+
+    def entries(self, session: Session, names: Names) -> Iterator[Entry]: ...
+
+
+class ImportedFile:
+    """A file of another program, checked: a `Cassette` of calls and connections."""
+
+    def __init__(self, calls: Sequence[_Imported]) -> None:
+        self._calls = calls
+        self.events = 0
+
+    def session(self, name: str, names: Names) -> Session:
+        return Session(names.new_id(), names.now_ns(), name, "import", "{}", "import")
+
+    def entries(self, session: Session, names: Names) -> Iterator[Entry]:
+        """Yield an exchange for each call, in their order."""
+        for each in self._calls:
+            self.events += each.events
+            yield from each.entries(session, names)

@@ -13,36 +13,30 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Iterator
-from typing import Annotated, Any, BinaryIO, Literal, NamedTuple
+from typing import Annotated, Any, BinaryIO, Literal
 
 import msgspec
 
-from recorder.cassettes import Entry, Names
 from recorder.cassettes.budget import BodyBudget, read_whole
-from recorder.cassettes.calls import target_of
-from recorder.cassettes.connections import NO_MASK, TimedMessage, connection_entries, upgrade
+from recorder.cassettes.calls import ImportedCall, ImportedFile, check_storable, target_of
+from recorder.cassettes.connections import NO_MASK, ImportedConnection, TimedMessage
 from recorder.cassettes.sse_jsonl.header import nanoseconds
 from recorder.cassettes.sse_jsonl.lines import SECONDS_LIMIT
 from recorder.cassettes.vcr.interactions import (
-    VcrExchange,
+    NOT_TEXT,
     VcrHeaders,
     VcrInteraction,
     VcrRequest,
     VcrResponse,
     VcrStatus,
-    check_storable,
-    exchanges,
+    calls,
     header_pairs,
     missing_host,
 )
 from recorder.cassettes.vcr.yaml_values import YAML_LIMIT, as_bytes, as_text, read_yaml
 from recorder.errors import RecorderError
 from recorder.journal.format import Mark
-from recorder.model.events import SWITCHED, Session
-from recorder.model.ids import turn_id
-from recorder.model.payloads import ExchangeEnd, Header, Imported, RequestHead, ResponseHead
-from recorder.wire.dialects import by_path
-from recorder.wire.redaction.headers import redact_headers, redact_target
+from recorder.wire.redaction.headers import redact_headers
 from recorder.wire.websocket import CONTROL_LIMIT, MESSAGE_LIMIT, encode_frame
 
 VERSION = 1
@@ -114,58 +108,24 @@ class _Stored(msgspec.Struct, frozen=True):
     ws_interactions: tuple[Any, ...] = ()
 
 
-class _CassetterConnection(NamedTuple):
-    """A WebSocket connection as a recorder would have recorded it."""
-
-    target: str
-    headers: list[Header]
-    pieces: list[TimedMessage]
-    end_ns: int
-
-    def entries(self, session: Session, names: Names, started_ns: int) -> Iterator[Entry]:
-        """Yield its records, as those of a connection that began at `started_ns`. Its answer was not stored."""
-        given, accepted = upgrade(self.headers, ())
-        head = RequestHead(
-            exchange_id=turn_id(names.new_id(), 0),
-            session_id=session.session_id,
-            started_ns=started_ns,
-            method="GET",
-            target=redact_target(self.target),
-            upstream=by_path("POST", self.target.partition("?")[0]).upstream,
-            headers=given,
-            imported=Imported(session),
-        )
-        response, end = ResponseHead(SWITCHED, "Switching Protocols", accepted), ExchangeEnd("eof")
-        yield from connection_entries(head, response, 0, self.pieces, self.end_ns, end)
-
-
-class Cassetter:
+class Cassetter(ImportedFile):
     """A cassette of cassetter, checked."""
 
     def __init__(self, file: BinaryIO) -> None:
         """Raises `RecorderError` if it is none, or has no interaction over HTTP or WebSocket."""
         data = read_whole(file, ", too much for YAML: split it", YAML_LIMIT)
         stored = _stored(data)
-        given, ended = zip(*_interactions(stored), strict=True) if stored.interactions else ((), ())
         budget = BodyBudget()
-        calls = exchanges(enumerate(given, 1), "cassetter", budget)
-        exchanged: list[tuple[int, VcrExchange | _CassetterConnection]] = [
-            *zip(ended, calls, strict=True),
-            *_connections(stored, budget),
-        ]
-        if not exchanged:
+        given, ended_ns = [], []
+        for interaction, end_ns in _interactions(stored):
+            given.append(interaction)
+            ended_ns.append(end_ns)
+        read = zip(ended_ns, calls(enumerate(given, 1), "cassetter", budget), strict=True)
+        found: list[tuple[int, ImportedCall | ImportedConnection]] = [*read, *_connections(stored, budget)]
+        if not found:
             raise RecorderError("there is no interaction over HTTP or WebSocket in it")
-        self._exchanges = sorted(exchanged, key=lambda each: each[0])
-        self.events = 0
-
-    def session(self, name: str, names: Names) -> Session:
-        return Session(names.new_id(), names.now_ns(), name, "import", "{}", "import")
-
-    def entries(self, session: Session, names: Names) -> Iterator[Entry]:
-        """Yield an exchange for each interaction, in the order of their times."""
-        for ended_ns, each in self._exchanges:
-            self.events += len(each.pieces)
-            yield from each.entries(session, names, ended_ns - each.end_ns)
+        found.sort(key=lambda ended: ended[0])
+        super().__init__([call._replace(started_ns=end_ns - call.end_ns) for end_ns, call in found])
 
 
 def _stored(data: bytes) -> _Stored:
@@ -213,7 +173,7 @@ def _interaction(given: _StoredInteraction) -> tuple[VcrInteraction, int]:
     return interaction, nanoseconds(given.recorded_at)
 
 
-def _connections(stored: _Stored, budget: BodyBudget) -> Iterator[tuple[int, _CassetterConnection]]:
+def _connections(stored: _Stored, budget: BodyBudget) -> Iterator[tuple[int, ImportedConnection]]:
     """Yield the connections, each with the time at which it had ended. Raises `RecorderError`."""
     for number, each in enumerate(stored.ws_interactions, 1):
         try:
@@ -221,13 +181,13 @@ def _connections(stored: _Stored, budget: BodyBudget) -> Iterator[tuple[int, _Ca
             ended_ns, connection = nanoseconds(given.recorded_at), _connection(given)
         except (ValueError, RecursionError) as error:
             raise RecorderError(f"WebSocket interaction {number} is none of a cassetter cassette: {error}") from error
-        budget.take(sum(len(piece.frame) for piece in connection.pieces))
+        budget.take(connection.size_bytes)
         yield ended_ns, connection
 
 
-def _connection(given: _StoredConnection) -> _CassetterConnection:
-    """Raises `ValueError`."""
-    check_storable(given.uri)
+def _connection(given: _StoredConnection) -> ImportedConnection:
+    """Raises `ValueError`. The answer of a connection was not stored."""
+    check_storable(NOT_TEXT, given.uri)
     headers = header_pairs(given.headers)
     pieces, at_ns = list[TimedMessage](), 0
     for frame in given.frames:
@@ -237,9 +197,8 @@ def _connection(given: _StoredConnection) -> _CassetterConnection:
             raise ValueError(f"a {frame.frame_type} frame has {len(payload):,} bytes, more than any recorder takes")
         mark = Mark.CHUNK if mask is None else Mark.CLIENT_CHUNK
         pieces.append(TimedMessage(at_ns, mark, encode_frame(frame.frame_type, payload, mask=mask)))
-    return _CassetterConnection(
-        target_of(given.uri), redact_headers([*missing_host(given.uri, headers), *headers]), pieces, at_ns
-    )
+    sent = redact_headers([*missing_host(given.uri, headers), *headers])
+    return ImportedConnection(target_of(given.uri), sent, pieces, end_ns=at_ns)
 
 
 def _bytes(type: _BodyType, content: Any) -> bytes:

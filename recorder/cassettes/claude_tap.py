@@ -10,35 +10,26 @@ In a bundle, values of over 512 bytes are stored once and referred to (`claude_t
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, BinaryIO, Literal, NamedTuple
+from collections.abc import Iterator, Mapping
+from typing import Any, BinaryIO, Literal
 from urllib.parse import urlsplit
 
 import msgspec
 
-from recorder.cassettes import Entry, Names
 from recorder.cassettes.budget import BodyBudget, check_values, read_whole
-from recorder.cassettes.calls import target_of
-from recorder.cassettes.connections import (
-    TimedMessage,
-    connection_entries,
-    connection_head,
-    of_client,
-    of_server,
-    upgrade,
-)
+from recorder.cassettes.calls import ImportedFile, check_storable, target_of
+from recorder.cassettes.connections import ImportedConnection, of_client, of_server
 from recorder.cassettes.content import value
 from recorder.cassettes.decoded_calls import (
+    NOT_TEXT,
     DecodedCall,
     block,
     header_list,
     json_bytes,
     milliseconds,
-    require_storable,
 )
 from recorder.cassettes.sse_jsonl.header import nanoseconds
 from recorder.errors import RecorderError
-from recorder.model.events import SWITCHED, Session
 from recorder.model.payloads import ExchangeEnd, ResponseHead
 from recorder.wire.dialects import by_name, by_path, framing
 
@@ -53,6 +44,10 @@ BINARY = "claude-tap does not store bodies that are binary"
 class _TapEvent(msgspec.Struct, frozen=True):
     event: str
     data: Any = None
+
+    @property
+    def name(self) -> str | None:
+        return self.event if self.event != "message" else None
 
 
 class _TapRequest(msgspec.Struct, frozen=True):
@@ -93,57 +88,32 @@ class _TapRecord(msgspec.Struct, frozen=True):
         return began_ns
 
 
-class ClaudeTap:
+_TapCall = DecodedCall | ImportedConnection
+
+
+class ClaudeTap(ImportedFile):
     """A trace of claude-tap, checked."""
 
     def __init__(self, file: BinaryIO) -> None:
         """Raises `RecorderError` with the line or the record that cannot be read."""
         data = read_whole(file, ": export fewer turns")
         budget = BodyBudget()
-        self._calls: list[DecodedCall | _TapConnection] = []
+        calls = []
         for call in _bundle(data, budget) if f'"{BUNDLE}"'.encode() in data[:200] else _lines(data):
             budget.take(call.size_bytes)
-            self._calls.append(call)
-        if not self._calls:
+            calls.append(call)
+        if not calls:
             raise RecorderError("there is no record of claude-tap in it")
-        self.events = 0
-
-    def session(self, name: str, names: Names) -> Session:
-        return Session(names.new_id(), names.now_ns(), name, "import", "{}", "import")
-
-    def entries(self, session: Session, names: Names) -> Iterator[Entry]:
-        """Yield an exchange for each record, in their order."""
-        for each in self._calls:
-            self.events += len(each.pieces)
-            yield from each.entries(session, names)
+        super().__init__(calls)
 
 
-class _TapConnection(NamedTuple):
-    """A WebSocket connection, its frames made up from the messages of both sides."""
-
-    record: _TapRecord
-    started_ns: int
-    pieces: Sequence[TimedMessage]
-
-    @property
-    def size_bytes(self) -> int:
-        return sum(len(each.frame) for each in self.pieces)
-
-    def entries(self, session: Session, names: Names) -> Iterator[Entry]:
-        request, end_ns = self.record.request, self.record.duration_ns
-        given, accepted = upgrade(header_list(request.headers, **_host(self.record)), ())
-        head = connection_head(session, names, target_of(request.path), self.started_ns, given)
-        response = ResponseHead(SWITCHED, "Switching Protocols", accepted)
-        yield from connection_entries(head, response, 0, self.pieces, end_ns, _end(self.record))
-
-
-def _lines(data: bytes) -> Iterator[DecodedCall | _TapConnection]:
+def _lines(data: bytes) -> Iterator[_TapCall]:
     for number, line in enumerate(data.splitlines(), 1):
         if line.strip():
             yield _call(value(check_values(line)), f"line {number}")
 
 
-def _bundle(data: bytes, budget: BodyBudget) -> Iterator[DecodedCall | _TapConnection]:
+def _bundle(data: bytes, budget: BodyBudget) -> Iterator[_TapCall]:
     document = value(check_values(data))
     marker, records, blobs = (_member(document, name) for name in (BUNDLE, "records", "blobs"))
     if not isinstance(records, list) or not isinstance(blobs, dict):
@@ -207,23 +177,28 @@ def _member(given: Any, name: str) -> Any:
     return given.get(name) if isinstance(given, dict) else None
 
 
-def _call(record: Any, place: str) -> DecodedCall | _TapConnection:
+def _call(record: Any, place: str) -> _TapCall:
     """Raises `RecorderError`."""
     try:
         read = msgspec.convert(record, _TapRecord)
-        if read.transport == "websocket":
-            require_storable(_exchange(read))  # of its path and its error
-            return _connection(read)
-        return require_storable(_exchange(read))
+        check_storable(NOT_TEXT, read.request.method, read.request.path, read.response.error or "")
+        return _connection(read) if read.transport == "websocket" else _exchange(read)
     except (ValueError, RecursionError) as error:
         raise RecorderError(f"{place} is not a call that claude-tap recorded: {error}") from error
 
 
-def _connection(record: _TapRecord) -> _TapConnection:
-    end_ns = record.duration_ns
-    sent = [of_client(0, _message(each)) for each in record.request.ws_events]
+def _connection(record: _TapRecord) -> ImportedConnection:
+    request, end_ns = record.request, record.duration_ns
+    sent = [of_client(0, _message(each)) for each in request.ws_events]
     came = [of_server(end_ns, _message(each)) for each in record.response.ws_events]
-    return _TapConnection(record, record.started_ns, [*sent, *came])
+    return ImportedConnection(
+        target_of(request.path),
+        header_list(request.headers, **_host(record)),
+        [*sent, *came],
+        end=_end(record),
+        started_ns=record.started_ns,
+        end_ns=end_ns,
+    )
 
 
 def _message(given: Any) -> bytes:
@@ -233,7 +208,7 @@ def _message(given: Any) -> bytes:
 
 
 def _exchange(record: _TapRecord) -> DecodedCall:
-    request, response = record.request, record.response
+    request, response, duration_ns = record.request, record.response, record.duration_ns
     target = target_of(request.path)
     dialect = by_path(request.method, target.partition("?")[0]).name
     content_type = next((text for name, text in response.headers.items() if name.lower() == "content-type"), None)
@@ -242,9 +217,7 @@ def _exchange(record: _TapRecord) -> DecodedCall:
     headers = response.headers
     if is_cut:
         headers = {name: JSON if name.lower() == "content-type" else text for name, text in headers.items()}
-    pieces = [
-        block(each.data, dialect, None if each.event == "message" else each.event) for each in response.sse_events
-    ]
+    pieces = [block(each.data, dialect, each.name) for each in response.sse_events] or [json_bytes(response.body)]
     is_binary = isinstance(request.body, dict) and "_encoding" in request.body
     return DecodedCall(
         method=request.method.upper(),
@@ -252,10 +225,11 @@ def _exchange(record: _TapRecord) -> DecodedCall:
         upstream=by_name(dialect).upstream,
         headers=header_list(request.headers, **_host(record)),
         started_ns=record.started_ns,
-        duration_ns=record.duration_ns,
+        head_ns=duration_ns,
+        end_ns=duration_ns,
         body=b"" if is_binary else json_bytes(request.body),
         response=ResponseHead(response.status, "", header_list(headers)),
-        pieces=pieces or [json_bytes(response.body)],
+        pieces=[(duration_ns, each) for each in pieces],
         end=_end(record),
         missing_request=BINARY if is_binary else None,
         missing_response=NOT_STORED if is_cut else None,

@@ -7,80 +7,26 @@ gap, with the reason: the exchange is then not lossless, and no replay takes it 
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Mapping
+from typing import Any
 
-import msgspec
-
-from recorder.cassettes import Entry, Names
-from recorder.cassettes.calls import gap_of, true_headers
+from recorder.cassettes.calls import ImportedCall, Piece, in_blocks, true_headers
 from recorder.cassettes.plain import framed
 from recorder.cassettes.sse_jsonl.lines import SECONDS_LIMIT
-from recorder.journal.format import Mark
-from recorder.model.events import Session
-from recorder.model.payloads import ExchangeEnd, Header, Imported, RequestEnd, RequestHead, ResponseHead
+from recorder.model.payloads import Header
 from recorder.wire.dialects.json_values import as_json
-from recorder.wire.redaction.headers import redact_headers, redact_record, redact_target
+from recorder.wire.redaction.headers import redact_headers
 
-_UNSTORABLE = re.compile("[\0\ud800-\udfff]")  # what no text of a database has
-BLOCK_BYTES = 256 * 1024  # of a body, in one record of a journal
-
-
-class DecodedCall(NamedTuple):
-    """A call, and what its tool stored of it. Times are in nanoseconds."""
-
-    method: str
-    target: str
-    upstream: str
-    headers: list[Header]
-    started_ns: int
-    duration_ns: int
-    body: bytes
-    response: ResponseHead | None
-    pieces: Sequence[bytes]
-    end: ExchangeEnd
-    missing_request: str | None = None  # the reason why the request body was not stored
-    missing_response: str | None = None
-
-    @property
-    def size_bytes(self) -> int:
-        """Return the size of its bodies."""
-        return len(self.body) + sum(map(len, self.pieces))
-
-    def entries(self, session: Session, names: Names) -> Iterator[Entry]:
-        """Yield the records of the exchange."""
-        head = RequestHead(
-            exchange_id=names.new_id(),
-            session_id=session.session_id,
-            started_ns=self.started_ns,
-            method=self.method,
-            target=redact_target(self.target),
-            upstream=self.upstream,
-            headers=self.headers,
-            imported=Imported(session),
-        )
-        yield Entry(Mark.REQUEST, 0, redact_record(head))
-        for at in range(0, len(self.body), BLOCK_BYTES):
-            yield Entry(Mark.REQUEST_BODY, 0, self.body[at : at + BLOCK_BYTES])
-        if self.missing_request is not None:
-            yield Entry(Mark.GAP, 0, gap_of(Mark.REQUEST_BODY, 0, self.missing_request))
-        yield Entry(Mark.REQUEST_END, 0, msgspec.json.encode(RequestEnd(self.missing_request is None)))
-        if self.response is not None:
-            yield Entry(Mark.RESPONSE, self.duration_ns, redact_record(self.response))
-        if self.missing_response is not None:
-            yield Entry(Mark.GAP, self.duration_ns, gap_of(Mark.CHUNK, self.duration_ns, self.missing_response))
-        for piece in self.pieces:
-            for at in range(0, len(piece), BLOCK_BYTES):
-                yield Entry(Mark.CHUNK, self.duration_ns, piece[at : at + BLOCK_BYTES])
-        yield Entry(Mark.END, self.duration_ns, redact_record(self.end))
+NOT_TEXT = "its method, path or error has characters that are not text"
 
 
-def require_storable(call: DecodedCall) -> DecodedCall:
-    """Return the call. Raises `ValueError` if the log cannot hold its method, its target or its error."""
-    if any(map(_UNSTORABLE.search, (call.method, call.target, call.end.error or ""))):
-        raise ValueError("its method, path or error has characters that are not text")
-    return call
+class DecodedCall(ImportedCall):
+    """A call whose events are not told apart by time: one of them may have several records."""
+
+    def chunks(self) -> Iterator[Piece]:
+        for t_ns, piece in self.pieces:
+            for block in in_blocks(piece):
+                yield t_ns, block
 
 
 def json_bytes(value: Any) -> bytes:

@@ -14,18 +14,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, BinaryIO
 
 import msgspec
 
-from recorder.cassettes import Entry, Names
 from recorder.cassettes.budget import BodyBudget, check_values, read_whole
-from recorder.cassettes.calls import NO_BODY, exchange_entries
+from recorder.cassettes.calls import NO_BODY, ImportedCall, ImportedFile
 from recorder.cassettes.content import value
 from recorder.cassettes.sse_jsonl.lines import SECONDS_LIMIT
 from recorder.errors import RecorderError
-from recorder.model.events import Session
-from recorder.model.payloads import ExchangeEnd, Header, Imported, RequestHead, ResponseHead
+from recorder.model.payloads import ExchangeEnd, Header, ResponseHead
 from recorder.wire.redaction.headers import redact_headers
 
 CHAT, RESPONSES = "/v1/chat/completions", "/v1/responses"
@@ -72,64 +70,22 @@ class _Payload(msgspec.Struct, frozen=True):
     error: _ErrorInformation | None = msgspec.field(name="error_information", default=None)
 
 
-class LiteLlm:
+class LiteLlm(ImportedFile):
     """A log of LiteLLM, checked."""
 
     def __init__(self, file: BinaryIO) -> None:
         """Raises `RecorderError` if it is none, or has no call of a model's text."""
-        self._calls: list[_LiteLlmCall] = []
+        calls: list[ImportedCall] = []
         budget = BodyBudget()
         for payload in _payloads(read_whole(file, ": split it")):
             if payload.call_type in _TARGETS:
                 call = _call(payload)
-                budget.take(len(call.body) + len(call.answer))
-                self._calls.append(call)
-        self._calls.sort(key=lambda call: call.started_ns)
-        if not self._calls:
+                budget.take(call.size_bytes)
+                calls.append(call)
+        if not calls:
             raise RecorderError("there is no call of chat completions, messages or responses in it")
-        self.events = 0
-
-    def session(self, name: str, names: Names) -> Session:
-        return Session(names.new_id(), names.now_ns(), name, "import", "{}", "import")
-
-    def entries(self, session: Session, names: Names) -> Iterator[Entry]:
-        """Yield an exchange for each call, in the order of their times."""
-        for each in self._calls:
-            self.events += bool(each.answer)
-            chunks = [(each.end_ns, each.answer)] if each.answer else []
-            head = each.request_head(session, names)
-            yield from exchange_entries(
-                *(head, each.body, each.response, chunks, each.end),
-                head_ns=each.head_ns,
-                end_ns=each.end_ns,
-                missing_response=NO_BODY if each.response is not None and not each.answer else None,
-            )
-
-
-class _LiteLlmCall(NamedTuple):
-    """A call as a recorder in front of LiteLLM would have recorded it."""
-
-    target: str
-    upstream: str
-    started_ns: int
-    body: bytes
-    response: ResponseHead | None
-    head_ns: int
-    answer: bytes
-    end_ns: int
-    end: ExchangeEnd
-
-    def request_head(self, session: Session, names: Names) -> RequestHead:
-        return RequestHead(
-            exchange_id=names.new_id(),
-            session_id=session.session_id,
-            started_ns=self.started_ns,
-            method="POST",
-            target=self.target,
-            upstream=self.upstream,
-            headers=[("content-type", "application/json")],
-            imported=Imported(session),
-        )
+        calls.sort(key=lambda call: call.started_ns or 0)
+        super().__init__(calls)
 
 
 def _payloads(data: bytes) -> Iterator[_Payload]:
@@ -167,15 +123,26 @@ def _payload(data: bytes | msgspec.Raw, place: str) -> _Payload:
         raise RecorderError(f"{place} is not a payload of LiteLLM: {error}") from error
 
 
-def _call(payload: _Payload) -> _LiteLlmCall:
+def _call(payload: _Payload) -> ImportedCall:
+    """Return a call as a recorder in front of LiteLLM would have recorded it."""
     started_ns, end_ns = _ns(payload.started), max(0, _ns(payload.ended) - _ns(payload.started))
     first_ns = end_ns if payload.first_token is None else max(0, _ns(payload.first_token) - started_ns)
     target = _TARGETS[payload.call_type]
     failed = payload.status == "failure"
     response, answer, end = _failure(payload) if failed else _success(payload, target)
-    head_ns = min(first_ns, end_ns)
-    return _LiteLlmCall(
-        target, _upstream(payload), started_ns, _request(payload, target), response, head_ns, answer, end_ns, end
+    return ImportedCall(
+        method="POST",
+        target=target,
+        headers=[("content-type", "application/json")],
+        body=_request(payload, target),
+        response=response,
+        pieces=[(end_ns, answer)] if answer else [],
+        end=end,
+        started_ns=started_ns,
+        head_ns=min(first_ns, end_ns),
+        end_ns=end_ns,
+        upstream=_upstream(payload),
+        missing_response=NO_BODY if response is not None and not answer else None,
     )
 
 

@@ -13,11 +13,11 @@ import msgspec
 
 from recorder.cassettes import Entry, Names
 from recorder.cassettes.budget import check_values
-from recorder.cassettes.calls import exchange_entries, target_of, true_headers
+from recorder.cassettes.calls import BLOCK_BYTES, ImportedCall, ImportedFile, target_of, true_headers
 from recorder.cassettes.content import HEAD_BYTES, Format, dialect_of, is_payload, looks_like_stream, payloads_of, value
 from recorder.errors import RecorderError
 from recorder.model.events import Event, Session
-from recorder.model.payloads import ExchangeEnd, Header, Imported, RequestHead, ResponseHead
+from recorder.model.payloads import Header, ResponseHead
 from recorder.wire.dialects import by_name, by_path
 from recorder.wire.redaction.headers import redact_headers, redact_target
 from recorder.wire.sse import BOM, Splitter, ends_block, ends_message, parse
@@ -25,7 +25,6 @@ from recorder.wire.sse import BOM, Splitter, ends_block, ends_message, parse
 STEP_NS = 10_000_000  # between two events: about what a quick model does
 LINE_LIMIT = 64 * 2**20  # of a payload: above any image that a provider sends in one event
 DOCUMENT_LIMIT = 64 * 2**20  # of a JSON document, held several times over as bytes, text and values: as for a payload
-BLOCK_BYTES = 256 * 1024  # of a body, read at a time
 
 
 class PlainRequest(NamedTuple):
@@ -68,7 +67,7 @@ def _body(raw: bytes) -> bytes:
     return given.encode("utf-8", "surrogatepass") if isinstance(given, str) else b"" if given is None else raw
 
 
-class PlainStream:
+class PlainStream(ImportedFile):
     """A stream or document of others, checked. It becomes one exchange."""
 
     def __init__(self, file: BinaryIO, format: Format, dialect: str | None, request: PlainRequest | None) -> None:
@@ -81,17 +80,22 @@ class PlainStream:
         self._dialect = dialect or dialect_of(payloads)
         self._request = request or PlainRequest()
         self._path = self._chosen_path(given=dialect is not None, payloads=payloads)
-        self.events = 0
-
-    def session(self, name: str, names: Names) -> Session:
-        return Session(names.new_id(), names.now_ns(), name, "import", "{}", "import")
+        super().__init__([])
 
     def entries(self, session: Session, names: Names) -> Iterator[Entry]:
         """Yield one exchange: the request, a plain response head, and a chunk for each event."""
         content_type = "application/json" if self._format == "json" else "text/event-stream"
-        response = ResponseHead(200, "OK", [("content-type", content_type)])
-        head, end = self._request_head(session, names), ExchangeEnd("eof")
-        yield from exchange_entries(head, self._request.body, response, self._chunks(), end)
+        call = ImportedCall(
+            method=self._request.method,
+            target=self._path,
+            headers=list(self._request.headers),
+            body=self._request.body,
+            response=ResponseHead(200, "OK", [("content-type", content_type)]),
+            pieces=self._chunks(),
+            started_ns=names.now_ns(),
+            upstream=by_name(self._dialect).upstream,
+        )
+        yield from call.entries(session, names)
 
     def _chunks(self) -> Iterator[tuple[int, bytes]]:
         t_ns = 0
@@ -115,18 +119,6 @@ class PlainStream:
                 begins = piece.complete
         for piece in splitter.close():
             yield piece.raw, begins
-
-    def _request_head(self, session: Session, names: Names) -> RequestHead:
-        return RequestHead(
-            exchange_id=names.new_id(),
-            session_id=session.session_id,
-            started_ns=names.now_ns(),
-            method=self._request.method,
-            target=self._path,
-            upstream=by_name(self._dialect).upstream,
-            headers=list(self._request.headers),
-            imported=Imported(session),
-        )
 
     def _chosen_path(self, *, given: bool, payloads: list[Any]) -> str:
         """Return the known target, if it is one of the dialect that the user named; else a usual one."""

@@ -11,25 +11,22 @@ from __future__ import annotations
 import binascii
 from base64 import b64decode
 from collections.abc import Iterator
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, BinaryIO
 
 import msgspec
 
-from recorder.cassettes import Entry, Names
 from recorder.cassettes.budget import BodyBudget, check_values, read_whole
-from recorder.cassettes.calls import BODILESS, NO_BODY, exchange_entries, target_of, true_headers
-from recorder.cassettes.connections import TimedMessage, connection_entries, connection_head, upgrade
+from recorder.cassettes.calls import BODILESS, NO_BODY, ImportedCall, ImportedFile, in_blocks, target_of, true_headers
+from recorder.cassettes.connections import ImportedConnection
 from recorder.cassettes.har.messages import WebSocketMessage, read_message
 from recorder.cassettes.sse_jsonl.header import nanoseconds
 from recorder.cassettes.sse_jsonl.lines import SECONDS_LIMIT
 from recorder.errors import RecorderError
-from recorder.model.events import SWITCHED, Outcome, Session
-from recorder.model.payloads import ExchangeEnd, Header, Imported, RequestHead, ResponseHead
-from recorder.wire.dialects import by_name, by_path
-from recorder.wire.redaction.headers import redact_headers, redact_target
+from recorder.model.events import SWITCHED, Outcome
+from recorder.model.payloads import ExchangeEnd, Header, ResponseHead
+from recorder.wire.dialects import by_path
+from recorder.wire.redaction.headers import redact_headers
 from recorder.wire.sse import Splitter, parse
-
-BLOCK_BYTES = 256 * 1024  # of a body without frames, told at a time
 
 _BEFORE_HEAD = ("blocked", "dns", "connect", "send", "wait")  # `ssl` is part of `connect`
 _VERSIONS = {"http/1.0": "1.0", "http/2": "2", "http/2.0": "2", "h2": "2", "h3": "3", "http/3": "3", "http/3.0": "3"}
@@ -99,107 +96,34 @@ class _Document(msgspec.Struct, frozen=True):
     log: _Log
 
 
-class Har:
+class Har(ImportedFile):
     """A HAR file, checked."""
 
     def __init__(self, file: BinaryIO) -> None:
         """Raises `RecorderError` if it is none, or has nothing in it that a recorder would have recorded."""
         data = read_whole(file, ": save the calls of the API alone")
-        self._exchanges: list[_HarConnection | _HarExchange] = []
+        calls: list[ImportedCall | ImportedConnection] = []
         budget = BodyBudget()
         try:
-            for call in msgspec.json.decode(check_values(data), type=_Document).log.entries:
-                if _is_wanted(call):
-                    exchange = _connection(call) if call.is_websocket else _exchange(call)
-                    budget.take(exchange.size_bytes)
-                    self._exchanges.append(exchange)
+            for each in msgspec.json.decode(check_values(data), type=_Document).log.entries:
+                if _is_wanted(each):
+                    call = _connection(each) if each.is_websocket else _exchange(each)
+                    budget.take(call.size_bytes)
+                    calls.append(call)
         except (ValueError, RecursionError) as error:
             raise RecorderError(f"it is not a HAR 1.2: {error}") from error
-        if not self._exchanges:
+        if not calls:
             raise RecorderError("there is no event stream or WebSocket in it, and no call of an API that is known")
-        self.events = 0
-
-    def session(self, name: str, names: Names) -> Session:
-        return Session(names.new_id(), names.now_ns(), name, "import", "{}", "import")
-
-    def entries(self, session: Session, names: Names) -> Iterator[Entry]:
-        """Yield an exchange for each call, in their order."""
-        for each in self._exchanges:
-            self.events += len(each.pieces)
-            yield from each.entries(session, names)
+        super().__init__(calls)
 
 
-class _HarConnection(NamedTuple):
-    """A WebSocket connection as a recorder would have recorded it."""
-
-    call: _Call
-    started_ns: int
-    head_ns: int
-    pieces: list[TimedMessage]
-    end_ns: int
-    end: ExchangeEnd
-
-    @property
-    def size_bytes(self) -> int:
-        return sum(len(each.frame) for each in self.pieces)
-
-    def entries(self, session: Session, names: Names) -> Iterator[Entry]:
-        """Yield its records."""
-        request, answer = self.call.request, self.call.response
-        given, accepted = upgrade(_headers(request.headers), _headers(answer.headers))
-        head = connection_head(session, names, target_of(request.url), self.started_ns, given)
-        response = ResponseHead(answer.status, answer.reason, accepted)
-        yield from connection_entries(head, response, self.head_ns, self.pieces, self.end_ns, self.end)
-
-
-class _HarExchange(NamedTuple):
-    """A call as a recorder would have recorded it."""
-
-    call: _Call
-    started_ns: int
-    body: bytes
-    response: ResponseHead | None
-    head_ns: int
-    pieces: list[tuple[int, bytes]]
-    end_ns: int
-    end: ExchangeEnd
-
-    @property
-    def size_bytes(self) -> int:
-        return len(self.body) + sum(len(raw) for _, raw in self.pieces)
-
-    def entries(self, session: Session, names: Names) -> Iterator[Entry]:
-        """Yield its records."""
-        head = self.request_head(session, names)
-        yield from exchange_entries(
-            *(head, self.body, self.response, self.pieces, self.end),
-            head_ns=self.head_ns,
-            end_ns=self.end_ns,
-            missing_response=NO_BODY if self._lacks_body else None,
-        )
-
-    @property
-    def _lacks_body(self) -> bool:
-        """Return whether the file has no body of a response that had one: many tools leave those of streams out."""
-        content = self.call.response.content
-        if content.text is not None or self.pieces or self.call.response.status in BODILESS:
-            return False
-        is_stream = content.mime_type.startswith("text/event-stream")
-        return is_stream or any(size not in (0, None) for size in (content.size, self.call.response.body_size))
-
-    def request_head(self, session: Session, names: Names) -> RequestHead:
-        method, target = self.call.request.method.upper(), target_of(self.call.request.url)
-        dialect = by_path(method, target.partition("?")[0]).name
-        return RequestHead(
-            exchange_id=names.new_id(),
-            session_id=session.session_id,
-            started_ns=self.started_ns,
-            method=method,
-            target=redact_target(target),
-            upstream=by_name(dialect).upstream,
-            headers=_headers(self.call.request.headers),
-            imported=Imported(session),
-        )
+def _lacks_body(call: _Call) -> bool:
+    """Return whether the file has no body of a response that had one: many tools leave those of streams out."""
+    content = call.response.content
+    if content.text is not None or call.response.status in BODILESS:
+        return False
+    is_stream = content.mime_type.startswith("text/event-stream")
+    return is_stream or any(size not in (0, None) for size in (content.size, call.response.body_size))
 
 
 def _is_wanted(call: _Call) -> bool:
@@ -220,26 +144,43 @@ def _times(call: _Call) -> tuple[int, int, int]:
     return nanoseconds(call.started), head_ns, max(head_ns, _ns((call.time or 0.0) * 1e6))
 
 
-def _connection(call: _Call) -> _HarConnection:
+def _connection(call: _Call) -> ImportedConnection:
     """Decode a WebSocket connection. Raises `ValueError` if it is impossible."""
     started_ns, head_ns, end_ns = _times(call)
-    given = call.both_sides or ()
+    given, answer = call.both_sides or (), call.response
     times = _rising([head_ns if each.time is None else _ns(each.time * 1e9 - started_ns) for each in given])
-    read = (read_message(each, max(head_ns, t_ns)) for each, t_ns in zip(given, times, strict=True))
+    read = [read_message(each, max(head_ns, t_ns)) for each, t_ns in zip(given, times, strict=True)]
     error = next((each.data for each in given if each.type == "error"), None)
-    end = _end(call.response) if error is None else ExchangeEnd("upstream_reset", error)
-    pieces = [each for each in read if each is not None]
-    return _HarConnection(call, started_ns, head_ns, pieces, end_ns, end)
+    return ImportedConnection(
+        target_of(call.request.url),
+        _headers(call.request.headers),
+        [each for each in read if each is not None],
+        ResponseHead(answer.status, answer.reason, _headers(answer.headers)),
+        _end(answer) if error is None else ExchangeEnd("upstream_reset", error),
+        started_ns,
+        head_ns,
+        end_ns,
+    )
 
 
-def _exchange(call: _Call) -> _HarExchange:
+def _exchange(call: _Call) -> ImportedCall:
     """Decode a call. Raises `ValueError` if it is impossible."""
     started_ns, head_ns, came_ns = _times(call)
     pieces = list(_pieces(call, started_ns, head_ns, came_ns))
-    end_ns = max(came_ns, pieces[-1][0]) if pieces else came_ns
     body = (call.request.post.text or "") if call.request.post else ""
-    head = _response_head(call.response) if call.response.status > 0 else None
-    return _HarExchange(call, started_ns, body.encode(), head, head_ns, pieces, end_ns, _end(call.response))
+    return ImportedCall(
+        method=call.request.method.upper(),
+        target=target_of(call.request.url),
+        headers=_headers(call.request.headers),
+        body=body.encode(),
+        response=_response_head(call.response) if call.response.status > 0 else None,
+        pieces=pieces,
+        end=_end(call.response),
+        started_ns=started_ns,
+        head_ns=head_ns,
+        end_ns=came_ns,
+        missing_response=NO_BODY if not pieces and _lacks_body(call) else None,
+    )
 
 
 def _end(response: _HarResponse) -> ExchangeEnd:
@@ -273,7 +214,8 @@ def _pieces(call: _Call, started_ns: int, head_ns: int, came_ns: int) -> Iterato
     blocks = [piece.raw for piece in (*splitter.feed(body), *splitter.close())]
     events = [parse(block).data is not None for block in blocks]
     if not messages or sum(events) != len(messages):
-        yield from ((came_ns, body[at : at + BLOCK_BYTES]) for at in range(0, len(body), BLOCK_BYTES))
+        for block in in_blocks(body):
+            yield came_ns, block
         return
     due = iter(_rising(times))
     at_ns = head_ns

@@ -7,7 +7,6 @@ headers still name the coding.
 from __future__ import annotations
 
 import binascii
-import re
 from base64 import b64decode
 from collections.abc import Iterable, Iterator
 from email.utils import parsedate_to_datetime
@@ -16,22 +15,29 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from recorder.cassettes import Entry, Names
 from recorder.cassettes.budget import BodyBudget
-from recorder.cassettes.calls import BODILESS, NO_BODY, exchange_entries, target_of, true_headers
+from recorder.cassettes.calls import (
+    BLOCK_BYTES,
+    BODILESS,
+    NO_BODY,
+    ImportedCall,
+    check_storable,
+    in_blocks,
+    target_of,
+    true_headers,
+)
 from recorder.cassettes.content import looks_like_stream
-from recorder.cassettes.plain import BLOCK_BYTES, STEP_NS
+from recorder.cassettes.plain import STEP_NS
 from recorder.cassettes.sse_jsonl.header import nanoseconds
 from recorder.cassettes.vcr.yaml_values import as_bytes
 from recorder.errors import RecorderError
-from recorder.model.events import Session
-from recorder.model.payloads import ExchangeEnd, Imported, RequestHead, ResponseHead
+from recorder.model.payloads import ResponseHead
 from recorder.wire.content_coding import Decoder, UndecodableError
-from recorder.wire.dialects import by_name, by_path, framing
-from recorder.wire.redaction.headers import Header, redact_headers, redact_target
+from recorder.wire.dialects import framing
+from recorder.wire.redaction.headers import Header, redact_headers
 from recorder.wire.sse import Splitter
 
-_UNSTORABLE = re.compile("[\0\ud800-\udfff]")  # bytes that are not UTF-8, and what no text of a database has
+NOT_TEXT = "its method, uri or message is not text"
 
 VcrHeaders = dict[str, str | list[str | None] | None]
 
@@ -77,78 +83,41 @@ class _DecodedMessage(NamedTuple):
         return next((value.decode("latin-1") for name, value in self.headers if name.lower() == b"content-type"), "")
 
 
-class VcrExchange(NamedTuple):
-    """An interaction as a recorder would have recorded it."""
+def calls(given: Iterable[tuple[int, VcrInteraction]], program: str, budget: BodyBudget) -> Iterator[ImportedCall]:
+    """Yield numbered interactions as calls; `started_ns` is None where it was not stored.
 
-    interaction: VcrInteraction
-    target: str
-    started_ns: int | None
-    request: _DecodedMessage
-    response: _DecodedMessage
-    pieces: list[tuple[int, bytes]]
-    end_ns: int
-
-    def request_head(self, session: Session, names: Names, started_ns: int) -> RequestHead:
-        method = self.interaction.request.method.upper()
-        dialect = by_path(method, self.target.partition("?")[0]).name
-        return RequestHead(
-            exchange_id=names.new_id(),
-            session_id=session.session_id,
-            started_ns=started_ns,
-            method=method,
-            target=redact_target(self.target),
-            upstream=by_name(dialect).upstream,
-            headers=redact_headers(self.request.headers),
-            imported=Imported(session),
-        )
-
-    def entries(self, session: Session, names: Names, started_ns: int) -> Iterator[Entry]:
-        """Yield its records, as those of an exchange that began at `started_ns`."""
-        head, end = self.request_head(session, names, started_ns), ExchangeEnd("eof")
-        yield from exchange_entries(
-            *(head, self.request.body, self.response_head(), self.pieces, end),
-            end_ns=self.end_ns,
-            missing_response=NO_BODY if self._lacks_body else None,
-        )
-
-    @property
-    def _lacks_body(self) -> bool:
-        """Return whether the file has no body of a response that had one: an empty one is a text in it."""
-        response, method = self.interaction.response, self.interaction.request.method
-        is_there = response.body is not None and response.body != VcrBody()
-        return not is_there and response.status.code not in BODILESS and method.upper() != "HEAD"
-
-    def response_head(self) -> ResponseHead:
-        status = self.interaction.response.status
-        return ResponseHead(status.code, status.message or "", redact_headers(self.response.headers))
-
-
-def exchanges(given: Iterable[tuple[int, VcrInteraction]], program: str, budget: BodyBudget) -> Iterator[VcrExchange]:
-    """Yield the exchanges of numbered interactions. Raises `RecorderError`, which names the program."""
+    Raise `RecorderError`, which names the program.
+    """
     for number, each in given:
         try:
-            exchange = _exchange(each, budget.left_bytes)
+            call = _call(each, budget.left_bytes)
         except (ValueError, TypeError) as error:
             raise RecorderError(f"interaction {number} is none of a {program} cassette: {error}") from error
-        budget.take(len(exchange.request.body) + len(exchange.response.body))
-        yield exchange
+        budget.take(call.size_bytes)
+        yield call
 
 
-def _exchange(each: VcrInteraction, left: int) -> VcrExchange:
+def _call(each: VcrInteraction, left: int) -> ImportedCall:
     """Decode an interaction. Raises `ValueError` and `TypeError` if it is impossible."""
-    check_storable(each.request.method, each.request.uri, each.response.status.message or "")
+    method, status = each.request.method.upper(), each.response.status
+    check_storable(NOT_TEXT, method, each.request.uri, status.message or "")
     request = _message(each.request.headers, each.request.body, left)
     request.headers[:0] = missing_host(each.request.uri, request.headers)
     response = _message(each.response.headers, each.response.body, left)
     pieces = list(_pieces(response))
-    end_ns = pieces[-1][0] if pieces else STEP_NS
-    return VcrExchange(each, target_of(each.request.uri), _instant(each.recorded_at), request, response, pieces, end_ns)
-
-
-def check_storable(*texts: str) -> None:
-    """Raises `ValueError` if one of the texts cannot be a text of a database."""
-    if any(map(_UNSTORABLE.search, texts)):
-        raise ValueError("its method, uri or message is not text")
+    # A body that is empty is a text in the file.
+    lacks_body = each.response.body in (None, VcrBody()) and status.code not in BODILESS and method != "HEAD"
+    return ImportedCall(
+        method=method,
+        target=target_of(each.request.uri),
+        headers=redact_headers(request.headers),
+        body=request.body,
+        response=ResponseHead(status.code, status.message or "", redact_headers(response.headers)),
+        pieces=pieces,
+        started_ns=_instant(each.recorded_at),
+        end_ns=pieces[-1][0] if pieces else STEP_NS,
+        missing_response=NO_BODY if lacks_body else None,
+    )
 
 
 def missing_host(uri: str, headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
@@ -227,8 +196,8 @@ def _pieces(response: _DecodedMessage) -> Iterator[tuple[int, bytes]]:
     """Yield the events of a response body with their times."""
     splitter, t_ns, begins = Splitter(), 0, True
     if not _is_stream(response):
-        body = response.body
-        yield from ((STEP_NS, body[at : at + BLOCK_BYTES]) for at in range(0, len(body), BLOCK_BYTES))
+        for block in in_blocks(response.body):
+            yield STEP_NS, block
         return
     for piece in (*splitter.feed(response.body), *splitter.close()):
         t_ns += STEP_NS if begins else 0

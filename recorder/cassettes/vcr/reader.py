@@ -14,7 +14,8 @@ import msgspec
 
 from recorder.cassettes import Entry, Names
 from recorder.cassettes.budget import BodyBudget, check_values, read_whole
-from recorder.cassettes.vcr.interactions import VcrInteraction, exchanges
+from recorder.cassettes.calls import ImportedFile
+from recorder.cassettes.vcr.interactions import VcrInteraction, calls
 from recorder.cassettes.vcr.yaml_values import YAML_LIMIT, read_yaml
 from recorder.errors import RecorderError
 from recorder.model.events import Session
@@ -34,28 +35,27 @@ class _JsonDocument(msgspec.Struct, frozen=True):
     of_ruby: tuple[msgspec.Raw, ...] | None = msgspec.field(name="http_interactions", default=None)  # and of Betamax
 
 
-class Vcr:
+class Vcr(ImportedFile):
     """A cassette of VCR, checked."""
 
     def __init__(self, file: BinaryIO) -> None:
         """Raises `RecorderError` if it is none, or has no interaction."""
         data = read_whole(file, ", too much for YAML: split it", YAML_LIMIT)
-        self._exchanges = list(exchanges(_interactions(data), "VCR", BodyBudget()))
-        if not self._exchanges:
+        found = list(calls(_interactions(data), "VCR", BodyBudget()))
+        if not found:
             raise RecorderError("there is no interaction in it")
-        self.events = 0
-
-    def session(self, name: str, names: Names) -> Session:
-        return Session(names.new_id(), names.now_ns(), name, "import", "{}", "import")
+        super().__init__(found)
+        self._found = found
 
     def entries(self, session: Session, names: Names) -> Iterator[Entry]:
         """Yield an exchange for each interaction."""
-        began_ns = names.now_ns() - sum(exchange.end_ns for exchange in self._exchanges)
-        for each in self._exchanges:
-            started_ns = began_ns if each.started_ns is None else each.started_ns
-            began_ns += each.end_ns
-            self.events += len(each.pieces)
-            yield from each.entries(session, names, started_ns)
+        began_ns = names.now_ns() - sum(call.end_ns for call in self._found)
+        dated = []
+        for call in self._found:
+            dated.append(call if call.started_ns is not None else call._replace(started_ns=began_ns))
+            began_ns += call.end_ns
+        self._calls = dated
+        yield from super().entries(session, names)
 
 
 # -- the document
