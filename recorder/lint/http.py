@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
-from recorder.lint.rule import Hit, Rule, at_end, profiles_of
+from recorder.lint.rule import Check, Hit, at_end, rules
 from recorder.lint.stream import StreamView
 from recorder.model.events import WHOLE
 from recorder.model.facts import ErrorReported, Fact, MalformedPayload, ResponseFinished, UnreadableResponse
@@ -153,111 +153,85 @@ def _nothing_came(stream: StreamView) -> Iterable[Hit]:
         yield Hit(None, stream.end.outcome)
 
 
-RULES: tuple[Rule, ...] = (
-    Rule(
-        "HT001",
-        "warning",
-        "The response is an event stream, but its content type is not `text/event-stream`.",
-        "EventSource and readers that follow the standard refuse it, proxies may buffer or compress it, and a "
-        "recorder does not see its events. Codex and the SDKs read it anyway.",
-        "WHATWG HTML, 9.2.5 Authors: text/event-stream",
-        profiles_of("HT001"),
-        at_end(_named_otherwise),
-    ),
-    Rule(
-        "HT002",
-        "error",
-        "The request asks for a stream, but the response is a document.",
-        "openai-python yields no event and raises no error; Codex reports “stream closed before response.completed”.",
-        "OpenAI API reference, Responses and Chat: stream; openai-python 3.52, _streaming.py; Codex CLI 0.169",
-        profiles_of("HT002"),
-        at_end(_no_stream),
-    ),
-    Rule(
-        "HT003",
-        "warning",
-        "There are events under a status that is not 200.",
-        "From 400 on the SDKs read no event: the body becomes the text of an APIStatusError. Errors come as JSON.",
-        "openai-python 3.52, _base_client.py; WHATWG HTML, 9.2.3 Processing model",
-        profiles_of("HT003"),
-        at_end(_status_of_stream),
-    ),
-    Rule(
-        "HT004",
-        "warning",
-        "A stream has a content-length.",
-        "The stream was complete before its first byte was sent: a proxy or the gateway buffered it, and every client"
-        " waits for the whole answer.",
-        "RFC 9112, 6 Message Body Length",
-        profiles_of("HT004"),
-        at_end(_length_of_stream),
-    ),
-    Rule(
-        "HT005",
-        "note",
-        "No header tells proxies not to buffer the stream.",
-        "nginx buffers a response unless it has `x-accel-buffering: no`, caches and CDNs unless it has "
-        "`cache-control: no-cache`. A buffered text arrives in bursts, or all at once.",
-        "nginx, proxy_buffering; RFC 9111, 5.2.2",
-        frozenset({"codex", "sdk"}),
-        at_end(_storing),
-    ),
-    Rule(
-        "HT006",
-        "note",
-        "The stream is compressed.",
-        "A compressor that does not flush after each event holds events back; all clients can decompress it.",
-        "RFC 9110, 8.4 Content-Encoding",
-        profiles_of("HT006"),
-        at_end(_coding_of_stream),
-    ),
-    Rule(
-        "HT008",
-        "error",
-        "There is no answer in the response that can be read.",
-        "It is missing, empty, broken, in a coding that cannot be undone, or was not recorded. Clients wait for it, "
-        "raise an error, or go on with an empty answer.",
-        "RFC 9110, 8.4 Content-Encoding; WHATWG HTML, 9.2.6 Interpreting an event stream",
-        profiles_of("HT008"),
-        at_end(_unreadable),
-    ),
-    Rule(
-        "HT009",
-        "warning",
-        "The client or the recorder ended the exchange before anything of the answer came.",
-        "There is nothing to judge: that no other rule finds a fault says nothing about the provider.",
-        "docs/log.md, outcome",
-        profiles_of("HT009"),
-        at_end(_nothing_came),
-    ),
-    Rule(
-        "HT010",
-        "error",
-        "A document has an error under a status that says all is well.",
-        "Clients go by the status: they raise no error and do not try again, and their program gets an answer without "
-        "content, or a part of one.",
-        "RFC 9110, 15 Status Codes",
-        profiles_of("HT010"),
-        at_end(_error_as_answer),
-    ),
-    Rule(
-        "HT011",
-        "warning",
-        "An error does not have the format of its API: an object `error` with a `message`.",
-        "Clients raise an error without the reason, or with the whole body in its place, and may try again where that "
-        "cannot help.",
-        "Claude API reference, Errors; google.rpc.Status",
-        frozenset({"anthropic", "gemini"}),
-        at_end(_unread_error),
-    ),
-    Rule(
-        "HT012",
-        "error",
-        "The response has a content-length and a transfer-encoding.",
-        "Python, curl and browsers go by the chunks; Node.js refuses the response, and a proxy that "
-        "goes by the length cuts it off, or takes the rest for the next response.",
-        "RFC 9112, 6.3 Message Body Length",
-        profiles_of("HT012"),
-        at_end(_two_lengths),
-    ),
+_CHECKS: Mapping[str, Check] = {
+    "HT001": at_end(_named_otherwise),
+    "HT002": at_end(_no_stream),
+    "HT003": at_end(_status_of_stream),
+    "HT004": at_end(_length_of_stream),
+    "HT005": at_end(_storing),
+    "HT006": at_end(_coding_of_stream),
+    "HT008": at_end(_unreadable),
+    "HT009": at_end(_nothing_came),
+    "HT010": at_end(_error_as_answer),
+    "HT011": at_end(_unread_error),
+    "HT012": at_end(_two_lengths),
+}
+
+RULES = rules(
+    """
+HT001 warning
+The response is an event stream, but its content type is not `text/event-stream`.
+EventSource and readers that follow the standard refuse it, proxies may buffer or compress it, and a
+ recorder does not see its events. Codex and the SDKs read it anyway.
+WHATWG HTML, 9.2.5 Authors: text/event-stream
+
+HT002 error
+The request asks for a stream, but the response is a document.
+openai-python yields no event and raises no error; Codex reports “stream closed before
+ response.completed”.
+OpenAI API reference, Responses and Chat: stream; openai-python 3.52, _streaming.py; Codex CLI 0.169
+
+HT003 warning
+There are events under a status that is not 200.
+From 400 on the SDKs read no event: the body becomes the text of an APIStatusError. Errors come as
+ JSON.
+openai-python 3.52, _base_client.py; WHATWG HTML, 9.2.3 Processing model
+
+HT004 warning
+A stream has a content-length.
+The stream was complete before its first byte was sent: a proxy or the gateway buffered it, and
+ every client waits for the whole answer.
+RFC 9112, 6 Message Body Length
+
+HT005 note codex sdk
+No header tells proxies not to buffer the stream.
+nginx buffers a response unless it has `x-accel-buffering: no`, caches and CDNs unless it has
+ `cache-control: no-cache`. A buffered text arrives in bursts, or all at once.
+nginx, proxy_buffering; RFC 9111, 5.2.2
+
+HT006 note
+The stream is compressed.
+A compressor that does not flush after each event holds events back; all clients can decompress it.
+RFC 9110, 8.4 Content-Encoding
+
+HT008 error
+There is no answer in the response that can be read.
+It is missing, empty, broken, in a coding that cannot be undone, or was not recorded. Clients wait
+ for it, raise an error, or go on with an empty answer.
+RFC 9110, 8.4 Content-Encoding; WHATWG HTML, 9.2.6 Interpreting an event stream
+
+HT009 warning
+The client or the recorder ended the exchange before anything of the answer came.
+There is nothing to judge: that no other rule finds a fault says nothing about the provider.
+docs/log.md, outcome
+
+HT010 error
+A document has an error under a status that says all is well.
+Clients go by the status: they raise no error and do not try again, and their program gets an answer
+ without content, or a part of one.
+RFC 9110, 15 Status Codes
+
+HT011 warning anthropic gemini
+An error does not have the format of its API: an object `error` with a `message`.
+Clients raise an error without the reason, or with the whole body in its place, and may try again
+ where that cannot help.
+Claude API reference, Errors; google.rpc.Status
+
+HT012 error
+The response has a content-length and a transfer-encoding.
+Python, curl and browsers go by the chunks; Node.js refuses the response, and a proxy that goes by
+ the length cuts it off, or takes the rest for the next response.
+RFC 9112, 6.3 Message Body Length
+""",
+    _CHECKS.__getitem__,
 )

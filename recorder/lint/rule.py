@@ -1,9 +1,21 @@
-"""A rule: what a stream must be, who breaks if it is not, and how that is seen. Data, but for what looks."""
+"""A rule: what a stream must be, who breaks if it is not, and how that is seen. Data, but for what looks.
+
+Rules are written as text, with an empty line between two; a line that begins with a space continues the one before:
+
+    RS050 warning openai codex sdk
+    A completed response reports no tokens.
+    Codex counts 0 tokens, so its context meter does not move, and it does not compact before the
+     window is full.
+    OpenAI API reference, Responses: ResponseUsage
+
+The first line has its id, its severity and, if it is not for all, its profiles. Then follow what is wrong, which client
+breaks and how that looks there, and where it is written.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import Literal, NamedTuple
+from collections.abc import Callable, Iterable, Iterator
+from typing import Literal, NamedTuple, get_args
 
 from recorder.lint.stream import StreamView
 from recorder.wire.dialects import DIALECTS
@@ -52,3 +64,37 @@ class Rule(NamedTuple):
     source: str  # where that is written: a specification and section, or a client's source
     profiles: frozenset[Profile]
     check: Check  # of one window after the other
+
+
+class RuleTexts(NamedTuple):
+    """A rule as it is written."""
+
+    id: str
+    severity: Severity
+    profiles: frozenset[Profile]
+    meaning: str
+    why: str
+    source: str
+
+
+_SEVERITIES: dict[str, Severity] = {severity: severity for severity in get_args(Severity)}
+
+
+def rule_texts(text: str) -> Iterator[RuleTexts]:
+    """Yield the rules of a text."""
+    for block in text.strip().split("\n\n"):
+        head, meaning, why, source = block.replace("\n ", " ").splitlines()
+        id, severity, *profiles = head.split()
+        yield RuleTexts(id, _SEVERITIES[severity], frozenset(profiles), meaning, why, source)
+
+
+def rules(text: str, check_of: Callable[[str], Check], *profiles: Profile) -> tuple[Rule, ...]:
+    """Return the rules of a text, each with its check by its id.
+
+    One without profiles of its own is for `profiles`; without those it is a general rule.
+    """
+    found = []
+    for id, severity, own, meaning, why, source in rule_texts(text):
+        chosen = own or frozenset(profiles) or profiles_of(id)
+        found.append(Rule(id, severity, meaning, why, source, chosen, check_of(id)))
+    return tuple(found)

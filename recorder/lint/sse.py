@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from itertools import pairwise
 
-from recorder.lint.rule import Hit, Rule, at_end, profiles_of
+from recorder.lint.rule import Check, Hit, at_end, rules
 from recorder.lint.stream import StreamBlock, StreamView
 from recorder.wire.dialects import by_name
 from recorder.wire.sse import BOM, parse
@@ -21,9 +21,6 @@ _SECOND_NS = 1_000_000_000
 _SHOWN = 60  # bytes of a line
 _LINE = re.compile(rb"[^\r\n]+")
 _FIELDS = (b"event", b"data", b"id", b"retry", b"")  # the last: a comment
-
-_SDK = "openai-python 3.52, _streaming.py"
-_STANDARD = "WHATWG HTML, 9.2.6 Interpreting an event stream"
 
 
 def is_done_mark(frame: StreamBlock) -> bool:
@@ -138,104 +135,82 @@ def _silences(stream: StreamView, limit_ns: int, *, of_events: bool) -> Iterable
                 yield Hit(pos, f"{(after - before) / _SECOND_NS:.0f} s of silence before it")
 
 
-RULES: tuple[Rule, ...] = (
-    Rule(
-        "ST001",
-        "error",
-        "An event is not valid UTF-8.",
-        "openai-python and anthropic raise UnicodeDecodeError; Codex stops with “stream disconnected before "
-        "completion: UTF8 error: invalid utf-8 sequence”.",
-        f"{_STANDARD}; {_SDK}; Codex CLI 0.169",
-        profiles_of("ST001"),
-        _no_text,
-    ),
-    Rule(
-        "ST002",
-        "error",
-        "The data of an event is not JSON.",
-        "openai-python and anthropic raise JSONDecodeError, which ends the stream; Codex drops the event.",
-        f"{_SDK}; Codex CLI 0.169, codex-api/src/sse/responses.rs",
-        profiles_of("ST002"),
-        _no_json,
-    ),
-    Rule(
-        "ST003",
-        "error",
-        "A block has an event name, an id or a retry time, but no data.",
-        "openai-python reads it as an event with empty data and raises JSONDecodeError: a ping needs `data: {}`, or "
-        "must be a comment. Codex ignores it.",
-        f"{_STANDARD}; {_SDK}",
-        frozenset({"openai", "sdk", "chat"}),
-        _no_data,
-    ),
-    Rule(
-        "ST004",
-        "error",
-        "The stream begins with a byte order mark.",
-        "Codex loses all of it: “stream closed before response.completed”. The SDKs lose the first line, and the first "
-        "event if that is its data; google-genai raises.",
-        f"{_SDK}; Codex CLI 0.169",
-        profiles_of("ST004"),
-        _byte_order_mark,
-    ),
-    Rule(
-        "ST005",
-        "error",
-        "Lines end with a carriage return alone.",
-        "Codex waits for the byte after the last carriage return, and loses the last event: “stream closed before "
-        "response.completed”. The SDKs read it.",
-        f"{_STANDARD}, which allows it; Codex CLI 0.169",
-        frozenset({"openai", "codex"}),
-        _carriage_returns,
-    ),
-    Rule(
-        "ST006",
-        "error",
-        "The last event has no blank line after it, or is only half there.",
-        "By the standard it is not an event: the SDKs drop it, and openai-python raises RuntimeError “Didn't receive a "
-        "`response.completed` event.”; Codex reports “stream closed before response.completed”.",
-        f"{_STANDARD}; {_SDK}; anthropic 2.11, _streaming.py; Codex CLI 0.169",
-        profiles_of("ST006"),
-        _unterminated,
-    ),
-    Rule(
-        "ST007",
-        "warning",
-        f"Nothing was sent for over {PROXY_SILENCE_NS // _SECOND_NS} s: no event, no keep-alive.",
-        "Proxies between client and server close a connection that is silent for so long, and the client gets a "
-        "broken stream; Codex: “stream disconnected before completion”. Send a ping event while the model thinks.",
-        "nginx proxy_read_timeout 60s; AWS ALB idle timeout 60 s; openai/codex#3267",
-        profiles_of("ST007"),
-        at_end(_silence),
-    ),
-    Rule(
-        "ST008",
-        "error",
-        f"There was no event for over {CODEX_SILENCE_NS // _SECOND_NS} s.",
-        "Codex stops: “stream disconnected before completion: idle timeout waiting for SSE”. Comments do not count: "
-        "only an event (`event: ping`, `data: {}`) restarts its timer.",
-        "openai/codex, model-provider-info: DEFAULT_STREAM_IDLE_TIMEOUT_MS; Codex CLI 0.169",
-        frozenset({"codex"}),
-        at_end(_silence_for_codex),
-    ),
-    Rule(
-        "ST009",
-        "error",
-        "A line is neither a field of server-sent events (`event`, `data`, `id`, `retry`) nor a comment.",
-        "All clients ignore it, without an error: its content is lost. Most often the line lacks `data:` at its "
-        "beginning.",
-        f"{_STANDARD}; {_SDK}",
-        profiles_of("ST009"),
-        _no_field,
-    ),
-    Rule(
-        "ST010",
-        "error",
-        "A byte order mark stands before an event within the stream.",
-        "It is one only at the beginning of a stream, and anywhere else a part of the first line, which is then not a "
-        "field of server-sent events: clients ignore that line, without an error, and its content is lost.",
-        f"{_STANDARD}; {_SDK}",
-        profiles_of("ST010"),
-        _mark_within,
-    ),
+_CHECKS: Mapping[str, Check] = {
+    "ST001": _no_text,
+    "ST002": _no_json,
+    "ST003": _no_data,
+    "ST004": _byte_order_mark,
+    "ST005": _carriage_returns,
+    "ST006": _unterminated,
+    "ST007": at_end(_silence),
+    "ST008": at_end(_silence_for_codex),
+    "ST009": _no_field,
+    "ST010": _mark_within,
+}
+
+RULES = rules(
+    """
+ST001 error
+An event is not valid UTF-8.
+openai-python and anthropic raise UnicodeDecodeError; Codex stops with “stream disconnected before
+ completion: UTF8 error: invalid utf-8 sequence”.
+WHATWG HTML, 9.2.6 Interpreting an event stream; openai-python 3.52, _streaming.py; Codex CLI 0.169
+
+ST002 error
+The data of an event is not JSON.
+openai-python and anthropic raise JSONDecodeError, which ends the stream; Codex drops the event.
+openai-python 3.52, _streaming.py; Codex CLI 0.169, codex-api/src/sse/responses.rs
+
+ST003 error openai sdk chat
+A block has an event name, an id or a retry time, but no data.
+openai-python reads it as an event with empty data and raises JSONDecodeError: a ping needs `data:
+ {}`, or must be a comment. Codex ignores it.
+WHATWG HTML, 9.2.6 Interpreting an event stream; openai-python 3.52, _streaming.py
+
+ST004 error
+The stream begins with a byte order mark.
+Codex loses all of it: “stream closed before response.completed”. The SDKs lose the first line, and
+ the first event if that is its data; google-genai raises.
+openai-python 3.52, _streaming.py; Codex CLI 0.169
+
+ST005 error openai codex
+Lines end with a carriage return alone.
+Codex waits for the byte after the last carriage return, and loses the last event: “stream closed
+ before response.completed”. The SDKs read it.
+WHATWG HTML, 9.2.6 Interpreting an event stream, which allows it; Codex CLI 0.169
+
+ST006 error
+The last event has no blank line after it, or is only half there.
+By the standard it is not an event: the SDKs drop it, and openai-python raises RuntimeError “Didn't
+ receive a `response.completed` event.”; Codex reports “stream closed before response.completed”.
+WHATWG HTML, 9.2.6 Interpreting an event stream; openai-python 3.52, _streaming.py; anthropic 2.11,
+ _streaming.py; Codex CLI 0.169
+
+ST007 warning
+Nothing was sent for over 60 s: no event, no keep-alive.
+Proxies between client and server close a connection that is silent for so long, and the client gets
+ a broken stream; Codex: “stream disconnected before completion”. Send a ping event while the model
+ thinks.
+nginx proxy_read_timeout 60s; AWS ALB idle timeout 60 s; openai/codex#3267
+
+ST008 error codex
+There was no event for over 300 s.
+Codex stops: “stream disconnected before completion: idle timeout waiting for SSE”. Comments do not
+ count: only an event (`event: ping`, `data: {}`) restarts its timer.
+openai/codex, model-provider-info: DEFAULT_STREAM_IDLE_TIMEOUT_MS; Codex CLI 0.169
+
+ST009 error
+A line is neither a field of server-sent events (`event`, `data`, `id`, `retry`) nor a comment.
+All clients ignore it, without an error: its content is lost. Most often the line lacks `data:` at
+ its beginning.
+WHATWG HTML, 9.2.6 Interpreting an event stream; openai-python 3.52, _streaming.py
+
+ST010 error
+A byte order mark stands before an event within the stream.
+It is one only at the beginning of a stream, and anywhere else a part of the first line, which is
+ then not a field of server-sent events: clients ignore that line, without an error, and its content
+ is lost.
+WHATWG HTML, 9.2.6 Interpreting an event stream; openai-python 3.52, _streaming.py
+""",
+    _CHECKS.__getitem__,
 )

@@ -13,9 +13,11 @@ from hypothesis import strategies as st
 from recorder.journal.format import Gap, Mark
 from recorder.lint.linter import PLACES_LIMIT, PROFILES, RULES, lint, profile_of
 from recorder.lint.rule import Profile, Rule
+from recorder.lint.sse import CODEX_SILENCE_NS, PROXY_SILENCE_NS
 from recorder.lint.stream import StreamView
 from recorder.model.events import Event, Exchange, Outcome
 from recorder.model.payloads import ExchangeEnd, RequestEnd, RequestHead, ResponseHead
+from recorder.wire.dialects.anthropic.lint.message import TOKENS_LIMIT
 from recorder.wire.recording import recording_of
 from tests.support.recordings import (
     SECOND,
@@ -294,3 +296,11 @@ def test_what_a_finding_quotes_is_text_that_can_be_written() -> None:
         for number, (status, id) in enumerate((("created", "\ud800"), ("completed", "b")))
     ]
     assert "b, first \ufffd" in msgspec.json.encode(linted(Reply(tuple(events)))).decode()
+
+
+def test_rules_name_the_limits_that_they_are_checked_by() -> None:
+    """The text of a rule is written; what it says of a number is tested here."""
+    meanings = {rule.id: rule.meaning for rule in RULES}
+    assert f" {PROXY_SILENCE_NS // 10**9} s" in meanings["ST007"]
+    assert f" {CODEX_SILENCE_NS // 10**9} s" in meanings["ST008"]
+    assert f" {TOKENS_LIMIT:,}." in meanings["AN030"]

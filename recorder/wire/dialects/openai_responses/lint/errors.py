@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from recorder.lint.faults import shown
-from recorder.lint.rule import Hit, Rule, at_end
+from recorder.lint.rule import Check, Hit, at_end, rules
 from recorder.lint.stream import StreamView
 from recorder.wire.dialects.openai_responses.lint.events import course, stream_events
-
-_REFERENCE = "OpenAI API reference, Responses: Streaming events"
-_CODEX = "Codex CLI 0.169, codex-api/src/sse/responses.rs"
 
 
 def _mute_error(stream: StreamView) -> Iterable[Hit]:
@@ -58,54 +55,47 @@ def _text(value: Any) -> str | None:
     return value if isinstance(value, str) and value else None
 
 
-RULES: tuple[Rule, ...] = (
-    Rule(
-        "RS060",
-        "error",
-        "An `error` event has no message.",
-        "openai-python raises APIError “An error occurred during streaming”, whatever the cause was.",
-        f"{_REFERENCE}: error; openai-python 3.52, _streaming.py",
-        frozenset({"openai", "sdk"}),
-        _mute_error,
-    ),
-    Rule(
-        "RS061",
-        "error",
-        "A failed response lacks the code or the message of its error.",
-        "Codex reports “response.failed event received”, or an empty text, and retries: only the code tells it "
-        "whether a retry can help (`context_length_exceeded`, `insufficient_quota`, `rate_limit_exceeded`).",
-        f"{_REFERENCE}: response.failed; {_CODEX}",
-        frozenset({"openai", "codex", "sdk"}),
-        _mute_failure,
-    ),
-    Rule(
-        "RS062",
-        "error",
-        "An `error` event is not followed by `response.failed`.",
-        "Codex does not read `error`: it reports “stream closed before response.completed”, loses the message, and "
-        "retries.",
-        f"{_CODEX}, which has no case for it",
-        frozenset({"codex"}),
-        at_end(_lonely_error, course),
-    ),
-    Rule(
-        "RS063",
-        "warning",
-        "An incomplete response has no reason.",
-        "Codex: “Incomplete response returned, reason: unknown”; a token limit cannot be distinguished from a content"
-        " filter.",
-        f"{_REFERENCE}: incomplete_details; {_CODEX}",
-        frozenset({"openai", "codex", "sdk"}),
-        _no_reason,
-    ),
-    Rule(
-        "RS064",
-        "warning",
-        "An `error` event has no `code`: a text, or null.",
-        "openai-python has no `APIError.code`: a client that uses it for retries cannot distinguish a limit from a "
-        "fault of the request.",
-        f"{_REFERENCE}: error",
-        frozenset({"openai", "sdk"}),
-        _codeless_error,
-    ),
+_CHECKS: Mapping[str, Check] = {
+    "RS060": _mute_error,
+    "RS061": _mute_failure,
+    "RS062": at_end(_lonely_error, course),
+    "RS063": _no_reason,
+    "RS064": _codeless_error,
+}
+
+RULES = rules(
+    """
+RS060 error openai sdk
+An `error` event has no message.
+openai-python raises APIError “An error occurred during streaming”, whatever the cause was.
+OpenAI API reference, Responses: Streaming events: error; openai-python 3.52, _streaming.py
+
+RS061 error openai codex sdk
+A failed response lacks the code or the message of its error.
+Codex reports “response.failed event received”, or an empty text, and retries: only the code tells
+ it whether a retry can help (`context_length_exceeded`, `insufficient_quota`,
+ `rate_limit_exceeded`).
+OpenAI API reference, Responses: Streaming events: response.failed; Codex CLI 0.169,
+ codex-api/src/sse/responses.rs
+
+RS062 error codex
+An `error` event is not followed by `response.failed`.
+Codex does not read `error`: it reports “stream closed before response.completed”, loses the
+ message, and retries.
+Codex CLI 0.169, codex-api/src/sse/responses.rs, which has no case for it
+
+RS063 warning openai codex sdk
+An incomplete response has no reason.
+Codex: “Incomplete response returned, reason: unknown”; a token limit cannot be distinguished from a
+ content filter.
+OpenAI API reference, Responses: Streaming events: incomplete_details; Codex CLI 0.169,
+ codex-api/src/sse/responses.rs
+
+RS064 warning openai sdk
+An `error` event has no `code`: a text, or null.
+openai-python has no `APIError.code`: a client that uses it for retries cannot distinguish a limit
+ from a fault of the request.
+OpenAI API reference, Responses: Streaming events: error
+""",
+    _CHECKS.__getitem__,
 )

@@ -7,14 +7,13 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from recorder.lint.faults import misfit, shown
-from recorder.lint.rule import Hit, Rule
+from recorder.lint.rule import Check, Hit, rules
 from recorder.lint.shape import Misfit
 from recorder.lint.stream import StreamView
 from recorder.wire.dialects.openai_responses.lint.catalog import FIELDS, ITEM_FIELDS, LOGPROBS, OF_ITEMS, Kinds
 from recorder.wire.dialects.openai_responses.lint.events import Json, StreamEvent, stream_events
 from recorder.wire.dialects.openai_responses.lint.shapes import SHAPES
 
-_REFERENCE = "OpenAI API reference, Responses: Streaming events"
 _ITEM_EVENTS = frozenset({"response.output_item.added", "response.output_item.done"})
 _STEPS = "created queued in_progress completed incomplete failed"
 _TEXT_OF = {"output_text": "text", "refusal": "refusal", "reasoning_text": "text"}
@@ -125,69 +124,61 @@ def _is_mute(each: StreamEvent) -> bool:
     )
 
 
-RULES: tuple[Rule, ...] = (
-    Rule(
-        "RS020",
-        "error",
-        "An event lacks a field of its type, or the field has a value of another type.",
-        "openai-python sets it to None or leaves it out, and fails where it is read; the Vercel AI SDK treats the "
-        "event as unknown and drops it.",
-        f"{_REFERENCE}; openai-python 3.52, types/responses; @ai-sdk/openai, openai-responses-api.ts",
-        frozenset({"openai", "sdk"}),
-        _without_fields,
-    ),
-    Rule(
-        "RS021",
-        "error",
-        "An event of an item has no `item_id`.",
-        "Authors of gateways saw “ReasoningSummaryDelta without active item” in Codex 0.55; Codex 0.169 assigns "
-        "deltas by their order. The Vercel AI SDK treats a delta without it as an unknown event and drops the text, "
-        "without an error; clients that assign by `item_id` fail on None.",
-        f"{_REFERENCE}: item_id; @ai-sdk/openai, openai-responses-api.ts; openai/codex, core: error_or_panic",
-        frozenset({"openai"}),
-        _no_item_id,
-    ),
-    Rule(
-        "RS022",
-        "warning",
-        "A text event has no `logprobs`, which must be an empty array if there are none.",
-        "openai-java raises OpenAIInvalidDataException when it is read; OpenAI itself left it out until the middle of"
-        " 2025, so most clients work without it.",
-        f"{_REFERENCE}: response.output_text.delta",
-        frozenset({"openai"}),
-        _no_logprobs,
-    ),
-    Rule(
-        "RS023",
-        "error",
-        "An item lacks a field of its type.",
-        "Codex ignores the item (“failed to parse ResponseItem from output_item.added”) and then reports "
-        "“OutputTextDelta without active item”, “ReasoningSummaryDelta without active item”; if it is in "
-        "output_item.done, the message or call is lost. openai-python fails with AttributeError on a message without "
-        "`content`.",
-        "openai/codex, codex-rs/protocol: ResponseItem; Codex CLI 0.169; openai-python 3.52",
-        frozenset({"openai", "codex", "sdk"}),
-        _unfit_items,
-    ),
-    Rule(
-        "RS026",
-        "error",
-        "A field inside of a response, an item or a part is missing, or has another type than the API declares.",
-        "The SDKs do not check: openai-python returns the value as it is, or None, and a program that uses it fails; "
-        "openai-java raises OpenAIInvalidDataException when it is read.",
-        f"{_REFERENCE}; openai-python 3.52, types/responses: Response, ResponseOutputItem",
-        frozenset({"openai"}),
-        _unfit_shapes,
-    ),
-    Rule(
-        "RS027",
-        "error",
-        "A part begins without a `type`, or without a text to which deltas can be added: that text must be empty, not"
-        " null.",
-        "openai-python, `responses.stream`: TypeError “unsupported operand type(s) for +=: 'NoneType' and 'str'”, or "
-        "an AssertionError without a message, at the first delta.",
-        f"{_REFERENCE}: response.content_part.added; openai-python 3.52, lib/streaming/responses",
-        frozenset({"openai", "sdk"}),
-        _mute_parts,
-    ),
+_CHECKS: Mapping[str, Check] = {
+    "RS020": _without_fields,
+    "RS021": _no_item_id,
+    "RS022": _no_logprobs,
+    "RS023": _unfit_items,
+    "RS026": _unfit_shapes,
+    "RS027": _mute_parts,
+}
+
+RULES = rules(
+    """
+RS020 error openai sdk
+An event lacks a field of its type, or the field has a value of another type.
+openai-python sets it to None or leaves it out, and fails where it is read; the Vercel AI SDK treats
+ the event as unknown and drops it.
+OpenAI API reference, Responses: Streaming events; openai-python 3.52, types/responses;
+ @ai-sdk/openai, openai-responses-api.ts
+
+RS021 error openai
+An event of an item has no `item_id`.
+Authors of gateways saw “ReasoningSummaryDelta without active item” in Codex 0.55; Codex 0.169
+ assigns deltas by their order. The Vercel AI SDK treats a delta without it as an unknown event and
+ drops the text, without an error; clients that assign by `item_id` fail on None.
+OpenAI API reference, Responses: Streaming events: item_id; @ai-sdk/openai, openai-responses-api.ts;
+ openai/codex, core: error_or_panic
+
+RS022 warning openai
+A text event has no `logprobs`, which must be an empty array if there are none.
+openai-java raises OpenAIInvalidDataException when it is read; OpenAI itself left it out until the
+ middle of 2025, so most clients work without it.
+OpenAI API reference, Responses: Streaming events: response.output_text.delta
+
+RS023 error openai codex sdk
+An item lacks a field of its type.
+Codex ignores the item (“failed to parse ResponseItem from output_item.added”) and then reports
+ “OutputTextDelta without active item”, “ReasoningSummaryDelta without active item”; if it is in
+ output_item.done, the message or call is lost. openai-python fails with AttributeError on a message
+ without `content`.
+openai/codex, codex-rs/protocol: ResponseItem; Codex CLI 0.169; openai-python 3.52
+
+RS026 error openai
+A field inside of a response, an item or a part is missing, or has another type than the API
+ declares.
+The SDKs do not check: openai-python returns the value as it is, or None, and a program that uses it
+ fails; openai-java raises OpenAIInvalidDataException when it is read.
+OpenAI API reference, Responses: Streaming events; openai-python 3.52, types/responses: Response,
+ ResponseOutputItem
+
+RS027 error openai sdk
+A part begins without a `type`, or without a text to which deltas can be added: that text must be
+ empty, not null.
+openai-python, `responses.stream`: TypeError “unsupported operand type(s) for +=: 'NoneType' and
+ 'str'”, or an AssertionError without a message, at the first delta.
+OpenAI API reference, Responses: Streaming events: response.content_part.added; openai-python 3.52,
+ lib/streaming/responses
+""",
+    _CHECKS.__getitem__,
 )

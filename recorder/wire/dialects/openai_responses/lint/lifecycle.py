@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
-from recorder.lint.rule import Hit, Rule, at_end
+from recorder.lint.rule import Check, Hit, at_end, rules
 from recorder.lint.sse import is_done_mark
 from recorder.lint.stream import StreamView
 from recorder.wire.dialects.openai_responses.lint.events import (
@@ -16,10 +16,6 @@ from recorder.wire.dialects.openai_responses.lint.events import (
     course,
     stream_events,
 )
-
-_REFERENCE = "OpenAI API reference, Responses: Streaming events"
-_SDK = "openai-python 3.52, lib/streaming/responses"
-_CODEX = "Codex CLI 0.169, codex-api/src/sse/responses.rs"
 
 _STATUS = {
     **dict.fromkeys(EARLY, frozenset({"queued", "in_progress"})),
@@ -112,92 +108,78 @@ def _text(value: Any) -> str | None:
     return value if isinstance(value, str) and value else None
 
 
-RULES: tuple[Rule, ...] = (
-    Rule(
-        "RS001",
-        "error",
-        "The first event is not `response.created`.",
-        "openai-python, `responses.stream`: RuntimeError “Expected to have received `response.created` before …”. "
-        "Codex works without it.",
-        f"{_REFERENCE}; {_SDK}",
-        frozenset({"openai", "sdk"}),
-        at_end(_begins_otherwise, course),
-    ),
-    Rule(
-        "RS002",
-        "error",
-        "The stream ends without `response.completed`, `response.incomplete`, `response.failed` or `error`.",
-        "Codex: “stream disconnected before completion: stream closed before response.completed”, and it retries. "
-        "openai-python, `get_final_response`: RuntimeError “Didn't receive a `response.completed` event.”",
-        f"{_REFERENCE}; {_CODEX}; {_SDK}",
-        frozenset({"openai", "codex", "sdk"}),
-        at_end(_no_end, course),
-    ),
-    Rule(
-        "RS003",
-        "error",
-        "The response ends more than once.",
-        "openai-python takes the last of these events as the final response, and clients that add up tokens count "
-        "them twice. Codex stops reading after the first.",
-        f"{_REFERENCE}; {_SDK}; {_CODEX}",
-        frozenset({"openai", "sdk"}),
-        _ends_twice,
-    ),
-    Rule(
-        "RS004",
-        "error",
-        "Events follow the one that ends the response.",
-        "Codex has stopped reading and never sees them; openai-python reports text that is not in the final response.",
-        f"{_REFERENCE}; {_CODEX}; {_SDK}",
-        frozenset({"openai", "codex", "sdk"}),
-        _goes_on,
-    ),
-    Rule(
-        "RS005",
-        "note",
-        "The stream has a `data: [DONE]`, which belongs to Chat Completions.",
-        "Codex and the SDKs ignore it; readers that parse all data as JSON fail.",
-        f"{_REFERENCE}, which has none",
-        frozenset({"openai"}),
-        _done_mark,
-    ),
-    Rule(
-        "RS006",
-        "error",
-        "The response has no id.",
-        "Codex: “stream disconnected before completion: failed to parse ResponseCompleted: missing field `id`”. "
-        "openai-python: RuntimeError “Lifecycle response identity changed.”; no client can refer to the response "
-        "later.",
-        f"{_REFERENCE}; {_CODEX}; {_SDK}",
-        frozenset({"openai", "codex", "sdk"}),
-        _no_id,
-    ),
-    Rule(
-        "RS007",
-        "error",
-        "The id of the response changes.",
-        "openai-python, `responses.stream`: RuntimeError “Lifecycle response identity changed.” "
-        "`previous_response_id` of the next request names a response that the provider may not know.",
-        f"{_REFERENCE}; {_SDK}",
-        frozenset({"openai", "sdk"}),
-        _other_id,
-    ),
-    Rule(
-        "RS008",
-        "warning",
-        "The model of the response changes.",
-        "Clients that read it at the beginning and clients that read it at the end count tokens for different models.",
-        _REFERENCE,
-        frozenset({"openai", "sdk"}),
-        _other_model,
-    ),
-    Rule(
-        "RS009",
-        "warning",
-        "The status of the response contradicts the type of the event.",
-        "Clients that read `response.status` treat a finished response as running, or a failed one as complete.",
-        _REFERENCE,
-        frozenset({"openai", "sdk"}),
-        _other_status,
-    ),
+_CHECKS: Mapping[str, Check] = {
+    "RS001": at_end(_begins_otherwise, course),
+    "RS002": at_end(_no_end, course),
+    "RS003": _ends_twice,
+    "RS004": _goes_on,
+    "RS005": _done_mark,
+    "RS006": _no_id,
+    "RS007": _other_id,
+    "RS008": _other_model,
+    "RS009": _other_status,
+}
+
+RULES = rules(
+    """
+RS001 error openai sdk
+The first event is not `response.created`.
+openai-python, `responses.stream`: RuntimeError “Expected to have received `response.created` before
+ …”. Codex works without it.
+OpenAI API reference, Responses: Streaming events; openai-python 3.52, lib/streaming/responses
+
+RS002 error openai codex sdk
+The stream ends without `response.completed`, `response.incomplete`, `response.failed` or `error`.
+Codex: “stream disconnected before completion: stream closed before response.completed”, and it
+ retries. openai-python, `get_final_response`: RuntimeError “Didn't receive a `response.completed`
+ event.”
+OpenAI API reference, Responses: Streaming events; Codex CLI 0.169, codex-api/src/sse/responses.rs;
+ openai-python 3.52, lib/streaming/responses
+
+RS003 error openai sdk
+The response ends more than once.
+openai-python takes the last of these events as the final response, and clients that add up tokens
+ count them twice. Codex stops reading after the first.
+OpenAI API reference, Responses: Streaming events; openai-python 3.52, lib/streaming/responses;
+ Codex CLI 0.169, codex-api/src/sse/responses.rs
+
+RS004 error openai codex sdk
+Events follow the one that ends the response.
+Codex has stopped reading and never sees them; openai-python reports text that is not in the final
+ response.
+OpenAI API reference, Responses: Streaming events; Codex CLI 0.169, codex-api/src/sse/responses.rs;
+ openai-python 3.52, lib/streaming/responses
+
+RS005 note openai
+The stream has a `data: [DONE]`, which belongs to Chat Completions.
+Codex and the SDKs ignore it; readers that parse all data as JSON fail.
+OpenAI API reference, Responses: Streaming events, which has none
+
+RS006 error openai codex sdk
+The response has no id.
+Codex: “stream disconnected before completion: failed to parse ResponseCompleted: missing field
+ `id`”. openai-python: RuntimeError “Lifecycle response identity changed.”; no client can refer to
+ the response later.
+OpenAI API reference, Responses: Streaming events; Codex CLI 0.169, codex-api/src/sse/responses.rs;
+ openai-python 3.52, lib/streaming/responses
+
+RS007 error openai sdk
+The id of the response changes.
+openai-python, `responses.stream`: RuntimeError “Lifecycle response identity changed.”
+ `previous_response_id` of the next request names a response that the provider may not know.
+OpenAI API reference, Responses: Streaming events; openai-python 3.52, lib/streaming/responses
+
+RS008 warning openai sdk
+The model of the response changes.
+Clients that read it at the beginning and clients that read it at the end count tokens for different
+ models.
+OpenAI API reference, Responses: Streaming events
+
+RS009 warning openai sdk
+The status of the response contradicts the type of the event.
+Clients that read `response.status` treat a finished response as running, or a failed one as
+ complete.
+OpenAI API reference, Responses: Streaming events
+""",
+    _CHECKS.__getitem__,
 )

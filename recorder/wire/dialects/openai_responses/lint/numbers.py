@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
-from recorder.lint.rule import Hit, Rule
+from recorder.lint.rule import Check, Hit, rules
 from recorder.lint.sse import is_done_mark
 from recorder.lint.stream import StreamBlock, StreamView
 from recorder.wire.dialects.openai_responses.lint.catalog import FIELDS, OF_CONNECTIONS
 from recorder.wire.dialects.openai_responses.lint.events import stream_events
-
-_REFERENCE = "OpenAI API reference, Responses: Streaming events"
 
 
 def _number(frame: StreamBlock) -> int | None:
@@ -81,64 +79,56 @@ def _unknown(stream: StreamView) -> Iterable[Hit]:
     return (Hit(each.pos, each.type) for each in stream_events(stream) if each.type not in known)
 
 
-RULES: tuple[Rule, ...] = (
-    Rule(
-        "RS010",
-        "error",
-        "An event has no sequence number.",
-        "A client that resumes has no number for `starting_after`: openai-python, `responses.stream(…, "
-        "starting_after=…)`, raises TypeError as it compares None; openai-java raises OpenAIInvalidDataException when"
-        " it is read; authors of gateways saw Codex 0.55 ignore such events, Codex 0.169 works without the number.",
-        f"{_REFERENCE}: sequence_number; openai-python 3.52, lib/streaming/responses",
-        frozenset({"openai"}),
-        _no_number,
-    ),
-    Rule(
-        "RS011",
-        "error",
-        "The first sequence number is not 0, or, in a resumed stream, not the number after `starting_after`.",
-        "A client that resumes from its own count of events gets events twice, or misses some.",
-        f"{_REFERENCE}: sequence_number; OpenAI guide, Background mode: starting_after",
-        frozenset({"openai"}),
-        _first_number,
-    ),
-    Rule(
-        "RS012",
-        "error",
-        "Sequence numbers do not go up by one.",
-        "A client that orders events or drops repeated ones by number loses text; one that resumes misses events.",
-        f"{_REFERENCE}: sequence_number",
-        frozenset({"openai"}),
-        _next_numbers,
-    ),
-    Rule(
-        "RS013",
-        "error",
-        "The payload of an event has no type.",
-        "Codex and the SDKs read the type from the payload, not from the `event:` line: Codex drops the event "
-        "(“Failed to parse SSE event”), openai-python: RuntimeError “Expected to have received `response.created` "
-        "before `None`”.",
-        f"{_REFERENCE}; Codex CLI 0.169, codex-api/src/sse/responses.rs; openai-python 3.52",
-        frozenset({"openai", "codex", "sdk"}),
-        _no_type,
-    ),
-    Rule(
-        "RS014",
-        "warning",
-        "The SSE name of an event is not its type.",
-        "Clients that listen by name (`EventSource.addEventListener`) miss it. Codex and the SDKs do not use that "
-        "name.",
-        f"{_REFERENCE}; WHATWG HTML, 9.2.6",
-        frozenset({"openai"}),
-        _other_name,
-    ),
-    Rule(
-        "RS015",
-        "note",
-        "The stream has events of a type that this API does not have.",
-        "Codex and the SDKs report or ignore them; clients with a closed list of types fail.",
-        f"{_REFERENCE}; openai-python 3.52, ResponseStreamEvent",
-        frozenset({"openai"}),
-        _unknown,
-    ),
+_CHECKS: Mapping[str, Check] = {
+    "RS010": _no_number,
+    "RS011": _first_number,
+    "RS012": _next_numbers,
+    "RS013": _no_type,
+    "RS014": _other_name,
+    "RS015": _unknown,
+}
+
+RULES = rules(
+    """
+RS010 error openai
+An event has no sequence number.
+A client that resumes has no number for `starting_after`: openai-python, `responses.stream(…,
+ starting_after=…)`, raises TypeError as it compares None; openai-java raises
+ OpenAIInvalidDataException when it is read; authors of gateways saw Codex 0.55 ignore such events,
+ Codex 0.169 works without the number.
+OpenAI API reference, Responses: Streaming events: sequence_number; openai-python 3.52,
+ lib/streaming/responses
+
+RS011 error openai
+The first sequence number is not 0, or, in a resumed stream, not the number after `starting_after`.
+A client that resumes from its own count of events gets events twice, or misses some.
+OpenAI API reference, Responses: Streaming events: sequence_number; OpenAI guide, Background mode:
+ starting_after
+
+RS012 error openai
+Sequence numbers do not go up by one.
+A client that orders events or drops repeated ones by number loses text; one that resumes misses
+ events.
+OpenAI API reference, Responses: Streaming events: sequence_number
+
+RS013 error openai codex sdk
+The payload of an event has no type.
+Codex and the SDKs read the type from the payload, not from the `event:` line: Codex drops the event
+ (“Failed to parse SSE event”), openai-python: RuntimeError “Expected to have received
+ `response.created` before `None`”.
+OpenAI API reference, Responses: Streaming events; Codex CLI 0.169, codex-api/src/sse/responses.rs;
+ openai-python 3.52
+
+RS014 warning openai
+The SSE name of an event is not its type.
+Clients that listen by name (`EventSource.addEventListener`) miss it. Codex and the SDKs do not use
+ that name.
+OpenAI API reference, Responses: Streaming events; WHATWG HTML, 9.2.6
+
+RS015 note openai
+The stream has events of a type that this API does not have.
+Codex and the SDKs report or ignore them; clients with a closed list of types fail.
+OpenAI API reference, Responses: Streaming events; openai-python 3.52, ResponseStreamEvent
+""",
+    _CHECKS.__getitem__,
 )

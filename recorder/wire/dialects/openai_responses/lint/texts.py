@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
-from recorder.lint.rule import Hit, Rule, at_end
+from recorder.lint.rule import Check, Hit, at_end, rules
 from recorder.lint.stream import StreamView
 from recorder.model.text import counted
 from recorder.wire.dialects.openai_responses.lint.events import Json, StreamEvent, course, is_complete
 from recorder.wire.dialects.openai_responses.lint.fields import lacks_fields
 from recorder.wire.dialects.openai_responses.lint.walk import ItemText, OutputItem, changes, walk
-
-_REFERENCE = "OpenAI API reference, Responses: Streaming events"
-_SDK = "openai-python 3.52, lib/streaming/responses"
-_CODEX = "Codex CLI 0.169, codex-api/src/sse/responses.rs"
 
 
 def _texts(stream: StreamView) -> Iterable[tuple[OutputItem, str, ItemText]]:
@@ -140,83 +136,71 @@ def _empty_output(stream: StreamView) -> Iterable[Hit]:
         yield Hit(final[0].pos, f"{counted(streamed, 'item')} came before it")
 
 
-RULES: tuple[Rule, ...] = (
-    Rule(
-        "RS040",
-        "error",
-        "The deltas of a text, joined, differ from its `.done`.",
-        "Clients that show deltas and store `.done` (openai-python offers both) show one text and store another.",
-        f"{_REFERENCE}; {_SDK}",
-        frozenset({"openai", "sdk"}),
-        at_end(_sums, walk, lacks_fields),
-    ),
-    Rule(
-        "RS041",
-        "error",
-        "A finished part or item has another text than was streamed.",
-        "The next request sends back another text than was shown; a tool is called with arguments that were never "
-        "shown.",
-        f"{_REFERENCE}; {_SDK}",
-        frozenset({"openai", "sdk"}),
-        at_end(_items, walk, lacks_fields),
-    ),
-    Rule(
-        "RS042",
-        "error",
-        "The final response lacks an item that was streamed, or has another text in it.",
-        "openai-python, `get_final_response`, and all clients that read `response.output` give another answer than "
-        "was streamed. Codex does not read it.",
-        f"{_REFERENCE}: response.completed; {_SDK}",
-        frozenset({"openai", "sdk"}),
-        at_end(_output, walk, lacks_fields),
-    ),
-    Rule(
-        "RS043",
-        "warning",
-        "The final response has no items, although items were streamed.",
-        "openai-python: `get_final_response().output_text` is empty. Codex takes items from "
-        "`response.output_item.done`, and the backend of ChatGPT always sends the final response without items.",
-        f"{_REFERENCE}: response.completed; {_SDK}; {_CODEX}",
-        frozenset({"openai", "sdk"}),
-        at_end(_empty_output, walk, lacks_fields),
-    ),
-    Rule(
-        "RS044",
-        "warning",
-        "An item has another id in the final response.",
-        "openai-python, `responses.stream`, of a call: RuntimeError “Completed response output identity changed.” It "
-        "is unknown which of the two ids the provider accepts in the next request.",
-        f"{_REFERENCE}; {_SDK}",
-        frozenset({"openai", "sdk"}),
-        at_end(_output_ids, walk, lacks_fields),
-    ),
-    Rule(
-        "RS045",
-        "error",
-        "The text of a finished item differs from its joined deltas.",
-        "Codex shows the deltas, but stores the item and sends it in the next request: the user never read that text.",
-        _CODEX,
-        frozenset({"codex"}),
-        at_end(_item_text, walk, lacks_fields),
-    ),
-    Rule(
-        "RS046",
-        "error",
-        "The final response has another type, `call_id` or name for an item.",
-        "openai-python, `get_final_response`, and all clients that read `response.output` call another tool, or send "
-        "its result back under another `call_id`, than clients that read the events.",
-        f"{_REFERENCE}: response.completed; {_SDK}",
-        frozenset({"openai", "sdk"}),
-        at_end(_calls, walk, lacks_fields),
-    ),
-    Rule(
-        "RS047",
-        "error",
-        "The final response has an item that was not streamed, or the items in another order.",
-        "openai-python, `get_final_response`, and all clients that read `response.output` have more than was shown, "
-        "or send it back in an order that the provider refuses (reasoning must precede its call).",
-        f"{_REFERENCE}: response.completed; {_SDK}",
-        frozenset({"openai", "sdk"}),
-        at_end(_other_items, walk, lacks_fields),
-    ),
+_CHECKS: Mapping[str, Check] = {
+    "RS040": at_end(_sums, walk, lacks_fields),
+    "RS041": at_end(_items, walk, lacks_fields),
+    "RS042": at_end(_output, walk, lacks_fields),
+    "RS043": at_end(_empty_output, walk, lacks_fields),
+    "RS044": at_end(_output_ids, walk, lacks_fields),
+    "RS045": at_end(_item_text, walk, lacks_fields),
+    "RS046": at_end(_calls, walk, lacks_fields),
+    "RS047": at_end(_other_items, walk, lacks_fields),
+}
+
+RULES = rules(
+    """
+RS040 error openai sdk
+The deltas of a text, joined, differ from its `.done`.
+Clients that show deltas and store `.done` (openai-python offers both) show one text and store
+ another.
+OpenAI API reference, Responses: Streaming events; openai-python 3.52, lib/streaming/responses
+
+RS041 error openai sdk
+A finished part or item has another text than was streamed.
+The next request sends back another text than was shown; a tool is called with arguments that were
+ never shown.
+OpenAI API reference, Responses: Streaming events; openai-python 3.52, lib/streaming/responses
+
+RS042 error openai sdk
+The final response lacks an item that was streamed, or has another text in it.
+openai-python, `get_final_response`, and all clients that read `response.output` give another answer
+ than was streamed. Codex does not read it.
+OpenAI API reference, Responses: Streaming events: response.completed; openai-python 3.52,
+ lib/streaming/responses
+
+RS043 warning openai sdk
+The final response has no items, although items were streamed.
+openai-python: `get_final_response().output_text` is empty. Codex takes items from
+ `response.output_item.done`, and the backend of ChatGPT always sends the final response without
+ items.
+OpenAI API reference, Responses: Streaming events: response.completed; openai-python 3.52,
+ lib/streaming/responses; Codex CLI 0.169, codex-api/src/sse/responses.rs
+
+RS044 warning openai sdk
+An item has another id in the final response.
+openai-python, `responses.stream`, of a call: RuntimeError “Completed response output identity
+ changed.” It is unknown which of the two ids the provider accepts in the next request.
+OpenAI API reference, Responses: Streaming events; openai-python 3.52, lib/streaming/responses
+
+RS045 error codex
+The text of a finished item differs from its joined deltas.
+Codex shows the deltas, but stores the item and sends it in the next request: the user never read
+ that text.
+Codex CLI 0.169, codex-api/src/sse/responses.rs
+
+RS046 error openai sdk
+The final response has another type, `call_id` or name for an item.
+openai-python, `get_final_response`, and all clients that read `response.output` call another tool,
+ or send its result back under another `call_id`, than clients that read the events.
+OpenAI API reference, Responses: Streaming events: response.completed; openai-python 3.52,
+ lib/streaming/responses
+
+RS047 error openai sdk
+The final response has an item that was not streamed, or the items in another order.
+openai-python, `get_final_response`, and all clients that read `response.output` have more than was
+ shown, or send it back in an order that the provider refuses (reasoning must precede its call).
+OpenAI API reference, Responses: Streaming events: response.completed; openai-python 3.52,
+ lib/streaming/responses
+""",
+    _CHECKS.__getitem__,
 )

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from recorder.lint.faults import shown
-from recorder.lint.rule import Hit, Rule
+from recorder.lint.rule import Check, Hit, rules
 from recorder.lint.stream import StreamView
 from recorder.wire.dialects.openai_responses.lint.events import EARLY, Json, StreamEvent, stream_events
-
-_REFERENCE = "OpenAI API reference, Responses: ResponseUsage"
-_CODEX = "Codex CLI 0.169, codex-api/src/sse/responses.rs: ResponseCompletedUsage"
 
 _COUNTED = frozenset({"response.completed", "response.incomplete"})
 _COUNTS = ("input_tokens", "output_tokens", "total_tokens")
@@ -91,53 +88,47 @@ def _count(of: Any, name: str) -> int | None:
     return value if type(value) is int else None
 
 
-RULES: tuple[Rule, ...] = (
-    Rule(
-        "RS050",
-        "warning",
-        "A completed response reports no tokens.",
-        "Codex counts 0 tokens, so its context meter does not move, and it does not compact before the window is full.",
-        f"{_REFERENCE}; {_CODEX}",
-        frozenset({"openai", "codex", "sdk"}),
-        _no_usage,
-    ),
-    Rule(
-        "RS051",
-        "error",
-        "The usage lacks a count.",
-        "Codex: “stream disconnected before completion: failed to parse ResponseCompleted: missing field "
-        "`total_tokens`” (or `cached_tokens` …), although everything else arrived; in the SDKs the field is None.",
-        f"{_REFERENCE}; {_CODEX}",
-        frozenset({"openai", "codex", "sdk"}),
-        _lacking,
-    ),
-    Rule(
-        "RS052",
-        "warning",
-        "The token counts contradict each other.",
-        "Total is input + output, cached tokens are part of input, reasoning tokens part of output: a client that "
-        "computes costs or the remaining context gets wrong, even negative, numbers.",
-        _REFERENCE,
-        frozenset({"openai", "codex", "sdk"}),
-        _inconsistent,
-    ),
-    Rule(
-        "RS053",
-        "note",
-        "Tokens are reported before the response has ended.",
-        "OpenAI sends null before the end; clients that add all reports count tokens twice.",
-        _REFERENCE,
-        frozenset({"openai", "sdk"}),
-        _early,
-    ),
-    Rule(
-        "RS055",
-        "warning",
-        "The usage has no `input_tokens_details` or no `output_tokens_details`.",
-        "The SDKs declare both as required: `usage.input_tokens_details.cached_tokens` fails with AttributeError "
-        "“'NoneType' object has no attribute 'cached_tokens'”.",
-        _REFERENCE,
-        frozenset({"openai", "sdk"}),
-        _no_details,
-    ),
+_CHECKS: Mapping[str, Check] = {
+    "RS050": _no_usage,
+    "RS051": _lacking,
+    "RS052": _inconsistent,
+    "RS053": _early,
+    "RS055": _no_details,
+}
+
+RULES = rules(
+    """
+RS050 warning openai codex sdk
+A completed response reports no tokens.
+Codex counts 0 tokens, so its context meter does not move, and it does not compact before the window
+ is full.
+OpenAI API reference, Responses: ResponseUsage; Codex CLI 0.169, codex-api/src/sse/responses.rs:
+ ResponseCompletedUsage
+
+RS051 error openai codex sdk
+The usage lacks a count.
+Codex: “stream disconnected before completion: failed to parse ResponseCompleted: missing field
+ `total_tokens`” (or `cached_tokens` …), although everything else arrived; in the SDKs the field is
+ None.
+OpenAI API reference, Responses: ResponseUsage; Codex CLI 0.169, codex-api/src/sse/responses.rs:
+ ResponseCompletedUsage
+
+RS052 warning openai codex sdk
+The token counts contradict each other.
+Total is input + output, cached tokens are part of input, reasoning tokens part of output: a client
+ that computes costs or the remaining context gets wrong, even negative, numbers.
+OpenAI API reference, Responses: ResponseUsage
+
+RS053 note openai sdk
+Tokens are reported before the response has ended.
+OpenAI sends null before the end; clients that add all reports count tokens twice.
+OpenAI API reference, Responses: ResponseUsage
+
+RS055 warning openai sdk
+The usage has no `input_tokens_details` or no `output_tokens_details`.
+The SDKs declare both as required: `usage.input_tokens_details.cached_tokens` fails with
+ AttributeError “'NoneType' object has no attribute 'cached_tokens'”.
+OpenAI API reference, Responses: ResponseUsage
+""",
+    _CHECKS.__getitem__,
 )
