@@ -23,9 +23,8 @@ PLACES_LIMIT = 100
 """Places of one finding that are kept: the first ones show what is wrong, the count says how often."""
 
 PROFILES: Mapping[Profile, frozenset[str]] = {
-    profile: frozenset(each.name for each in DIALECTS if profile in each.profiles)
-    for dialect in DIALECTS
-    for profile in dialect.profiles
+    profile: frozenset(dialect.name for dialect in DIALECTS if profile in dialect.profiles)
+    for profile in chain.from_iterable(dialect.profiles for dialect in DIALECTS)
 }
 """The profiles, and the APIs (`Exchange.api`) that each is about. The first of an API is its own."""
 

@@ -42,7 +42,7 @@ RULES: tuple[Rule, ...] = (
         "The SDKs raise an APIStatusError whose `code`, `type` and `param` are None; Codex shows the raw body, and "
         "retries also where that cannot help.",
         "OpenAI API reference, Errors; openai-python 3.52, _exceptions.py",
-        frozenset(profile for each in DIALECTS if each.error_body is error_body for profile in each.profiles),
+        frozenset().union(*(dialect.profiles for dialect in DIALECTS if dialect.error_body is error_body)),
         at_end(_error_document),
     ),
 )

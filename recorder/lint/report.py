@@ -8,6 +8,7 @@ from __future__ import annotations
 import textwrap
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from itertools import chain
 from typing import Any, NamedTuple, get_args
 
 from recorder.lint.linter import PROFILES, Finding, lint, profile_of
@@ -21,7 +22,7 @@ PLACES_SHOWN = 3  # of what a finding says of its places: the first show what is
 POSITIONS_SHOWN = 5  # of the events that it says that of
 
 _INDENT = " " * 18  # as far as the meaning of a rule
-_SEVERITIES: tuple[Severity, ...] = get_args(Severity)
+SEVERITIES: tuple[Severity, ...] = get_args(Severity)
 
 
 class Lenience(NamedTuple):
@@ -36,7 +37,7 @@ class Lenience(NamedTuple):
 
     def is_fault(self, finding: Finding) -> bool:
         """Return whether a finding is severe enough to fail."""
-        return _SEVERITIES.index(finding.severity) <= _SEVERITIES.index(self.fail_on)
+        return SEVERITIES.index(finding.severity) <= SEVERITIES.index(self.fail_on)
 
 
 STRICT = Lenience()
@@ -65,7 +66,7 @@ def unjudged(api: str, profile: Profile | None) -> str:
     """Return why an exchange of that API was not judged."""
     if profile is not None and api != "other":
         return f"it speaks {api}, and the profile {profile} is of {' and '.join(sorted(PROFILES[profile]))}"
-    known = ", ".join(sorted({each for apis in PROFILES.values() for each in apis}))
+    known = ", ".join(sorted(frozenset().union(*PROFILES.values())))
     return f"there are no rules for its API, only for {known}; `recorder import --dialect NAME` gives a file its API"
 
 
@@ -108,14 +109,19 @@ def _places(finding: Finding) -> Iterable[str]:
 def summary(found: Iterable[Judged]) -> str:
     """Return the last line: `2 errors, 1 warning in 3 exchanges`."""
     exchanges = [each for each in found if each.profile is not None]
-    counts = Counter(finding.severity for each in exchanges for finding in each.findings)
-    parts = [counted(counts[severity], severity) for severity in _SEVERITIES if counts[severity]]
-    return f"{', '.join(parts) or 'No finding'} in {counted(len(exchanges), 'exchange')}"
+    findings = chain.from_iterable(exchange.findings for exchange in exchanges)
+    return f"{tally(findings) or 'No finding'} in {counted(len(exchanges), 'exchange')}"
+
+
+def tally(findings: Iterable[Finding], severities: Sequence[Severity] = SEVERITIES) -> str:
+    """Return how many findings there are of each severity: `2 errors, 1 warning`."""
+    counts = Counter(finding.severity for finding in findings)
+    return ", ".join(counted(counts[severity], severity) for severity in severities if counts[severity])
 
 
 def is_faulty(found: Iterable[Judged], lenience: Lenience = STRICT) -> bool:
     """Return whether there is a finding that is a fault: without lenience an error or a warning."""
-    return any(lenience.is_fault(finding) for each in found for finding in each.findings)
+    return any(map(lenience.is_fault, chain.from_iterable(exchange.findings for exchange in found)))
 
 
 def rows(found: Judged) -> Iterable[dict[str, Any]]:

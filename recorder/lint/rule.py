@@ -30,7 +30,7 @@ Profile = str
 
 def profiles_of(rule: str) -> frozenset[Profile]:
     """Return the profiles that a general rule is for: those of all dialects that have no special rule for it."""
-    return frozenset(profile for each in DIALECTS if rule not in each.own_rules for profile in each.profiles)
+    return frozenset().union(*(dialect.profiles for dialect in DIALECTS if rule not in dialect.own_rules))
 
 
 class Hit(NamedTuple):

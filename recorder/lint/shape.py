@@ -76,27 +76,21 @@ def _as_number(value: Any) -> float | None:
         return None
 
 
-PLAIN: Mapping[str, Callable[[Any], bool]] = {
-    "text": lambda value: isinstance(value, str),
-    "whole": _is_whole,
-    "number": _is_number,
-    "numeric": _is_numeric,
-    "integer": _is_integer,
-    "truth": lambda value: isinstance(value, bool),
-    "object": lambda value: isinstance(value, dict),
-    "base64": _is_base64,
-    "any": lambda value: True,
+PLAIN: Mapping[str, tuple[str, Callable[[Any], bool]]] = {
+    "text": ("a text", lambda value: isinstance(value, str)),
+    "whole": ("a whole number", _is_whole),
+    "number": ("a number", _is_number),
+    "numeric": ("a number", _is_numeric),
+    "integer": ("a whole number", _is_integer),
+    "truth": ("true or false", lambda value: isinstance(value, bool)),
+    "object": ("an object", lambda value: isinstance(value, dict)),
+    "base64": ("base64", _is_base64),
+    "any": ("an object", lambda value: True),
 }
+"""The kinds that are no shapes: in words, and whether a value is of one."""
 
-_CALLED = {
-    "text": "a text",
-    "whole": "a whole number",
-    "number": "a number",
-    "numeric": "a number",
-    "integer": "a whole number",
-    "truth": "true or false",
-    "base64": "base64",
-}
+
+_BRACKETS: Mapping[type, str] = {list: "[", dict: "{"}
 
 
 class Shapes:
@@ -108,7 +102,7 @@ class Shapes:
     @cached_property
     def by_name(self) -> Mapping[str, Shape]:
         joined = self._text.strip().replace("\n ", " ")
-        return {name: _shape(fields) for name, _, fields in (line.partition(":") for line in joined.splitlines())}
+        return dict(map(_shape, joined.splitlines()))
 
     @cached_property
     def families(self) -> Mapping[str, Mapping[str, Shape]]:
@@ -122,15 +116,14 @@ class Shapes:
 
     def misfits(self, value: Any, *kinds: str, path: str = "") -> Iterable[Misfit]:
         """Yield where a value departs from the kinds of which it has to be one."""
-        bracket = "[" if isinstance(value, list) else "{" if isinstance(value, dict) else " "
-        inner = next((kind[1:-1] for kind in kinds if kind[0] == bracket), None)
+        inner = next((kind[1:-1] for kind in kinds if kind[0] == _BRACKETS.get(type(value))), None)
         names = [kind for kind in kinds if kind in self.by_name or kind in self.families]
         if inner is not None:
             for key, each in value.items() if isinstance(value, dict) else enumerate(value):
                 yield from self.misfits(each, inner, path=f"{path}[{key}]")
         elif isinstance(value, dict) and names:
             yield from self._object(value, names[0], path)
-        elif not any(kind in PLAIN and PLAIN[kind](value) for kind in kinds):
+        elif not any(kind in PLAIN and PLAIN[kind][1](value) for kind in kinds):
             yield Misfit(path, _called(kinds), value)
 
     def _object(self, value: Mapping[str, Any], name: str, path: str) -> Iterable[Misfit]:
@@ -151,12 +144,21 @@ def _joined(path: str, field: str) -> str:
     return f"{path}.{field}" if path else field
 
 
-def _shape(fields: str) -> Shape:
-    parts = (field.partition(":") for field in fields.split())
-    return {name.removesuffix("!"): Field(name.endswith("!"), tuple(kinds.split("|"))) for name, _, kinds in parts}
+def _shape(line: str) -> tuple[str, Shape]:
+    name, _, fields = line.partition(":")
+    shape = {}
+    for field in fields.split():
+        field_name, _, kinds = field.partition(":")
+        shape[field_name.removesuffix("!")] = Field(field_name.endswith("!"), tuple(kinds.split("|")))
+    return name, shape
 
 
 def _called(kinds: Iterable[str]) -> str:
     """Return the kinds in words: `a text`, `an array`, `an object`."""
-    names = ("an array" if kind[0] == "[" else _CALLED.get(kind, "an object") for kind in kinds)
-    return " or ".join(dict.fromkeys(names))
+    return " or ".join(dict.fromkeys(map(_word, kinds)))
+
+
+def _word(kind: str) -> str:
+    if kind[0] == "[":
+        return "an array"
+    return PLAIN[kind][0] if kind in PLAIN else "an object"

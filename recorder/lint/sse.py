@@ -128,7 +128,8 @@ def _silences(stream: StreamView, limit_ns: int, *, of_events: bool) -> Iterable
     ends = ("response",) if stream.was_cut_by_us else ("response", "end")
     moments = [(each.t_ns, each.pos, False) for each in stream.events if each.kind in ends]
     moments += [(t_ns, pos, False) for t_ns, pos in stream.moments.each(of_events=of_events)]
-    moments += [edge for gap in stream.gaps for edge in ((gap.from_ns, gap.pos, False), (gap.to_ns, gap.pos, True))]
+    for gap in stream.gaps:
+        moments += [(gap.from_ns, gap.pos, False), (gap.to_ns, gap.pos, True)]
     if stream.is_stream:
         for (before, *_), (after, pos, is_in_gap) in pairwise(sorted(moments)):
             if after - before > limit_ns and not is_in_gap:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
+from itertools import chain
 
 from recorder.lint.stream import StreamView
 from recorder.model.facts import Fact
@@ -45,7 +46,7 @@ class ProbeAnswer:
     def facts(self) -> Sequence[Fact]:
         """Return all that its events say, in order."""
         reader = FactReader(self.recording.exchange)
-        return [fact for event in self.recording.events for fact in reader.facts(event)]
+        return list(chain.from_iterable(map(reader.facts, self.recording.events)))
 
     @property
     def is_good(self) -> bool:

@@ -202,7 +202,12 @@ class Bound(NamedTuple):
 
 def bound(cases: Sequence[tuple[Case, Mode]], model: str) -> Bound:
     """Return the bound of these cases. What follows from an answer is a request without a body."""
-    steps = [(step, mode) for case, mode in cases for step in case.steps]
-    calls = [step.make(Progress(model, mode == "streamed", (b"",))) for step, mode in steps]
-    size_bytes = sum(len(msgspec.json.encode(call.body)) for call in calls if call is not None and call.body)
-    return Bound(len(steps), size_bytes // TOKEN_BYTES, sum(step.most_tokens for step, _ in steps))
+    requests = size_bytes = most_tokens = 0
+    for case, mode in cases:
+        for step in case.steps:
+            call = step.make(Progress(model, mode == "streamed", (b"",)))
+            requests += 1
+            most_tokens += step.most_tokens
+            if call is not None and call.body:
+                size_bytes += len(msgspec.json.encode(call.body))
+    return Bound(requests, size_bytes // TOKEN_BYTES, most_tokens)

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from itertools import chain
+from typing import Any, Concatenate, ParamSpec
 
 from recorder.lint.faults import Fault, misfit, shown
 from recorder.lint.rule import Hit
@@ -17,7 +18,7 @@ from recorder.model.facts import TextAdded
 from recorder.model.text import counted
 from recorder.probe.answer import ProbeAnswer
 from recorder.probe.schema import misfits
-from recorder.wire.dialects.json_values import decoded
+from recorder.wire.dialects.json_values import decoded, objects
 
 Check = Callable[[ProbeAnswer], Iterable[Fault]]
 """An expectation of a case."""
@@ -30,6 +31,17 @@ INPUT_SLACK = 16  # tokens that they may differ by besides
 OUTPUT_SLACK = 16  # tokens over the limit: some providers count the end of a turn, or finish a character
 _THOUGHT = re.compile(r"</?(?:think|thinking|thought|reasoning)>", re.IGNORECASE)
 SHOWN = 200  # characters of a text in a fault
+
+P = ParamSpec("P")
+
+
+def _of_good(find: Callable[Concatenate[ProbeAnswer, P], Iterable[Fault]]) -> Callable[P, Check]:
+    """Return what makes a check of its settings; it finds nothing in an answer that is not a good one."""
+
+    def with_settings(*args: P.args, **settings: P.kwargs) -> Check:
+        return lambda answer: find(answer, *args, **settings) if answer.is_good else ()
+
+    return with_settings
 
 
 def answers(answer: ProbeAnswer) -> Iterable[Fault]:
@@ -45,25 +57,19 @@ def answers(answer: ProbeAnswer) -> Iterable[Fault]:
         yield "PR013", Hit(None, f"content-type: {answer.content_type or 'none'}, body: {beginning}")
 
 
-def document(shapes: Shapes, kind: str) -> Check:
-    """Return the check of a plain answer against the shape that the API declares for it."""
-
-    def check(answer: ProbeAnswer) -> Iterable[Fault]:
-        if answer.is_good and not answer.is_streamed:
-            yield from (("PR014", Hit(None, misfit(each))) for each in shapes.misfits(answer.view.document, kind))
-
-    return check
+@_of_good
+def document(answer: ProbeAnswer, shapes: Shapes, kind: str) -> Iterable[Fault]:
+    """Check a plain answer against the shape that the API declares for it."""
+    if not answer.is_streamed:
+        yield from (("PR014", Hit(None, misfit(each))) for each in shapes.misfits(answer.view.document, kind))
 
 
-def ends(*reasons: str) -> Check:
-    """Return the check that the answer ends for one of these reasons."""
-
-    def check(answer: ProbeAnswer) -> Iterable[Fault]:
-        found = answer.exchange.finish_reason
-        if answer.is_good and found not in reasons:
-            yield "PR015", Hit(None, f"{found or 'none'} in place of {' or '.join(reasons)}")
-
-    return check
+@_of_good
+def ends(answer: ProbeAnswer, *reasons: str) -> Iterable[Fault]:
+    """Check that the answer ends for one of these reasons."""
+    found = answer.exchange.finish_reason
+    if found not in reasons:
+        yield "PR015", Hit(None, f"{found or 'none'} in place of {' or '.join(reasons)}")
 
 
 def named(answer: ProbeAnswer) -> Iterable[Fault]:
@@ -93,32 +99,26 @@ def flows(answer: ProbeAnswer) -> Iterable[Fault]:
         yield "PR022", Hit(None, f"{counted(frames, 'event')} after {seconds:.1f} s")
 
 
-def counts(most_tokens: int, *, has_more_in_total: bool = False) -> Check:
-    """Return the check of the tokens that are reported, for a request that allows so many.
+@_of_good
+def counts(answer: ProbeAnswer, most_tokens: int, *, has_more_in_total: bool = False) -> Iterable[Fault]:
+    """Check the tokens that are reported, for a request that allows so many.
 
     `has_more_in_total`: the API counts tokens in the total that are neither input nor output.
     """
-
-    def _is_sum(total: int | None, parts: int) -> bool:
-        return total is None or total == parts or (total > parts and has_more_in_total)
-
-    def check(answer: ProbeAnswer) -> Iterable[Fault]:
-        if not answer.is_good:
-            return
-        usage = answer.usage
-        if usage is None:
-            yield "PR030", Hit(None)
-            return
-        given, put_out, total = usage.input_tokens, usage.output_tokens, usage.total_tokens
-        if not given or not put_out or not _is_sum(total, given + put_out):
-            yield "PR031", Hit(None, f"input {given}, output {put_out}, total {total}")
-        if put_out is not None and put_out > most_tokens + OUTPUT_SLACK:
-            yield "PR032", Hit(None, f"{put_out:,} tokens, of {most_tokens:,} that are allowed")
-        if answer.twin is not None and _differs(given, answer.twin):
-            other = answer.twin.usage.input_tokens if answer.twin.usage else None
-            yield "PR033", Hit(None, f"streamed {other}, plain {given}")
-
-    return check
+    usage = answer.usage
+    if usage is None:
+        yield "PR030", Hit(None)
+        return
+    given, put_out, total = usage.input_tokens, usage.output_tokens, usage.total_tokens
+    parts = (given or 0) + (put_out or 0)
+    is_sum = total is None or total == parts or (has_more_in_total and total > parts)
+    if not given or not put_out or not is_sum:
+        yield "PR031", Hit(None, f"input {given}, output {put_out}, total {total}")
+    if put_out is not None and put_out > most_tokens + OUTPUT_SLACK:
+        yield "PR032", Hit(None, f"{put_out:,} tokens, of {most_tokens:,} that are allowed")
+    if answer.twin is not None and _differs(given, answer.twin):
+        other = answer.twin.usage.input_tokens if answer.twin.usage else None
+        yield "PR033", Hit(None, f"streamed {other}, plain {given}")
 
 
 def _differs(given: int | None, twin: ProbeAnswer) -> bool:
@@ -136,26 +136,21 @@ def keeps_usage(answer: ProbeAnswer) -> Iterable[Fault]:
             yield "PR034", Hit(frame.pos, f"usage: {shown(payload['usage'])}")
 
 
-def calls(name: str, schema: Any, least: int = 1, *, has_ids: bool = True) -> Check:
-    """Return the check that a tool is called so often, with arguments that fit, each time under an id of its own."""
-
-    def check(answer: ProbeAnswer) -> Iterable[Fault]:
-        if not answer.is_good:
-            return
-        found = answer.calls
-        if not found:
-            yield "PR040", Hit(None, _quoted(answer.text))
-        elif len(found) < least:
-            yield "PR041", Hit(None, f"{counted(len(found), 'call')} in place of {least}")
-        if has_ids:
-            yield from _ids(answer)
-        for call in found:
-            if call.name != name:
-                yield "PR045", Hit(None, shown(call.name))
-            else:
-                yield from _arguments(call.arguments, schema)
-
-    return check
+@_of_good
+def calls(answer: ProbeAnswer, name: str, schema: Any, least: int = 1, *, has_ids: bool = True) -> Iterable[Fault]:
+    """Check that a tool is called so often, with arguments that fit, each time under an id of its own."""
+    found = answer.calls
+    if not found:
+        yield "PR040", Hit(None, _quoted(answer.text))
+    elif len(found) < least:
+        yield "PR041", Hit(None, f"{counted(len(found), 'call')} in place of {least}")
+    if has_ids:
+        yield from _ids(answer)
+    for call in found:
+        if call.name != name:
+            yield "PR045", Hit(None, shown(call.name))
+        else:
+            yield from _arguments(call.arguments, schema)
 
 
 def _ids(answer: ProbeAnswer) -> Iterable[Fault]:
@@ -177,47 +172,34 @@ def _arguments(text: str | None, schema: Any) -> Iterable[Fault]:
         yield from (("PR042", Hit(None, misfit(each))) for each in misfits(found, schema))
 
 
-def forces(name: str) -> Check:
-    """Return the check that the answer is the call of one tool."""
-
-    def check(answer: ProbeAnswer) -> Iterable[Fault]:
-        names = [call.name for call in answer.calls]
-        if answer.is_good and name not in names:
-            yield "PR050", Hit(None, f"called: {', '.join(map(str, names)) or 'nothing'}; {_quoted(answer.text)}")
-
-    return check
+@_of_good
+def forces(answer: ProbeAnswer, name: str) -> Iterable[Fault]:
+    """Check that the answer is the call of one tool."""
+    names = [call.name for call in answer.calls]
+    if name not in names:
+        yield "PR050", Hit(None, f"called: {', '.join(map(str, names)) or 'nothing'}; {_quoted(answer.text)}")
 
 
-def fits(schema: Any) -> Check:
-    """Return the check that the text of the answer is JSON of that schema."""
-
-    def check(answer: ProbeAnswer) -> Iterable[Fault]:
-        if not answer.is_good:
-            return
-        found = _json(answer.text)
-        if found is None:
-            yield "PR060", Hit(None, _quoted(answer.text) or "there is no text")
-        else:
-            yield from (("PR061", Hit(None, misfit(each))) for each in misfits(found, schema))
-
-    return check
+@_of_good
+def fits(answer: ProbeAnswer, schema: Any) -> Iterable[Fault]:
+    """Check that the text of the answer is JSON of that schema."""
+    found = _json(answer.text)
+    if found is None:
+        yield "PR060", Hit(None, _quoted(answer.text) or "there is no text")
+    else:
+        yield from (("PR061", Hit(None, misfit(each))) for each in misfits(found, schema))
 
 
-def limits(most_tokens: int, reasons: Sequence[str]) -> Check:
-    """Return the check that an answer that is too long for its limit is cut there, and says so."""
-
-    def check(answer: ProbeAnswer) -> Iterable[Fault]:
-        if not answer.is_good:
-            return
-        usage, reason = answer.usage, answer.exchange.finish_reason
-        put_out = usage.output_tokens if usage else None
-        words = len(answer.text.split())  # each is a token at least
-        if (put_out or 0) > most_tokens + OUTPUT_SLACK or words > most_tokens + OUTPUT_SLACK:
-            yield "PR070", Hit(None, f"{put_out} tokens reported, {counted(words, 'word')}, of {most_tokens} allowed")
-        elif reason not in reasons:
-            yield "PR015", Hit(None, f"{reason or 'none'} in place of {' or '.join(reasons)}")
-
-    return check
+@_of_good
+def limits(answer: ProbeAnswer, most_tokens: int, reasons: Sequence[str]) -> Iterable[Fault]:
+    """Check that an answer that is too long for its limit is cut there, and says so."""
+    usage, reason = answer.usage, answer.exchange.finish_reason
+    put_out = usage.output_tokens if usage else None
+    words = len(answer.text.split())  # each is a token at least
+    if (put_out or 0) > most_tokens + OUTPUT_SLACK or words > most_tokens + OUTPUT_SLACK:
+        yield "PR070", Hit(None, f"{put_out} tokens reported, {counted(words, 'word')}, of {most_tokens} allowed")
+    elif reason not in reasons:
+        yield "PR015", Hit(None, f"{reason or 'none'} in place of {' or '.join(reasons)}")
 
 
 def refuses(shape_of_error: Callable[[Any], str | None]) -> Check:
@@ -256,20 +238,15 @@ def _error(answer: ProbeAnswer, shape_of_error: Callable[[Any], str | None]) -> 
         yield "PR082", Hit(None, f"status {answer.status}, content-type {answer.content_type or 'none'}: {wrong}")
 
 
-def reasons(is_shown: bool) -> Check:
-    """Return the check that the answer has reasoning: that it counts some, and shows it where the request asks so."""
-
-    def check(answer: ProbeAnswer) -> Iterable[Fault]:
-        if not answer.is_good:
-            return
-        is_there = any(item.kind == "reasoning" for item in answer.items)
-        count = answer.usage.reasoning_output_tokens if answer.usage else None
-        if not is_there and not count:
-            yield "PR120", Hit(None)
-        elif not is_there and is_shown:
-            yield "PR121", Hit(None, f"{counted(count or 0, 'token')} of reasoning")
-
-    return check
+@_of_good
+def reasons(answer: ProbeAnswer, is_shown: bool) -> Iterable[Fault]:
+    """Check that the answer has reasoning: that it counts some, and shows it where the request asks so."""
+    is_there = any(item.kind == "reasoning" for item in answer.items)
+    count = answer.usage.reasoning_output_tokens if answer.usage else None
+    if not is_there and not count:
+        yield "PR120", Hit(None)
+    elif not is_there and is_shown:
+        yield "PR121", Hit(None, f"{counted(count or 0, 'token')} of reasoning")
 
 
 def signs(answer: ProbeAnswer) -> Iterable[Fault]:
@@ -281,15 +258,12 @@ def signs(answer: ProbeAnswer) -> Iterable[Fault]:
             yield "PR123", Hit(None)
 
 
-def chooses(least: int) -> Check:
-    """Return the check that there are so many choices, each with a text."""
-
-    def check(answer: ProbeAnswer) -> Iterable[Fault]:
-        found = {item.output_index or 0 for item in answer.items if item.kind == "message" and item.text}
-        if answer.is_good and len(found) < least:
-            yield "PR110", Hit(None, f"{counted(len(found), 'choice')} in place of {least}")
-
-    return check
+@_of_good
+def chooses(answer: ProbeAnswer, least: int) -> Iterable[Fault]:
+    """Check that there are so many choices, each with a text."""
+    found = {item.output_index or 0 for item in answer.items if item.kind == "message" and item.text}
+    if len(found) < least:
+        yield "PR110", Hit(None, f"{counted(len(found), 'choice')} in place of {least}")
 
 
 def resumes(answer: ProbeAnswer) -> Iterable[Fault]:
@@ -328,9 +302,8 @@ def _final_text(answer: ProbeAnswer) -> str | None:
     """Return the text of the response in the event that ends it."""
     for frame in reversed(answer.view.frames):
         if frame.type == "response.completed" and isinstance(frame.payload.get("response"), dict):
-            output = frame.payload["response"].get("output")
-            items = [each for each in output if isinstance(each, dict)] if isinstance(output, list) else []
-            parts = [part for item in items for part in item.get("content") or () if isinstance(part, dict)]
+            items = objects(frame.payload["response"].get("output"))
+            parts = chain.from_iterable(objects(item.get("content")) for item in items)
             return "".join(str(part.get("text") or "") for part in parts if part.get("type") == "output_text")
     return None
 

@@ -6,7 +6,7 @@ An answer is judged three times: by the rules of `recorder lint`, by the expecta
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from itertools import groupby
+from itertools import chain, groupby
 from typing import Literal, NamedTuple
 
 from recorder.lint.faults import Fault
@@ -74,8 +74,9 @@ def _verdict(group: _Group, twins: _Twins, reader: Reader, lenience: Lenience) -
         findings += ((number, finding) for finding in lenience.minded(_findings(sent, answer, reader)))
     first = group[0][1][0]
     seconds = sum(each.seconds for _, (each, _) in group)
-    is_faulty = any(lenience.is_fault(finding) for _, finding in findings)
-    state: State = "faulty" if is_faulty else "unsupported" if remark else "passed"
+    state: State = "unsupported" if remark else "passed"
+    if any(lenience.is_fault(finding) for _, finding in findings):
+        state = "faulty"
     numbers = [number for number, _ in group]
     return CaseVerdict(first.case.name, first.case.title, first.mode, state, numbers, seconds, findings, remark)
 
@@ -88,7 +89,7 @@ def _is_refusal(sent: Sent, answer: ProbeAnswer) -> bool:
 def _findings(sent: Sent, answer: ProbeAnswer, reader: Reader) -> Iterable[Finding]:
     """Yield the findings of one answer: of one that did not come, only that."""
     transport = list(_transport_faults(sent, answer))
-    faults = transport or [fault for check in _checks(sent, reader) for fault in check(answer)]
+    faults = transport or chain.from_iterable(check(answer) for check in _checks(sent, reader))
     hits: dict[str, list[Hit]] = {}
     for rule_id, hit in faults:
         hits.setdefault(rule_id, []).append(hit._replace(said=storable(hit.said)))

@@ -8,11 +8,12 @@ from __future__ import annotations
 import textwrap
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import Any, get_args
+from itertools import chain, starmap
+from typing import Any
 from xml.etree.ElementTree import Element, SubElement, tostring
 
 from recorder.lint.linter import Finding
-from recorder.lint.rule import Severity
+from recorder.lint.report import SEVERITIES, tally
 from recorder.model.text import counted, safe_text
 from recorder.probe.cases import MODES
 from recorder.probe.judge import CaseVerdict
@@ -20,7 +21,6 @@ from recorder.probe.judge import CaseVerdict
 WIDTH = 100  # characters of a line of prose
 PLACES_SHOWN = 3  # of a finding in all cases: the first show what is wrong
 
-_SEVERITIES: tuple[Severity, ...] = get_args(Severity)
 _INDENT = " " * 18
 
 
@@ -42,11 +42,10 @@ def lines(verdicts: Sequence[CaseVerdict], width: int = WIDTH) -> Iterable[str]:
 
 def summary(verdicts: Sequence[CaseVerdict]) -> str:
     """Return the last line: `2 errors, 1 warning in 12 cases; 8 passed, 2 unsupported`."""
-    counts = Counter(places[0][1].severity for places in _by_rule(verdicts).values())
-    parts = [counted(counts[severity], severity) for severity in _SEVERITIES if counts[severity]]
+    found = tally(places[0][1] for places in _by_rule(verdicts).values())
     states = Counter(each.state for each in verdicts)
     passed = [f"{states[state]} {state}" for state in ("passed", "faulty", "unsupported") if states[state]]
-    return f"{', '.join(parts) or 'No finding'} in {counted(len(verdicts), 'case')}: {', '.join(passed)}"
+    return f"{found or 'No finding'} in {counted(len(verdicts), 'case')}: {', '.join(passed)}"
 
 
 def rows(session: str, verdicts: Iterable[CaseVerdict]) -> Iterable[dict[str, Any]]:
@@ -66,7 +65,7 @@ def junit(api: str, session: str, verdicts: Sequence[CaseVerdict]) -> bytes:
         if each.state == "unsupported":
             SubElement(test, "skipped", message=safe_text(each.remark))
         elif each.state == "faulty":
-            text = "\n".join(line for finding in each.findings for line in _failure_lines(*finding))
+            text = "\n".join(chain.from_iterable(starmap(_failure_lines, each.findings)))
             SubElement(test, "failure", message=_cell(each), type="finding").text = safe_text(text)
     return _xml(suite)
 
@@ -118,7 +117,7 @@ def _by_rule(verdicts: Iterable[CaseVerdict]) -> dict[str, list[tuple[CaseVerdic
     for verdict in verdicts:
         for exchange, finding in verdict.findings:
             found.setdefault(finding.rule, []).append((verdict, finding, exchange))
-    return dict(sorted(found.items(), key=lambda each: _SEVERITIES.index(each[1][0][1].severity)))
+    return dict(sorted(found.items(), key=lambda each: SEVERITIES.index(each[1][0][1].severity)))
 
 
 def _table(verdicts: Sequence[CaseVerdict]) -> Iterable[str]:
@@ -136,8 +135,7 @@ def _table(verdicts: Sequence[CaseVerdict]) -> Iterable[str]:
 def _cell(verdict: CaseVerdict) -> str:
     if verdict.state != "faulty":
         return verdict.state
-    counts = Counter(finding.severity for _, finding in verdict.findings)
-    return ", ".join(counted(counts[each], each) for each in _SEVERITIES[:2] if counts[each])
+    return tally((finding for _, finding in verdict.findings), SEVERITIES[:2])
 
 
 def _finding_lines(places: _Places, width: int) -> Iterable[str]:
@@ -145,7 +143,8 @@ def _finding_lines(places: _Places, width: int) -> Iterable[str]:
     first = f"{finding.severity:<7}  {finding.rule}  "
     yield from textwrap.wrap(finding.meaning, width, initial_indent=first, subsequent_indent=" " * len(first))
     cases = dict.fromkeys(f"{verdict.case} {verdict.mode} (:{exchange})" for verdict, _, exchange in places)
-    said = dict.fromkeys(hit.said for _, each, _ in places for hit in each.places if hit.said)
+    hits = chain.from_iterable(finding.places for _, finding, _ in places)
+    said = dict.fromkeys(hit.said for hit in hits if hit.said)
     texts = [f"in {', '.join(cases)}", *list(said)[:PLACES_SHOWN], f"why: {finding.why}"]
     for text in texts:
         yield from textwrap.wrap(text, width, initial_indent=_INDENT, subsequent_indent=_INDENT + "  ")

@@ -18,7 +18,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import Enum, auto
-from itertools import repeat
+from itertools import chain, repeat
 from typing import Any, NamedTuple
 from urllib.parse import unquote_plus
 
@@ -87,8 +87,8 @@ def _by_last_name(paths: Iterable[str]) -> _Index:
     return index
 
 
-_CREDENTIALS = _by_last_name(path for dialect in DIALECTS for path in dialect.places.credentials)
-_OF_MODEL = _by_last_name(path for dialect in DIALECTS for path in dialect.places.of_model)
+_CREDENTIALS = _by_last_name(chain.from_iterable(dialect.places.credentials for dialect in DIALECTS))
+_OF_MODEL = _by_last_name(chain.from_iterable(dialect.places.of_model for dialect in DIALECTS))
 
 
 def _is_at(index: _Index, names: Sequence[str], name: str) -> bool:

@@ -288,10 +288,12 @@ def _percent_decoded(raw: str) -> str:
         return raw
     if b"PRIVATE" in whole and any(hit.kind == PRIVATE_KEY for hit in find(whole.replace(b"+", b" "))):
         return raw[: raw.startswith("/")] + _name(PRIVATE_KEY, whole)
-    return "".join(_part(each) if "%" in each else each for each in _BETWEEN.split(raw))
+    return "".join(map(_part, _BETWEEN.split(raw)))
 
 
 def _part(part: str) -> str:
+    if "%" not in part:
+        return part
     decoded = _decoded(part)
     for hit in find(decoded):
         return _name(hit.kind, decoded)

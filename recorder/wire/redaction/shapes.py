@@ -9,12 +9,62 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from itertools import chain
 from typing import NamedTuple
 
 from recorder.wire.providers import PROVIDERS, KeyShape, issued, issued_as_sk
 
+# A kind, how its secrets begin, the characters after that, how many there are at least, and how they end.
+_ISSUERS = r"""
+gitlab-token        gl(?:pat|dt|rt|cbt|ptt|soat|ft|imt|agent)-  [A-Za-z0-9_-]  20  (?:\.[A-Za-z0-9_-]+)*
+slack-token         xox[abeoprs]-|xapp-               [A-Za-z0-9-]      20
+stripe-key          [sr]k_(?:live|test|prod)_|whsec_  [A-Za-z0-9+/]     16
+npm-token           npm_                              [A-Za-z0-9]       36
+pypi-token          pypi-                             [A-Za-z0-9_-]     50
+rubygems-key        rubygems_                         [a-f0-9]          48
+docker-token        dckr_(?:pat|oat)_                 [A-Za-z0-9_-]     20
+vault-token         hv[sbr]\.                         [A-Za-z0-9_-]     24
+replicate-token     r8_                               [A-Za-z0-9]       37
+nvidia-key          nvapi-                            [A-Za-z0-9_-]     50
+elevenlabs-key      sk_                               [a-f0-9]          48
+jina-key            jina_                             [A-Za-z0-9_-]     50
+voyage-key          pa-                               [A-Za-z0-9]       40
+pinecone-key        pcsk_                             [A-Za-z0-9_]      50
+tavily-key          tvly-                             [A-Za-z0-9-]      20
+firecrawl-key       fc-                               [a-f0-9]          32
+sandbox-key         e2b_                              [a-f0-9]          40
+langsmith-key       lsv2_(?:pt|sk)_                   [a-f0-9]          32   (?:_[a-f0-9]+)?
+langfuse-key        sk-lf-                            [a-f0-9-]         36
+sendgrid-key        SG\.                              [A-Za-z0-9_-]     20   \.[A-Za-z0-9_-]{30,}
+twilio-key          SK                                [a-f0-9]          32   (?![A-Za-z0-9])
+shopify-token       shp(?:at|ca|pa|ss)_               [A-Fa-f0-9]       32
+digitalocean-token  do[opr]_v1_                       [a-f0-9]          64
+databricks-token    dapi                              [a-f0-9]          32   (?:-[0-9])?
+cloudflare-token    cf(?:ut|at|k)_                    [A-Za-z0-9_-]     40
+cloudflare-key      v1\.0-                            [a-f0-9]          24   -[a-f0-9]{100,}
+linear-key          lin_(?:api|oauth)_                [A-Za-z0-9]       32
+notion-token        ntn_|secret_                      [A-Za-z0-9]       40
+sentry-token        sntry[su]_                        [A-Za-z0-9+/=_-]  40
+supabase-token      sbp_                              [a-f0-9]          40
+supabase-key        sb_secret_                        [A-Za-z0-9_-]     20
+figma-token         fig[dou]_                         [A-Za-z0-9_-]     36
+grafana-token       glsa_|glc_                        [A-Za-z0-9_+/]    32   ={0,2}
+newrelic-key        NRAK-                             [A-Z0-9]          27
+postman-key         PMAK-                             [A-Fa-f0-9-]      50
+atlassian-token     AT[AC]TT3                         [A-Za-z0-9_=-]    50
+planetscale-token   pscale_(?:tkn|pw|oauth)_          [A-Za-z0-9_.=-]   32
+google-secret       GOCSPX-                           [A-Za-z0-9_-]     28
+alibaba-key         LTAI                              [A-Za-z0-9]       20   (?![A-Za-z0-9])
+onepassword-token   ops_(?=eyJ)                       [A-Za-z0-9+/]     100  ={0,2}
+""".strip()
+
+
+def _of_issuer(kind: str, begins: str, of: str, at_least: str, ends: str = "") -> KeyShape:
+    return issued(kind, begins.encode(), of.encode(), int(at_least), ends.encode())
+
+
 SHAPES: tuple[KeyShape, ...] = (
-    *(shape for provider in PROVIDERS for shape in provider.key_shapes),
+    *chain.from_iterable(provider.key_shapes for provider in PROVIDERS),
     # of OpenAI until 2024, and of many who followed; `sk-toggleable__label-arrow` is a class of a style sheet
     issued_as_sk(
         "api-key",
@@ -28,48 +78,7 @@ SHAPES: tuple[KeyShape, ...] = (
         rb"gh[opsru]_|github_pat_",
         rb"gh[opsru]_[A-Za-z0-9]*|github_pat_[A-Za-z0-9_]*",
     ),
-    issued(
-        "gitlab-token", rb"gl(?:pat|dt|rt|cbt|ptt|soat|ft|imt|agent)-", rb"[A-Za-z0-9_-]", 20, rb"(?:\.[A-Za-z0-9_-]+)*"
-    ),
-    issued("slack-token", rb"xox[abeoprs]-|xapp-", rb"[A-Za-z0-9-]", 20),
-    issued("stripe-key", rb"[sr]k_(?:live|test|prod)_|whsec_", rb"[A-Za-z0-9+/]", 16),
-    issued("npm-token", rb"npm_", rb"[A-Za-z0-9]", 36),
-    issued("pypi-token", rb"pypi-", rb"[A-Za-z0-9_-]", 50),
-    issued("rubygems-key", rb"rubygems_", rb"[a-f0-9]", 48),
-    issued("docker-token", rb"dckr_(?:pat|oat)_", rb"[A-Za-z0-9_-]", 20),
-    issued("vault-token", rb"hv[sbr]\.", rb"[A-Za-z0-9_-]", 24),
-    issued("replicate-token", rb"r8_", rb"[A-Za-z0-9]", 37),
-    issued("nvidia-key", rb"nvapi-", rb"[A-Za-z0-9_-]", 50),
-    issued("elevenlabs-key", rb"sk_", rb"[a-f0-9]", 48),
-    issued("jina-key", rb"jina_", rb"[A-Za-z0-9_-]", 50),
-    issued("voyage-key", rb"pa-", rb"[A-Za-z0-9]", 40),
-    issued("pinecone-key", rb"pcsk_", rb"[A-Za-z0-9_]", 50),
-    issued("tavily-key", rb"tvly-", rb"[A-Za-z0-9-]", 20),
-    issued("firecrawl-key", rb"fc-", rb"[a-f0-9]", 32),
-    issued("sandbox-key", rb"e2b_", rb"[a-f0-9]", 40),
-    issued("langsmith-key", rb"lsv2_(?:pt|sk)_", rb"[a-f0-9]", 32, rb"(?:_[a-f0-9]+)?"),
-    issued("langfuse-key", rb"sk-lf-", rb"[a-f0-9-]", 36),
-    issued("sendgrid-key", rb"SG\.", rb"[A-Za-z0-9_-]", 20, rb"\.[A-Za-z0-9_-]{30,}"),
-    issued("twilio-key", rb"SK", rb"[a-f0-9]", 32, rb"(?![A-Za-z0-9])"),
-    issued("shopify-token", rb"shp(?:at|ca|pa|ss)_", rb"[A-Fa-f0-9]", 32),
-    issued("digitalocean-token", rb"do[opr]_v1_", rb"[a-f0-9]", 64),
-    issued("databricks-token", rb"dapi", rb"[a-f0-9]", 32, rb"(?:-[0-9])?"),
-    issued("cloudflare-token", rb"cf(?:ut|at|k)_", rb"[A-Za-z0-9_-]", 40),
-    issued("cloudflare-key", rb"v1\.0-", rb"[a-f0-9]", 24, rb"-[a-f0-9]{100,}"),
-    issued("linear-key", rb"lin_(?:api|oauth)_", rb"[A-Za-z0-9]", 32),
-    issued("notion-token", rb"ntn_|secret_", rb"[A-Za-z0-9]", 40),
-    issued("sentry-token", rb"sntry[su]_", rb"[A-Za-z0-9+/=_-]", 40),
-    issued("supabase-token", rb"sbp_", rb"[a-f0-9]", 40),
-    issued("supabase-key", rb"sb_secret_", rb"[A-Za-z0-9_-]", 20),
-    issued("figma-token", rb"fig[dou]_", rb"[A-Za-z0-9_-]", 36),
-    issued("grafana-token", rb"glsa_|glc_", rb"[A-Za-z0-9_+/]", 32, rb"={0,2}"),
-    issued("newrelic-key", rb"NRAK-", rb"[A-Z0-9]", 27),
-    issued("postman-key", rb"PMAK-", rb"[A-Fa-f0-9-]", 50),
-    issued("atlassian-token", rb"AT[AC]TT3", rb"[A-Za-z0-9_=-]", 50),
-    issued("planetscale-token", rb"pscale_(?:tkn|pw|oauth)_", rb"[A-Za-z0-9_.=-]", 32),
-    issued("google-secret", rb"GOCSPX-", rb"[A-Za-z0-9_-]", 28),
-    issued("alibaba-key", rb"LTAI", rb"[A-Za-z0-9]", 20, rb"(?![A-Za-z0-9])"),
-    issued("onepassword-token", rb"ops_(?=eyJ)", rb"[A-Za-z0-9+/]", 100, rb"={0,2}"),
+    *(_of_issuer(*row.split()) for row in _ISSUERS.split("\n")),
     KeyShape(
         "jwt",
         rb"(?<![_-])eyJ[A-Za-z0-9_-]{16,}+\.eyJ[A-Za-z0-9_-]{7,}+\.[A-Za-z0-9_-]*",
@@ -99,7 +108,8 @@ _ANY = re.compile(START + b"(?:" + b"|".join(b"(%b)" % shape.pattern for shape i
 _ANY_IN_ANY_CASE = re.compile(_ANY.pattern, re.IGNORECASE)
 
 _OF_WORDS = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-"
-_MASK = bytes(ord("a") if byte in _OF_WORDS else ord(" ") for byte in range(256))
+_OTHERS = bytes(set(range(256)) - set(_OF_WORDS))
+_MASK = bytes.maketrans(_OF_WORDS + _OTHERS, b"a" * len(_OF_WORDS) + b" " * len(_OTHERS))
 _LONG = b"a" * WORD
 _BASE64 = re.compile(rb"[A-Za-z0-9+/=_-]*+")
 

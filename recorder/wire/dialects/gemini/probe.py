@@ -115,8 +115,11 @@ def _read(http: Any, answer: ProbeAnswer) -> SdkReading:
     models = genai.Client(api_key="none", http_options=options).models
     asked = {"model": "any", "contents": QUESTION}
     chunks = list(models.generate_content_stream(**asked)) if answer.is_streamed else [models.generate_content(**asked)]
-    contents = [each.content for chunk in chunks for each in (chunk.candidates or ())[:1] if each.content]
-    parts = [part for content in contents for part in content.parts or ()]
+    parts: list[Any] = []
+    for chunk in chunks:
+        content = chunk.candidates[0].content if chunk.candidates else None
+        if content:
+            parts += content.parts or ()
     text = "".join(part.text for part in parts if part.text and not part.thought)
     calls = [(part.function_call.name, part.function_call.args) for part in parts if part.function_call]
     usage = chunks[-1].usage_metadata

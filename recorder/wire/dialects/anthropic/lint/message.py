@@ -42,7 +42,7 @@ _OF: Mapping[str, frozenset[str]] = {
     "input_json_delta": frozenset(CALLS),
     "compaction_delta": frozenset({"compaction"}),
 }
-_KNOWN = frozenset({*(kind for kinds in _OF.values() for kind in kinds), "redacted_thinking", "web_search_tool_result"})
+_KNOWN = frozenset({"redacted_thinking", "web_search_tool_result"}).union(*_OF.values())
 
 # The types that anthropic 2.11 declares (`BetaContentBlock`, `BetaRawContentBlockDelta`).
 _BLOCK_TYPES = frozenset(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from itertools import chain
 
 from recorder.lint.faults import Fault, frames_before_gap, is_json, is_seen_whole, is_whole_number, misfit, shown
 from recorder.lint.rule import Hit
@@ -65,7 +66,7 @@ class CandidateFaults:
     def feed(self, pos: int, candidate: Object) -> Iterable[Fault]:
         self._pos = pos
         parts, reason = object_(candidate.get("content")).get("parts"), candidate.get("finishReason")
-        if self.is_finished and any(part.get(name) for part in objects(parts) for name in _CONTENT_FIELDS):
+        if self.is_finished and any(map(_has_content, objects(parts))):
             yield "GE021", Hit(pos)
         for part in array(parts):
             yield from self._part(pos, part)
@@ -136,7 +137,7 @@ class Chunks:
             yield from _sum(pos, usage)
         if self._failed or not is_seen_whole:
             return
-        missing = [fault for candidate in self._candidates.values() for fault in candidate.end()]
+        missing = list(chain.from_iterable(candidate.end() for candidate in self._candidates.values()))
         if not self._candidates and not self._is_blocked:
             missing = [("GE008", Hit(None, "there is no candidate at all"))]
         yield from missing
@@ -198,6 +199,10 @@ class Chunks:
             yield "GE012", Hit(pos, wrong)
         elif isinstance(usage, dict) and any(name in usage for name in _COUNTS):
             self._usage = (pos, usage)
+
+
+def _has_content(part: Object) -> bool:
+    return any(part.get(name) for name in _CONTENT_FIELDS)
 
 
 def _line_faults(frame: StreamBlock) -> Iterable[Fault]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from itertools import chain
 
 from recorder.lint.faults import Fault, frames_before_gap, is_json, is_seen_whole, is_whole_number, misfit, shown
 from recorder.lint.rule import Hit
@@ -208,7 +209,7 @@ class Chunks:
             return
         if self._is_chat and not self._choices:
             yield "CH011", Hit(None, "there is no choice at all")
-        unfinished = [fault for choice in self._choices.values() for fault in choice.unfinished()]
+        unfinished = list(chain.from_iterable(choice.unfinished() for choice in self._choices.values()))
         yield from unfinished
         if self._done or (self._choices and not unfinished) or not self._is_chat:
             yield from self._end_of_whole()

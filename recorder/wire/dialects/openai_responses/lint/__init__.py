@@ -5,9 +5,12 @@ Must not know: other APIs, and where recordings come from.
 
 from __future__ import annotations
 
+from itertools import chain
+from operator import attrgetter
+
 from recorder.lint.rule import Rule
 from recorder.wire.dialects.openai_responses.lint import errors, fields, items, lifecycle, numbers, texts, usage
 
 _MODULES = (lifecycle, numbers, fields, items, texts, usage, errors)
 
-RULES: tuple[Rule, ...] = tuple(sorted((rule for each in _MODULES for rule in each.RULES), key=lambda rule: rule.id))
+RULES: tuple[Rule, ...] = tuple(sorted(chain.from_iterable(module.RULES for module in _MODULES), key=attrgetter("id")))

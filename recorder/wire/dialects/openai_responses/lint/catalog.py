@@ -72,7 +72,10 @@ def _kinds(fields: str) -> Kinds:
 
 
 def _by_type(table: Mapping[str, str]) -> dict[str, Kinds]:
-    return {type: _kinds(fields) for fields, types in table.items() for type in types.split()}
+    found = {}
+    for fields, types in table.items():
+        found.update(dict.fromkeys(types.split(), _kinds(fields)))
+    return found
 
 
 OF_ITEMS: Mapping[str, Kinds] = _by_type(_OF_ITEMS)
