@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from itertools import chain
 from typing import NamedTuple, TypeAlias
 
@@ -39,8 +39,8 @@ def numbered(a: Iterable[Hashable], b: Iterable[Hashable]) -> tuple[Numbers, Num
 
 def stretches(a: Numbers, b: Numbers) -> list[Stretch] | None:
     """Return both sequences in alternating stretches; `None` if they are too long and too different to be aligned."""
-    start = _shared(a, b)
-    end = _shared(a[start:][::-1], b[start:][::-1])
+    start = parting(a, b)
+    end = parting(a[start:][::-1], b[start:][::-1])
     inner_a, inner_b = range(start, len(a) - end), range(start, len(b) - end)
     if len(inner_a) * len(inner_b) > PRODUCT_LIMIT:
         return None
@@ -52,10 +52,12 @@ def stretches(a: Numbers, b: Numbers) -> list[Stretch] | None:
     return list(_merged(found))
 
 
-def _shared(a: Numbers, b: Numbers) -> int:
+def parting(a: Sequence[object], b: Sequence[object]) -> int:
     """Count the elements that the beginnings share."""
-    least = min(len(a), len(b))
-    return next((n for n, (one, other) in enumerate(zip(a, b, strict=False)) if one != other), least)
+    for number, (one, other) in enumerate(zip(a, b, strict=False)):
+        if one != other:
+            return number
+    return min(len(a), len(b))
 
 
 def _aligned(a: Numbers, b: Numbers, in_a: range, in_b: range) -> Iterator[Stretch]:
@@ -115,8 +117,9 @@ def aligned(*keys: tuple[Numbers, Numbers]) -> Aligned | None:
 
     `None` if they are too long and too different.
     """
-    found = Aligned(*(array("q") for _ in range(4)))
-    between = [(range(len(keys[0][0])), range(len(keys[0][1])))]
+    found = Aligned(array("q"), array("q"), array("q"), array("q"))
+    all_a, all_b = keys[0]
+    between = [(range(len(all_a)), range(len(all_b)))]
     for of_a, of_b in keys:
         gaps: list[tuple[range, range]] = []
         for in_a, in_b in between:
@@ -124,14 +127,14 @@ def aligned(*keys: tuple[Numbers, Numbers]) -> Aligned | None:
             if parts is None:
                 return None
             for part in parts:
-                here = _moved(part.a, in_a.start), _moved(part.b, in_b.start)
+                part_a, part_b = _moved(part.a, in_a.start), _moved(part.b, in_b.start)
                 if part.is_same:
-                    found.a.extend(here[0])
-                    found.b.extend(here[1])
+                    found.a.extend(part_a)
+                    found.b.extend(part_b)
                 else:
-                    gaps.append(here)
+                    gaps.append((part_a, part_b))
         between = gaps
     for in_a, in_b in between:
         found.only_a.extend(in_a)
         found.only_b.extend(in_b)
-    return Aligned(*(array("q", sorted(places)) for places in found))
+    return Aligned(*(array("q", sorted(numbers)) for numbers in found))

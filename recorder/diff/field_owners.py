@@ -39,13 +39,13 @@ def owned(api: str, rules: Rules, *, is_stream: bool = True) -> Tree:
 def _plant(tree: dict[str, Any], paths: Iterable[str], owner: Owner | Noise) -> None:
     for path in paths:
         *steps, last = path.split(".")
-        place: Any = tree
+        branch: Any = tree
         for step in steps:
-            below = place.setdefault(step, {})
+            below = branch.setdefault(step, {})
             if not isinstance(below, dict):  # a text, or a list of parts that have texts
-                below = place[step] = {"": below}
-            place = below
-        if isinstance(place.get(last), dict):
-            place[last][""] = owner
+                below = branch[step] = {"": below}
+            branch = below
+        if isinstance(branch.get(last), dict):
+            branch[last][""] = owner
         else:
-            place[last] = owner
+            branch[last] = owner

@@ -1,6 +1,6 @@
 """The final content of the items of one response, and the texts of its events that only repeat it.
 
-An item is found by its place among the rows of `items`: the fold makes them in the order in which facts first name
+An item is found by its number among the rows of `items`: the fold makes them in the order in which facts first name
 them, and so are they numbered here.
 """
 
@@ -46,9 +46,9 @@ class FinalTexts:
         self._number = texts.number
         streamed = texts.streamed()
         self._agreeing = {at for at, parts in streamed.items() if self._agrees(*at, _joined(parts))}
-        self._known = [
-            {each for each in (*final.values(), row.name) if each} for final, row in zip(self._final, rows, strict=True)
-        ]
+        self._known: list[set[str]] = []
+        for row, final in zip(rows, self._final, strict=True):
+            self._known.append(set(filter(None, (row.name, *final.values()))))
         self._add_parts(streamed, texts)
 
     def statement(self, block: ComparedBlock) -> Statement:
@@ -57,15 +57,14 @@ class FinalTexts:
         if len(facts) == 1 and isinstance(facts[0], TextAdded):  # most of every stream
             delta = facts[0]
             number = self._number(delta)
-            return Statement(
-                (self._known_of(number), {delta.text}), (number,), (number, delta.field) not in self._agreeing
-            )
+            is_open = (number, delta.field) not in self._agreeing
+            return Statement((self._known_of(number), {delta.text}), (number,), is_open)
         texts: list[AbstractSet[str]] = []
         items: list[int] = []
         is_open = False
         for fact in facts:
             if isinstance(fact, ResponseItems):
-                items += self._places(fact)
+                items += self._row_numbers(fact)
             elif isinstance(fact, NAMES_ITEMS):
                 number = self._number(fact)
                 items.append(number)
@@ -82,7 +81,7 @@ class FinalTexts:
     def _known_of(self, number: int) -> AbstractSet[str]:
         return self._known[number] if number < len(self._known) else _NOTHING
 
-    def _places(self, fact: ResponseItems) -> list[int]:
+    def _row_numbers(self, fact: ResponseItems) -> list[int]:
         """Return the rows of the items of the end: by id, else the next of their type; one past them all for none."""
         left = _Left(self._rows)
         return [left.take(stated) for stated in fact.items]
@@ -105,7 +104,7 @@ class FinalTexts:
             if not isinstance(each, ResponseItems):
                 yield each
                 continue
-            for number, stated in zip(self._places(each), each.items, strict=True):
+            for number, stated in zip(self._row_numbers(each), each.items, strict=True):
                 yield from stated_parts(number, stated)
 
     def _add_if_whole(self, number: int, field: Field, parts: Mapping[int, str]) -> None:

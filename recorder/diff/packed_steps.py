@@ -12,10 +12,10 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import Protocol, TypeVar
 
-from recorder.model.packed_events import Packed, ReadAnew
+from recorder.model.packed_events import ComputedSequence, Packed
 
 
-class CutText(ReadAnew[str]):
+class CutText(ComputedSequence[str]):
     """A text, and where it is cut in pieces. Others are added at its end."""
 
     def __init__(self, pieces: Iterable[str] = ()) -> None:
@@ -47,7 +47,7 @@ class CutText(ReadAnew[str]):
             yield self._utf8[begin:end].decode("utf-8", "surrogatepass")
 
 
-class Rows(ReadAnew[int]):
+class Rows(ComputedSequence[int]):
     """Numbers, held as rows of such that stay the same or go up by one, as those of the events of a run do."""
 
     def __init__(self, numbers: Iterable[int] = ()) -> None:

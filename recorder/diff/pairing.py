@@ -1,6 +1,6 @@
 """Pairing of exchanges of two recordings: by their requests, down the matching ladder.
 
-The name of the upstream does not count: a gateway has another name than the provider behind it. What no rung finds is
+The name of the upstream does not count: a gateway has another name than its provider. What no rung finds is
 paired in order, among the requests to the same place; what is left then has no partner. If each side has but one
 exchange, they are compared whatever they are.
 

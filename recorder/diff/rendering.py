@@ -92,13 +92,15 @@ class Rendering:
             yield _line(Span(f"    and {more:,} more{advice}", "dim"))
 
     def _difference(self, each: Difference) -> Line:
-        where = Span(f"    {each.where}{_place(each)}")
+        where = Span(f"    {each.where}{_positions(each)}")
         change = Span("" if each.change == "changed" else f" {each.change}", "yellow")
         if each.words is not None:
             return Line((where, change, Span(": "), *map(self._word, each.words)), flows=True)
-        sides = [Span(_flat(side), style) for side, style in _sides(each) if side is not None]
-        arrow = [Span(" → ")] if len(sides) == 2 else []
-        return Line((where, change, Span(": " if sides else ""), *sides[:1], *arrow, *sides[1:]))
+        spans = [where, change]
+        for side, style in _sides(each):
+            if side is not None:
+                spans += [Span(": " if len(spans) == 2 else " → "), Span(_flat(side), style)]
+        return Line(tuple(spans))
 
     def _word(self, word: Word) -> Span:
         text = _flat(word.text)
@@ -137,15 +139,14 @@ def _alone(exchanges: Iterable[Which], change: str, where: str, style: Style) ->
 
 def _sides(each: Difference) -> Sequence[tuple[str | None, Style]]:
     """Return both sides as lines; an absent side is not shown if the kind of change implies it."""
-    if each.change != "changed":
-        return (each.a, "red"), (each.b, "green")
-    return ("(nothing)" if each.a is None else each.a, "red"), ("(nothing)" if each.b is None else each.b, "green")
+    nothing = "(nothing)" if each.change == "changed" else None
+    return (nothing if each.a is None else each.a, "red"), (nothing if each.b is None else each.b, "green")
 
 
-def _place(each: Difference) -> str:
+def _positions(each: Difference) -> str:
     """Return the position in the log that `recorder events` shows."""
-    places = list(dict.fromkeys(str(pos) for pos in (each.a_pos, each.b_pos) if pos is not None))
-    return f" (#{' → #'.join(places)})" if places else ""
+    positions = dict.fromkeys(f"#{pos}" for pos in (each.a_pos, each.b_pos) if pos is not None)
+    return f" ({' → '.join(positions)})" if positions else ""
 
 
 def _table(measures: Sequence[Measure]) -> Iterator[Line]:
@@ -176,11 +177,9 @@ def _row(each: Measure) -> tuple[str, ...]:
 def _number(value: int | None, unit: str) -> str:
     if value is None:
         return "–"
-    return f"{value / 1e6:,.1f} ms" if unit == "ns" and value < 10_000_000_000 else _long(value, unit)
-
-
-def _long(value: int, unit: str) -> str:
-    return f"{value / 1e9:,.2f} s" if unit == "ns" else f"{value:,}"
+    if unit != "ns":
+        return f"{value:,}"
+    return f"{value / 1e6:,.1f} ms" if value < 10_000_000_000 else f"{value / 1e9:,.2f} s"
 
 
 def _line(*spans: Span) -> Line:

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from itertools import chain, zip_longest
 from typing import NamedTuple
 
-from recorder.diff.alignment import Aligned, Numbers, Stretch, numbered, stretches
+from recorder.diff.alignment import Aligned, Numbers, Stretch, numbered, parting, stretches
 from recorder.diff.final_texts import FinalTexts
 from recorder.diff.packed_steps import PackedSteps
 from recorder.diff.report import Difference, cut
@@ -49,7 +49,8 @@ class Texts:
     def differences(self, a: Step, b: Step) -> TextsReport:
         """Return the differences of two steps that are partners."""
         if not (a.is_delta and b.is_delta):
-            return TextsReport([*_repeated(a, b), *(() if a.key != b.key else self._parts(a, b))])
+            parts = self._parts(a, b) if a.key == b.key else ()
+            return TextsReport([*_repeated(a, b), *parts])
         if a.texts == b.texts and a.count == b.count:
             return TextsReport()
         one, other = a.text, b.text
@@ -60,7 +61,8 @@ class Texts:
             self._reported.add((one, other))
         found = _named(a, b)
         if found is None or (is_seen and any(each.change == "changed" for each in found.differences)):
-            return TextsReport([*_repeated(a, b), *(() if is_seen else _words(a, b, one, other))])
+            words = () if is_seen else _words(a, b, one, other)
+            return TextsReport([*_repeated(a, b), *words])
         return found
 
     def _parts(self, a: Step, b: Step) -> Iterator[Difference]:
@@ -72,10 +74,11 @@ class Texts:
 
     def _end_alike(self, a: Step, b: Step) -> bool:
         """Return whether the items of two steps have the same final content."""
-        at = a.items, b.items
-        if at not in self._same_ends:
-            self._same_ends[at] = [*map(self._a.end, at[0])] == [*map(self._b.end, at[1])]
-        return self._same_ends[at]
+        items = a.items, b.items
+        if items not in self._same_ends:
+            ends = [self._a.end(number) for number in a.items]
+            self._same_ends[items] = ends == [self._b.end(number) for number in b.items]
+        return self._same_ends[items]
 
 
 def _repeated(a: Step, b: Step) -> Iterator[Difference]:
@@ -88,7 +91,9 @@ def _cuts(a: Step, b: Step) -> Iterator[Difference]:
     """Yield the differences of equal texts in other deltas."""
     yield from _repeated(a, b)
     if a.count == b.count:
-        n = next((n for n, pair in enumerate(zip(a.texts, b.texts, strict=False)) if pair[0] != pair[1]), 0)
+        n = parting(a.texts, b.texts)
+        if n == min(len(a.texts), len(b.texts)):
+            n = 0
         where = f"{a.name} · cut elsewhere, first in delta {n + 1}"
         yield Difference(where, "changed", *_shown(a.texts[n], b.texts[n]), _pos(a, n), _pos(b, n))
 
@@ -143,14 +148,14 @@ def _counted(step: Step) -> str:
 # -- runs that another event breaks
 
 
-def mended(places: Aligned, a: PackedSteps[Step], b: PackedSteps[Step]) -> Aligned:
+def mended(alignment: Aligned, a: PackedSteps[Step], b: PackedSteps[Step]) -> Aligned:
     """Join runs of one side that are in pieces on the other: what broke them is reported alone.
 
     Changes the steps: the first piece becomes the whole.
     """
-    return places._replace(
-        only_a=_joined(places.only_a, places.a, a),
-        only_b=_joined(places.only_b, places.b, b),
+    return alignment._replace(
+        only_a=_joined(alignment.only_a, alignment.a, a),
+        only_b=_joined(alignment.only_b, alignment.b, b),
     )
 
 
@@ -168,5 +173,8 @@ def _joined(alone: Numbers, partners: Numbers, steps: PackedSteps[Step]) -> Numb
 def _neighbour(n: int, partners: Numbers, steps: PackedSteps[Step]) -> int:
     """Return the nearest step with a partner, before or after, if it is of the same run; else -1."""
     step, at = steps.at(n), bisect_left(partners, n)
-    near = [partners[place] for place in (at - 1, at) if 0 <= place < len(partners)] if step.is_delta else ()
-    return next((m for m in near if step.run == steps.at(m).run), -1)
+    if step.is_delta:
+        for m in partners[max(0, at - 1) : at + 1]:
+            if step.run == steps.at(m).run:
+                return m
+    return -1

@@ -1,7 +1,7 @@
 """Level `events`: the sequence of a stream. What is missing, added, moved, and what changed in events that both have.
 
 Ids are compared by which of them are the same: each id of A goes with one of B. Sequence numbers may be shifted by
-events that are missing or added, as they are when a stream is numbered anew.
+events that are missing or added, as they are when a stream is numbered again.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from recorder.diff.alignment import Aligned, aligned
+from recorder.diff.alignment import Aligned, aligned, parting
 from recorder.diff.compared import ComparedRecording
 from recorder.diff.report import Difference, LevelReport, Terms, cut, found
 from recorder.diff.request import compared
@@ -38,12 +38,12 @@ _KINDS = {
 def events(a: ComparedRecording, b: ComparedRecording, terms: Terms) -> LevelReport:
     """Compare the two sequences of events."""
     one, other = steps(a, terms), steps(b, terms)
-    places = aligned(*zip(one.steps.numbers, other.steps.numbers, strict=True))
-    if places is None:
+    alignment = aligned(*zip(one.steps.numbers, other.steps.numbers, strict=True))
+    if alignment is None:
         of_a, of_b = (f"{len(each.steps):,} events" for each in (one, other))
         return found("events", [Difference("too long and too different to be aligned", "changed", of_a, of_b)])
-    places = mended(places, one.steps, other.steps)
-    return found("events", _Comparison(one, other, terms).differences(places))
+    alignment = mended(alignment, one.steps, other.steps)
+    return found("events", _Comparison(one, other, terms).differences(alignment))
 
 
 class _Comparison:
@@ -55,14 +55,14 @@ class _Comparison:
         self._reported: set[tuple[str | None, ...]] = set()  # of what is repeated
         self._shift: object = 0  # of the numbers, as it was told last
 
-    def differences(self, places: Aligned) -> Iterator[Difference]:
+    def differences(self, alignment: Aligned) -> Iterator[Difference]:
         """Yield the differences in order of B; what is missing, before what comes after it."""
-        moved = self._moved(places)
+        moved = self._moved(alignment)
         gone = {one.n for one in moved.values()}
         ordered = merge(
-            ((b, 1, a) for a, b in places.pairs),
-            ((b, 1, -1) for b in places.only_b),
-            ((self._after(places, a), 0, a) for a in places.only_a if a not in gone),
+            ((b, 1, a) for a, b in alignment.pairs),
+            ((b, 1, -1) for b in alignment.only_b),
+            ((self._after(alignment, a), 0, a) for a in alignment.only_a if a not in gone),
         )
         for b, is_there, a in ordered:
             if not is_there:
@@ -75,19 +75,19 @@ class _Comparison:
             else:
                 yield self._alone(self._b.at(b), "added")
 
-    def _moved(self, places: Aligned) -> Mapping[int, _MissingStep]:
+    def _moved(self, alignment: Aligned) -> Mapping[int, _MissingStep]:
         """Return, of the steps that are missing in one place and present in another, the first by the second."""
         waiting: dict[bytes, list[_MissingStep]] = {}
-        for n in reversed(places.only_a) if places.only_b else ():
+        for n in reversed(alignment.only_a) if alignment.only_b else ():
             step = self._a.at(n)
             waiting.setdefault(step.key, []).append(_MissingStep(n, step.pos))
-        return {n: line.pop() for n in places.only_b if (line := waiting.get(self._b.at(n).key))}
+        return {n: line.pop() for n in alignment.only_b if (line := waiting.get(self._b.at(n).key))}
 
     @staticmethod
-    def _after(places: Aligned, a: int) -> int:
+    def _after(alignment: Aligned, a: int) -> int:
         """Return the place in B of something that only A has."""
-        at = bisect_left(places.a, a)
-        return places.b[at] if at < len(places.b) else 2**62
+        at = bisect_left(alignment.a, a)
+        return alignment.b[at] if at < len(alignment.b) else 2**62
 
     @staticmethod
     def _alone(step: Step, change: str) -> Difference:
@@ -99,14 +99,14 @@ class _Comparison:
 
     def _pair(self, a: Step, b: Step) -> Iterator[Difference]:
         if a.kind != b.kind:
-            yield Difference(a.name, "changed", _KINDS.get(a.kind, a.kind), _KINDS.get(b.kind, b.kind), a.pos, b.pos)
+            kinds = _KINDS.get(a.kind, a.kind), _KINDS.get(b.kind, b.kind)
+            yield Difference(a.name, "changed", *kinds, a.pos, b.pos)
         if a.key != b.key:
             yield from self._changed(a, b)
         of_texts = self._texts.differences(a, b)
         yield from of_texts.differences
-        for each in (self._ids(a, b), self._numbers(a, b, of_texts)):
-            if each is not None:
-                yield Difference(f"{a.name} · {each.what}", "changed", each.a, each.b, each.a_pos, each.b_pos)
+        yield from self._ids(a, b)
+        yield from self._numbers(a, b, of_texts)
 
     def _changed(self, a: Step, b: Step) -> Iterator[Difference]:
         """Yield the changes in the fields of a response, each once although several of its events repeat it."""
@@ -118,20 +118,19 @@ class _Comparison:
                 self._reported.add(change)
             yield msgspec.structs.replace(each, where=f"{a.name} · {each.where}", a_pos=a.pos, b_pos=b.pos)
 
-    def _ids(self, a: Step, b: Step) -> _Deviation | None:
-        """Return the first id that does not correspond to that of the other side."""
-        wrong = None
+    def _ids(self, a: Step, b: Step) -> Iterator[Difference]:
+        """Yield the first id that does not correspond to that of the other side."""
+        is_first = True
         for one, other in zip(a.ids, b.ids, strict=False):
             goes = self._of_a.setdefault(one, other) == other
             comes = self._of_b.setdefault(other, one) == one
-            if wrong is None and not (goes and comes):
-                wrong = _Deviation(
-                    "another id than before", cut(storable(one), SHOWN), cut(storable(other), SHOWN), a.pos, b.pos
-                )
-        return wrong
+            if is_first and not (goes and comes):
+                is_first = False
+                sides = cut(storable(one), SHOWN), cut(storable(other), SHOWN)
+                yield Difference(f"{a.name} · another id than before", "changed", *sides, a.pos, b.pos)
 
-    def _numbers(self, a: Step, b: Step, of_texts: TextsReport) -> _Deviation | None:
-        """Return the first number that differs; within runs, that does not follow the one before."""
+    def _numbers(self, a: Step, b: Step, of_texts: TextsReport) -> Iterator[Difference]:
+        """Yield the first number that differs; within runs, that does not follow the one before."""
         n, m = of_texts.first
         one, other = a.number(n), b.number(m)
         if (one is None) != (other is None):
@@ -146,9 +145,10 @@ class _Comparison:
         else:
             shift = other - one
         is_known, self._shift = shift in (0, self._shift), shift
-        if not is_known:
-            return _Deviation("sequence_number", str(one), str(other), a.positions[n], b.positions[m])
-        return _jumps(a, b)
+        if is_known:
+            yield from _jumps(a, b)
+        else:
+            yield _other_number(a, b, n, m)
 
     def _is_renumbered(self, a: int, b: int) -> bool:
         """Return whether numbers differ only in where counting began."""
@@ -160,26 +160,23 @@ class _MissingStep(NamedTuple):
     pos: int  # of its event in the log
 
 
-class _Deviation(NamedTuple):
-    what: str
-    a: str
-    b: str
-    a_pos: int
-    b_pos: int
+def _other_number(a: Step, b: Step, n: int, m: int) -> Difference:
+    """Return the difference of the numbers of two events of steps."""
+    sides = str(a.number(n)), str(b.number(m))
+    return Difference(f"{a.name} · sequence_number", "changed", *sides, a.positions[n], b.positions[m])
 
 
-def _jumps(a: Step, b: Step) -> _Deviation | None:
-    """Return jumps of numbers within runs. A number that is missing with its event is reported with that."""
+def _jumps(a: Step, b: Step) -> Iterator[Difference]:
+    """Yield jumps of numbers within runs. A number that is missing with its event is reported with that."""
     of_a, of_b = _ahead(a), _ahead(b)
     if a.count == b.count:
-        n = next((n for n, pair in enumerate(zip(of_a, of_b, strict=True)) if pair[0] != pair[1]), None)
-        if n is None:
-            return None
-        return _Deviation("sequence_number", str(a.number(n)), str(b.number(n)), a.positions[n], b.positions[n])
-    jump = (of_b[-1] or 0) - (of_a[-1] or 0)
-    if jump in (0, a.count - b.count):
-        return None
-    return _Deviation("numbers missing within", str(of_a[-1]), str(of_b[-1]), a.pos, b.pos)
+        n = parting(of_a, of_b)
+        if n < a.count:
+            yield _other_number(a, b, n, n)
+        return
+    last_a, last_b = of_a[-1], of_b[-1]
+    if (last_b or 0) - (last_a or 0) not in (0, a.count - b.count):
+        yield Difference(f"{a.name} · numbers missing within", "changed", str(last_a), str(last_b), a.pos, b.pos)
 
 
 def _ahead(step: Step) -> list[int | None]:

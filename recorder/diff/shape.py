@@ -42,7 +42,7 @@ class _Sample(NamedTuple):
     pos: int
 
 
-_Place = tuple[str, str]
+_ObjectPath = tuple[str, str]
 """An event, and the path of an object in it with the types of the objects on the way."""
 
 _Fields = dict[str, dict[str, _Sample]]
@@ -51,8 +51,8 @@ _Fields = dict[str, dict[str, _Sample]]
 
 def shape(a: ComparedRecording, b: ComparedRecording, terms: Terms) -> LevelReport:
     """Compare what is stable. With `exact` it is the same: noise has a shape, too."""
-    one, other = (_Shape(side, msgspec.structs.replace(terms, exact=False)) for side in (a, b))
-    return found("shape", _differences(one, other))
+    terms = msgspec.structs.replace(terms, exact=False)
+    return found("shape", _differences(_Shape(a, terms), _Shape(b, terms)))
 
 
 class _Shape:
@@ -61,7 +61,7 @@ class _Shape:
     def __init__(self, side: ComparedRecording, terms: Terms) -> None:
         self.ends: dict[str, dict[str, Any]] = {}
         self.events: dict[str, _Sample] = {}
-        self.objects: dict[_Place, _Fields] = {}
+        self.objects: dict[_ObjectPath, _Fields] = {}
         self.items = {_item(row): None for row in side.items}
         for step in steps(side, terms).steps:
             if step.kind in _ENDS:
@@ -108,12 +108,20 @@ def _differences(a: _Shape, b: _Shape) -> Iterator[Difference]:
 
 def _of_fields(where: str, a: _Fields, b: _Fields) -> Iterator[Difference]:
     """Yield the fields of the objects in one place that only one side has, or that have another type."""
-    yield from _one_sided(where, *({name: next(iter(seen.values())) for name, seen in side.items()} for side in (a, b)))
-    for name in (name for name in a if name in b):
-        types = [side[name].keys() - {_UNKNOWN} for side in (a, b)]
-        if all(types) and not types[0] & types[1]:
-            one, other = (next(each for type, each in side[name].items() if type != _UNKNOWN) for side in (a, b))
-            yield Difference(where + name, "changed", _shown(one), _shown(other), one.pos, other.pos)
+    yield from _one_sided(where, _first_samples(a), _first_samples(b))
+    for name in a:
+        one, other = _typed(a[name]), _typed(b.get(name, {}))
+        if one and other and not one.keys() & other.keys():
+            of_a, of_b = next(iter(one.values())), next(iter(other.values()))
+            yield Difference(where + name, "changed", _shown(of_a), _shown(of_b), of_a.pos, of_b.pos)
+
+
+def _first_samples(fields: _Fields) -> dict[str, _Sample]:
+    return {name: next(iter(seen.values())) for name, seen in fields.items()}
+
+
+def _typed(samples: Mapping[str, _Sample]) -> dict[str, _Sample]:
+    return {type: sample for type, sample in samples.items() if type != _UNKNOWN}
 
 
 def _one_sided(where: str, a: Mapping[str, _Sample], b: Mapping[str, _Sample]) -> Iterator[Difference]:

@@ -199,7 +199,7 @@ def _in_runs(steps: Iterable[Step]) -> Iterator[Step]:
 
 def _goes_on(run: Step, step: Step) -> bool:
     """Return whether a step continues the run; then it is added."""
-    if run.key != step.key or run.ids != step.ids or run.items != step.items or run.is_open != step.is_open:
+    if run.run != step.run:
         return False
     if len(run.positions) == 1:
         _make_long(run)

@@ -61,7 +61,10 @@ class StreamedTexts:
 
     def streamed(self) -> dict[tuple[int, Field], Parts]:
         """Return what deltas added, by item, field and part."""
-        return {at: {part: text.whole() for part, text in parts.items()} for at, parts in self._streamed.items()}
+        found: dict[tuple[int, Field], Parts] = {}
+        for item_and_field, parts in self._streamed.items():
+            found[item_and_field] = {part: text.whole() for part, text in parts.items()}
+        return found
 
 
 class _GatheredText:
@@ -83,7 +86,7 @@ class _GatheredText:
 
 def stated_parts(number: int, stated: ItemState) -> list[tuple[int, Field, Parts]]:
     """Return the texts of a statement, field by field."""
-    return [
-        (number, field, {part: text for each, part, text in stated.texts if each == field})
-        for field in dict.fromkeys(field for field, _, _ in stated.texts)
-    ]
+    by_field: dict[Field, Parts] = {}
+    for field, part, text in stated.texts:
+        by_field.setdefault(field, {})[part] = text
+    return [(number, field, parts) for field, parts in by_field.items()]

@@ -21,26 +21,26 @@ _WORD = re.compile(r"\s*(?:[\u3040-\u30ff\u3400-\u9fff]|\w+|[^\w\s])|\s+")
 
 
 def changes(a: str, b: str) -> Iterator[list[Word]]:
-    """Yield the places in which two texts differ. Changes that are close together are one place."""
+    """Yield the places in which two texts differ. Changes that are close together are one passage."""
     found = stretches(*numbered(_words(a), _words(b)))
     if found is None:
         yield [Word("-", _cut(a)), Word("+", _cut(b))]
         return
     of_a, of_b = _Words(a), _Words(b)
-    place: list[Word] = []
+    passage: list[Word] = []
     before = ""  # what stands before the next change
     for each in found:
         if not each.is_same:
-            place = [*place, *_unchanged(before), *_changed(each, of_a, of_b)]
+            passage = [*passage, *_unchanged(before), *_changed(each, of_a, of_b)]
             before = ""
             continue
         text = of_a.text(each.a)
-        if place and len(text) > 2 * AROUND:
-            yield _joined([*place, *_unchanged(f"{text[:AROUND]}…")])
-            place = []
+        if passage and len(text) > 2 * AROUND:
+            yield _joined([*passage, *_unchanged(f"{text[:AROUND]}…")])
+            passage = []
         before = text if len(text) <= 2 * AROUND or not text else f"…{text[-AROUND:]}"
-    if place:
-        yield _joined([*place, *_unchanged(before)])
+    if passage:
+        yield _joined([*passage, *_unchanged(before)])
 
 
 def _words(text: str) -> Iterator[str]:
@@ -59,9 +59,9 @@ class _Words:
         return self._text[self._ends[span.start] : self._ends[span.stop]]
 
 
-def _joined(place: Sequence[Word]) -> list[Word]:
+def _joined(passage: Sequence[Word]) -> list[Word]:
     """Join neighbours that are both kept."""
-    return [Word(of, "".join(word.text for word in words)) for of, words in groupby(place, lambda word: word.of)]
+    return [Word(of, "".join(word.text for word in words)) for of, words in groupby(passage, lambda word: word.of)]
 
 
 def _unchanged(text: str) -> list[Word]:
