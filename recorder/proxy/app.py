@@ -232,14 +232,14 @@ class _BoundedUpload:
         return self
 
     async def __anext__(self) -> bytes:
-        """Return the next piece. Over the limit, behind a 101, or without a client, there is none: who waits for it is
+        """Return the next piece. Over the limit, after a 101, or without a client, there is none: who waits for it is
         cancelled.
         """
         piece = await self._incoming.read()
         if not piece and not self._incoming.is_switched:
             raise StopAsyncIteration
         self._size_bytes += len(piece)
-        is_body = not self._incoming.is_switched  # behind a 101 that nobody asked for it is raw, with the next requests
+        is_body = not self._incoming.is_switched  # after a 101 that nobody asked for it is raw, with the next requests
         if is_body and self._size_bytes <= self._limit_bytes:
             return piece
         if is_body:

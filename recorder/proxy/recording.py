@@ -100,30 +100,20 @@ class _RecordedUpload:
     """A request body on its way up that is recorded chunk by chunk."""
 
     def __init__(self, inner: Upload, recorder: ExchangeRecorder, length: int | None) -> None:
-        self._inner, self._recorder = inner, recorder
-        self._left = length
-        self._chunks: AsyncIterator[bytes] | None = None
+        self._inner, self._recorder, self._length = inner, recorder, length
 
     def take(self) -> None:
         return None
 
-    def __aiter__(self) -> _RecordedUpload:
-        self._chunks = aiter(self._inner)
-        return self
-
-    async def __anext__(self) -> bytes:
-        assert self._chunks is not None
-        try:
-            chunk = await anext(self._chunks)
-        except StopAsyncIteration:
-            self._recorder.request_end(complete=True)
-            raise
-        self._recorder.request_chunk(chunk)
-        if self._left is not None:
-            self._left -= len(chunk)
-            if self._left <= 0:  # a quick upstream answers before anybody asks for the end of the body
-                self._recorder.request_end(complete=True)
-        return chunk
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        size_bytes = 0
+        async for chunk in self._inner:
+            self._recorder.request_chunk(chunk)
+            size_bytes += len(chunk)
+            if self._length is not None and size_bytes >= self._length:
+                self._recorder.request_end(complete=True)  # a quick upstream answers before anybody asks for the end
+            yield chunk
+        self._recorder.request_end(complete=True)
 
 
 class _RecordedClient:
@@ -147,7 +137,6 @@ class _RecordedBody:
 
     def __init__(self, inner: BodyStream, recorder: ExchangeRecorder, request: Request, begun: bytes) -> None:
         self._inner, self._recorder, self._request, self._begun = inner, recorder, request, begun
-        self._chunks: AsyncIterator[bytes] | None = None
 
     def begun(self) -> bytes:
         begun, self._begun = self._begun, b""
@@ -164,24 +153,17 @@ class _RecordedBody:
         self._recorder.end("eof", last=last)
         return last
 
-    def __aiter__(self) -> _RecordedBody:
-        self._chunks = aiter(self._inner)
-        return self
-
-    async def __anext__(self) -> bytes:
-        assert self._chunks is not None
+    async def __aiter__(self) -> AsyncIterator[bytes]:
         if self._begun:
-            return self.begun()
+            yield self.begun()
         try:
-            chunk = await anext(self._chunks)
-        except StopAsyncIteration:
-            self._recorder.end("eof")
-            raise
+            async for chunk in self._inner:
+                self._recorder.chunk(chunk)
+                yield chunk
         except Exception as error:  # upstream breaks
             self._recorder.end(*_ending(error, self._request))
             raise
-        self._recorder.chunk(chunk)
-        return chunk
+        self._recorder.end("eof")
 
     async def aclose(self) -> None:
         """Close the response. If its body was not read to the end, the client leaves."""

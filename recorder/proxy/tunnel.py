@@ -45,14 +45,14 @@ class Tunnel:
     # -- down
 
     def open(self, headers: Headers, reason: bytes, first: bytes) -> None:
-        """Pass the 101 on, and what came behind it. Raises `ValueError` like `ServerExchange.start`."""
+        """Pass the 101 on, and what came after it. Raises `ValueError` like `ServerExchange.start`."""
         self._incoming.start(SWITCHING, headers, reason=reason, first=first)
         self._boundary.feed(first)
         self._opened.set()
         self._shut_if_due()
 
     def write(self, data: bytes) -> None:
-        """Pass on what the upstream sends; empty: its end. Behind our own Close frame only the end is passed on."""
+        """Pass on what the upstream sends; empty: its end. After our own Close frame only the end is passed on."""
         if not data:
             self._is_shut = True
             self._incoming.finish()

@@ -21,7 +21,7 @@ from recorder.wire.redaction.headers import NEVER
 
 REST_S = 5.0  # for the rest of a body, on its way while the upstream was found to be away; the client waits as long
 
-_NOT_SENT = frozenset({b"transfer-encoding"})  # the body is framed anew
+_NOT_SENT = frozenset({b"transfer-encoding"})  # the body is framed again
 
 
 class UpstreamTransport:
