@@ -113,7 +113,7 @@ it. The connection is an exchange of its own, whose method is GET.
 """
 
 UNDECODED: Literal["undecoded"] = "undecoded"
-"""The type of a `sent` that is not a message, of which no part is JSON: bytes of the client that make no sense."""
+"""The type of a `sent` that is not a message, of which no part is JSON: bytes of the client that cannot be read."""
 
 LEFT_OUT: Literal["left_out"] = "left_out"
 """The type of a `body` that is not part of the decoded body: what stood after the end of its coding, which clients

@@ -16,7 +16,7 @@ def uuid7(now_ns: int, entropy: bytes) -> str:
 def turn_id(connection_id: str, number: int) -> str:
     """Return the id of a turn on an imported connection; with number 0 the one that the connection itself is to have.
 
-    The number stands before the random part that they share, and behind the time: they sort in their order, and before
+    The number stands before the random part that they share, and after the time: they sort in their order, and before
     what is imported next. Numbers over 16,383 are unique, but not in order.
     """
     shared = int(connection_id[24:], 16) + (number >> 14)

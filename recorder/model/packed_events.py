@@ -29,7 +29,7 @@ _LEVEL = 1  # of zlib: higher ones take three times the time, and save a fifth
 Element = TypeVar("Element")
 
 
-class ReadAnew(Sequence[Element], Generic[Element]):
+class ComputedSequence(Sequence[Element], Generic[Element]):
     """A sequence whose elements are made each time it is read. It equals any other that has the same."""
 
     @abstractmethod
@@ -57,7 +57,7 @@ class ReadAnew(Sequence[Element], Generic[Element]):
         return islice(self, start, max(start, stop))
 
 
-class Derived(ReadAnew[Element]):
+class Derived(ComputedSequence[Element]):
     """A sequence of known length that a function makes."""
 
     def __init__(self, make: Callable[[], Iterator[Element]], length: int) -> None:
@@ -70,7 +70,7 @@ class Derived(ReadAnew[Element]):
         return islice(self._make(), self._length)
 
 
-class Packed(ReadAnew[Element]):
+class Packed(ComputedSequence[Element]):
     """A sequence in compressed pages, to which elements are added at the end."""
 
     def __init__(self) -> None:

@@ -154,7 +154,7 @@ class EndRecord(msgspec.Struct, frozen=True):
 
 
 class LateRecord(msgspec.Struct, frozen=True):
-    """`raw` of the `note` event behind the `end` of an exchange whose recorder came back later, as JSON."""
+    """`raw` of the `note` event after the `end` of an exchange whose recorder came back later, as JSON."""
 
     reason: str
     events: int  # that the log does not have

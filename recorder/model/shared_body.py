@@ -73,7 +73,7 @@ def read_recipe(raw: bytes) -> Recipe:
     try:
         packed = inflater.decompress(raw, BODY_LIMIT)
         if not inflater.eof or inflater.unused_data:
-            raise ValueError("a recipe makes no sense (it is cut off, too long, or followed by something)")
+            raise ValueError("a recipe is not valid (it is cut off, too long, or followed by something)")
         return _decode(packed)
     except (zlib.error, msgspec.MsgspecError, TypeError) as error:
-        raise ValueError(f"a recipe makes no sense ({error})") from error
+        raise ValueError(f"a recipe is not valid ({error})") from error

@@ -91,7 +91,7 @@ def _broken_off(recorded: Recording) -> str | None:
 
 
 class _Variable(NamedTuple):
-    """A text with an environment variable behind it."""
+    """A text with an environment variable after it."""
 
     before: str
     name: str
@@ -131,8 +131,8 @@ def _url(recorded: Recording, notes: list[str]) -> list[str]:
     else:
         url = f"{RECORDER_URL}/{head.upstream}{rest}"
         notes.append(f"The address of {head.upstream} is not recorded: `recorder serve --upstream` has it.")
-    path, mark, query = url.partition("?")
-    words, literal = list[str](), path + mark
+    path, question_mark, query = url.partition("?")
+    words, literal = list[str](), path + question_mark
     for number, parameter in enumerate(query.split("&") if query else []):
         literal += "&" if number else ""
         field, _, value = parameter.partition("=")
@@ -279,7 +279,7 @@ def _pytest(recorded: Recording, name: str, cassette: str) -> Copy:
 
 
 def _base(upstream: str, rest: str) -> tuple[str, str]:
-    """Return the expression of a base URL, and the path behind it: the fixture's has the version of the SDK."""
+    """Return the expression of a base URL, and the path after it: the fixture's has the version of the SDK."""
     version = BY_NAME[upstream].sdk_version if upstream in BY_NAME else ""
     base = f"recorder_replay.base_url({_quoted(upstream)})"
     if not version:

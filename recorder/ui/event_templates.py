@@ -1,6 +1,6 @@
 """The bytes of events as templates, in which a text that the file has elsewhere is a reference. Pure.
 
-A template is a text, or a list of parts: texts, numbers of shared texts, and references `[style, place]`. `place` is
+A template is a text, or a list of parts: texts, numbers of shared texts, and references `[style, source]`. `source` is
 the number of an operation of the event's step, whose text was added then, or a path into the document right after the
 event. `style` says how the text is written as JSON: 0 escapes what it must, 1 all but ASCII. Bytes that are not UTF-8
 are `{"base64": …}`. A reference takes the place of characters that equal what it gives, so templates are exact.
@@ -42,8 +42,8 @@ class Templates:
         except UnicodeDecodeError:
             return {"base64": base64.b64encode(raw).decode()}
         references: dict[str, Any] = {}
-        for place, each in enumerate(added):
-            references |= _references(each or "", place)
+        for number, each in enumerate(added):
+            references |= _references(each or "", number)
         long_texts: dict[str, Any] | None = None  # of the document, which is looked at once, if at all
         parts: list[Any] = []
         end = 0  # of what is in the parts
@@ -110,10 +110,10 @@ def _part(part: Any, texts: Sequence[str], ops: Sequence[Sequence[Any]], documen
         return part
     if isinstance(part, int):
         return texts[part]
-    style, place = part
-    if isinstance(place, int):
-        return escaped(ops[place][2], bool(style))
-    return escaped(member(document, place), bool(style))
+    style, source = part
+    if isinstance(source, int):
+        return escaped(ops[source][2], bool(style))
+    return escaped(member(document, source), bool(style))
 
 
 def escaped(text: str, as_ascii: bool) -> str:
@@ -138,9 +138,9 @@ def _long_texts(document: Any) -> dict[str, Any]:
     return found
 
 
-def _references(text: str, place: int | list[str | int]) -> dict[str, Any]:
+def _references(text: str, source: int | list[str | int]) -> dict[str, Any]:
     """Return references to a text, by how it may be written."""
-    return {escaped(text, style): [int(style), place] for style in _styles(text)} if text else {}
+    return {escaped(text, style): [int(style), source] for style in _styles(text)} if text else {}
 
 
 def _texts(value: Any, path: tuple[str | int, ...]) -> Iterator[tuple[tuple[str | int, ...], str]]:

@@ -133,13 +133,13 @@ class _Threads:
         """Yield the names of the process and of its threads, and the order in which they are shown."""
         yield _named("process_name", 0, {"name": session})
         lanes = zip(self._lanes, self._of_row, strict=True)
-        place = 0
+        order = 0
         for lane, threads in sorted(lanes, key=lambda each: (each[0].group, _KINDS[each[0].kind])):
             group = f" ({lane.group + 1})" if lane.group else ""
             for thread in threads:
                 yield _named("thread_name", thread, {"name": lane.label + group})
-                yield _named("thread_sort_index", thread, {"sort_index": place})
-                place += 1
+                yield _named("thread_sort_index", thread, {"sort_index": order})
+                order += 1
 
     def first(self, row: int) -> int:
         """Return the first thread of a row, which has its instants."""

@@ -102,7 +102,7 @@ async def exchange_body(
 
 
 async def sliced(chunks: AsyncGenerator[bytes], start: int, limit: int | None) -> AsyncGenerator[bytes]:
-    """Yield `limit` bytes of a body from an offset on, or all behind it."""
+    """Yield `limit` bytes of a body from an offset on, or all after it."""
     offset, stop = 0, None if limit is None else start + limit
     async with aclosing(chunks):
         async for chunk in chunks:

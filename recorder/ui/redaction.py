@@ -88,12 +88,13 @@ def _runs(events: Iterable[Event]) -> Iterator[list[Event]]:
 
 
 def _without(text: str, redactor: Redactor, counts: Counter[str]) -> str:
-    pieces, behind = [], 0
+    pieces: list[str] = []
+    end = 0  # of what is in the pieces
     for hit in redactor.secrets(text):
-        pieces += [text[behind : hit.start], _placeholder(hit.kind, text[hit.start : hit.end])]
-        behind = hit.end
+        pieces += [text[end : hit.start], _placeholder(hit.kind, text[hit.start : hit.end])]
+        end = hit.end
         counts[hit.kind] += 1
-    return "".join([*pieces, text[behind:]])
+    return "".join([*pieces, text[end:]])
 
 
 def _placeholder(kind: str, secret: str) -> str:
@@ -132,14 +133,14 @@ class _Texts:
 
     def read(self) -> None:
         for number, step in enumerate(self.steps):
-            for place, op in enumerate(step[1]):
-                self._read(number, place, op)
+            for op_number, op in enumerate(step[1]):
+                self._read(number, op_number, op)
         self._close(self._open)
 
-    def _read(self, step: int, place: int, op: list[Any]) -> None:
+    def _read(self, step: int, op_number: int, op: list[Any]) -> None:
         name, path = op[0], tuple(op[1])
         if name == "add":
-            self._open.at(path).pieces.append(_Contribution(step, place, (), op[2]))
+            self._open.at(path).pieces.append(_Contribution(step, op_number, (), op[2]))
             return
         if name == "push":
             index = self._lengths.get(path, 0)
@@ -149,7 +150,7 @@ class _Texts:
             self._close(self._open.at(path))
         if name != "cut":
             for inner, text in self._leaves(path, op[2], ()):
-                self._open.at((*path, *inner)).pieces.append(_Contribution(step, place, inner, text))
+                self._open.at((*path, *inner)).pieces.append(_Contribution(step, op_number, inner, text))
 
     def _leaves(self, path: PathKey, value: Any, inner: PathKey) -> Iterator[tuple[PathKey, str]]:
         if isinstance(value, str):
@@ -180,16 +181,19 @@ class _Texts:
         end = 0
         for piece in pieces:
             start, end = end, end + len(piece.text)
-            made, behind, is_part = "", start, False
-            for hit in hits[bisect_right(ends, start) : bisect_left(starts, end)]:
-                made += piece.text[behind - start : max(hit.start, start) - start]
+            inside = hits[bisect_right(ends, start) : bisect_left(starts, end)]
+            if not inside or not piece.text:
+                continue
+            left = ""  # what stays of the piece
+            shown = start  # up to where it is in there
+            for hit in inside:
+                left += whole[shown : max(hit.start, start)]
                 if start <= hit.start:
-                    made += _placeholder(hit.kind, whole[hit.start : hit.end])
+                    left += _placeholder(hit.kind, whole[hit.start : hit.end])
                     self.counts[hit.kind] += 1
-                behind = min(hit.end, end)
-                is_part = is_part or hit.start < start or end < hit.end
-            if behind > start or made:
-                self._write(piece, made + piece.text[behind - start :], is_part=is_part)
+                shown = min(hit.end, end)
+            is_part = inside[0].start < start or end < inside[-1].end
+            self._write(piece, left + whole[shown:end], is_part=is_part)
 
     def _write(self, piece: _Contribution, text: str, *, is_part: bool) -> None:
         step = self.steps[piece.step]

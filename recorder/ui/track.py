@@ -44,7 +44,7 @@ _ENDS = select(events.c.pos).where(_of_exchange, IS_END)
 
 
 class TrackCache:
-    """The tracks that were used last, within a limit of bytes. A seek in any other folds its exchange anew."""
+    """The tracks that were used last, within a limit of bytes. A seek in any other folds its exchange again."""
 
     def __init__(self, limit_bytes: int = CACHE_BYTES) -> None:
         self._limit_bytes = limit_bytes
@@ -87,7 +87,7 @@ class _Track:
         self._begin()
 
     def _begin(self) -> None:
-        """Begin anew, with what is known of the surroundings by now."""
+        """Begin again, with what is known of the surroundings by now."""
         self._moments = list(self._surroundings.moments)
         self._passed = 0  # moments
         self._document: RunningDocument | None = None

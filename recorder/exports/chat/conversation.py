@@ -5,7 +5,7 @@
 The form is OpenAI's (the page "Supervised fine-tuning", and the reference of Chat Completions). Rules of this file:
 
 * What has no place in it is lost, and counted by what it is. Nothing is left out without that.
-* A message of the assistant has the texts and the calls of one answer: calls stand behind the text.
+* A message of the assistant has the texts and the calls of one answer: calls come after the text.
 * Each call has a result and each result a call, except for calls at the end: others are lost.
 """
 

@@ -390,7 +390,7 @@ def test_its_exchange_is_put_aside_by_a_rebuild_and_the_others_are_not(
     )
     run(path, "db", "rebuild", "--db", path)
     [(reason,)] = connection.execute("SELECT reason FROM dead_letters").fetchall()
-    assert "a recipe makes no sense" in reason
+    assert "a recipe is not valid" in reason
     assert connection.execute("SELECT count(*) FROM p_exchanges_v1").fetchone() == (2,)
 
 
