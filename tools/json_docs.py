@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from recorder.commands.schemas import FORMS, schema
-
 INTRO = """\
 # JSON
 
