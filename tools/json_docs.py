@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from recorder.commands.schemas import FORMS, schema
+
 INTRO = """\
 # JSON
 
