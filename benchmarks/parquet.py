@@ -31,7 +31,7 @@ FROM event_payloads GROUP BY type ORDER BY type""",
 
 
 def rounds(settings: Settings) -> list[Round]:
-    """Each round opens both anew, and asks both."""
+    """Each round opens both again, and asks both."""
     with tempfile.TemporaryDirectory(prefix="recorder-bench-") as directory:
         folder = Path(directory)
         exported(folder, settings.exported_events)

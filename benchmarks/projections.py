@@ -131,7 +131,7 @@ def _cpu(work: Callable[[], object]) -> float:
 
 
 def rebuild_rounds(settings: Settings) -> list[Round]:
-    """All projections of a log anew."""
+    """All projections of a log, computed again."""
     exchanges = max(1, settings.rows // 500)
     with tempfile.TemporaryDirectory(prefix="recorder-bench-") as folder, machine.on_core(machine.MEASURED_CORE):
         path = _recorded(Path(folder), exchanges, 500)

@@ -302,7 +302,7 @@ MUTANTS: list[Mutant] = [
         "tests/integration/commands/test_verify.py::test_every_column_of_every_event_is_held",
     ),
     Mutant(
-        "B13: chunks behind a record that makes no sense are not counted",
+        "B13: chunks after an invalid record are not counted",
         "recorder/ingest/assembler.py",
         "            exchange.capture.chunk(record.t_ns, record.payload)\n        if record.mark == Mark.END:",
         "            pass\n        if record.mark == Mark.END:",
@@ -358,7 +358,7 @@ MUTANTS: list[Mutant] = [
         "tests/unit/journal/test_writer.py::test_chunks_that_a_fault_of_ours_keeps_out_are_a_gap_before_what_follows",
     ),
     Mutant(
-        "B14: a segment that is missing is passed over",
+        "B14: a segment that is missing is skipped",
         "recorder/journal/reader.py",
         "        if self._may_come_back(writer_is_dead):\n            return False\n        if is_there",
         "        if is_there",

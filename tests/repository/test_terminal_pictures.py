@@ -20,7 +20,7 @@ def recording(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize("name", PICTURES)
 def test_a_picture_shows_what_is_printed_today(name: str, recording: Path) -> None:
     shown, printed = texts_of(path_of(name).read_text()), texts_of(drawn(name, recording))
-    assert shown == printed, "`make pictures` draws it anew"
+    assert shown == printed, "`make pictures` draws it again"
 
 
 @pytest.mark.parametrize("name", PICTURES)

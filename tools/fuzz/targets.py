@@ -128,7 +128,7 @@ def journal(data: bytes) -> None:
 
 
 def records(data: bytes) -> None:
-    """Records that are whole, and make no sense: each costs its exchange at most."""
+    """Records that are whole, and invalid: each costs its exchange at most."""
     told, marks = list[Record](), list(Mark)
     for number, line in enumerate(data.split(b"\n")):
         head, payload = line[:1] or b"\0", line[1:]

@@ -27,7 +27,7 @@ def rows(text: str) -> dict[str, Row]:
 
 
 def written(text: str, clients: Sequence[Client], new: Mapping[str, Row]) -> str:
-    """The document with these rows; those of clients that are no more go."""
+    """The document with these rows; those of clients that are gone are left out."""
     all_rows = {**rows(text), **new}
     lines = [HEAD, *(all_rows[client.name] for client in clients if client.name in all_rows)]
     table = [f"| {' | '.join(each)} |" for each in lines]

@@ -1,7 +1,7 @@
 """What gateways do wrong: faults that were seen in gateways, planted in the answers of the demo upstream.
 
 A row names the cases of the probe that must see the fault, and the rules that are among the findings of these cases.
-`tests.integration.probe.test_faults` sends the cases to each; `docs/probe-faults.md` has the table.
+`tests.integration.probe.test_faults` sends the cases to each; `make docs` makes a table of them.
 """
 
 from __future__ import annotations
