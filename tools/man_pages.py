@@ -109,8 +109,10 @@ def escaped(text: str) -> str:
 
 
 def write(folder: Path) -> None:
-    """Write all pages into a folder."""
+    """Write all pages into a folder, and remove those of verbs that are gone."""
     folder.mkdir(parents=True, exist_ok=True)
+    for path in folder.glob("*.1"):
+        path.unlink()
     for name, text in pages().items():
         (folder / name).write_text(text)
 

@@ -179,7 +179,8 @@ def test_the_settings_shown_are_settings(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
     with click.Context(recorder) as context:
         taken = {verb: defaults(verb, command) for verb in VERBS if (command := recorder.get_command(context, verb))}
-    assert taken["serve"] == {**tomllib.loads(shown)["serve"], "db": f"{own.parent}/recordings.db", "port": "9000"}
+    in_file = {name.replace("-", "_"): str(value) for name, value in tomllib.loads(shown)["serve"].items()}
+    assert taken["serve"] == {**in_file, "db": f"{own.parent}/recordings.db"}
     assert taken["env"] == {}
 
 
