@@ -11,6 +11,8 @@ from collections.abc import Iterable, Sequence
 from itertools import chain
 from typing import Any, NamedTuple, get_args
 
+from msgspec.structs import asdict
+
 from recorder.lint.linter import PROFILES, Finding, lint, profile_of
 from recorder.lint.rule import Hit, Profile, Rule, Severity
 from recorder.model.events import Exchange
@@ -83,11 +85,15 @@ def lines(found: Judged, width: int = WIDTH) -> Iterable[str]:
 
 
 def _lines(finding: Finding, width: int) -> Iterable[str]:
-    first = f"  {finding.severity:<7}  {finding.rule}  "
+    return paragraphs(finding, [*_places(finding), f"why: {finding.why}"], width, margin="  ")
+
+
+def paragraphs(finding: Finding, texts: Iterable[str], width: int, margin: str = "") -> Iterable[str]:
+    """Yield the lines of a finding: what is wrong after its rule, then further texts below that."""
+    first = f"{margin}{finding.severity:<7}  {finding.rule}  "
     yield from textwrap.wrap(finding.meaning, width, initial_indent=first, subsequent_indent=" " * len(first))
-    for place in _places(finding):
-        yield from textwrap.wrap(place, width, initial_indent=_INDENT, subsequent_indent=_INDENT + "  ")
-    yield from textwrap.wrap(f"why: {finding.why}", width, initial_indent=_INDENT, subsequent_indent=_INDENT + "  ")
+    for text in texts:
+        yield from textwrap.wrap(text, width, initial_indent=_INDENT, subsequent_indent=_INDENT + "  ")
 
 
 def _places(finding: Finding) -> Iterable[str]:
@@ -132,9 +138,13 @@ def rows(found: Judged) -> Iterable[dict[str, Any]]:
             "exchange": found.number,
             "exchange_id": found.exchange.exchange_id,
             "profile": found.profile,
-            **{field: getattr(finding, field) for field in Finding.__struct_fields__ if field != "places"},
-            "places": [place._asdict() for place in finding.places],
+            **finding_row(finding),
         }
+
+
+def finding_row(finding: Finding) -> dict[str, Any]:
+    """Return a finding as data."""
+    return {**asdict(finding), "places": [place._asdict() for place in finding.places]}
 
 
 def rule_row(rule: Rule) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import json
 from array import array
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import msgspec
 
@@ -28,6 +28,16 @@ WINDOW_BYTES = 4 * 2**20
 """Bytes of a window, passed by one block at most: decoded they take ten times that."""
 
 Kept = TypeVar("Kept")
+
+
+class Follower(Protocol):
+    """What follows a stream from window to window."""
+
+    def add(self, window: StreamView) -> None:
+        """Add a window."""
+
+
+Followed = TypeVar("Followed", bound=Follower)
 
 
 class StreamBlock(NamedTuple):
@@ -108,6 +118,14 @@ class StreamView:
         if name not in self._kept:
             self._kept[name] = make()
         found: Kept = self._kept[name]
+        return found
+
+    def follow(self, make: type[Followed]) -> Followed:
+        """Return what follows the whole stream, up to the end of this window: each window is added to it once."""
+        found = self.kept(make.__name__, make)
+        if make.__name__ not in self.memo:
+            self.memo[make.__name__] = found
+            found.add(self)
         return found
 
     @property

@@ -5,7 +5,6 @@ Pure: recorded text is in the lines unchanged, and the caller that prints them m
 
 from __future__ import annotations
 
-import textwrap
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import chain, starmap
@@ -13,15 +12,13 @@ from typing import Any
 from xml.etree.ElementTree import Element, SubElement, tostring
 
 from recorder.lint.linter import Finding
-from recorder.lint.report import SEVERITIES, tally
+from recorder.lint.report import SEVERITIES, finding_row, paragraphs, tally
 from recorder.model.text import counted, safe_text
 from recorder.probe.cases import MODES
 from recorder.probe.judge import CaseVerdict
 
 WIDTH = 100  # characters of a line of prose
 PLACES_SHOWN = 3  # of a finding in all cases: the first show what is wrong
-
-_INDENT = " " * 18
 
 
 def is_faulty(verdicts: Iterable[CaseVerdict]) -> bool:
@@ -51,7 +48,7 @@ def summary(verdicts: Sequence[CaseVerdict]) -> str:
 def rows(session: str, verdicts: Iterable[CaseVerdict]) -> Iterable[dict[str, Any]]:
     """Yield a row for each case, with its findings."""
     for each in verdicts:
-        findings = [_finding_row(number, finding) for number, finding in each.findings]
+        findings = [{"exchange": number, **finding_row(finding)} for number, finding in each.findings]
         fields = {name: value for name, value in each._asdict().items() if name != "findings"}
         yield {"session": session, **fields, "findings": findings}
 
@@ -103,11 +100,6 @@ def _failure_lines(exchange: int, finding: Finding) -> Iterable[str]:
     yield f"  why: {finding.why}"
 
 
-def _finding_row(exchange: int, finding: Finding) -> dict[str, Any]:
-    fields = {name: getattr(finding, name) for name in Finding.__struct_fields__ if name != "places"}
-    return {"exchange": exchange, **fields, "places": [place._asdict() for place in finding.places]}
-
-
 _Places = list[tuple[CaseVerdict, Finding, int]]
 
 
@@ -140,11 +132,8 @@ def _cell(verdict: CaseVerdict) -> str:
 
 def _finding_lines(places: _Places, width: int) -> Iterable[str]:
     _, finding, _ = places[0]
-    first = f"{finding.severity:<7}  {finding.rule}  "
-    yield from textwrap.wrap(finding.meaning, width, initial_indent=first, subsequent_indent=" " * len(first))
     cases = dict.fromkeys(f"{verdict.case} {verdict.mode} (:{exchange})" for verdict, _, exchange in places)
     hits = chain.from_iterable(finding.places for _, finding, _ in places)
     said = dict.fromkeys(hit.said for hit in hits if hit.said)
     texts = [f"in {', '.join(cases)}", *list(said)[:PLACES_SHOWN], f"why: {finding.why}"]
-    for text in texts:
-        yield from textwrap.wrap(text, width, initial_indent=_INDENT, subsequent_indent=_INDENT + "  ")
+    return paragraphs(finding, texts, width)

@@ -269,6 +269,6 @@ Clients that are built on this SDK show or do something else than those that rea
 openai-python, anthropic and google-genai, as installed
 """
 
-RULES = tuple(ProbeRule(*rule[:2], *rule[3:]) for rule in rule_texts(_TEXT))
+RULES = tuple(ProbeRule(rule.id, rule.severity, rule.meaning, rule.why, rule.source) for rule in rule_texts(_TEXT))
 
 BY_ID: Mapping[str, ProbeRule] = {rule.id: rule for rule in RULES}

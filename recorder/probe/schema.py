@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from recorder.lint.shape import Misfit
+from recorder.lint.faults import is_whole_number
+from recorder.lint.shape import PLAIN, Misfit
 
 _CITY = {"type": "string", "description": "The name of the city, in English"}
 
@@ -34,11 +35,11 @@ CITY: Mapping[str, Any] = {
 """The schema of a structured answer."""
 
 _TYPES: Mapping[str, tuple[str, Callable[[Any], bool]]] = {
-    "object": ("an object", lambda value: isinstance(value, dict)),
+    "object": PLAIN["object"],
     "array": ("an array", lambda value: isinstance(value, list)),
-    "string": ("a text", lambda value: isinstance(value, str)),
-    "integer": ("a whole number", lambda value: isinstance(value, int) and not isinstance(value, bool)),
-    "boolean": ("true or false", lambda value: isinstance(value, bool)),
+    "string": PLAIN["text"],
+    "integer": ("a whole number", is_whole_number),
+    "boolean": PLAIN["truth"],
 }
 
 

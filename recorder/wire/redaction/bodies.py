@@ -29,7 +29,7 @@ import msgspec
 from recorder.wire.redaction.fields import Path, find_placed
 from recorder.wire.redaction.marks import find_marked
 from recorder.wire.redaction.shapes import Hit, find, merged
-from recorder.wire.redaction.unescape import Unescaped, plain_size
+from recorder.wire.redaction.unescape import Unescaped, plain_size, spliced
 
 VALUE_LIMIT = 8
 """Characters of a registered value, at least: what is shorter stands in texts that mean something else."""
@@ -86,13 +86,9 @@ class Redactor:
         hits += (hit for hit in placed if not _has_placeholder(view.text, hit))
         if not hits:
             return Redacted(body, counts)
-        pieces, behind = [], 0
-        for hit, instead in _replacing(view.text, list(merged(hits))):
-            start, end = view.place(hit)
-            pieces += [body[behind:start], instead]
-            behind = end
-            counts[hit.kind] += 1
-        return Redacted(b"".join([*pieces, body[behind:]]), counts)
+        replacing = list(_replacing(view.text, list(merged(hits))))
+        counts.update(hit.kind for hit, _ in replacing)
+        return Redacted(spliced(body, ((*view.place(hit), instead) for hit, instead in replacing)), counts)
 
     def secrets(self, text: str) -> list[Hit]:
         """Return the secrets in a text that is not JSON, in order, at positions of its characters."""
@@ -142,14 +138,12 @@ class Redactor:
         """
         parts = _SPLIT_AT_PLACEHOLDERS.split(text)
         for index in range(0, len(parts), 2):
-            part = parts[index]
-            pieces, behind = [], 0
-            for hit in self.secrets(part):
-                secret = part[hit.start : hit.end].encode("utf-8", "surrogatepass")
-                pieces += [part[behind : hit.start], placeholder(hit.kind, len(secret)).decode()]
-                behind = hit.end
+            replacements = []
+            for hit in self.secrets(parts[index]):
+                size_bytes = len(parts[index][hit.start : hit.end].encode("utf-8", "surrogatepass"))
+                replacements.append((hit.start, hit.end, placeholder(hit.kind, size_bytes).decode()))
                 counts[hit.kind] += 1
-            parts[index] = "".join([*pieces, part[behind:]])
+            parts[index] = spliced(parts[index], replacements)
         return "".join(parts)
 
 

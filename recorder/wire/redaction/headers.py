@@ -22,7 +22,7 @@ import msgspec
 from recorder.wire.grouping import session as grouping
 from recorder.wire.providers import PROVIDERS
 from recorder.wire.redaction.shapes import PRIVATE_KEY, find, find_in_any_case, may_hold_one, merged
-from recorder.wire.redaction.unescape import Unescaped
+from recorder.wire.redaction.unescape import Unescaped, spliced
 
 REDACTED = "REDACTED"
 
@@ -273,12 +273,8 @@ def redact_text(raw: str) -> str:
     hits = list(find(view.text))
     if not hits:
         return raw
-    pieces, behind = [], 0
-    for hit in merged(hits):
-        start, end = view.place(hit)
-        pieces += [data[behind:start], _name(hit.kind, view.text[hit.start : hit.end]).encode()]
-        behind = end
-    return b"".join([*pieces, data[behind:]]).decode("utf-8", "surrogatepass")
+    names = ((*view.place(hit), _name(hit.kind, view.text[hit.start : hit.end]).encode()) for hit in merged(hits))
+    return spliced(data, names).decode("utf-8", "surrogatepass")
 
 
 def _percent_decoded(raw: str) -> str:

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from typing import AnyStr
 
 from recorder.wire.redaction.shapes import Hit
 
@@ -53,6 +54,17 @@ class Unescaped:
         """Return the place in the body: the end of the last escape before it, and as many bytes further."""
         count = bisect_left(self._at, place)
         return self._after[count - 1] + place - self._at[count - 1] - 1 if count else place
+
+
+def spliced(text: AnyStr, replacements: Iterable[tuple[int, int, AnyStr]]) -> AnyStr:
+    """Return a text with other ones from one place to another, in order."""
+    pieces: list[AnyStr] = []
+    after = 0
+    for start, end, instead in replacements:
+        pieces += [text[after:start], instead]
+        after = end
+    pieces.append(text[after:])
+    return text[:0].join(pieces)
 
 
 def plain_size(text: bytes) -> int:

@@ -3,38 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 from recorder.lint.faults import shown
 from recorder.lint.rule import Check, Hit, at_end, rules
 from recorder.lint.stream import StreamView
-from recorder.wire.dialects.openai_responses.lint.events import course, stream_events
+from recorder.wire.dialects.json_values import object_, text
+from recorder.wire.dialects.openai_responses.lint.events import course, events_of
 
 
 def _mute_error(stream: StreamView) -> Iterable[Hit]:
-    """Yield errors without a message, nested as the API sends it, or flat as the reference has it."""
-    for each in stream_events(stream):
-        nested = each.payload.get("error")
-        if each.type == "error" and not _text((nested if isinstance(nested, dict) else each.payload).get("message")):
+    for each in events_of(stream, "error"):
+        if not text(each.error.get("message")):
             yield Hit(each.pos, "no text `error.message`")
 
 
 def _codeless_error(stream: StreamView) -> Iterable[Hit]:
     """Yield errors without a code. The reference has a code that may be null."""
-    for each in stream_events(stream):
-        nested = each.payload.get("error")
-        error = nested if isinstance(nested, dict) else each.payload
-        if each.type == "error" and not ("code" in error and isinstance(error["code"], str | None)):
-            yield Hit(each.pos, f"code is {shown(error.get('code'))}" if "code" in error else "no `code`")
+    for each in events_of(stream, "error"):
+        if "code" not in each.error:
+            yield Hit(each.pos, "no `code`")
+        elif not isinstance(each.error["code"], str | None):
+            yield Hit(each.pos, f"code is {shown(each.error['code'])}")
 
 
 def _mute_failure(stream: StreamView) -> Iterable[Hit]:
-    for each in stream_events(stream):
-        if each.type != "response.failed" or not each.response:
-            continue
-        error = each.response.get("error")
-        lacking = [name for name in ("code", "message") if not (isinstance(error, dict) and _text(error.get(name)))]
-        if lacking:
+    for each in events_of(stream, "response.failed"):
+        error = object_(each.response.get("error"))
+        lacking = [name for name in ("code", "message") if not text(error.get(name))]
+        if each.response and lacking:
             yield Hit(each.pos, f"no text {' and '.join(f'`response.error.{name}`' for name in lacking)}")
 
 
@@ -45,14 +41,9 @@ def _lonely_error(stream: StreamView) -> Iterable[Hit]:
 
 
 def _no_reason(stream: StreamView) -> Iterable[Hit]:
-    for each in stream_events(stream):
-        details = each.response.get("incomplete_details")
-        if each.type == "response.incomplete" and not (isinstance(details, dict) and _text(details.get("reason"))):
+    for each in events_of(stream, "response.incomplete"):
+        if not text(object_(each.response.get("incomplete_details")).get("reason")):
             yield Hit(each.pos)
-
-
-def _text(value: Any) -> str | None:
-    return value if isinstance(value, str) and value else None
 
 
 _CHECKS: Mapping[str, Check] = {

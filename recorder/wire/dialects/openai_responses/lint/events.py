@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 from recorder.lint.sse import is_done_mark
 from recorder.lint.stream import StreamBlock, StreamView
+from recorder.wire.dialects.json_values import Object, object_
 
-Json = dict[str, Any]
+Json = Object
 
 BEGINNING = "response.created"
 EARLY = frozenset({BEGINNING, "response.queued", "response.in_progress"})
@@ -26,16 +27,27 @@ class StreamEvent(NamedTuple):
     @property
     def response(self) -> Json:
         """The response of an event that carries one; else empty."""
-        response = self.payload.get("response")
-        return response if isinstance(response, dict) else {}
+        return object_(self.payload.get("response"))
+
+    @property
+    def error(self) -> Json:
+        """The error of an `error` event: nested as the API sends it, or flat as the reference has it."""
+        nested = self.payload.get("error")
+        return nested if isinstance(nested, dict) else self.payload
 
 
 def stream_events(stream: StreamView) -> Sequence[StreamEvent]:
     """Return all events of a window that can be read, the unterminated last one included."""
-    found: Sequence[StreamEvent] | None = stream.memo.get("events")
-    if found is None:
-        found = stream.memo["events"] = [each for frame in stream.blocks if (each := _stream_event(frame)) is not None]
+    if "events" not in stream.memo:
+        events = map(_stream_event, stream.blocks)
+        stream.memo["events"] = [event for event in events if event is not None]
+    found: Sequence[StreamEvent] = stream.memo["events"]
     return found
+
+
+def events_of(stream: StreamView, *types: str) -> Iterator[StreamEvent]:
+    """Yield the events of a window that are of these types."""
+    return (event for event in stream_events(stream) if event.type in types)
 
 
 class Course:
@@ -68,11 +80,7 @@ class Course:
 
 def course(stream: StreamView) -> Course:
     """Return the course of a stream so far."""
-    found = stream.kept("course", Course)
-    if "course" not in stream.memo:
-        stream.memo["course"] = found
-        found.add(stream)
-    return found
+    return stream.follow(Course)
 
 
 def is_readable(stream: StreamView) -> bool:

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 from recorder.lint.rule import Check, Hit, at_end, rules
 from recorder.lint.sse import is_done_mark
 from recorder.lint.stream import StreamView
+from recorder.wire.dialects.json_values import text
 from recorder.wire.dialects.openai_responses.lint.events import (
     BEGINNING,
     EARLY,
     ENDINGS,
     StreamEvent,
     course,
+    events_of,
     stream_events,
 )
 
@@ -27,7 +28,7 @@ _STATUS = {
 
 def _carriers(stream: StreamView) -> Iterable[StreamEvent]:
     """Yield the events that carry the response."""
-    return (each for each in stream_events(stream) if each.type in _STATUS and each.response)
+    return (each for each in events_of(stream, *_STATUS) if each.response)
 
 
 def _begins_otherwise(stream: StreamView) -> Iterable[Hit]:
@@ -57,11 +58,10 @@ def _is_refused(stream: StreamView) -> bool:
 def _ends_twice(stream: StreamView) -> Iterable[Hit]:
     """Yield a second ending. An `error` is one ending together with the `response.failed` that repeats it."""
     ended: list[str] = stream.kept("ended", list)
-    for each in stream_events(stream):
-        if each.type in ENDINGS:
-            if ended and not (ended[0] == "error" and each.type == "response.failed"):
-                yield Hit(each.pos, f"{each.type} after {ended[0]}")
-            ended[:] = [each.type]
+    for each in events_of(stream, *ENDINGS):
+        if ended and not (ended[0] == "error" and each.type == "response.failed"):
+            yield Hit(each.pos, f"{each.type} after {ended[0]}")
+        ended[:] = [each.type]
 
 
 def _goes_on(stream: StreamView) -> Iterable[Hit]:
@@ -78,7 +78,7 @@ def _done_mark(stream: StreamView) -> Iterable[Hit]:
 
 
 def _no_id(stream: StreamView) -> Iterable[Hit]:
-    return (Hit(each.pos, each.type) for each in _carriers(stream) if not _text(each.response.get("id")))
+    return (Hit(each.pos, each.type) for each in _carriers(stream) if not text(each.response.get("id")))
 
 
 def _other_id(stream: StreamView) -> Iterable[Hit]:
@@ -92,8 +92,8 @@ def _other_model(stream: StreamView) -> Iterable[Hit]:
 def _changes(stream: StreamView, field: str) -> Iterable[Hit]:
     first: dict[str, str] = stream.kept("first of the response", dict)
     for each in _carriers(stream):
-        value = _text(each.response.get(field))
-        if value is not None and value != first.setdefault(field, value):
+        value = text(each.response.get(field))
+        if value and value != first.setdefault(field, value):
             yield Hit(each.pos, f"{value}, first {first[field]}")
 
 
@@ -102,10 +102,6 @@ def _other_status(stream: StreamView) -> Iterable[Hit]:
         status = each.response.get("status")
         if isinstance(status, str) and status not in _STATUS[each.type]:
             yield Hit(each.pos, f"{each.type} with status {status}")
-
-
-def _text(value: Any) -> str | None:
-    return value if isinstance(value, str) and value else None
 
 
 _CHECKS: Mapping[str, Check] = {

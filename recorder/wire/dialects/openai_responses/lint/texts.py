@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from recorder.lint.rule import Check, Hit, at_end, rules
 from recorder.lint.stream import StreamView
 from recorder.model.text import counted
+from recorder.wire.dialects.json_values import objects
 from recorder.wire.dialects.openai_responses.lint.events import Json, StreamEvent, course, is_complete
 from recorder.wire.dialects.openai_responses.lint.fields import lacks_fields
 from recorder.wire.dialects.openai_responses.lint.walk import ItemText, OutputItem, changes, walk
@@ -14,10 +15,9 @@ from recorder.wire.dialects.openai_responses.lint.walk import ItemText, OutputIt
 
 def _texts(stream: StreamView) -> Iterable[tuple[OutputItem, str, ItemText]]:
     """Yield each text with its item and name; none where a field is missing: another rule reports that."""
-    if not lacks_fields(stream):
-        for item in walk(stream).items.values():
-            for (name, _), text in item.texts.items() if item.has_places else ():
-                yield item, name.removeprefix("response."), text
+    for item in _items(stream):
+        for (name, _), text in item.texts.items() if item.has_places else ():
+            yield item, name.removeprefix("response."), text
 
 
 def _sums(stream: StreamView) -> Iterable[Hit]:
@@ -27,7 +27,7 @@ def _sums(stream: StreamView) -> Iterable[Hit]:
             yield Hit(text.done_pos, f"{name}, output_index {item.index}: {_differ(total, done)}")
 
 
-def _items(stream: StreamView) -> Iterable[Hit]:
+def _other_forms(stream: StreamView) -> Iterable[Hit]:
     for item, name, text in _texts(stream):
         later = [(text.part_pos, text.in_part), (item.done_pos, text.of(item.done) if item.done is not None else None)]
         for pos, now in later:
@@ -50,25 +50,30 @@ def _differ(before: str, after: str) -> str:
     return f"{counted(len(before), 'character')} before, {len(after)} here, the first {same} alike"
 
 
-def _final(stream: StreamView) -> tuple[StreamEvent, list[Json]] | None:
+def _final(stream: StreamView) -> tuple[StreamEvent, Sequence[Json]] | None:
     """Return the event that ends a complete response, and the items in it."""
     last = course(stream).completed
     if last is None or not is_complete(stream):
         return None
     output = last.response.get("output")
-    return (last, [each for each in output if isinstance(each, dict)]) if isinstance(output, list) else None
+    return (last, objects(output)) if isinstance(output, list) else None
+
+
+def _in_final(stream: StreamView, items: Iterable[OutputItem]) -> Iterator[tuple[int, OutputItem, Json | None]]:
+    """Yield items with the place of the final response, and what they are in it; nothing if that has no items."""
+    final = _final(stream)
+    if final is not None and final[1]:
+        last, output = final
+        for item in items:
+            yield last.pos, item, _same(item, output)
 
 
 def _output(stream: StreamView) -> Iterable[Hit]:
-    final = _final(stream)
-    for item in _done_items(stream) if final and final[1] else ():
-        assert final is not None
-        last, output = final
-        found = _same(item, output)
+    for pos, item, found in _in_final(stream, _done_items(stream)):
         if found is None:
-            yield Hit(last.pos, f"{item.type} {item.index} is missing")
+            yield Hit(pos, f"{item.type} {item.index} is missing")
         else:
-            yield from _other_texts(last.pos, item, found)
+            yield from _other_texts(pos, item, found)
 
 
 def _other_texts(pos: int, item: OutputItem, final: Json) -> Iterable[Hit]:
@@ -79,12 +84,15 @@ def _other_texts(pos: int, item: OutputItem, final: Json) -> Iterable[Hit]:
             yield Hit(pos, f"{name.removeprefix('response.')} of {item.type} {item.index}: {_differ(max(known), now)}")
 
 
+def _items(stream: StreamView) -> Iterable[OutputItem]:
+    return () if lacks_fields(stream) else walk(stream).items.values()
+
+
 def _done_items(stream: StreamView) -> list[OutputItem]:
-    items = [] if lacks_fields(stream) else walk(stream).items.values()
-    return [item for item in items if item.done is not None and item.has_places]
+    return [item for item in _items(stream) if item.done is not None and item.has_places]
 
 
-def _same(item: OutputItem, output: list[Json]) -> Json | None:
+def _same(item: OutputItem, output: Sequence[Json]) -> Json | None:
     """Find an item in the final output by id; by place, where ids changed."""
     by_id = next((each for each in output if item.id and each.get("id") == item.id), None)
     if by_id is not None:
@@ -94,22 +102,17 @@ def _same(item: OutputItem, output: list[Json]) -> Json | None:
 
 
 def _output_ids(stream: StreamView) -> Iterable[Hit]:
-    final = _final(stream)
-    items = () if lacks_fields(stream) else walk(stream).items.values()
-    for item in items if final and final[1] else ():
-        assert final is not None
-        found, done_id = _same(item, final[1]) if item.has_places else None, (item.done or item.added).get("id")
-        if found is not None and done_id == item.id and found.get("id") != done_id:
-            yield Hit(final[0].pos, f"{item.type} {item.index}: {found.get('id')}, first {done_id}")
+    for pos, item, found in _in_final(stream, _items(stream)):
+        done_id = (item.done or item.added).get("id")
+        if item.has_places and found is not None and done_id == item.id and found.get("id") != done_id:
+            yield Hit(pos, f"{item.type} {item.index}: {found.get('id')}, first {done_id}")
 
 
 def _calls(stream: StreamView) -> Iterable[Hit]:
-    final = _final(stream)
-    for item in _done_items(stream) if final and final[1] else ():
-        assert final is not None
-        for field, before, after in changes(item.done or {}, _same(item, final[1]) or {}):
+    for pos, item, found in _in_final(stream, _done_items(stream)):
+        for field, before, after in changes(item.done or {}, found or {}):
             if after != item.added.get(field):
-                yield Hit(final[0].pos, f"{field} of {item.type} {item.index}: {after}, first {before}")
+                yield Hit(pos, f"{field} of {item.type} {item.index}: {after}, first {before}")
 
 
 def _other_items(stream: StreamView) -> Iterable[Hit]:
@@ -138,7 +141,7 @@ def _empty_output(stream: StreamView) -> Iterable[Hit]:
 
 _CHECKS: Mapping[str, Check] = {
     "RS040": at_end(_sums, walk, lacks_fields),
-    "RS041": at_end(_items, walk, lacks_fields),
+    "RS041": at_end(_other_forms, walk, lacks_fields),
     "RS042": at_end(_output, walk, lacks_fields),
     "RS043": at_end(_empty_output, walk, lacks_fields),
     "RS044": at_end(_output_ids, walk, lacks_fields),

@@ -8,9 +8,8 @@ from typing import Any
 from recorder.lint.faults import shown
 from recorder.lint.rule import Check, Hit, rules
 from recorder.lint.stream import StreamView
-from recorder.wire.dialects.openai_responses.lint.events import EARLY, Json, StreamEvent, stream_events
+from recorder.wire.dialects.openai_responses.lint.events import EARLY, Json, StreamEvent, events_of
 
-_COUNTED = frozenset({"response.completed", "response.incomplete"})
 _COUNTS = ("input_tokens", "output_tokens", "total_tokens")
 _DETAILS = (
     ("input_tokens_details", "cached_tokens", "input_tokens"),
@@ -20,26 +19,25 @@ _DETAILS = (
 
 
 def _reports(stream: StreamView) -> Iterable[tuple[StreamEvent, Json]]:
-    for each in stream_events(stream):
+    for each in events_of(stream, "response.completed", "response.incomplete"):
         usage = each.response.get("usage")
-        if each.type in _COUNTED and isinstance(usage, dict):
+        if isinstance(usage, dict):
             yield each, usage
 
 
 def _no_usage(stream: StreamView) -> Iterable[Hit]:
-    for each in stream_events(stream):
-        if each.type == "response.completed" and each.response and not isinstance(each.response.get("usage"), dict):
+    for each in events_of(stream, "response.completed"):
+        if each.response and not isinstance(each.response.get("usage"), dict):
             yield Hit(each.pos)
 
 
 def _lacking(stream: StreamView) -> Iterable[Hit]:
-    for each in stream_events(stream):
+    for each in events_of(stream, "response.incomplete"):
         usage = each.response.get("usage")
-        if each.type == "response.incomplete" and usage is not None and not isinstance(usage, dict):
+        if usage is not None and not isinstance(usage, dict):
             yield Hit(each.pos, f"usage is {shown(usage)}")
     for each, usage in _reports(stream):
-        wrong = _wrong(usage)
-        if wrong:
+        if wrong := _wrong(usage):
             yield Hit(each.pos, f"no number {', '.join(wrong)}")
 
 
@@ -78,9 +76,7 @@ def _contradictions(usage: Json) -> Iterable[str]:
 
 
 def _early(stream: StreamView) -> Iterable[Hit]:
-    return (
-        Hit(each.pos, each.type) for each in stream_events(stream) if each.type in EARLY and each.response.get("usage")
-    )
+    return (Hit(each.pos, each.type) for each in events_of(stream, *EARLY) if each.response.get("usage"))
 
 
 def _count(of: Any, name: str) -> int | None:

@@ -8,10 +8,10 @@ consequences are not.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
 
 from recorder.lint.rule import Hit
 from recorder.lint.stream import StreamView
+from recorder.wire.dialects.json_values import object_, text
 from recorder.wire.dialects.openai_responses.lint.catalog import FAMILIES, NAMELESS, OF_ITEMS, Family
 from recorder.wire.dialects.openai_responses.lint.events import Json, StreamEvent, is_readable, stream_events
 
@@ -60,12 +60,12 @@ class ItemText:
     def of(self, item: Json) -> str | None:
         """Return the text in an item; `None` if the item has none."""
         if not self.family.of:
-            return _text(item.get(self.family.field))
+            return text(item.get(self.family.field))
         parts = item.get(self.family.of)
         if not isinstance(parts, list):
             return None
         part = parts[self.number] if 0 <= self.number < len(parts) else {}
-        return _text(part.get(self.family.field)) or "" if isinstance(part, dict) else None
+        return text(part.get(self.family.field)) or "" if isinstance(part, dict) else None
 
 
 class ItemPart:
@@ -80,8 +80,8 @@ class OutputItem:
 
     def __init__(self, index: int, pos: int, json: Json, *, is_announced: bool) -> None:
         self.index, self.pos, self.is_announced = index, pos, is_announced
-        self.type = _text(json.get("type")) or "item"
-        self.id = _text(json.get("id"))
+        self.type = text(json.get("type")) or "item"
+        self.id = text(json.get("id"))
         self.added = json
         self.done: Json | None = None
         self.done_pos: int | None = None
@@ -122,10 +122,10 @@ class ItemWalk:
                 self._hit("RS031", each.pos, f"output_index {index}")
             return
         self._next(index, each.pos)
-        self.items[index] = OutputItem(index, each.pos, _object(each.payload.get("item")), is_announced=True)
+        self.items[index] = OutputItem(index, each.pos, object_(each.payload.get("item")), is_announced=True)
 
     def on_done(self, each: StreamEvent) -> None:
-        item, json = self._item(each), _object(each.payload.get("item"))
+        item, json = self._item(each), object_(each.payload.get("item"))
         if item.done is not None:
             self._hit("RS033", each.pos, f"{each.type} again, output_index {item.index}")
             return
@@ -135,12 +135,12 @@ class ItemWalk:
         self._last_done = max(self._last_done, item.index)
         if item.is_announced:
             self._identity(each.pos, item, json)
-        if _text(json.get("status")) in _UNFINISHED:
+        if text(json.get("status")) in _UNFINISHED:
             self._hit("RS048", each.pos, f"{item.type} {item.index}: {json['status']}")
 
     def _identity(self, pos: int, item: OutputItem, done: Json) -> None:
         """Check that an item is done as it was added: by its id (if it had none, that of its events), type and call."""
-        added_id, now, is_nameless = _text(item.added.get("id")), _text(done.get("id")), item.type in NAMELESS
+        added_id, now, is_nameless = text(item.added.get("id")), text(done.get("id")), item.type in NAMELESS
         if (now != item.id or now != added_id) and not (added_id is None and is_nameless and item.id in (None, now)):
             self._hit("RS025", pos, f"{item.type} {item.index}: {now}, first {added_id}")
         elif now is None and not is_nameless:
@@ -162,7 +162,7 @@ class ItemWalk:
             item.has_places = False
             self._hit("RS039", each.pos, f"{_INDEX[of]} {number} of {item.type} {item.index}, where {count} is next")
         item.parts.setdefault(
-            (of, number), ItemPart(each.pos, _text(_object(each.payload.get("part")).get("type")), is_announced=True)
+            (of, number), ItemPart(each.pos, text(object_(each.payload.get("part")).get("type")), is_announced=True)
         )
 
     def on_part_done(self, each: StreamEvent) -> None:
@@ -170,32 +170,32 @@ class ItemWalk:
         item, number = self._of_item(each), _number(each.payload, _INDEX[of])
         part = item.parts.setdefault((of, number), ItemPart(each.pos, is_announced=False))
         part.is_closed = True
-        json = _object(each.payload.get("part"))
-        for text in item.texts.values():
-            if text.family.of == of and text.number == number and text.family.field in json:
-                text.in_part, text.part_pos = _text(json[text.family.field]), each.pos
+        json = object_(each.payload.get("part"))
+        for item_text in item.texts.values():
+            if item_text.family.of == of and item_text.number == number and item_text.family.field in json:
+                item_text.in_part, item_text.part_pos = text(json[item_text.family.field]), each.pos
 
     def on_delta(self, each: StreamEvent) -> None:
-        item, text = self._text(each, ".delta")
-        if text.done is not None and item.done is None:
+        item, item_text = self._item_text(each, ".delta")
+        if item_text.done is not None and item.done is None:
             self._hit("RS038", each.pos, f"{each.type} after its .done")
-        text.pieces.append(_text(each.payload.get("delta")) or "")
+        item_text.pieces.append(text(each.payload.get("delta")) or "")
 
     def on_text_done(self, each: StreamEvent) -> None:
-        _, text = self._text(each, ".done")
-        text.done, text.done_pos = _text(each.payload.get(text.family.field)) or "", each.pos
+        _, item_text = self._item_text(each, ".done")
+        item_text.done, item_text.done_pos = text(each.payload.get(item_text.family.field)) or "", each.pos
 
-    def _text(self, each: StreamEvent, step: str) -> tuple[OutputItem, ItemText]:
+    def _item_text(self, each: StreamEvent, step: str) -> tuple[OutputItem, ItemText]:
         name = each.type.removesuffix(step)
         family, item = FAMILIES[name], self._of_item(each)
         self._fit(each, item, family)
         number = _number(each.payload, family.number) if family.number else 0
         if family.needs_part:
             self._in_part(each, item, family, number)
-        text = item.texts.get((name, number))
-        if text is None:
-            text = item.texts[name, number] = ItemText(each.pos, family, number)
-        return item, text
+        item_text = item.texts.get((name, number))
+        if item_text is None:
+            item_text = item.texts[name, number] = ItemText(each.pos, family, number)
+        return item, item_text
 
     def _fit(self, each: StreamEvent, item: OutputItem, family: Family) -> None:
         """Check that a text fits the type of its item, and of its part."""
@@ -218,7 +218,7 @@ class ItemWalk:
     def _of_item(self, each: StreamEvent) -> OutputItem:
         """Return the item of an event, which must be open."""
         item = self._item(each)
-        named = _text(each.payload.get("item_id"))
+        named = text(each.payload.get("item_id"))
         if item.done is not None:
             self._hit("RS033", each.pos, f"{each.type}, output_index {item.index}")
         elif named is not None:
@@ -234,7 +234,7 @@ class ItemWalk:
             self._hit("RS030", each.pos, f"{each.type}, output_index {index}")
             self._next(index, each.pos)
             item = self.items[index] = OutputItem(
-                index, each.pos, _object(each.payload.get("item")), is_announced=False
+                index, each.pos, object_(each.payload.get("item")), is_announced=False
             )
         return item
 
@@ -263,17 +263,13 @@ _STEPS: Mapping[str, Step] = {
 
 def walk(stream: StreamView) -> ItemWalk:
     """Return the walk up to the end of a window."""
-    found = stream.kept("responses walk", ItemWalk)
-    if "responses walk" not in stream.memo:
-        stream.memo["responses walk"] = found
-        found.add(stream)
-    return found
+    return stream.follow(ItemWalk)
 
 
 def changes(before: Json, after: Json) -> Iterable[tuple[str, str, str]]:
     """Yield the names of an item in which two events differ."""
     for field in ("type", "call_id", "name"):
-        was, now = _text(before.get(field)), _text(after.get(field))
+        was, now = text(before.get(field)), text(after.get(field))
         if was is not None and now is not None and was != now:
             yield field, was, now
 
@@ -282,14 +278,6 @@ def _states_part(added: Json, of: str, number: int) -> bool:
     """Return whether an item had a part already when it was added: clients keep it, and find it by its number."""
     parts = added.get(of)
     return isinstance(parts, list) and 0 <= number < len(parts)
-
-
-def _object(value: Any) -> Json:
-    return value if isinstance(value, dict) else {}
-
-
-def _text(value: Any) -> str | None:
-    return value if isinstance(value, str) else None
 
 
 def _number(payload: Json, field: str) -> int:
