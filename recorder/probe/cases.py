@@ -88,7 +88,13 @@ class ApiForm(NamedTuple):
 
     create: Callable[[Json, int, Key, int | None], Make]
     """Of a body without its model and limit, the tokens that it allows, its key, and when the client leaves."""
-    bodies: Mapping[str, Json]  # by the name of the case; of `long`, which two have
+    asks: Callable[[str], Json]  # a body that asks a question
+    thinks: Json  # what has a model think
+    tools: Json
+    results: Json  # a conversation with the results of two calls
+    forces: Json  # demands the call of a tool
+    formats: Json  # demands an answer that fits a schema
+    senseless: Json
     titles: Mapping[str, str]  # of the cases that APIs call by other names
     document: Check
     wrong_error: WrongError
@@ -126,38 +132,30 @@ def usual_cases(form: ApiForm) -> tuple[Case, ...]:
 
 
 def _answered_cases(form: ApiForm) -> tuple[Case, ...]:
-    bodies = form.bodies
-    text = form.answered(bodies["text"], checks.says, checks.flows)
-    reasoning = form.answered(bodies["reasoning"], checks.says, *form.reasoning, most_tokens=LONG_TOKENS)
+    text = form.answered(form.asks(TEXT), checks.says, checks.flows)
+    reasoning = form.answered(form.asks(PUZZLE) | form.thinks, checks.says, *form.reasoning, most_tokens=LONG_TOKENS)
+    results = form.answered(form.results | form.tools, checks.says)
+    structured = form.answered(form.asks(CITY_QUESTION) | form.formats, checks.fits(CITY))
     two = checks.calls(TOOL, WEATHER, 2, has_ids=form.has_ids)
     one = checks.calls(TOOL, WEATHER, has_ids=form.has_ids)
-    forced = form.answered(bodies["forced-tool"], checks.forces(TOOL), one, reason=form.called)
+    parallel = form.answered(form.asks(WEATHER_QUESTION) | form.tools, two, reason=form.called)
+    forced = form.answered(form.asks(TEXT) | form.tools | form.forces, checks.forces(TOOL), one, reason=form.called)
     return (
         Case("text", "A short answer", (text,)),
         Case("reasoning", form.titles["reasoning"], (reasoning,), is_optional=True),
-        Case(
-            "parallel-tools",
-            "Two calls of a tool at once",
-            (form.answered(bodies["parallel-tools"], two, reason=form.called),),
-        ),
-        Case("tool-results", "An answer from results of tools", (form.answered(bodies["tool-results"], checks.says),)),
+        Case("parallel-tools", "Two calls of a tool at once", (parallel,)),
+        Case("tool-results", "An answer from results of tools", (results,)),
         Case("forced-tool", form.titles["forced-tool"], (forced,)),
-        Case(
-            "structured",
-            "An answer that fits a schema",
-            (form.answered(bodies["structured"], checks.fits(CITY)),),
-            is_optional=True,
-        ),
+        Case("structured", "An answer that fits a schema", (structured,), is_optional=True),
     )
 
 
 def _ended_cases(form: ApiForm) -> tuple[Case, ...]:
     """Return the cases whose answers are cut, left or refused."""
-    bodies = form.bodies
-    cut = form.short(bodies["long"], checks.answers, form.document, checks.limits(CUT_TOKENS, [form.cut]))
-    left = form.left(bodies["long"], LONG_TOKENS)
-    refused = form.short(bodies["bad-request"], checks.refuses(form.wrong_error))
-    locked = form.short(bodies["text"], checks.locks(form.locks, form.wrong_error), key="wrong")
+    cut = form.short(form.asks(LONG), checks.answers, form.document, checks.limits(CUT_TOKENS, [form.cut]))
+    left = form.left(form.asks(LONG), LONG_TOKENS)
+    refused = form.short(form.senseless, checks.refuses(form.wrong_error))
+    locked = form.short(form.asks(TEXT), checks.locks(form.locks, form.wrong_error), key="wrong")
     return (
         Case("max-tokens", "A long answer, cut by a limit on tokens", (cut,)),
         Case("stop", "A long answer that the client stops", (left,), modes=("streamed",)),

@@ -8,11 +8,7 @@ from typing import Any
 from recorder.probe import checks
 from recorder.probe.answer import ProbeAnswer
 from recorder.probe.cases import (
-    CITY_QUESTION,
-    LONG,
-    PUZZLE,
     RESULT,
-    TEXT,
     TOOL,
     TOOL_HELP,
     WEATHER_QUESTION,
@@ -76,22 +72,15 @@ def _create(body: Json, most_tokens: int, key: Key, leaves_after: int | None) ->
     return make
 
 
-_SCHEMA = {"format": {"type": "json_schema", "schema": CITY}}
-_THINKING = {"type": "enabled", "budget_tokens": _BUDGET_TOKENS}
-_FORCED = {"type": "tool", "name": TOOL}
-
 _FORM = ApiForm(
     create=_create,
-    bodies={
-        "text": {"messages": _user(TEXT)},
-        "reasoning": {"messages": _user(PUZZLE), "thinking": _THINKING},
-        "parallel-tools": {"messages": _user(WEATHER_QUESTION), "tools": _TOOLS},
-        "tool-results": {"messages": _ANSWERED, "tools": _TOOLS},
-        "forced-tool": {"messages": _user(TEXT), "tools": _TOOLS, "tool_choice": _FORCED},
-        "structured": {"messages": _user(CITY_QUESTION), "output_config": _SCHEMA},
-        "long": {"messages": _user(LONG)},
-        "bad-request": {"messages": 42},
-    },
+    asks=lambda question: {"messages": _user(question)},
+    thinks={"thinking": {"type": "enabled", "budget_tokens": _BUDGET_TOKENS}},
+    tools={"tools": _TOOLS},
+    results={"messages": _ANSWERED},
+    forces={"tool_choice": {"type": "tool", "name": TOOL}},
+    formats={"output_config": {"format": {"type": "json_schema", "schema": CITY}}},
+    senseless={"messages": 42},
     titles={"reasoning": "Thinking, which is shown", "forced-tool": "A call that `tool_choice` demands"},
     document=checks.document(SHAPES, "message"),
     wrong_error=wrong_error,

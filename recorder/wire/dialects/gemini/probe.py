@@ -9,10 +9,6 @@ from urllib.parse import quote
 from recorder.probe import checks
 from recorder.probe.answer import ProbeAnswer
 from recorder.probe.cases import (
-    CITY_QUESTION,
-    LONG,
-    PUZZLE,
-    TEXT,
     TOOL,
     TOOL_HELP,
     WEATHER_QUESTION,
@@ -81,20 +77,15 @@ def _create(body: Json, most_tokens: int, key: Key, leaves_after: int | None) ->
     return make
 
 
-_THINKING = {"thinkingConfig": {"includeThoughts": True}}
-
 _FORM = ApiForm(
     create=_create,
-    bodies={
-        "text": {"contents": _asked(TEXT)},
-        "reasoning": {"contents": _asked(PUZZLE), "generationConfig": _THINKING},
-        "parallel-tools": {"contents": _asked(WEATHER_QUESTION), "tools": _TOOLS},
-        "tool-results": {"contents": _ANSWERED, "tools": _TOOLS},
-        "forced-tool": {"contents": _asked(TEXT), "tools": _TOOLS, "toolConfig": _FORCED},
-        "structured": {"contents": _asked(CITY_QUESTION), "generationConfig": _FORMAT},
-        "long": {"contents": _asked(LONG)},
-        "bad-request": {"contents": 42},
-    },
+    asks=lambda question: {"contents": _asked(question)},
+    thinks={"generationConfig": {"thinkingConfig": {"includeThoughts": True}}},
+    tools={"tools": _TOOLS},
+    results={"contents": _ANSWERED},
+    forces={"toolConfig": _FORCED},
+    formats={"generationConfig": _FORMAT},
+    senseless={"contents": 42},
     titles={"reasoning": "Thoughts, which are shown", "forced-tool": "A call that the mode `ANY` demands"},
     document=checks.document(SHAPES, "generate_content_response"),
     wrong_error=wrong_error,

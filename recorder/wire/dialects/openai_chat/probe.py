@@ -11,9 +11,6 @@ from recorder.lint.shape import Shapes
 from recorder.probe import checks
 from recorder.probe.answer import ProbeAnswer
 from recorder.probe.cases import (
-    CITY_QUESTION,
-    LONG,
-    PUZZLE,
     RESULT,
     TEXT,
     TEXT_TOKENS,
@@ -95,20 +92,16 @@ def _create(
 
 
 _SCHEMA = {"type": "json_schema", "json_schema": {"name": "city", "schema": CITY, "strict": True}}
-_FORCED = {"type": "function", "function": {"name": TOOL}}
 
 _FORM = ApiForm(
     create=_create,
-    bodies={
-        "text": {"messages": _user(TEXT)},
-        "reasoning": {"messages": _user(PUZZLE), "reasoning_effort": "low"},
-        "parallel-tools": {"messages": _user(WEATHER_QUESTION), "tools": _TOOLS},
-        "tool-results": {"messages": _ANSWERED, "tools": _TOOLS},
-        "forced-tool": {"messages": _user(TEXT), "tools": _TOOLS, "tool_choice": _FORCED},
-        "structured": {"messages": _user(CITY_QUESTION), "response_format": _SCHEMA},
-        "long": {"messages": _user(LONG)},
-        "bad-request": {"messages": 42},
-    },
+    asks=lambda question: {"messages": _user(question)},
+    thinks={"reasoning_effort": "low"},
+    tools={"tools": _TOOLS},
+    results={"messages": _ANSWERED},
+    forces={"tool_choice": {"type": "function", "function": {"name": TOOL}}},
+    formats={"response_format": _SCHEMA},
+    senseless={"messages": 42},
     titles={"reasoning": "Reasoning", "forced-tool": "A call that `tool_choice` demands"},
     document=_DOCUMENT,
     wrong_error=wrong_error,
@@ -121,7 +114,7 @@ _FORM = ApiForm(
 
 # OpenAI says `stop` where a function was named.
 _NAMED = ProbeStep(
-    _create(_FORM.bodies["forced-tool"], TEXT_TOKENS),
+    _create(_FORM.asks(TEXT) | _FORM.tools | _FORM.forces, TEXT_TOKENS),
     (
         checks.answers,
         _DOCUMENT,

@@ -10,9 +10,6 @@ from recorder.lint.openai_errors import wrong_error
 from recorder.probe import checks
 from recorder.probe.answer import ProbeAnswer
 from recorder.probe.cases import (
-    CITY_QUESTION,
-    LONG,
-    PUZZLE,
     RESULT,
     TEXT,
     TEXT_TOKENS,
@@ -93,16 +90,13 @@ def _payloads(stream: bytes) -> Iterator[dict[str, Any]]:
 
 _FORM = ApiForm(
     create=_create,
-    bodies={
-        "text": {"input": TEXT},
-        "reasoning": {"input": PUZZLE, "reasoning": {"effort": "low", "summary": "auto"}},
-        "parallel-tools": {"input": WEATHER_QUESTION, "tools": _TOOLS},
-        "tool-results": {"input": _ANSWERED, "tools": _TOOLS},
-        "forced-tool": {"input": TEXT, "tools": _TOOLS, "tool_choice": {"type": "function", "name": TOOL}},
-        "structured": {"input": CITY_QUESTION, "text": {"format": _FORMAT}},
-        "long": {"input": LONG},
-        "bad-request": {"input": 42},
-    },
+    asks=lambda question: {"input": question},
+    thinks={"reasoning": {"effort": "low", "summary": "auto"}},
+    tools={"tools": _TOOLS},
+    results={"input": _ANSWERED},
+    forces={"tool_choice": {"type": "function", "name": TOOL}},
+    formats={"text": {"format": _FORMAT}},
+    senseless={"input": 42},
     titles={"reasoning": "Reasoning, with a summary", "forced-tool": "A call that `tool_choice` demands"},
     document=checks.document(SHAPES, "response"),
     wrong_error=wrong_error,
