@@ -22,11 +22,12 @@ from recorder.commands.clients.presets import (
     ALIASES,
     BASES,
     CODEX,
-    KEYS,
     OWN_BASES,
     assigned,
     codex_place,
     environment,
+    keys_of,
+    of_companies,
     program,
 )
 from recorder.commands.clients.shim import codex_provider, codex_providers, read, shim
@@ -137,11 +138,12 @@ def command(
 ) -> None:
     """Run CMD, and record its requests to streaming APIs through a proxy on a free port.
 
-    OpenAI, Anthropic and Google SDKs, LangChain, Claude Code and Gemini CLI read variables that are set for CMD. If
-    one of them has an address already, that becomes the upstream; so does COPILOT_PROVIDER_BASE_URL of Copilot CLI.
-    Codex gets arguments, also in scripts, and is recorded from the server that it uses by itself: OpenAI, ChatGPT,
-    or a provider of its settings. The exit code is that of CMD. In a replay it is 5 if CMD succeeds although a
-    request was not recorded, or an API was called past the replay. Unused recordings are listed.
+    OpenAI, Anthropic and Google SDKs, LangChain, Claude Code and Gemini CLI read variables that are set for CMD, as the
+    SDK of a company does that --upstream names. If one of them has an address already, that becomes the upstream; so
+    does COPILOT_PROVIDER_BASE_URL of Copilot CLI. Codex gets arguments, also in scripts, and is recorded from the
+    server that it uses by itself: OpenAI, ChatGPT, or a provider of its settings. The exit code is that of CMD. In a
+    replay it is 5 if CMD succeeds although a request was not recorded, or an API was called past the replay. Unused
+    recordings are listed.
 
     \b
     recorder run -- python app.py
@@ -272,7 +274,8 @@ async def _record(
             say(line)
         async with _listening(proxy) as base:
             base = f"{base}/s/{quote(name, safe='')}"
-            code = await _run(words, dict(os.environ), Doors(base, names, websocket=websocket), found)
+            given = {**os.environ, **of_companies((name for name, _ in options["upstreams"]), base)}
+            code = await _run(words, given, Doors(base, names, websocket=websocket), found)
     for line in (*_refusals(proxy), *(_named(fork.unused()) if fork is not None else ())):
         say(line)
     if not proxy.forwarded:
@@ -298,8 +301,9 @@ async def _replay(
     held = await loader(db).answers(sessions, cassettes)
     answering, found = Answering(held, match_rules(), speed=speed, strict=strict, websocket=websocket), raise_limit()
     async with _listening(answering.proxy) as base, _refusing() as refusing:
-        given = {**os.environ, **{name: "none" for name in KEYS if not os.environ.get(name)}}
-        given |= _own_bases({each.request.upstream for each in held}, given)
+        recorded = {each.request.upstream for each in held}
+        given = {**os.environ, **{name: "none" for name in keys_of(recorded) if not os.environ.get(name)}}
+        given |= _own_bases(recorded, given) | of_companies(recorded, base)
         given |= {} if allow_network else refusing.variables(given)
         doors = Doors(base, names, _codex_upstreams(held), websocket)
         code = await _run(words, given, doors, found)

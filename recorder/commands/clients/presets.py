@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import PurePath
 
 from recorder.wire.providers import BY_NAME, PROVIDERS
@@ -53,14 +53,6 @@ _VERSIONS: Mapping[str, str] = {
     name: version for provider in PROVIDERS for name, version in provider.base_variables.items()
 }
 """What the clients of a variable want in its address; those of the others add a version themselves."""
-
-KEYS = tuple(
-    name
-    for provider in PROVIDERS
-    if provider.is_default and provider.key_variable
-    for name in (provider.key_variable, *provider.other_key_variables)
-)
-"""Without these the clients do not start, even if nobody will look at them."""
 
 KEYS_OF: Mapping[str, str] = {variable: BY_NAME[name].key_variable or "" for variable, name in BASES.items()}
 """The variable of the key that the SDK of each variable of an address reads."""
@@ -135,6 +127,26 @@ def environment(given: Mapping[str, str], url: str) -> dict[str, str]:
     }
     own |= {variable: f"{url}/{name}" for variable, name in OWN_BASES.items() if given.get(variable)}
     return {**given, **own, **past_proxy(given, _LOOPBACK)}
+
+
+def of_companies(names: Iterable[str], url: str) -> dict[str, str]:
+    """Return the variables that only clients of these companies read, with their addresses at `url`."""
+    found: dict[str, str] = {}
+    for name in names:
+        variables = BY_NAME[name].environment if name in BY_NAME else {}
+        found |= {variable: value.format(url=url) for variable, value in variables.items() if variable not in BASES}
+    return found
+
+
+def keys_of(names: Collection[str]) -> list[str]:
+    """Return the variables without which clients do not start, even if nobody will look at their keys."""
+    companies = [provider for provider in PROVIDERS if provider.is_default or provider.name in names]
+    keys: list[str] = []
+    for company in companies:
+        if company.key_variable:
+            keys.append(company.key_variable)
+        keys += company.other_key_variables
+    return keys
 
 
 def past_proxy(given: Mapping[str, str], host: str) -> dict[str, str]:

@@ -10,7 +10,7 @@ import pytest
 
 from recorder.commands import run as module
 from recorder.commands.clients.gemini import SETTING, refuse_undecided
-from recorder.commands.clients.presets import BASES, assigned, codex_place, program
+from recorder.commands.clients.presets import BASES, assigned, codex_place, keys_of, of_companies, program
 from recorder.commands.clients.presets import environment as pointed
 from recorder.commands.serving.network import network_of
 from recorder.commands.serving.recording import departures
@@ -22,6 +22,11 @@ URL = "http://127.0.0.1:1"
 
 def test_copilot_without_a_provider_of_its_own_stays_with_its_service() -> None:
     assert "COPILOT_PROVIDER_BASE_URL" not in pointed({}, URL)
+
+
+def test_the_sdk_of_a_named_company_is_pointed_here() -> None:
+    assert of_companies(["openai", "groq", "openrouter", "mine"], URL) == {"GROQ_BASE_URL": f"{URL}/groq"}
+    assert keys_of({"groq", "mine"}) == [*keys_of(()), "GROQ_API_KEY"]
 
 
 @pytest.mark.parametrize("command", [("gemini", "-p", "hi"), ("npx", "-y", "@google/gemini-cli@0.61.0", "-p", "hi")])
