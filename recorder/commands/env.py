@@ -61,9 +61,8 @@ def _codex(url: str) -> str:
     provider = effective([], os.environ, read)
     assert provider is not None, "without arguments Codex asks"
     found = override(provider, f"{url}{_path(provider)}", os.environ)
-    settings = [word for setting in found.arguments for word in ("-c", setting)]
     variables = [f"{name}={shlex.quote(value)} " for name, value in found.variables.items()]
-    return f'codex() {{ {"".join(variables)}command codex {shlex.join(settings)} "$@"; }}'
+    return f'codex() {{ {"".join(variables)}command codex {shlex.join(found.as_options())} "$@"; }}'
 
 
 def _path(provider: Provider) -> str:

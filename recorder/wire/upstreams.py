@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from itertools import chain
 from urllib.parse import urlsplit
 
 from recorder.wire.providers import PROVIDERS
@@ -19,20 +20,14 @@ HOSTS: Mapping[str, str] = {
 }
 """Hosts that are an API and nothing else. Codex asks chatgpt.com for other things too, whatever login it has."""
 
-_OF_OTHERS = [urlsplit(provider.base_url or "").hostname for provider in PROVIDERS if not provider.is_default]
+_OF_OTHERS = [urlsplit(base).netloc for name, base in KNOWN.items() if name not in UPSTREAMS]
+_PATTERNS = chain.from_iterable(provider.hosts for provider in PROVIDERS)
 
-API_HOSTS = re.compile(
-    "|".join(
-        [
-            *(pattern for provider in PROVIDERS for pattern in provider.hosts),
-            *(re.escape(host) for host in _OF_OTHERS if host and host != "localhost"),
-        ]
-    )
-)
+API_HOSTS = re.compile("|".join([*_PATTERNS, *map(re.escape, _OF_OTHERS)]))
 """The hosts of model APIs besides `HOSTS`."""
 
-ENDPOINTS = tuple(dict.fromkeys(endpoint for provider in PROVIDERS for endpoint in provider.endpoints))
-OTHER_PATHS = tuple(path for provider in PROVIDERS for path in provider.other_paths)
+ENDPOINTS = tuple(dict.fromkeys(chain.from_iterable(provider.endpoints for provider in PROVIDERS)))
+OTHER_PATHS = tuple(chain.from_iterable(provider.other_paths for provider in PROVIDERS))
 VERSION = re.compile(r"/v\d+(?:alpha|beta)?\d*$")
 _FIRST_VERSION = re.compile(r"/v\d+(?:alpha|beta)?\d*(?=/|$)")
 VERSIONLESS = re.compile(rf"/(?:{'|'.join(ENDPOINTS)})(?:[/:?]|$)")

@@ -19,12 +19,13 @@ import tomllib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
+from urllib.parse import urlsplit
 
 import msgspec
 
 from recorder.errors import UsageError
 from recorder.proxy.routing import Upstream, parse_upstream
-from recorder.wire.upstreams import UPSTREAMS, join
+from recorder.wire.upstreams import KNOWN, UPSTREAMS, join
 
 Read = Callable[[Path], bytes | None]
 Login = Literal["api", "chatgpt", "none", "unknown"]
@@ -40,7 +41,7 @@ _OVERRULING = (Path("/etc/codex/managed_config.toml"), "managed_config.toml", "c
 _DECIDING = ("model_provider", "openai_base_url")
 
 _MODES: Mapping[str, Login] = {"apikey": "api", "chatgpt": "chatgpt"}
-_LOCAL_PORTS: Mapping[str, int] = {"ollama": 11434, "lmstudio": 1234}
+_LOCAL = ("ollama", "lmstudio")
 _LOCAL_BASE = "CODEX_OSS_BASE_URL"
 _SIGNED = "amazon-bedrock"
 
@@ -80,6 +81,11 @@ class Pointed(NamedTuple):
     arguments: list[str]
     variables: dict[str, str]
 
+    def as_options(self) -> Iterator[str]:
+        """Yield the arguments, if they are settings, each as an option."""
+        for setting in self.arguments:
+            yield from ("-c", setting)
+
 
 class Doors(msgspec.Struct, frozen=True):
     """The addresses at which a server of ours takes the requests of Codex."""
@@ -115,9 +121,8 @@ def pointed(arguments: Sequence[str], environment: Mapping[str, str], doors: Doo
     found = override(provider, url, environment, websocket=doors.websocket)
     lacking = doors.recorded is not None and provider.key is not None and not environment.get(provider.key)
     variables = {provider.key: "none"} if lacking and provider.key else {}
-    words = [word for setting in found.arguments for word in ("-c", setting)]
     at = _behind_settings(arguments)
-    return Pointed([*arguments[:at], *words, *arguments[at:]], {**found.variables, **variables})
+    return Pointed([*arguments[:at], *found.as_options(), *arguments[at:]], {**found.variables, **variables})
 
 
 def override(provider: Provider, url: str, environment: Mapping[str, str], *, websocket: bool = True) -> Pointed:
@@ -198,10 +203,10 @@ def _provider(words: Sequence[str], config: Mapping[str, Any], environment: Mapp
     id = config.get("model_provider", "openai")
     if "--oss" in words:
         id = _value(words, "--local-provider") or config.get("oss_provider")
-        if id not in _LOCAL_PORTS:
+        if id not in _LOCAL:
             raise UsageError("The server of `codex --oss` is unknown: add --local-provider.")
-    if id in _LOCAL_PORTS:
-        port = environment.get("CODEX_OSS_PORT", "").strip() or _LOCAL_PORTS[id]
+    if id in _LOCAL:
+        port = environment.get("CODEX_OSS_PORT", "").strip() or urlsplit(KNOWN[id]).port
         base = environment.get(_LOCAL_BASE, "").strip() or f"http://localhost:{port}/v1"
         return Provider(id, base.rstrip("/"), "local")
     login = _login(_command(words), config, environment, read)
@@ -240,7 +245,7 @@ def configured(environment: Mapping[str, str], read: Read, profiles: Iterable[st
         except UsageError:
             continue  # told by whoever asks with these settings
         tables = config.get("model_providers")
-        ids = (*(tables if isinstance(tables, dict) else ()), "openai", *_LOCAL_PORTS)
+        ids = (*(tables if isinstance(tables, dict) else ()), "openai", *_LOCAL)
         for id in ids:
             try:
                 found = _provider(arguments, {**config, "model_provider": id}, environment, read)
@@ -388,8 +393,10 @@ def _login(command: str | None, config: Mapping[str, Any], environment: Mapping[
     if not isinstance(held, dict):
         return "unknown"
     mode = held.get("auth_mode")
-    if mode is None:
-        mode = "apikey" if held.get(KEY) else "chatgpt" if held.get("tokens") else ""
+    if mode is None and held.get(KEY):
+        mode = "apikey"
+    elif mode is None:
+        mode = "chatgpt" if held.get("tokens") else ""
     return _MODES.get(str(mode).lower(), "unknown" if mode else "none")
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import chain
 from pathlib import PurePath
 
 from recorder.wire.providers import BY_NAME, PROVIDERS
@@ -21,7 +22,7 @@ VARIABLES: Mapping[str, Mapping[str, str]] = {
         "ANTHROPIC_API_BASE": "{url}/anthropic",
         "GEMINI_API_BASE": "{url}/gemini/v1beta",
     },
-    "sdks": {name: value for variables in _SDKS for name, value in variables.items()},
+    "sdks": dict(chain.from_iterable(variables.items() for variables in _SDKS)),
     "vercel": {"OPENAI_BASE_URL": "{url}/v1", "ANTHROPIC_BASE_URL": "{url}/anthropic/v1"},
 }
 
@@ -41,7 +42,9 @@ ALIASES: Mapping[str, str] = {
 }
 """Names that people type, and the row of the tables of clients that each means."""
 
-BASES: Mapping[str, str] = {variable: provider.name for provider in PROVIDERS for variable in provider.base_variables}
+BASES: Mapping[str, str] = dict(
+    chain.from_iterable(dict.fromkeys(provider.base_variables, provider.name).items() for provider in PROVIDERS)
+)
 """The variables of all clients, and whose address each is: for a program of which it is not known what is in it."""
 
 OWN_BASES: Mapping[str, str] = {"COPILOT_PROVIDER_BASE_URL": "copilot"}
@@ -49,9 +52,7 @@ OWN_BASES: Mapping[str, str] = {"COPILOT_PROVIDER_BASE_URL": "copilot"}
 another one. They are replaced where they are set, because a client without one asks its own service.
 """
 
-_VERSIONS: Mapping[str, str] = {
-    name: version for provider in PROVIDERS for name, version in provider.base_variables.items()
-}
+_VERSIONS: Mapping[str, str] = dict(chain.from_iterable(provider.base_variables.items() for provider in PROVIDERS))
 """What the clients of a variable want in its address; those of the others add a version themselves."""
 
 KEYS_OF: Mapping[str, str] = {variable: BY_NAME[name].key_variable or "" for variable, name in BASES.items()}
@@ -90,8 +91,10 @@ def arguments_of(names: re.Pattern[str], command: Sequence[str]) -> int | None:
         place += 1  # `yarn codex` runs that of a project
     if place is None or place == len(command):
         return None
-    word = command[place]
-    return place + 1 if names.fullmatch(word if word.startswith("@") else PurePath(word).name) else None
+    name = command[place]
+    if not name.startswith("@"):  # of a package, as @openai/codex
+        name = PurePath(name).name
+    return place + 1 if names.fullmatch(name) else None
 
 
 def _program_place(command: Sequence[str]) -> int | None:
