@@ -46,8 +46,7 @@ class FaultFinder:
 
 def is_answer(stream: StreamView) -> bool:
     """Return whether the response is a stream that began well: an error status is reported by a rule of HTTP."""
-    status = stream.response.status if stream.response else 200
-    return stream.is_stream and status < 400
+    return stream.is_stream and stream.status < 400
 
 
 def is_seen_whole(stream: StreamView) -> bool:

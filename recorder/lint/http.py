@@ -15,12 +15,8 @@ from recorder.wire.dialects import by_name
 _STREAMS = (b"event:", b"data:", b":", b"id:", b"retry:")  # what the body of an event stream begins with
 
 
-def _status(stream: StreamView) -> int:
-    return stream.response.status if stream.response else 0
-
-
-def _content_type(stream: StreamView) -> str:
-    return (stream.header("content-type") or "").partition(";")[0].strip().lower()
+def _word(stream: StreamView, header: str) -> str:
+    return (stream.header(header) or "").strip().lower()
 
 
 def _wants_stream(stream: StreamView) -> bool:
@@ -28,26 +24,26 @@ def _wants_stream(stream: StreamView) -> bool:
 
 
 def _named_otherwise(stream: StreamView) -> Iterable[Hit]:
-    is_named = _content_type(stream) == "text/event-stream"
-    if not is_named and _status(stream) == 200 and stream.body.startswith(_STREAMS):
-        yield Hit(None, f"content-type: {_content_type(stream) or 'none'}")
+    is_named = stream.content_type == "text/event-stream"
+    if not is_named and stream.status == 200 and stream.body.startswith(_STREAMS):
+        yield Hit(None, f"content-type: {stream.content_type or 'none'}")
 
 
 def _no_stream(stream: StreamView) -> Iterable[Hit]:
     is_document = not stream.is_stream and stream.body and not stream.body.startswith(_STREAMS)
-    if _wants_stream(stream) and _status(stream) == 200 and is_document:
-        yield Hit(None, f"content-type: {_content_type(stream) or 'none'}")
+    if _wants_stream(stream) and stream.status == 200 and is_document:
+        yield Hit(None, f"content-type: {stream.content_type or 'none'}")
 
 
 def _status_of_stream(stream: StreamView) -> Iterable[Hit]:
-    if _status(stream) not in (0, 200) and stream.moments.has_events and not stream.is_switched:
-        yield Hit(None, f"status {_status(stream)}")
+    if stream.status not in (0, 200) and stream.moments.has_events and not stream.is_switched:
+        yield Hit(None, f"status {stream.status}")
 
 
 def _length_of_stream(stream: StreamView) -> Iterable[Hit]:
     length = stream.header("content-length")
     is_whole = stream.header("transfer-encoding") is None
-    if stream.is_stream and _status(stream) == 200 and length is not None and is_whole:
+    if stream.is_stream and stream.status == 200 and length is not None and is_whole:
         yield Hit(None, f"content-length: {length}")
 
 
@@ -61,18 +57,15 @@ def _storing(stream: StreamView) -> Iterable[Hit]:
     """Yield a head without `no-store`, if it is that of a real connection: one that has a date (RFC 9110, 6.6.1)."""
     if stream.is_switched:
         return
-    held = (stream.header("x-accel-buffering") or "").strip().lower() == "yes"
+    held = _word(stream, "x-accel-buffering") == "yes"
     if stream.is_stream and stream.header("date") and (held or not _keeps_moving(stream)):
         yield Hit(None, f"cache-control: {stream.header('cache-control') or 'none'}")
 
 
 def _keeps_moving(stream: StreamView) -> bool:
-    control = (stream.header("cache-control") or "").lower()
+    control = _word(stream, "cache-control")
     directives = {part.strip() for part in control.split(",")}
-    return (
-        bool(directives & {"no-cache", "no-store"})
-        or (stream.header("x-accel-buffering") or "").strip().lower() == "no"
-    )
+    return bool(directives & {"no-cache", "no-store"}) or _word(stream, "x-accel-buffering") == "no"
 
 
 def _coding_of_stream(stream: StreamView) -> Iterable[Hit]:
@@ -94,7 +87,7 @@ def _unreadable(stream: StreamView) -> Iterable[Hit]:
 def _why_unreadable(stream: StreamView, end: EndRecord) -> str | None:
     if stream.response is None:
         return f"there is no response: {end.error or end.outcome}"
-    if not (200 <= _status(stream) < 300 or stream.is_switched):
+    if not (200 <= stream.status < 300 or stream.is_switched):
         return None  # what it is then, the rules about errors judge
     if end.undecoded is not None and end.outcome == "eof":
         return end.undecoded
@@ -127,7 +120,7 @@ def _error_as_answer(stream: StreamView) -> Iterable[Hit]:
     """Yield the error of a document under a status that says all is well, unless the document says so in its own
     status: a response of OpenAI does.
     """
-    is_good = 200 <= _status(stream) < 300
+    is_good = 200 <= stream.status < 300
     if stream.is_stream or not is_good or not asks_for_answer(stream.exchange) or _is_named_otherwise(stream):
         return
     facts = list(_facts(stream))
@@ -137,13 +130,13 @@ def _error_as_answer(stream: StreamView) -> Iterable[Hit]:
 
 def _unread_error(stream: StreamView) -> Iterable[Hit]:
     """Yield an error that is not one of its API: no client has a message of it. Those of OpenAI have HT007."""
-    if _status(stream) < ERROR_STATUS or stream.moments.has_events or stream.has_gap or stream.was_cut_by_us:
+    if stream.status < ERROR_STATUS or stream.moments.has_events or stream.has_gap or stream.was_cut_by_us:
         return
     if stream.exchange.method == "HEAD":
         return
     facts = by_name(stream.exchange.api).decoder().document(stream.body)
     if not any(isinstance(fact, ErrorReported) and fact.message for fact in facts):
-        yield Hit(None, f"status {_status(stream)}, {'no message in it' if stream.body else 'no body'}")
+        yield Hit(None, f"status {stream.status}, {'no message in it' if stream.body else 'no body'}")
 
 
 def _nothing_came(stream: StreamView) -> Iterable[Hit]:

@@ -12,10 +12,10 @@ from recorder.wire.dialects.openai import error_body
 
 
 def _error_document(stream: StreamView) -> Iterable[Hit]:
-    if stream.response and stream.response.status >= 400 and not stream.moments.has_events and not stream.has_gap:
+    if stream.status >= 400 and not stream.moments.has_events and not stream.has_gap:
         wrong = _wrong_error(stream)
         if wrong:
-            yield Hit(None, f"status {stream.response.status}, {wrong}")
+            yield Hit(None, f"status {stream.status}, {wrong}")
 
 
 def _wrong_error(stream: StreamView) -> str | None:

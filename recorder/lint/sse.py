@@ -58,7 +58,7 @@ def _no_data(stream: StreamView) -> Iterable[Hit]:
 
 def _no_field(stream: StreamView) -> Iterable[Hit]:
     """Yield lines that are not a field. Those of Gemini, and `error:` in Chat, have rules of their own."""
-    if not stream.is_stream or stream.is_switched or (stream.response and stream.response.status >= 400):
+    if not stream.is_stream or stream.is_switched or stream.status >= 400:
         return
     for each in stream.blocks:
         for line in _foreign_lines(each) if each.kind == "frame" or each.raw.startswith(b"{") else ():

@@ -133,6 +133,16 @@ class StreamView:
         """Return the times of all blocks up to the end of this window."""
         return self.kept("moments", Moments)
 
+    @property
+    def status(self) -> int:
+        """Return the status; 0 without a response."""
+        return self.response.status if self.response else 0
+
+    @property
+    def content_type(self) -> str:
+        """Return the content type without its parameters, in lower case."""
+        return (self.header("content-type") or "").partition(";")[0].strip().lower()
+
     @cached_property
     def request_json(self) -> Any:
         """Return the request body as JSON; `None` if it is none, or too large to be looked at."""

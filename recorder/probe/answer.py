@@ -56,12 +56,12 @@ class ProbeAnswer:
     @property
     def status(self) -> int:
         """Return the status; 0 without a response."""
-        return self.recording.response.status if self.recording.response else 0
+        return self.view.status
 
     @property
     def content_type(self) -> str:
         """Return the content type without its parameters, in lower case."""
-        return (self.view.header("content-type") or "").partition(";")[0].strip().lower()
+        return self.view.content_type
 
     @property
     def exchange(self) -> ExchangeRow:

@@ -37,7 +37,7 @@ from recorder.wire.dialects import error_body
 from recorder.wire.redaction.headers import COUNTED, redact_headers, redact_target
 from recorder.wire.request_body import decoded_body
 from recorder.wire.turns import as_block, is_prewarm, prewarm_answer
-from recorder.wire.upstreams import HOSTS
+from recorder.wire.upstreams import COMPANIES_AT, HOSTS
 
 log = logging.getLogger(__name__)
 
@@ -322,7 +322,7 @@ def origin_of(request: messages.Request) -> Origin:
     if isinstance(origin, Origin):
         return origin
     target = request.url.raw_path.decode("ascii")
-    upstream = HOSTS.get(request.url.host)
+    upstream = COMPANIES_AT.get(request.url.host)
     if upstream is None:
         known = [(name.lower(), value) for name, value in request.headers.raw]
         try:

@@ -20,11 +20,15 @@ HOSTS: Mapping[str, str] = {
 }
 """Hosts that are an API and nothing else. Codex asks chatgpt.com for other things too, whatever login it has."""
 
-_OF_OTHERS = [urlsplit(base).netloc for name, base in KNOWN.items() if name not in UPSTREAMS]
+_OTHERS = {name: base for name, base in KNOWN.items() if base.startswith("https:") and name not in UPSTREAMS}
+
+COMPANIES_AT: Mapping[str, str] = {**HOSTS, **{urlsplit(base).netloc: name for name, base in _OTHERS.items()}}
+"""Hosts that name the company of a request. At a port of one's own, which the others have, may be anything."""
+
 _PATTERNS = chain.from_iterable(provider.hosts for provider in PROVIDERS)
 
-API_HOSTS = re.compile("|".join([*_PATTERNS, *map(re.escape, _OF_OTHERS)]))
-"""The hosts of model APIs besides `HOSTS`."""
+API_HOSTS = re.compile("|".join([*_PATTERNS, *map(re.escape, COMPANIES_AT)]))
+"""The hosts of model APIs."""
 
 ENDPOINTS = tuple(dict.fromkeys(chain.from_iterable(provider.endpoints for provider in PROVIDERS)))
 OTHER_PATHS = tuple(chain.from_iterable(provider.other_paths for provider in PROVIDERS))

@@ -184,6 +184,15 @@ async def test_a_host_of_the_public_apis_is_no_other_upstream() -> None:
     assert (await replayed(transport, clock, request(host="api.openai.com")))[0].status_code == 400
 
 
+async def test_the_host_of_a_company_is_that_company_or_what_it_was_recorded_as() -> None:
+    bodies = {name: b'data: {"type":"%b"}\n\n' % name.encode() for name in ("groq", "openai")}
+    transport, clock = replaying(*(of_upstream(*each) for each in bodies.items()))
+    [(_, data)] = (await replayed(transport, clock, request(host="api.groq.com")))[1]
+    assert data == bodies["groq"]
+    transport, clock = replaying(of_upstream("openai"))
+    assert (await replayed(transport, clock, request(host="api.groq.com")))[0].status_code == 200
+
+
 async def test_of_several_upstreams_it_is_the_one_that_the_path_tells() -> None:
     bodies = {name: b'data: {"type":"%b"}\n\n' % name.encode() for name in ("local", "openai")}
     transport, clock = replaying(*(of_upstream(*each) for each in bodies.items()))

@@ -42,17 +42,13 @@ def _begins_otherwise(stream: StreamView) -> Iterable[Hit]:
 
 def _no_end(stream: StreamView) -> Iterable[Hit]:
     found = course(stream)
-    if not stream.is_stream or stream.was_cut_by_us or stream.has_gap or (stream.response and _is_refused(stream)):
+    if not stream.is_stream or stream.was_cut_by_us or stream.has_gap or stream.status >= 400:
         return
     if not found.types:
         outcome = stream.end.outcome if stream.end else ""
         how = "" if outcome == "eof" else f"; the connection ended with {outcome}"
         last = found.last
         yield Hit(last.pos if last else None, f"last is {last.type if last else 'nothing'}{how}")
-
-
-def _is_refused(stream: StreamView) -> bool:
-    return stream.response is not None and stream.response.status >= 400
 
 
 def _ends_twice(stream: StreamView) -> Iterable[Hit]:
