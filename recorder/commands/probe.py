@@ -171,7 +171,7 @@ def _plan(api: ProbeApi, url: str, key: str | None, model: str | None, only: Seq
         if name not in names:
             raise UsageError(f"{api.name} has no case {name!r}: there are {', '.join(names)}.")
     if key is None and any(case.needs_key and case.name in only for case in api.cases):
-        raise UsageError("The case wrong-key makes no sense without a key: name its variable with --key-env.")
+        raise UsageError("The case wrong-key needs a key: name its variable with --key-env.")
     upstream = parse_upstream(f"{by_name(api.name).upstream}={url}")
     chosen = [
         (case, mode)

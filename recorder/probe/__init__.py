@@ -5,7 +5,7 @@ Must not know: the command line, how a recorder is started, where the log is.
 A case is one request and its expectations. Its answer is judged by the rules of `recorder lint`, by what the case
 expects, and by the official SDK, which reads the recorded bytes again: so each request is paid for once.
 
-    cases       what a case is, and the usual cases; those of one API are in `probe` in the folder of its format
+    cases       what a case is, and the common cases; those of one API are in `probe` in the folder of its format
     apis        the APIs that can be probed
     runner      sends the requests of the cases, one after another, within limits of time and size
     answer      a recorded answer as the checks look at it

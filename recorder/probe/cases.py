@@ -1,6 +1,6 @@
 """The form of a case: requests of one API, each with what its answer must be; and the cases that every API has.
 
-What is of one API is in the module `probe` of the folder of its format: the `ApiForm` of the usual cases, and its own.
+What is of one API is in the module `probe` of the folder of its format: the `ApiForm` of the common cases, and its own.
 Each case is sent streamed, plain, or both. Its steps are requests that follow each other: the second one of `resume`
 goes on where the first was left. All requests limit what the model may write, so that the cost of a run is known before
 it starts.
@@ -75,7 +75,7 @@ class Case(NamedTuple):
     steps: tuple[ProbeStep, ...]
     modes: tuple[Mode, ...] = MODES
     is_optional: bool = False  # a proper refusal is not a fault: not every gateway or model has it
-    needs_key: bool = False  # it makes no sense where no key was given
+    needs_key: bool = False  # it needs a key
 
 
 Make = Callable[[Progress], ProbeCall | None]
@@ -84,7 +84,7 @@ WrongError = Callable[[Any], str | None]
 
 
 class ApiForm(NamedTuple):
-    """What the usual cases need of an API."""
+    """What the common cases need of an API."""
 
     create: Callable[[Json, int, Key, int | None], Make]
     """Of a body without its model and limit, the tokens that it allows, its key, and when the client leaves."""
@@ -113,8 +113,8 @@ class ApiForm(NamedTuple):
         """Return the step of a request that is answered in full."""
         ends = checks.ends(reason or self.done)
         counts = checks.counts(most_tokens, has_more_in_total=self.has_more_in_total)
-        usual = (checks.answers, self.document, checks.named, ends, counts)
-        return ProbeStep(self.create(body, most_tokens, "given", None), (*usual, *expects), most_tokens)
+        common = (checks.answers, self.document, checks.named, ends, counts)
+        return ProbeStep(self.create(body, most_tokens, "given", None), (*common, *expects), most_tokens)
 
     def left(self, body: Json, most_tokens: int) -> ProbeStep:
         """Return the step of a request whose answer the client leaves."""
@@ -126,7 +126,7 @@ class ApiForm(NamedTuple):
         return ProbeStep(self.create(body, CUT_TOKENS, key, None), expects, CUT_TOKENS)
 
 
-def usual_cases(form: ApiForm) -> tuple[Case, ...]:
+def common_cases(form: ApiForm) -> tuple[Case, ...]:
     """Return the cases that every API has."""
     return (*_answered_cases(form), *_ended_cases(form))
 

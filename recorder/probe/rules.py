@@ -213,7 +213,7 @@ Clients ask for a new key, or log in again, at 401 (and 403): with another statu
 the reference of the API: errors
 
 PR100 error
-A resumed stream does not go on behind `starting_after`: it repeats events, or leaves some out.
+A resumed stream does not go on after `starting_after`: it repeats events, or leaves some out.
 Texts appear twice, or with a hole: openai-python adds what it is sent to what it has.
 OpenAI API reference, Responses: Get a model response, starting_after
 

@@ -68,7 +68,7 @@ _LAUNCHERS: Mapping[str, frozenset[str]] = {
     "timeout": frozenset({"-k", "--kill-after", "-s", "--signal"}),
     **dict.fromkeys(("time", "nohup"), frozenset[str]()),
 }
-"""Programs that run another one, and which of their options have a value behind them."""
+"""Programs that run another one, and which of their options have a value after them."""
 _RUNNING: Mapping[str, frozenset[str]] = dict.fromkeys(("npm", "pnpm", "yarn", "bun"), frozenset({"exec", "dlx", "x"}))
 """What those of them have to be told that do other things too."""
 _OF_LAUNCHERS = re.compile(r"-.*|\w+=.*|[\d.]+[smhd]?", re.DOTALL)  # what stands between a launcher and its command
@@ -121,7 +121,7 @@ def assigned(words: Sequence[str], given: Mapping[str, str]) -> dict[str, str]:
 def environment(given: Mapping[str, str], url: str) -> dict[str, str]:
     """Return the environment of a command whose clients use `url`, without any HTTP proxy.
 
-    A client that had an address keeps its own way of putting a path behind it: that address is used for the whole.
+    A client that had an address keeps its own way of putting a path after it: that address is used for the whole.
     """
     had = {name: _VERSIONS.get(variable, "") for variable, name in BASES.items() if given.get(variable)}
     own = {
@@ -164,6 +164,6 @@ def past_proxy(given: Mapping[str, str], host: str) -> dict[str, str]:
 
 
 def program(command: Sequence[str]) -> str:
-    """Return the name of the program that a command line runs, behind those that only launch it."""
+    """Return the name of the program that a command line runs, after those that only launch it."""
     name = PurePath(command[_program_place(command) or 0]).name
     return name.partition("@")[0] or name  # of a package, without its version

@@ -10,7 +10,7 @@ Rules of this file:
 * Everything else is a parameter. There a name says what is a secret (`names`), headers are those of HTTP (`headers`),
   and of a URL only known parameters are kept, no user and no password.
 * What a model reads is not looked at: a user who writes `"authorization": "…"` in a message keeps it.
-* A body is read as far as it goes: cut off, in lines, behind `data: `. Never raises.
+* A body is read as far as it goes: cut off, in lines, after `data: `. Never raises.
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ def _in_fields(text: bytes, fields: Iterator[re.Match[bytes]], chosen: Sequence[
 # more; few requests need one. What is not JSON, or not all of it, is walked.
 def _is_worth_a_walk(text: bytes) -> bool:
     """Return whether a name among the parameters of a body, or a URL, may say that something is secret."""
-    begins = _BEGINS.search(text)  # behind the `data: ` of an event
+    begins = _BEGINS.search(text)  # after the `data: ` of an event
     try:
         value = _decode(text[begins.start() :] if begins else text)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -186,7 +186,7 @@ class _Walk:
                 yield from self._string(match.start(1), end)
 
     def _open(self, is_object: bool, at: int) -> int:
-        """Open a container; returns where to read on: behind what only a model reads."""
+        """Open a container; returns where to read on: after what only a model reads."""
         rule = self._rule_inside() if self._levels else _Reading.PARAMETERS
         if rule is _Reading.OF_MODEL and not self._chosen:
             return _end_of(self._text, at)

@@ -37,7 +37,7 @@ _OF_MANUALS = re.compile(rb"(?i)your|example|placeholder|changeme|change-me|dumm
 _SIGNED = re.compile(rb"(?i)(?:x-(?:amz|goog|ms)-|sharedaccess|^)(?:signature|credential|sig)$")
 _BEARER = re.compile(rb"\s{0,3}([A-Za-z0-9._~+/=-]{%d,}+)" % BEARER_CHARACTERS)
 _USERINFO = re.compile(
-    # a password behind a name, or a token without one
+    # a password after a name, or a token without one
     rb"""(?:[^\s/\\?#"'`@<>{}$:]{0,200}:([^\s/\\?#"'`@<>{}$]{6,400})|([^\s/\\?#"'`@<>{}$:]{16,400}))@"""
 )
 _NAME_BYTES = 80
@@ -53,7 +53,7 @@ def find_marked(text: bytes) -> Iterator[Hit]:
 
 
 def _after(text: bytes, word: bytes, pattern: re.Pattern[bytes], kind: str) -> Iterator[Hit]:
-    """Yield the last group of a pattern behind each place of a word: nothing finds a word as fast as `find`."""
+    """Yield the last group of a pattern after each place of a word: nothing finds a word as fast as `find`."""
     at = text.find(word)
     while at >= 0:
         at += len(word)

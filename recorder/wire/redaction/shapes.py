@@ -1,7 +1,7 @@
 """The shapes of secrets: keys and tokens of known issuers, JSON web tokens, private keys.
 
 A table and a search, pure. The search looks at words that are long enough for a key and at nothing else, so text
-without one costs a few milliseconds a megabyte. It takes a secret whole, wherever it begins: behind a quote, an escaped
+without one costs a few milliseconds a megabyte. It takes a secret whole, wherever it begins: after a quote, an escaped
 line end, a percent code, a colour of a terminal.
 """
 
@@ -86,7 +86,7 @@ SHAPES: tuple[KeyShape, ...] = (
         rb"(?<![_-])eyJ[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]*){0,2}",
     ),
 )
-"""The shapes of keys, those of providers first. Each has a word of at least `WORD` characters, at most `BEFORE` behind
+"""The shapes of keys, those of providers first. Each has a word of at least `WORD` characters, at most `BEFORE` after
 its beginning."""
 
 PRIVATE_KEY = "private-key"

@@ -29,18 +29,18 @@ class Unescaped:
             self.text = b"".join(self._undone())
 
     def _undone(self) -> Iterator[bytes]:
-        body, behind, size = self._body, 0, 0
+        body, after, size = self._body, 0, 0
         for match in _ESCAPE.finditer(body):
             start = match.start()
-            while start > behind and body[start - 1] == ord("\\"):
+            while start > after and body[start - 1] == ord("\\"):
                 start -= 1
-            size += start - behind
+            size += start - after
             self._at.append(size)
             self._after.append(match.end())
-            yield body[behind:start]
+            yield body[after:start]
             yield bytes([int(match[1], 16)])
-            behind, size = match.end(), size + 1
-        yield body[behind:]
+            after, size = match.end(), size + 1
+        yield body[after:]
 
     def place(self, hit: Hit) -> tuple[int, int]:
         """Return where a hit is in the body: no escape is taken apart."""

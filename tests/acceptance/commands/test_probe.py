@@ -173,7 +173,7 @@ def test_a_dry_run_sends_and_writes_nothing(tmp_path: Path) -> None:
     [
         ((MISSING, "--api", "gemini", "--only", "choices"), "gemini has no case 'choices': there are text, "),
         ((MISSING, "--api", "gemini", "--key-env", "NOT_SET"), "The variable NOT_SET is not set: "),
-        ((MISSING, "--api", "gemini", "--only", "wrong-key"), "The case wrong-key makes no sense without a key: "),
+        ((MISSING, "--api", "gemini", "--only", "wrong-key"), "The case wrong-key needs a key: "),
         (("127.0.0.1:4000", "--api", "gemini"), "The URL of upstream 'gemini' must begin with http:// "),
         ((MISSING, "--api", "anthropic-messages"), "'anthropic-messages' is not one of "),
     ],

@@ -21,7 +21,7 @@ from recorder.probe.cases import (
     Progress,
     Sdk,
     SdkReading,
-    usual_cases,
+    common_cases,
 )
 from recorder.probe.schema import CITY, WEATHER
 from recorder.probe.sdks import BASE, QUESTION
@@ -117,6 +117,6 @@ API = ProbeApi(
     "claude-haiku-4-5",
     lambda key: {"x-api-key": key, "anthropic-version": "2023-06-01"},
     wrong_error,
-    usual_cases(_FORM),
+    common_cases(_FORM),
     Sdk("anthropic", _read),
 )

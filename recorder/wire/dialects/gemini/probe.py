@@ -21,7 +21,7 @@ from recorder.probe.cases import (
     Progress,
     Sdk,
     SdkReading,
-    usual_cases,
+    common_cases,
 )
 from recorder.probe.schema import CITY, WEATHER
 from recorder.probe.sdks import BASE, QUESTION
@@ -123,6 +123,6 @@ API = ProbeApi(
     "gemini-2.5-flash",
     lambda key: {"x-goog-api-key": key},
     wrong_error,
-    usual_cases(_FORM),
+    common_cases(_FORM),
     Sdk("google.genai", _read),
 )

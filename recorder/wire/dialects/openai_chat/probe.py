@@ -28,7 +28,7 @@ from recorder.probe.cases import (
     Progress,
     Sdk,
     SdkReading,
-    usual_cases,
+    common_cases,
 )
 from recorder.probe.schema import CITY, WEATHER
 from recorder.probe.sdks import QUESTION, json_or_text, openai_client
@@ -145,7 +145,7 @@ _WITHOUT_USAGE = ProbeStep(
 
 
 def _cases() -> Iterator[Case]:
-    for case in usual_cases(_FORM):
+    for case in common_cases(_FORM):
         yield case._replace(steps=(_NAMED,)) if case.name == "forced-tool" else case
     yield Case("choices", "Two choices by `n`", (_SEVERAL,), is_optional=True)
     yield Case("no-usage", "A stream whose usage is not asked for", (_WITHOUT_USAGE,), modes=("streamed",))

@@ -27,7 +27,7 @@ from recorder.probe.cases import (
     Progress,
     Sdk,
     SdkReading,
-    usual_cases,
+    common_cases,
 )
 from recorder.probe.schema import CITY, WEATHER
 from recorder.probe.sdks import QUESTION, json_or_text, openai_client
@@ -144,6 +144,6 @@ API = ProbeApi(
     "gpt-5-mini",
     lambda key: {"authorization": f"Bearer {key}"},
     wrong_error,
-    (*usual_cases(_FORM), _RESUMED),
+    (*common_cases(_FORM), _RESUMED),
     Sdk("openai", _read),
 )
