@@ -9,12 +9,12 @@ from recorder.commands.formats.exchanges import ExportSource
 from recorder.commands.terminal.output import echo, write_bytes
 from recorder.commands.terminal.selection import say_if_stale
 from recorder.errors import NotFoundError
-from recorder.exports.otlp import encoding
 from recorder.exports.otlp.content import load_content
 from recorder.exports.otlp.conventions import NEWEST, convention_of
 from recorder.exports.otlp.metrics import Measurements
 from recorder.exports.otlp.source import ExportReader
 from recorder.exports.otlp.spans import spans_of
+from recorder.exports.otlp.telemetry import metrics_request, trace_request
 from recorder.model.text import counted
 
 
@@ -32,9 +32,9 @@ async def write(source: ExportSource, *, content: bool, convention: str | None, 
             continue
         number = numbers.get(exported.exchange.exchange_id)
         texts = await load_content(log, exported, number) if content else None
-        write_bytes(encoding.traces(spans_of(exported, names, texts), names) + b"\n")
+        write_bytes(trace_request(spans_of(exported, names, texts), names.schema_url) + b"\n")
     if metrics and written:
-        write_bytes(encoding.metrics(measurements.metrics(), names) + b"\n")
+        write_bytes(metrics_request(measurements.metrics(), names.schema_url) + b"\n")
     if not written:
         raise NotFoundError(f"No exchange of session {source.session.name} has ended: only then there is a span of it.")
     if written < len(chosen):

@@ -197,8 +197,10 @@ class Collector:
 
     def _trouble(self, error: httpx.TransportError) -> str:
         """Return the reason why there was no answer. Raise `Refused` if there never will be one."""
-        causes = list(_causes(error))
-        if any(isinstance(each, ssl.SSLCertVerificationError) for each in causes):
+        cause: BaseException | None = error
+        while cause is not None and not isinstance(cause, ssl.SSLCertVerificationError):
+            cause = cause.__cause__ or cause.__context__
+        if cause is not None:
             raise Refused(
                 f"The certificate of {self._endpoint.name} is not valid here: SSL_CERT_FILE names the authorities to "
                 "trust."
@@ -259,12 +261,6 @@ def _host(location: str) -> str:
         return httpx.URL(location).host
     except httpx.InvalidURL:
         return ""
-
-
-def _causes(error: BaseException | None) -> Iterator[BaseException]:
-    while error is not None:
-        yield error
-        error = error.__cause__ or error.__context__
 
 
 def _retry_after(value: str | None, now_s: float) -> float | None:

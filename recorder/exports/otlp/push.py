@@ -22,7 +22,6 @@ from operator import attrgetter
 import msgspec
 
 from recorder.errors import NotFoundError, RecorderError, StoreBusyError, StoreError
-from recorder.exports.otlp import encoding
 from recorder.exports.otlp.collector import Accepted, Collector, Refused, Say, Sleep
 from recorder.exports.otlp.content import load_content
 from recorder.exports.otlp.conventions import Convention
@@ -30,7 +29,7 @@ from recorder.exports.otlp.cursor import DueExchange, ExportCursor, Signal, Tool
 from recorder.exports.otlp.metrics import metrics_of
 from recorder.exports.otlp.source import PAGE, ExportedExchange, ExportReader, ToolResult
 from recorder.exports.otlp.spans import spans_of
-from recorder.exports.otlp.telemetry import Attributes, TraceSpan
+from recorder.exports.otlp.telemetry import Attributes, TraceSpan, metrics_request, trace_request
 from recorder.model.text import counted
 from recorder.store.queries.reader import LogReader
 from recorder.store.queries.session_named import session_named
@@ -223,7 +222,7 @@ class Pusher:
             return {}
 
     def _size_bytes(self, part: ExchangePart) -> int:
-        return len(encoding.traces(part.spans, self._convention))
+        return len(trace_request(part.spans, self._convention.schema_url))
 
     async def _send(self, batch: Sequence[ExchangePart]) -> None:
         """Send the spans of a batch, then its metrics; in halves if it is too large for the collector."""
@@ -251,7 +250,7 @@ class Pusher:
             for result, _ in part.tools:
                 tools.setdefault((part.due.session_id, result.exchange_id), set()).add(result.item)
         if spans:
-            body = encoding.traces(spans, self._convention)
+            body = trace_request(spans, self._convention.schema_url)
             await self._deliver("traces", body, [part.due for part in parts], tools)
             self.report.spans += len(spans)
 
@@ -261,7 +260,8 @@ class Pusher:
             await self._record("metrics", due, {})
             return
         try:
-            await self._deliver("metrics", encoding.metrics(found, self._convention), due, {})
+            body = metrics_request(found, self._convention.schema_url)
+            await self._deliver("metrics", body, due, {})
         except Refused as error:
             raise Refused(f"{error} `--no-metrics` sends the spans alone.", error.status) from error
         self.report.points += sum(len(each.histogram.data_points) for each in found)

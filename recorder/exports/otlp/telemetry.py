@@ -1,4 +1,7 @@
-"""Spans and histograms as OTLP/JSON has them, and their ids. Pure: nothing of a provider or of a convention.
+"""Spans and histograms as OTLP/JSON has them, their ids, and the requests that hold them: bodies of `/v1/traces` and
+`/v1/metrics`, and lines of OTLP files. Pure: nothing of a provider or of a convention.
+
+No exporter of OpenTelemetry writes or sends them here: see `docs/opentelemetry.md`, "Pushing to a collector".
 
 Source: opentelemetry-proto, docs/specification.md, "JSON Protobuf Encoding": ids are hexadecimal, 64-bit integers are
 strings, enums are numbers, names are in lowerCamelCase. A member with the default value of its type is left out, as in
@@ -12,13 +15,15 @@ Ids follow from those of the log, so whoever exports an exchange again writes th
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import IntEnum
 from hashlib import sha256
 from typing import Any
 from uuid import UUID
 
 import msgspec
+
+from recorder import __version__
 
 Value = str | bool | int | float | tuple[str, ...]
 Attributes = Mapping[str, Value]
@@ -135,3 +140,23 @@ def span_id(exchange_id: str, kind: str, call: str = "") -> bytes:
     digest = sha256(named.encode("utf-8", "surrogatepass")).digest()
     parts = (digest[at : at + SPAN_ID_BYTES] for at in range(0, len(digest), SPAN_ID_BYTES))
     return next((part for part in parts if any(part)), digest[-SPAN_ID_BYTES:])
+
+
+RESOURCE = {"attributes": key_values({"service.name": "recorder"})}
+"""The resource of all spans and metrics. The client that made a call is an attribute of its span: a back end that
+corrects the clocks of services against each other would move spans of a trace with several."""
+
+
+def trace_request(spans: Sequence[TraceSpan], schema_url: str) -> bytes:
+    """Return an `ExportTraceServiceRequest` as one line of JSON, without the line's end."""
+    return _request("resourceSpans", "scopeSpans", {"spans": spans}, schema_url)
+
+
+def metrics_request(metrics: Sequence[Metric], schema_url: str) -> bytes:
+    """Return an `ExportMetricsServiceRequest` as one line of JSON, without the line's end."""
+    return _request("resourceMetrics", "scopeMetrics", {"metrics": metrics}, schema_url)
+
+
+def _request(of_resource: str, of_scope: str, written: dict[str, Any], schema_url: str) -> bytes:
+    scope = {"scope": {"name": "recorder", "version": __version__}, **written, "schemaUrl": schema_url}
+    return msgspec.json.encode({of_resource: [{"resource": RESOURCE, of_scope: [scope], "schemaUrl": schema_url}]})
