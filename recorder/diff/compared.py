@@ -183,18 +183,14 @@ class _Noting(FactReader):
 
     def facts(self, event: Event) -> Sequence[Fact]:
         found = super().facts(event)
-        self._note_event(event, found)
+        self.first.setdefault(event.kind, event)
+        self._note(found)
         return found
 
     def close(self) -> Sequence[Fact]:
         found = super().close()
         self._note(found)
         return found
-
-    def _note_event(self, event: Event, facts: Sequence[Fact]) -> None:
-        if event.kind not in self.first:
-            self.first[event.kind] = event
-        self._note(facts)
 
     def _note(self, facts: Sequence[Fact]) -> None:
         add = self.texts.add

@@ -11,8 +11,9 @@ Rules of this file:
 from __future__ import annotations
 
 import asyncio
+import re
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -249,41 +250,32 @@ POSTS: dict[str, Handler] = {
 
 
 class Endpoint(NamedTuple):
-    """A pattern of the table, taken apart."""
+    """A pattern of a table, taken apart."""
 
-    segments: tuple[str, ...]
+    path: re.Pattern[bytes]
     names: frozenset[str]  # of the query
     handler: Handler
-
-    def match(self, segments: list[str]) -> dict[str, str] | None:
-        """Return the values of the names in the path, or None if it is another path."""
-        if len(segments) != len(self.segments):
-            return None
-        values: dict[str, str] = {}
-        for own, given in zip(self.segments, segments, strict=True):
-            if own.startswith("{"):
-                values[own[1:-1]] = given
-            elif own != given:
-                return None
-        return values if all(values.values()) else None
+    is_post: bool
 
 
-def routes(table: Mapping[str, Handler]) -> list[Endpoint]:
-    """Return the routes of a table of patterns."""
+def endpoints() -> list[Endpoint]:
+    """Return the patterns of both tables."""
     found = []
-    for pattern, handler in table.items():
-        path, _, names = pattern.partition("?")
-        found.append(Endpoint(tuple(path.split("/")), frozenset(filter(None, names.split("&"))), handler))
+    for table in (ROUTES, POSTS):
+        for pattern, handler in table.items():
+            path, _, names = pattern.partition("?")
+            named = re.compile(re.sub(r"\{(\w+)\}", r"(?P<\1>[^/]+)", path).encode())
+            found.append(Endpoint(named, frozenset(filter(None, names.split("&"))), handler, table is POSTS))
     return found
 
 
-def find(table: list[Endpoint], path: bytes) -> tuple[Endpoint, dict[str, str]] | None:
-    """Return the route of a path, as it came, with the values in it; or None."""
-    segments = [unquote_to_bytes(each).decode("utf-8", "replace") for each in path.split(b"/")]
-    for route in table:
-        values = route.match(segments)
-        if values is not None:
-            return route, values
+def find(table: Iterable[Endpoint], path: bytes) -> tuple[Endpoint, dict[str, str]] | None:
+    """Return the endpoint of a path, as it came, with the values in it; or None."""
+    for endpoint in table:
+        match = endpoint.path.fullmatch(path)
+        if match is not None:
+            named = match.groupdict().items()
+            return endpoint, {name: unquote_to_bytes(value).decode("utf-8", "replace") for name, value in named}
     return None
 
 

@@ -62,7 +62,7 @@ class Viewer:
         self.guard = guard
         self.why_closed = "The log is not open yet: try again in a moment."
         self._context: api.Context | None = None
-        self._gets, self._posts = api.routes(api.ROUTES), api.routes(api.POSTS)
+        self._endpoints = api.endpoints()
         self._files = _files()
         self._streams: set[asyncio.Task[Any]] = set()
 
@@ -130,23 +130,23 @@ class Viewer:
     async def _answer(self, incoming: ServerExchange) -> Any:
         """Return the answer of the route. Raise `RecorderError`."""
         is_post = incoming.method == "POST"
-        found = api.find(self._posts if is_post else self._gets, incoming.path)
+        found = api.find(self._endpoints, incoming.path)
         if found is None:
-            if api.find(self._gets if is_post else self._posts, incoming.path):
-                use = "GET" if is_post else "POST, with a JSON body"
-                return Refusal(405, "method_not_allowed", f"Use {use} for this.")
             raise NotFoundError("There is nothing of that name in the API: docs/formats.md has all of it.")
+        endpoint, values = found
+        if endpoint.is_post != is_post:
+            use = "POST, with a JSON body" if endpoint.is_post else "GET"
+            return Refusal(405, "method_not_allowed", f"Use {use} for this.")
         if self._context is None:
             raise StoreError(self.why_closed)
-        route, values = found
-        query = api.query_of(route, incoming.query)
+        query = api.query_of(endpoint, incoming.query)
         body = None
         if is_post:
             data = await _body(incoming)
             if data is None:
                 return Refusal(413, "request_too_large", f"The body is over {BODY_LIMIT_BYTES >> 20} MiB.")
             body = api.body_of(data)
-        return await route.handler(self._context, api.Parameters(values, query, body))
+        return await endpoint.handler(self._context, api.Parameters(values, query, body))
 
     async def _stream(self, incoming: ServerExchange, answer: api.Streamed) -> None:
         """Send the parts as they come, no faster than the client takes them."""

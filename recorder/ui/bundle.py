@@ -51,7 +51,8 @@ def bundle() -> Bundle:
     static = files("recorder.ui") / "static"
     index = (static / "index.html").read_text("utf-8")
     script = _script(modules(static, ENTRY, PAGES))
-    style = "".join(map(_style, [*_STYLE.findall(index), STYLE]))
+    styles = [static / name for name in (*_STYLE.findall(index), STYLE)]
+    style = "".join(each.read_text("utf-8") for each in styles if each.is_file())
     policy = (
         f"default-src 'none'; script-src '{_digest(script)}'; style-src '{_digest(style)}'; "
         "img-src data: blob:; base-uri 'none'; form-action 'none'"
@@ -113,11 +114,6 @@ def wrapped(path: str, source: str, bundled: Collection[str]) -> str:
 def _dynamic(path: str, bundled: Collection[str]) -> str:
     page = f"Promise.resolve({_constant(path)})" if path in bundled else f"Promise.reject(new Error({NOT_HERE!r}))"
     return f"=> {page}"
-
-
-def _style(name: str) -> str:
-    path = files("recorder.ui") / "static" / name
-    return path.read_text("utf-8") if path.is_file() else ""
 
 
 def _resolved(path: str, given: str) -> str:

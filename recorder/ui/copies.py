@@ -68,9 +68,10 @@ def copies(recorded: Recording, name: str, url: URL, at: int | None = None) -> d
     at_event = () if at is None else ("--at-event", str(at))
     cassette = f"cassettes/{name}.sse.jsonl"
     export = recorder_line(url, "export", session, "--exchange", number, "--format", "cassette")
+    gaps = "Bytes of it were not kept: add --allow-gaps to play the rest." if recorded.has_gap else None
     found = {
         "curl": _curl(recorded, name),
-        "replay": Copy(recorder_line(url, "replay", session, "--exchange", number), _broken_off(recorded)),
+        "replay": Copy(recorder_line(url, "replay", session, "--exchange", number), gaps),
         "show": Copy(recorder_line(url, "show", session, number, *at_event)),
         "export": Copy(f"mkdir -p cassettes && {export} > {cassette}"),
         "pytest": _pytest(recorded, name, cassette),
@@ -81,10 +82,6 @@ def copies(recorded: Recording, name: str, url: URL, at: int | None = None) -> d
 def request_file(recorded: Recording, name: str) -> str:
     """Return the name of the file that a request body is saved in."""
     return f"{name}-request.{'bin' if _text(as_http(recorded).request_body) is None else 'json'}"
-
-
-def _broken_off(recorded: Recording) -> str | None:
-    return "Bytes of it were not kept: add --allow-gaps to play the rest." if recorded.has_gap else None
 
 
 # -- curl

@@ -16,7 +16,7 @@ from copy import deepcopy
 from itertools import count
 from typing import Any
 
-from recorder.ui.ops import apply, member
+from recorder.ui.ops import apply
 
 Template = str | list[Any] | dict[str, str]
 
@@ -95,25 +95,6 @@ def _copied(ops: Iterable[Sequence[Any]]) -> list[Sequence[Any]]:
 
 def _copied_op(op: Sequence[Any]) -> Sequence[Any]:
     return op if isinstance(op[-1], str | int | float) else deepcopy(op)  # most add a text
-
-
-def put_together(template: Template, texts: Sequence[str], ops: Sequence[Sequence[Any]], document: Any) -> bytes:
-    """Return the bytes of a template, as the file does: of the shared texts, the operations and the document."""
-    if isinstance(template, dict):
-        return base64.b64decode(template["base64"])
-    parts = template if isinstance(template, list) else [template]
-    return "".join(_part(part, texts, ops, document) for part in parts).encode()
-
-
-def _part(part: Any, texts: Sequence[str], ops: Sequence[Sequence[Any]], document: Any) -> str:
-    if isinstance(part, str):
-        return part
-    if isinstance(part, int):
-        return texts[part]
-    style, source = part
-    if isinstance(source, int):
-        return escaped(ops[source][2], bool(style))
-    return escaped(member(document, source), bool(style))
 
 
 def escaped(text: str, as_ascii: bool) -> str:

@@ -79,8 +79,9 @@ async def _exchange(log: LogReader, exchange: Exchange, ticks: ExchangeTicks, th
                 text_chars=characters[-1] or None,
             ),
         }
-    for block in threads.blocks_of(ticks.number):
-        yield threads.complete_event(block, _sum_of(block, ticks.row, characters))
+    for block in threads.blocks:
+        if block.exchange == ticks.number:
+            yield threads.complete_event(block, _sum_of(block, ticks.row, characters))
 
 
 def _text_chars(decoder: FactDecoder, event: Event) -> int:
@@ -112,7 +113,7 @@ class _Threads:
     """
 
     def __init__(self, timeline: Timeline) -> None:
-        self._lanes, self._blocks = timeline.rows, timeline.blocks
+        self._lanes, self.blocks = timeline.rows, timeline.blocks
         self._offsets = {each.number: each.offset_ns for each in timeline.exchanges}
         self._ends = {each.number: max(each.t, default=0) for each in timeline.exchanges}
         by_row: dict[int, list[Block]] = defaultdict(list)
@@ -145,9 +146,6 @@ class _Threads:
         """Return the first thread of a row, which has its instants."""
         return self._of_row[row].start
 
-    def blocks_of(self, number: int) -> Iterator[Block]:
-        return (block for block in self._blocks if block.exchange == number)
-
     def complete_event(self, block: Block, characters: int) -> Json:
         begins, ends = self._span(block)
         return {
@@ -169,9 +167,9 @@ class _Threads:
 
     def flows(self, chosen: Collection[int]) -> Iterator[Json]:
         """Yield the two ends of each way from a call to the request with its result."""
-        calls = {(each.exchange, each.item): each for each in self._blocks if each.kind == "tool_call"}
-        requests = {self._offsets[each.exchange]: each for each in self._blocks if each.from_ns == 0}
-        waits = [each for each in self._blocks if each.kind == "client"]
+        calls = {(each.exchange, each.item): each for each in self.blocks if each.kind == "tool_call"}
+        requests = {self._offsets[each.exchange]: each for each in self.blocks if each.from_ns == 0}
+        waits = [each for each in self.blocks if each.kind == "client"]
         for number, wait in enumerate(waits, 1):
             call = calls.get((wait.exchange, wait.item))
             request = requests.get(self._offsets[wait.exchange] + (wait.to_ns or 0))

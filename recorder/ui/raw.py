@@ -19,7 +19,7 @@ from recorder.model.events import BODY_KINDS, LEFT_OUT, Event, Session
 from recorder.model.recording import Recording
 from recorder.model.text import safe_text
 from recorder.recordings.requests import load_requests, request_head, request_json
-from recorder.recordings.selection import Numbered, select_exchanges
+from recorder.recordings.selection import select_exchanges
 from recorder.recordings.session import budget_of
 from recorder.store.queries.reader import LogReader
 from recorder.ui.copies import copies, request_file
@@ -70,7 +70,7 @@ async def model_request(log: LogReader, ref: str, exchange: str) -> dict[str, An
 
     Raises `NotFoundError` if it has no body, `RecorderError` if it and what it continues are too large.
     """
-    recorded, request = await _as_the_model_saw_it(log, ref, exchange)
+    _, recorded, request = await _as_the_model_saw_it(log, ref, exchange)
     encoded = request_json(request)
     return {**request_head(recorded, request), "size_bytes": None if encoded is None else len(encoded)}
 
@@ -86,11 +86,10 @@ async def exchange_body(
     if which not in get_args(Body):
         raise UsageError(f"There is no body {which!r}: there are {', '.join(get_args(Body))}.")
     if which == "model":
-        recorded, request = await _as_the_model_saw_it(log, ref, exchange)
+        session, recorded, request = await _as_the_model_saw_it(log, ref, exchange)
         encoded = request_json(request)
         if encoded is None:
             raise NotFoundError("The body of this request is not a JSON object: see the request as it was sent.")
-        session, _ = await _selected(log, ref, exchange)
         return f"{_file_name(session, recorded.number)}-model.json", _parts(encoded)
     session, recorded = await _heads(log, ref, exchange)
     name = _file_name(session, recorded.number)
@@ -116,7 +115,7 @@ async def sliced(chunks: AsyncGenerator[bytes], start: int, limit: int | None) -
 
 async def _heads(log: LogReader, ref: str, exchange: str) -> tuple[Session, Recording]:
     """Return the recording of an exchange without its response body."""
-    session, (number, row) = await _selected(log, ref, exchange)
+    session, [(number, row)] = await select_exchanges(log, ref, exchange)
     budget = budget_of(safe_text(session.name))
     events: list[Event] = []
     async for event in log.events(row.session_id, row.exchange_id, kinds=_HEADS):
@@ -125,17 +124,12 @@ async def _heads(log: LogReader, ref: str, exchange: str) -> tuple[Session, Reco
     return session, recording_of(row, events, number=number, keeps_events=False)
 
 
-async def _selected(log: LogReader, ref: str, exchange: str) -> tuple[Session, Numbered]:
-    session, [chosen] = await select_exchanges(log, ref, exchange)
-    return session, chosen
-
-
-async def _as_the_model_saw_it(log: LogReader, ref: str, exchange: str) -> tuple[Recording, LogicalRequest]:
-    session, chosen = await _selected(log, ref, exchange)
-    shown = await load_requests(log, session, [chosen])
+async def _as_the_model_saw_it(log: LogReader, ref: str, exchange: str) -> tuple[Session, Recording, LogicalRequest]:
+    session, chosen = await select_exchanges(log, ref, exchange)
+    shown = await load_requests(log, session, chosen)
     if not shown:
         raise NotFoundError("This request has no body.")
-    return shown[0]
+    return session, *shown[0]
 
 
 async def _response_body(events: AsyncIterator[Event]) -> AsyncGenerator[bytes]:

@@ -244,7 +244,7 @@ class RunningDocument:
     def _update(self, event: Event, ops: list[Op]) -> None:
         """Make those parts again that the event may have changed."""
         parts = self._touched.parts
-        if "heading" in parts or self._view.has_copies:
+        if "heading" in parts or self._view.copies:
             self._update_heading(ops)
         if "usage" in parts:
             [usage] = self._folding.fold("usage").rows()

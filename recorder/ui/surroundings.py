@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
-from operator import itemgetter
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 from recorder.model.events import Event, Exchange
@@ -21,9 +21,13 @@ from recorder.store.queries.reader import LogReader
 from recorder.store.queries.session_state import REQUEST_KINDS, FoldedExchange, Results, requested, superseded_by
 from recorder.store.write.call_keys import CallKeys, call_keys
 
-Moment = tuple[int, str, Any]
-"""A time since the exchange began, the other exchange that says something new at it, and something that tells it from
-others."""
+
+class Moment(NamedTuple):
+    """A time since the exchange began at which another exchange says something new."""
+
+    t_ns: int
+    exchange_id: str  # of the other
+    said: Any  # tells it from others
 
 
 class OutsideView(NamedTuple):
@@ -32,13 +36,8 @@ class OutsideView(NamedTuple):
     exchange: Exchange
     later: Results  # of the requests after it
     every: Results  # of all requests of the session
-    copies: Sequence[FoldedExchange] = ()
+    copies: Sequence[FoldedExchange] = ()  # of its response: an event may change which of them is the best
     retrieved: frozenset[str | None] = frozenset()  # responses that an exchange retrieves which has begun
-
-    @property
-    def has_copies(self) -> bool:
-        """Return True if an event of the exchange may change which copy of its response is the best."""
-        return bool(self.copies)
 
     def result_of(self, call: ItemRow, row: ExchangeRow) -> ResultRow | None:
         """Return the result of a call of the exchange, whose row is given."""
@@ -71,7 +70,7 @@ class _Known(NamedTuple):
 
     def at(self, wall_ns: int) -> Any:
         """Return the last thing that it had said at a time, or None."""
-        count = bisect_right(self.says, wall_ns, key=itemgetter(0))
+        count = bisect_right(self.says, wall_ns, key=attrgetter("wall_ns"))
         return self.says[count - 1].said if count else None
 
 
@@ -107,7 +106,7 @@ class Surroundings:
                 await self._read_copy(log, *numbered)
         if keys:
             await self._read_requests(log, calls, is_retrieved)
-        self.moments = sorted(self._moments(is_retrieved), key=itemgetter(0, 1))
+        self.moments = sorted(self._moments(is_retrieved), key=attrgetter("t_ns", "exchange_id"))
 
     def view(self, t_ns: int) -> OutsideView:
         """Return what others say at a time since the exchange began."""
@@ -138,11 +137,11 @@ class Surroundings:
         began_ns = self._exchange.started_ns
         for _, each in self._everything if is_retrieved else ():
             if each.resumes_response_id == self._response_id:
-                yield each.started_ns - began_ns, each.exchange_id, None
+                yield Moment(each.started_ns - began_ns, each.exchange_id, None)
         for known in (self._requests, self._copies):
             for exchange_id, other in known.items():
                 for wall_ns, said in other.says:
-                    yield wall_ns - began_ns, exchange_id, said
+                    yield Moment(wall_ns - began_ns, exchange_id, said)
 
     async def _read_requests(self, log: LogReader, calls: Sequence[ItemRow], is_retrieved: bool) -> None:
         """Read requests in order until all calls have results of their own thread, and no later one can be better.

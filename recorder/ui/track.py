@@ -14,8 +14,8 @@ import asyncio
 import time
 import zlib
 from bisect import bisect_right
-from collections.abc import Sequence
-from operator import itemgetter
+from collections.abc import Iterable, Sequence
+from operator import attrgetter
 from typing import Any
 
 import msgspec
@@ -30,7 +30,7 @@ from recorder.store.schema import events
 from recorder.store.sql import IS_END, of_exchange
 from recorder.ui.ops import Op, apply
 from recorder.ui.running_document import RunningDocument
-from recorder.ui.surroundings import Surroundings
+from recorder.ui.surroundings import Moment, Surroundings
 
 SEGMENT = 256  # positions: 60 KB of JSON, a few milliseconds for both sides
 CACHE_BYTES = 128 * 2**20  # of all tracks: some fifty responses of 100,000 events, or one that is open and very long
@@ -97,7 +97,8 @@ class _Track:
         self._steps: list[bytes] = []  # of the segment that is not complete
         self._states: dict[int, bytes] = {}  # at the beginnings of some segments
         self._state_bytes = self._since_state = 0  # of the last of them, and of the steps since
-        self._later: tuple[Any, list[Any]] = ((-1, []), [])  # steps after the last event, and what they were made of
+        self._later_steps: list[Any] = []  # after the last event
+        self._later_of: tuple[int, list[Moment]] = (-1, [])  # the last event and the moments that they are made of
 
     @property
     def size_bytes(self) -> int:
@@ -124,7 +125,9 @@ class _Track:
         if has_ended and self._pos == last and self._document is not None:
             self._folded_bytes = self._document.finish()
         state, steps = await asyncio.to_thread(self._unpacked, first // SEGMENT)
-        steps = [*steps, *await self._later_steps()] if to == last else [step for step in steps if step[0] <= to]
+        steps = [step for step in steps if step[0] <= to]
+        if to == last:
+            steps += await self._steps_after_last()
         return {
             "exchange_id": self._exchange.exchange_id,
             "number": self._number,
@@ -172,12 +175,12 @@ class _Track:
         self._folded_bytes += len(event.raw) + EVENT_BYTES
 
     def _passed_at(self, t_ns: int) -> int:
-        return bisect_right(self._moments, t_ns, key=itemgetter(0))
+        return bisect_right(self._moments, t_ns, key=attrgetter("t_ns"))
 
     def _next_moments(self, until_ns: int) -> list[int]:
         """Return the times of the moments up to one, and pass them."""
         start, self._passed = self._passed, self._passed_at(until_ns)
-        times = sorted({moment[0] for moment in self._moments[start : self._passed]})
+        times = _times(self._moments[start : self._passed])
         return times[-1:] if self._pos < 0 else times  # before its first event only the last counts
 
     def _add(self, pos: int, ops: list[Op], t_ns: int | None = None) -> None:
@@ -228,15 +231,15 @@ class _Track:
         before, self._moments = self._moments[: self._passed], list(self._surroundings.moments)
         return before == self._moments[: self._passed_at(self._t_ns)]
 
-    async def _later_steps(self) -> list[Any]:
+    async def _steps_after_last(self) -> list[Any]:
         """Return the steps from outside after the last event. The document is then as it was before."""
         document, moments = self._document, self._moments[self._passed_at(self._t_ns) :]
-        if document is None or (self._pos, moments) == self._later[0]:
-            return self._later[1]
+        if document is None or (self._pos, moments) == self._later_of:
+            return self._later_steps
         steps: list[Any] = []
         until_s = time.monotonic() + SLICE_S
         try:
-            for t_ns in sorted({moment[0] for moment in moments}):
+            for t_ns in _times(moments):
                 if ops := document.see(self._surroundings.view(t_ns)):
                     steps.append([self._pos, ops, t_ns])
                 if time.monotonic() > until_s:
@@ -244,8 +247,12 @@ class _Track:
                     until_s = time.monotonic() + SLICE_S
         finally:
             document.see(self._surroundings.view(self._t_ns))
-        self._later = ((self._pos, moments), steps)
+        self._later_of, self._later_steps = (self._pos, moments), steps
         return steps
+
+
+def _times(moments: Iterable[Moment]) -> list[int]:
+    return sorted({moment.t_ns for moment in moments})
 
 
 def _packed(text: bytes) -> bytes:
