@@ -60,7 +60,7 @@ NOTHING_RAN = {"pwned": False, "scripts": 0, "images": 0, "bold": 0, "at": "/"}
 
 
 async def test_hostile_texts_run_nothing(tab: Tab) -> None:
-    """One page after the other in one tab: to load the viewer anew for each takes most of the time of the slow test."""
+    """One page after the other in one tab: to load the viewer for each again takes most of the slow test."""
     tab.expect("status of 40[04]")
     for name, route in ROUTES.items():
         await tab.enter(route)

@@ -136,7 +136,7 @@ def test_files_that_cannot_be_judged_are_named_in_one_sentence(
 
 
 @pytest.mark.parametrize("wrong", [("--only", "colour"), ("--tolerance", "0.5"), ("--json", "--stat")])
-def test_what_makes_no_sense_is_refused(diff: Diff, stored: Stored, wrong: tuple[str, ...]) -> None:
+def test_what_is_not_valid_is_refused(diff: Diff, stored: Stored, wrong: tuple[str, ...]) -> None:
     path = stored("a", RESPONSES)
     assert diff(path, path, *wrong).code == 2
 
@@ -238,7 +238,7 @@ def test_a_failure_names_what_was_compared_and_no_option_of_a_command(stored: St
 
 
 @pytest.mark.parametrize(("a", "only"), [(7, None), (None, None), ("x.sse", "colour")])
-def test_what_is_no_recording_is_refused(a: Any, only: Any) -> None:
+def test_what_is_not_a_recording_is_refused(a: Any, only: Any) -> None:
     with pytest.raises(UsageError):
         assert_same_stream(a, contents(RESPONSES), only=only)
 

@@ -265,7 +265,7 @@ def test_a_rule_that_there_is_not_cannot_be_left_out() -> None:
         assert_lints(contents(GOOD), ignore="RS021")
 
 
-def test_what_is_no_recording_is_refused(file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_not_a_recording_is_refused(file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RECORDER_DB", str(Conversations(tmp_path / "recorder.db").path))
     unknown: Any = "responses"
     nothing: Any = 7

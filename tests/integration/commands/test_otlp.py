@@ -122,7 +122,7 @@ def test_a_setting_may_name_the_headers(path: Path, receiver: Receiver, tmp_path
         (["http://a", "--since", "soon"], 2, "'soon' is not a time"),
     ],
 )
-def test_a_call_that_makes_no_sense_is_one_sentence(path: Path, options: list[str], code: int, sentence: str) -> None:
+def test_a_call_that_is_not_valid_is_one_sentence(path: Path, options: list[str], code: int, sentence: str) -> None:
     ran = run(path, "export", "--to", *options)
     assert (ran.code, sentence in ran.err) == (code, True), ran.err
     assert SECRET not in ran.err

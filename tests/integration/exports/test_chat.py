@@ -47,7 +47,7 @@ def check(line: Mapping[str, Any]) -> None:
     """Raise `AssertionError` for a line that OpenAI's fine-tuning of chat models would refuse.
 
     The rules are those of its guide "Supervised fine-tuning" (the data format, and function calling in it): known
-    members and roles, an answer at the end, each call with its result behind it, arguments that are JSON.
+    members and roles, an answer at the end, each call with its result after it, arguments that are JSON.
     """
     assert line.keys() <= {"messages", "tools", "parallel_tool_calls"}
     messages = line["messages"]

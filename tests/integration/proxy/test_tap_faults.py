@@ -88,7 +88,7 @@ PLACES = {
 
 
 async def streamed(folder: Path, fault: Fault, *, strict: bool, clock_ns: Callable[[], int] | None) -> list[bytes]:
-    """Two streams at once, the fault armed behind the first events; returns what the journal has, record by record."""
+    """Two streams at once, the fault armed after the first events; returns what the journal has, record by record."""
     armed, healed = asyncio.Event(), asyncio.Event()
     first, second, third = EVENTS[:1], EVENTS[1:31], EVENTS[31:]
     turns = [Send(chunked(*second[at : at + TURN])) for at in range(0, len(second), TURN)]

@@ -195,7 +195,7 @@ async def test_an_upstream_that_goes_before_its_101_is_a_502(tmp_path: Path, end
 
 
 @on_uvloop
-async def test_a_101_that_nobody_asked_for_passes_and_what_the_upstream_sends_behind_it(tmp_path: Path) -> None:
+async def test_a_101_that_nobody_asked_for_passes_and_what_the_upstream_sends_after_it(tmp_path: Path) -> None:
     script: list[Action] = [Send(SWITCHED + b"raw"), Send(b" bytes"), Close()]
     async with ScriptedUpstream(script) as upstream, proxied(tmp_path, upstream.base) as proxy:
         async with await proxy.connect() as client:
@@ -435,7 +435,7 @@ async def test_over_tls_the_end_of_the_client_is_that_of_the_connection(
 
 
 @both_loops
-async def test_over_tls_what_a_client_sends_behind_the_upstreams_end_is_recorded(
+async def test_over_tls_what_a_client_sends_after_the_upstreams_end_is_recorded(
     tmp_path: Path, certificate: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SSL_CERT_FILE", str(certificate))

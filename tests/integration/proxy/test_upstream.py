@@ -171,7 +171,7 @@ async def test_a_head_over_the_limit_is_an_error(case: str) -> None:
 
 
 @on_uvloop
-async def test_only_the_head_counts_and_of_each_response_anew() -> None:
+async def test_only_the_head_counts_and_of_each_response_again() -> None:
     big = answer(b"x" * 2**20, b"a: " + b"x" * 60_000, b"b: " + b"x" * 60_000, b"c: " + b"x" * 60_000)
     async with ScriptedUpstream(big) as upstream, upstream_transport() as client:
         for _ in range(4):
@@ -259,7 +259,7 @@ async def test_an_upstream_that_is_not_there_is_unreachable() -> None:
 
 
 LEFT_OVER: dict[str, list[Action]] = {
-    "behind the body": [Send(answer_bytes(b"one") + b"more")],
+    "after the body": [Send(answer_bytes(b"one") + b"more")],
     "another response": [Send(answer_bytes(b"one") + answer_bytes(b"nobody asked"))],
     "afterwards": [Send(answer_bytes(b"one")), Sleep(0.02), Send(answer_bytes(b"nobody asked"))],
     "that it closes": [Send(head(b"Content-Length: 3", b"Connection: close") + b"one")],

@@ -77,7 +77,7 @@ async def test_a_failure_is_one_sentence_in_json(db: Path) -> None:
             assert answer.header(b"cache-control") == b"no-store"
 
 
-async def test_a_database_that_is_damaged_or_not_there_yet_is_no_end_of_the_viewer(db: Path) -> None:
+async def test_a_database_that_is_damaged_or_not_there_yet_does_not_end_the_viewer(db: Path) -> None:
     async with viewing(db, is_open=False) as viewer:
         assert (await viewer.json("/api/about", b"503"))["error"]["type"] == "store"
         assert (await viewer.get("/")).status[:3] == b"200", "the page can say so"

@@ -100,7 +100,7 @@ async def test_who_comes_later_gets_all_of_it_first(log: URL) -> None:
             ]
 
 
-async def test_an_exchange_of_another_session_is_no_news_for_this_one_but_for_the_list(log: URL) -> None:
+async def test_an_exchange_of_another_session_is_news_for_the_list_alone(log: URL) -> None:
     other, mine = make_session(2), begun(9)
     with Store(log) as store:
         async with (

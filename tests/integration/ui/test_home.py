@@ -120,7 +120,7 @@ def test_the_cost_of_a_day_is_that_of_its_kinds(panels: Mapping[str, dict[str, A
     assert (first["priced"], first["without_cost"]) == (3, 0)
 
 
-async def test_without_prices_there_is_no_panel_of_costs(sqlite_database: URL) -> None:
+async def test_without_prices_no_panel_of_costs_is_shown(sqlite_database: URL) -> None:
     assert "costs" not in [panel["id"] for panel in (await asked(sqlite_database, 30))["panels"]]
 
 

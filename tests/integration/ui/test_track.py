@@ -202,17 +202,17 @@ async def test_an_open_exchange_grows(sqlite_database: URL) -> None:
             for start, end in pairwise(places):
                 with store.transaction():
                     store.append(events[start:end])
-                await same_as_anew(log, cache, end == len(events))
+                await same_as_first(log, cache, end == len(events))
             fields: Any = (len(events), "note", events[-1].t_ns + 1, None, None, None, None, b"{}", None, None)
             noted = Event(*(*ids(exchange), *fields, link(events[-1].hash, *fields)))
             with store.transaction():
                 store.append([noted])
-            await same_as_anew(log, cache, True)
+            await same_as_first(log, cache, True)
             for rows in (result[:1], result[1:2], result[2:]):
                 with store.transaction():
                     store.add_exchange(later)
                     store.append(rows)
-                await same_as_anew(log, cache, True)
+                await same_as_first(log, cache, True)
             assert from_outside(await tracked(log, "s", "1", cache))
 
 
@@ -220,9 +220,9 @@ def ids(exchange: Exchange) -> tuple[str, str]:
     return exchange.session_id, exchange.exchange_id
 
 
-async def same_as_anew(log: LogReader, cache: TrackCache, has_ended: bool) -> None:
-    kept, anew = await tracked(log, "s", "1", cache), await tracked(log, "s", "1")
-    assert kept == anew
+async def same_as_first(log: LogReader, cache: TrackCache, has_ended: bool) -> None:
+    kept, first = await tracked(log, "s", "1", cache), await tracked(log, "s", "1")
+    assert kept == first
     assert {each["has_ended"] for each in kept} == {has_ended}
     at = await times(log, "s")
     last = max(at)

@@ -169,7 +169,7 @@ def test_ids_times_and_padding_are_noise(good: Reply) -> None:
     assert "events" in compared(good, other, exact=True).differing
 
 
-def test_an_id_that_is_not_that_of_its_item_is_no_noise() -> None:
+def test_an_id_that_is_not_that_of_its_item_is_not_noise() -> None:
     assert differing(RESPONSES, RESPONSES.edited(4, lambda event: event.update(item_id="msg_other"))) == ("events",)
 
 

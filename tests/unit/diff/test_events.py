@@ -65,11 +65,11 @@ def told(a: Reply, b: Reply, **terms: Any) -> list[Difference]:
     return report.pairs[0].levels[5].differences
 
 
-@table("is_numbered_anew", [False, True])
+@table("is_numbered_again", [False, True])
 @table("number", [1, 20, 48])
-def test_a_delta_that_is_missing_is_named_alone(number: int, is_numbered_anew: bool) -> None:
+def test_a_delta_that_is_missing_is_named_alone(number: int, is_numbered_again: bool) -> None:
     less = LONG.without(number)
-    [found] = told(LONG, less.numbered() if is_numbered_anew else less)
+    [found] = told(LONG, less.numbered() if is_numbered_again else less)
     assert (found.change, found.where, found.a, found.a_pos) == ("missing", DELTA, f'"w{number - 1} "', number + 2)
 
 
@@ -192,7 +192,7 @@ def _with(reply: Reply, more: Json, number: int = 0) -> Reply:
         (GOOD["gemini"], "id"),
     ],
 )
-def test_a_field_of_another_api_is_no_noise(good: Reply, field: str) -> None:
+def test_a_field_of_another_api_is_not_noise(good: Reply, field: str) -> None:
     assert differing(_with(good, {field: "one"}), _with(good, {field: "two"})) == ("events",)
     assert differing(_with(good, {field: "one"}), good) == ("events",)
 

@@ -1,4 +1,4 @@
-"""Level `shape`: what a model says anew does not differ, what its provider or its tools changed does."""
+"""Level `shape`: what a model says again does not differ, what its provider or its tools changed does."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_other_words_arguments_and_counts_have_the_same_shape(good: Reply, old: 
 
 
 @every_api
-def test_how_many_deltas_a_text_has_is_no_part_of_the_shape(good: Reply) -> None:
+def test_how_many_deltas_a_text_has_is_not_a_part_of_the_shape(good: Reply) -> None:
     which = next(number for number, event in enumerate(good.events) if " sunny" in str(event))
     twice = good._replace(events=(*good.events[:which], good.events[which], *good.events[which:]))
     assert shapes(good, twice) == shapes(twice, good) == []

@@ -1,4 +1,4 @@
-"""`recorder.proxy.exchange_recorder`: what a fault of ours loses has its gap, and nothing stands behind it."""
+"""`recorder.proxy.exchange_recorder`: what a fault of ours loses has its gap, and nothing stands after it."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ WAYS: dict[str, tuple[Mark, Way]] = {
 
 
 @pytest.mark.parametrize(("mark", "way"), WAYS.values(), ids=WAYS)
-def test_what_comes_behind_a_lost_chunk_is_counted_with_it(
+def test_what_comes_after_a_lost_chunk_is_counted_with_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mark: Mark, way: Way
 ) -> None:
     recorded = Recorded(tmp_path)
@@ -89,7 +89,7 @@ def test_what_comes_behind_a_lost_chunk_is_counted_with_it(
 
 
 @on_uvloop
-async def test_what_a_sink_gets_behind_a_lost_chunk_is_counted_with_it(tmp_path: Path) -> None:
+async def test_what_a_sink_gets_after_a_lost_chunk_is_counted_with_it(tmp_path: Path) -> None:
     """The clock fails once: the journal is as it was, and would take what comes then."""
     recorded = Recorded(tmp_path)
     recorded.recorder = ExchangeRecorder(recorded.journal, BrokenClock({1}))
@@ -104,10 +104,10 @@ async def test_what_a_sink_gets_behind_a_lost_chunk_is_counted_with_it(tmp_path:
 
 @pytest.mark.parametrize("last", [b"", b"last"])
 @on_uvloop
-async def test_the_last_chunk_is_not_written_behind_lost_ones(
+async def test_the_last_chunk_is_not_written_after_lost_ones(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, last: bytes
 ) -> None:
-    """The head's own chunk is lost; what a sink gets then, and what comes with the end, is whole, but behind a hole."""
+    """The head's own chunk is lost; what a sink gets then, and what comes with the end, is whole, but after a hole."""
     recorded = Recorded(tmp_path)
     with recorded.broken(monkeypatch):
         recorded.recorder.response(lambda: HEAD, b"first")

@@ -18,7 +18,7 @@ def needed(path: str) -> set[str]:
     return {Path(given).name for given in re.findall(r'^import .* from "([^"]+)";$', (STATIC / path).read_text(), re.M)}
 
 
-def test_every_module_is_there_behind_those_that_it_imports() -> None:
+def test_every_module_is_there_after_those_that_it_imports() -> None:
     order = list(modules(STATIC, ENTRY, PAGES))
     assert {ENTRY, *PAGES} <= set(order)
     for place, path in enumerate(order):

@@ -148,7 +148,7 @@ def test_a_tool_span_comes_with_the_exchange_that_brings_the_result_and_is_linke
         assert attributes_of(each[0].links[0]) == {"recorder.link": "answers"}
 
 
-def test_a_result_in_another_thread_is_no_time_of_a_tool(tmp_path: Path) -> None:
+def test_a_result_in_another_thread_is_not_the_time_of_a_tool(tmp_path: Path) -> None:
     log = Conversations(tmp_path / "log.db")
     session = log.session("talk")
     session.exchange(response(*call("first", "{}")), asking("Go"), thread_id="main")

@@ -99,5 +99,5 @@ def test_tokens_that_only_the_retrieval_reports_are_its_own(log: Conversations) 
     assert counted_tokens(metrics(log)) == {"input": 1, "output": 1}
 
 
-def test_nothing_measured_is_no_metric() -> None:
+def test_without_a_measurement_there_is_not_a_metric() -> None:
     assert metrics_of([], convention_of()) == []

@@ -27,7 +27,7 @@ def test_a_url_is_that_of_the_collector_or_of_one_signal() -> None:
         assert (str(endpoint.url("traces")), endpoint.name) == expected, given
 
 
-def test_what_is_no_url_is_not_repeated() -> None:
+def test_what_is_not_a_url_is_not_repeated() -> None:
     for given in ("", "a.example:4318", "ftp://a.example", "http://", SECRET, "http://a:b"):
         with pytest.raises(UsageError, match="not the URL of a collector") as refused:
             endpoint_of(given)
