@@ -9,7 +9,6 @@ from __future__ import annotations
 from array import array
 from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Sequence
-from itertools import chain
 from typing import NamedTuple, TypeAlias
 
 PRODUCT_LIMIT = 20_000_000_000
@@ -41,15 +40,22 @@ def stretches(a: Numbers, b: Numbers) -> list[Stretch] | None:
     """Return both sequences in alternating stretches; `None` if they are too long and too different to be aligned."""
     start = parting(a, b)
     end = parting(a[start:][::-1], b[start:][::-1])
-    inner_a, inner_b = range(start, len(a) - end), range(start, len(b) - end)
-    if len(inner_a) * len(inner_b) > PRODUCT_LIMIT:
+    left_a, left_b = len(a) - start - end, len(b) - start - end
+    if left_a * left_b > PRODUCT_LIMIT:
         return None
-    found = chain(
-        [Stretch(True, range(start), range(start))],
-        _aligned(a, b, inner_a, inner_b),
-        [Stretch(True, range(inner_a.stop, len(a)), range(inner_b.stop, len(b)))],
-    )
-    return list(_merged(found))
+    if not left_a and not left_b:
+        return [Stretch(True, range(start), range(start))] if start else []
+    from rapidfuzz.distance import Levenshtein  # of no use to equal sequences, and it takes long to load
+
+    found: list[Stretch] = []
+    at_a = at_b = 0
+    for block in Levenshtein.opcodes(a, b, score_hint=_least_distance(a, b)).as_matching_blocks():
+        if block.a > at_a or block.b > at_b:
+            found.append(Stretch(False, range(at_a, block.a), range(at_b, block.b)))
+        at_a, at_b = block.a + block.size, block.b + block.size
+        if block.size:
+            found.append(Stretch(True, range(block.a, at_a), range(block.b, at_b)))
+    return found
 
 
 def parting(a: Sequence[object], b: Sequence[object]) -> int:
@@ -58,17 +64,6 @@ def parting(a: Sequence[object], b: Sequence[object]) -> int:
         if one != other:
             return number
     return min(len(a), len(b))
-
-
-def _aligned(a: Numbers, b: Numbers, in_a: range, in_b: range) -> Iterator[Stretch]:
-    if not in_a and not in_b:
-        return
-    from rapidfuzz.distance import Levenshtein  # of no use to equal sequences, and it takes long to load
-
-    one, other = a[in_a.start : in_a.stop], b[in_b.start : in_b.stop]
-    for step in Levenshtein.opcodes(one, other, score_hint=_least_distance(one, other)):
-        from_a, from_b = range(step.src_start, step.src_end), range(step.dest_start, step.dest_end)
-        yield Stretch(step.tag == "equal", _moved(from_a, in_a.start), _moved(from_b, in_b.start))
 
 
 def _least_distance(a: Numbers, b: Numbers) -> int | None:
@@ -82,21 +77,6 @@ def _least_distance(a: Numbers, b: Numbers) -> int | None:
 
 def _moved(span: range, by: int) -> range:
     return range(span.start + by, span.stop + by)
-
-
-def _merged(found: Iterable[Stretch]) -> Iterator[Stretch]:
-    last: Stretch | None = None
-    for each in found:
-        if not each.a and not each.b:
-            continue
-        if last is not None and last.is_same == each.is_same:
-            last = Stretch(last.is_same, range(last.a.start, each.a.stop), range(last.b.start, each.b.stop))
-            continue
-        if last is not None:
-            yield last
-        last = each
-    if last is not None:
-        yield last
 
 
 class Aligned(NamedTuple):

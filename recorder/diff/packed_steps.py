@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import pickle
 from array import array
-from bisect import bisect_right
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import Protocol, TypeVar
@@ -45,46 +44,6 @@ class CutText(ComputedSequence[str]):
     def _between(self, start: int, stop: int) -> Iterator[str]:
         for begin, end in pairwise(self._ends[start : stop + 1]):
             yield self._utf8[begin:end].decode("utf-8", "surrogatepass")
-
-
-class Rows(ComputedSequence[int]):
-    """Numbers, held as rows of such that stay the same or go up by one, as those of the events of a run do."""
-
-    def __init__(self, numbers: Iterable[int] = ()) -> None:
-        self._firsts, self._starts, self._steps = array("q"), array("I"), array("b")
-        self._length = 0
-        self.extend(numbers)
-
-    def extend(self, numbers: Iterable[int]) -> None:
-        """Add numbers."""
-        for number in numbers:
-            if not self._goes_on(number):
-                self._firsts.append(number)
-                self._starts.append(self._length)
-                self._steps.append(0)
-            self._length += 1
-
-    def _goes_on(self, number: int) -> bool:
-        """Return whether the last row goes on with a number. Its second one says how."""
-        if not self._starts:
-            return False
-        count, step = self._length - self._starts[-1], number - self._firsts[-1]
-        if count == 1 and step in (0, 1):
-            self._steps[-1] = step
-        return step == count * self._steps[-1]
-
-    def __len__(self) -> int:
-        return self._length
-
-    def __iter__(self) -> Iterator[int]:
-        return self._between(0, self._length)
-
-    def _between(self, start: int, stop: int) -> Iterator[int]:
-        return map(self._at, range(start, min(stop, self._length)))
-
-    def _at(self, number: int) -> int:
-        row = bisect_right(self._starts, number) - 1
-        return self._firsts[row] + self._steps[row] * (number - self._starts[row])
 
 
 class _Sized(Protocol):

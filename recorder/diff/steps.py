@@ -7,6 +7,7 @@ comment within a run is moved to its end: where in a text a silence was broken i
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import chain
@@ -14,11 +15,12 @@ from typing import Any
 
 import msgspec
 
+from recorder.diff.alignment import Numbers
 from recorder.diff.compared import NOT_JSON, ComparedBlock, ComparedRecording, json_of
 from recorder.diff.field_owners import owned
 from recorder.diff.final_texts import NO_STATEMENT, FinalTexts, Statement
 from recorder.diff.noise_filter import FilteredPayload, NoiseFilter
-from recorder.diff.packed_steps import CutText, PackedSteps, Rows
+from recorder.diff.packed_steps import CutText, PackedSteps
 from recorder.diff.report import Terms
 from recorder.diff.request import joined_by_name
 from recorder.model.events import WHOLE, Event
@@ -48,9 +50,9 @@ class Step(msgspec.Struct, gc=False):
     is_open: bool  # whether a delta of it is of a text that did not end as its deltas say
     is_delta: bool
     texts: list[str] | CutText  # where the value has blanks; of a run, those of all its events
-    positions: list[int] | Rows  # of its events in the log
-    numbers: list[int] | Rows  # their sequence numbers; 0 where there is none
-    ordinals: list[int] | Rows  # which of the numbered events each is, from 1 on; 0 of an event without a number
+    positions: list[int] | Numbers  # of its events in the log
+    numbers: list[int] | Numbers  # their sequence numbers; 0 where there is none
+    ordinals: list[int] | Numbers  # which of the numbered events each is, from 1 on; 0 of an event without a number
 
     @property
     def name(self) -> str:
@@ -78,7 +80,7 @@ class Step(msgspec.Struct, gc=False):
     def size_bytes(self) -> int:
         """About what it takes: its value is as long as its key, where it is long."""
         texts = self.texts.size_bytes if isinstance(self.texts, CutText) else sum(map(len, self.texts))
-        return 2 * len(self.key) + texts + 4 * self.count
+        return 2 * len(self.key) + texts + 24 * self.count
 
     def number(self, n: int) -> int | None:
         """Return the sequence number of an event of it."""
@@ -208,9 +210,11 @@ def _goes_on(run: Step, step: Step) -> bool:
 
 
 def _make_long(run: Step) -> None:
-    """Hold what a run has of each event as one text and as rows of numbers: there may be very many."""
+    """Hold what a run has of each event as one text and as arrays: there may be very many."""
     run.texts = CutText(run.texts)
-    run.positions, run.numbers, run.ordinals = Rows(run.positions), Rows(run.numbers), Rows(run.ordinals)
+    run.positions, run.numbers, run.ordinals = (
+        array("q", numbers) for numbers in (run.positions, run.numbers, run.ordinals)
+    )
 
 
 def _extend(run: Step, rest: Step) -> None:

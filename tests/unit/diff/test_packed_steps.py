@@ -9,29 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recorder.diff.packed_steps import CutText, PackedSteps, Rows
+from recorder.diff.packed_steps import CutText, PackedSteps
 from recorder.model.packed_events import PAGE_BYTES, PAGE_EVENTS
-
-WHOLE = st.integers(-(2**63), 2**63 - 1)
-ROWS = st.lists(
-    st.builds(
-        lambda first, step, count: [first + step * n for n in range(count)],
-        *(st.integers(-3, 9), st.integers(0, 2), st.integers(1, 4)),
-    )
-).map(lambda rows: [number for row in rows for number in row])
 
 
 class Sized(NamedTuple):
     value: object
     size_bytes: int = 0
-
-
-@given(ROWS | st.lists(WHOLE), ROWS | st.lists(WHOLE))
-def test_rows_have_each_number_that_was_added(first: list[int], then: list[int]) -> None:
-    rows = Rows(first)
-    rows.extend(then)
-    assert [*rows] == [rows[n] for n in range(len(rows))] == [*first, *then]
-    assert rows[-1:] == (*first, *then)[-1:]
 
 
 @given(st.lists(st.text(st.characters())), st.lists(st.text(st.characters())))
