@@ -119,18 +119,18 @@ async def _about(context: Context, _: Parameters) -> dict[str, Any]:
     }
 
 
-async def _sessions(context: Context, given: Parameters) -> dict[str, Any]:
-    limit = given.number("limit", PAGE_SESSIONS, 1, MOST_SESSIONS)
+async def _sessions(context: Context, parameters: Parameters) -> dict[str, Any]:
+    limit = parameters.number("limit", PAGE_SESSIONS, 1, MOST_SESSIONS)
     wanted = SessionFilter(
-        model=given.text("model"),
-        client=given.text("client"),
-        status=given.text("status"),
-        since_ns=given.optional_number("since"),
-        until_ns=given.optional_number("until"),
-        words=given.text("q"),
-        probes=given.flag("probes"),
+        model=parameters.text("model"),
+        client=parameters.text("client"),
+        status=parameters.text("status"),
+        since_ns=parameters.optional_number("since"),
+        until_ns=parameters.optional_number("until"),
+        words=parameters.text("q"),
+        probes=parameters.flag("probes"),
     )
-    cursor = given.text("before")
+    cursor = parameters.text("before")
     page = await session_page(context.log, limit, wanted, ListPlace.parse(cursor) if cursor else None)
     return {"sessions": page.rows, "next": page.next and page.next.cursor()}
 
@@ -164,51 +164,53 @@ _OF_EXCHANGE = ("started_ns", "provider", "api", "method", "target", "client", "
 _OF_OUTLINE = ("purpose", "status", "has_ended", "events", "duration_ns")
 
 
-async def _track(context: Context, given: Parameters) -> dict[str, Any]:
-    return await segment(context.log, given["session"], given["exchange"], given.number("at", 0), context.tracks)
+async def _track(context: Context, parameters: Parameters) -> dict[str, Any]:
+    return await segment(
+        context.log, parameters["session"], parameters["exchange"], parameters.number("at", 0), context.tracks
+    )
 
 
-async def _diff(context: Context, given: Parameters) -> dict[str, Any]:
-    a, b = given.text("a"), given.text("b")
-    terms = terms_of(given.text("tolerance"), context.rules, exact=given.flag("exact"))
+async def _diff(context: Context, parameters: Parameters) -> dict[str, Any]:
+    a, b = parameters.text("a"), parameters.text("b")
+    terms = terms_of(parameters.text("tolerance"), context.rules, exact=parameters.flag("exact"))
     async with context.loading:
-        return await comparison(context.log, context.url, a, b, levels_of(given.text("only")), terms)
+        return await comparison(context.log, context.url, a, b, levels_of(parameters.text("only")), terms)
 
 
-async def _raw(context: Context, given: Parameters) -> dict[str, Any]:
-    at = given.optional_number("at")
-    return await raw_exchange(context.log, context.url, given["session"], given["exchange"], at)
+async def _raw(context: Context, parameters: Parameters) -> dict[str, Any]:
+    at = parameters.optional_number("at")
+    return await raw_exchange(context.log, context.url, parameters["session"], parameters["exchange"], at)
 
 
-async def _model(context: Context, given: Parameters) -> dict[str, Any]:
+async def _model(context: Context, parameters: Parameters) -> dict[str, Any]:
     async with context.loading:
-        return await model_request(context.log, given["session"], given["exchange"])
+        return await model_request(context.log, parameters["session"], parameters["exchange"])
 
 
-async def _body(context: Context, given: Parameters) -> Streamed:
+async def _body(context: Context, parameters: Parameters) -> Streamed:
     """Return bytes that no browser takes for a page, whatever was recorded."""
-    which, start, limit = given.text("of"), given.number("from", 0), given.optional_number("limit")
+    which, start, limit = parameters.text("of"), parameters.number("from", 0), parameters.optional_number("limit")
     async with context.loading if which == "model" else nullcontext():
-        saved_as, chunks = await exchange_body(context.log, given["session"], given["exchange"], which)
+        saved_as, chunks = await exchange_body(context.log, parameters["session"], parameters["exchange"], which)
     disposition = (b"content-disposition", f'attachment; filename="{saved_as}"'.encode())
     return Streamed(b"text/plain; charset=utf-8", sliced(chunks, start, limit), (disposition,))
 
 
-async def _events(context: Context, given: Parameters) -> dict[str, Any]:
-    first, limit = given.number("from", 0), given.number("limit", PAGE_EVENTS, 1, PAGE_EVENTS)
-    return await events.listed(context.log, given["session"], given["exchange"], first, limit)
+async def _events(context: Context, parameters: Parameters) -> dict[str, Any]:
+    first, limit = parameters.number("from", 0), parameters.number("limit", PAGE_EVENTS, 1, PAGE_EVENTS)
+    return await events.listed(context.log, parameters["session"], parameters["exchange"], first, limit)
 
 
-async def _event(context: Context, given: Parameters) -> dict[str, Any]:
-    return await events.details(context.log, given["session"], given["exchange"], given.number("pos", 0))
+async def _event(context: Context, parameters: Parameters) -> dict[str, Any]:
+    return await events.details(context.log, parameters["session"], parameters["exchange"], parameters.number("pos", 0))
 
 
 async def _views(context: Context, _: Parameters) -> list[dict[str, Any]]:
     return sql.views(context.url)
 
 
-async def _follow_session(context: Context, given: Parameters) -> Streamed:
-    session = await session_named(context.log, given["session"])
+async def _follow_session(context: Context, parameters: Parameters) -> Streamed:
+    session = await session_named(context.log, parameters["session"])
     return Streamed(follow.CONTENT_TYPE, follow.growth(context.log, session.session_id))
 
 
@@ -226,17 +228,17 @@ ROUTES: dict[str, Handler] = {
     f"{EXCHANGE}/model": _model,
     f"{EXCHANGE}/body?of&from&limit": _body,
     "/api/diff?a&b&only&tolerance&exact": _diff,
-    SESSION: lambda context, given: session_outline(context.log, given["session"]),
-    f"{SESSION}/lanes?exchange&after": lambda context, given: timeline(
-        context.log, given["session"], given.text("exchange"), given.number("after", -1, -1)
+    SESSION: lambda context, parameters: session_outline(context.log, parameters["session"]),
+    f"{SESSION}/lanes?exchange&after": lambda context, parameters: timeline(
+        context.log, parameters["session"], parameters.text("exchange"), parameters.number("after", -1, -1)
     ),
-    f"{SESSION}/marks": lambda context, given: marks(context.log, given["session"]),
+    f"{SESSION}/marks": lambda context, parameters: marks(context.log, parameters["session"]),
     f"{SESSION}/follow": _follow_session,
     f"{EXCHANGE}/track?at": _track,
     f"{EXCHANGE}/events?from&limit": _events,
     f"{EXCHANGE}/events/{{pos}}": _event,
-    "/api/home?days": lambda context, given: home(
-        context.questions, context.log, given.number("days", HOME_DAYS, 1, MOST_DAYS)
+    "/api/home?days": lambda context, parameters: home(
+        context.questions, context.log, parameters.number("days", HOME_DAYS, 1, MOST_DAYS)
     ),
     "/api/views": _views,
     "/api/follow": _follow,
@@ -244,7 +246,7 @@ ROUTES: dict[str, Handler] = {
 """All of the API that GET reads."""
 
 POSTS: dict[str, Handler] = {
-    "/api/query": lambda context, given: context.questions.ask(*sql.checked_question(given.body)),
+    "/api/query": lambda context, parameters: context.questions.ask(*sql.checked_question(parameters.body)),
 }
 """All of the API that takes a JSON body."""
 
