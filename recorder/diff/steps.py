@@ -37,19 +37,19 @@ _HEADERS: Mapping[str, Callable[[str], str]] = {
 """The response's headers that are compared, and what of them. Most others are new in each response."""
 
 
-class Step(msgspec.Struct, gc=False):
+class Step(msgspec.Struct, kw_only=True, gc=False):
     """One step. Those of the same `key` have the same value."""
 
     kind: str  # of the event in the log
-    type: str | None
-    output_index: int | None
+    type: str | None = None
+    output_index: int | None = None
     key: bytes
     value: Any
-    ids: Sequence[str]
-    items: tuple[int, ...]  # that it is about, by their rows
-    is_open: bool  # whether a delta of it is of a text that did not end as its deltas say
-    is_delta: bool
-    texts: list[str] | CutText  # where the value has blanks; of a run, those of all its events
+    ids: Sequence[str] = ()
+    items: tuple[int, ...] = ()  # that it is about, by their rows
+    is_open: bool = False  # whether a delta of it is of a text that did not end as its deltas say
+    is_delta: bool = False
+    texts: list[str] | CutText = []  # where the value has blanks; of a run, those of all its events
     positions: list[int] | Numbers  # of its events in the log
     numbers: list[int] | Numbers  # their sequence numbers; 0 where there is none
     ordinals: list[int] | Numbers  # which of the numbered events each is, from 1 on; 0 of an event without a number
@@ -258,4 +258,4 @@ def _end(side: ComparedRecording, terms: Terms) -> Iterator[Step]:
 
 def _step(event: Event, value: Any) -> Step:
     key = event.kind.encode() + canonical(value)
-    return Step(event.kind, None, None, key, value, (), (), False, False, [], [event.pos], [0], [0])
+    return Step(kind=event.kind, key=key, value=value, positions=[event.pos], numbers=[0], ordinals=[0])

@@ -5,6 +5,8 @@ Items are numbered in the order in which facts first name them, as the fold make
 
 from __future__ import annotations
 
+from io import StringIO
+
 from recorder.model.facts import (
     AnnotationAdded,
     Fact,
@@ -23,9 +25,6 @@ NAMES_ITEMS = (TextAdded, TextFinished, ItemStarted, ItemFinished, AnnotationAdd
 
 Parts = dict[int, str]
 
-PIECES_HELD = 1_000
-"""Pieces of a text that are held before they are joined: 60 KB, where a text may have 200,000 of them."""
-
 
 class StreamedTexts:
     """The texts of one response: its facts in order in."""
@@ -33,7 +32,7 @@ class StreamedTexts:
     def __init__(self) -> None:
         self.numbers: dict[Slot, int] = {}
         self.stated: list[tuple[int, Field, Parts] | ResponseItems] = []  # statements of texts, part by part
-        self._streamed: dict[tuple[int, Field], dict[int, _GatheredText]] = {}
+        self._streamed: dict[tuple[int, Field], dict[int, StringIO]] = {}
 
     def add(self, fact: Fact) -> None:
         """Add the next fact."""
@@ -41,8 +40,8 @@ class StreamedTexts:
             number = self._number(fact)
             parts = self._streamed.setdefault((number, fact.field), {})
             if fact.part not in parts:
-                parts[fact.part] = _GatheredText()
-            parts[fact.part].add(fact.text)
+                parts[fact.part] = StringIO()  # a piece as an object takes ten times its text
+            parts[fact.part].write(fact.text)
         elif isinstance(fact, ResponseItems):
             self.stated.append(fact)
         elif isinstance(fact, NAMES_ITEMS):
@@ -63,25 +62,8 @@ class StreamedTexts:
         """Return what deltas added, by item, field and part."""
         found: dict[tuple[int, Field], Parts] = {}
         for item_and_field, parts in self._streamed.items():
-            found[item_and_field] = {part: text.whole() for part, text in parts.items()}
+            found[item_and_field] = {part: text.getvalue() for part, text in parts.items()}
         return found
-
-
-class _GatheredText:
-    """A text to which pieces are added. They are joined now and then: a piece as an object takes ten times its text."""
-
-    def __init__(self) -> None:
-        self._joined: list[str] = []
-        self._pieces: list[str] = []
-
-    def add(self, piece: str) -> None:
-        self._pieces.append(piece)
-        if len(self._pieces) >= PIECES_HELD:
-            self._joined.append("".join(self._pieces))
-            self._pieces.clear()
-
-    def whole(self) -> str:
-        return "".join([*self._joined, *self._pieces])
 
 
 def stated_parts(number: int, stated: ItemState) -> list[tuple[int, Field, Parts]]:
