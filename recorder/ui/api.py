@@ -39,6 +39,8 @@ from recorder.ui.raw import exchange_body, model_request, raw_exchange, sliced
 from recorder.ui.sql import Questions
 from recorder.ui.track import TrackCache, segment
 
+Json = dict[str, Any]
+
 PAGE_SESSIONS = 100
 MOST_SESSIONS = 500
 HOME_DAYS = 30
@@ -108,7 +110,7 @@ class Parameters:
 Handler = Callable[[Context, Parameters], Awaitable[Any]]
 
 
-async def _about(context: Context, _: Parameters) -> dict[str, Any]:
+async def _about(context: Context, _: Parameters) -> Json:
     log = context.log
     return {
         "version": __version__,
@@ -119,7 +121,7 @@ async def _about(context: Context, _: Parameters) -> dict[str, Any]:
     }
 
 
-async def _sessions(context: Context, parameters: Parameters) -> dict[str, Any]:
+async def _sessions(context: Context, parameters: Parameters) -> Json:
     limit = parameters.number("limit", PAGE_SESSIONS, 1, MOST_SESSIONS)
     wanted = SessionFilter(
         model=parameters.text("model"),
@@ -135,7 +137,7 @@ async def _sessions(context: Context, parameters: Parameters) -> dict[str, Any]:
     return {"sessions": page.rows, "next": page.next and page.next.cursor()}
 
 
-async def session_outline(log: LogReader, ref: str) -> dict[str, Any]:
+async def session_outline(log: LogReader, ref: str) -> Json:
     """Return a session with a summary of each of its exchanges."""
     session, numbered = await select_exchanges(log, ref, None)
     summary = next(iter(await list_sessions(log, 1, SessionFilter(session_id=session.session_id))), None)
@@ -164,25 +166,25 @@ _OF_EXCHANGE = ("started_ns", "provider", "api", "method", "target", "client", "
 _OF_OUTLINE = ("purpose", "status", "has_ended", "events", "duration_ns")
 
 
-async def _track(context: Context, parameters: Parameters) -> dict[str, Any]:
+async def _track(context: Context, parameters: Parameters) -> Json:
     return await segment(
         context.log, parameters["session"], parameters["exchange"], parameters.number("at", 0), context.tracks
     )
 
 
-async def _diff(context: Context, parameters: Parameters) -> dict[str, Any]:
+async def _diff(context: Context, parameters: Parameters) -> Json:
     a, b = parameters.text("a"), parameters.text("b")
     terms = terms_of(parameters.text("tolerance"), context.rules, exact=parameters.flag("exact"))
     async with context.loading:
         return await comparison(context.log, context.url, a, b, levels_of(parameters.text("only")), terms)
 
 
-async def _raw(context: Context, parameters: Parameters) -> dict[str, Any]:
+async def _raw(context: Context, parameters: Parameters) -> Json:
     at = parameters.optional_number("at")
     return await raw_exchange(context.log, context.url, parameters["session"], parameters["exchange"], at)
 
 
-async def _model(context: Context, parameters: Parameters) -> dict[str, Any]:
+async def _model(context: Context, parameters: Parameters) -> Json:
     async with context.loading:
         return await model_request(context.log, parameters["session"], parameters["exchange"])
 
@@ -196,16 +198,16 @@ async def _body(context: Context, parameters: Parameters) -> Streamed:
     return Streamed(b"text/plain; charset=utf-8", sliced(chunks, start, limit), (disposition,))
 
 
-async def _events(context: Context, parameters: Parameters) -> dict[str, Any]:
+async def _events(context: Context, parameters: Parameters) -> Json:
     first, limit = parameters.number("from", 0), parameters.number("limit", PAGE_EVENTS, 1, PAGE_EVENTS)
     return await events.listed(context.log, parameters["session"], parameters["exchange"], first, limit)
 
 
-async def _event(context: Context, parameters: Parameters) -> dict[str, Any]:
+async def _event(context: Context, parameters: Parameters) -> Json:
     return await events.details(context.log, parameters["session"], parameters["exchange"], parameters.number("pos", 0))
 
 
-async def _views(context: Context, _: Parameters) -> list[dict[str, Any]]:
+async def _views(context: Context, _: Parameters) -> list[Json]:
     return sql.views(context.url)
 
 

@@ -33,6 +33,8 @@ from recorder.store.location import default_url
 from recorder.store.queries.query import STOPPED, Query, QueryResult, Value, value_of
 from recorder.store.queries.query_process import OWN_ENGINE, open_query
 
+Json = dict[str, Any]
+
 AT_ONCE = 4  # questions: each computes on a processor, and the proxy of this machine needs one too
 TIMEOUT_S = 30.0  # for the first row, and for all of them: a person waits for it
 MOST_ROWS = 10_000  # of an answer: more than anyone reads, and what a table in a page can hold
@@ -49,18 +51,18 @@ class Questions:
         self._pool = ThreadPoolExecutor(AT_ONCE, "query")
         self._asked: set[_Question] = set()
 
-    async def ask(self, sql: str, values: Mapping[str, Value]) -> dict[str, Any]:
+    async def ask(self, sql: str, values: Mapping[str, Value]) -> Json:
         """Return the rows of a statement that somebody typed, as far as they fit into an answer.
 
         Raise `RecorderError` with the engine's objection.
         """
         return await self._answer(_Question(open_query(self._url, self._opener), self._url, sql, values))
 
-    async def ask_own(self, sql: str, values: Mapping[str, Value]) -> dict[str, Any]:
+    async def ask_own(self, sql: str, values: Mapping[str, Value]) -> Json:
         """Return the rows of a statement of ours. Raise `RecorderError` with the engine's objection."""
         return await self._answer(_Question(load(self._opener)(self._url), self._url, sql, values))
 
-    async def _answer(self, question: _Question) -> dict[str, Any]:
+    async def _answer(self, question: _Question) -> Json:
         self._asked.add(question)
         try:
             return await asyncio.get_running_loop().run_in_executor(self._pool, question.answer)
@@ -88,7 +90,7 @@ class _Question:
         self._is_stopped = False
         self._query: Query | None = None
 
-    def answer(self) -> dict[str, Any]:
+    def answer(self) -> Json:
         began = time.monotonic()
         with self._opening as self._query:
             if self._is_stopped:
@@ -145,7 +147,7 @@ def database_words(url: URL) -> list[str]:
     return ["--db", database_name(url) if is_file else named.render_as_string()]
 
 
-def views(url: URL) -> list[dict[str, Any]]:
+def views(url: URL) -> list[Json]:
     """Return the views with the meaning of their columns: `recorder query --list --json`."""
     return [described(view, dialect_of(url)) for view in VIEWS]
 
