@@ -65,32 +65,22 @@ class ComparedRecording:
 
     @property
     def items(self) -> Sequence[ItemRow]:
-        return self._rows["items"]
+        return self.noted.rows["items"]
 
     @property
     def usage(self) -> UsageRow:
-        row: UsageRow = self._rows["usage"][0]
+        row: UsageRow = self.noted.rows["usage"][0]
         return row
 
     @property
     def timing(self) -> TimingRow:
-        row: TimingRow = self._rows["timing"][0]
+        row: TimingRow = self.noted.rows["timing"][0]
         return row
-
-    @cached_property
-    def reports(self) -> Sequence[str]:
-        """Return every report of usage, as JSON."""
-        return self._read.reports
-
-    @property
-    def texts(self) -> StreamedTexts:
-        """Return what the events say of the texts of items."""
-        return self._read.texts
 
     @property
     def is_stream(self) -> bool:
         """Return whether no piece of the body is of a document."""
-        return "body" not in self._read.first
+        return "body" not in self.noted.first
 
     def blocks(self) -> Iterator[ComparedBlock]:
         """Yield the body, in order; a gap is a block without facts, a body that is not a stream is the last block."""
@@ -99,28 +89,18 @@ class ComparedRecording:
             yield ComparedBlock(event, event.raw, ()) if kind == "gap" else ComparedBlock(event, raw, passing.facts)
         yield from passing.document()
 
-    @property
-    def body(self) -> bytes:
-        return self.recording.body
-
     def first(self, kind: str) -> Event | None:
         """Return the first event of a kind."""
-        return self._read.first.get(kind)
-
-    @property
-    def _rows(self) -> Rows:
-        return self._folded[0]
-
-    @property
-    def _read(self) -> _Noting:
-        return self._folded[1]
+        return self.noted.first.get(kind)
 
     @cached_property
-    def _folded(self) -> tuple[Rows, _Noting]:
+    def noted(self) -> _Noting:
+        """Return what is known when all events were read once."""
         reading = _Noting(self.exchange)
         folding = Folding(self.exchange, reading)
         folding.apply_all(self.events)
-        return folding.rows(), reading
+        reading.rows = folding.rows()
+        return reading
 
 
 def compared_sides(
@@ -173,8 +153,9 @@ class _Noting(FactReader):
 
     def __init__(self, exchange: Exchange) -> None:
         super().__init__(exchange)
+        self.rows: Rows = {}  # of the projections
         self.texts = StreamedTexts()
-        self.reports: list[str] = []
+        self.reports: list[str] = []  # of usage, as JSON
         self.first: dict[str, Event] = {}  # event of each kind
 
     def quick_readers(self) -> Mapping[str | None, QuickReader]:

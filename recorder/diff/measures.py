@@ -70,9 +70,9 @@ def _further(
 
 def _earlier(a: ComparedRecording, b: ComparedRecording, terms: Terms) -> Iterator[Difference]:
     """Yield differences of reports before the last; streams that are cut otherwise have more or fewer of them."""
-    if len(a.reports) != len(b.reports):
+    if len(a.noted.reports) != len(b.noted.reports):
         return
-    for number, (one, other) in enumerate(zip(a.reports, b.reports, strict=True)):
+    for number, (one, other) in enumerate(zip(a.noted.reports, b.noted.reports, strict=True)):
         if one != other:
             yield from compared(f"report {number}", _report(a, one, terms), _report(b, other, terms))
 
@@ -121,11 +121,12 @@ def are_made_up(side: ComparedRecording) -> bool:
 
 def body(a: ComparedRecording, b: ComparedRecording, terms: Terms) -> LevelReport:
     """Compare sizes and digests, and show the first difference."""
-    if a.body == b.body:
+    one, other = a.recording.body, b.recording.body
+    if one == other:
         return found("bytes", ())
-    at = parting(a.body, b.body)
-    whole = Difference("body", "changed", _digest(a.body), _digest(b.body))
-    rest = Difference(f"from byte {at:,} on", "changed", _after(a.body, at), _after(b.body, at))
+    at = parting(one, other)
+    whole = Difference("body", "changed", _digest(one), _digest(other))
+    rest = Difference(f"from byte {at:,} on", "changed", _after(one, at), _after(other, at))
     return found("bytes", [whole, rest])
 
 

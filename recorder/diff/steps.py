@@ -109,7 +109,7 @@ class ExchangeSteps(msgspec.Struct):
 
 def steps(side: ComparedRecording, terms: Terms) -> ExchangeSteps:
     """Return the steps of one exchange."""
-    final_texts = FinalTexts(side.texts, [] if terms.exact else side.items)
+    final_texts = FinalTexts(side.noted.texts, [] if terms.exact else side.items)
     events = _events(side, final_texts, terms)
     body = events if terms.exact else _in_runs(events)
     return ExchangeSteps(PackedSteps(chain(_head(side, terms), body, _end(side, terms)), KEYS), final_texts)
