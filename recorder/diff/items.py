@@ -98,7 +98,9 @@ def _partners(a: Sequence[NamedItem], b: Sequence[NamedItem]) -> Partners:
         left_a, left_b = unmatched, []
         for line in waiting.values():
             left_b += reversed(line)
-    return [*pairs, *((one, None) for one in left_a), *((None, other) for other in left_b)]
+    pairs += [(one, None) for one in left_a]
+    pairs += [(None, other) for other in left_b]
+    return pairs
 
 
 def _texts(name: str, a: ItemRow | None, b: ItemRow | None) -> Iterator[Difference]:

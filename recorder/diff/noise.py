@@ -18,8 +18,8 @@ KINDS: frozenset[str] = frozenset(get_args(Noise))
 SECRETS: frozenset[str] = frozenset().union(*(dialect.fields.ciphertexts for dialect in DIALECTS))
 """Ciphertext, wherever a field has such a name: only its length counts, whatever is asked for."""
 
-REDACTED_BLOCKS = tuple(block for dialect in DIALECTS if (block := dialect.fields.ciphertext_block))
-"""The types of blocks whose `data` is ciphertext."""
+REDACTED_BLOCKS = tuple(filter(None, (dialect.fields.ciphertext_block for dialect in DIALECTS)))
+"""The types of blocks whose `data` is ciphertext. A type that was sent may be a list, which no set takes."""
 
 
 def noise(api: str, *, is_stream: bool = True) -> Iterator[tuple[str, Noise]]:

@@ -18,7 +18,7 @@ ID = "(an id)"
 _FOUND = "sources"  # in the action of a search: what it found, not what it was called with
 
 
-_HIDING = (*(name.encode() for name in (*SECRETS, *REDACTED_BLOCKS)), b"\\u")
+_HIDING = [name.encode() for name in (*SECRETS, *REDACTED_BLOCKS, "\\u")]
 """What stands in the JSON of every payload that has ciphertext; a name may be written with escapes."""
 
 

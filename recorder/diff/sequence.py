@@ -81,7 +81,12 @@ class _Comparison:
         for n in reversed(alignment.only_a) if alignment.only_b else ():
             step = self._a.at(n)
             waiting.setdefault(step.key, []).append(_MissingStep(n, step.pos))
-        return {n: line.pop() for n in alignment.only_b if (line := waiting.get(self._b.at(n).key))}
+        moved: dict[int, _MissingStep] = {}
+        for n in alignment.only_b:
+            line = waiting.get(self._b.at(n).key)
+            if line:
+                moved[n] = line.pop()
+        return moved
 
     @staticmethod
     def _after(alignment: Aligned, a: int) -> int:

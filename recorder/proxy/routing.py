@@ -127,8 +127,9 @@ class Routes:
         source = "path" if session is not None else None
         if session is None and SESSION_HEADER in known:
             session, source = _clean(known[SESSION_HEADER].decode("utf-8", "replace")), "header"
-        if session is None and (session := self._named(known)) is not None:
-            source = "header"
+        if session is None:
+            session = self._named(known)
+            source = None if session is None else "header"
         if session == LATEST:
             raise UsageError(
                 "A session called latest would never be found by that name, which means the one that was used last: "

@@ -104,23 +104,25 @@ def _curl(recorded: Recording, name: str) -> Copy:
         return Copy(None, "It is a connection over WebSocket, which curl does not send.")
     request = as_http(recorded)
     notes: list[str] = []
-    url_words = _url(request, notes)
+    url = _url(request, notes)
     body_words = _body(request, name, notes)
     method = request.request.method
-    words = ["curl", "-N", *(["-g"] if _GLOB.search("".join(url_words)) else [])]
+    words = ["curl", "-N"]
+    if _GLOB.search(url):
+        words.append("-g")
     if method == "HEAD":
         words.append("-I")
     elif method != ("POST" if body_words else "GET"):
         words += ["-X", shell_quoted(method)]
-    words += ["".join(url_words), *_headers(request, notes), *body_words]
+    words += [url, *_headers(request, notes), *body_words]
     if is_turn(recorded):  # the key was in the handshake of its connection
         words += ["-H", _Variable("Authorization: Bearer ", key_variable(recorded)).word()]
         notes.append("It was a message over WebSocket; this is the same request as a POST.")
     return Copy(" ".join(words), " ".join(notes) or None)
 
 
-def _url(recorded: Recording, notes: list[str]) -> list[str]:
-    """Return the words of the URL, to be written without a space between."""
+def _url(recorded: Recording, notes: list[str]) -> str:
+    """Return the URL as a word of the shell, with variables in the place of keys."""
     head = recorded.request
     rest = path_below(head.target, head.upstream)
     if head.upstream in KNOWN:
@@ -129,19 +131,18 @@ def _url(recorded: Recording, notes: list[str]) -> list[str]:
         url = f"{RECORDER_URL}/{head.upstream}{rest}"
         notes.append(f"The address of {head.upstream} is not recorded: `recorder serve --upstream` has it.")
     path, question_mark, query = url.partition("?")
-    words, literal = list[str](), path + question_mark
+    word, literal = "", path + question_mark  # what is quoted, and what follows it
     for number, parameter in enumerate(query.split("&") if query else []):
         literal += "&" if number else ""
         field, _, value = parameter.partition("=")
-        if not value.startswith(REDACTED):
-            literal += parameter
-        elif _KEY.fullmatch(field):
-            words.append(_Variable(f"{literal}{field}=", key_variable(recorded)).word())
+        if value.startswith(REDACTED) and _KEY.fullmatch(field):
+            word += _Variable(f"{literal}{field}=", key_variable(recorded)).word()
             literal = ""
-        else:
+            continue
+        literal += parameter
+        if value.startswith(REDACTED):
             notes.append(f"The parameter {field} is redacted.")
-            literal += parameter
-    return [*words, *([shell_quoted(literal)] if literal else [])]
+    return word + shell_quoted(literal) if literal else word
 
 
 def path_below(target: str, upstream: str) -> str:
@@ -258,9 +259,9 @@ def _pytest(recorded: Recording, name: str, cassette: str) -> Copy:
     literal, argument = _sent_body(sent)
     type = next((value for name, value in head.headers if name.lower() == "content-type"), None)
     is_implied = type is None or (argument == "json=BODY" and type == "application/json")
-    headers = [] if is_implied else [f"headers={_literal({'content-type': type})}"]
-    arguments = ["url", *headers, *([argument] if argument else [])]
-    call = f"httpx.request({', '.join([_quoted(head.method), *arguments])})"
+    headers = "" if is_implied else f"headers={_literal({'content-type': type})}"
+    arguments = filter(None, (_quoted(head.method), "url", headers, argument))
+    call = f"httpx.request({', '.join(arguments)})"
     shown = ascii(f"exchange {recorded.number} of session {recorded.exchange.session_id}")[1:-1]
     text = _PYTEST.format(
         title=f"{shown[0].upper()}{shown[1:]}, answered from its cassette.",

@@ -204,10 +204,11 @@ class FileData:
     def _all_notes(self) -> list[str]:
         kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(self._counts.items()))
         changed = self._changed_events
+        lacking = [f"The bytes of {counted(changed, 'event')} lack secrets. {_CHANGED}"] if changed else []
         return [
             "Headers, URLs and request bodies are as they were recorded, redacted at that time.",
             f"Taken out of texts by the export: {kinds or 'nothing'}. What is not shaped like a secret is still there.",
-            *([f"The bytes of {counted(changed, 'event')} lack secrets. {_CHANGED}"] if changed else []),
+            *lacking,
             "Not in this file: other sessions, bodies to download, requests as the model saw them, and all that came "
             "after the export. recorder ui shows them.",
             *self._notes,

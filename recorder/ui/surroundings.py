@@ -44,8 +44,9 @@ class OutsideView(NamedTuple):
         began_ns = self.exchange.started_ns
         if row.response_id not in self.retrieved:
             return self.later.of(call, began_ns)
-        same = self._same(row) if row.is_retrieval else []
-        return self.every.of(call, min([began_ns, *(each.exchange.started_ns for each in same)]))
+        for each in self._same(row) if row.is_retrieval else ():
+            began_ns = min(began_ns, each.exchange.started_ns)
+        return self.every.of(call, began_ns)
 
     def superseded_by(self, row: ExchangeRow) -> tuple[int, Exchange] | None:
         """Return the exchange that has more of the same response."""
