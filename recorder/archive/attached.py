@@ -25,6 +25,7 @@ from recorder.archive.place import database_name
 from recorder.archive.registry import warn_left_out
 from recorder.errors import RecorderError, StoreError
 from recorder.model.events import Event
+from recorder.model.ids import BEFORE_ALL
 from recorder.store.engine import AnyRow
 from recorder.store.queries.reader import LogReader
 from recorder.store.schema import prices, sessions
@@ -43,7 +44,6 @@ _IDS_AFTER = (
 )
 _PRICES = select(prices)
 _IDS_BETWEEN = select(sessions.c.session_id).where(sessions.c.session_id.between(bindparam("first"), bindparam("last")))
-_BEFORE_ALL = "00000000-0000-0000-0000-000000000000"
 
 
 class AttachedReader(LogReader):
@@ -77,7 +77,7 @@ class AttachedReader(LogReader):
 
     async def repeated_in(self, part: LogReader) -> list[str]:
         found: list[str] = []
-        after = _BEFORE_ALL
+        after = BEFORE_ALL
         while part is not self._log and (ids := [row.session_id for row in await part.rows(_IDS_AFTER, after=after)]):
             here = {row.session_id for row in await self._log.rows(_IDS_BETWEEN, first=ids[0], last=ids[-1])}
             found += [each for each in ids if each in here]

@@ -15,7 +15,7 @@ from recorder.commands.terminal.options import database_option
 from recorder.commands.terminal.output import echo, write_bytes, write_json, write_line
 from recorder.commands.terminal.selection import EXCHANGE_HELP, select
 from recorder.errors import NotFoundError, RecorderError
-from recorder.model.events import BODY_KINDS, LEFT_OUT, WHOLE, BrokenOff, Event, Exchange
+from recorder.model.events import BODY_KINDS, LEFT_OUT, WHOLE, BrokenOff, Event, Exchange, payload_of
 from recorder.model.facts import Fact, Field, ItemKey, ItemStarted, ResponseItems, TextAdded
 from recorder.model.text import storable
 from recorder.projections.fact_reader import FactReader
@@ -157,7 +157,7 @@ class _Jsonl(_Sse):
     def write(self, event: Event) -> None:
         row = msgspec.structs.asdict(event)
         row = {name: row[name] for name in ("exchange_id", "pos", "t_ns", "kind", "type", "sequence_number")}
-        payload = _payload(event)
+        payload = payload_of(event)
         content = {"raw": event.raw} if payload is None else {"data": msgspec.Raw(payload)}
         write_json([{**row, **content}], "jsonl")
 
@@ -206,10 +206,3 @@ class _TextOutput(_Sse):
 
 
 _WRITERS: dict[str, type[_Sse]] = {"sse": _Sse, "jsonl": _Jsonl, "text": _TextOutput}
-
-
-def _payload(event: Event) -> bytes | None:
-    """Return the JSON payload of a frame, if it has one."""
-    if event.data_start is None or event.data_length is None:
-        return None
-    return event.raw[event.data_start : event.data_start + event.data_length]

@@ -17,7 +17,7 @@ from recorder.commands.terminal.options import database_option, format_option
 from recorder.commands.terminal.output import echo, write_json
 from recorder.commands.terminal.table import Column, Table
 from recorder.model.events import BODY_KINDS, Event
-from recorder.model.ids import uuid7
+from recorder.model.ids import first_id
 from recorder.recordings.preview import PREVIEW, Previews
 from recorder.store.queries.progress import ExchangeProgress, progress
 from recorder.store.queries.reader import LogReader
@@ -148,7 +148,7 @@ class Following:
 
     def _first_id(self, ago_s: int) -> str:
         """Return the smallest id of an exchange that began at that time."""
-        return uuid7(max(0, self._now_ns() - ago_s * 1_000_000_000), bytes(10))
+        return first_id(self._now_ns() - ago_s * 1_000_000_000)
 
 
 def _write_json(tailed: TailedEvent) -> None:

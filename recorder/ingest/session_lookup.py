@@ -11,7 +11,7 @@ from sqlalchemy import and_, bindparam, case, or_, select
 from recorder.ingest.message_capture import is_of_client
 from recorder.ingest.pending import Batch, OpenExchange
 from recorder.model.events import PROBE, Event
-from recorder.model.ids import uuid7
+from recorder.model.ids import first_id
 from recorder.model.payloads import RequestHead, RequestRecord
 from recorder.projections.rows import HistoryRow
 from recorder.store.bodies.rows import whole_events
@@ -63,7 +63,7 @@ def session_in_store(store: Store, head: RequestHead, grouping: Grouping, batch:
         if grouping.source == "previous_response_id":
             found = store.session_of_response(grouping.name)
         found = found or next(filter(None, named), None)
-        if grouping.source == PROBE and found and found < uuid7(max(0, head.started_ns - PROBES_NS), bytes(10)):
+        if grouping.source == PROBE and found and found < first_id(head.started_ns - PROBES_NS):
             found = None
     return Continued(found) if found else session_of_history(store, head, grouping, batch)
 
@@ -212,7 +212,7 @@ def _candidates(store: Store, head: RequestHead, history: Chain, batch: Batch) -
 
 
 def _since(head: RequestHead) -> str:
-    return uuid7(max(0, head.started_ns - LOOK_BACK_NS), bytes(10))
+    return first_id(head.started_ns - LOOK_BACK_NS)
 
 
 def _exact(history: Chain, candidates: Sequence[EarlierExchange]) -> EarlierExchange | None:

@@ -125,6 +125,13 @@ PROBE = "probe"  # the source of sessions that `sessions` does not list: request
 LATEST = "latest"  # the session that was used last: no session is called that
 
 
+def payload_of(event: Event) -> bytes | None:
+    """Return the JSON payload of an event; None if it is not one `data:` line."""
+    if event.data_start is None or event.data_length is None:
+        return None
+    return event.raw[event.data_start : event.data_start + event.data_length]
+
+
 def has_ended(events: Iterable[Event]) -> bool:
     """Return whether the `end` of an exchange is among its events; notes may follow it."""
     return any(event.kind == "end" for event in events)

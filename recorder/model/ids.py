@@ -23,6 +23,11 @@ def turn_id(connection_id: str, number: int) -> str:
     return f"{connection_id[:19]}{0x8000 | number & 0x3FFF:04x}-{shared % 2**48:012x}"
 
 
+def first_id(since_ns: int) -> str:
+    """Return the lowest id of all that began since a wall time."""
+    return uuid7(max(0, since_ns), bytes(10))
+
+
 class Ids(NamedTuple):
     """The first and the last of the ids that begin with something."""
 
@@ -31,6 +36,7 @@ class Ids(NamedTuple):
 
 
 ID_LENGTH = 36
+BEFORE_ALL = "00000000-0000-0000-0000-000000000000"  # no id is as low
 PREFIX_LENGTH = 4  # of an id: fewer digits mean too many
 _ID = re.compile("-".join(f"[0-9a-f]{{{length}}}" for length in (8, 4, 4, 4, 12)))
 _LOWEST, _HIGHEST = ("-".join(digit * length for length in (8, 4, 4, 4, 12)) for digit in "0f")

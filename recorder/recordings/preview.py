@@ -9,7 +9,7 @@ import re
 
 import msgspec
 
-from recorder.model.events import BODY_KINDS, Event
+from recorder.model.events import BODY_KINDS, Event, payload_of
 from recorder.model.facts import TextAdded
 from recorder.wire.dialects import by_name
 from recorder.wire.dialects.dialect import FactDecoder
@@ -33,10 +33,9 @@ class Previews:
             self._decoders.pop(event.exchange_id, None)
         if event.kind not in BODY_KINDS:
             return self._step(event)
-        start, length = event.data_start, event.data_length
-        if start is None or length is None:
+        payload = payload_of(event)
+        if payload is None:
             return self._begun(event.raw)
-        payload = event.raw[start : start + length]
         if event.exchange_id not in self._decoders:
             self._decoders[event.exchange_id] = by_name(api).decoder()
         facts = self._decoders[event.exchange_id].event(event.type, payload)

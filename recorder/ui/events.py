@@ -17,7 +17,7 @@ import msgspec
 
 from recorder.errors import NotFoundError
 from recorder.model.chain import hash_after, root, row_root
-from recorder.model.events import BODY_KINDS, Event, Exchange
+from recorder.model.events import BODY_KINDS, Event, Exchange, payload_of
 from recorder.model.jsonl import event_row
 from recorder.model.payloads import EndRecord
 from recorder.recordings.preview import Previews
@@ -55,10 +55,7 @@ async def details(log: LogReader, session: str, exchange: str, pos: int) -> dict
     if place is None:
         raise NotFoundError(f"This exchange has no event {pos}.")
     event = place.event
-    payload = None
-    if event.data_start is not None and event.data_length is not None:
-        data = event.raw[event.data_start : event.data_start + event.data_length]
-        payload = data.decode("utf-8", "replace")
+    payload = payload_of(event)
     body_offset = reads = None
     if event.kind in BODY_KINDS:
         body_offset = place.body_offset
@@ -67,7 +64,7 @@ async def details(log: LogReader, session: str, exchange: str, pos: int) -> dict
         reads = None if span is None else [found[number] for number in span]
     return {
         "event": event_row(event),
-        "payload": payload,
+        "payload": None if payload is None else payload.decode("utf-8", "replace"),
         "body_offset": body_offset,
         "reads": reads,
         "chain": _chain(one, place),

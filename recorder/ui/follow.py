@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from recorder.errors import RecorderError
-from recorder.model.ids import uuid7
+from recorder.model.ids import first_id
 from recorder.store.queries.outlines import outlines
 from recorder.store.queries.progress import progress
 from recorder.store.queries.reader import LogReader
@@ -131,7 +131,7 @@ def _point(last_pos: int | None, has_ended: bool) -> _Point:
 
 def _first_id(ago_s: int) -> str:
     """Return the smallest id of an exchange that began at that time."""
-    return uuid7(max(0, time.time_ns() - ago_s * 1_000_000_000), bytes(10))
+    return first_id(time.time_ns() - ago_s * 1_000_000_000)
 
 
 def _event(name: str, data: Any) -> bytes:

@@ -18,6 +18,7 @@ import msgspec
 from sqlalchemy import bindparam, func, select, tuple_
 
 from recorder.model.events import BODY_KINDS, Exchange
+from recorder.model.ids import BEFORE_ALL
 from recorder.model.payloads import GapRecord
 from recorder.recordings.selection import Numbered, select_exchanges
 from recorder.store.engine import AnyRow
@@ -31,7 +32,6 @@ TICKS_LIMIT = 1_000_000  # events of one answer: 20 MB of JSON, and more than a 
 GROUPS_LIMIT = 32  # exchanges drawn beside each other; more share the last group
 ITEM_ROWS_LIMIT = 64  # of one group: more than a screen has
 
-_BEFORE_ALL = "00000000-0000-0000-0000-000000000000"
 
 _items, _timing, _results = tables_of["items"], tables_of["timing"], tables_of["results"]
 _of_session = events.c.session_id == bindparam("session_id")
@@ -167,7 +167,7 @@ def _grouped(rows: Iterable[AnyRow], column: str) -> _Grouped:
 async def _read_ticks(log: LogReader, session_id: str, one: str | None, after: int) -> tuple[_Grouped, bool]:
     """Return the events of a session or of one exchange by exchange, and whether these are all."""
     found: list[AnyRow] = []
-    exchange_id = one or _BEFORE_ALL
+    exchange_id = one or BEFORE_ALL
     statement = _TICKS if one is None else _NEW_TICKS
     while True:
         page = await log.rows(statement, session_id=session_id, exchange_id=exchange_id, after=after, page=PAGE)

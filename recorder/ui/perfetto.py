@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from recorder.model.events import BODY_KINDS, Event, Exchange, Session
+from recorder.model.events import BODY_KINDS, Event, Exchange, Session, payload_of
 from recorder.model.facts import TextAdded
 from recorder.recordings.selection import Numbered
 from recorder.store.queries.reader import LogReader
@@ -86,10 +86,10 @@ async def _exchange(log: LogReader, exchange: Exchange, ticks: ExchangeTicks, th
 
 def _text_chars(decoder: FactDecoder, event: Event) -> int:
     """Return how many characters of text an event adds. The decoder is given the events in order."""
-    start, length = event.data_start, event.data_length
-    if event.kind not in BODY_KINDS or start is None or length is None:
+    payload = payload_of(event)
+    if event.kind not in BODY_KINDS or payload is None:
         return 0
-    facts = decoder.event(event.type, event.raw[start : start + length])
+    facts = decoder.event(event.type, payload)
     return sum(len(fact.text) for fact in facts if isinstance(fact, TextAdded))
 
 

@@ -14,7 +14,7 @@ import msgspec
 
 from recorder.cassettes.sse_jsonl.lines import line, object_, storable, value
 from recorder.model.events import Session
-from recorder.model.ids import uuid7
+from recorder.model.ids import first_id
 
 VERSION = 2
 READABLE = (1, 2)
@@ -49,7 +49,7 @@ def read_header(written: bytes) -> Session:
         raise ValueError("it has the version and the session, and nothing else")
     about = msgspec.convert(given["session"], _Session)
     created_ns = nanoseconds(about.created)
-    row = {"session_id": uuid7(max(0, created_ns), bytes(10)), "created_ns": created_ns}
+    row = {"session_id": first_id(created_ns), "created_ns": created_ns}
     row |= {"name": about.name, "source": about.source, "origin": about.origin, "labels": about.labels}
     if not isinstance(value(about.labels), dict):
         raise ValueError("labels is not a JSON object")

@@ -38,7 +38,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects.postgresql import insert
 
-from recorder.model.ids import uuid7
+from recorder.model.ids import BEFORE_ALL, first_id
 from recorder.store.engine import AnyRow
 from recorder.store.queries.reader import LogReader
 from recorder.store.schema import events, exchanges, export_cursors, tables_of
@@ -76,7 +76,7 @@ class ExchangeKey(NamedTuple):
     exchange_id: str
 
 
-START = ExchangeKey("00000000-0000-0000-0000-000000000000", "00000000-0000-0000-0000-000000000000")
+START = ExchangeKey(BEFORE_ALL, BEFORE_ALL)
 """Before all exchanges."""
 
 _key = tuple_(events.c.session_id, events.c.exchange_id)
@@ -159,7 +159,7 @@ class ExportCursor:
         """Return the exchanges that are due of those that began since a time, and of those that were open in an
         earlier look, in order of their sessions.
         """
-        since = uuid7(max(0, since_ns), bytes(10))
+        since = first_id(since_ns)
         rows = await self._log.rows(self._recent, from_id=since, others=sorted(self._open), **self._values)
         waiting = [row.exchange_id for row in rows if not row.is_ready]
         self._open = set(waiting[:OPEN_LIMIT])

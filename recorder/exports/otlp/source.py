@@ -17,6 +17,7 @@ import msgspec
 from sqlalchemy import Boolean, ColumnElement, Select, and_, bindparam, column, func, literal_column, select, table
 
 from recorder.model.events import Exchange, Session
+from recorder.model.ids import BEFORE_ALL
 from recorder.model.payloads import EndRecord
 from recorder.projections.rows import TABLES, ItemRow
 from recorder.projections.same_response import same_response_sql
@@ -156,7 +157,6 @@ _NEXT = (
     .order_by(events.c.exchange_id)
     .limit(bindparam("page"))
 )
-_BEFORE_ALL = "00000000-0000-0000-0000-000000000000"
 
 
 def _view(name: str, columns: str) -> Any:
@@ -253,7 +253,7 @@ class ExportReader:
 
         With texts one at a time: each may bring megabytes of them.
         """
-        after, page = _BEFORE_ALL, 1 if self._has_texts else PAGE
+        after, page = BEFORE_ALL, 1 if self._has_texts else PAGE
         while rows := await self._rows(_NEXT, after=after, page=page):
             yield await self.read([row.exchange_id for row in rows])
             after = rows[-1].exchange_id

@@ -24,6 +24,7 @@ from sqlalchemy.dialects.postgresql import insert
 
 from recorder.errors import StoreBusyError, StoreError, StoreLostError
 from recorder.model.events import Event, Exchange
+from recorder.model.ids import BEFORE_ALL
 from recorder.model.text import storable
 from recorder.projections.fold import Folding, Rows
 from recorder.projections.results import RepeatedCalls
@@ -62,7 +63,7 @@ REASON_LIMIT = 500  # characters
 TOGETHER_BYTES = 8 * 2**20  # of events, whose rows are in memory together: several hundred short exchanges, or one
 TOGETHER = 500  # exchanges
 SOURCES = 10_000  # sessions whose source is kept: a megabyte or two
-START = ("00000000-0000-0000-0000-000000000000",) * 2  # before every exchange
+START = (BEFORE_ALL, BEFORE_ALL)
 REBUILD = "projections"  # the one rebuild there is: of all of them at once
 
 
