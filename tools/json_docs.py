@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from recorder.commands.schemas import FORMS, schema
+from recorder.commands.schemas.catalog import FORMS, schema
 
 INTRO = """\
 # JSON

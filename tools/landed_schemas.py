@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from recorder.commands.schemas import FORMS, schema
+from recorder.commands.schemas.catalog import FORMS, schema
 from tests.support.corpus import DATA
 
 LANDED = DATA / "landed_schemas.txt"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 
-from recorder.commands.schemas import FORMS, schema
+from recorder.commands.schemas.catalog import FORMS, schema
 from tools.json_docs import page, rows
 
 

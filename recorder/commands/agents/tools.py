@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from itertools import chain
 from typing import Any, NamedTuple
 
 import msgspec
@@ -237,9 +238,10 @@ async def query(call: AgentCall, given: QueryArguments) -> Answer:
         call.started(opened)
         if opened.is_stale():
             page.remark(STALE)
-        values = {
-            name: value_of(each) if isinstance(each, str) else each for name, each in (given.params or {}).items()
-        }
+        values = dict(given.params or {})
+        for name, value in values.items():
+            if isinstance(value, str):
+                values[name] = value_of(value)
         result = opened.ask(given.sql, values, QUERY_S)
         for row in result.rows:
             is_late = time.monotonic() > until_s
@@ -282,7 +284,7 @@ async def lint(call: AgentCall, given: LintArguments) -> Answer:
         page.remark(f"Exchanges of the API {api} were not judged: {unjudged(api, profile)}.")
     if all(each.profile is None for each in verdicts):
         raise NotFoundError("There was nothing to judge.")
-    every = [row for each in verdicts if each.profile is not None for row in rows(each)]
+    every = list(chain.from_iterable(rows(each) for each in verdicts if each.profile is not None))
     for row in every[given.skip :]:
         if not page.add(row):
             break

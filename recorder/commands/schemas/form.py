@@ -16,14 +16,16 @@ class Form(msgspec.Struct, rename=lambda name: name.rstrip("_")):
     """A JSON object. A field that may be absent has the default `UNSET`."""
 
 
-def meanings(form: type[Form]) -> dict[str, str]:
-    """Return the text after each field, by the name of the field in JSON."""
-    [declared] = ast.parse(textwrap.dedent(inspect.getsource(form))).body
+def meanings(struct: type[msgspec.Struct]) -> dict[str, str]:
+    """Return the texts after fields, by the name of the field in JSON; those of the structs that it extends, too."""
+    [declared] = ast.parse(textwrap.dedent(inspect.getsource(struct))).body
     assert isinstance(declared, ast.ClassDef)
-    found = {}
+    found: dict[str, str] = {}
+    for base in struct.__bases__:
+        if base is not msgspec.Struct:
+            found |= meanings(base)
     for field, text in zip(declared.body, declared.body[1:], strict=False):
-        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name):
-            assert isinstance(text, ast.Expr), field.target.id
+        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name) and isinstance(text, ast.Expr):
             assert isinstance(text.value, ast.Constant), field.target.id
             found[field.target.id.rstrip("_")] = " ".join(str(text.value.value).split())
     return found

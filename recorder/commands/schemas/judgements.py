@@ -121,7 +121,40 @@ class FaultPlace(Form):
     "What stands there."
 
 
-class Judgement(Form):
+class RuleText(Form):
+    """What a rule says."""
+
+    severity: Severity
+    "How bad it is."
+    meaning: str
+    "What is wrong."
+    why: str
+    "Which client breaks, and how that looks there."
+    source: str
+    "Where that is written."
+
+
+class Rule(RuleText):
+    """A rule."""
+
+    id: str
+    "Id of the rule, which no other rule gets."
+    profiles: list[str]
+    "The profiles that have it."
+
+
+class Fault(RuleText):
+    """What is against a rule."""
+
+    rule: str
+    "Id of the rule."
+    count: int
+    "Number of places."
+    places: list[FaultPlace]
+    "The first places."
+
+
+class Judgement(Fault):
     """A finding."""
 
     session: str
@@ -132,58 +165,13 @@ class Judgement(Form):
     "Id of the exchange, a UUIDv7."
     profile: str
     "Whose rules were applied."
-    rule: str
-    "Id of the rule."
-    severity: Severity
-    "How bad it is."
-    meaning: str
-    "What is wrong."
-    why: str
-    "Which client breaks, and how that looks there."
-    source: str
-    "Where that is written."
-    count: int
-    "Number of places."
-    places: list[FaultPlace]
-    "The first places."
 
 
-class Rule(Form):
-    """A rule."""
-
-    id: str
-    "Id of the rule, which no other rule gets."
-    severity: Severity
-    "How bad it is."
-    meaning: str
-    "What is wrong."
-    why: str
-    "Which client breaks, and how that looks there."
-    source: str
-    "Where that is written."
-    profiles: list[str]
-    "The profiles that have it."
-
-
-class ProbeFinding(Form):
+class ProbeFinding(Fault):
     """A finding of a probe."""
 
     exchange: int
     "Number of the exchange in the session."
-    rule: str
-    "Id of the rule."
-    severity: Severity
-    "How bad it is."
-    meaning: str
-    "What is wrong."
-    why: str
-    "Which client breaks, and how that looks there."
-    source: str
-    "Where that is written."
-    count: int
-    "Number of places."
-    places: list[FaultPlace]
-    "The first places."
 
 
 class ProbedCase(Form):

@@ -123,39 +123,13 @@ class Event(Form):
     "SHA-256 in hex, over this event and the hash before it."
 
 
-class TailedEvent(Form):
+class TailedEvent(Event):
     """An event that was just recorded."""
 
     session_name: str
     "Name of the session."
     exchange_number: int
     "Number of the exchange in its session."
-    session_id: str
-    "Id of the session, a UUIDv7."
-    exchange_id: str
-    "Id of the exchange, a UUIDv7."
-    pos: int
-    "The event's position in the exchange: 0, 1, 2 … without a hole."
-    kind: Kind
-    "What the row is: a frame of the stream, or a step in the life of the exchange."
-    t_ns: int
-    "Arrival of its last byte, in nanoseconds since the exchange began."
-    type: str | None
-    "The provider's type of the event."
-    sequence_number: int | None
-    "The provider's number of the event."
-    item_id: str | None
-    "The provider's id of the item."
-    output_index: int | None
-    "The place that the provider gives the item."
-    raw: str | Base64
-    "The exact bytes: text, or base64 where they are no UTF-8."
-    data_start: int | None
-    "Where in `raw` the JSON payload begins, in bytes."
-    data_length: int | None
-    "Bytes of the JSON payload."
-    hash: str
-    "SHA-256 in hex, over this event and the hash before it."
 
 
 class UsageSum(Form, kw_only=True):

@@ -142,7 +142,7 @@ class _SchemaOption(click.Option):
         if opts.get("schema") and not ctx.resilient_parsing:
             words = ctx.command_path.split()[1:]
             words += [name for name in self._variants if opts.get(name)]
-            schema = load("recorder.commands.schemas:schema")("-".join(words))
+            schema = load("recorder.commands.schemas.catalog:schema")("-".join(words))
             write_bytes(msgspec.json.format(msgspec.json.encode(schema)) + b"\n")
             ctx.exit()
         return super().handle_parse_result(ctx, opts, args)
