@@ -6,9 +6,9 @@ import asyncio
 import contextlib
 import gc
 import os
-import shutil
 import sys
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 from typing import Any
 
 import click
@@ -17,7 +17,7 @@ from rich.text import Text
 from recorder.commands.terminal.catch_up import wait_option
 from recorder.commands.terminal.conversation import as_written, wrapped
 from recorder.commands.terminal.options import database_option, format_option
-from recorder.commands.terminal.output import echo, is_plain, write_document, write_line
+from recorder.commands.terminal.output import FOUND, echo, is_plain, terminal_width, write_document, write_line
 from recorder.commands.terminal.recordings import loader
 from recorder.commands.terminal.rules import match_rules
 from recorder.diff import ALL, TOLERANCE, Level, Report, Terms, diff
@@ -26,8 +26,6 @@ from recorder.diff.report import document
 from recorder.errors import NotFoundError, UsageError
 from recorder.model.text import safe_text
 from recorder.recordings.session import RecordedSession
-
-DIFFERENT = 4  # exit code
 
 
 class Levels(click.ParamType[tuple[Level, ...]]):
@@ -102,7 +100,7 @@ def command(
     loaded: list[RecordedSession] = []
     asyncio.run(_load(db, (a, b), loaded))
     one, other = loaded
-    chosen = tuple(level for levels in only for level in levels)
+    chosen = tuple(chain.from_iterable(only))
     terms = Terms(exact, tolerance, match_rules())
     with without_collecting():
         continued = (one.continued, other.continued)
@@ -111,7 +109,7 @@ def command(
         write_document(document(one.name, other.name, report))
     else:
         _show(report, chosen, shows_all=all, is_short=stat)
-    sys.exit(0 if report.is_equal else DIFFERENT)
+    sys.exit(0 if report.is_equal else FOUND)
 
 
 @contextlib.contextmanager
@@ -139,7 +137,7 @@ async def _load(db: str | None, refs: Iterable[str], into: list[RecordedSession]
 
 
 def _show(report: Report, only: Sequence[Level], *, shows_all: bool, is_short: bool) -> None:
-    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+    width = terminal_width()
     has_colours = not is_plain() and not os.environ.get("NO_COLOR")
     rendering = Rendering(None if shows_all else SHOWN, signs=not has_colours, advice="--all")
     for text in as_written(_fitted(stat_lines(report) if is_short else rendering.lines(report), width), width):

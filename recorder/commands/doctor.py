@@ -16,7 +16,7 @@ from recorder.commands.ops import health
 from recorder.commands.ops.health_log import log
 from recorder.commands.serving.network import CONNECTING, VARIABLES, settled
 from recorder.commands.terminal.options import database_option, format_option
-from recorder.commands.terminal.output import write_json, write_line
+from recorder.commands.terminal.output import FOUND, write_json, write_line
 from recorder.commands.terminal.rules import match_rules
 from recorder.commands.terminal.settings import defaults, own_path, project_path, settings_file
 from recorder.commands.verbs import VERBS
@@ -26,8 +26,6 @@ from recorder.store.engine import address_of
 from recorder.store.location import journal_root
 from recorder.store.maintain.checks import CheckResult
 from recorder.store.maintain.upkeep import upkeep_of
-
-BAD = 4  # the exit code, as of a finding
 
 
 @click.command()
@@ -52,7 +50,7 @@ def command(ctx: click.Context, db: str | None, format: str) -> None:
         width = max(len(line.check) for line in lines)
         for line in lines:
             write_line(safe_text(f"{line.state:<4}  {line.check:<{width}}  {line.message}"))
-    ctx.exit(BAD if any(line.state == "bad" for line in lines) else 0)
+    ctx.exit(FOUND if any(line.state == "bad" for line in lines) else 0)
 
 
 def diagnosis(database: Path | URL) -> Iterator[CheckResult]:

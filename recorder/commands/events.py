@@ -8,7 +8,6 @@ from collections.abc import AsyncIterator
 from typing import NamedTuple
 
 import click
-import msgspec
 
 from recorder.archive.opening import open_log
 from recorder.commands.terminal.catch_up import current_url, wait_option
@@ -19,6 +18,7 @@ from recorder.commands.terminal.selection import EXCHANGE_HELP, select
 from recorder.commands.terminal.table import SIZED_ROWS, Column, Table, say_hidden
 from recorder.errors import UsageError
 from recorder.model.events import BODY_KINDS, Event, Exchange
+from recorder.model.jsonl import event_row
 from recorder.recordings.preview import PREVIEW, Previews
 from recorder.store.queries.reader import LogReader
 
@@ -130,7 +130,7 @@ async def _write_bodies(events: AsyncIterator[NumberedEvent]) -> None:
 async def _write_json(events: AsyncIterator[NumberedEvent], format: str) -> None:
     out = JsonRows(format)
     async for numbered in events:
-        out.write({**msgspec.structs.asdict(numbered.event), "hash": numbered.event.hash.hex()})
+        out.write(event_row(numbered.event))
     out.close()
 
 

@@ -134,7 +134,7 @@ def _import(url: URL, files: Sequence[Path], wanted: Wanted, skipped: SkippedFil
     ):
         for number, path in enumerate(files):
             with skipped.over(path), opened(path) as file:
-                cassette = cassette_in(file, *wanted[:3])
+                cassette = cassette_in(file, wanted.format, wanted.dialect, wanted.request)
                 session = sessions.session(cassette, path)
                 intake.take(_moving(cassette.entries(session, NAMES), move))
                 made.append(Made(path, session, cassette.events))

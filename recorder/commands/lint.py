@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import shutil
+import builtins
 import sys
 from collections.abc import Iterable, Sequence
+from itertools import chain
 
 import click
 
 from recorder.commands.terminal.catch_up import wait_option
 from recorder.commands.terminal.lenience import lenience_options
 from recorder.commands.terminal.options import database_option, format_option
-from recorder.commands.terminal.output import echo, is_plain, write_json, write_line
+from recorder.commands.terminal.output import FOUND, echo, is_plain, terminal_width, write_json, write_line
 from recorder.commands.terminal.recordings import loader
 from recorder.commands.terminal.table import Column, write_table
 from recorder.errors import NotFoundError, UsageError
@@ -23,8 +24,6 @@ from recorder.model.events import WEBSOCKET
 from recorder.model.text import safe_text
 from recorder.program import load
 from recorder.wire.grouping.probes import is_probe
-
-FOUND = 4  # exit code: an error or a warning
 
 _COLORS = {"error": "red", "warning": "yellow", "note": "cyan"}
 _COLUMNS = (Column("rule"), Column("severity"), Column("profiles", goes=1), Column("meaning", least=40))
@@ -89,13 +88,15 @@ def command(
     if cassette:
         load("recorder.commands.terminal.cassette_check:check")(subjects, format)
         return
-    found = [each for ref in subjects for each in asyncio.run(_judge(db, ref, profile, lenience))]
+    found: builtins.list[Judged] = []
+    for ref in subjects:
+        found += asyncio.run(_judge(db, ref, profile, lenience))
     with_profile = [each for each in found if each.profile is not None]
     _name_skipped(found, profile)
     if not with_profile:
         raise NotFoundError("There was nothing to judge.")
     if format != "table":
-        write_json((row for each in with_profile for row in rows(each)), format)
+        write_json(chain.from_iterable(map(rows, with_profile)), format)
     else:
         _write(with_profile)
     sys.exit(FOUND if is_faulty(with_profile, lenience) else 0)
@@ -126,7 +127,7 @@ def _name_skipped(found: Iterable[Judged], profile: Profile | None) -> None:
 
 
 def _write(found: Sequence[Judged]) -> None:
-    width = min(WIDTH, shutil.get_terminal_size().columns) if sys.stdout.isatty() else WIDTH
+    width = min(WIDTH, terminal_width() or WIDTH)
     for each in found:
         for line in lines(each, width):
             write_line(safe_text(line) if is_plain() else _styled(safe_text(line)))
@@ -152,6 +153,5 @@ def _list_rules(profile: Profile | None, format: str) -> None:
     if format != "table":
         write_json(chosen, format)
     else:
-        write_table(
-            _COLUMNS, [(row["id"], row["severity"], " ".join(row["profiles"]), row["meaning"]) for row in chosen]
-        )
+        cells = [(rule["id"], rule["severity"], " ".join(rule["profiles"]), rule["meaning"]) for rule in chosen]
+        write_table(_COLUMNS, cells)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
 from pathlib import Path
@@ -11,22 +10,17 @@ from typing import Any
 import click
 import msgspec
 
-from recorder.commands.env import DEFAULT_URL
 from recorder.commands.replay import Speed
 from recorder.commands.serving.answering import Answering
 from recorder.commands.serving.listening import (
-    Token,
-    address,
-    entrance,
-    guarded,
+    Door,
     listening_options,
-    max_body_setting,
-    names,
     refuse_itself,
-    token_option,
+    say_how_to_point,
+    say_stopping,
 )
 from recorder.commands.serving.network import network_settings
-from recorder.commands.serving.ready_file import announced, ready_file_option
+from recorder.commands.serving.ready_file import announced
 from recorder.commands.serving.recording import departures
 from recorder.commands.terminal.catch_up import wait_option
 from recorder.commands.terminal.completion import session_names
@@ -43,7 +37,7 @@ from recorder.proxy.forwarding import path_of
 from recorder.proxy.http import server
 from recorder.proxy.http.network import Network
 from recorder.proxy.http.server_exchange import ServerExchange
-from recorder.proxy.routing import Routes, Upstream
+from recorder.proxy.routing import Routes
 from recorder.proxy.upstream import UpstreamTransport
 from recorder.replay.faults.forms import FORMS, RANGES, parse_fault
 from recorder.replay.faults.transport import Fault
@@ -86,10 +80,7 @@ REQUESTS = "/_recorder/requests"
 @click.option("--seed", type=int, default=0, show_default=True, help="The seed of random faults.")
 @click.option("--allow-gaps", is_flag=True, help="Use sessions even if some of their bytes were not kept.")
 @listening_options
-@token_option
-@max_body_setting
 @network_settings
-@ready_file_option
 @wait_option
 @database_option
 def command(
@@ -102,14 +93,7 @@ def command(
     fault: tuple[str, ...],
     seed: int,
     allow_gaps: bool,
-    port: int,
-    host: str,
-    upstream: list[Upstream],
-    allow_host: tuple[str, ...],
-    allow_origin: Collection[bytes],
-    token: Token | None,
-    max_body: int,
-    ready_file: Path | None,
+    door: Door,
     network: Network,
 ) -> None:
     """Serve recordings to clients, over HTTP and WebSocket: each request gets the recorded response of an equal one.
@@ -126,8 +110,8 @@ def command(
     log_to_stderr()
     forwards, faults, rules = otherwise == "forward", _faults(fault), match_rules()
     if forwards:
-        refuse_itself(Routes(upstream).upstreams, port, allow_host)
-        for line in departures(upstream, network):
+        refuse_itself(Routes(door.upstreams).upstreams, door.port, door.hosts)
+        for line in departures(door.upstreams, network):
             echo(line)
 
     async def serve() -> None:
@@ -135,29 +119,30 @@ def command(
         answering = Answering(
             held,
             rules,
-            upstreams=upstream,
-            hosts=names(allow_host, token),
-            origins=allow_origin,
+            upstreams=door.upstreams,
+            hosts=door.names,
+            origins=door.origins,
             speed=speed,
             strict=strict,
             otherwise=UpstreamTransport(network) if forwards else int(otherwise),
             faults=faults,
             seed=seed,
-            body_limit_bytes=max_body * 2**20,
+            body_limit_bytes=door.body_limit_bytes,
         )
         server.settle()
         try:
             await server.serve(
-                guarded(Mock(answering, names(allow_host, token)), token, allow_origin),
-                *(host, port),
-                on_ready=partial(_say_ready, len(held), host, token, announce),
+                door.guarded(Mock(answering, door.names)),
+                door.host,
+                door.port,
+                on_ready=partial(_say_ready, len(held), door, announce),
                 on_stop=partial(_say_stopped, answering),
                 on_drain=answering.proxy.shutdown,
             )
         finally:
             await answering.aclose()
 
-    with announced(ready_file) as announce:
+    with announced(door.ready_file) as announce:
         server.run(serve())
 
 
@@ -202,19 +187,15 @@ def _faults(specs: Iterable[str]) -> list[Fault]:
         raise UsageError(str(error)) from None
 
 
-def _say_ready(count: int, host: str, token: Token | None, announce: Callable[[str], None], port: int) -> None:
-    here = address(host, port)
-    announce(entrance(here, token))
-    url = entrance(here, token and token.as_printed())
+def _say_ready(count: int, door: Door, announce: Callable[[str], None], port: int) -> None:
+    announce(door.entrance(port))
     echo(f"Answering with {counted(count, 'recorded exchange')}")
-    echo(f"Listening on {url}")
-    elsewhere = "" if url == DEFAULT_URL else f" --url {shlex.quote(url)}"
-    echo(f'Point a client here: eval "$(recorder env CLIENT{elsewhere})"')
+    echo(f"Listening on {door.printed_entrance(port)}")
+    say_how_to_point(door.printed_entrance(port))
 
 
 def _say_stopped(answering: Answering, open_streams: int) -> None:
-    if open_streams:
-        echo(f"Stopping: open streams ({open_streams}) have {server.GRACE_S:g} s to end; Ctrl-C again ends them now.")
+    say_stopping(open_streams)
     answering.proxy.stop()
     for line in answering.summary():
         echo(line)

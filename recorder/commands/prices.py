@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -90,7 +90,8 @@ def list_command(db: str | None, model: str | None, format: str) -> None:
     rows, has_prices = asyncio.run(_valid(db, model))
     if not has_prices:
         raise NotFoundError("There are no prices yet: run `recorder prices update`.")
-    cards = [_card(list(group)) for _, group in groupby(_ordered(_first(rows) if model else rows), _place)]
+    chosen = sorted(_first(rows) if model else rows, key=_place)
+    cards = [_card(list(group)) for _, group in groupby(chosen, _place)]
     if format != "table":
         write_json(cards, format)
     elif cards:
@@ -130,14 +131,8 @@ def _first(rows: Sequence[PriceRow]) -> list[PriceRow]:
 
 def _place(row: PriceRow) -> tuple[Any, ...]:
     """Return the key of the card that a row belongs to."""
-    return (
-        *(row.provider, row.rank, row.model, row.service_tier, row.above_input_tokens, row.daily_from_s),
-        *(row.daily_to_s, row.source),
-    )
-
-
-def _ordered(rows: Iterable[PriceRow]) -> list[PriceRow]:
-    return sorted(rows, key=_place)
+    named = (row.provider, row.rank, row.model, row.service_tier)
+    return *named, row.above_input_tokens, row.daily_from_s, row.daily_to_s, row.source
 
 
 def _card(rows: Sequence[PriceRow]) -> dict[str, Any]:
@@ -170,18 +165,17 @@ def _write(cards: Sequence[dict[str, Any]]) -> None:
         *(Column(unit, right=True, goes=len(units) - number) for number, unit in enumerate(units)),
         Column("source"),
     ]
-    lines = [
-        [
-            *(card["provider"], card["model"], card["service_tier"], card["above_input_tokens"] or None, _hours(card)),
-            *(card[unit] for unit in units),
-            card["source"],
-        ]
-        for card in cards
-    ]
+    lines = []
+    for card in cards:
+        name = (card["provider"], card["model"], card["service_tier"], card["above_input_tokens"] or None)
+        prices = [card[unit] for unit in units]
+        lines.append([*name, _hours(card), *prices, card["source"]])
     write_table(columns, lines)
 
 
 def _hours(card: dict[str, Any]) -> str | None:
     """Return the times of a day (UTC) at which a price is valid; None if it is all day."""
     daily = (card["daily_from_s"], card["daily_to_s"])
-    return None if daily == (0, DAY_S) else "–".join(f"{at // 3600:02}:{at % 3600 // 60:02}" for at in daily)
+    if daily == (0, DAY_S):
+        return None
+    return "–".join(f"{at // 3600:02}:{at % 3600 // 60:02}" for at in daily)

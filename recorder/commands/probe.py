@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import sys
 import time
 from collections.abc import Iterable, Sequence
@@ -17,11 +16,20 @@ from sqlalchemy import URL
 
 from recorder.archive.opening import open_log
 from recorder.archive.place import chosen_url
+from recorder.commands.serving.listening import listening
 from recorder.commands.serving.network import network_settings
 from recorder.commands.serving.recording import Ending, departures, recording
 from recorder.commands.terminal.lenience import lenience_options
 from recorder.commands.terminal.options import database_option, format_option
-from recorder.commands.terminal.output import dollars, echo, log_to_stderr, write_json, write_line
+from recorder.commands.terminal.output import (
+    FOUND,
+    dollars,
+    echo,
+    log_to_stderr,
+    terminal_width,
+    write_json,
+    write_line,
+)
 from recorder.errors import RecorderError, UsageError
 from recorder.lint.report import Lenience
 from recorder.model.recording import Recording
@@ -42,8 +50,6 @@ from recorder.recordings.loader import load_session
 from recorder.wire.dialects import by_name
 from recorder.wire.dialects.json_values import decoded
 
-FOUND = 4  # exit code: an error or a warning
-HOST = "127.0.0.1"
 DRAIN_S = 60.0  # for the database to have all of it: the verdict is on what it has
 NO_KEY = "none"  # is sent where no key is given: a gateway without keys takes it as any other
 
@@ -173,12 +179,10 @@ def _plan(api: ProbeApi, url: str, key: str | None, model: str | None, only: Seq
     if key is None and any(case.needs_key and case.name in only for case in api.cases):
         raise UsageError("The case wrong-key needs a key: name its variable with --key-env.")
     upstream = parse_upstream(f"{by_name(api.name).upstream}={url}")
-    chosen = [
-        (case, mode)
-        for case in api.cases
-        if (not only or case.name in only) and (key is not None or not case.needs_key)
-        for mode in case.modes
-    ]
+    chosen: list[tuple[Case, Mode]] = []
+    for case in api.cases:
+        if (not only or case.name in only) and (key is not None or not case.needs_key):
+            chosen += [(case, mode) for mode in case.modes]
     return Plan(api, upstream, model or api.model, key, chosen, silence_s)
 
 
@@ -199,16 +203,11 @@ async def _usd(database: URL, plan: Plan, most: Bound) -> Decimal | None:
     """Return the most that a run costs by the prices of the log (`recorder prices update`); None if there are none."""
     try:
         log = await open_log(database)
-    except (
-        RecorderError
-    ):  # there is no log yet, or it cannot be read now: what is wrong with it is said when it is used
+    except RecorderError:  # there is none, or it cannot be read now: what is wrong with it is said when it is used
         return None
     async with log:
-        rows = [
-            row
-            for row in await valid_prices(log, time.time_ns(), plan.model)
-            if row.provider == plan.upstream.name and not row.service_tier
-        ]
+        prices = await valid_prices(log, time.time_ns(), plan.model)
+    rows = [row for row in prices if row.provider == plan.upstream.name and not row.service_tier]
     card = rates([row for row in rows if row.rank == rows[0].rank and not row.above_input_tokens])
     given, put_out = card.get("input"), card.get("output")
     if given is None or put_out is None:
@@ -219,15 +218,9 @@ async def _usd(database: URL, plan: Plan, most: Bound) -> Decimal | None:
 async def _send(database: URL, name: str, plan: Plan, network: Network) -> list[Sent]:
     """Send all requests through a recorder of our own. Raises `RecorderError` if the gateway cannot be reached."""
     async with recording(database, [plan.upstream], ending=Ending(DRAIN_S), network=network) as proxy:
-        front = server.Server(proxy, HOST, 0, on_drain=proxy.shutdown, on_stop=proxy.stop)
-        await front.start()
-        try:
-            settings = ProbeSettings(
-                f"http://{HOST}:{front.port}/s/{name}", plan.key or NO_KEY, plan.model, plan.silence_s
-            )
+        async with listening(proxy, on_drain=proxy.shutdown, on_stop=proxy.stop) as base:
+            settings = ProbeSettings(f"{base}/s/{name}", plan.key or NO_KEY, plan.model, plan.silence_s)
             return await send_all(plan.api, plan.cases, settings, _Progress().report)
-        finally:
-            await front.stop(grace_s=0)
 
 
 class _Progress:
@@ -274,6 +267,6 @@ def _save(path: Path, text: bytes) -> None:
 
 
 def _write(verdicts: Sequence[CaseVerdict]) -> None:
-    width = min(WIDTH, shutil.get_terminal_size().columns) if sys.stdout.isatty() else WIDTH
+    width = min(WIDTH, terminal_width() or WIDTH)
     for line in lines(verdicts, width):
         write_line(safe_text(line))

@@ -34,7 +34,7 @@ from recorder.commands.clients.shim import codex_provider, codex_providers, read
 from recorder.commands.replay import Speed
 from recorder.commands.serving.answering import Answering
 from recorder.commands.serving.forking import Fork, ForkTerms
-from recorder.commands.serving.listening import upstream_option
+from recorder.commands.serving.listening import listening, upstream_option
 from recorder.commands.serving.network import network_settings
 from recorder.commands.serving.recording import Durability, Ending, departures, durability_setting, recording
 from recorder.commands.serving.run_report import EndedCommand, report, say
@@ -58,7 +58,6 @@ from recorder.store.location import chosen_url
 from recorder.wire.grouping.rules import cleaned
 from recorder.wire.upstreams import UPSTREAMS
 
-HOST = "127.0.0.1"
 MISMATCH = 5
 DRAIN_S = 60.0  # for the database to have all of it: the command has ended, nothing waits but the cassette
 GRACE_S = 2.0  # for clients that the command has started, which end with it, but a moment later
@@ -231,15 +230,9 @@ def _inherited(named: Iterable[str]) -> list[Upstream]:
     return list(found.values())
 
 
-@contextlib.asynccontextmanager
-async def _listening(proxy: Proxy) -> AsyncIterator[str]:
+def _listening(proxy: Proxy) -> contextlib.AbstractAsyncContextManager[str]:
     """Serve a proxy on a free port during the block; give its URL."""
-    front = server.Server(proxy, HOST, 0, on_drain=proxy.shutdown, on_stop=proxy.stop)
-    await front.start()
-    try:
-        yield f"http://{HOST}:{front.port}"
-    finally:
-        await front.stop(GRACE_S)
+    return listening(proxy, grace_s=GRACE_S, on_drain=proxy.shutdown, on_stop=proxy.stop)
 
 
 async def _run(words: Sequence[str], given: dict[str, str], doors: Doors, descriptors: int) -> int:

@@ -3,30 +3,23 @@
 from __future__ import annotations
 
 import contextlib
-import shlex
-from collections.abc import Callable, Collection
-from pathlib import Path
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import Any
 
 import click
 from sqlalchemy import URL
 
-from recorder.commands.env import DEFAULT_URL
 from recorder.commands.serving.admin import admin_port_option, administered
 from recorder.commands.serving.listening import (
-    Token,
-    address,
-    entrance,
-    guarded,
+    Door,
     listening_options,
-    max_body_setting,
-    names,
     refuse_itself,
-    token_option,
+    say_how_to_point,
+    say_stopping,
 )
 from recorder.commands.serving.meter import Meter
 from recorder.commands.serving.network import network_settings
-from recorder.commands.serving.ready_file import announced, ready_file_option
+from recorder.commands.serving.ready_file import announced
 from recorder.commands.serving.recording import (
     Durability,
     Ending,
@@ -40,48 +33,25 @@ from recorder.commands.terminal.options import database_option
 from recorder.commands.terminal.output import echo, log_to_stderr
 from recorder.proxy.http import server
 from recorder.proxy.http.network import Network
-from recorder.proxy.routing import Routes, Upstream
+from recorder.proxy.routing import Routes
 from recorder.store.location import chosen_url
-
-
-class _Door(NamedTuple):
-    """The addresses of a recorder, and its admission rules."""
-
-    host: str
-    port: int
-    hosts: Collection[str]
-    token: Token | None
-    origins: Collection[bytes]
-    announce: Callable[[str], None]
-    admin_port: int | None
-    ui_port: int | None
 
 
 @click.command()
 @listening_options
-@token_option
-@max_body_setting
 @durability_setting
 @websocket_option
 @network_settings
 @admin_port_option
 @ui_port_option
-@ready_file_option
 @database_option
 def command(
     db: str | None,
-    port: int,
-    host: str,
-    upstream: list[Upstream],
-    allow_host: tuple[str, ...],
-    allow_origin: Collection[bytes],
-    token: Token | None,
-    max_body: int,
+    door: Door,
     durability: Durability,
     no_websocket: bool,
     admin_port: int | None,
     ui_port: int | None,
-    ready_file: Path | None,
     network: Network,
 ) -> None:
     """Record: a proxy between clients and streaming APIs.
@@ -100,47 +70,50 @@ def command(
     recorder serve --allow-origin http://localhost:5173  # for a web page
     """
     log_to_stderr()
-    options: dict[str, Any] = {"body_limit_bytes": max_body * 2**20, "durability": durability, "network": network}
-    options["websocket"] = not no_websocket
-    with announced(ready_file) as announce:
-        door = _Door(host, port, allow_host, token, allow_origin, announce, admin_port, ui_port)
-        server.run(_serve(chosen_url(db), door, upstream, options))
+    options: dict[str, Any] = {"durability": durability, "network": network, "websocket": not no_websocket}
+    with announced(door.ready_file) as announce:
+        server.run(_serve(chosen_url(db), door, announce, admin_port, ui_port, options))
 
 
-async def _serve(url: URL, door: _Door, upstreams: list[Upstream], options: dict[str, Any]) -> None:
-    for own in (door.port, door.admin_port, door.ui_port):
-        if own is not None:
-            refuse_itself(Routes(upstreams).upstreams, own, door.hosts)
-    meter = None if door.admin_port is None else Meter(url)
-
-    def ready(bound_port: int) -> None:
-        server.settle()
-        door.announce(entrance(address(door.host, bound_port), door.token))
-        here = entrance(address(door.host, bound_port), door.token and door.token.as_printed())
-        for line in describe(url, here, Routes(upstreams).upstreams, options["network"]):
-            echo(line)
-        elsewhere = "" if here == DEFAULT_URL else f" --url {shlex.quote(here)}"
-        echo(f'Point a client here: eval "$(recorder env CLIENT{elsewhere})"')
-
+async def _serve(
+    url: URL,
+    door: Door,
+    announce: Callable[[str], None],
+    admin_port: int | None,
+    ui_port: int | None,
+    options: dict[str, Any],
+) -> None:
+    upstreams = Routes(door.upstreams).upstreams
+    for port in (door.port, admin_port, ui_port):
+        if port is not None:
+            refuse_itself(upstreams, port, door.hosts)
+    meter = None if admin_port is None else Meter(url)
     ending = Ending()
+
+    def ready(port: int) -> None:
+        server.settle()
+        announce(door.entrance(port))
+        for line in describe(url, door.printed_entrance(port), upstreams, options["network"]):
+            echo(line)
+        say_how_to_point(door.printed_entrance(port))
 
     def stopping(streams: int) -> None:
         ending.begin()
         proxy.stop()
-        if streams:
-            echo(f"Stopping: open streams ({streams}) have {server.GRACE_S:g} s to end; Ctrl-C again ends them now.")
+        say_stopping(streams)
 
-    options |= {"hosts": names(door.hosts, door.token), "origins": door.origins, "ending": ending}
-    async with recording(url, upstreams, meter=meter, **options) as proxy, contextlib.AsyncExitStack() as stack:
-        if meter is not None and door.admin_port is not None:
-            admin = await stack.enter_async_context(administered(meter, door.admin_port, door.hosts))
+    options |= {"hosts": door.names, "origins": door.origins, "body_limit_bytes": door.body_limit_bytes}
+    async with contextlib.AsyncExitStack() as stack:
+        proxy = await stack.enter_async_context(recording(url, door.upstreams, meter=meter, ending=ending, **options))
+        if meter is not None and admin_port is not None:
+            admin = await stack.enter_async_context(administered(meter, admin_port, door.hosts))
             echo(f"Metrics and health on {admin}")
-        if door.ui_port is not None:
-            echo(f"Viewer on {await stack.enter_async_context(viewing(url, door.ui_port))}")
-        app = guarded(proxy, door.token, door.origins)
+        if ui_port is not None:
+            echo(f"Viewer on {await stack.enter_async_context(viewing(url, ui_port))}")
         await server.serve(
-            app,
-            *(door.host, door.port),
+            door.guarded(proxy),
+            door.host,
+            door.port,
             on_ready=ready,
             on_stop=stopping,
             on_drain=proxy.shutdown,

@@ -6,6 +6,7 @@ import asyncio
 import datetime
 import sys
 from collections.abc import Sequence
+from itertools import chain
 from typing import Any, get_args
 
 import click
@@ -49,7 +50,8 @@ _MORE = (
 )
 _BY_NAME = {column.name: column for column in (*_COLUMNS, *_MORE)}
 _KEYS = SessionRow.__struct_fields__
-_STATUSES = (OPEN, *(status for part in get_args(Status) for status in get_args(part) or (part,)), UNKNOWN)
+_PARTS = [get_args(part) or (part,) for part in get_args(Status)]
+_STATUSES = (OPEN, *chain.from_iterable(_PARTS), UNKNOWN)
 
 
 @click.command()
@@ -124,17 +126,20 @@ def command(
     elif format != "table":
         write_json((msgspec.structs.asdict(row) for row in rows), format)
     elif rows:
-        _write(chosen if columns or any(row.cost_usd for row in rows) else _without_cost(chosen), rows)
+        if columns is None and not any(row.cost_usd for row in rows):
+            chosen = [column for column in chosen if column.name != "cost"]
+        _write(chosen, rows)
+    if missing is not None:
+        raise missing
     if not rows:
-        only_probes = (
-            missing is None and wanted == SessionFilter() and asyncio.run(_rows(db, 1, SessionFilter(probes=True)))
-        )
-        raise missing or NotFoundError(_ONLY_PROBES if only_probes else _nothing(wanted))
+        if wanted == SessionFilter() and asyncio.run(_rows(db, 1, SessionFilter(probes=True))):
+            raise NotFoundError(_ONLY_PROBES)
+        raise NotFoundError(_nothing(wanted))
     if len(rows) == limit:
         echo(f"The newest {limit}; --limit shows more.")
 
 
-def _chosen(columns: str | None, *, is_table: bool) -> tuple[Column, ...]:
+def _chosen(columns: str | None, *, is_table: bool) -> Sequence[Column]:
     """Return the columns of `--columns`, of which the last are left out first; else the usual ones."""
     if columns is None:
         return _COLUMNS
@@ -144,25 +149,18 @@ def _chosen(columns: str | None, *, is_table: bool) -> tuple[Column, ...]:
     if odd := [name for name in names if name not in _BY_NAME]:
         raise UsageError(f"There is no column {odd[0]!r}: choose from {', '.join(_BY_NAME)}, or all.")
     wanted = list(dict.fromkeys(names))
-    return tuple(
-        _BY_NAME[name]._replace(goes=len(wanted) - number if number else 0, rare=False)
-        for number, name in enumerate(wanted)
-    )
-
-
-def _without_cost(columns: Sequence[Column]) -> Sequence[Column]:
-    return [column for column in columns if column.name != "cost"]
+    chosen = [_BY_NAME[name]._replace(goes=len(wanted) - number, rare=False) for number, name in enumerate(wanted)]
+    return [chosen[0]._replace(goes=0), *chosen[1:]]
 
 
 def _write(columns: Sequence[Column], rows: Sequence[SessionRow]) -> None:
     is_terminal = sys.stdout.isatty()
     ids = short_ids([row.session_id for row in rows])
-    cells = [_cells(row, each, is_terminal) for row, each in zip(rows, ids, strict=True)]
-    write_table(
-        columns,
-        [[each[column.name] for column in columns] for each in cells],
-        "--columns chooses, --csv and --json have all",
-    )
+    lines = []
+    for row, session_id in zip(rows, ids, strict=True):
+        cells = _cells(row, session_id, is_terminal)
+        lines.append([cells[column.name] for column in columns])
+    write_table(columns, lines, "--columns chooses, --csv and --json have all")
 
 
 async def _rows(db: str | None, limit: int, wanted: SessionFilter) -> list[SessionRow]:
@@ -193,12 +191,14 @@ _ONLY_PROBES = "Only probes are recorded yet, requests that belong to no convers
 
 
 def _nothing(wanted: SessionFilter) -> str:
-    given = {
-        _OPTIONS[name]: value for name, value in msgspec.structs.asdict(wanted).items() if value not in (None, False)
-    }
-    if not given:
+    conditions = []
+    for name, value in msgspec.structs.asdict(wanted).items():
+        if isinstance(value, str):
+            conditions.append(f"{_OPTIONS[name]} {value!r}")
+        elif value not in (None, False):
+            conditions.append(_OPTIONS[name])
+    if not conditions:
         return nothing_yet("Nothing is recorded yet: start `recorder serve` and point a client at it.")
-    conditions = [f"{option} {value!r}" if isinstance(value, str) else option for option, value in given.items()]
     searched = "" if wanted.words is None else f" {_SEARCHED}"
     return f"No session matches {' and '.join(conditions)}.{searched}"
 
@@ -206,13 +206,16 @@ def _nothing(wanted: SessionFilter) -> str:
 def _cells(row: SessionRow, session: str, is_terminal: bool) -> dict[str, object]:
     """Return the cells by column name. Numbers are grouped, and times are short, only for people."""
 
-    def number(count: int | None) -> str | None:
-        return None if count is None else f"{count:,}" if is_terminal else str(count)
+    def number(count: int | None) -> int | str | None:
+        return f"{count:,}" if is_terminal and count is not None else count
 
     def when(wall_ns: int) -> str:
         at = datetime.datetime.fromtimestamp(wall_ns / 1e9)
         return _short(at) if is_terminal else f"{at:%Y-%m-%d %H:%M:%S}"
 
+    cost = row.cost_usd
+    if cost is not None and is_terminal:
+        cost = dollars(cost, is_partial=bool(row.cost_partial))
     return {
         "session": session,
         "name": row.name,
@@ -220,7 +223,7 @@ def _cells(row: SessionRow, session: str, is_terminal: bool) -> dict[str, object
         "last": when(row.used_ns),
         "model": ", ".join(row.models),
         "tokens": number(_tokens(row)),
-        "cost": _cost(row, is_terminal),
+        "cost": cost,
         "status": f"{row.status}, gaps" if row.gaps else row.status,
         "errors": number(row.errors or None),
         "origin": None if row.origin == "live" else row.origin,
@@ -241,13 +244,9 @@ def _cells(row: SessionRow, session: str, is_terminal: bool) -> dict[str, object
 def _tokens(row: SessionRow) -> int | None:
     """Return the total: as reported, else the sum of the known input and output."""
     known = [count for count in (row.input_tokens, row.output_tokens) if count is not None]
-    return row.total_tokens if row.total_tokens is not None else sum(known) if known else None
-
-
-def _cost(row: SessionRow, is_terminal: bool) -> str | None:
-    if row.cost_usd is None or not is_terminal:
-        return row.cost_usd
-    return dollars(row.cost_usd, is_partial=bool(row.cost_partial))
+    if row.total_tokens is None and known:
+        return sum(known)
+    return row.total_tokens
 
 
 def _short(at: datetime.datetime) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import shutil
 import sys
 
 import click
@@ -13,7 +12,7 @@ from recorder.commands.terminal.catch_up import current_url, wait_option
 from recorder.commands.terminal.completion import session_names
 from recorder.commands.terminal.conversation import as_written, conversation
 from recorder.commands.terminal.options import database_option, format_option
-from recorder.commands.terminal.output import echo, seconds, write_document, write_line
+from recorder.commands.terminal.output import FOUND, echo, seconds, terminal_width, write_document, write_line
 from recorder.commands.terminal.request_view import request_lines
 from recorder.commands.terminal.selection import say_if_stale, select
 from recorder.commands.terminal.times import At, Moment
@@ -23,8 +22,6 @@ from recorder.program import load
 from recorder.recordings.requests import load_requests, request_document
 from recorder.store.queries.session_document import document
 from recorder.store.queries.session_state import Snapshot, cutoff, take_snapshot
-
-AVOIDABLE = 4  # exit code of --cache: a miss that could have been avoided
 
 
 @click.command()
@@ -82,7 +79,7 @@ def command(
         if request or exchange is not None or at is not None or at_event is not None:
             raise UsageError("--cache is about all requests of a session: leave EXCHANGE and the other options out.")
         is_avoidable = load("recorder.commands.terminal.cache_view:write_cache")(db, session, format)
-        sys.exit(AVOIDABLE if is_avoidable else 0)
+        sys.exit(FOUND if is_avoidable else 0)
     if request and (at is not None or at_event is not None):
         raise UsageError("A request does not change with time: give --request without --at and --at-event.")
     if request:
@@ -94,7 +91,7 @@ def command(
     if format == "json":
         write_document(document(snapshot))
     else:
-        width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+        width = terminal_width()
         for line in as_written(conversation(snapshot, width), width):
             write_line(line)
     if snapshot.unfoldable:
@@ -113,7 +110,7 @@ async def _show_requests(db: str | None, session: str, exchange: str | None, for
     if format == "json":
         write_document(request_document(found, shown))
         return
-    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+    width = terminal_width()
     for line in as_written(request_lines(found, shown, width), width):
         write_line(line)
 

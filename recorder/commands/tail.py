@@ -8,7 +8,6 @@ from collections.abc import AsyncIterator, Callable
 from typing import NamedTuple
 
 import click
-import msgspec
 
 from recorder.archive.opening import open_log
 from recorder.archive.place import chosen_url
@@ -18,6 +17,7 @@ from recorder.commands.terminal.output import echo, write_json
 from recorder.commands.terminal.table import Column, Table
 from recorder.model.events import BODY_KINDS, Event
 from recorder.model.ids import first_id
+from recorder.model.jsonl import event_row
 from recorder.recordings.preview import PREVIEW, Previews
 from recorder.store.queries.progress import ExchangeProgress, progress
 from recorder.store.queries.reader import LogReader
@@ -152,8 +152,8 @@ class Following:
 
 
 def _write_json(tailed: TailedEvent) -> None:
-    row = {**msgspec.structs.asdict(tailed.event), "hash": tailed.event.hash.hex()}
-    write_json([{"session_name": tailed.session_name, "exchange_number": tailed.number, **row}], "jsonl")
+    place = {"session_name": tailed.session_name, "exchange_number": tailed.number}
+    write_json([{**place, **event_row(tailed.event)}], "jsonl")
 
 
 def _table() -> Callable[[TailedEvent], None]:

@@ -196,22 +196,22 @@ def _write(by: Sequence[By], tallies: Sequence[Tally], rows: Sequence[dict[str, 
     is_terminal = sys.stdout.isatty()
     shown = list(rows)
     if is_terminal and len(shown) > 1 and "tool" not in by:
-        total = together(tallies, (*("" for _ in keys(by)[1:]), "total")).row(by)
+        blank = [""] * (len(keys(by)) - 1)
+        total = together(tallies, (*blank, "total")).row(by)
         shown.append({**total, **(costs.total().row() if costs else {})})
     if "session" in by:
         ids = short_ids([row["session_id"] for row in shown])
         shown = [{**row, "session_id": short} for row, short in zip(shown, ids, strict=True)]
     names = (*keys(by), *numbers(by), *(COSTS if costs else ()))
     columns = [_COLUMNS.get(name) or Column(name, least=NAME_WIDTH) for name in names]
-    write_table(
-        columns,
-        [[_cell(name, value, is_terminal) for name, value in row.items()] for row in shown],
-        "--csv and --json have every column",
-    )
+    lines = []
+    for row in shown:
+        lines.append([_cell(name, value, is_terminal) for name, value in row.items()])
+    write_table(columns, lines, "--csv and --json have every column")
 
 
 def _cell(name: str, value: Any, is_terminal: bool) -> Any:
     """Return a cell. Numbers are grouped only for people."""
     if name in _SHARES and value is not None:
-        return f"{value:.0%}".replace("%", " %") if is_terminal else f"{value:.4f}"
+        return f"{100 * value:.0f} %" if is_terminal else f"{value:.4f}"
     return f"{value:,}" if is_terminal and isinstance(value, int) else value

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import chain
 from operator import attrgetter
 from pathlib import Path
@@ -19,12 +19,13 @@ from recorder.archive.place import database_name
 from recorder.archive.registry import archives_of
 from recorder.archive.verify import ArchiveVerifier, open_verifier
 from recorder.cassettes import refused
+from recorder.commands.ops.findings import bad_line
 from recorder.commands.ops.last_verify import LastVerify, keep
 from recorder.commands.ops.writers import writer_at
 from recorder.commands.terminal.catch_up import current_url, nothing_yet, other_killed, wait_option
 from recorder.commands.terminal.completion import session_names
 from recorder.commands.terminal.options import database_option, format_option
-from recorder.commands.terminal.output import echo, write_json, write_line
+from recorder.commands.terminal.output import FOUND, echo, write_json, write_line
 from recorder.commands.terminal.progress import progress_bar
 from recorder.errors import NotFoundError, RecorderError, StoreBusyError, StoreError, UsageError
 from recorder.exports.parquet.manifest import ExportedFolder
@@ -44,7 +45,6 @@ from recorder.store.maintain.verify.manifest import (
 )
 from recorder.store.queries.session_named import session_named
 
-FOUND = 4  # the exit code of findings
 STALE = "The projections must be rebuilt and were not compared: run `recorder db rebuild`."
 
 
@@ -86,9 +86,9 @@ def command(
     marks = _read_manifest(against) if against and exported is None else {}
     runs = _verified(current_url(db), sessions, marks, exported)
     if manifest:
-        _write_manifest([each for run in runs for each in run.verified])
+        _write_manifest(_all_sessions(runs))
     elif format != "table":
-        write_json((_row(each, run.archive) for run in runs for each in _with_damage(run)), format)
+        write_json(chain.from_iterable(map(_rows, runs)), format)
     else:
         for run in runs:
             _write_lines(run)
@@ -108,14 +108,18 @@ def _verified(url: URL, refs: Sequence[str], marks: Marks, exported: ExportedFol
     for each in archives:
         each.run(marks)
     if archives:
-        there = {verified.session_id for each in archives for verified in each.verified}
+        there = {verified.session_id for verified in _all_sessions(archives)}
         log.leave_to(there, {"", *(each.archive for each in archives if not each.damage)})
     runs = [log, *archives]
     if exported is not None:
         log.damage += exported.changed_files()
-        for verified in chain.from_iterable(run.verified for run in runs):
+        for verified in _all_sessions(runs):
             exported.compare(verified)
     return runs
+
+
+def _all_sessions(runs: Iterable[_VerifyRun]) -> list[SessionReport]:
+    return list(chain.from_iterable(run.verified for run in runs))
 
 
 class _VerifyRun:
@@ -137,21 +141,21 @@ class _VerifyRun:
 
     def run(self, marks: Marks) -> None:
         """Verify, and keep the results. An archive that cannot be opened is a finding."""
-        if self.archive is None:
-            self.verified = list(self._all(marks))
-            return
         try:
             self.verified = list(self._all(marks))
-        except StoreBusyError:
-            raise
         except RecorderError as error:
+            if self.archive is None or isinstance(error, StoreBusyError):
+                raise
             self.damage.append(str(error))
 
     def leave_to(self, session_ids: set[str], archives: set[str | None]) -> None:
         """Leave out archived sessions that an archive has. One that is not in its archive, of those, is a finding."""
-        is_there = session_ids.__contains__
-        self.verified = [each for each in self.verified if each.archived is None or not is_there(each.session_id)]
+        kept = []
         for each in self.verified:
+            if each.archived is None or each.session_id not in session_ids:
+                kept.append(each)
+        self.verified = kept
+        for each in kept:
             if each.archived is not None and each.archived in archives:
                 each.find(None, "archive", "it was archived, and no archive that is attached has it")
 
@@ -161,10 +165,8 @@ class _VerifyRun:
             self.damage = [] if self._refs else checkup.whole_damage()
             try:
                 yield from self._sessions(checkup, marks)
-            except StoreBusyError:
-                raise
-            except StoreError:
-                if not self.damage:
+            except StoreError as error:
+                if isinstance(error, StoreBusyError) or not self.damage:
                     raise
 
     def _sessions(self, checkup: LogVerifier | ArchiveVerifier, marks: Marks) -> Iterator[SessionReport]:
@@ -193,11 +195,6 @@ class _VerifyRun:
         if len(ref) == ID_LENGTH and ids_beginning(ref) and (self.archive is not None or checkup.has(ref)):
             return ref  # an archive gets the ids that were found for the log
         return asyncio.run(_session_id(self.url, ref))
-
-    def say_killed(self) -> None:
-        """Print the sentences of `recorder doctor` about journals."""
-        for sentence in other_killed(self.url):
-            echo(sentence)
 
     def sum(self, noun: str) -> int:
         """Return the number of exchanges or events that were read."""
@@ -244,7 +241,7 @@ def _read_manifest(path: Path) -> Marks:
 
 def _say_purged(runs: Sequence[_VerifyRun], marks: Marks) -> None:
     """Say which sessions a manifest has, of which a log has only the tombstone. No log can prove who wrote that."""
-    gone = [each for run in runs for each in run.verified if _is_gone(each, marks)]
+    gone = [each for each in _all_sessions(runs) if _is_gone(each, marks)]
     purged = [each for each in gone if each.archived is None]
     if purged:
         count = counted(len(purged), "session")
@@ -274,8 +271,8 @@ def _conclude(runs: Sequence[_VerifyRun], exported: ExportedFolder | None, *, of
             run.keep()
     for sentence in exported.remarks() if exported else ():
         echo(sentence)
-    if of_all:
-        runs[0].say_killed()
+    for sentence in other_killed(runs[0].url) if of_all else ():
+        echo(sentence)
 
 
 def _write_manifest(verified: Sequence[SessionReport]) -> None:
@@ -293,14 +290,14 @@ def _write_manifest(verified: Sequence[SessionReport]) -> None:
 
 def _write_lines(run: _VerifyRun) -> None:
     of_file = (f"bad     {sentence}" for sentence in run.damage)
-    for each in chain(of_file, *map(_lines, run.verified)):
-        write_line(safe_text(each))  # ids too: whoever changed them wrote what he liked
+    for text in chain(of_file, *map(_lines, run.verified)):
+        write_line(safe_text(text))
 
 
 def _lines(verified: SessionReport) -> Iterator[str]:
     place = verified.session_id
     for found in verified.findings:
-        yield f"bad     {_place(place, found)}: {found.message}"
+        yield bad_line(place, found)
     for exchange_id in verified.open:
         yield f"open    {place}/{exchange_id}: it is being recorded"
     for gap in verified.gaps:
@@ -308,11 +305,6 @@ def _lines(verified: SessionReport) -> Iterator[str]:
         yield f"gap     {place}/{gap.exchange_id} @{gap.pos}: {lost}: {gap.reason}"
     if verified.purged and not verified.findings:
         yield f"{_state(verified):<8}{place}"
-
-
-def _place(session_id: str, found: LogFinding) -> str:
-    exchange = f"/{found.exchange_id}" if found.exchange_id else ""
-    return f"{session_id}{exchange}" + (f" @{found.pos}" if found.pos is not None else "")
 
 
 def _sum_up(run: _VerifyRun, *, is_named: bool) -> None:
@@ -325,26 +317,25 @@ def _sum_up(run: _VerifyRun, *, is_named: bool) -> None:
     echo(f"{place}{checked}: {counted(run.findings, 'finding') if run.findings else 'all as recorded'}.")
 
 
-def _with_damage(run: _VerifyRun) -> Iterator[SessionReport]:
+def _rows(run: _VerifyRun) -> Iterator[dict[str, Any]]:
+    """Yield the sessions as JSON. Damage of a database as a whole comes first, without an id."""
+    sessions = run.verified
     if run.damage:
-        yield SessionReport("", findings=[LogFinding(None, None, "file", sentence) for sentence in run.damage])
-    yield from run.verified
-
-
-def _row(verified: SessionReport, archive: str | None) -> dict[str, Any]:
-    """Return a session as JSON. Damage of a database as a whole comes first, without an id."""
-    return {
-        "session_id": verified.session_id or None,
-        "name": verified.name,
-        "state": _state(verified),
-        "exchanges": verified.exchanges,
-        "events": verified.events,
-        "open": verified.open,
-        "gaps": msgspec.to_builtins(verified.gaps),
-        "findings": msgspec.to_builtins(verified.findings),
-        "root": verified.roots.last.root if verified.roots else None,
-        "archive": archive,
-    }
+        damage = [LogFinding(None, None, "file", sentence) for sentence in run.damage]
+        sessions = [SessionReport("", findings=damage), *sessions]
+    for verified in sessions:
+        yield {
+            "session_id": verified.session_id or None,
+            "name": verified.name,
+            "state": _state(verified),
+            "exchanges": verified.exchanges,
+            "events": verified.events,
+            "open": verified.open,
+            "gaps": msgspec.to_builtins(verified.gaps),
+            "findings": msgspec.to_builtins(verified.findings),
+            "root": verified.roots.last.root if verified.roots else None,
+            "archive": run.archive,
+        }
 
 
 def _state(verified: SessionReport) -> str:

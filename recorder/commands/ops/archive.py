@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import click
 import msgspec
@@ -14,6 +14,7 @@ from recorder.archive.place import chosen_url, database_name, database_url, is_a
 from recorder.commands.ops.attach import attach as attach_archive
 from recorder.commands.ops.attach import detach as detach_archive
 from recorder.commands.ops.attach import write_archives
+from recorder.commands.ops.findings import bad_line
 from recorder.commands.ops.journals import journals
 from recorder.commands.ops.recover import recover_left
 from recorder.commands.ops.writers import writer_at
@@ -182,17 +183,10 @@ def _write_lines(reports: Sequence[MonthReport]) -> None:
     rows = [(each.month, each.sessions, each.events, each.log_bytes, each.archive_bytes) for each in reports]
     if rows:
         write_table(_COLUMNS, rows)
-    for each in reports:
-        for line in _findings(each):
-            write_line(safe_text(line))
-
-
-def _findings(report: MonthReport) -> Iterator[str]:
-    for session_id, findings in report.findings.items():
-        for found in findings:
-            exchange = f"/{found.exchange_id}" if found.exchange_id else ""
-            pos = f" @{found.pos}" if found.pos is not None else ""
-            yield f"bad     {session_id}{exchange}{pos}: {found.message}"
+    for report in reports:
+        for session_id, findings in report.findings.items():
+            for finding in findings:
+                write_line(safe_text(bad_line(session_id, finding)))
 
 
 def _sum_up(reports: Sequence[MonthReport], archive: URL, dry_run: bool) -> None:

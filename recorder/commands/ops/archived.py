@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from itertools import chain
 
 from sqlalchemy import URL
 
@@ -46,7 +47,7 @@ def purge_archived(log: URL, found: Sequence[Tombstone], reason: str) -> set[str
                 f"run `recorder db purge {session_ids[0]} --db {name}`."
             )
         purge_in(attached[name], session_ids, reason)
-    return {session_id for session_ids in due.values() for session_id in session_ids}
+    return set(chain.from_iterable(due.values()))
 
 
 def purge_copies(log: URL, session_ids: Sequence[str], reason: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any, NamedTuple
 
 import click
@@ -12,8 +13,9 @@ from sqlalchemy import URL
 
 from recorder.archive.place import database_name, database_url, is_archive
 from recorder.commands.ops.backup import say_waiting
+from recorder.commands.ops.findings import bad_line
 from recorder.commands.terminal.options import format_option
-from recorder.commands.terminal.output import echo, write_json, write_line
+from recorder.commands.terminal.output import FOUND, echo, write_json, write_line
 from recorder.commands.terminal.progress import progress_bar
 from recorder.commands.terminal.selection import say_if_stale
 from recorder.errors import RecorderError, StoreBusyError, UsageError
@@ -23,7 +25,6 @@ from recorder.store.maintain.copy import BulkReader, CopyReport, copy, same_data
 from recorder.store.queries.session_named import session_named
 from recorder.store.write.writer import Store
 
-FOUND = 4  # the exit code of findings
 AGAIN = "What was copied stays: run the same again to go on."
 
 
@@ -60,7 +61,8 @@ def command(ctx: click.Context, source: str, target: str, session: tuple[str, ..
                 f"{database_name(url)} is an archive, which is not copied: `recorder export` and `recorder import` "
                 "bring its sessions into a log."
             )
-    _check_apart(*urls)
+    if is_same_database(*urls):  # as far as names say so: servers are compared when they are open
+        raise same_database(*map(database_name, urls))
     try:
         with asyncio.Runner() as runner:  # `run` of it would let Ctrl-C wait for as long as a locked database does
             copied, offsets = runner.get_loop().run_until_complete(_copy(*urls, session))
@@ -72,18 +74,12 @@ def command(ctx: click.Context, source: str, target: str, session: tuple[str, ..
     if format != "table":
         write_json((_row(each) for each in copied), format)
     else:
-        for line in (line for each in copied for line in _lines(each)):
+        for line in chain.from_iterable(map(_lines, copied)):
             write_line(safe_text(line))
     findings = _sum_up(database_name(urls[1]), copied)
     if not session:
         say_waiting(urls[0], offsets)
     ctx.exit(FOUND if findings else 0)
-
-
-def _check_apart(source: URL, target: URL) -> None:
-    """Raise `UsageError` if both are known to be one database. Servers are compared when they are open."""
-    if is_same_database(source, target):
-        raise same_database(*map(database_name, (source, target)))
 
 
 async def _copy(source: URL, target: URL, refs: Sequence[str]) -> _Outcome:
@@ -104,10 +100,8 @@ async def _copy(source: URL, target: URL, refs: Sequence[str]) -> _Outcome:
 
 def _lines(copied: CopyReport) -> Iterator[str]:
     place = copied.session_id
-    for found in copied.findings:
-        exchange = f"/{found.exchange_id}" if found.exchange_id else ""
-        pos = f" @{found.pos}" if found.pos is not None else ""
-        yield f"bad     {place}{exchange}{pos}: {found.message}"
+    for finding in copied.findings:
+        yield bad_line(place, finding)
     for exchange_id in copied.open:
         yield f"open    {place}/{exchange_id}: it has not ended"
     if copied.purged:
@@ -116,15 +110,20 @@ def _lines(copied: CopyReport) -> Iterator[str]:
 
 def _sum_up(target: str, copied: Sequence[CopyReport]) -> int:
     """Print the sums; return the number of findings."""
-    exchanges, events, size_bytes, present = (
-        sum(getattr(each, name) for each in copied) for name in ("exchanges", "events", "bytes", "standing")
-    )
-    sessions = sum(each.exchanges > 0 for each in copied)
-    open_, findings = (sum(len(getattr(each, name)) for each in copied) for name in ("open", "findings"))
-    of = f"{counted(events, 'event')} ({counted(size_bytes, 'byte')}) of {counted(exchanges, 'exchange')}"
-    text = f"{of} in {counted(sessions, 'session')} copied to {target}, and read back from it"
-    there = f"; {counted(present, 'exchange')} stood there already" if present else ""
-    echo(safe_text(f"{text if exchanges else f'Nothing new to be copied to {target}'}{there}."))
+    exchanges = sum(each.exchanges for each in copied)
+    present = sum(each.standing for each in copied)
+    open_ = sum(len(each.open) for each in copied)
+    findings = sum(len(each.findings) for each in copied)
+    text = f"Nothing new to be copied to {target}"
+    if exchanges:
+        events = counted(sum(each.events for each in copied), "event")
+        size = counted(sum(each.bytes for each in copied), "byte")
+        sessions = counted(sum(each.exchanges > 0 for each in copied), "session")
+        of = f"{events} ({size}) of {counted(exchanges, 'exchange')} in {sessions}"
+        text = f"{of} copied to {target}, and read back from it"
+    if present:
+        text += f"; {counted(present, 'exchange')} stood there already"
+    echo(safe_text(f"{text}."))
     if open_:
         echo(f"{counted(open_, 'exchange')} had not ended: run the same command again when they have.")
     if findings:
@@ -133,7 +132,9 @@ def _sum_up(target: str, copied: Sequence[CopyReport]) -> int:
 
 
 def _row(copied: CopyReport) -> dict[str, Any]:
-    state = "bad" if copied.findings else "purged" if copied.purged else "open" if copied.open else "ok"
+    state = "open" if copied.open else "ok"
+    if copied.findings or copied.purged:
+        state = "bad" if copied.findings else "purged"
     row = msgspec.to_builtins(copied)
     del row["purged"]
     return {"session_id": row.pop("session_id"), "name": row.pop("name"), "state": state, **row}

@@ -19,6 +19,7 @@ from pathlib import Path
 
 from recorder import __version__
 from recorder.commands.ops.journals import journals, killed, state
+from recorder.commands.serving.disk_watch import MARK_BYTES
 from recorder.commands.serving.health_snapshot import LAG_S
 from recorder.journal.held_files import Damage, damage_of
 from recorder.journal.reader import waiting
@@ -28,7 +29,6 @@ from recorder.proxy.http.server_capacity import capacity
 from recorder.store.maintain.checks import CheckResult
 
 LOW_BYTES = 2**30  # an hour of a busy gateway without its database: `recorder.journal.writer.LIMIT_BYTES`
-EMPTY_BYTES = 128 * 2**20  # below this a journal, which takes a tenth of what is free, holds some seconds
 WAITING_BYTES = 64 * 2**20  # in a journal whose recorder runs: its ingester is behind
 YEARS = range(2025, 2100)
 STEP_NS = 50_000_000  # how far wall and monotonic clock may part within a look
@@ -164,7 +164,7 @@ def space(path: Path, what: str = "the database") -> Iterator[CheckResult]:
     there = next((each for each in (path.parent, *path.parent.parents) if each.exists()), Path("/"))
     free = shutil.disk_usage(there).free
     state = f"{free / 2**30:.1f} GiB are free for {what}"
-    if free < EMPTY_BYTES:
+    if free < MARK_BYTES:
         yield CheckResult(
             "bad", "space", f"Only {free // 2**20} MiB are free for {what}: free some, or gaps will follow."
         )

@@ -10,7 +10,7 @@ import os
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from recorder.journal.reader import INGESTER_LOCK, WRITER_LOCK, segment_name, segment_numbers, size_bytes
 
@@ -19,13 +19,6 @@ if TYPE_CHECKING:  # it loads the whole store, which `recorder sessions` has no 
 
 GONE_NS = 3600 * 10**9  # a recorder elsewhere is gone that was not heard of for so long, if nothing else is said
 YOUNG_S = 2.0  # a journal is made, then locked: in between nobody may be in the way of that
-
-
-class Left(NamedTuple):
-    """The unread part of a journal without owner."""
-
-    directory: Path
-    size_bytes: int
 
 
 def state(directory: Path) -> Writer:
@@ -40,15 +33,14 @@ def journals(root: Path) -> Iterator[Path]:
         yield from sorted(path for path in root.iterdir() if path.is_dir())
 
 
-def left(directory: Path) -> Left:
-    """Return the unread part of a journal."""
-    sizes = (size_bytes(directory / segment_name(number)) for number in segment_numbers(directory))
-    return Left(directory, sum(sizes))
+def journal_bytes(directory: Path) -> int:
+    """Return the size of a journal: what is not deleted yet."""
+    return sum(size_bytes(directory / segment_name(number)) for number in segment_numbers(directory))
 
 
 def killed(directory: Path) -> str:
     """Return the sentence about the journal of a killed recorder."""
-    size = left(directory).size_bytes
+    size = journal_bytes(directory)
     return f"A recorder was killed and left {size:,} bytes in {directory}: run `recorder db recover`."
 
 

@@ -7,7 +7,7 @@ import datetime
 import re
 import sys
 import time
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -72,6 +72,10 @@ class Chosen(NamedTuple):
 
     holdings: list[SessionSize]
     purged: list[Tombstone]
+
+    @property
+    def ids(self) -> list[str]:
+        return [*(each.session_id for each in self.holdings), *(each.session_id for each in self.purged)]
 
     @property
     def has_content(self) -> bool:
@@ -165,11 +169,10 @@ def _by(sessions: Sequence[str], limits: RetentionPolicy) -> str:
 async def _chosen(url: URL, sessions: Sequence[str], limits: RetentionPolicy) -> Chosen:
     async with await open_alone(url) as log:
         writer = writer_at(url)
-        recording = {
-            session_id
-            for session_id, recorders in (await recorders_of_open(log)).items()
-            if any(writer(each) == "alive" for each in recorders)
-        }
+        recording = set()
+        for session_id, recorders in (await recorders_of_open(log)).items():
+            if any(writer(each) == "alive" for each in recorders):
+                recording.add(session_id)
         if sessions:
             return await _named(log, sessions, recording)
         held = await holdings(log)
@@ -227,14 +230,14 @@ def _cells(row: SessionSize) -> tuple[object, ...]:
     return row.name, f"{used:%Y-%m-%d %H:%M}", row.exchanges, row.events, row.bytes
 
 
-def _sums(held: Iterable[SessionSize | Counts]) -> str:
-    held = list(held)
-    counts = (counted(sum(getattr(each, f"{noun}s") for each in held), noun) for noun in ("exchange", "event", "byte"))
-    return ", ".join(counts)
+def _sums(held: Sequence[SessionSize | Counts]) -> str:
+    exchanges = counted(sum(each.exchanges for each in held), "exchange")
+    events = counted(sum(each.events for each in held), "event")
+    return f"{exchanges}, {events}, {counted(sum(each.bytes for each in held), 'byte')}"
 
 
 def _carry_out(url: URL, found: Chosen, reason: str, vacuum: bool) -> None:
-    ids = [*(each.session_id for each in found.holdings), *(each.session_id for each in found.purged)]
+    ids = found.ids
     if is_archive(url):
         purge_in(url, ids, reason)
     else:
@@ -253,9 +256,7 @@ def _purge(url: URL, found: Chosen, reason: str, vacuum: bool) -> None:
         with progress_bar("Purging", len(found.holdings)) as move:
             done = _delete(store, found.holdings, reason, move, late)
         is_blank = late.blank(store, root)
-    unknown = _forget(
-        root, [*(each.session_id for each in found.purged), *(each.session_id for each in found.holdings)]
-    )
+    unknown = _forget(root, found.ids)
     with progress_bar("Sweeping up"):
         try:
             is_swept = sweep(url, vacuum=vacuum)

@@ -14,19 +14,18 @@ import click
 import msgspec
 
 from recorder.commands.serving.health_snapshot import HealthSnapshot, reasons
-from recorder.commands.serving.listening import address
+from recorder.commands.serving.listening import listening, refuse
 from recorder.commands.serving.meter import Meter
 from recorder.commands.serving.metrics import CONTENT_TYPE, exposition
 from recorder.errors import RecorderError
 from recorder.proxy.admission import ANY_HOST, Refusal, refusal
 from recorder.proxy.forwarding import path_of
-from recorder.proxy.http import server
 from recorder.proxy.http.server_exchange import ServerExchange
 
-HOST = "127.0.0.1"  # wherever the proxy listens: who sees these pages knows who talks to whom, and how much
 METRICS, HEALTH = "/metrics", "/healthz"
 METHODS = ("GET", "HEAD")
 JSON = b"application/json"
+NO_STORE = (b"cache-control", b"no-store")
 
 admin_port_option = click.option(
     "--admin-port",
@@ -53,11 +52,11 @@ class Admin:
 
     async def __call__(self, incoming: ServerExchange) -> None:
         refused = self._refusal(incoming)
-        page = _refused(refused) if refused else PAGES[path_of(incoming)](await self._health())
-        headers = [(b"content-type", page.content_type), (b"cache-control", b"no-store")]
-        if refused:
-            headers.append((b"connection", b"close"))  # the rest of the request is not read
-        incoming.respond(page.status, headers, page.body)
+        if refused is not None:
+            refuse(incoming, refused, [NO_STORE])
+            return
+        page = PAGES[path_of(incoming)](await self._health())
+        incoming.respond(page.status, [(b"content-type", page.content_type), NO_STORE], page.body)
 
     def _refusal(self, incoming: ServerExchange) -> Refusal | None:
         hosts = [name for name, _ in incoming.headers].count(b"host")
@@ -83,20 +82,15 @@ def _health(health: HealthSnapshot) -> Page:
 PAGES: dict[str, Callable[[HealthSnapshot], Page]] = {METRICS: _metrics, HEALTH: _health}
 
 
-def _refused(refused: Refusal) -> Page:
-    error = {"message": refused.message, "type": refused.type, "code": refused.type}
-    return Page(refused.status, JSON, msgspec.json.encode({"error": error}))
-
-
 @contextlib.asynccontextmanager
 async def administered(meter: Meter, port: int, hosts: Collection[str]) -> AsyncIterator[str]:
-    """Serve the admin port during the block; give its URL. Raise `RecorderError` if the port is taken."""
-    front = server.Server(Admin(meter.health, hosts), HOST, port, on_drain=lambda: None)
-    try:
-        await front.start()
-    except RecorderError as error:
-        raise RecorderError(str(error).replace("--port", "--admin-port")) from None
-    try:
-        yield address(HOST, front.port)
-    finally:
-        await front.stop(grace_s=0)
+    """Serve the admin port during the block; give its URL. Raise `RecorderError` if the port is taken.
+
+    It is on loopback wherever the proxy listens: who sees its pages knows who talks to whom, and how much.
+    """
+    async with contextlib.AsyncExitStack() as stack:
+        try:
+            url = await stack.enter_async_context(listening(Admin(meter.health, hosts), port))
+        except RecorderError as error:
+            raise RecorderError(str(error).replace("--port", "--admin-port")) from None
+        yield url

@@ -65,9 +65,10 @@ class Answering:
         seen = self._matcher.seen()
         if not self._forwards:
             return seen
-        return [
-            msgspec.structs.replace(each, how="forwarded") if each.how in ("miss", "probe") else each for each in seen
-        ]
+        found = []
+        for each in seen:
+            found.append(msgspec.structs.replace(each, how="forwarded") if each.how in ("miss", "probe") else each)
+        return found
 
     def unused(self) -> list[Recording]:
         """Return the recordings that no request used, in recorded order."""

@@ -1,18 +1,24 @@
-"""The options and checks of a listening server that `serve` and `mock` share: address, token, upstreams."""
+"""A server that listens: the options and checks that `serve` and `mock` share, and one for as long as a block."""
 
 from __future__ import annotations
 
 import re
 import secrets
-from collections.abc import Callable, Collection, Iterable
+import shlex
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Sequence
+from contextlib import asynccontextmanager
+from functools import wraps
 from ipaddress import ip_address
-from typing import Any, NamedTuple, TypeVar
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar, cast
 from urllib.parse import urlsplit
 
 import click
 import msgspec
 
+from recorder.commands.env import DEFAULT_URL
 from recorder.commands.terminal.options import Setting
+from recorder.commands.terminal.output import echo
 from recorder.errors import RecorderError, UsageError
 from recorder.proxy.admission import (
     ANY_HOST,
@@ -24,12 +30,15 @@ from recorder.proxy.admission import (
     without_token,
 )
 from recorder.proxy.app import BODY_LIMIT_BYTES
+from recorder.proxy.http import server
 from recorder.proxy.http.server_exchange import App, ServerExchange
 from recorder.proxy.routing import Upstream, parse_upstream
 from recorder.wire.upstreams import UPSTREAMS
 
 F = TypeVar("F", bound=Callable[..., Any])
+Headers = Sequence[tuple[bytes, bytes]]
 
+HOST = "127.0.0.1"
 TOKEN_BYTES = 24  # of chance in a token that is made here
 _TOKEN = re.compile(r"[A-Za-z0-9_-]{22,200}")  # what 128 bits are in these letters, and what needs no escape in a path
 
@@ -115,7 +124,7 @@ _OPTIONS = (
     ),
     click.option(
         "--host",
-        default="127.0.0.1",
+        default=HOST,
         show_default=True,
         callback=_listenable,
         help="The address to listen on; one that other machines reach needs --token.",
@@ -130,31 +139,107 @@ _OPTIONS = (
         help="Let web pages of this origin, such as http://localhost:5173, send requests and read the responses "
         "(CORS). Can be given many times.",
     ),
+    click.option(
+        "--token",
+        metavar="[TOKEN]",
+        is_flag=False,
+        flag_value="",
+        is_eager=True,  # `--host` asks whether there is one
+        callback=_token,
+        help="The token that clients must send in the header X-Recorder-Token, or as /t/TOKEN in their base URL. "
+        "Without a value, one is made. It is neither forwarded nor recorded. In a network, put a proxy with TLS in "
+        "front.",
+    ),
+    click.option(
+        "--max-body", cls=Setting, metavar="MIB", type=click.IntRange(min=1, max=64), default=BODY_LIMIT_BYTES // 2**20
+    ),
+    click.option(
+        "--ready-file",
+        metavar="PATH",
+        type=click.Path(path_type=Path, dir_okay=False),
+        help="Write the URL of this server to this file while it listens.",
+    ),
 )
+
+
+class Door(NamedTuple):
+    """Where a server listens, and whom it lets in."""
+
+    host: str
+    port: int
+    upstreams: list[Upstream]
+    hosts: Collection[str]  # further names of this machine
+    origins: Collection[bytes]
+    token: Token | None
+    body_limit_bytes: int
+    ready_file: Path | None
+
+    @property
+    def names(self) -> Collection[str]:
+        return names(self.hosts, self.token)
+
+    def guarded(self, app: App) -> App:
+        return guarded(app, self.token, self.origins)
+
+    def entrance(self, port: int) -> str:
+        return entrance(address(self.host, port), self.token)
+
+    def printed_entrance(self, port: int) -> str:
+        return entrance(address(self.host, port), self.token and self.token.as_printed())
 
 
 def listening_options(function: F) -> F:
-    """Add the options `--port`, `--host`, `--upstream` and `--allow-origin`, and the setting `allow-host`."""
+    """Add the options and settings of a listening server, for which the command gets one argument, `door`."""
+
+    @wraps(function)
+    def command(
+        *arguments: Any,
+        host: str,
+        port: int,
+        upstream: list[Upstream],
+        allow_host: Collection[str],
+        allow_origin: Collection[bytes],
+        token: Token | None,
+        max_body: int,
+        ready_file: Path | None,
+        **options: Any,
+    ) -> Any:
+        door = Door(host, port, upstream, allow_host, allow_origin, token, max_body * 2**20, ready_file)
+        return function(*arguments, door=door, **options)
+
     for option in reversed(_OPTIONS):
-        function = option(function)
-    return function
+        command = option(command)
+    return cast(F, command)
 
 
-token_option = click.option(
-    "--token",
-    metavar="[TOKEN]",
-    is_flag=False,
-    flag_value="",
-    is_eager=True,  # `--host` asks whether there is one
-    callback=_token,
-    help="The token that clients must send in the header X-Recorder-Token, or as /t/TOKEN in their base URL. Without "
-    "a value, one is made. It is neither forwarded nor recorded. In a network, put a proxy with TLS in front.",
-)
-"""`--token`, without which a command listens on loopback only."""
+def say_how_to_point(url: str) -> None:
+    """Print how a client is pointed at a server."""
+    elsewhere = "" if url == DEFAULT_URL else f" --url {shlex.quote(url)}"
+    echo(f'Point a client here: eval "$(recorder env CLIENT{elsewhere})"')
 
-max_body_setting = click.option(
-    "--max-body", cls=Setting, metavar="MIB", type=click.IntRange(min=1, max=64), default=BODY_LIMIT_BYTES // 2**20
-)
+
+def say_stopping(streams: int) -> None:
+    """Print how long open streams have, if there are any."""
+    if streams:
+        echo(f"Stopping: open streams ({streams}) have {server.GRACE_S:g} s to end; Ctrl-C again ends them now.")
+
+
+@asynccontextmanager
+async def listening(
+    app: App,
+    port: int = 0,
+    *,
+    grace_s: float = 0,
+    on_drain: Callable[[], None] = lambda: None,
+    on_stop: Callable[[int], None] = lambda _: None,
+) -> AsyncIterator[str]:
+    """Serve an application on this machine during the block; give its URL. Raise `RecorderError` for a taken port."""
+    front = server.Server(app, HOST, port, on_drain=on_drain, on_stop=on_stop)
+    await front.start()
+    try:
+        yield address(HOST, front.port)
+    finally:
+        await front.stop(grace_s)
 
 
 def address(host: str, port: int) -> str:
@@ -194,15 +279,16 @@ class _Guarded:
         incoming.added = shared_with(headers, self._origins)
         shown = without_token(self._token, incoming.path, incoming.headers)
         if isinstance(shown, Refusal):
-            _refuse(incoming, shown)
+            refuse(incoming, shown)
             return
         incoming.path, incoming.headers = shown
         await self._app(incoming)
 
 
-def _refuse(incoming: ServerExchange, refusal: Refusal) -> None:
+def refuse(incoming: ServerExchange, refusal: Refusal, headers: Headers = ()) -> None:
+    """Answer with an error as SDKs know it. The rest of the request is not read."""
     error = {"message": refusal.message, "type": refusal.type, "code": refusal.type}
-    headers = [(b"content-type", b"application/json"), (b"connection", b"close")]
+    headers = [(b"content-type", b"application/json"), *headers, (b"connection", b"close")]
     incoming.respond(refusal.status, headers, msgspec.json.encode({"error": error}))
 
 

@@ -29,10 +29,11 @@ from typing import Any, Protocol, TypeVar
 import msgspec
 from sqlalchemy import URL
 
+from recorder.commands.ops.journals import journal_bytes
 from recorder.commands.serving.disk_watch import free_bytes
 from recorder.commands.serving.health_snapshot import HealthSnapshot, process
 from recorder.journal.format import Mark
-from recorder.journal.reader import segment_name, segment_numbers, size_bytes, waiting
+from recorder.journal.reader import waiting
 from recorder.journal.writer import ExchangeWriter, Journal
 from recorder.model.payloads import ExchangeEnd, RequestHead
 from recorder.store.location import database_name, database_url
@@ -144,14 +145,14 @@ class Meter:
         """Read files and processes, in the thread."""
         directory = self._journal.directory
         waits = waiting(directory)
-        pids = {"recorder": os.getpid(), **({"ingester": ingester} if ingester else {})}
+        processes = {"recorder": process(os.getpid()), "ingester": ingester and process(ingester)}
         return HealthSnapshot(
             journal=directory,
-            journal_bytes=sum(size_bytes(directory / segment_name(number)) for number in segment_numbers(directory)),
+            journal_bytes=journal_bytes(directory),
             lag_s=waits.since_s or 0.0,
             lag_bytes=waits.size_bytes,
             free_bytes=free_bytes(directory),
-            processes={name: each for name, pid in pids.items() if (each := process(pid))},
+            processes={name: found for name, found in processes.items() if found},
         )
 
 

@@ -62,7 +62,9 @@ def network_of(
     client_key: Path | None,
 ) -> Network:
     """Return the network of these settings. Raises `UsageError`; files are read when the first pool is made."""
-    exemptions = [each for text in no_proxy for each in exemptions_of(text, "no-proxy")]
+    exemptions: list[Exemption] = []
+    for text in no_proxy:
+        exemptions += exemptions_of(text, "no-proxy")
     if exemptions and upstream_proxy is None:
         raise UsageError("no-proxy makes exceptions from upstream-proxy: set that, or leave it out.")
     if client_key is not None and client_cert is None:

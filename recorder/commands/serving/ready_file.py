@@ -13,20 +13,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-import click
-
 from recorder.errors import RecorderError, UsageError
 from recorder.files import save
 
 SIZE_LIMIT = 1024  # bytes: a host and a token have far less
 _WRITTEN = re.compile(rb"http://[\w.:\[\]-]+:\d{1,5}(?:/t/[\w-]+)?\n")
-
-ready_file_option = click.option(
-    "--ready-file",
-    metavar="PATH",
-    type=click.Path(path_type=Path, dir_okay=False),
-    help="Write the URL of this server to this file while it listens.",
-)
 
 
 @contextmanager

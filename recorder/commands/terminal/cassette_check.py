@@ -11,12 +11,10 @@ from typing import BinaryIO
 from recorder.cassettes.sse_jsonl import CASSETTE_LIMIT, TOO_LARGE
 from recorder.cassettes.sse_jsonl.check import findings
 from recorder.commands.terminal.files import SkippedFiles
-from recorder.commands.terminal.output import write_line
+from recorder.commands.terminal.output import FOUND, write_line
 from recorder.errors import UsageError
 from recorder.model.text import safe_text
 from recorder.recordings.files import opening
-
-FOUND = 4  # exit code: a finding
 
 
 def check(paths: Iterable[str], format: str) -> None:

@@ -93,24 +93,33 @@ class _Lines:
         self._threads = _Threads(())
 
     def of_session(self, snapshot: Snapshot) -> Iterator[Text]:
-        session, exchanges = snapshot.session, snapshot.exchanges
-        taken = [each for each in exchanges if isinstance(each, ExchangeState)]
-        ends = [(each.row.purpose, each.row.status or OPEN) for each in taken]
-        status = last_status(ends) if snapshot.is_whole and exchanges and exchanges[-1] in taken[-1:] else None
+        taken = [exchange for exchange in snapshot.exchanges if isinstance(exchange, ExchangeState)]
         self._threads = _Threads(taken)
-        at = None if snapshot.at_ns is None else f"at {_seconds(snapshot.at_ns)}"
-        origin = "imported, times may be made up" if session.origin == "import" else None
-        session_id = session.session_id if self._width is None else session.session_id[:LEAST_ID]
-        total = snapshot.cost
-        cost = None if total.usd is None else dollars(total.usd, is_partial=bool(total.partial))
-        yield from self._line((session.name, session_id, status, at, cost, origin), "bold")
+        yield from self._line(self._about(snapshot, taken), "bold")
         if snapshot.title:
             yield from self._line((snapshot.title,), "dim")
-        if (parent := parent_of(session)) is not None:
+        if (parent := parent_of(snapshot.session)) is not None:
             yield from self._line((f"forked from {parent.name} behind exchange {parent.until}",), "dim")
-        for each in exchanges:
+        for exchange in snapshot.exchanges:
             yield Text()
-            yield from self._unfoldable(each) if isinstance(each, UnfoldableExchange) else self._nested(each)
+            if isinstance(exchange, UnfoldableExchange):
+                yield from self._unfoldable(exchange)
+            else:
+                yield from self._nested(exchange)
+
+    def _about(self, snapshot: Snapshot, taken: Sequence[ExchangeState]) -> Iterator[str | None]:
+        """Yield what is known of the session: its status only if the last exchange is among those that are shown."""
+        session = snapshot.session
+        yield session.name
+        yield session.session_id if self._width is None else session.session_id[:LEAST_ID]
+        if snapshot.is_whole and taken and snapshot.exchanges[-1] is taken[-1]:
+            yield last_status([(exchange.row.purpose, exchange.row.status or OPEN) for exchange in taken])
+        if snapshot.at_ns is not None:
+            yield f"at {_seconds(snapshot.at_ns)}"
+        if snapshot.cost.usd is not None:
+            yield dollars(snapshot.cost.usd, is_partial=bool(snapshot.cost.partial))
+        if session.origin == "import":
+            yield "imported, times may be made up"
 
     def _unfoldable(self, taken: UnfoldableExchange) -> Iterator[Text]:
         yield from self._line((str(taken.number), _request_line(taken.exchange)), "bold")
@@ -149,15 +158,17 @@ class _Lines:
             return self._line((*began, f"see exchange {superseded_by[0]}, which has all of it"), style)
         duration_ns = taken.timing.duration_ns
         duration = None if duration_ns is None else _seconds(duration_ns)
-        status = row.status or OPEN
-        reason = "" if row.finish_reason in (*_USUAL_ENDS, None, status) else f" ({row.finish_reason})"
-        return self._line((*began, f"{status}{reason}", duration), style, f"{status}{reason}", _colour(status))
+        ended = status = row.status or OPEN
+        if row.finish_reason not in (*_USUAL_ENDS, None, status):
+            ended = f"{status} ({row.finish_reason})"
+        return self._line((*began, ended, duration), style, ended, _COLOURS.get(status, "red"))
 
     def _answer(self, taken: ExchangeState) -> Iterator[Text]:
         """Yield the items, with the index of their choice if there are several."""
         choice = 0
         for item in taken.items:
-            if choice != (choice := _choice(taken, item)):
+            if choice != _choice(taken, item):
+                choice = _choice(taken, item)
                 yield Text(f"choice {choice + 1}:", "dim")
             yield from self._of_item(item, taken.answers.get(item.item))
         if taken.connection is not None:
@@ -260,11 +271,13 @@ class _Threads:
 
     def label(self, taken: ExchangeState) -> str | None:
         """Return the purpose and thread of an exchange; nothing for turns of a conversation with one thread."""
-        purpose, thread_id = taken.row.purpose, taken.exchange.thread_id
-        is_below = self._is_below(taken)
-        named = None if purpose in (None, "turn") else purpose
-        thread = thread_id if is_below else thread_id and f"thread {thread_id}" if self._has_several else None
-        return " ".join(filter(None, (named, thread))) or None
+        words: list[str | None] = [taken.row.purpose if taken.row.purpose != "turn" else None]
+        thread_id = taken.exchange.thread_id
+        if self._is_below(taken):
+            words.append(thread_id)
+        elif thread_id and self._has_several:
+            words.append(f"thread {thread_id}")
+        return " ".join(filter(None, words)) or None
 
     def _above(self, thread_id: str | None) -> list[str]:
         found: list[str] = []
@@ -320,10 +333,6 @@ def _request_line(exchange: Exchange) -> str:
     return f"{exchange.method} {exchange.target.partition('?')[0]}"
 
 
-def _colour(status: str) -> str:
-    return _COLOURS.get(status, "red")
-
-
 def _choice(taken: ExchangeState, item: ItemRow) -> int:
     """Return the index of an item's choice among several of a stream. In a document the numbers are those of items."""
     is_streamed = taken.timing.ttft_ns is not None
@@ -332,9 +341,10 @@ def _choice(taken: ExchangeState, item: ItemRow) -> int:
 
 def _not_understood(taken: ExchangeState) -> str | None:
     exchange, count = taken.exchange, taken.timing.events
-    events = f"{counted(count, 'event')}, `recorder events"
-    shows = f"{exchange.session_id[:LEAST_ID]} --exchange {taken.number}` shows {'them' if count > 1 else 'it'}"
-    return f"not understood here: {events} {shows}" if count else None
+    if not count:
+        return None
+    command = f"`recorder events {exchange.session_id[:LEAST_ID]} --exchange {taken.number}`"
+    return f"not understood here: {counted(count, 'event')}, {command} shows {'them' if count > 1 else 'it'}"
 
 
 def _times(counts: Mapping[str, int]) -> str:
@@ -362,14 +372,18 @@ def _numbers(taken: ExchangeState) -> list[str]:
         _tokens("in", usage.input_tokens, cached=usage.cache_read_input_tokens, written=usage.cache_write_input_tokens),
         _tokens("out", usage.output_tokens, reasoning=usage.reasoning_output_tokens),
     )
-    shown = " · ".join(part for part in tokens if part)
-    return [
-        *([f"{shown} so far" if usage.partial else shown] if shown else []),
-        *([dollars(cost.usd, is_partial=cost.partial)] if (cost := taken.cost) and cost.usd is not None else []),
-        *([f"first token {_seconds(timing.ttft_ns, 2)}"] if timing.ttft_ns is not None else []),
-        *([_seconds(timing.duration_ns, 2)] if timing.duration_ns is not None else []),
-        *([f"{timing.events_per_s:,.0f} events/s"] if timing.events_per_s is not None else []),
-    ]
+    numbers = []
+    if shown := " · ".join(filter(None, tokens)):
+        numbers.append(f"{shown} so far" if usage.partial else shown)
+    if taken.cost is not None and taken.cost.usd is not None:
+        numbers.append(dollars(taken.cost.usd, is_partial=taken.cost.partial))
+    if timing.ttft_ns is not None:
+        numbers.append(f"first token {_seconds(timing.ttft_ns, 2)}")
+    if timing.duration_ns is not None:
+        numbers.append(_seconds(timing.duration_ns, 2))
+    if timing.events_per_s is not None:
+        numbers.append(f"{timing.events_per_s:,.0f} events/s")
+    return numbers
 
 
 def _tokens(name: str, count: int | None, **parts: int | None) -> str | None:
@@ -392,6 +406,10 @@ def _urls(annotations: str | None) -> list[str]:
         cited = msgspec.json.decode(annotations or "[]", type=list[dict[str, Any]])
     except (msgspec.DecodeError, RecursionError):  # so long that it was cut, so deep that nobody reads it
         return []
-    within = [inner for each in cited for inner in (each, *each.values()) if isinstance(inner, dict)]
-    named = [inner.get("url") or inner.get("uri") for inner in within]
-    return list(dict.fromkeys(url for url in named if isinstance(url, str)))
+    urls: dict[str, None] = {}
+    for annotation in cited:
+        for part in (annotation, *annotation.values()):
+            url = isinstance(part, dict) and (part.get("url") or part.get("uri"))
+            if isinstance(url, str):
+                urls[url] = None
+    return list(urls)

@@ -9,6 +9,7 @@ import csv
 import io
 import logging
 import os
+import shutil
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from decimal import Context, Decimal
@@ -20,12 +21,18 @@ import msgspec
 from recorder.errors import RecorderError
 from recorder.model.text import json_value, safe_text
 
+FOUND = 4  # exit code: a difference or a finding
 HELD_BYTES = 64 * 1024  # of a JSON array before it is written: no more memory, and few calls
 
 
 def is_plain() -> bool:
     """Return whether stdout gets no attributes such as bold: it is not a terminal, or a dumb one."""
     return not sys.stdout.isatty() or is_dumb()
+
+
+def terminal_width() -> int | None:
+    """Return the width of the terminal that stdout is; None for a pipe."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
 
 
 def can_redraw() -> bool:

@@ -2,45 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from typing import Protocol
 
 from recorder.commands.terminal.output import can_redraw
 
-
-class Update(Protocol):
-    """The means of a command to move its bar, as in `rich.progress.Progress.update`."""
-
-    def __call__(
-        self,
-        *,
-        completed: float | None = None,
-        total: float | None = None,
-        advance: float | None = None,
-        description: str | None = None,
-    ) -> None: ...
+Update = Callable[..., None]
+"""Move a bar, by arguments of `rich.progress.Progress.update`: completed, total, advance, description."""
 
 
 @contextmanager
 def progress_bar(description: str, total: float | None = None) -> Iterator[Update]:
     """Show a bar while the block runs, and remove it at the end. Without a `total` it moves, and says no share."""
     if not can_redraw():
-        yield _nothing
+        yield lambda **_: None
         return
     from rich.console import Console
     from rich.progress import Progress
 
     with Progress(console=Console(stderr=True), transient=True) as progress:
         yield partial(progress.update, progress.add_task(description, total=total))
-
-
-def _nothing(
-    *,
-    completed: float | None = None,
-    total: float | None = None,
-    advance: float | None = None,
-    description: str | None = None,
-) -> None:
-    pass

@@ -100,8 +100,11 @@ def refusal(path: Path, where: str, names: list[str]) -> str:
 
 def _options(command: click.Command) -> dict[str, click.Option]:
     if isinstance(command, click.Group):
-        below = [command.get_command(click.Context(command), name) for name in _names(command)]
-        return {name: option for sub in below if sub for name, option in _options(sub).items()}
+        found: dict[str, click.Option] = {}
+        for name in _names(command):
+            if below := command.get_command(click.Context(command), name):
+                found |= _options(below)
+        return found
     return {
         option.name: option
         for option in command.params
@@ -205,9 +208,10 @@ def _one(path: Path, name: str, option: click.Option, value: Any) -> Any:
         if not isinstance(value, bool):
             raise UsageError(f"{path}: `{name}` is true or false.")
         return value
-    allowed = (str,) if option.type is click.STRING else (str, int, float)
-    if isinstance(value, bool) or not isinstance(value, allowed):
-        raise UsageError(f"{path}: `{name}` is {'a text in quotes' if allowed == (str,) else 'one value'}.")
+    if option.type is click.STRING and not isinstance(value, str):
+        raise UsageError(f"{path}: `{name}` is a text in quotes.")
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        raise UsageError(f"{path}: `{name}` is one value.")
     try:
         option.type.convert(str(value), option, None)
     except click.BadParameter as error:

@@ -7,7 +7,6 @@ and numbers and words that are searched for are never cut.
 
 from __future__ import annotations
 
-import shutil
 import sys
 from collections.abc import Iterable, Sequence
 from itertools import islice
@@ -16,7 +15,7 @@ from typing import Any, NamedTuple
 import click
 from rich.cells import cell_len, set_cell_size
 
-from recorder.commands.terminal.output import echo, is_plain, write_line
+from recorder.commands.terminal.output import echo, is_plain, terminal_width, write_line
 from recorder.model.text import safe_text
 
 GAP = "  "
@@ -46,18 +45,22 @@ class Table:
 
     def __init__(self, columns: Sequence[Column], sample: Sequence[Sequence[Any]] | None) -> None:
         """Take the widths from the first rows, or the usual widths if there are none yet (None)."""
-        lines, self._width = [[_plain(cell) for cell in row] for row in sample or ()], _terminal_width()
-        self._shown = list(range(len(columns)))
-        if sample is not None and self._width is not None:
-            self._shown = [n for n in self._shown if not columns[n].rare or any(line[n] for line in lines)]
-        self._columns = [columns[n] for n in self._shown]
-        needed = [
-            max(cell_len(columns[n].name), 0 if lines else columns[n].usual, *(cell_len(line[n]) for line in lines))
-            for n in self._shown
-        ]
-        self._widths = fitted(self._columns, needed, self._width)
-        _write_header(self._columns, self._widths)
-        for row in sample or ():
+        rows, width = list(sample or ()), terminal_width()
+        self._columns: list[Column] = []
+        self._shown: list[int] = []  # their places in a row
+        needed = []
+        for place, column in enumerate(columns):
+            cells = [_plain(row[place]) for row in rows]
+            if column.rare and sample is not None and width is not None and not any(cells):
+                continue
+            self._columns.append(column)
+            self._shown.append(place)
+            usual = 0 if rows else column.usual
+            needed.append(max([cell_len(column.name), usual, *map(cell_len, cells)]))
+        self._widths = fitted(self._columns, needed, width)
+        header = _line(self._columns, self._widths, [column.name for column in self._columns])
+        write_line(header if is_plain() else click.style(header, bold=True))
+        for row in rows:
             self.write(row)
 
     @property
@@ -88,13 +91,16 @@ def fitted(columns: Sequence[Column], needed: Sequence[int], width: int | None) 
     """Return the columns that fit in `width` with their widths; all of them if it is None, padded to a limit."""
     if width is None:
         return {number: min(size, PADDED) for number, size in enumerate(needed)}
-    wanted = {number: min(needed[number], column.cap) for number, column in enumerate(columns)}
-    sharing = [number for number, column in enumerate(columns) if column.least]
-    widths = {n: min(size, columns[n].least) if n in sharing else size for n, size in wanted.items()}
-    for number in sorted((n for n in widths if columns[n].goes), key=lambda n: columns[n].goes):
+    wanted = [min(size, column.cap) for size, column in zip(needed, columns, strict=True)]
+    widths: Widths = {}
+    for number, column in enumerate(columns):
+        widths[number] = min(wanted[number], column.least) if column.least else wanted[number]
+    leaving = [number for number, column in enumerate(columns) if column.goes]
+    for number in sorted(leaving, key=lambda n: columns[n].goes):
         if _total(widths) > width:
             del widths[number]
-    sharing = sorted((n for n in sharing if n in widths), key=lambda n: wanted[n] - widths[n])
+    sharing = [number for number in widths if columns[number].least]
+    sharing.sort(key=lambda n: wanted[n] - widths[n])
     for place, number in enumerate(sharing):
         left = max(0, width - _total(widths))
         widths[number] += min(wanted[number] - widths[number], left // (len(sharing) - place))
@@ -108,16 +114,12 @@ def fitted(columns: Sequence[Column], needed: Sequence[int], width: int | None) 
 
 def short_ids(ids: Sequence[str]) -> list[str]:
     """Return full ids in a pipe; on a terminal the shortest beginnings that differ."""
-    if _terminal_width() is None:
+    if terminal_width() is None:
         return list(ids)
     length = LEAST_ID
     while len({each[:length] for each in ids}) < len(set(ids)):
         length += 1
     return [each[:length] for each in ids]
-
-
-def _terminal_width() -> int | None:
-    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
 
 
 def _total(widths: Widths) -> int:
@@ -126,11 +128,6 @@ def _total(widths: Widths) -> int:
 
 def _plain(cell: Any) -> str:
     return "" if cell is None else safe_text(str(cell)).replace("\n", " ").replace("\t", " ")
-
-
-def _write_header(columns: Sequence[Column], widths: Widths) -> None:
-    header = _line(columns, widths, [column.name for column in columns])
-    write_line(header if is_plain() else click.style(header, bold=True))
 
 
 def _line(columns: Sequence[Column], widths: Widths, cells: Sequence[str]) -> str:

@@ -13,7 +13,6 @@ from types import SimpleNamespace
 import msgspec
 import pytest
 
-from recorder.commands.ops import health
 from recorder.commands.serving.disk_watch import MARK_BYTES, watch_disk
 from recorder.commands.serving.health_snapshot import LAG_S, RECENT_S, HealthSnapshot, Process, reasons
 from recorder.commands.serving.metrics import METRICS, Metric, exposition
@@ -107,10 +106,6 @@ def test_a_recorder_that_is_well_has_no_reason() -> None:
 def test_a_stopped_ingester_is_named_as_the_reason_of_the_lag() -> None:
     stopped = msgspec.structs.replace(WELL, lag_s=60.0, processes={"ingester": Process(0, 0, True)})
     assert "SIGCONT" in reasons(stopped)[0]
-
-
-def test_doctor_and_health_draw_the_line_at_the_same_place() -> None:
-    assert MARK_BYTES == health.EMPTY_BYTES
 
 
 async def test_a_full_disk_is_said_once_and_so_is_its_end(
