@@ -14,7 +14,7 @@ from recorder.commands.terminal.catch_up import current_url, wait_option
 from recorder.commands.terminal.completion import session_names
 from recorder.commands.terminal.options import database_option, format_option
 from recorder.commands.terminal.output import JsonRows, write_bytes
-from recorder.commands.terminal.selection import EXCHANGE_HELP, select
+from recorder.commands.terminal.selection import exchange_option, select
 from recorder.commands.terminal.table import SIZED_ROWS, Column, Table, say_hidden
 from recorder.errors import UsageError
 from recorder.model.events import BODY_KINDS, Event, Exchange
@@ -48,7 +48,7 @@ class NumberedEvent(NamedTuple):
 
 @click.command()
 @click.argument("session", shell_complete=session_names)
-@click.option("--exchange", metavar="N|ID", help=EXCHANGE_HELP)
+@exchange_option
 @click.option("--limit", type=click.IntRange(min=1), help="At most so many events.")
 @click.option("--follow", is_flag=True, help="Go on as events come in, until interrupted.")
 @format_option("json", "jsonl", "raw")

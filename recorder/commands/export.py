@@ -16,7 +16,7 @@ from recorder.commands.formats.exchanges import ExportSource
 from recorder.commands.terminal.catch_up import current_url, wait_option
 from recorder.commands.terminal.completion import session_names
 from recorder.commands.terminal.options import database_option, json_options
-from recorder.commands.terminal.selection import EXCHANGE_HELP, select
+from recorder.commands.terminal.selection import exchange_option, select
 from recorder.commands.terminal.times import Instant
 from recorder.errors import UsageError
 from recorder.model.events import LATEST
@@ -65,7 +65,7 @@ _TAKEN_BY = {
     "line of messages for each conversation, for fine-tuning and evals. parquet: the views of all sessions, as files "
     "in DIR.",
 )
-@click.option("--exchange", metavar="N|ID", help=EXCHANGE_HELP)
+@exchange_option
 @click.option("--allow-gaps", is_flag=True, help="With sse: also bodies of which some bytes were not kept.")
 @click.option(
     "--to",

@@ -10,7 +10,7 @@ from typing import Any
 import click
 import msgspec
 
-from recorder.commands.replay import Speed
+from recorder.commands.replay import speed_option
 from recorder.commands.serving.answering import Answering
 from recorder.commands.serving.listening import (
     Door,
@@ -55,14 +55,7 @@ REQUESTS = "/_recorder/requests"
     type=click.Path(path_type=Path),
     help="A cassette (.sse.jsonl), besides the sessions. Can be given many times.",
 )
-@click.option(
-    "--speed",
-    type=Speed(),
-    metavar="1|N|max",
-    default="1",
-    show_default=True,
-    help="A factor on the original speed.",
-)
+@speed_option("A factor on the original speed.")
 @click.option("--strict", is_flag=True, help="Use each recording once; else they are used again.")
 @click.option(
     "--otherwise",

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from typing import get_args
+from collections.abc import Callable
+from typing import Any, TypeVar, get_args
 
 import click
 import msgspec
@@ -13,7 +14,7 @@ from recorder.commands.terminal.catch_up import current_url, wait_option
 from recorder.commands.terminal.completion import session_names
 from recorder.commands.terminal.options import database_option
 from recorder.commands.terminal.output import echo, write_bytes, write_json, write_line
-from recorder.commands.terminal.selection import EXCHANGE_HELP, select
+from recorder.commands.terminal.selection import exchange_option, select
 from recorder.errors import NotFoundError, RecorderError
 from recorder.model.events import BODY_KINDS, LEFT_OUT, WHOLE, BrokenOff, Event, Exchange, payload_of
 from recorder.model.facts import Fact, Field, ItemKey, ItemStarted, ResponseItems, TextAdded
@@ -24,6 +25,8 @@ from recorder.store.queries.reader import LogReader
 from recorder.wire.conclusion import concluded
 from recorder.wire.dialects import by_name
 from recorder.wire.turns import StreamedBody
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Speed(click.ParamType[float | None]):
@@ -43,6 +46,11 @@ class Speed(click.ParamType[float | None]):
         return speed
 
 
+def speed_option(help: str) -> Callable[[F], F]:
+    """Return the option `--speed`."""
+    return click.option("--speed", type=Speed(), metavar=Speed.name, default="1", show_default=True, help=help)
+
+
 class _End(msgspec.Struct, frozen=True):
     """The fields of an `end` event that a replay reads."""
 
@@ -51,14 +59,7 @@ class _End(msgspec.Struct, frozen=True):
 
 @click.command()
 @click.argument("session", shell_complete=session_names)
-@click.option(
-    "--speed",
-    type=Speed(),
-    metavar="1|N|max",
-    default="1",
-    show_default=True,
-    help="A factor on the original speed.",
-)
+@speed_option("A factor on the original speed.")
 @click.option(
     "--format",
     type=click.Choice(["sse", "jsonl", "text"]),
@@ -67,7 +68,7 @@ class _End(msgspec.Struct, frozen=True):
     help="sse: the bytes of the response body, messages over WebSocket as events. jsonl: one event a line, with its "
     "JSON payload as data, or its bytes as raw. text: what the model wrote.",
 )
-@click.option("--exchange", metavar="N|ID", help=EXCHANGE_HELP)
+@exchange_option
 @click.option("--allow-gaps", is_flag=True, help="Play a session even if some of its bytes were not kept.")
 @wait_option
 @database_option

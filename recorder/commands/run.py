@@ -31,7 +31,7 @@ from recorder.commands.clients.presets import (
     program,
 )
 from recorder.commands.clients.shim import codex_provider, codex_providers, read, shim
-from recorder.commands.replay import Speed
+from recorder.commands.replay import speed_option
 from recorder.commands.serving.answering import Answering
 from recorder.commands.serving.forking import Fork, ForkTerms
 from recorder.commands.serving.listening import listening, upstream_option
@@ -81,14 +81,7 @@ _OF_RECORDINGS = ("session", "cassette", "upstream")
     "exchange broke off.",
 )
 @click.option("--replay", metavar="SESSION|FILE", help="Record nothing; answer from this session or cassette.")
-@click.option(
-    "--speed",
-    type=Speed(),
-    metavar="1|N|max",
-    default="1",
-    show_default=True,
-    help="In a replay: a factor on the original speed, or max.",
-)
+@speed_option("In a replay: a factor on the original speed, or max.")
 @click.option(
     "--strict",
     is_flag=True,

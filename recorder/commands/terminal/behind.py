@@ -9,7 +9,7 @@ Rules of this file:
 from __future__ import annotations
 
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import NamedTuple
@@ -19,7 +19,7 @@ from sqlalchemy import URL
 from recorder.archive.place import database_of
 from recorder.commands.ops import niceness
 from recorder.commands.ops.journals import journals, killed, state
-from recorder.journal.reader import ingested, ingester_pid, waiting
+from recorder.journal.reader import Waiting, ingested, ingester_pid, waiting
 from recorder.model.text import safe_text
 from recorder.store.location import journal_root
 
@@ -45,15 +45,15 @@ def caught_up(url: URL, until_s: float) -> list[Behind]:
 
 def wait_for(root: Path, until_s: float) -> None:
     """Wait until the journals of running recorders are in the log, or until a time (monotonic)."""
-    ends = {each: found.end for each in _journals(root) if (found := waiting(each)).size_bytes}
+    missing = {journal: waits.end for journal, waits in _waiting(root)}
     with ExitStack() as lent:
         while time.monotonic() < until_s:
-            ends = {each: end for each, end in ends.items() if each.is_dir() and ingested(each) < end}
-            alive = [each for each in ends if state(each) == "alive"]
+            missing = {journal: end for journal, end in missing.items() if journal.is_dir() and ingested(journal) < end}
+            alive = [journal for journal in missing if state(journal) == "alive"]
             if not alive:
                 return
-            for each in alive:
-                _lend(each, lent)
+            for journal in alive:
+                _lend(journal, lent)
             time.sleep(POLL_S)
 
 
@@ -69,12 +69,18 @@ def _lend(directory: Path, lent: ExitStack) -> None:
 
 def behind(root: Path) -> list[Behind]:
     """Return the journals with records that are not in the log."""
-    found = [(each, waiting(each)) for each in _journals(root)]
     return [
-        Behind(each, waits.size_bytes, waits.since_s or 0.0, state(each) != "alive")
-        for each, waits in found
-        if waits.size_bytes
+        Behind(journal, waits.size_bytes, waits.since_s or 0.0, state(journal) != "alive")
+        for journal, waits in _waiting(root)
     ]
+
+
+def _waiting(root: Path) -> Iterator[tuple[Path, Waiting]]:
+    """Yield the journals with records that are not in the log, and what of them is not."""
+    for journal in _journals(root):
+        waits = waiting(journal)
+        if waits.size_bytes:
+            yield journal, waits
 
 
 def sentence(each: Behind) -> str:

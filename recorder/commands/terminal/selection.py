@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import click
+
 from recorder.commands.terminal.output import echo
 from recorder.model.events import LATEST, Session
 from recorder.model.text import safe_text
@@ -10,7 +12,11 @@ from recorder.store.queries.reader import LogReader
 from recorder.store.queries.session_named import count_named
 from recorder.store.schema import STALE
 
-EXCHANGE_HELP = "Only this exchange: its number in the session (1 is the first), its id, or the beginning of its id."
+exchange_option = click.option(
+    "--exchange",
+    metavar="N|ID",
+    help="Only this exchange: its number in the session (1 is the first), its id, or the beginning of its id.",
+)
 
 
 async def select(log: LogReader, session: str, exchange: str | None) -> tuple[Session, list[Numbered]]:
