@@ -43,6 +43,7 @@ SET = [
     ("probe http://127.0.0.1:1 --api openai-chat", 'key-env = "HOME"'),
     ("probe http://127.0.0.1:1 --api openai-chat", 'junit = "../x.xml"'),
     ("export --to http://127.0.0.1:1", 'header = "x=y"'),
+    ("export", 'to = "http://a.test"'),
     ("prices update", 'file = "x.toml"'),
     ("ui", "port = 1"),
     ("demo", "port = 1"),
