@@ -121,8 +121,9 @@ def variables(place: Path) -> dict[str, str]:
     }
 
 
-# What a line has of a shell and needs none: where its output goes, and that the shell waits for it or evaluates it.
+# What a line has of a shell and needs none: where its output goes, what is set for it, and that it is evaluated.
 _REDIRECTED = re.compile(r" > [\w.-]+(?= *(?:#|$))")
+_SET = re.compile(r"(?:RECORDER_\w+=\S+ )+(?=recorder )")
 _EVALUATED = re.compile(r'eval "\$\(recorder ([^)]+)\)"')
 
 
@@ -133,9 +134,12 @@ Printed = tuple[int, str, str]
 def typed(line: str, place: Path, taken: int) -> Printed:
     """What a line does: in this process if it needs no shell."""
     plain = _REDIRECTED.sub("", line)
-    words = shlex.split(plain.rstrip("& "), comments=True)[1:]
-    if LASTING.match(line):
-        return interrupted(words, place) if words[0] in ("tail", "events") else understood(words, place, taken)
+    words = shlex.split(_SET.sub("", plain).rstrip("& "), comments=True)[1:]
+    if LASTING.match(_SET.sub("", line)):
+        if words[0] in ("tail", "events"):
+            return interrupted(words, place)
+        before = _SET.match(line)
+        return understood(words, place, taken, before[0].split() if before else ())
     if evaluated := _EVALUATED.match(line):
         code, out, err = in_process(shlex.split(evaluated[1]), place)
         return code or subprocess.run(["bash", "-c", out]).returncode, out, err
@@ -146,14 +150,17 @@ def typed(line: str, place: Path, taken: int) -> Printed:
     return done.returncode, done.stdout, done.stderr
 
 
-def in_process(words: Sequence[str], place: Path) -> Printed:
-    ran = run(place / "recorder.db", *words, cwd=place)
+def in_process(words: Sequence[str], place: Path, assigned: Sequence[str] = ()) -> Printed:
+    with pytest.MonkeyPatch.context() as patched:
+        for name, _, value in (each.partition("=") for each in assigned):
+            patched.setenv(name, value)
+        ran = run(place / "recorder.db", *words, cwd=place)
     return ran.code, ran.out.decode(), ran.err
 
 
-def understood(words: Sequence[str], place: Path, taken: int) -> Printed:
+def understood(words: Sequence[str], place: Path, taken: int, assigned: Sequence[str]) -> Printed:
     """Give a server a port that is taken: it says so when it has understood all of its options."""
-    code, out, err = in_process([*words, "--port", str(taken)], place)
+    code, out, err = in_process([*words, "--port", str(taken)], place, assigned)
     is_well = code == 1 and re.search(rf"Port {taken} on \S+ is taken", err)
     return 0 if is_well else code or 1, out, err
 
