@@ -106,7 +106,8 @@ def gateway(folder: Path) -> Iterator[str]:
     installing.install(PACKAGES)
     program, port = installing.folder(PACKAGES) / "bin" / "litellm", _free_port()
     path = {"PYTHONPATH": str(ROOT)}
-    with _started(sys.executable, "-m", "recorder.demo", log=folder / "demo.log", home=folder, env=path) as demo:
+    provider = (sys.executable, "-m", "tests.support.provider")
+    with _started(*provider, log=folder / "demo.log", home=folder, env=path) as demo:
         assert demo.stdout is not None
         (folder / "config.yaml").write_text(config(demo.stdout.readline().strip()))
         words = (program, "--config", folder / "config.yaml", "--host", "127.0.0.1", "--port", str(port))

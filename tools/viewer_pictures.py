@@ -17,8 +17,6 @@ from typing import Any
 import click
 from PIL import Image
 
-from recorder.demo.app import App
-from recorder.demo.reply import DemoRequest
 from recorder.ingest.capture import Capture
 from recorder.model.chain import row_root
 from recorder.model.events import Exchange, Session
@@ -28,6 +26,8 @@ from recorder.wire.dialects import by_name
 from tests.support.browser import MISSING, THEMES, Tab, launched, opened, program
 from tests.support.conversations import MS, asking
 from tests.support.corpus import ROOT
+from tests.support.provider.app import App
+from tests.support.provider.reply import DemoRequest
 from tests.support.rows import START_NS, make_id
 from tests.support.viewer import viewing
 

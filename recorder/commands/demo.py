@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import shlex
 import time
-from collections.abc import Callable, Sequence
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -24,16 +24,16 @@ from recorder.commands.ops.recover import recover_left
 from recorder.commands.serving.recording import Ending, recording
 from recorder.commands.terminal.options import database_option
 from recorder.commands.terminal.output import echo, write_line
-from recorder.demo.__main__ import serve as serve_until_stopped
-from recorder.demo.server import start
-from recorder.demo.websocket import DemoClient, connected
+from recorder.demo.client import DemoClient, connected
+from recorder.demo.provider import listening, provider
 from recorder.errors import UsageError
 from recorder.model.events import BODY_KINDS
 from recorder.proxy.http import server
 from recorder.proxy.routing import Upstream
 from recorder.store.queries.session_named import session_named
 
-PORT = 8900  # of the upstream that stays up
+HOST = "127.0.0.1"
+PORT = 8900  # of the provider that stays up
 EXAMPLE_BODY = '{"model": "gpt-demo", "input": "What is the weather in Paris?", "stream": true}'
 DRAIN_S = 5.0  # for the ingester; what is left is ingested here
 
@@ -70,9 +70,9 @@ def command(ctx: click.Context, db: str | None, serve: bool, port: int) -> None:
     """Record, show, count and replay a session against a built-in upstream: no key, no network, under 15 seconds.
 
     With --serve the upstream stays up: a provider on this machine for OpenAI Responses, also over WebSocket, and Chat
-    Completions, Anthropic Messages and Gemini, which prints its URL on stdout. It accepts any key but those with the
-    word wrong in them. Words in a question choose the answer: weather, search, refuse, slow, fail, rate limit,
-    unauthorized, bad request; for agents also shell and delegate.
+    Completions, Anthropic Messages and Gemini, which prints its URL on stdout. Its answers are bundled recordings. It
+    accepts any key but those with the word wrong in them. Words in a question choose the answer: weather, search,
+    refuse, slow, fail, rate limit, unauthorized, bad request; for agents also shell and delegate.
 
     \b
     recorder demo
@@ -80,7 +80,7 @@ def command(ctx: click.Context, db: str | None, serve: bool, port: int) -> None:
     recorder demo --serve
     """
     if serve:
-        server.run(serve_until_stopped(port, 1.0, _say_how_to_use))
+        server.run(_serve(port))
         return
     if ctx.get_parameter_source("port") is ParameterSource.COMMANDLINE:
         raise UsageError("--port is where --serve listens: give both.")
@@ -102,7 +102,15 @@ def command(ctx: click.Context, db: str | None, serve: bool, port: int) -> None:
     echo(f"  {shlex.join(('recorder', 'ui', name, *given))}")
 
 
-def _say_how_to_use(base_url: str) -> None:
+async def _serve(port: int) -> None:
+    app = provider()
+    await server.serve(
+        app, HOST, port, on_ready=_say_how_to_use, on_stop=lambda _: app.stop(), on_drain=app.shutdown, grace_s=0
+    )
+
+
+def _say_how_to_use(port: int) -> None:
+    base_url = f"http://{HOST}:{port}"
     write_line(base_url)
     names = ("openai", "anthropic", "gemini")
     echo("The demo upstream listens; Ctrl-C ends it. Record what passes, and ask, in two other shells:")
@@ -119,18 +127,24 @@ def _run(*arguments: str) -> None:
 
 async def _record(url: URL, name: str) -> list[bytes]:
     """Record several exchanges through the real proxy; return the bodies that the client received, in order."""
-    async with await start() as upstream:
-        upstreams = [Upstream(api, upstream.base_url) for api in ("openai", "anthropic", "gemini")]
-        async with recording(url, upstreams, ending=Ending(DRAIN_S)) as proxy:
-            front = server.Server(proxy, "127.0.0.1", 0, on_drain=proxy.shutdown, on_stop=proxy.stop)
-            await front.start()
-            try:
-                async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{front.port}/s/{name}", timeout=30) as client:
-                    return await _converse(
-                        client, partial(connected, "127.0.0.1", front.port, f"/s/{name}/v1/responses")
-                    )
-            finally:
-                await front.stop(grace_s=0)  # before its upstream goes, or Ctrl-C would be recorded as a fault of that
+    async with listening(provider()) as upstream, recorder_before(f"http://{HOST}:{upstream}", url) as port:
+        return await converse(port, name)
+
+
+@asynccontextmanager
+async def recorder_before(base_url: str, url: URL) -> AsyncIterator[int]:
+    """Record into the database at `url` what passes to the provider at `base_url`; yield the port for its clients."""
+    upstreams = [Upstream(name, base_url) for name in ("openai", "anthropic", "gemini")]
+    # The recorder stops before its upstream does, or Ctrl-C would be recorded as a fault of that.
+    async with recording(url, upstreams, ending=Ending(DRAIN_S)) as proxy, listening(proxy) as port:
+        yield port
+
+
+async def converse(port: int, name: str) -> list[bytes]:
+    """Ask what the demo shows, through the recorder at that port, as one session; return the bodies in order."""
+    connect = partial(connected, HOST, port, f"/s/{name}/v1/responses")
+    async with httpx.AsyncClient(base_url=f"http://{HOST}:{port}/s/{name}", timeout=30) as client:
+        return await _converse(client, connect)
 
 
 async def _converse(client: httpx.AsyncClient, connect: Connect) -> list[bytes]:

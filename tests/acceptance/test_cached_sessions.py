@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 from sqlalchemy import URL
 
-from recorder.demo.server import start
 from tests.support.planted_changes import OF_AGENTS, PLANTED, RECORDED
+from tests.support.provider.server import start
 from tests.support.server import everywhere, run, serving
 
 MISS = re.compile(r"(?!first|hit)")

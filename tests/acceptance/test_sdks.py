@@ -6,9 +6,9 @@ import asyncio
 import http.client
 from pathlib import Path
 
-from recorder.demo.reply import DemoRequest
-from recorder.demo.server import start
 from tests.support.logbook import assert_chained, entries
+from tests.support.provider.reply import DemoRequest
+from tests.support.provider.server import start
 from tests.support.sdks import ASKS, Got
 from tests.support.server import everywhere, serving
 

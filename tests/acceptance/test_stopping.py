@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from recorder.demo.server import start
 from tests.support.logbook import assert_chained, entries
+from tests.support.provider.server import start
 from tests.support.server import Serving, everywhere, serving
 from tests.support.sockets import RawClient, RawResponse
 

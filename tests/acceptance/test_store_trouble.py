@@ -19,9 +19,9 @@ from pathlib import Path
 
 import pytest
 
-from recorder.demo.server import start
 from recorder.store.write.writer import Store
 from tests.support.logbook import all_ended, assert_chained, entries
+from tests.support.provider.server import start
 from tests.support.server import PROGRAM, Serving, environment, everywhere, run, serving, wait_until
 from tests.support.sockets import LAST_CHUNK, STREAM_HEAD, RawClient, chunked
 from tests.support.upstreams import Answer, Upstream, request

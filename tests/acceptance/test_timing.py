@@ -15,8 +15,8 @@ from typing import Any
 import httpx
 import pytest
 
-from recorder.demo.server import start
 from tests.support.logbook import entries
+from tests.support.provider.server import start
 from tests.support.server import PROGRAM, environment, everywhere, serving
 
 pytestmark = pytest.mark.timed

@@ -90,7 +90,7 @@ class Stage:
 
     def _raise_demo(self) -> None:
         port = self.demo.rpartition(":")[2] or "0"
-        words = [sys.executable, "-m", "recorder.demo", "--pace", PACE, "--linger", LINGER_S, "--port", port]
+        words = [sys.executable, "-m", "tests.support.provider", "--pace", PACE, "--linger", LINGER_S, "--port", port]
         self.demo = self._upstream.enter_context(_serving(words, dict(os.environ), ""))
         self.upstream = self._upstream.enter_context(relaying(self.demo)) if self.client.is_broken else self.demo
 

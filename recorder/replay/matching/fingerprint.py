@@ -239,7 +239,8 @@ def _without_boundary(request: MatchRequest) -> bytes:
 
 
 _CONVERSATIONS = ("input", "messages", "contents")
-_WORDS = frozenset({*_CONVERSATIONS, "instructions", "system", "systemInstruction", "system_instruction", "tools"})
+SPOKEN = frozenset({*_CONVERSATIONS, "instructions", "system", "systemInstruction", "system_instruction", "tools"})
+"""The members of a request that the model reads; the others are parameters."""
 _WRAPPER = "request"  # of the Gemini CLI
 
 
@@ -252,7 +253,7 @@ def _shape(request: MatchRequest, body: Object) -> bytes | None:
     facts = by_path(request.method, path).request_facts(path, canonical(body))
     if facts.text is None and not facts.results:
         return None
-    parameters = {name: value for name, value in {**body, **inner}.items() if name not in (*_WORDS, _WRAPPER)}
+    parameters = {name: value for name, value in {**body, **inner}.items() if name not in (*SPOKEN, _WRAPPER)}
     roles = [_role(each) for each in array(spoken)]
     answered = [result.call_id or result.name for result in facts.results]
     return sha256(canonical([parameters, roles, facts.text, answered])).digest()

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from recorder.cassettes.har.reader import Har
-from recorder.demo.server import start
+from tests.support.provider.server import start
 from tests.support.websocket import create
 from tests.unit.cassettes.test_cassettes import imported, recordings
 

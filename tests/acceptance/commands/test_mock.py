@@ -20,10 +20,10 @@ import httpx2
 import openai
 import pytest
 
-from recorder.demo.server import start
 from tests.support.conversations import FRAMES
 from tests.support.conversations import Recorded as Made
 from tests.support.empty_log import empty
+from tests.support.provider.server import start
 from tests.support.sdks import APIS, ASKS, Got, Streamed, streamed_async
 from tests.support.server import PROGRAM, STARTED_S, STOPPED_S, Serving, everywhere, run, running, serving, wait_until
 

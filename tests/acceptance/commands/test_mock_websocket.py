@@ -12,9 +12,9 @@ import httpx
 import pytest
 import websockets
 
-from recorder.demo.server import start
 from tests.acceptance.commands.test_mock import mocking
 from tests.support.empty_log import empty
+from tests.support.provider.server import start
 from tests.support.server import PROGRAM, everywhere, run, run_parent, serving
 
 TURNS: list[dict[str, Any]] = [

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import httpx
 
-from recorder.demo.server import start
 from tests.support.event_loop import beside
 from tests.support.forward_proxy import ForwardProxy
+from tests.support.provider.server import start
 from tests.support.server import PROGRAM, run_parent, running
 from tests.unit.cassettes.test_sse_jsonl import VERSION_1
 

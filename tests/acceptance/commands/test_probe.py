@@ -10,10 +10,10 @@ from xml.etree import ElementTree
 
 import pytest
 
-from recorder.demo.play import compact
-from recorder.demo.reply import DemoReply, DemoRequest, whole
 from tests.support.probe.gateway import CLEAN, Ask, Planted, gateways
 from tests.support.probe.planting import JSON_HEADERS, OPENAI_ERROR, any_key
+from tests.support.provider.play import compact
+from tests.support.provider.reply import DemoReply, DemoRequest, whole
 from tests.support.server import Ran, run
 
 KEY = "sk-of-the-gateway-0123456789"

@@ -21,10 +21,10 @@ from pathlib import Path
 import pytest
 
 from recorder.cassettes.sse_jsonl import read_cassette
-from recorder.demo.server import DemoServer, start
 from tests.support.empty_log import empty
 from tests.support.event_loop import beside
 from tests.support.logbook import entries
+from tests.support.provider.server import DemoServer, start
 from tests.support.server import PROGRAM, Ran, environment, run_parent
 
 URL = "http://127.0.0.1:1"

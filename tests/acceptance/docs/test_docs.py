@@ -21,7 +21,6 @@ import pytest
 from recorder.commands import recorder
 from recorder.commands.terminal.settings import defaults
 from recorder.commands.verbs import VERBS
-from recorder.demo.server import DemoServer, start
 from recorder.model.events import Kind, Status
 from recorder.store import schema
 from recorder.store.location import database_url
@@ -29,6 +28,7 @@ from recorder.store.write.writer import Store
 from tests.support.commands import parse
 from tests.support.console import PAGES, blocks
 from tests.support.corpus import ROOT
+from tests.support.provider.server import DemoServer, start
 from tests.support.rows import add, begin, make_end, make_events, make_exchange, make_session
 
 README = (ROOT / "README.md").read_text()

@@ -11,7 +11,7 @@ from typing import Any
 import anthropic
 import pytest
 
-from recorder.demo.server import start
+from tests.support.provider.server import start
 from tests.support.sdks import TOOL, anthropic_client, gemini_client, openai_client
 from tests.support.server import everywhere, serving
 from tests.support.superuser import asked

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from recorder.demo.server import start
 from recorder.errors import UsageError
 from recorder.journal.format import Mark
 from recorder.proxy.admission import parse_origin
 from tests.support.browser import IN_A_BROWSER, launched, opened
 from tests.support.logbook import entries
+from tests.support.provider.server import start
 from tests.support.proxy import get, proxied
 from tests.support.server import run, serving
 from tests.support.sockets import RawResponse, ScriptedUpstream, answer

@@ -11,7 +11,6 @@ from typing import Any
 import httpx2
 import pytest
 
-from recorder.demo.server import start
 from recorder.proxy.routing import Routes, parse_upstream
 from recorder.proxy.upstream import UpstreamTransport
 from recorder.recordings.memory import MemoryJournal
@@ -21,6 +20,7 @@ from recorder.testing.loopback import Loopback
 from recorder.testing.recording import MemoryRecording
 from tests.integration.testing.test_testing import FAILURES
 from tests.support.projects import Project
+from tests.support.provider.server import start
 from tests.support.sdks import APIS, ASKS, Streamed, streamed
 from tests.support.sockets import ScriptedUpstream
 

@@ -11,9 +11,9 @@ import httpx
 import msgspec
 import pytest
 
-from recorder.demo.server import ENCODING_HEADER, start
 from recorder.model.events import Event, Exchange
 from tests.support.logbook import Entry, all_ended, entries
+from tests.support.provider.server import ENCODING_HEADER, start
 from tests.support.server import everywhere, run, serving, wait_until
 
 CALLS: tuple[tuple[str, dict[str, object]], ...] = (

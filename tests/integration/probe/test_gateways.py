@@ -9,7 +9,6 @@ from itertools import chain
 
 import pytest
 
-from recorder.demo.reply import DemoReply, DemoRequest, Step, whole
 from recorder.probe import runner
 from recorder.probe.apis import APIS
 from recorder.probe.rules import RULES
@@ -35,6 +34,7 @@ from tests.support.probe.planting import (
     typed,
     with_status,
 )
+from tests.support.provider.reply import DemoReply, DemoRequest, Step, whole
 from tools.probe_docs import page
 
 FOREVER_S = 3_600.0

@@ -3,8 +3,9 @@
     with gateways(FAULTS) as base:
         f"{base}/chat-no-done"         # speaks as the demo does, but for what that fault changes
 
-What a gateway breaks is a `Planted`: a function of the request and of the way to ask the demo. `recorder.demo` makes
-the answers, event by event, and so a fault is planted in events, not in bytes that happened to come together.
+What a gateway breaks is a `Planted`: a function of the request and of the way to ask the demo. Its answers are made by
+`tests.support.provider`, event by event, and so a fault is planted in events, not in bytes that came together by
+chance.
 """
 
 from __future__ import annotations
@@ -16,8 +17,6 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 
-from recorder.demo.app import App
-from recorder.demo.reply import DemoReply, DemoRequest
 from recorder.probe.apis import APIS
 from recorder.probe.judge import CaseVerdict, judge
 from recorder.probe.runner import ProbeSettings, send_all
@@ -31,6 +30,8 @@ from recorder.proxy.upstream import UpstreamTransport
 from recorder.recordings.memory import MemoryJournal
 from recorder.wire.dialects import by_name
 from tests.support.event_loop import DEADLINE_S
+from tests.support.provider.app import App
+from tests.support.provider.reply import DemoReply, DemoRequest
 from tests.support.proxy import served
 
 Ask = Callable[[DemoRequest], DemoReply]

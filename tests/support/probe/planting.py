@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from recorder.demo.play import compact
-from recorder.demo.reply import DemoReply, DemoRequest, Headers, Step, whole
 from recorder.probe.cases import WRONG_KEY
 from tests.support.probe.gateway import Ask, Planted
+from tests.support.provider.play import compact
+from tests.support.provider.reply import DemoReply, DemoRequest, Headers, Step, whole
 
 Json = dict[str, Any]
 Edit = Callable[[Json], object]

@@ -1,7 +1,7 @@
 """`recorder.cassettes.ai_sdk`: a `.devtools/generations.json` that @ai-sdk/devtools 0.0.24 wrote, with ai 6.0.326.
 
-It was made against `python -m recorder.demo` by `generations.mjs` in `tests/data/cassettes`: a conversation with a
-tool, a stream, a document, a stream that the program left, and a call that nobody answered.
+It was made against `python -m tests.support.provider` by `generations.mjs` in `tests/data/cassettes`: a conversation
+with a tool, a stream, a document, a stream that the program left, and a call that nobody answered.
 """
 
 from __future__ import annotations

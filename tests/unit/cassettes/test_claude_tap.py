@@ -1,6 +1,6 @@
 """`recorder.cassettes.claude_tap`: traces that claude-tap 0.1.146 wrote, in `tests/data/cassettes`.
 
-They were made against `python -m recorder.demo`, with `claude-tap --tap-no-launch --tap-target URL` and curl:
+They were made against `python -m tests.support.provider`, with `claude-tap --tap-no-launch --tap-target URL` and curl:
 
     claude-tap.jsonl            --tap-client codex --tap-store-stream-events: a chat completion, and a response over
                                 WebSocket; written by `TraceStore.export_jsonl`

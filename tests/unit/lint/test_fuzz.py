@@ -25,10 +25,10 @@ from openai.types.chat import ChatCompletionChunk
 from openai.types.responses import ResponseStreamEvent
 from pydantic import TypeAdapter, ValidationError
 
-from recorder.demo.app import App
-from recorder.demo.reply import DemoRequest
 from recorder.wire.sse import Splitter, parse
 from tests.support.corpus import CORPUS, corpus_index, needs_corpus
+from tests.support.provider.app import App
+from tests.support.provider.reply import DemoRequest
 from tests.support.recordings import Reply, linted
 from tests.support.sdks import Reading, reading
 from tests.unit.lint import test_anthropic, test_gemini, test_openai_chat, test_openai_responses

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 
-from recorder.demo.reply import DemoReply, DemoRequest, Step, whole
 from tests.support.probe.planting import (
     JSON_HEADERS,
     OPENAI_ERROR,
@@ -24,6 +23,7 @@ from tests.support.probe.planting import (
     together,
     with_body,
 )
+from tests.support.provider.reply import DemoReply, DemoRequest, Step, whole
 
 
 def _gemini_text(event: Json) -> tuple[Json, str] | None:

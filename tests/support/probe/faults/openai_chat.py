@@ -6,7 +6,6 @@ import json
 import re
 from itertools import count
 
-from recorder.demo.reply import Step
 from tests.support.probe.gateway import Planted
 from tests.support.probe.planting import (
     Json,
@@ -37,6 +36,7 @@ from tests.support.probe.planting import (
     with_status,
     zeroed,
 )
+from tests.support.provider.reply import Step
 
 
 def _is_function(found: Json) -> bool:

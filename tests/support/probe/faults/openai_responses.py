@@ -7,7 +7,6 @@ import re
 from collections.abc import Callable
 from itertools import count
 
-from recorder.demo.reply import Step
 from tests.support.probe.gateway import Planted
 from tests.support.probe.planting import (
     Json,
@@ -37,6 +36,7 @@ from tests.support.probe.planting import (
     with_status,
     without_last,
 )
+from tests.support.provider.reply import Step
 
 _ARGUMENTS = typed("function_call", "response.function_call_arguments.done")
 _ARGUMENTS_DELTA = typed("response.function_call_arguments.delta")

@@ -6,12 +6,12 @@ import json
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from recorder.demo.background import BackgroundResponses
-from recorder.demo.continued import ContinuedResponses
-from recorder.demo.dice import Dice
-from recorder.demo.prompt_cache import PromptPiece, RenderedPrompt
-from recorder.demo.reply import DemoReply, DemoRequest
-from recorder.demo.scripts import Prompt, Script, Usage
+from tests.support.provider.background import BackgroundResponses
+from tests.support.provider.continued import ContinuedResponses
+from tests.support.provider.dice import Dice
+from tests.support.provider.prompt_cache import PromptPiece, RenderedPrompt
+from tests.support.provider.reply import DemoReply, DemoRequest
+from tests.support.provider.scripts import Prompt, Script, Usage
 
 Json = dict[str, Any]
 

@@ -6,30 +6,21 @@ Rules of this file:
 * Requests of one connection are answered one after another. They may have only what is new since an earlier response
   of the same connection; a prewarm (`generate: false`) is one.
 * An error is a message: `{"type":"error","status":…,"error":{…}}`.
-
-`DemoClient` is the other end, for `recorder demo`.
 """
 
 from __future__ import annotations
 
 import asyncio
-import os
-from base64 import b64encode
-from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-import msgspec
-
-from recorder.demo.continued import ContinuedResponses
-from recorder.demo.reply import DemoReply, DemoRequest
-from recorder.errors import RecorderError
 from recorder.proxy.http.server_exchange import SWITCHING, ServerExchange
 from recorder.wire.dialects.json_values import array, as_json, object_, request_object, text
 from recorder.wire.sse import Splitter
 from recorder.wire.turns import as_post, error_message, is_request, payload_of, stream_id_of, with_stream_id
-from recorder.wire.websocket import Message, MessageParser, encode_close, encode_frame
 from recorder.wire.websocket_endpoint import HandshakeError, OutgoingFrame, ServerEndpoint, accepted
+from tests.support.provider.continued import ContinuedResponses
+from tests.support.provider.reply import DemoReply, DemoRequest
 
 PATHS = frozenset({b"/v1/responses"})
 QUEUED = 16  # requests that wait: clients send the next one when they have the answer
@@ -131,50 +122,3 @@ class DemoConnection:
     def _send(self, payload: bytes) -> None:
         if not self._endpoint.is_closing:
             self._exchange.write(OutgoingFrame("text", payload).encoded())
-
-
-TERMINAL = frozenset({"response.completed", "response.incomplete", "response.failed", "error"})
-KEY_BYTES, MASK_BYTES = 16, 4
-READ_BYTES = 64 * 2**10
-HEAD_LIMIT = 64 * 2**10  # of the answer to the handshake, which has some hundred bytes
-
-
-class DemoClient:
-    """The client, connected."""
-
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._reader, self._writer = reader, writer
-        self._parser = MessageParser(from_client=False)
-
-    async def ask(self, request: dict[str, Any]) -> list[bytes]:
-        """Send a request; return the messages that answer it. Raises `RecorderError` if the server leaves before."""
-        message = msgspec.json.encode({"type": "response.create", **request})
-        self._writer.write(encode_frame("text", message, mask=os.urandom(MASK_BYTES)))
-        received: list[bytes] = []
-        while not received or request_object(received[-1]).get("type") not in TERMINAL:
-            data = await self._reader.read(READ_BYTES)
-            if not data:
-                raise RecorderError("The server has ended the WebSocket connection in mid-answer.")
-            parts = self._parser.feed(data)
-            received += [part.payload for part in parts if isinstance(part, Message) and part.opcode == "text"]
-        return received
-
-
-@asynccontextmanager
-async def connected(host: str, port: int, path: str) -> AsyncIterator[DemoClient]:
-    """Connect for the length of the block, and close properly. Raises `RecorderError` if the server refuses."""
-    reader, writer = await asyncio.open_connection(host, port, limit=HEAD_LIMIT)
-    key = b64encode(os.urandom(KEY_BYTES)).decode()
-    head = [f"GET {path} HTTP/1.1", f"Host: {host}:{port}", "Connection: Upgrade", "Upgrade: websocket"]
-    head += ["Sec-WebSocket-Version: 13", f"Sec-WebSocket-Key: {key}", "", ""]
-    writer.write("\r\n".join(head).encode())
-    try:
-        answer = await reader.readuntil(b"\r\n\r\n")
-        if not answer.startswith(b"HTTP/1.1 101 "):
-            raise RecorderError(f"The server refuses the WebSocket connection: {answer.splitlines()[0].decode()}")
-        yield DemoClient(reader, writer)
-        writer.write(encode_close(1000, mask=os.urandom(MASK_BYTES)))
-        while await reader.read(READ_BYTES):
-            pass
-    finally:
-        writer.close()

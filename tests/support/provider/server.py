@@ -16,21 +16,19 @@ from email.utils import formatdate
 from http.client import REQUEST_ENTITY_TOO_LARGE
 from typing import Self
 
-from recorder.demo.app import App
-from recorder.demo.coding import ENCODERS
-from recorder.demo.prompt_cache import LIFETIME_S
-from recorder.demo.reply import DemoReply, DemoRequest, batched, encoded, whole
-from recorder.demo.websocket import PATHS, DemoConnection
-from recorder.errors import UsageError
 from recorder.proxy.http.server import Server
 from recorder.proxy.http.server_exchange import Headers, ServerExchange
+from tests.support.provider.app import App
+from tests.support.provider.coding import ENCODERS
+from tests.support.provider.prompt_cache import LIFETIME_S
+from tests.support.provider.reply import DemoReply, DemoRequest, encoded, whole
+from tests.support.provider.websocket import PATHS, DemoConnection
 
 BODY_LIMIT = 64 * 2**20  # no client sends near it; a recorder in front may be tested with it
 REQUESTS_LIMIT = 1_000  # for tests to look at; a load test would otherwise pile them up
 BURST_BYTES = 256 * 1024  # what one stream may write before the others have their turn
 
 ENCODING_HEADER = "x-demo-encoding"  # gzip, br or zstd: the reply comes in that content coding
-BATCH_HEADER = "x-demo-batch"  # so many events in one chunk
 
 
 class DemoServer:
@@ -100,13 +98,11 @@ class DemoServer:
         return self._app.reply(request)
 
     def _reply(self, request: DemoRequest) -> DemoReply:
-        """Return the reply of the app, with the coding and batching that our own headers ask for."""
+        """Return the reply of the app, with the coding that our own header asks for."""
         if len(request.body) > BODY_LIMIT:
             return whole(b"", (), REQUEST_ENTITY_TOO_LARGE)
         reply = self._app.reply(request)
-        size = request.header(BATCH_HEADER)
-        steps = batched(reply.steps, int(size)) if size.isdigit() and int(size) > 1 else reply.steps
-        steps = () if request.method == "HEAD" else steps
+        steps = () if request.method == "HEAD" else reply.steps
         coding = request.header(ENCODING_HEADER)
         if coding not in ENCODERS:
             return DemoReply(reply.status, reply.headers, steps, reply.length, reply.started, reply.pace)
@@ -191,8 +187,6 @@ async def start(
     `linger_s` is the time between the last event of a stream and the end of its body: services take a few milliseconds,
     in which some clients have left already. `cache_lifetime_s` is that of prompts in the cache, since their last use.
     """
-    if host != "127.0.0.1":
-        raise UsageError(f"The demo upstream listens on loopback only: use 127.0.0.1, not {host}.")
     server = DemoServer(host, port, pace, linger_s, cache_lifetime_s)
     await server.listen()
     return server

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from recorder.demo.dice import Dice
-from recorder.demo.play import (
+from tests.support.provider.dice import Dice
+from tests.support.provider.play import (
     Dialect,
     Json,
     Play,
@@ -22,9 +22,21 @@ from recorder.demo.play import (
     piece,
     texts,
 )
-from recorder.demo.prompt_cache import HOUR, PromptPiece, RenderedPrompt
-from recorder.demo.reply import DemoReply, Headers, timed, whole
-from recorder.demo.scripts import Fail, FunctionCall, Part, Prompt, Refuse, Say, Search, Source, Think, Usage, forced
+from tests.support.provider.prompt_cache import HOUR, PromptPiece, RenderedPrompt
+from tests.support.provider.reply import DemoReply, Headers, timed, whole
+from tests.support.provider.scripts import (
+    Fail,
+    FunctionCall,
+    Part,
+    Prompt,
+    Refuse,
+    Say,
+    Search,
+    Source,
+    Think,
+    Usage,
+    forced,
+)
 
 _REFUSALS = {  # status: type, message
     400: ("invalid_request_error", "The request was refused because it asked to be."),

@@ -1,4 +1,4 @@
-"""The demo upstream as a separate process, for benchmarks: `python -m recorder.demo --port 8900`.
+"""The scripted provider as a separate process: `python -m tests.support.provider --port 8900`.
 
 Prints its base URL on one line when it listens; ends at SIGTERM or SIGINT.
 """
@@ -11,14 +11,16 @@ import signal
 import sys
 from collections.abc import Callable
 
-from recorder.demo.prompt_cache import LIFETIME_S
-from recorder.demo.server import start
 from recorder.proxy.http.server import run
 from recorder.proxy.http.server_capacity import raise_limit
+from tests.support.provider.prompt_cache import LIFETIME_S
+from tests.support.provider.server import start
 
 
 def _options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m recorder.demo", description="A built-in upstream on loopback.")
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.support.provider", description="A built-in upstream on loopback."
+    )
     parser.add_argument("--port", type=int, default=0, help="default: a free one")
     parser.add_argument("--pace", type=float, default=1.0, help="multiplies every pause; 0 sends without any")
     parser.add_argument("--linger", type=float, default=0.0, help="seconds from the last event of a stream to its end")

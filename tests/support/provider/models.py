@@ -3,10 +3,10 @@ headers."""
 
 from __future__ import annotations
 
-from recorder.demo import anthropic, gemini, openai_errors
-from recorder.demo.dice import EPOCH
-from recorder.demo.play import Json, Play, compact
-from recorder.demo.reply import DemoReply, Headers, whole
+from tests.support.provider import anthropic, gemini, openai_errors
+from tests.support.provider.dice import EPOCH
+from tests.support.provider.play import Json, Play, compact
+from tests.support.provider.reply import DemoReply, Headers, whole
 
 _JSON = "application/json"
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from recorder.demo.openai_errors import headers, refuse
-from recorder.demo.play import (
+from tests.support.provider.openai_errors import headers, refuse
+from tests.support.provider.play import (
     Dialect,
     Json,
     Play,
@@ -22,9 +22,21 @@ from recorder.demo.play import (
     piece,
     texts,
 )
-from recorder.demo.prompt_cache import DAY, RenderedPrompt
-from recorder.demo.reply import DemoReply, timed, whole
-from recorder.demo.scripts import Fail, FunctionCall, Part, Prompt, Refuse, Say, Search, Source, Think, Usage, forced
+from tests.support.provider.prompt_cache import DAY, RenderedPrompt
+from tests.support.provider.reply import DemoReply, timed, whole
+from tests.support.provider.scripts import (
+    Fail,
+    FunctionCall,
+    Part,
+    Prompt,
+    Refuse,
+    Say,
+    Search,
+    Source,
+    Think,
+    Usage,
+    forced,
+)
 
 CHOICES_LIMIT = 128  # as OpenAI has it
 _HIDES_REASONING = ("gpt", "o1", "o3", "o4")  # how the names of OpenAI's own models begin

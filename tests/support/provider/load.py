@@ -12,8 +12,8 @@ from functools import partial
 from time import monotonic_ns
 from typing import Any
 
-from recorder.demo.dice import Dice
-from recorder.demo.reply import DemoReply, Headers, Step, batched
+from tests.support.provider.dice import Dice
+from tests.support.provider.reply import DemoReply, Headers, Step, batched
 
 MODEL = "demo-load"
 EVENTS_LIMIT = 10_000_000

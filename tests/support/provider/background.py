@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
-from recorder.demo.reply import Step
+from tests.support.provider.reply import Step
 
 LIMIT = 100  # responses; the oldest goes first
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 
-from recorder.demo.dice import Dice
-from recorder.demo.reply import DemoReply, Headers, whole
+from tests.support.provider.dice import Dice
+from tests.support.provider.reply import DemoReply, Headers, whole
 
 _REFUSALS: dict[int, tuple[str, str | None, str]] = {  # status: type, code, message
     400: ("invalid_request_error", None, "The request was refused because it asked to be."),

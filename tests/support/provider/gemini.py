@@ -10,11 +10,11 @@ import json
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from recorder.demo.dice import Dice, tokens
-from recorder.demo.play import Dialect, Json, Play, compact, conversation, last_text, listed, number, piece
-from recorder.demo.prompt_cache import RenderedPrompt
-from recorder.demo.reply import DemoReply, Headers, timed, whole
-from recorder.demo.scripts import Fail, FunctionCall, Part, Prompt, Refuse, Say, Search, Think, forced
+from tests.support.provider.dice import Dice, tokens
+from tests.support.provider.play import Dialect, Json, Play, compact, conversation, last_text, listed, number, piece
+from tests.support.provider.prompt_cache import RenderedPrompt
+from tests.support.provider.reply import DemoReply, Headers, timed, whole
+from tests.support.provider.scripts import Fail, FunctionCall, Part, Prompt, Refuse, Say, Search, Think, forced
 
 _REFUSALS = {  # status: its name, message
     400: ("INVALID_ARGUMENT", "The request was refused because it asked to be."),

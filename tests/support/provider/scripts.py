@@ -11,8 +11,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from recorder.demo.dice import tokens
-from recorder.demo.prompt_cache import PromptTokens
+from tests.support.provider.dice import tokens
+from tests.support.provider.prompt_cache import PromptTokens
 
 QUOTE_LIMIT = 200  # characters of a tool result that the final answer repeats
 

@@ -14,7 +14,7 @@ from itertools import islice
 from typing import Any, NamedTuple
 from urllib.parse import parse_qsl
 
-from recorder.demo.coding import Encoder, decode
+from tests.support.provider.coding import Encoder, decode
 
 Headers = tuple[tuple[str, str], ...]
 

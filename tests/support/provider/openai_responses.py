@@ -1,6 +1,6 @@
 """The OpenAI Responses API: `POST /v1/responses`, streamed or not, and background responses by id.
 
-`recorder.demo.websocket` speaks it over WebSocket, too: then `generate: false` prepares the next request.
+`tests.support.provider.websocket` speaks it over WebSocket, too: then `generate: false` prepares the next request.
 
 Every event is `event: <type>`, `data: <json>` and a blank line. After its `type` the fields of an event are in
 alphabetical order; deltas carry `obfuscation`; `sequence_number` counts from 0. (WIRE_FORMATS section 1.)
@@ -12,10 +12,10 @@ from collections.abc import Callable
 from itertools import accumulate
 from typing import Any
 
-from recorder.demo import load
-from recorder.demo.background import TimedEvent
-from recorder.demo.openai_errors import headers, refuse
-from recorder.demo.play import (
+from tests.support.provider import load
+from tests.support.provider.background import TimedEvent
+from tests.support.provider.openai_errors import headers, refuse
+from tests.support.provider.play import (
     Dialect,
     Json,
     Play,
@@ -27,9 +27,9 @@ from recorder.demo.play import (
     piece,
     texts,
 )
-from recorder.demo.prompt_cache import DAY, PromptTokens, RenderedPrompt
-from recorder.demo.reply import DemoReply, timed, whole
-from recorder.demo.scripts import (
+from tests.support.provider.prompt_cache import DAY, PromptTokens, RenderedPrompt
+from tests.support.provider.reply import DemoReply, timed, whole
+from tests.support.provider.scripts import (
     CustomCall,
     Fail,
     FunctionCall,

@@ -7,15 +7,15 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import NamedTuple
 
-from recorder.demo import anthropic, gemini, models, openai_chat, openai_responses
-from recorder.demo.background import BackgroundResponses
-from recorder.demo.continued import ContinuedResponses
-from recorder.demo.dice import Dice
-from recorder.demo.openai_errors import refuse
-from recorder.demo.play import Dialect, Json, Play
-from recorder.demo.prompt_cache import LIFETIME_S, PromptCache, PromptTokens
-from recorder.demo.reply import DemoReply, DemoRequest, whole
-from recorder.demo.scripts import choose, usage
+from tests.support.provider import anthropic, gemini, models, openai_chat, openai_responses
+from tests.support.provider.background import BackgroundResponses
+from tests.support.provider.continued import ContinuedResponses
+from tests.support.provider.dice import Dice
+from tests.support.provider.openai_errors import refuse
+from tests.support.provider.play import Dialect, Json, Play
+from tests.support.provider.prompt_cache import LIFETIME_S, PromptCache, PromptTokens
+from tests.support.provider.reply import DemoReply, DemoRequest, whole
+from tests.support.provider.scripts import choose, usage
 
 
 class Route(NamedTuple):

@@ -1,0 +1,157 @@
+"""The provider of `recorder demo`: what real SDKs, agents and probes get from its bundled cassettes."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import AsyncIterator
+from typing import Any
+
+import anthropic
+import httpx
+import openai
+import pytest
+from google.genai import errors as gemini_errors
+
+from recorder.demo.client import connected
+from recorder.demo.provider import KEYWORDS, bundled, listening, provider, question_of
+from recorder.errors import RecorderError
+from recorder.replay.matching import request_of
+from recorder.wire.dialects import DIALECTS
+from tests.support.probe.gateway import faults_in, probed
+from tests.support.sdks import ASKS
+
+WEATHER_TOOL = {"type": "function", "name": "get_weather", "parameters": {"type": "object", "properties": {}}}
+CITIES = [("get_weather", {"city": "Paris", "unit": "celsius"}), ("get_weather", {"city": "Zürich", "unit": "celsius"})]
+BEGINNINGS = {
+    "Hello!": "A stream is a letter that arrives word by word.",
+    "weather": "",
+    "search": "In a stream of server-sent events, events are separated by a blank line",
+    "refuse": "I’m sorry, but I can’t help with that.",
+}
+FORMATS = {dialect.name for dialect in DIALECTS} - {"other"}
+
+
+@pytest.fixture
+async def port() -> AsyncIterator[int]:
+    async with listening(provider(speed=None)) as port:
+        yield port
+
+
+@pytest.fixture
+async def client(port: int) -> AsyncIterator[httpx.AsyncClient]:
+    async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}") as client:
+        yield client
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("question", BEGINNINGS)
+@pytest.mark.parametrize("ask", ASKS)
+async def test_an_sdk_reads_the_answer_to_a_question_that_was_never_recorded(
+    port: int, ask: str, question: str
+) -> None:
+    got = await ASKS[ask](f"http://127.0.0.1:{port}", question)
+    is_silent = question == "refuse" and ask.startswith("gemini")
+    assert got.text.startswith("" if is_silent else BEGINNINGS[question])
+    assert got.refused == (question == "refuse")
+    assert got.calls == (CITIES if question == "weather" else [])
+    assert got.usage is not None
+
+
+BREAKS: dict[str, type[Exception]] = {
+    "openai": openai.APIError,
+    "anthropic": anthropic.APIStatusError,
+    "gemini": gemini_errors.ServerError,
+}
+
+
+@pytest.mark.parametrize("ask", ASKS)
+async def test_an_sdk_raises_when_the_stream_fails(port: int, ask: str) -> None:
+    with pytest.raises(BREAKS[re.split("[ -]", ask)[0]]):
+        await ASKS[ask](f"http://127.0.0.1:{port}", "fail")
+
+
+REFUSED = {"rate limit": 429, "unauthorized": 401, "bad request": 400}
+
+
+def asked(api: str, text: str, **more: Any) -> tuple[str, dict[str, Any]]:
+    """The path and the body of a question."""
+    messages = [{"role": "user", "content": text}]
+    return {
+        "openai-responses": ("/v1/responses", {"model": "m", "input": text, **more}),
+        "openai-chat": ("/v1/chat/completions", {"model": "m", "messages": messages, **more}),
+        "anthropic": ("/v1/messages", {"model": "m", "max_tokens": 99, "messages": messages, **more}),
+        "gemini": ("/v1/models/m:generateContent", {"contents": [{"parts": [{"text": text}]}], **more}),
+    }[api]
+
+
+@pytest.mark.parametrize("api", sorted(FORMATS))
+async def test_a_refusal_has_the_status_that_the_question_names(client: httpx.AsyncClient, api: str) -> None:
+    statuses = {}
+    for text in REFUSED:
+        path, body = asked(api, text)
+        statuses[text] = (await client.post(path, json=body)).status_code
+    path, body = asked(api, "What is a stream?")
+    wrong = await client.post(path, json=body, headers={"Authorization": "Bearer sk-wrong"})
+    assert (statuses, wrong.status_code) == (REFUSED, 401)
+    assert (await client.post(path, content=b"[")).status_code == 400
+
+
+@pytest.mark.parametrize("api", sorted(FORMATS))
+def test_each_wire_format_has_an_answer_for_each_keyword(api: str) -> None:
+    questions = [question_of(request_of(each)) for each in bundled() if each.exchange.api == api]
+    assert {question.keywords[0] for question in questions if question.keywords} == {*KEYWORDS}
+    assert any(question.has_results for question in questions)
+
+
+async def output_of(client: httpx.AsyncClient, tool: str, *results: dict[str, Any]) -> list[dict[str, Any]]:
+    """What an agent with that tool gets, as items, when a person says "Use the shell"."""
+    given = [{"role": "user", "content": "Use the shell."}, *results]
+    body = {"model": "m", "stream": True, "input": given, "tools": [{"type": "function", "name": tool}]}
+    stream = (await client.post("/v1/responses", json=body)).text
+    output: list[dict[str, Any]] = json.loads(stream.rstrip().rpartition("data: ")[2])["response"]["output"]
+    return output
+
+
+async def test_an_agent_is_told_to_use_the_tool_that_it_has(client: httpx.AsyncClient) -> None:
+    assert [item.get("name") for item in await output_of(client, "exec_command")] == ["exec_command"]
+    assert (await output_of(client, "get_weather"))[-1]["type"] == "message"
+    result = {"type": "function_call_output", "call_id": "call_1", "output": "6"}
+    [*_, message] = await output_of(client, "exec_command", result)
+    assert "forty-two bottles" in message["content"][0]["text"]
+
+
+async def test_an_answer_names_the_model_that_was_asked_for(client: httpx.AsyncClient) -> None:
+    path, body = asked("openai-responses", "Hello!", stream=True)
+    streamed = (await client.post(path, json={**body, "model": "gpt-5"})).text
+    assert '"model":"gpt-5"' in streamed
+    assert "gpt-demo" not in streamed
+
+
+async def test_a_path_without_recordings_is_not_found(client: httpx.AsyncClient) -> None:
+    missing = await client.post("/v1/embeddings", json={"input": "Hello!"})
+    assert missing.status_code == 404
+    assert "no answer for POST /v1/embeddings" in missing.json()["error"]["message"]
+
+
+async def test_a_websocket_turn_is_answered_and_continued(port: int) -> None:
+    request = {"model": "gpt-demo", "tools": [WEATHER_TOOL]}
+    async with connected("127.0.0.1", port, "/v1/responses") as client:
+        called = json.loads((await client.ask({**request, "input": "weather in Rome?"}))[-1])["response"]
+        [first, *_] = [item for item in called["output"] if item["type"] == "function_call"]
+        result = {"type": "function_call_output", "call_id": first["call_id"], "output": "18 °C"}
+        more = {"input": [result], "previous_response_id": called["id"]}
+        concluded = json.loads((await client.ask({**request, **more}))[-1])["response"]
+    assert "Here is what the tools reported" in concluded["output"][-1]["content"][0]["text"]
+
+
+async def test_a_websocket_elsewhere_is_declined(port: int) -> None:
+    with pytest.raises(RecorderError, match=r"HTTP/1.1 404"):
+        async with connected("127.0.0.1", port, "/v1/realtime"):
+            pass
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("api", sorted(FORMATS))
+async def test_a_probe_finds_nothing(port: int, api: str) -> None:
+    assert faults_in(await probed(f"http://127.0.0.1:{port}", api)) == {}
