@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from decimal import Decimal
+from itertools import zip_longest
 from typing import Any, NamedTuple
 
 from recorder.model.text import counted, safe_text
@@ -18,6 +19,7 @@ from recorder.projections.cache_misses import WINDOW, compared
 from recorder.projections.prompts import format_of
 from recorder.projections.rows import AVOIDABLE, CacheClass, PromptRow, RequestRow
 from recorder.recordings.session import RecordedSession, projected
+from recorder.replay.matching.differences import shared_length
 from recorder.wire.dialects import by_name
 from recorder.wire.dialects.json_values import as_json, decoded
 from recorder.wire.dialects.prompt import Prompt, PromptSegment, prompt_of, segment_path
@@ -82,15 +84,15 @@ async def cache_of_recordings(session: RecordedSession) -> list[CacheTurn]:
     """Return the turns of a session in memory, compared as the store compares them."""
     recordings = {each.exchange.exchange_id: each for each in session.recordings}
     numbers = {exchange_id: number for number, exchange_id in enumerate(recordings, 1)}
-    projections = [projected(each.exchange, each.events) for each in session.recordings]
-    links = {row.exchange_id: row for rows in projections for row in rows["requests"]}
+    links: dict[str, RequestRow] = {}
+    prompts: list[PromptRow] = []
+    for each in session.recordings:
+        projection = projected(each.exchange, each.events)
+        links |= {row.exchange_id: row for row in projection["requests"]}
+        prompts += projection["prompts"]
     rows: list[PromptRow] = []
-    for row in sorted((row for each in projections for row in each["prompts"]), key=lambda row: row.exchange_id):
-        served = [
-            each
-            for each in rows
-            if each.provider == row.provider and (each.served_ns or row.started_ns + 1) <= row.started_ns
-        ]
+    for row in sorted(prompts, key=lambda row: row.exchange_id):
+        served = [earlier for earlier in rows if _was_served(earlier, row)]
         rows.append(compared(row, served[-WINDOW:], _parent(row, rows, links)))
 
     async def load(exchange_id: str) -> Prompt | None:
@@ -98,6 +100,13 @@ async def cache_of_recordings(session: RecordedSession) -> list[CacheTurn]:
         return prompt_in(recording.exchange.api, recording.exchange.target, recording.request_body)
 
     return await turns_of(rows, numbers, load)
+
+
+def _was_served(earlier: PromptRow, row: PromptRow) -> bool:
+    """Return whether the answer to an earlier request had begun when the same provider got this one."""
+    if earlier.provider != row.provider or not earlier.served_ns:
+        return False
+    return earlier.served_ns <= row.started_ns
 
 
 def _parent(row: PromptRow, rows: Iterable[PromptRow], links: dict[str, RequestRow]) -> PromptRow | None:
@@ -112,7 +121,8 @@ def _parent(row: PromptRow, rows: Iterable[PromptRow], links: dict[str, RequestR
             is_parent = other.response_id == link.previous_response_id
         else:
             is_parent = other.conversation_id == link.conversation_id and other.response_id is not None
-        found = each if is_parent else found
+        if is_parent:
+            found = each
     return found
 
 
@@ -125,30 +135,37 @@ def prompt_in(api: str, target: str, body: bytes) -> Prompt | None:
 async def turns_of(rows: Iterable[PromptRow], numbers: dict[str, int], load: Load) -> list[CacheTurn]:
     """Return the turns of compared rows, in the order of their exchanges."""
     turns: list[CacheTurn] = []
-    last: tuple[str, Prompt | None] = ("", None)  # mostly it is the request that the next one is compared with
+    # The last request is kept: mostly it is the one that the next is compared with.
+    loaded_id, loaded = "", None
     for row in sorted(rows, key=lambda row: numbers[row.exchange_id]):
         if row.cache_class is None:
             continue
         previous = row.previous_exchange_id
         difference = None
         if previous is not None and row.path is not None and row.cache_class in _CHANGED:
-            before = last[1] if last[0] == previous else await load(previous)
-            last = row.exchange_id, await load(row.exchange_id)
-            difference = _difference(row, before, last[1])
+            before = loaded if loaded_id == previous else await load(previous)
+            loaded_id, loaded = row.exchange_id, await load(row.exchange_id)
+            difference = _difference(row, before, loaded)
         turns.append(CacheTurn(numbers[row.exchange_id], row, numbers.get(previous or ""), difference))
     return turns
 
 
 def difference_lines(turn: CacheTurn) -> list[str]:
     """Return the class and the path of a miss, and what stands around the first character that differs, as text."""
-    found, row = turn.difference, turn.row
-    path = row.path if found is None else found.path or row.path
-    count = "" if row.missed_tokens is None else f", {counted(row.missed_tokens, 'token')} missed"
-    head = f"exchange {turn.number}, {row.cache_class}{count}{'' if path is None else f': {path}'}"
-    if found is None:
+    difference, row = turn.difference, turn.row
+    path = row.path
+    if difference is not None and difference.path:
+        path = difference.path
+    head = f"exchange {turn.number}, {row.cache_class}"
+    if row.missed_tokens is not None:
+        head += f", {counted(row.missed_tokens, 'token')} missed"
+    if path is not None:
+        head += f": {path}"
+    if difference is None:
         return [safe_text(head)]
-    both = ((turn.previous_number, "-", found.before), (turn.number, "+", found.after))
-    return [safe_text(head), *(f"  {sign} {number}: {_flat(text)}" for number, sign, text in both)]
+    before = f"  - {turn.previous_number}: {_flat(difference.before)}"
+    after = f"  + {turn.number}: {_flat(difference.after)}"
+    return [safe_text(head), before, after]
 
 
 def _flat(text: str) -> str:
@@ -175,21 +192,39 @@ def cache_summary(turns: Sequence[CacheTurn]) -> str:
 def _difference(row: PromptRow, before: Prompt | None, after: Prompt | None) -> CacheDifference | None:
     if before is None or after is None or row.cache_class == "other_model":
         return None
-    path = (row.path or "").removeprefix(f"{row.root}." if row.root else "")
+    root = f"{row.root}." if row.root else ""
+    path = (row.path or "").removeprefix(root)
     if path in before.suspects or path in after.suspects:
         return _of_values(row.path or "", _value(before.suspects.get(path)), _value(after.suspects.get(path)))
     pair = _first_pair(row, before.segments, after.segments)
-    if pair is None:
-        return None
-    named = min((each for each in pair if each is not None), key=lambda each: each[:3])
-    one, other = (None if each is None or each.part != named.part else each for each in pair)
-    place = segment_path(format_of(row), *named[:3])
-    place = f"{row.root}.{place}" if row.root else place
-    if one is not None and other is not None and one[:3] == other[:3] and one.role != other.role:
-        return _of_values(f"{place.partition('.')[0]}.role", _value(one.role), _value(other.role))
-    found = _of_values("", _value(one and one.content), _value(other and other.content))
-    is_text = (other or named).is_text and (one is None or one.is_text)
-    return found._replace(path=place if is_text else f"{place}{found.path}")
+    return None if pair is None else _of_segments(row, root, *pair)
+
+
+def _of_segments(
+    row: PromptRow, root: str, before: PromptSegment | None, after: PromptSegment | None
+) -> CacheDifference:
+    """Return the difference of two segments, of which one may be missing."""
+    first = min((each for each in (before, after) if each is not None), key=_position)
+    place = root + segment_path(format_of(row), *_position(first))
+    # A segment of a later part stands where the other request has none.
+    if before is not None and before.part != first.part:
+        before = None
+    if after is not None and after.part != first.part:
+        after = None
+    if before is not None and after is not None and _differ_in_role(before, after):
+        return _of_values(f"{place.partition('.')[0]}.role", _value(before.role), _value(after.role))
+    found = _of_values("", _value(before and before.content), _value(after and after.content))
+    is_text = (after or first).is_text and (before is None or before.is_text)
+    return found._replace(path=place if is_text else place + found.path)
+
+
+def _differ_in_role(before: PromptSegment, after: PromptSegment) -> bool:
+    return _position(before) == _position(after) and before.role != after.role
+
+
+def _position(segment: PromptSegment) -> tuple[int, int, int]:
+    """Return the place of a segment in its prompt."""
+    return segment.part, segment.element, segment.block
 
 
 def _first_pair(
@@ -197,14 +232,16 @@ def _first_pair(
 ) -> tuple[PromptSegment | None, PromptSegment | None] | None:
     """Return the first segments that differ. Of a request that continues another one, only what it repeats counts."""
     if row.continues:
-        parts = format_of(row).parts
-        before, after = ([s for s in each if parts[s.part].kind != "conversation"] for each in (before, after))
-    for number in range(max(len(before), len(after))):
-        one = before[number] if number < len(before) else None
-        other = after[number] if number < len(after) else None
+        before, after = _repeated(row, before), _repeated(row, after)
+    for one, other in zip_longest(before, after):
         if one is None or other is None or one.compared != other.compared:
             return one, other
     return None
+
+
+def _repeated(row: PromptRow, segments: Sequence[PromptSegment]) -> Sequence[PromptSegment]:
+    parts = format_of(row).parts
+    return [each for each in segments if parts[each.part].kind != "conversation"]
 
 
 class _Missing:
@@ -225,41 +262,55 @@ def _value(content: bytes | None) -> Any:
 
 def _of_values(path: str, before: Any, after: Any) -> CacheDifference:
     """Return the difference of two values, at the innermost value that both have in one place."""
-    while True:
-        step = _step(before, after)
-        if step is None:
-            break
-        name, before, after = step
-        path += f"[{name}]" if isinstance(name, int) else f".{name}" if path or name else name
-    one, other = (_shown(each) for each in (before, after))
-    at = next(
-        (n for n, pair in enumerate(zip(one, other, strict=False)) if pair[0] != pair[1]), min(len(one), len(other))
-    )
+    while (step := _step(before, after)) is not None:
+        path = _joined(path, step.name)
+        before, after = step.before, step.after
+    one, other = _shown(before), _shown(after)
+    at = shared_length(one, other)
     start = max(0, at - SHOWN)
     return CacheDifference(path, at - start, one[start : at + SHOWN], other[start : at + SHOWN])
 
 
-def _step(before: Any, after: Any) -> tuple[int | str, Any, Any] | None:
+class _Step(NamedTuple):
+    """A member or element that differs, and its value on each side."""
+
+    name: int | str
+    before: Any
+    after: Any
+
+
+def _step(before: Any, after: Any) -> _Step | None:
     """Return the first member or element that differs; None if the values differ as a whole, or in their order."""
     if isinstance(before, dict) and isinstance(after, dict):
-        names = [*dict.fromkeys((*after, *before))]
-        shared = [name for name in after if name in before]
-        if shared != [name for name in before if name in after]:
+        if [name for name in after if name in before] != [name for name in before if name in after]:
             return None
-        differing = (
-            n for n in names if as_json(before.get(n, "")) != as_json(after.get(n, "")) or (n in before) != (n in after)
+        steps = (
+            _Step(name, before.get(name, _MISSING), after.get(name, _MISSING))
+            for name in dict.fromkeys((*after, *before))
         )
-        name = next(differing, None)
-        return None if name is None else (name, before.get(name, _MISSING), after.get(name, _MISSING))
-    if isinstance(before, list) and isinstance(after, list):
-        for index in range(max(len(before), len(after))):
-            one = before[index] if index < len(before) else _MISSING
-            other = after[index] if index < len(after) else _MISSING
-            if one is _MISSING or other is _MISSING or as_json(one) != as_json(other):
-                return index, one, other
-    return None
+    elif isinstance(before, list) and isinstance(after, list):
+        pairs = zip_longest(before, after, fillvalue=_MISSING)
+        steps = (_Step(number, *pair) for number, pair in enumerate(pairs))
+    else:
+        return None
+    return next((step for step in steps if _differs(step)), None)
+
+
+def _differs(step: _Step) -> bool:
+    if step.before is _MISSING or step.after is _MISSING:
+        return True
+    return as_json(step.before) != as_json(step.after)
+
+
+def _joined(path: str, name: int | str) -> str:
+    """Return a path with one more step; an empty name alone is not one."""
+    if isinstance(name, int):
+        return f"{path}[{name}]"
+    return f"{path}.{name}" if path or name else path
 
 
 def _shown(value: Any) -> str:
     """Return a value as text: a string as it is, nothing for one that is missing."""
-    return "" if value is _MISSING else value if isinstance(value, str) else as_json(value)
+    if value is _MISSING:
+        return ""
+    return value if isinstance(value, str) else as_json(value)

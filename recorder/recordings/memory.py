@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import chain
 
 import msgspec
 
@@ -15,7 +16,8 @@ from recorder.proxy.http.messages import Sink
 from recorder.proxy.recording import new_id
 from recorder.wire.recording import recording_of
 
-JournalRecord = tuple[Mark, int, bytes]  # of an exchange: its meaning, its time, its payload
+JournalRecord = tuple[Mark, int, bytes]
+"""Of an exchange: its meaning, its time, its payload."""
 
 _LEFT = msgspec.json.encode(ExchangeEnd("client_disconnect", "the test ended before the response did"))
 
@@ -30,14 +32,17 @@ def assembled(
     assembler = Assembler(recorder_id or session_id, lambda head, grouping: session_id)
     number = 0
     for mark, t_ns, payload in records:
-        number += mark is Mark.REQUEST
+        if mark is Mark.REQUEST:
+            number += 1
         assembler.feed(Record(number, mark, t_ns, payload, START), START)
         budget.add(len(payload))
     events: dict[str, list[Event]] = {}
     for event in assembler.batch.events:
         events.setdefault(event.exchange_id, []).append(event)
-    exchanges = enumerate(assembler.batch.exchanges, 1)
-    return [recording_of(each, events.pop(each.exchange_id, []), number=number) for number, each in exchanges]
+    return [
+        recording_of(exchange, events.pop(exchange.exchange_id, []), number=number)
+        for number, exchange in enumerate(assembler.batch.exchanges, 1)
+    ]
 
 
 class MemoryJournal:
@@ -62,7 +67,7 @@ class MemoryJournal:
         Raises `RecorderError` if it was too large.
         """
         self._budget.add(0, 0)  # raises again what a write has met: the transport only counts what is refused
-        records = [record for each in list(self._exchanges) for record in each.records()]
+        records = chain.from_iterable(each.records() for each in list(self._exchanges))
         return assembled(records, session_id, _budget(), self._recorder_id)
 
 
@@ -94,8 +99,10 @@ class MemoryExchange:
     def records(self) -> list[JournalRecord]:
         """Return the records, with an end."""
         records = list(self._records)
-        if records and records[-1][0] is not Mark.END:
-            records.append((Mark.END, records[-1][1], _LEFT))
+        if records:
+            mark, t_ns, _ = records[-1]
+            if mark is not Mark.END:
+                records.append((Mark.END, t_ns, _LEFT))
         return records
 
 

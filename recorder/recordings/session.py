@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import cached_property
+from itertools import chain
 
 from recorder.errors import RecorderError
 from recorder.model.events import Event, Exchange, Session
@@ -44,7 +45,7 @@ class RecordedSession:
     @property
     def events(self) -> list[Event]:
         """Return the rows of the log, exchange by exchange."""
-        return [event for each in self.recordings for event in each.events]
+        return list(chain.from_iterable(each.events for each in self.recordings))
 
     @property
     def text(self) -> str:
@@ -59,16 +60,18 @@ class RecordedSession:
     @property
     def usage(self) -> Usage:
         """Return the tokens of all exchanges together; `None` is reported by none."""
-        rows = [row for each in self._rows for row in each["usage"]]
-        reported = {
-            name: [n for row in rows if (n := getattr(row, name)) is not None] for name in Usage.__struct_fields__
-        }
-        return Usage(**{name: sum(counts) if counts else None for name, counts in reported.items()})
+        totals: dict[str, int | None] = dict.fromkeys(Usage.__struct_fields__)
+        for row in chain.from_iterable(rows["usage"] for rows in self._rows):
+            for name, total in totals.items():
+                count = getattr(row, name)
+                if count is not None:
+                    totals[name] = (total or 0) + count
+        return Usage(**totals)
 
     @property
     def items(self) -> list[ItemRow]:
         """Return all that the model put out, as in the view `items`."""
-        return [item for rows in self._rows for item in rows["items"]]
+        return list(chain.from_iterable(rows["items"] for rows in self._rows))
 
     @cached_property
     def _rows(self) -> list[Rows]:
@@ -81,13 +84,13 @@ def require_whole(
     """Return the recordings. Raises `RecorderError` if one cannot be an answer, or, with `remedy`, if one has a gap."""
     for number, each in enumerate(recordings, 1):
         name = each.name or f"exchange {number}"
-        name = name[0].upper() + name[1:]
+        subject = name[:1].upper() + name[1:]
         try:
             require_answerable(each)
         except ValueError as error:
-            raise RecorderError(f"{name} cannot be an answer: {error}.") from error
+            raise RecorderError(f"{subject} cannot be an answer: {error}.") from error
         if each.has_gap and not allow_gaps:
-            raise RecorderError(f"{name} has a gap, bytes that were not kept: {remedy}.")
+            raise RecorderError(f"{subject} has a gap, bytes that were not kept: {remedy}.")
     return list(recordings)
 
 

@@ -95,11 +95,11 @@ def _step(path: str, name: str | int) -> str:
 def _shown(recorded: Any, requested: Any) -> tuple[str, str]:
     """Return both texts from a little before the place where they part."""
     sides = as_json(recorded), as_json(requested)
-    start = max(0, _parting(*sides) - BEFORE)
+    start = max(0, shared_length(*sides) - BEFORE)
     return _cut(sides[0], start), _cut(sides[1], start)
 
 
-def _parting(one: str, other: str) -> int:
+def shared_length(one: str, other: str) -> int:
     """Count the characters that the beginnings share, by halving: comparing slices is cheap, a loop is not."""
     low, high = 0, min(len(one), len(other))
     while low < high:
