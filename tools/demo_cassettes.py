@@ -24,6 +24,7 @@ from recorder.model.recording import Recording
 from recorder.probe.apis import APIS
 from recorder.recordings.loader import load_session
 from recorder.store.location import database_url
+from recorder.store.queries.session_list import list_sessions
 from recorder.wire import dialects
 from tests.support.provider.server import start
 from tests.support.rows import make_session
@@ -194,7 +195,7 @@ async def record(path: Path) -> Mapping[str, list[Recording]]:
             await probe(provider.base_url, api, path)
     found: dict[str, list[Recording]] = {api: [] for api in FORMATS}
     async with await open_log(url) as log:
-        for session in reversed(await log.sessions()):
+        for session in reversed(await list_sessions(log)):
             for recorded in (await load_session(log, session.session_id)).recordings:
                 found[_format_of(session.name, recorded.exchange.api)].append(recorded)
     return found
