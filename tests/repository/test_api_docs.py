@@ -59,6 +59,11 @@ def test_all_names_of_the_testing_package_are_on_the_page() -> None:
     assert set(named("`recorder.testing`")) == set(recorder.testing.__all__)
 
 
+def test_all_names_of_the_package_are_on_the_page() -> None:
+    assert recorder.__all__ == ["__version__"]
+    assert all(f"`recorder.{name}`" in PAGE for name in recorder.__all__)
+
+
 def test_every_import_that_the_documentation_shows_is_of_a_public_name() -> None:
     public = {module: set(named(f"`{module}`")) for module in MODULES} | {
         "recorder.errors": {row[0].strip("`") for row in rows("`recorder.errors`")}
