@@ -266,7 +266,9 @@ class Ingester:
         """Write the exchanges of a batch one by one, and end one that contradicts the log where the log has it, with a
         gap.
         """
-        numbers = {id: number for number, exchange in self._assembler.open.items() for id in exchange.exchange_ids}
+        numbers: dict[str, int] = {}
+        for number, exchange in self._assembler.open.items():
+            numbers.update(dict.fromkeys(exchange.exchange_ids, number))
         for session_id, exchange_id in dict.fromkeys((event.session_id, event.exchange_id) for event in batch.events):
             part = batch.of(exchange_id)
             try:

@@ -69,7 +69,7 @@ class RecentEvents:
 
         def says(exchange: _OpenExchange) -> bool:
             bodies = (event.raw for event in exchange.events if event.kind in BODY_KINDS)
-            return any(id in raw for raw in bodies for id in quoted)
+            return any(any(id in raw for id in quoted) for raw in bodies)
 
         return {session_id for (session_id, _), exchange in self._open.items() if says(exchange)}
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
-from sqlalchemy import bindparam, select
+from sqlalchemy import select
 
 from recorder.errors import StoreBusyError, StoreConflictError, StoreError
 from recorder.ingest.capture import Capture
@@ -28,7 +28,7 @@ from recorder.model.events import Event
 from recorder.model.payloads import EndRecord, ExchangeEnd, GapRecord
 from recorder.store.engine import address_of
 from recorder.store.schema import events
-from recorder.store.sql import FORMS, Statement, constant, has_ended
+from recorder.store.sql import FORMS, IS_END, Statement, has_ended, of_exchange
 from recorder.store.write.writer import Store
 
 log = logging.getLogger(__name__)
@@ -40,13 +40,7 @@ _OPEN = Statement(
     f"SELECT session_id, exchange_id FROM exchanges WHERE recorder_id = :recorder_id AND NOT {has_ended('exchanges')}"
 )
 _RECORDERS = Statement("SELECT recorder_id FROM ingest_offsets")
-_END = Statement(
-    select(*(events.c[name] for name in Event.__struct_fields__)).where(
-        events.c.session_id == bindparam("session_id"),
-        events.c.exchange_id == bindparam("exchange_id"),
-        events.c.kind == constant("end"),
-    )
-)
+_END = Statement(select(events).where(of_exchange(events), IS_END))
 
 
 # A recorder that was never heard of may be about to commit for the first time: its newest exchange says how old it is.

@@ -16,7 +16,7 @@ from recorder.model.payloads import RequestHead, RequestRecord
 from recorder.projections.rows import HistoryRow
 from recorder.store.bodies.rows import whole_events
 from recorder.store.schema import events, exchanges, tables_of
-from recorder.store.sql import Statement, constant
+from recorder.store.sql import Statement, constant, of_exchange
 from recorder.store.write.writer import Store
 from recorder.wire.grouping.history import LOOK_BACK_ANSWERS, Chain, broken_off, likeness, unanswered
 from recorder.wire.grouping.session import FIELD, Grouping
@@ -38,15 +38,12 @@ PROBES_NS = 86_400 * 10**9
 GIVEN = ("path", "header", FIELD)  # the rules that find a name that the user gave
 
 _REQUEST = Statement(
-    select(events)
-    .where(events.c.session_id == bindparam("session_id"), events.c.exchange_id == bindparam("exchange_id"))
-    .where(events.c.kind == constant("request"))
-    .order_by(events.c.pos)
+    select(events).where(of_exchange(events), events.c.kind == constant("request")).order_by(events.c.pos)
 )
 SENT_ROWS = 64  # read at a time: an hour of a spoken conversation is some hundred megabytes
 _SENT = Statement(
     select(events)
-    .where(events.c.session_id == bindparam("session_id"), events.c.exchange_id == bindparam("exchange_id"))
+    .where(of_exchange(events))
     .where(events.c.kind.in_([constant("sent"), constant("control")]), events.c.pos > bindparam("pos"))
     .order_by(events.c.pos),
     f"LIMIT {SENT_ROWS}",

@@ -275,7 +275,7 @@ class ReadSource(NamedTuple):
     of_bodies: str  # the engine that finds the parts of a body
 
 
-Part = Literal["address", "schema", "reading", "querying", "writing", "upkeep"]
+Part = Literal["address", "schema", "reading", "query", "writer", "upkeep"]
 
 _FOLDERS = {"sqlite": "recorder.store.sqlite", "postgresql": "recorder.store.postgres"}
 _OTHER_NAMES = {"postgres": "postgresql"}  # as libpq and most hosts of databases write a URL
@@ -320,12 +320,12 @@ def reading_of(url: URL) -> Reading:
 
 
 def querying_of(url: URL) -> Querying:
-    querying: Querying = part(engine_name(url), "querying")
+    querying: Querying = part(engine_name(url), "query")
     return querying
 
 
 def writing_of(url: URL) -> Writing:
-    writing: Writing = part(engine_name(url), "writing")
+    writing: Writing = part(engine_name(url), "writer")
     return writing
 
 

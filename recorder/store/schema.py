@@ -19,7 +19,7 @@ against each other.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from types import NoneType
 from typing import Any, get_args
 
@@ -44,9 +44,10 @@ from sqlalchemy.schema import CreateIndex, CreateTable
 from sqlalchemy.types import TypeEngine
 
 from recorder.errors import StoreError
+from recorder.model.events import Event, Exchange, Session
 from recorder.model.facts import Usage
 from recorder.program import load
-from recorder.projections.rows import DAY, PROJECTIONS, TABLES, Projection
+from recorder.projections.rows import DAY, PROJECTIONS, TABLES
 
 HEAD = "1"  # the newest revision in `migrations/versions`
 VERSION_TABLE = "recorder_version"
@@ -63,15 +64,25 @@ metadata = MetaData()
 IN_A_FILE = {"engine": "sqlite"}
 """The `info` of an index that a file has and a server does without."""
 
+_IDS = ("session_id", "exchange_id", "previous_exchange_id")
+_TYPES: Mapping[Any, TypeEngine[Any]] = {int: INTEGER, bool: INTEGER, float: DOUBLE, bytes: BYTES}
+
+
+def _columns(row: type[msgspec.Struct], key: Collection[str]) -> list[Column[Any]]:
+    """Return the columns for the fields of a struct. A `Literal` is text, a flag 0 or 1."""
+    return [_column(field.name, field.type, field.name in key) for field in msgspec.structs.fields(row)]
+
+
+def _column(name: str, type: Any, is_key: bool) -> Column[Any]:
+    types = set(get_args(type)) or {type}
+    kind = next((column for python, column in _TYPES.items() if python in types), ID if name in _IDS else TEXT)
+    return Column(name, kind, primary_key=is_key, nullable=NoneType in types)
+
+
 sessions = Table(
     "sessions",
     metadata,
-    Column("session_id", ID, primary_key=True),
-    Column("created_ns", INTEGER, nullable=False),
-    Column("name", TEXT, nullable=False),
-    Column("source", TEXT, nullable=False),
-    Column("labels", TEXT, nullable=False),
-    Column("origin", TEXT, nullable=False),
+    *_columns(Session, ["session_id"]),
     Index("sessions_name", "name"),
     sqlite_strict=True,
 )
@@ -87,43 +98,13 @@ Index(
 exchanges = Table(
     "exchanges",
     metadata,
-    Column("session_id", ID, primary_key=True),
-    Column("exchange_id", ID, primary_key=True),
-    Column("started_ns", INTEGER, nullable=False),
-    Column("recorder_id", TEXT, nullable=False),
-    Column("provider", TEXT, nullable=False),
-    Column("api", TEXT, nullable=False),
-    Column("method", TEXT, nullable=False),
-    Column("target", TEXT, nullable=False),
-    Column("client", TEXT),
-    Column("client_version", TEXT),
-    Column("thread_id", TEXT),
-    Column("turn_id", TEXT),
-    Column("attempt", INTEGER),
-    Column("resumes_response_id", TEXT),
-    Column("resumes_after", INTEGER),
+    *_columns(Exchange, ["session_id", "exchange_id"]),
     ForeignKeyConstraint(["session_id"], ["sessions.session_id"]),
     Index("exchanges_exchange_id", "exchange_id"),
 )
 
-events = Table(
-    "events",
-    metadata,
-    Column("session_id", ID, primary_key=True),
-    Column("exchange_id", ID, primary_key=True),
-    Column("pos", INTEGER, primary_key=True),
-    Column("kind", TEXT, nullable=False),
-    Column("t_ns", INTEGER, nullable=False),
-    Column("type", TEXT),
-    Column("sequence_number", INTEGER),
-    Column("item_id", TEXT),
-    Column("output_index", INTEGER),
-    Column("raw", BYTES, nullable=False),
-    Column("data_start", INTEGER),
-    Column("data_length", INTEGER),
-    Column("hash", BYTES, nullable=False),
-    # Without a key to `exchanges`, which would take more than the insert itself: the writer looks, once for a batch.
-)
+# Without a key to `exchanges`, which would take more than the insert itself: the writer looks, once for a batch.
+events = Table("events", metadata, *_columns(Event, ["session_id", "exchange_id", "pos"]))
 
 # One entry for each exchange that is over: how it ended, without a look at its other events.
 Index("events_end", events.c.session_id, events.c.exchange_id, sqlite_where=text("kind = 'end'"))
@@ -156,24 +137,11 @@ ingest_offsets = Table(
 LOG = (sessions, exchanges, events, tombstones)
 
 
-def _projected(projection: Projection) -> Table:
-    fields = msgspec.structs.fields(projection.row)
-    columns = (_column(field.name, field.type, field.name in projection.key) for field in fields)
-    return Table(projection.table, metadata, *columns, sqlite_strict=True)
-
-
-def _column(name: str, type: Any, is_key: bool) -> Column[Any]:
-    """Return the column for a field. A `Literal` is text, a flag 0 or 1."""
-    types = set(get_args(type)) or {type}
-    kind = next((column for python, column in _TYPES.items() if python in types), ID if name in _IDS else TEXT)
-    return Column(name, kind, primary_key=is_key, nullable=NoneType in types)
-
-
-_IDS = ("session_id", "exchange_id", "previous_exchange_id")
-_TYPES: Mapping[Any, TypeEngine[Any]] = {int: INTEGER, bool: INTEGER, float: DOUBLE, bytes: BYTES}
-
 # The tables of the projections, by the projection's name.
-tables_of = {projection.name: _projected(projection) for projection in PROJECTIONS}
+tables_of = {
+    projection.name: Table(projection.table, metadata, *_columns(projection.row, projection.key), sqlite_strict=True)
+    for projection in PROJECTIONS
+}
 
 # Exchanges without projections, because their fold raised.
 dead_letters = Table(
@@ -213,23 +181,27 @@ STALE = "The projections are not up to date: run `recorder db rebuild`."
 
 # What providers charge, and since when: no event says it, so no rebuild makes it and no purge deletes it.
 # Its columns are the fields of `recorder.model.prices.PriceRow`.
+_PRICES = {
+    "provider": str,
+    "rank": int,
+    "model": str,
+    "unit": str,
+    "service_tier": str,
+    "above_input_tokens": int,
+    "daily_from_s": int,
+    "daily_to_s": int,
+    "valid_from_ns": int,
+    "valid_to_ns": int | None,
+    "usd_per_million": str | None,
+    "picousd": int | None,
+    "source": str,
+    "source_version": str,
+}
+_NOT_IN_KEY = ("daily_to_s", "valid_to_ns", "usd_per_million", "picousd", "source", "source_version")
 prices = Table(
     "prices",
     metadata,
-    Column("provider", TEXT, primary_key=True),
-    Column("rank", INTEGER, primary_key=True),
-    Column("model", TEXT, primary_key=True),
-    Column("unit", TEXT, primary_key=True),
-    Column("service_tier", TEXT, primary_key=True),
-    Column("above_input_tokens", INTEGER, primary_key=True),
-    Column("daily_from_s", INTEGER, primary_key=True),
-    Column("daily_to_s", INTEGER, nullable=False),
-    Column("valid_from_ns", INTEGER, primary_key=True),
-    Column("valid_to_ns", INTEGER),
-    Column("usd_per_million", TEXT),
-    Column("picousd", INTEGER),
-    Column("source", TEXT, nullable=False),
-    Column("source_version", TEXT, nullable=False),
+    *(_column(name, type, name not in _NOT_IN_KEY) for name, type in _PRICES.items()),
     sqlite_strict=True,
 )
 

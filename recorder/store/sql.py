@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
+from itertools import chain
 from typing import Any, NamedTuple, TypeVar
 
 import msgspec
@@ -57,7 +58,7 @@ class Statement:
         """Return the SQL with `?` for each value, and the names of the values in their order."""
         if engine not in self._positional:
             parts: list[Any] = [clause.compile(dialect=dialect(engine, "qmark")) for clause in self._clauses(engine)]
-            names = [name for part in parts for name in part.positiontup]
+            names = list(chain.from_iterable(part.positiontup for part in parts))
             self._positional[engine] = " ".join(map(str, parts)), names
         return self._positional[engine]
 
@@ -179,9 +180,14 @@ def structs_of(kind: type[S], rows: Iterable[Sequence[Any]]) -> list[S]:
     return structs
 
 
+def of_session(table: FromClause) -> ColumnElement[bool]:
+    """Return the condition that a row is of the session whose id is given as the value `session_id`."""
+    return table.c.session_id == bindparam("session_id")
+
+
 def of_exchange(table: FromClause) -> ColumnElement[bool]:
     """Return the condition that a row is of the exchange whose `session_id` and `exchange_id` are given as values."""
-    return and_(table.c.session_id == bindparam("session_id"), table.c.exchange_id == bindparam("exchange_id"))
+    return and_(of_session(table), table.c.exchange_id == bindparam("exchange_id"))
 
 
 def of_same_exchange(table: FromClause, other: FromClause) -> ColumnElement[bool]:

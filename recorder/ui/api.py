@@ -26,9 +26,10 @@ from recorder import __version__
 from recorder.errors import NotFoundError, UsageError
 from recorder.recordings.selection import select_exchanges
 from recorder.replay.matching.noise import DEFAULT_RULES, Rules
+from recorder.store.queries.listing import ListPlace, SessionFilter
 from recorder.store.queries.outlines import outlines
 from recorder.store.queries.reader import LogReader
-from recorder.store.queries.session_list import ListPlace, SessionFilter, list_sessions, session_page
+from recorder.store.queries.session_list import list_sessions, session_page
 from recorder.store.queries.session_named import session_named
 from recorder.ui import events, follow, sql
 from recorder.ui.comparison import comparison, levels_of, terms_of

@@ -14,8 +14,7 @@ from typing import Any, NamedTuple
 
 from recorder.model.events import Event, Exchange
 from recorder.projections.fold import Folding
-from recorder.projections.rows import ExchangeRow, ItemRow, ResultRow
-from recorder.projections.same_response import is_same_response
+from recorder.projections.rows import ExchangeRow, ItemRow, ResultRow, is_same_response
 from recorder.recordings.selection import Numbered
 from recorder.store.queries.reader import LogReader
 from recorder.store.queries.session_state import REQUEST_KINDS, FoldedExchange, Results, requested, superseded_by

@@ -19,8 +19,7 @@ from sqlalchemy import Boolean, ColumnElement, Select, and_, bindparam, column, 
 from recorder.model.events import Exchange, Session
 from recorder.model.ids import BEFORE_ALL
 from recorder.model.payloads import EndRecord
-from recorder.projections.rows import TABLES, ItemRow
-from recorder.projections.same_response import same_response_sql
+from recorder.projections.rows import TABLES, ItemRow, same_response_sql
 from recorder.store.engine import AnyRow
 from recorder.store.queries.reader import LogReader
 from recorder.store.schema import events, exchanges, tables_of

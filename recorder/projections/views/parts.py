@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from recorder.model.facts import Usage, UsageDetails
-from recorder.projections.rows import DAY, SHARES, TABLES, whole
-from recorder.projections.same_response import completeness_sql, same_response_sql
+from recorder.projections.rows import DAY, SHARES, TABLES, completeness_sql, same_response_sql, whole
 from recorder.projections.views.view import Either, Expression, written
 
 

@@ -20,8 +20,6 @@ from recorder.store.bodies.dedup import BodyDeduplicator
 from recorder.store.schema import events
 from recorder.store.sql import RELEASE, ROLLBACK_TO, SAVEPOINT, Statement
 
-_TYPE, _RAW = (list(events.c).index(events.c[name]) for name in ("type", "raw"))
-
 
 class RowWriter(Protocol):
     """The part of `recorder.store.write.writer.Writer` that rows are written through."""
@@ -53,16 +51,19 @@ class EventAppender:
 
     def append(self, new: Sequence[Event]) -> bool:
         """Add events, in order of their keys. Return whether none was there already."""
-        rows = [*map(msgspec.structs.astuple, new)]
-        written = rows.copy()
-        for number, event in enumerate(new):
-            if event.kind == "request":
-                written[number] = self._written(event, rows[number])
-        if written == rows:
-            is_new = not rows or self._writer.add(events, rows) == len(rows)
+        if not new:
+            return True
+        rows = list(map(msgspec.structs.astuple, new))
+        recipes = {number: self._recipe(event) for number, event in enumerate(new) if event.kind == "request"}
+        recipes = {number: recipe for number, recipe in recipes.items() if recipe is not None}
+        if not recipes:
+            is_new = self._writer.add(events, rows) == len(rows)
             if not is_new:
                 self._sharing.forget()
             return is_new
+        written = rows.copy()
+        for number, recipe in recipes.items():
+            written[number] = msgspec.structs.astuple(msgspec.structs.replace(new[number], type=SHARED, raw=recipe))
         self._writer.run(SAVEPOINT, {})
         is_new = self._writer.add(events, written) == len(rows)
         if not is_new:  # others may refer to what they are not
@@ -72,11 +73,10 @@ class EventAppender:
         self._writer.run(RELEASE, {})
         return is_new
 
-    def _written(self, event: Event, row: tuple[Any, ...]) -> tuple[Any, ...]:
-        """Return the row of a request's event as it is written: a body may be a recipe."""
+    def _recipe(self, event: Event) -> bytes | None:
+        """Return the recipe that is written in place of a request's body, or None."""
         if event.type == SHARED:
             raise StoreConflictError(f"The database refused a row: no event has the type {SHARED!r}.")
         if event.type != "body":
-            return row
-        recipe = self._sharing.row(event.session_id, event.exchange_id, event.pos, event.raw)
-        return row if recipe is None else (*row[:_TYPE], SHARED, *row[_TYPE + 1 : _RAW], recipe, *row[_RAW + 1 :])
+            return None
+        return self._sharing.row(event.session_id, event.exchange_id, event.pos, event.raw)

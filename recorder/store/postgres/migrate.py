@@ -11,7 +11,7 @@ import psycopg
 from sqlalchemy import URL, Connection
 
 from recorder.errors import StoreError
-from recorder.store.engine import NEW_LOG_TIMEOUT_S, nothing_in
+from recorder.store.engine import BUSY_TIMEOUT_S, NEW_LOG_TIMEOUT_S, nothing_in
 from recorder.store.location import database_name
 from recorder.store.maintain.migrate import require_known, run
 from recorder.store.postgres.connection import open_reader, translated, writer_engine
@@ -20,7 +20,7 @@ from recorder.store.postgres.patience import Patience
 from recorder.store.schema import APPLICATION_ID, HEAD, READ_REVISION, VERSION_TABLE, require_head
 
 
-def upgrade(url: URL, busy_timeout_s: float, answer_timeout_s: float = inf) -> None:
+def upgrade(url: URL, busy_timeout_s: float = BUSY_TIMEOUT_S, answer_timeout_s: float = inf) -> None:
     """Bring the schema to the newest revision; create it if there is none.
 
     If there is nothing to do, no process waits for another: recorders start again all at once with their server.

@@ -1,4 +1,4 @@
-"""SQL of the user's own on PostgreSQL, on a connection that only reads.
+"""SQL of the user's own on PostgreSQL, on a connection that only reads: a `recorder.store.engine.Querying`.
 
 Rules of this file:
 
@@ -22,7 +22,8 @@ from psycopg import errors
 from sqlalchemy import URL
 
 from recorder.errors import RecorderError, UsageError
-from recorder.store.postgres.connection import translated
+from recorder.store.engine import DuckdbSource
+from recorder.store.postgres.connection import conninfo, translated
 from recorder.store.postgres.ddl import READER, SCHEMA
 from recorder.store.postgres.migrate import open_log
 from recorder.store.queries.query import STOPPED, TIMEOUT_S, QueryResult, Row, Value, distinct, first_word, too_late
@@ -146,6 +147,13 @@ class PostgresQuery:
         finally:
             if not self._connection.closed:
                 self._connection.rollback()
+
+
+query = PostgresQuery.open
+
+
+def duckdb_source(url: URL) -> DuckdbSource:
+    return DuckdbSource(("postgres-scanner",), "postgres", conninfo(url), SCHEMA)
 
 
 # A value by name, or something that may contain what looks like one: texts, names, comments, casts.

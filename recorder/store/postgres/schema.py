@@ -1,34 +1,53 @@
-"""The schema of a log on a server: a `recorder.store.engine.Schema`."""
+"""The schema of a log on a server, as it is declared and as the server has it: a `recorder.store.engine.Schema`.
+
+Rules of this file:
+
+* It only reads, and makes nothing to compare with. A server keeps no text of a view, and writes it again for whoever
+  asks: so the plans of a view and of its declared text are compared, which are the same if they give the same.
+* Indexes and constraints are the server's own affair: a query gives the same rows without them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
-from math import inf
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from itertools import chain
 
+import psycopg
 from sqlalchemy import URL, Connection
 
-from recorder.store.engine import BUSY_TIMEOUT_S
+from recorder.projections.views.contract import VIEWS
+from recorder.projections.views.view import View
+from recorder.store.engine import BUSY_TIMEOUT_S, START_TIMEOUT_S, Objects, ReadSchema
 from recorder.store.postgres import migrate
-from recorder.store.postgres.ddl import GRANTS, INDEX, MAY_ADD, MAY_DELETE, RECREATION
-from recorder.store.postgres.declared import schema_objects as schema_objects
-from recorder.store.postgres.declared import schema_reader as schema_reader
-from recorder.store.postgres.declared import statements
-from recorder.store.postgres.partitions import STATEMENTS
+from recorder.store.postgres.connection import ENGINE, translated
+from recorder.store.postgres.ddl import (
+    BY_SESSION,
+    GRANTS,
+    INDEX,
+    MAY_ADD,
+    MAY_DELETE,
+    PARTITIONED,
+    RECREATION,
+    SCHEMA,
+    STATEMENTS,
+)
+from recorder.store.postgres.migrate import open_log
+from recorder.store.postgres.migrate import upgrade as upgrade
+from recorder.store.postgres.partitions import STATEMENTS as PARTITIONS
+from recorder.store.schema import metadata, table_statements
 from recorder.store.search import SearchIndex
+from recorder.store.sql import dialect
 
 grants: Sequence[str] = GRANTS
-partitions: Mapping[str, Sequence[str]] = STATEMENTS
+partitions: Mapping[str, Sequence[str]] = PARTITIONS
 may_add_sql: str | None = MAY_ADD
 may_delete_sql: str | None = MAY_DELETE
 
 
 def search() -> SearchIndex:
     return INDEX
-
-
-def schema_statements() -> Sequence[str]:
-    return statements()
 
 
 def bridge(connection: Connection) -> None:
@@ -40,9 +59,118 @@ def recreation() -> Sequence[str]:
     return RECREATION
 
 
-def upgrade(url: URL, busy_timeout_s: float = BUSY_TIMEOUT_S, answer_timeout_s: float = inf) -> None:
-    migrate.upgrade(url, busy_timeout_s, answer_timeout_s)
-
-
 def migration(url: URL) -> AbstractContextManager[Connection]:
     return migrate.migration(url, BUSY_TIMEOUT_S)
+
+
+_IN_SCHEMA = f"c.relnamespace = CAST('{SCHEMA}' AS regnamespace)"
+_OBJECTS = f"""
+SELECT 'column', c.relname || '.' || a.attname, format_type(a.atttypid, a.atttypmod) FROM pg_attribute AS a
+    JOIN pg_class AS c ON c.oid = a.attrelid
+    WHERE {_IN_SCHEMA} AND c.relkind IN ('r', 'p') AND NOT c.relispartition AND a.attnum > 0 AND NOT a.attisdropped
+UNION ALL SELECT 'function', p.proname, p.prosrc FROM pg_proc AS p
+    WHERE p.pronamespace = CAST('{SCHEMA}' AS regnamespace)
+UNION ALL SELECT 'trigger', c.relname || '.' || t.tgname, t.tgenabled::text FROM pg_trigger AS t
+    JOIN pg_class AS c ON c.oid = t.tgrelid WHERE {_IN_SCHEMA} AND NOT t.tgisinternal AND t.tgparentid = 0
+UNION ALL SELECT 'rule', c.relname || '.' || r.rulename, r.ev_enabled::text FROM pg_rewrite AS r
+    JOIN pg_class AS c ON c.oid = r.ev_class
+    WHERE {_IN_SCHEMA} AND r.rulename <> '_RETURN'
+UNION ALL SELECT 'policy', c.relname || '.' || p.polname, p.polcmd::text FROM pg_policy AS p
+    JOIN pg_class AS c ON c.oid = p.polrelid WHERE {_IN_SCHEMA}
+UNION ALL SELECT 'policy', c.relname || ' (row security)', '' FROM pg_class AS c
+    WHERE {_IN_SCHEMA} AND c.relrowsecurity
+UNION ALL SELECT 'view', c.relname, '' FROM pg_class AS c WHERE {_IN_SCHEMA} AND c.relkind = 'v'
+"""
+_PLAN = "EXPLAIN (VERBOSE, COSTS OFF) SELECT * FROM {0}"
+
+_AS_WRITTEN = {"geqo": "off", "join_collapse_limit": "1", "from_collapse_limit": "1"}
+"""Settings with which a server joins tables in the order in which they are written: it looks for no better one."""
+
+_NAME = re.compile(r"\b(?P<base>[a-z]\w*?)(?:_\d+)?\b")
+_FUNCTION = re.compile(r"CREATE (?:OR REPLACE )?FUNCTION (?:\w+\.)?(\w+)\(.*?\$\$(.*?)\$\$", re.DOTALL)
+
+
+def schema_statements() -> Sequence[str]:
+    types = dialect(ENGINE)
+    for name in PARTITIONED:
+        metadata.tables[name].dialect_options["postgresql"]["partition_by"] = BY_SESSION
+    for table in metadata.tables.values():
+        for index in table.indexes:
+            index.dialect_options["postgresql"]["where"] = index.dialect_options["sqlite"]["where"]
+    return [*table_statements(metadata.sorted_tables, types), *STATEMENTS]
+
+
+@contextmanager
+def schema_reader(url: URL) -> Iterator[ReadSchema]:
+    with open_log(url, _AS_WRITTEN, answer_timeout_s=START_TIMEOUT_S) as connection, translated(url):
+        yield lambda sql: connection.execute(sql.encode()).fetchall()
+
+
+def schema_objects(read: ReadSchema) -> tuple[Objects, Objects]:
+    found = {(kind, name): text for kind, name, text in read(_OBJECTS)}
+    declared = _columns() | _functions(found)
+    for view in VIEWS:
+        key = "view", view.name
+        declared[key] = "" if key not in found else _difference(read, view)
+    return declared, found
+
+
+def _columns() -> dict[tuple[str, str], str]:
+    types = dialect(ENGINE)
+    columns = {}
+    for table in metadata.tables.values():
+        for column in table.columns:
+            columns["column", f"{table.name}.{column.name}"] = column.type.compile(dialect=types).lower()
+    return columns
+
+
+def _functions(found: Objects) -> dict[tuple[str, str], str]:
+    """Return the functions that are declared. What makes partitions has a text for months and one for days."""
+    statements = [*STATEMENTS, *chain.from_iterable(PARTITIONS.values())]
+    bodies: dict[str, list[str]] = {}
+    for match in map(_FUNCTION.match, map(str.lstrip, statements)):
+        if match is not None:
+            bodies.setdefault(match[1], []).append(match[2])
+    declared = {}
+    for name, texts in bodies.items():
+        there = found.get(("function", name))
+        declared["function", name] = there if there in texts else texts[0]
+    return declared
+
+
+def _difference(read: ReadSchema, view: View) -> str:
+    """Return the plan of the declared text, or nothing if that is the plan of the view.
+
+    Who may not read the tables behind a view has nothing to compare.
+    """
+    select = view.statement(ENGINE).partition(" AS\n")[2]
+    declared = ""
+    for _ in range(2):  # the server may have looked at its tables between the two, and plans in another way
+        try:
+            declared = _plan(read, f"({select}) AS {view.name}")
+            if declared == _plan(read, f"{SCHEMA}.{view.name}"):
+                return ""
+        except psycopg.errors.InsufficientPrivilege:
+            return ""
+    return declared
+
+
+def _plan(read: ReadSchema, source: str) -> str:
+    """Return the plan of a source, or why it has none: a view may read what is missing.
+
+    A table that is read several times has its name with numbers, which a view gets in another order than its text: each
+    is numbered by where it stands first.
+    """
+    names: dict[str, dict[str, str]] = {}
+
+    def number(name: re.Match[str]) -> str:
+        known = names.setdefault(name["base"], {})
+        return known.setdefault(name[0], f"{name['base']}#{len(known)}")
+
+    try:
+        plan = "\n".join(line for (line,) in read(_PLAN.format(source)))
+        return _NAME.sub(number, plan)
+    except psycopg.errors.InsufficientPrivilege:
+        raise
+    except psycopg.errors.SyntaxErrorOrAccessRuleViolation as error:
+        return str(error)

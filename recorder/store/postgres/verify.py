@@ -23,15 +23,12 @@ from recorder.store.sql import Statement, Step
 
 _BEGIN = b"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"  # temporary tables may be written all the same
 
-_NO_SEARCH = [
-    statement
-    for name in INDEX_NAMES
-    for statement in (
-        f"CREATE TEMP VIEW {name} AS SELECT * FROM {SCHEMA}.{name}",
-        f"CREATE RULE no_words AS ON INSERT TO pg_temp.{name} DO INSTEAD NOTHING",
-        f"CREATE RULE no_loss AS ON DELETE TO pg_temp.{name} DO INSTEAD NOTHING",
-    )
-]
+_NO_SEARCH = (
+    "CREATE TEMP VIEW {name} AS SELECT * FROM {schema}.{name}",
+    "CREATE RULE no_words AS ON INSERT TO pg_temp.{name} DO INSTEAD NOTHING",
+    "CREATE RULE no_loss AS ON DELETE TO pg_temp.{name} DO INSTEAD NOTHING",
+)
+"""The statements for a view in the place of an index, which takes its rows and keeps none."""
 
 
 @contextmanager
@@ -54,8 +51,9 @@ def scratch_connection(url: URL, tables: Sequence[Table]) -> Iterator[PostgresVe
                 for table in tables:
                     made = f"CREATE TEMP TABLE {table.name} (LIKE {SCHEMA}.{table.name} INCLUDING ALL)"
                     connection.execute(made.encode())
-                for statement in _NO_SEARCH:
-                    connection.execute(statement.encode())
+                for name in INDEX_NAMES:
+                    for statement in _NO_SEARCH:
+                        connection.execute(statement.format(name=name, schema=SCHEMA).encode())
         except (psycopg.errors.InsufficientPrivilege, psycopg.errors.ReadOnlySqlTransaction) as error:
             raise RecorderError(
                 "What was computed is compared in temporary tables, which this user may not make in "

@@ -1,4 +1,4 @@
-"""The connection that writes to a database of PostgreSQL.
+"""The connection that writes to a database of PostgreSQL: a `recorder.store.engine.Writing`.
 
 Rules of this file:
 
@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import cache
 from itertools import groupby
@@ -45,6 +45,7 @@ from recorder.store.postgres.connection import (
     translated,
     writer_engine,
 )
+from recorder.store.postgres.connection import task_lock as task_lock
 from recorder.store.postgres.ddl import MONTHS_AHEAD, PARTITIONED
 from recorder.store.postgres.partitions import OVER
 from recorder.store.postgres.patience import Patience
@@ -74,39 +75,40 @@ Row = tuple[Any, ...]
 Key = tuple[Any, ...]
 
 
+def _types_of(table: Table) -> list[str]:
+    return [_TYPES[column.type.compile(dialect=dialect(ENGINE))] for column in table.columns]
+
+
 def _arrays(table: Table) -> str:
     """Return the placeholders of all columns, each with the values of all rows: in the text format, with which the
     driver sends lists otherwise, bytes take five times as long.
     """
-    return ", ".join(
-        f"CAST(%b AS {_TYPES[column.type.compile(dialect=dialect(ENGINE))]}[])" for column in table.columns
-    )
+    return ", ".join(f"CAST(%b AS {type}[])" for type in _types_of(table))
 
 
-def _copy(table: Table) -> tuple[str, list[str]]:
-    names = ", ".join(column.name for column in table.columns)
-    types = [_TYPES[column.type.compile(dialect=dialect(ENGINE))] for column in table.columns]
-    return f"COPY {table.name} ({names}) FROM STDIN (FORMAT BINARY)", types
+def _names(columns: Iterable[Any]) -> str:
+    return ", ".join(column.name for column in columns)
 
 
 def _insert_all(table: Table) -> str:
     """Return the insert of any number of rows, given by column, that returns the keys of those that were not there. It
     leaves out what is of a purged session: that is told by another question, not by the foreign key.
     """
-    names = ", ".join(column.name for column in table.columns)
-    key = ", ".join(column.name for column in table.primary_key)
+    key = _names(table.primary_key)
     is_purged = "EXISTS (SELECT FROM tombstones AS t WHERE t.session_id = given.session_id)"
     wanted = "" if table is tombstones else f"WHERE NOT {is_purged}"
     return (
-        f"INSERT INTO {table.name} SELECT * FROM unnest({_arrays(table)}) AS given ({names}) {wanted} "
+        f"INSERT INTO {table.name} SELECT * FROM unnest({_arrays(table)}) AS given ({_names(table.columns)}) {wanted} "
         f"ON CONFLICT ({key}) DO NOTHING RETURNING {key}"
     )
 
 
 _INSERTS = {table.name: _insert_all(table) for table in LOG if table is not events}
-_key = ", ".join(column.name for column in events.primary_key)
-_INSERT_EVENTS = f"INSERT INTO events SELECT * FROM unnest({_arrays(events)}) ON CONFLICT ({_key}) DO NOTHING".encode()
-_COPY_EVENTS, _EVENT_TYPES = _copy(events)
+_INSERT_EVENTS = (
+    f"INSERT INTO events SELECT * FROM unnest({_arrays(events)}) ON CONFLICT ({_names(events.primary_key)}) DO NOTHING"
+).encode()
+_EVENT_TYPES = _types_of(events)
+_COPY_EVENTS = f"COPY events ({_names(events.columns)}) FROM STDIN (FORMAT BINARY)"
 
 _WITHIN = "{}.session_id BETWEEN %(first)s::uuid AND %(last)s::uuid"
 
@@ -141,7 +143,7 @@ _VACUUM = f"VACUUM {', '.join((*INDEX_NAMES, *(table.name for table in _SWEPT)))
 _CATALOG_TABLES = """SELECT quote_ident(schemaname) || '.' || quote_ident(tablename) FROM pg_tables
 WHERE tablename ~ '^ducklake_'"""
 
-_SAVE = sending(SAVEPOINT, {})
+_SAVEPOINT = sending(SAVEPOINT, {})
 _BEGIN, _COMMIT = Sending(b"BEGIN", prepare=False), Sending(b"COMMIT", prepare=False)
 _AMONG_OTHERS, _ALONE = (Statement(f"SELECT pg_advisory_xact_lock{kind}({WRITING})") for kind in ("_shared", ""))
 
@@ -162,7 +164,7 @@ class PostgresWriter:
         self._looked_s = float("-inf")
         self._unsent: list[Sending] = []
         self._begin: list[Sending] = []  # what is unsent when nothing was written or asked
-        self._attempts = 0  # that are open
+        self._open_savepoints = 0
         self._lost: BaseException | None = None  # a failure in this transaction that no attempt undoes
         self._added: set[Key] = set()  # exchanges of this transaction, as long as they have no events
         with self.translated():
@@ -191,7 +193,7 @@ class PostgresWriter:
             self._look_at_months()
             with self.connection.begin():
                 self._begin = [_BEGIN, sending(_ALONE if alone else _AMONG_OTHERS, {})]
-                self._unsent, self._attempts, self._lost = [*self._begin], 0, None
+                self._unsent, self._open_savepoints, self._lost = [*self._begin], 0, None
                 self._added.clear()
                 yield
                 if any(each.adds for each in self._unsent):
@@ -205,7 +207,7 @@ class PostgresWriter:
         with self.translated():
             self._connect_if_lost()
             with self.connection.begin():  # which sends nothing
-                self._begin, self._unsent, self._attempts, self._lost = [], [], 0, None
+                self._begin, self._unsent, self._open_savepoints, self._lost = [], [], 0, None
                 yield
 
     def add(self, table: Table, rows: Sequence[Row]) -> int:
@@ -235,11 +237,14 @@ class PostgresWriter:
             self.run(statement, {"session_id": session_id})
 
     def run(self, statement: Statement, values: Any) -> None:
-        self._attempts += (statement is SAVEPOINT) - (statement is RELEASE)
-        if statement is ROLLBACK_TO:
+        if statement is SAVEPOINT:
+            self._open_savepoints += 1
+        elif statement is RELEASE:
+            self._open_savepoints -= 1
+        elif statement is ROLLBACK_TO:
             self._added.clear()
         self._unsent.append(sending(statement, values))
-        if self._attempts and statement is not SAVEPOINT:  # it has to fail within the attempt that it is part of
+        if self._open_savepoints and statement is not SAVEPOINT:  # it has to fail within the attempt that it is part of
             self._send()
 
     def ask(self, statement: Statement, values: Any) -> Generator[Sequence[Any]]:
@@ -257,12 +262,12 @@ class PostgresWriter:
         if self._lost is not None:
             raise self._lost
         unsent, self._unsent = self._unsent, []
-        saved = max((number for number, each in enumerate(unsent) if each == _SAVE), default=-1)
+        savepoint = max((number for number, each in enumerate(unsent) if each == _SAVEPOINT), default=-1)
         answered: list[int] = []
         try:
             return send_all(self._driver, [*unsent, *questions], answered.append)[len(unsent) :]
         except BaseException as error:
-            if not self._attempts or max(answered, default=0) <= saved:
+            if not self._open_savepoints or max(answered, default=0) <= savepoint:
                 self._lost = error
             raise
 
@@ -306,11 +311,12 @@ class PostgresWriter:
     def _new_events(self, rows: Sequence[Row]) -> list[Row]:
         """Return the rows that are not there. Raise `StoreConflictError` as the triggers of a file do."""
         groups = {key: list(group) for key, group in groupby(rows, _exchange)}
+        states: dict[Key, tuple[int | None, bool]] = {key: (None, False) for key in groups if key in self._added}
         known = [key for key in groups if key not in self._added]
-        states = {key: (None, False) for key in groups if key in self._added}
         if known:
-            sessions_, ids = map(list, zip(*known, strict=True))
-            values = {"sessions": sessions_, "exchanges": ids, "first": min(sessions_), "last": max(sessions_)}
+            session_ids, exchange_ids = map(list, zip(*known, strict=True))
+            values = {"sessions": session_ids, "exchanges": exchange_ids}
+            values |= {"first": min(session_ids), "last": max(session_ids)}
             [found] = self._send([Sending(_STATE, values, prepare=False)])
             for *key, last, is_over, is_known, is_purged in found:
                 if is_purged:
@@ -319,9 +325,13 @@ class PostgresWriter:
                     raise _refused("its exchange is not there")
                 states[tuple(key)] = last, is_over
         self._added.difference_update(groups)
-        return [row for key, group in groups.items() for row in self._after(group, *states[key])]
+        new: list[Row] = []
+        for key, group in groups.items():
+            new += self._after(group, *states[key])
+        return new
 
     def _after(self, group: list[Row], last: int | None, is_over: bool) -> list[Row]:
+        """Return the rows of an exchange that are not there. Its last position and whether it is over are known."""
         last = -1 if last is None else last
         repeated = [row for row in group if row[_POS] <= last]
         if repeated:
@@ -332,9 +342,10 @@ class PostgresWriter:
         new = group[len(repeated) :]
         if [row[_POS] for row in new] != list(range(last + 1, last + 1 + len(new))):
             raise _refused("the log has no holes: a position would be skipped")
-        kinds = ["end"] * is_over + [row[_KIND] for row in new]
-        if "end" in kinds and any(kind != "note" for kind in kinds[kinds.index("end") + 1 :]):
-            raise _refused("the exchange has ended: only a note may follow")
+        for row in new:
+            if is_over and row[_KIND] != "note":
+                raise _refused("the exchange has ended: only a note may follow")
+            is_over = is_over or row[_KIND] == "end"
         return new
 
     def _add_all(self, table: Table, rows: Sequence[Row]) -> int:
@@ -345,8 +356,8 @@ class PostgresWriter:
         if purged:
             raise _refused("the session was purged: nothing of it is taken any more")
         width = len(table.primary_key)
-        names = [column.name for column in table.primary_key]
-        sql = f"SELECT * FROM {table.name} WHERE {' AND '.join(f'{name} = %s' for name in names)}".encode()
+        is_same_key = " AND ".join(f"{column.name} = %s" for column in table.primary_key)
+        sql = f"SELECT * FROM {table.name} WHERE {is_same_key}".encode()
         added = set(new)
         for row in rows:
             if row[:width] not in added and self._send([Sending(sql, row[:width])])[0] != [row]:
@@ -369,12 +380,31 @@ def _origin(error: BaseException) -> BaseException | None:
     return getattr(cause, "orig", cause)
 
 
-def sweep(url: URL, busy_timeout_s: float) -> bool:
+_TEMPORARY = ("08", "28", "3D", "40", "53", "55", "57", "58", "XX", "25006", "25P03", "25P04", "42501")
+"""SQLSTATE classes and codes of the server's condition, which passes or is mended without us: no connection, no login,
+no database, a rollback, no resources, a lock, an operator, the system, damage; a standby, a transaction that was idle
+or open for too long, a missing right."""
+
+
+def is_of_statement(error: BaseException) -> bool:
+    code = getattr(error, "sqlstate", None)
+    if code is None:  # libpq has none for a connection that breaks, psycopg none for what it refuses itself
+        return isinstance(error, psycopg.ProgrammingError | psycopg.DataError | psycopg.NotSupportedError)
+    return not str(code).startswith(_TEMPORARY)
+
+
+def writer(url: URL, busy_timeout_s: float, answer_timeout_s: float = inf) -> PostgresWriter:
+    return PostgresWriter(url, busy_timeout_s, answer_timeout_s)
+
+
+def sweep(url: URL, *, vacuum: bool = True, busy_timeout_s: float) -> bool:
     """Vacuum the tables when all transactions of this moment have ended, or after `busy_timeout_s`. The partitions of
     months and days that are over and have no row any more are dropped.
 
     Return whether all had.
     """
+    if not vacuum:
+        return True
     with open_reader(url, {"default_transaction_read_only": "off"}) as connection:
 
         def reading() -> set[Any]:

@@ -8,9 +8,10 @@ from recorder.model.facts import Links
 from recorder.model.text import storable
 from recorder.store.queries.reader import LogReader
 from recorder.store.schema import tables_of
+from recorder.store.sql import of_session
 
 _requests = tables_of["requests"]
-_of_session = select(_requests.c.exchange_id).where(_requests.c.session_id == bindparam("session_id"))
+_of_session = select(_requests.c.exchange_id).where(of_session(_requests))
 # The exchanges that links may lead to, by `Links`; those that only retrieved a response included.
 _CONTINUED = _of_session.where(_requests.c.response_id == bindparam("response_id")).union(
     _of_session.where(_requests.c.conversation_id == bindparam("conversation_id"))

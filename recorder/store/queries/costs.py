@@ -142,16 +142,23 @@ async def exchange_costs(log: LogReader, session_id: str) -> dict[str, ExchangeC
         if not await has_prices(part):
             return {}
         rows = await part.rows(costs_by_exchange(part.engine), session_ids=[session_id])
-        return {str(row.exchange_id): _exchange_cost(row._mapping) for row in rows}
+        return {str(row.exchange_id): _exchange_cost(row) for row in rows}
 
     return await log.of_session(session_id, costs_in)
 
 
-def _exchange_cost(row: Mapping[Any, Any]) -> ExchangeCost:
-    known = {name.removesuffix("_picousd"): row[name] for name in _KINDS} if row["cost_picousd"] is not None else {}
-    source = (row["price_source"], row["price_model"])
-    uncached_picousd = row["uncached_picousd"] if known else None
-    return ExchangeCost(known, bool(row["partial"]), row["no_price"], *source, uncached_picousd)
+def _exchange_cost(row: Any) -> ExchangeCost:
+    picousd: dict[str, int] = {}
+    if row.cost_picousd is not None:
+        picousd = {name.removesuffix("_picousd"): row._mapping[name] for name in _KINDS}
+    return ExchangeCost(
+        picousd=picousd,
+        partial=bool(row.partial),
+        no_price=row.no_price,
+        price_source=row.price_source,
+        price_model=row.price_model,
+        uncached_picousd=row.uncached_picousd if picousd else None,
+    )
 
 
 def by_session(rows: Iterable[Any]) -> dict[str, CostSum]:

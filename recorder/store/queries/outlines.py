@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
-from sqlalchemy import bindparam, func, select
+from sqlalchemy import func, select
 
 from recorder.store.queries.reader import LogReader
 from recorder.store.schema import events, exchanges, tables_of
-from recorder.store.sql import HAS_ENDED, constant, of_same_exchange
+from recorder.store.sql import HAS_ENDED, constant, of_same_exchange, of_session
 
 _event = events.alias("event")
 _projected = tables_of["exchanges"]
@@ -25,7 +25,7 @@ def of_last_event(name: str) -> Any:
 
 EVENTS = func.coalesce(of_last_event("pos") + 1, 0).label("events")
 
-_OF_SESSION = exchanges.c.session_id == bindparam("session_id")
+_OF_SESSION = of_session(exchanges)
 _SPANS = select(exchanges.c.exchange_id, of_last_event("t_ns").label("t_ns")).where(_OF_SESSION)
 _OUTLINES = (
     select(

@@ -9,7 +9,7 @@ from sqlalchemy import bindparam, func, or_, select
 
 from recorder.store.queries.reader import LogReader
 from recorder.store.schema import events, exchanges, sessions
-from recorder.store.sql import HAS_ENDED, of_same_exchange, struct_of
+from recorder.store.sql import HAS_ENDED, of_same_exchange, of_session, struct_of
 
 
 class ExchangeProgress(msgspec.Struct, frozen=True):
@@ -42,7 +42,7 @@ _PROGRESS = (
     )
     .order_by(exchanges.c.exchange_id)
 )
-_PROGRESS_OF_SESSION = _PROGRESS.where(exchanges.c.session_id == bindparam("session_id"))
+_PROGRESS_OF_SESSION = _PROGRESS.where(of_session(exchanges))
 
 
 async def progress(

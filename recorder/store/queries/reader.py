@@ -25,7 +25,7 @@ from recorder.program import load
 from recorder.store.engine import AnyRow, ReadConnection, ReadSource, address_of, reading_of, source_of
 from recorder.store.location import database_url
 from recorder.store.schema import REBUILD_IS_DUE, events, exchanges, require_head
-from recorder.store.sql import of_exchange, struct_of
+from recorder.store.sql import of_exchange, of_session, struct_of
 
 T = TypeVar("T")
 
@@ -33,11 +33,7 @@ PAGE_ROWS = 500
 PAGE_BYTES = 4 * 2**20  # a page passes it by one event at most: what a slow consumer holds
 KINDS = 32  # sets of kinds whose statement is kept: writing one takes longer than reading a short exchange
 
-_EXCHANGES = (
-    select(exchanges)
-    .where(exchanges.c.session_id == bindparam("session_id"))
-    .order_by(exchanges.c.started_ns, exchanges.c.exchange_id)
-)
+_EXCHANGES = select(exchanges).where(of_session(exchanges)).order_by(exchanges.c.started_ns, exchanges.c.exchange_id)
 _REBUILD_IS_DUE = text(REBUILD_IS_DUE)
 
 

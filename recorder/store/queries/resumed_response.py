@@ -14,7 +14,7 @@ from sqlalchemy import ColumnElement, LargeBinary, and_, bindparam, func, or_, s
 
 from recorder.model.events import BODY_KINDS, Event, Exchange
 from recorder.store.schema import dead_letters, events, exchanges, sessions, tables_of
-from recorder.store.sql import HAS_ENDED, Contains, Statement, constant
+from recorder.store.sql import HAS_ENDED, Contains, Statement, constant, of_same_exchange, of_session
 
 FIRST_EVENTS = 8  # a response says its id in one of the first events after its head
 
@@ -26,7 +26,7 @@ def begins(table: Any) -> ColumnElement[bool]:
     head = events.alias("head")
     head_pos = (
         select(func.min(head.c.pos))
-        .where(head.c.session_id == table.c.session_id, head.c.exchange_id == table.c.exchange_id)
+        .where(of_same_exchange(head, table))
         .where(head.c.kind == constant("response"))
         .correlate(table)
         .scalar_subquery()
@@ -38,7 +38,7 @@ def begins(table: Any) -> ColumnElement[bool]:
 _first = events.alias("first")
 _says_id = (
     select(_first.c.pos)
-    .where(_first.c.session_id == exchanges.c.session_id, _first.c.exchange_id == exchanges.c.exchange_id)
+    .where(of_same_exchange(_first, exchanges))
     .where(begins(_first), Contains(_first.c.raw, bindparam("quoted_id", type_=LargeBinary)))
     .correlate(exchanges)
     .exists()
@@ -47,12 +47,12 @@ _says_id = (
 # First the exchanges, then their events: of all others in the session not one event is read but for the first few.
 _having_it = (
     select(exchanges.c.exchange_id)
-    .where(exchanges.c.session_id == bindparam("session_id"), exchanges.c.started_ns < bindparam("started_ns"))
+    .where(of_session(exchanges), exchanges.c.started_ns < bindparam("started_ns"))
     .where(or_(exchanges.c.resumes_response_id == bindparam("response_id"), _says_id))
 )
 EARLIER_EVENTS = (
     select(events)
-    .where(events.c.session_id == bindparam("session_id"), events.c.exchange_id.in_(_having_it))
+    .where(of_session(events), events.c.exchange_id.in_(_having_it))
     .where(events.c.kind.in_([constant("frame"), constant("part")]))
     .where(or_(events.c.sequence_number.is_(None), events.c.sequence_number <= bindparam("until")))
     .order_by(events.c.exchange_id, events.c.pos)
@@ -95,13 +95,12 @@ def each_number_once(found: Iterable[Event]) -> Iterator[Event]:
 # What an exchange resumes stands in the log, whose partitions take a server longer to plan for than to look into. So it
 # is asked first whether a session has an exchange that may resume something; one that could not be folded may.
 _retrieved, _failed = (
-    select(table.c.exchange_id).where(table.c.session_id == bindparam("session_id"))
-    for table in (tables_of["exchanges"], dead_letters)
+    select(table.c.exchange_id).where(of_session(table)) for table in (tables_of["exchanges"], dead_letters)
 )
 MAY_RESUME = _retrieved.where(tables_of["exchanges"].c.is_retrieval == constant(1)).union_all(_failed)
 RESUMING = (
     select(exchanges.c.exchange_id)
-    .where(exchanges.c.session_id == bindparam("session_id"), exchanges.c.exchange_id != bindparam("exchange_id"))
+    .where(of_session(exchanges), exchanges.c.exchange_id != bindparam("exchange_id"))
     .where(exchanges.c.resumes_response_id == bindparam("response_id"), exchanges.c.resumes_after.is_not(None))
     .where(HAS_ENDED)
 )
@@ -118,7 +117,7 @@ _recent = (
 )
 SESSION_OF_RESPONSE = Statement(
     select(_recent.c.session_id)
-    .join(events, (events.c.session_id == _recent.c.session_id) & (events.c.exchange_id == _recent.c.exchange_id))
+    .join(events, of_same_exchange(events, _recent))
     .where(begins(events))
     .where(Contains(events.c.raw, bindparam("quoted_id", type_=LargeBinary)))
     .order_by(_recent.c.exchange_id.desc()),
@@ -129,10 +128,7 @@ SESSION_OF_RESPONSE = Statement(
 _exchanges = tables_of["exchanges"]
 SESSION_OF_LAST_RESPONSE = Statement(
     select(_recent.c.session_id)
-    .join(
-        _exchanges,
-        (_exchanges.c.session_id == _recent.c.session_id) & (_exchanges.c.exchange_id == _recent.c.exchange_id),
-    )
+    .join(_exchanges, of_same_exchange(_exchanges, _recent))
     .where(_exchanges.c.last_response_id == bindparam("response_id"))
     .order_by(_recent.c.exchange_id.desc()),
     "LIMIT 1",
@@ -143,7 +139,7 @@ SESSIONS_OF_LINKS = (
     select(_recent.c.session_id)
     .distinct()
     .join(sessions, sessions.c.session_id == _recent.c.session_id)
-    .join(_items, (_items.c.session_id == _recent.c.session_id) & (_items.c.exchange_id == _recent.c.exchange_id))
+    .join(_items, of_same_exchange(_items, _recent))
     .where(sessions.c.source == bindparam("source"))
     .where(
         or_(

@@ -7,54 +7,26 @@ exchanges that have ended.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import groupby
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain, groupby
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
-from sqlalchemy import Select, and_, case, column, exists, func, or_, select, table, text
+from sqlalchemy import case, column, func, select, table
 
-from recorder.errors import UsageError
-from recorder.model.events import BODY_KINDS, PROBE, Session
-from recorder.model.ids import ID_LENGTH, ids_beginning
+from recorder.model.events import BODY_KINDS, Session
 from recorder.program import load
-from recorder.store.engine import AnyRow, ReadConnection
+from recorder.store.engine import ReadConnection
+from recorder.store.queries.listing import OPEN, UNKNOWN, Listing, ListPlace, SessionFilter, place_of
 from recorder.store.queries.outlines import EVENTS, of_last_event
 from recorder.store.queries.reader import LogReader
 from recorder.store.schema import events, exchanges, sessions, tables_of
-from recorder.store.sql import HAS_PRICES, constant, has_ended, of_same_exchange, struct_of
+from recorder.store.sql import HAS_PRICES, constant, of_same_exchange, struct_of
 
 if TYPE_CHECKING:
-    from recorder.store.search import SearchIndex
-
-AnySelect = Select[*tuple[Any, ...]]
+    pass
 
 NAMED = 1_000  # sessions at most that a question names: each is a value, of which SQLite takes 32,766
-OPEN = "open"
-UNKNOWN = "unknown"  # the status of an end that cannot be read
-
-# The newest is the one with the newest exchange: ids of both are UUIDv7, and one seek in the key finds the last.
-_last_exchange = (
-    select(exchanges.c.exchange_id)
-    .where(exchanges.c.session_id == sessions.c.session_id)
-    .order_by(exchanges.c.exchange_id.desc())
-    .limit(1)
-)
-LAST_ID = func.coalesce(_last_exchange.scalar_subquery(), sessions.c.session_id).label("last_id")
-NEWEST_FIRST = (LAST_ID.desc(), sessions.c.session_id.desc())
-
-
-class SessionFilter(msgspec.Struct, frozen=True):
-    """Conditions on sessions, all of which must hold. Texts match anywhere in a name, regardless of case."""
-
-    model: str | None = None  # of an exchange that has ended, as asked for or as answered
-    client: str | None = None
-    status: str | None = None  # of any of its exchanges
-    since_ns: int | None = None  # an exchange began then or later
-    until_ns: int | None = None  # … and before this
-    words: str | None = None  # all in one row of a full-text index; `wea*` begins one
-    probes: bool = False  # those of probes, and no others
-    session_id: str | None = None  # this one, of probes or not
 
 
 class SessionRow(Session, frozen=True):
@@ -144,26 +116,6 @@ _LINES = (
 )
 
 
-class ListPlace(NamedTuple):
-    """The place of a session in the list, newest first: its last exchange (the session itself if there is none), and
-    its id. It stays what it was while the session goes on.
-    """
-
-    last_id: str
-    session_id: str
-
-    def cursor(self) -> str:
-        return f"{self.last_id}.{self.session_id}"
-
-    @classmethod
-    def parse(cls, cursor: str) -> ListPlace:
-        """Return the place of a cursor. Raise `UsageError` for other texts."""
-        ids = [ids_beginning(part) for part in cursor.split(".")]
-        if [len(part) for part in cursor.split(".")] != [ID_LENGTH, ID_LENGTH] or None in ids:
-            raise UsageError("That is not a place in the list of sessions: give `next` of an earlier answer.")
-        return cls(*cursor.split("."))
-
-
 class SessionPage(NamedTuple):
     """A part of the list of sessions, and the place after which it goes on; None at its end."""
 
@@ -175,64 +127,6 @@ class SessionPage(NamedTuple):
 class _Line(NamedTuple):
     place: ListPlace
     row: SessionRow
-
-
-_used, _later = exchanges.alias("used"), exchanges.alias("later")
-_is_last = ~exists().where(_later.c.session_id == _used.c.session_id, _later.c.exchange_id > _used.c.exchange_id)
-_has_none = ~exists().where(exchanges.c.session_id == sessions.c.session_id)
-
-
-class Listing:
-    """The newest sessions that match a filter.
-
-    The first statement goes down the index of exchanges and stops when it has enough, so a page costs the same in a log
-    of any size. Sessions without an exchange are few, and only those of the same time are looked for.
-    """
-
-    def __init__(
-        self,
-        wanted: SessionFilter,
-        limit: int | None,
-        search: Callable[[], SearchIndex],
-        before: ListPlace | None = None,
-    ) -> None:
-        self._conditions, self._limit, self._before = _conditions(wanted, search), limit, before
-        self.is_all = limit is None and wanted == SessionFilter() and before is None
-
-    async def read(self, connection: ReadConnection) -> list[AnyRow]:
-        """Return the rows of the sessions, newest first."""
-        used = (await connection.execute(self._used())).all()
-        unused = (await connection.execute(self._unused(used))).all()
-        return sorted([*used, *unused], key=place_of, reverse=True)[: self._limit]
-
-    def _used(self) -> AnySelect:
-        last_id = _used.c.exchange_id
-        return (
-            select(sessions, last_id.label("last_id"))
-            .join_from(_used, sessions, sessions.c.session_id == _used.c.session_id)
-            .where(_is_last, *self._conditions, *self._until(last_id))
-            .order_by(last_id.desc(), _used.c.session_id.desc())
-            .limit(self._limit)
-        )
-
-    def _unused(self, used: Sequence[AnyRow]) -> AnySelect:
-        """Return the statement for sessions without an exchange, among those that `_used` found."""
-        id = sessions.c.session_id
-        statement = select(sessions, id.label("last_id")).where(_has_none, *self._conditions, *self._until(id))
-        if self._limit is not None and len(used) == self._limit:
-            statement = statement.where(id >= used[-1].last_id)
-        return statement.order_by(id.desc()).limit(self._limit)
-
-    def _until(self, last_id: Any) -> list[Any]:
-        if self._before is None:
-            return []
-        is_same = and_(last_id == self._before.last_id, sessions.c.session_id < self._before.session_id)
-        return [last_id <= self._before.last_id, or_(last_id < self._before.last_id, is_same)]
-
-
-def place_of(row: Any) -> ListPlace:
-    """Return the place of a row that has a `last_id`."""
-    return ListPlace(row.last_id, row.session_id)
 
 
 async def list_sessions(
@@ -264,7 +158,8 @@ async def _lines(
     own, *others = await log.of_each(lambda part: _lines_of(part, limit, wanted, before))
     if not others:
         return own
-    known = await _those_in(log, [line.row.session_id for lines, _ in others for line in lines])
+    archived = [line.row.session_id for line in chain.from_iterable(lines for lines, _ in others)]
+    known = await _those_in(log, archived)
     found = {line.row.session_id: line for line in own[0]}
     for lines, _ in others:
         for line in lines:
@@ -345,53 +240,6 @@ def _parts(ids: Sequence[str]) -> list[Sequence[str]]:
     return [ids[first : first + NAMED] for first in range(0, len(ids), NAMED)]
 
 
-def _conditions(wanted: SessionFilter, search: Callable[[], SearchIndex]) -> list[Any]:
-    """Return the conditions of a filter."""
-    given = msgspec.structs.asdict(wanted)
-    conditions = [make(given[name]) for name, make in _CONDITIONS.items() if given[name] is not None]
-    if wanted.session_id is None:
-        conditions.append((sessions.c.source == PROBE) == wanted.probes)
-    began = [
-        compare(exchanges.c.started_ns, given[name]) for name, compare in _BEGAN.items() if given[name] is not None
-    ]
-    if wanted.words is not None:
-        conditions.append(sessions.c.session_id.in_(search().sessions(wanted.words)))
-    return [*conditions, _some(exchanges, *began)] if began else conditions
-
-
-def _some(table: Any, *conditions: Any) -> Any:
-    return exists().where(table.c.session_id == sessions.c.session_id, *conditions)
-
-
-def _has(column: Any, value: str) -> Any:
-    return column.icontains(value, autoescape=True)
-
-
-def _status() -> Any:
-    """Return the expression for how an exchange ended, or that it has not."""
-    status = (
-        select(_projected.c.status)
-        .where(of_same_exchange(_projected, exchanges))
-        .correlate(exchanges)
-        .scalar_subquery()
-    )
-    return case((text(has_ended("exchanges")), func.coalesce(status, UNKNOWN)), else_=OPEN)
-
-
-_CONDITIONS: Mapping[str, Callable[[str], Any]] = {
-    "session_id": lambda session_id: sessions.c.session_id == session_id,
-    "model": lambda model: _some(
-        _projected, or_(_has(_projected.c.request_model, model), _has(_projected.c.response_model, model))
-    ),
-    "client": lambda client: _some(exchanges, _has(exchanges.c.client, client)),
-    "status": lambda status: _some(exchanges, _status() == status),
-}
-_BEGAN: Mapping[str, Callable[[Any, int], Any]] = {
-    "since_ns": operator.ge,
-    "until_ns": operator.lt,
-}  # one exchange both
-
-
 def _row(session: Session, sums: Mapping[str, Any] | None, projected: Mapping[str, Any]) -> SessionRow:
     created_ns = session.created_ns
     empty = {"started_ns": created_ns, "ended_ns": created_ns, "used_ns": created_ns}
@@ -405,8 +253,20 @@ def _read(summary: Mapping[Any, Any]) -> dict[str, Any]:
 
 def _sum(lines: Sequence[Any]) -> dict[str, Any]:
     """Return the sums over the exchanges of one session, in order of their start."""
-    ends = [None if line.ending is None else _read_end(line.ending) for line in lines]
     started_ns, ended_ns = lines[0].started_ns, max(line.ended_ns for line in lines)
+    body_bytes = open_exchanges = gaps = 0
+    statuses: list[tuple[str | None, str]] = []
+    for line in lines:
+        if line.ending is None:
+            open_exchanges += 1
+            body_bytes += line.open_bytes
+            statuses.append((line.purpose, OPEN))
+            continue
+        end = _read_end(line.ending)
+        body_bytes += end.body_bytes
+        statuses.append((line.purpose, end.status))
+        if end.gap_chunks > 0:
+            gaps += 1
     return {
         "started_ns": started_ns,
         "ended_ns": ended_ns,
@@ -414,12 +274,10 @@ def _sum(lines: Sequence[Any]) -> dict[str, Any]:
         "used_ns": lines[-1].started_ns,
         "exchanges": len(lines),
         "events": sum(line.events for line in lines),
-        "bytes": sum(end.body_bytes if end else line.open_bytes for line, end in zip(lines, ends, strict=True)),
-        "open": ends.count(None),
-        "gaps": sum(end is not None and end.gap_chunks > 0 for end in ends),
-        "status": last_status(
-            (line.purpose, end.status if end else OPEN) for line, end in zip(lines, ends, strict=True)
-        ),
+        "bytes": body_bytes,
+        "open": open_exchanges,
+        "gaps": gaps,
+        "status": last_status(statuses),
         "apis": tuple(dict.fromkeys(line.api for line in lines)),
         "clients": tuple(dict.fromkeys(line.client for line in lines if line.client)),
     }

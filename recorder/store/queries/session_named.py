@@ -13,14 +13,14 @@ from recorder.model.events import LATEST, PROBE, Exchange, Session
 from recorder.model.ids import ID_LENGTH, ids_beginning
 from recorder.store.engine import AnyRow
 from recorder.store.maintain.purge.tombstone import ARCHIVED, Tombstone
+from recorder.store.queries.listing import LAST_ID, NEWEST_FIRST, Listing, SessionFilter, place_of
 from recorder.store.queries.reader import LogReader
-from recorder.store.queries.session_list import LAST_ID, NEWEST_FIRST, Listing, SessionFilter, place_of
 from recorder.store.schema import exchanges, sessions, tombstones
-from recorder.store.sql import struct_of
+from recorder.store.sql import of_session, struct_of
 
 CANDIDATES = 5
 
-_SESSION = select(sessions).where(sessions.c.session_id == bindparam("session_id"))
+_SESSION = select(sessions).where(of_session(sessions))
 _NAMED = select(sessions.c.session_id).where(sessions.c.name == bindparam("name"))
 
 _NUMBER = re.compile("[1-9][0-9]{0,8}")  # of an exchange in its session
@@ -29,13 +29,13 @@ _numbers = (
         exchanges.c.exchange_id,
         func.row_number().over(order_by=(exchanges.c.started_ns, exchanges.c.exchange_id)).label("number"),
     )
-    .where(exchanges.c.session_id == bindparam("session_id"))
+    .where(of_session(exchanges))
     .subquery()
 )
 _numbered = (
     select(exchanges, _numbers.c.number)
     .join_from(_numbers, exchanges, _numbers.c.exchange_id == exchanges.c.exchange_id)
-    .where(exchanges.c.session_id == bindparam("session_id"))
+    .where(of_session(exchanges))
     .order_by(_numbers.c.number)
 )
 _OF_NUMBER = _numbered.where(_numbers.c.number == bindparam("number"))

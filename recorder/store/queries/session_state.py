@@ -7,6 +7,7 @@ not if that request came after the moment.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence, Set
+from itertools import chain
 from typing import NamedTuple
 
 import msgspec
@@ -15,8 +16,17 @@ from recorder.errors import RecorderError, StoreError, UsageError
 from recorder.model.events import Event, Exchange, Kind, Session
 from recorder.projections.connection import ConnectionCounter, ConnectionSummary
 from recorder.projections.fold import Folding, Rows
-from recorder.projections.rows import PROJECTIONS, AnomalyRow, ExchangeRow, ItemRow, ResultRow, TimingRow, UsageRow
-from recorder.projections.same_response import completeness, is_same_response
+from recorder.projections.rows import (
+    PROJECTIONS,
+    AnomalyRow,
+    ExchangeRow,
+    ItemRow,
+    ResultRow,
+    TimingRow,
+    UsageRow,
+    completeness,
+    is_same_response,
+)
 from recorder.store.queries.costs import CostSum, ExchangeCost, exchange_costs, sum_of
 from recorder.store.queries.outlines import spans as spans_of
 from recorder.store.queries.reader import LogReader
@@ -145,7 +155,7 @@ async def take_snapshot(
         for number, each in begun:
             await folds.fold(number, each)
     results = Results(
-        (row for _, each in begun for row in folds.rows.get(each.exchange_id, _NO_ROWS)["results"]),
+        chain.from_iterable(folds.rows.get(each.exchange_id, _NO_ROWS)["results"] for _, each in begun),
         {each.exchange_id: each.thread_id for _, each in everything},
         await call_keys(log, session.session_id),
     )

@@ -330,7 +330,10 @@ def _of_days(by: Sequence[By], summed: Summed, usage: Any, engine: str) -> Selec
     keys: list[Any] = [literal_column(written(value, engine)).label(name) for name, value in DAILY_KEYS.items()]
     grouped = select(*keys, *sums).select_from(usage).where(*summed.conditions(usage.c)).group_by(*keys)
     daily = grouped.subquery("daily").c
-    columns = [daily["days" if name in _DATES else name].label(f"key_{number}") for number, name in enumerate(by)]
+    columns = []
+    for number, name in enumerate(by):
+        column = daily.days if name in _DATES else daily[name]
+        columns.append(column.label(f"key_{number}"))
     totals = [func.sum(daily[name]).label(field) for name, field in zip(DAILY_SUMS, _SUMS, strict=True)]
     return select(*columns, *totals).group_by(*columns)
 

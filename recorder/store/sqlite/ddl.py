@@ -108,7 +108,7 @@ _GUARDED = (
 )
 
 
-def statements() -> list[str]:
+def schema_statements() -> list[str]:
     """Return the statements that create the declared schema in an empty file."""
     tables = table_statements(TABLES, dialect(ENGINE))
     return [*tables, *SEARCH_TABLES, *views(), *triggers()]

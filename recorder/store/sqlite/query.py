@@ -1,4 +1,4 @@
-"""SQL of the user's own, on a connection that can do nothing but read.
+"""SQL of the user's own, on a connection that can do nothing but read: a `recorder.store.engine.Querying`.
 
 Rules of this file:
 
@@ -21,6 +21,7 @@ from pathlib import Path
 from sqlalchemy import URL
 
 from recorder.errors import RecorderError, UsageError
+from recorder.store.engine import DuckdbSource
 from recorder.store.queries.query import STOPPED, TIMEOUT_S, QueryResult, Row, Value, distinct, first_word, too_late
 from recorder.store.schema import REBUILD_IS_DUE
 from recorder.store.sqlite import address
@@ -109,6 +110,13 @@ class SqliteQuery:
                 raise RecorderError(_explanation(sql, error, code)) from error
             with translated(self.path):
                 raise
+
+
+query = SqliteQuery.open
+
+
+def duckdb_source(url: URL) -> DuckdbSource:
+    return DuckdbSource(("sqlite-scanner",), "sqlite", str(address.path(url)))
 
 
 _OF_THE_STATEMENT = {None, sqlite3.SQLITE_ERROR, sqlite3.SQLITE_AUTH, sqlite3.SQLITE_TOOBIG, sqlite3.SQLITE_MISMATCH}

@@ -39,9 +39,6 @@ def _no_search(index: Indexed) -> tuple[str, str]:
     )
 
 
-_NO_SEARCH = [statement for index in INDEXES for statement in _no_search(index)]
-
-
 @contextmanager
 def verify_connection(path: Path) -> Iterator[SqliteVerifyConnection]:
     """Open a log to prove it. Raise `StoreError` if it cannot be read here."""
@@ -63,8 +60,9 @@ def scratch_connection(path: Path, tables: Sequence[Table]) -> Iterator[SqliteVe
             apply(connection, SCRATCH)
             for table in tables:
                 connection.execute(str(CreateTable(table).compile(dialect=dialect.dialect())))
-            for statement in _NO_SEARCH:
-                connection.execute(statement)
+            for index in INDEXES:
+                for statement in _no_search(index):
+                    connection.execute(statement)
             connection.execute("ATTACH ? AS log", (f"{file_uri(path)}?mode=ro",))
         yield SqliteVerifyConnection(path, connection)
 

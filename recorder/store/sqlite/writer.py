@@ -1,4 +1,4 @@
-"""The connection that writes to a database file.
+"""The connection that writes to a database file, and its locks: a `recorder.store.engine.Writing`.
 
 Rules of this file:
 
@@ -13,11 +13,12 @@ import os
 import sqlite3
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import AbstractContextManager, closing, contextmanager, suppress
+from math import inf
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, Table, bindparam
+from sqlalchemy import URL, Connection, Table, bindparam
 from sqlalchemy.dialects.postgresql import insert
 
 from recorder.errors import StoreConflictError, StoreError, StoreLostError
@@ -25,6 +26,8 @@ from recorder.store.engine import BUSY_TIMEOUT_S
 from recorder.store.schema import LOG, events
 from recorder.store.search import INDEX_NAMES, INDEXES, Indexed
 from recorder.store.sql import ROLLBACK_TO, Statement, Step, dialect
+from recorder.store.sqlite import address
+from recorder.store.sqlite import connection as of_file
 from recorder.store.sqlite.connection import ENGINE, WRITER, apply, run_all, translated, write_lock, writer_engine
 from recorder.store.sqlite.ddl import ABSENT, PURGED
 from recorder.store.sqlite.tables import STORED
@@ -246,11 +249,30 @@ def _file_at(path: Path) -> tuple[int, int] | None:
     return status.st_dev, status.st_ino
 
 
-def sweep(path: Path, vacuum: bool, busy_timeout_s: float) -> bool:
+_OF_STATEMENT = (sqlite3.SQLITE_ERROR, sqlite3.SQLITE_MISUSE, sqlite3.SQLITE_RANGE)
+
+
+def is_of_statement(error: BaseException) -> bool:
+    if not isinstance(error, sqlite3.Error):
+        return False
+    code = getattr(error, "sqlite_errorcode", None)  # what the driver itself refuses has none
+    return code is None or code & 0xFF in _OF_STATEMENT
+
+
+def writer(url: URL, busy_timeout_s: float, answer_timeout_s: float = inf) -> SqliteWriter:
+    return SqliteWriter(address.path(url), busy_timeout_s)
+
+
+def task_lock(url: URL, task: str) -> AbstractContextManager[None]:
+    return of_file.task_lock(address.path(url), task)
+
+
+def sweep(url: URL, *, vacuum: bool, busy_timeout_s: float) -> bool:
     """Take what was deleted out of the full-text indexes, the file (with `vacuum`) and its WAL, under the write lock.
 
     Return whether no reader was in the way of emptying the WAL.
     """
+    path = address.path(url)
     with write_lock(path, busy_timeout_s), translated(path):
         with closing(sqlite3.connect(path, isolation_level=None)) as connection:
             apply(connection, {**WRITER, "busy_timeout": round(busy_timeout_s * 1000)})
@@ -263,8 +285,9 @@ def sweep(path: Path, vacuum: bool, busy_timeout_s: float) -> bool:
     return not is_busy
 
 
-def sweep_catalog(path: Path) -> None:
+def sweep_catalog(url: URL) -> None:
     """Write a file again that has the catalog of an archive. Raise `StoreBusyError` while somebody reads it."""
+    path = address.path(url)
     with translated(path), closing(sqlite3.connect(path, isolation_level=None)) as connection:
         apply(connection, {"secure_delete": 1, "busy_timeout": round(BUSY_TIMEOUT_S * 1000)})
         connection.execute("VACUUM")

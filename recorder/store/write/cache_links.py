@@ -19,14 +19,13 @@ from sqlalchemy import bindparam, or_, select, update
 from recorder.projections.cache_misses import COMPARISON, WINDOW, compared
 from recorder.projections.rows import PromptRow
 from recorder.store.schema import tables_of
-from recorder.store.sql import Statement, Step, constant, of_exchange, structs_of
+from recorder.store.sql import Statement, Step, constant, of_exchange, of_session, structs_of
 from recorder.store.write.request_links import Asking, Key, LinkDatabase, Links, key_of
 
 _prompts, _requests = tables_of["prompts"], tables_of["requests"]
-_of_session = _prompts.c.session_id == bindparam("session_id")
 _earlier = (
     select(_prompts)
-    .where(_of_session, _prompts.c.exchange_id < bindparam("exchange_id"))
+    .where(of_session(_prompts), _prompts.c.exchange_id < bindparam("exchange_id"))
     .where(_prompts.c.provider == bindparam("provider"), _prompts.c.served_ns <= bindparam("started_ns"))
     .order_by(_prompts.c.exchange_id.desc())
 )
@@ -40,14 +39,14 @@ _PREVIOUS = Statement(select(_requests.c.previous_exchange_id).where(of_exchange
 # Those that may be compared with it: they began when its response had begun, or they continue something.
 _LATER = Statement(
     select(_prompts)
-    .where(_of_session, _prompts.c.exchange_id > bindparam("exchange_id"))
+    .where(of_session(_prompts), _prompts.c.exchange_id > bindparam("exchange_id"))
     .where(or_(_prompts.c.started_ns >= bindparam("since_ns"), _prompts.c.continues == constant(1)))
     .order_by(_prompts.c.exchange_id),
     "LIMIT 1",
 )
 _CONTINUING = Statement(
     select(_requests.c.exchange_id).where(
-        _requests.c.session_id == bindparam("session_id"), _requests.c.previous_exchange_id == bindparam("exchange_id")
+        of_session(_requests), _requests.c.previous_exchange_id == bindparam("exchange_id")
     )
 )
 _COMPUTED = (*COMPARISON, "digests", "places")

@@ -25,7 +25,7 @@ from recorder.projections.history import CLIENTS_CALLS
 from recorder.projections.results import RepeatedCalls
 from recorder.projections.rows import TABLES, ItemRow
 from recorder.store.schema import tables_of
-from recorder.store.sql import Statement, Step, constant, of_exchange
+from recorder.store.sql import Statement, Step, constant, of_exchange, of_session
 from recorder.store.write.request_links import Asking, Key, LinkDatabase, key_of
 from recorder.wire.dialects.conversation import call_place
 
@@ -64,7 +64,7 @@ _SET_KEY = Statement(
     update(_items).where(of_exchange(_items), _items.c.item == bindparam("of_item")).values(call_key=bindparam("key"))
 )
 _KEYS = select(_items.c.exchange_id, _items.c.item, _items.c.call_key).where(
-    _items.c.session_id == bindparam("session_id"),
+    of_session(_items),
     _items.c.kind == constant("tool_call"),
     _items.c.call_key.is_distinct_from(_items.c.call_id),
 )

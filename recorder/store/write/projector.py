@@ -33,7 +33,7 @@ from recorder.store.engine import schema_named
 from recorder.store.queries.resumed_response import EARLIER_EVENTS, MAY_RESUME, RESUMING, each_number_once, earlier
 from recorder.store.schema import REBUILD_IS_DUE, dead_letters, events, exchanges, rebuilds, sessions, tables_of
 from recorder.store.search import INDEXES
-from recorder.store.sql import IS_END, Statement, Step, of_exchange
+from recorder.store.sql import IS_END, Statement, Step, of_exchange, of_session
 from recorder.store.write.cache_links import Comparisons
 from recorder.store.write.call_keys import is_given, later_requests, rekey
 from recorder.store.write.request_links import Asking, Key, LinkDatabase, Links, ask_together, key_of
@@ -91,7 +91,7 @@ def _insert(table: Table) -> Statement:
 
 
 _EXCHANGE = Statement(select(exchanges).where(of_exchange(exchanges)))
-_SOURCE = Statement(select(sessions.c.source).where(sessions.c.session_id == bindparam("session_id")))
+_SOURCE = Statement(select(sessions.c.source).where(of_session(sessions)))
 _EVENTS = Statement(select(events).where(of_exchange(events)).order_by(events.c.pos), is_long=True)
 _EARLIER = Statement(EARLIER_EVENTS)
 

@@ -17,13 +17,12 @@ from sqlalchemy import ColumnElement, and_, bindparam, select, update
 from recorder.projections.requests import linked
 from recorder.projections.rows import RequestRow
 from recorder.store.schema import tables_of
-from recorder.store.sql import Statement, Step, constant, of_exchange, of_same_exchange, structs_of
+from recorder.store.sql import Statement, Step, constant, of_exchange, of_same_exchange, of_session, structs_of
 
 _requests, _exchanges = tables_of["requests"], tables_of["exchanges"]
 
 _is_retrieval = select(_exchanges.c.is_retrieval).where(of_same_exchange(_exchanges, _requests)).scalar_subquery()
-_of_session = _requests.c.session_id == bindparam("session_id")
-_before = and_(_of_session, _requests.c.exchange_id < bindparam("exchange_id"), _is_retrieval == constant(0))
+_before = and_(of_session(_requests), _requests.c.exchange_id < bindparam("exchange_id"), _is_retrieval == constant(0))
 
 
 def _last_before(*conditions: ColumnElement[bool], limit: int = 1) -> Statement:
@@ -40,11 +39,11 @@ _CONVERSATION = _last_before(
 )
 _OUTPUTS = Statement(
     select(_requests.c.output_items)
-    .where(_of_session, _requests.c.response_id == bindparam("of_response"))
+    .where(of_session(_requests), _requests.c.response_id == bindparam("of_response"))
     .where(_requests.c.exchange_id > bindparam("after"), _requests.c.exchange_id < bindparam("exchange_id"))
     .where(_is_retrieval == constant(1))
 )
-_after = and_(_of_session, _requests.c.exchange_id > bindparam("exchange_id"))
+_after = and_(of_session(_requests), _requests.c.exchange_id > bindparam("exchange_id"))
 _CONTINUING = Statement(select(_requests).where(_after, _requests.c.previous_response_id == bindparam("response_id")))
 CONVERSING = 20  # rows that are read at a time: usually the first has a response, and no later one is needed
 _CONVERSING = Statement(

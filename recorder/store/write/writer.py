@@ -50,7 +50,16 @@ def _in_order(events_: Iterable[Event]) -> list[Event]:
     of_exchanges = defaultdict[tuple[str, str], list[Event]](list)
     for event in events_:
         of_exchanges[event.session_id, event.exchange_id].append(event)
-    return [event for _, each in sorted(of_exchanges.items()) for event in sorted(each, key=_pos)]
+    in_order: list[Event] = []
+    for key in sorted(of_exchanges):
+        in_order += sorted(of_exchanges[key], key=_pos)
+    return in_order
+
+
+def _first_id(rows: Sequence[Sequence[Any]]) -> str | None:
+    for session_id, *_ in rows:
+        return str(session_id)
+    return None
 
 
 _SESSION_NAMED = Statement(
@@ -162,8 +171,8 @@ class Store:
         grouping rules (`sources`) gave; None where there is none.
         """
         named = [(_SESSION_NAMED, {"name": name, "source": source}) for source in sources]
-        found = self.run_all([(_SESSION_OF_EXCHANGE, {"exchange_id": exchange_id}), *named])
-        return [str(rows[0][0]) if rows else None for rows in found]
+        answers = self.run_all([(_SESSION_OF_EXCHANGE, {"exchange_id": exchange_id}), *named])
+        return [_first_id(rows) for rows in answers]
 
     def session_of_response(self, response_id: str) -> str | None:
         """Return the id of the session in which one of the last exchanges had a response id, or None."""
@@ -171,7 +180,7 @@ class Store:
         rows = list(self.ask(SESSION_OF_RESPONSE, {"quoted_id": quoted_id}))
         if not rows:
             rows = list(self.ask(SESSION_OF_LAST_RESPONSE, {"response_id": response_id}))
-        return str(rows[0][0]) if rows else None
+        return _first_id(rows)
 
     def session_of_links(self, links: Sequence[str], source: str) -> str | None:
         """Return the id of the one session of a grouping rule whose last exchanges were given one of these ids, of

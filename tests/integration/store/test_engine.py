@@ -11,17 +11,17 @@ import pytest
 from sqlalchemy import URL
 
 import recorder.store.postgres.address
-import recorder.store.postgres.querying
+import recorder.store.postgres.query
 import recorder.store.postgres.reading
 import recorder.store.postgres.schema
 import recorder.store.postgres.upkeep
-import recorder.store.postgres.writing
+import recorder.store.postgres.writer
 import recorder.store.sqlite.address
-import recorder.store.sqlite.querying
+import recorder.store.sqlite.query
 import recorder.store.sqlite.reading
 import recorder.store.sqlite.schema
 import recorder.store.sqlite.upkeep
-import recorder.store.sqlite.writing
+import recorder.store.sqlite.writer
 from recorder.errors import NotFoundError, StoreBusyError, StoreConflictError, StoreError, UsageError
 from recorder.store.engine import Address, Part, Querying, Reading, Schema, Writing, address_of, part, writing_of
 from recorder.store.location import database_url, is_same_database
@@ -41,8 +41,8 @@ def store(database: URL) -> Iterator[Store]:
 ADDRESSES: tuple[Address, ...] = (recorder.store.sqlite.address, recorder.store.postgres.address)
 SCHEMAS: tuple[Schema, ...] = (recorder.store.sqlite.schema, recorder.store.postgres.schema)
 READINGS: tuple[Reading, ...] = (recorder.store.sqlite.reading, recorder.store.postgres.reading)
-QUERYINGS: tuple[Querying, ...] = (recorder.store.sqlite.querying, recorder.store.postgres.querying)
-WRITINGS: tuple[Writing, ...] = (recorder.store.sqlite.writing, recorder.store.postgres.writing)
+QUERYINGS: tuple[Querying, ...] = (recorder.store.sqlite.query, recorder.store.postgres.query)
+WRITINGS: tuple[Writing, ...] = (recorder.store.sqlite.writer, recorder.store.postgres.writer)
 UPKEEPS: tuple[Upkeep, ...] = (recorder.store.sqlite.upkeep, recorder.store.postgres.upkeep)
 PARTS = (ADDRESSES, SCHEMAS, READINGS, QUERYINGS, WRITINGS, UPKEEPS)
 

@@ -663,7 +663,7 @@ def test_a_day_that_is_over_and_has_no_rows_is_dropped_by_a_purge(postgres_datab
     with Store(url) as store, store.transaction():
         store.add_session(session)
     assert asked(url, "SELECT tableoid::regclass::text FROM sessions") == [("sessions_2025_10_20",)]
-    assert sweep(url, 1)
+    assert sweep(url, busy_timeout_s=1)
     assert {name for (name,) in asked(url, _PARTITIONS)} == {f"events_{day}" for day in days(url, 8)} | {
         *("events_2025_10_20", "events_other")
     }

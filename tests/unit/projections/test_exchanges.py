@@ -8,8 +8,7 @@ from itertools import permutations, product
 
 import msgspec
 
-from recorder.projections.rows import ExchangeRow
-from recorder.projections.same_response import completeness, completeness_sql, is_same_response, same_response_sql
+from recorder.projections.rows import ExchangeRow, completeness, completeness_sql, is_same_response, same_response_sql
 
 COLUMNS = ("session_id", "exchange_id", "response_id", "finish_reason", "last_number", "is_retrieval")
 
