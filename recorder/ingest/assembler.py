@@ -27,6 +27,7 @@ from recorder.ingest.pending import (
     exchange_row,
     gap_record,
     no_request,
+    request_events,
 )
 from recorder.ingest.websocket_capture import WebSocketCapture, dialect_of, turn_head
 from recorder.journal.format import Gap, Mark, Position, Record
@@ -44,7 +45,7 @@ from recorder.model.payloads import (
 from recorder.wire.dialects import by_name, by_path
 from recorder.wire.grouping.session import HISTORY, NEW, PREVIOUS_RESPONSE, Grouping, by_history, own_name
 from recorder.wire.redaction.bodies import BY_SHAPE, Redactor
-from recorder.wire.request_body import REQUEST_LIMIT, LoggedRequest, grouped, overwritten, recorded_body
+from recorder.wire.request_body import REQUEST_LIMIT, Body, LoggedRequest, grouped, overwritten, recorded_body
 
 log = logging.getLogger(__name__)
 
@@ -330,7 +331,7 @@ class Assembler:
         if exchange.blank_bytes and earlier is None:
             exchange.gaps.append(overwritten(exchange.blank_bytes, exchange.last_ns))
         complete = exchange.complete and not exchange.overflown and not exchange.gaps
-        body = recorded_body(head, wire, self._redactor, complete=complete) if earlier is None else earlier.body()
+        body = self._recorded_body(head, wire, earlier, complete=complete)
         dialect = dialect_of(head)
         grouping = grouped(head, body, self._redactor)
         if head.imported is None and complete and not body.undecoded:
@@ -339,19 +340,18 @@ class Assembler:
         exchange.awaited = grouping.history
         row = exchange_row(session_id, self._recorder_id, dialect.name, head, grouping)
         capture = Capture(session_id, head.exchange_id, dialect, exchange.started_ns, row_root(row))
-        if earlier is not None:
-            events = capture.request_again(earlier.raws, complete=earlier.record.complete)
-        else:
-            wire, undecoded, redactions = body.wire, body.undecoded, body.redactions
-            events = capture.request(
-                head, body.raw, wire=wire, complete=complete, undecoded=undecoded, redactions=redactions
-            )
+        events = request_events(capture, head, body, earlier, complete=complete)
         for gap in exchange.gaps:
             events += capture.gap(gap)
         self._add(session, row)
         exchange.body, exchange.session_id = bytearray(), session_id
         exchange.capture, exchange.begun = capture, exchange.records
         return capture, events
+
+    def _recorded_body(self, head: RequestHead, wire: bytes, earlier: LoggedRequest | None, *, complete: bool) -> Body:
+        if earlier is not None:
+            return earlier.body()
+        return recorded_body(head, wire, self._redactor, complete=complete)
 
     def _add(self, session: Session | None, row: Exchange) -> None:
         self._add_session(session)
@@ -383,7 +383,7 @@ class Assembler:
             late = MessageCapture(head.session_id, head.exchange_id, dialect_of(head), t_ns)
             return BegunTurn(late, [], lambda: None, is_late=True)
         earlier = self._find_request(head.exchange_id)
-        body = recorded_body(head, payload, self._redactor, complete=complete) if earlier is None else earlier.body()
+        body = self._recorded_body(head, payload, earlier, complete=complete)
         dialect = dialect_of(head)
         grouping = msgspec.structs.replace(grouped(head, body, self._redactor), attempt=None)  # of the connection
         if complete and not body.undecoded:
@@ -392,20 +392,9 @@ class Assembler:
         row = exchange_row(session_id, self._recorder_id, dialect.name, head, grouping)
         before = earlier.sent if earlier else ()
         capture = MessageCapture(session_id, head.exchange_id, dialect, t_ns, row_root(row), sent_before=before)
-        if earlier is not None:
-            events = capture.request_again(earlier.raws, complete=earlier.record.complete)
-        else:
-            stream = None if stream_id is None else self._redactor.redact(stream_id.encode()).body.decode()
-            place = WebSocketTurn(exchange.head.exchange_id, number, stream)
-            events = capture.request(
-                head,
-                body.raw,
-                wire=body.wire,
-                complete=complete,
-                undecoded=body.undecoded,
-                redactions=body.redactions,
-                websocket=place,
-            )
+        stream = None if stream_id is None else self._redactor.redact(stream_id.encode()).body.decode()
+        turn = WebSocketTurn(exchange.head.exchange_id, number, stream)
+        events = request_events(capture, head, body, earlier, complete=complete, turn=turn)
         self._add_session(session)
         self._turns.append(row)
         history = grouping.history

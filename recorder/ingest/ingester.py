@@ -16,11 +16,10 @@ from __future__ import annotations
 import logging
 import os
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from operator import attrgetter
 from pathlib import Path
-from typing import TypeVar
 
 import msgspec
 
@@ -74,8 +73,6 @@ CARRY_SEGMENTS = 4  # how far behind the place may fall: half of what the journa
 
 _payload = attrgetter("payload")
 
-T = TypeVar("T")
-
 
 class Ingester:
     """A reader of one recorder's journal that writes it into the store. Used from one thread."""
@@ -86,10 +83,8 @@ class Ingester:
         self._recorder_id, self._records = directory.name, JournalRecordSource(directory)
         self._heartbeat = Heartbeat(store, directory.name)
         self._recent = RecentEvents()
-        late, offset = self._in_transaction(
-            lambda: (late_exchanges(store, self._recorder_id), store.offset(self._recorder_id))
-        )
-        find_request = partial(request_in_store, store, self._in_transaction) if offset else no_request
+        late, offset = self._retry(lambda: (late_exchanges(store, self._recorder_id), store.offset(self._recorder_id)))
+        find_request = partial(request_in_store, store, self._retry) if offset else no_request
         self._assembler = Assembler(
             self._recorder_id,
             self._find_session,
@@ -166,9 +161,9 @@ class Ingester:
             pass
         self._assembler.end_all()
         self._commit()
-        self._in_transaction(lambda: end_open(self._store, self._recorder_id))
+        self._retry(lambda: end_open(self._store, self._recorder_id))
         remove(self._directory)
-        self._in_transaction(lambda: self._store.forget_offset(self._recorder_id))
+        self._retry(lambda: self._store.forget_offset(self._recorder_id))
 
     @staticmethod
     def _interval(size: int) -> float:
@@ -257,7 +252,7 @@ class Ingester:
                 self._store.set_offset(self._recorder_id, *place)
 
         try:
-            self._in_transaction(write)
+            self._retry(write)
         except BaseException:
             self._recent.forget()  # what the log has is not what was added
             raise
@@ -276,7 +271,7 @@ class Ingester:
             except StoreConflictError as error:
                 if self._is_late(session_id, exchange_id, numbers.get(exchange_id), part.events):
                     continue
-                reason = self._in_transaction(partial(self._cut_off, session_id, exchange_id, str(error)))
+                reason = self._retry(partial(self._cut_off, session_id, exchange_id, str(error)))
                 log.error("exchange %s: %s", exchange_id, reason)
                 if exchange_id in numbers:
                     self._reject(numbers[exchange_id], exchange_id, reason)
@@ -285,7 +280,7 @@ class Ingester:
         """Return whether the log has ended an exchange without this recorder; then count and note what comes."""
         if any(event.kind == "note" for event in events):
             return False
-        rest = self._in_transaction(partial(late_counter, self._store, session_id, exchange_id))
+        rest = self._retry(partial(late_counter, self._store, session_id, exchange_id))
         if rest is None:
             return False
         rest.count(events)
@@ -318,9 +313,6 @@ class Ingester:
         is_new = self._store.append(events)
         ended = [key_of(event) for event in events if event.kind == "end"]
         self._store.projector.project_all(ended, whole, is_new=is_new)
-
-    def _in_transaction(self, work: Callable[[], T]) -> T:
-        return self._retry(work)
 
     # -- the journal before the place
 

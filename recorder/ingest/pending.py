@@ -13,9 +13,10 @@ from recorder.ingest.late_records import LateRecordCounter
 from recorder.ingest.websocket_capture import WebSocketCapture
 from recorder.journal.format import Gap, Mark, Position, Record
 from recorder.model.events import Event, Exchange, Session
-from recorder.model.payloads import GapRecord, RequestHead
+from recorder.model.payloads import GapRecord, RequestHead, WebSocketTurn
 from recorder.wire.grouping.history import Chain
 from recorder.wire.grouping.session import Grouping
+from recorder.wire.request_body import Body, LoggedRequest
 
 AnyCapture = Capture | WebSocketCapture | ImportedExchange | LateRecordCounter | DamagedExchange
 
@@ -133,6 +134,29 @@ def exchange_row(session_id: str, recorder_id: str, api: str, head: RequestHead,
         attempt=grouping.attempt,
         resumes_response_id=grouping.resumes_response_id,
         resumes_after=grouping.resumes_after,
+    )
+
+
+def request_events(
+    capture: Capture,
+    head: RequestHead,
+    body: Body,
+    earlier: LoggedRequest | None,
+    *,
+    complete: bool,
+    turn: WebSocketTurn | msgspec.UnsetType = msgspec.UNSET,
+) -> list[Event]:
+    """Return the events of a request: those that the log has already, if it was ingested before."""
+    if earlier is not None:
+        return capture.request_again(earlier.raws, complete=earlier.record.complete)
+    return capture.request(
+        head,
+        body.raw,
+        wire=body.wire,
+        complete=complete,
+        undecoded=body.undecoded,
+        redactions=body.redactions,
+        websocket=turn,
     )
 
 

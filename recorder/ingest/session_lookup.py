@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple
 
 import msgspec
 from sqlalchemy import and_, bindparam, case, or_, select
@@ -17,19 +17,13 @@ from recorder.projections.rows import HistoryRow
 from recorder.store.bodies.rows import whole_events
 from recorder.store.schema import events, exchanges, tables_of
 from recorder.store.sql import Statement, constant, of_exchange
+from recorder.store.write.retry import Retry
 from recorder.store.write.writer import Store
 from recorder.wire.grouping.history import LOOK_BACK_ANSWERS, Chain, broken_off, likeness, unanswered
 from recorder.wire.grouping.session import FIELD, Grouping
 from recorder.wire.request_body import LoggedRequest
 
 Request = LoggedRequest | None
-T = TypeVar("T")
-
-
-class InTransaction(Protocol):
-    """A caller of work on the store: in a transaction, and again until the store takes it."""
-
-    def __call__(self, work: Callable[[], T], /) -> T: ...
 
 
 PROBES_NS = 86_400 * 10**9
@@ -70,7 +64,7 @@ def same_names(source: str) -> tuple[str, ...]:
     return GIVEN if source in GIVEN else (source,)
 
 
-def request_in_store(store: Store, in_transaction: InTransaction, exchange_id: str) -> Request:
+def request_in_store(store: Store, retry: Retry, exchange_id: str) -> Request:
     """Return a request as an earlier ingester recorded it, maybe with other settings."""
 
     def found() -> tuple[dict[str, str], list[bytes]]:
@@ -79,20 +73,20 @@ def request_in_store(store: Store, in_transaction: InTransaction, exchange_id: s
         rows = whole_events(store.ask(_REQUEST, key), store.ask) if session_id else ()
         return key, [event.raw for event in rows]
 
-    key, raws = in_transaction(found)
+    key, raws = retry(found)
     if not raws:
         return None
-    return LoggedRequest(msgspec.json.decode(raws[0], type=RequestRecord), raws, _sent(store, in_transaction, key))
+    return LoggedRequest(msgspec.json.decode(raws[0], type=RequestRecord), raws, _sent(store, retry, key))
 
 
-def _sent(store: Store, in_transaction: InTransaction, key: Mapping[str, str]) -> Iterator[bytes]:
+def _sent(store: Store, retry: Retry, key: Mapping[str, str]) -> Iterator[bytes]:
     """Yield what the log has of a client after its request, read when it is wanted."""
     pos = -1
 
     def later() -> list[Event]:
         return [Event(*row) for row in store.ask(_SENT, {**key, "pos": pos})]
 
-    while rows := in_transaction(later):
+    while rows := retry(later):
         pos = rows[-1].pos
         yield from (row.raw for row in rows if row.kind == "sent" or is_of_client(row.raw))
 

@@ -110,7 +110,7 @@ class WebSocketCapture:
         self._turns = 0
         self._ended_first: Side | None = None
         self._over: set[Side] = set()  # the directions of which nothing more comes
-        self._close: tuple[int | None, str | None] | None = None  # code and reason of the first Close frame
+        self._close: tuple[int, str | None] | None = None  # code and reason of the first Close frame
         self._unfinished: str | None = None
         self._diverted: dict[str, LateRecordCounter | None] = {}  # exchanges that the log has ended, or purged
 
@@ -132,15 +132,16 @@ class WebSocketCapture:
     def response(self, t_ns: int, head: ResponseHead) -> list[Event]:
         """Return the event of the response 101. It decides how the messages are compressed."""
         self._head = head
-        refusal = self._refusal(head)
-        found: tuple[Deflate | None, Deflate | None] | str = refusal or negotiated(head.headers)
-        if isinstance(found, str):
-            self._parsers = {"client": UnreadableDirection(found), "server": UnreadableDirection(found)}
-            self._connection.flag(found)
+        compression: tuple[Deflate | None, Deflate | None] | str = self._refusal(head) or negotiated(head.headers)
+        if isinstance(compression, str):
+            refusal = compression
+            self._parsers = {"client": UnreadableDirection(refusal), "server": UnreadableDirection(refusal)}
+            self._connection.flag(refusal)
         else:
+            of_client, of_server = compression
             self._parsers = {
-                "client": MessageParser(from_client=True, deflate=found[0]),
-                "server": MessageParser(from_client=False, deflate=found[1]),
+                "client": MessageParser(from_client=True, deflate=of_client),
+                "server": MessageParser(from_client=False, deflate=of_server),
             }
         return self._passed(self._connection.response(t_ns, head))
 
@@ -181,8 +182,7 @@ class WebSocketCapture:
         self._connection.flag(LOST)
         events += self._connection.gap(gap)
         if side == "server":
-            for turn in self._open:  # whose bytes these were, nobody knows: the connection counts them
-                events += turn.capture.gap(msgspec.structs.replace(gap, size_bytes=0, sha256=""))
+            self._gap_in_turns(gap, events)
             self._end_turns(gap.to_ns, ExchangeEnd("recorder_crash", gap.reason), events)
         return self._passed(events)
 
@@ -201,13 +201,16 @@ class WebSocketCapture:
     def break_off(self, t_ns: int, gap: GapRecord, end: ExchangeEnd) -> list[Event]:
         """End all with a gap, because the rest cannot be read. What the parsers hold is not looked at."""
         events: list[Event] = []
-        for turn in self._open:
-            part = msgspec.structs.replace(gap, size_bytes=0, sha256="")
-            events += [*turn.capture.gap(part), *turn.capture.end(t_ns, end)]
-            turn.on_end()
-            self._open.end(turn)
+        self._gap_in_turns(gap, events)
+        self._end_turns(t_ns, end, events)
         events += self._connection.gap(gap)
         return self._passed([*events, *self._connection.end(t_ns, end, self._close_record())])
+
+    def _gap_in_turns(self, gap: GapRecord, events: list[Event]) -> None:
+        """Note a gap in all open turns. Whose bytes it were, nobody knows: the connection counts them."""
+        uncounted = msgspec.structs.replace(gap, size_bytes=0, sha256="")
+        for turn in self._open:
+            events += turn.capture.gap(uncounted)
 
     def _passed(self, events: list[Event]) -> list[Event]:
         """Return events without those of exchanges that are diverted."""
@@ -274,15 +277,21 @@ class WebSocketCapture:
         payload = message.payload if side == "server" else self._redactor.redact(message.payload).body
         record = ControlRecord(side, message.opcode, payload.hex())
         if message.opcode == "close":
-            record = msgspec.structs.replace(record, **dict(zip(("code", "reason"), close_of(payload), strict=True)))
+            code, reason = close_of(payload)
+            record = msgspec.structs.replace(record, code=code, reason=reason)
         [event] = self._connection.control(t_ns, record)
         events.append(event)
         if message.opcode == "close":
-            recorded = msgspec.json.decode(event.raw, type=ControlRecord)
-            self._close = self._close or (NO_CODE if recorded.code is None else recorded.code, recorded.reason)
-            self._ended_first = self._ended_first or side
+            self._take_close(side, msgspec.json.decode(event.raw, type=ControlRecord))
             if side == "server":
                 self._end_turns(t_ns, self._end_of_turns(None), events)
+
+    def _take_close(self, side: Side, recorded: ControlRecord) -> None:
+        """Note the first Close frame, as it is recorded."""
+        if self._close is None:
+            self._close = NO_CODE if recorded.code is None else recorded.code, recorded.reason
+        if self._ended_first is None:
+            self._ended_first = side
 
     def _end_direction(self, side: Side, t_ns: int) -> list[Event]:
         events: list[Event] = []
@@ -374,11 +383,15 @@ class WebSocketCapture:
             return ExchangeEnd("recorder_shutdown", "the recorder stopped, and asked the client to connect again")
         if self._ended_first == "client" or (end is not None and end.outcome == "client_disconnect"):
             return ExchangeEnd("client_disconnect")
-        outcome: Outcome = "truncated" if end is None or end.outcome in ("eof", "client_done") else end.outcome
-        code, reason = self._close or (None, None)
-        named = " ".join(filter(None, ("" if code is None else str(code), reason)))
-        closed = f"the upstream closed the connection ({named})" if named else "the connection ended without a Close"
-        return ExchangeEnd(outcome, end.error if end is not None and end.error else closed)
+        closed = "the connection ended without a Close"
+        if self._close is not None:
+            code, reason = self._close
+            named = f"{code} {reason}" if reason else str(code)
+            closed = f"the upstream closed the connection ({named})"
+        if end is None:
+            return ExchangeEnd("truncated", closed)
+        outcome: Outcome = "truncated" if end.outcome in ("eof", "client_done") else end.outcome
+        return ExchangeEnd(outcome, end.error or closed)
 
     def _close_record(self) -> CloseRecord:
         return CloseRecord(self._ended_first, *(self._close or (None, None)))

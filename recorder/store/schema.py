@@ -136,6 +136,13 @@ ingest_offsets = Table(
 
 LOG = (sessions, exchanges, events, tombstones)
 
+# Why a row is refused: by the triggers of a file, and by the writer on a server.
+OTHER = "the log is append-only: other content stands at that key"
+ABSENT = "its exchange is not there"
+PURGED = "the session was purged: nothing of it is taken any more"
+HOLE = "the log has no holes: a position would be skipped"
+ENDED = "the exchange has ended: only a note may follow"
+
 
 # The tables of the projections, by the projection's name.
 tables_of = {

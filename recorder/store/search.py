@@ -21,6 +21,12 @@ class Indexed(NamedTuple):
     projection: Projection
     columns: str  # with the texts
 
+    @property
+    def damage(self) -> str:
+        """Return what is said if it differs from its rows."""
+        words = f"the words of {self.projection.table}"
+        return f"the full-text index {self.name} does not have {words}: run `recorder db rebuild`"
+
 
 INDEXES = (
     Indexed("p_search_v1", ITEMS, "text, refusal, summary_text, arguments"),

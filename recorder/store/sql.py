@@ -51,7 +51,8 @@ class Statement:
     def text(self, engine: str) -> str:
         """Return the SQL for the driver of an engine (`engine_name`)."""
         if engine not in self._texts:
-            self._texts[engine] = self._compiled(engine)
+            parts = [clause.compile(dialect=dialect(engine)) for clause in self._clauses(engine)]
+            self._texts[engine] = " ".join(map(str, parts))
         return self._texts[engine]
 
     def positional(self, engine: str) -> tuple[str, list[str]]:
@@ -61,9 +62,6 @@ class Statement:
             names = list(chain.from_iterable(part.positiontup for part in parts))
             self._positional[engine] = " ".join(map(str, parts)), names
         return self._positional[engine]
-
-    def _compiled(self, engine: str) -> str:
-        return " ".join(str(clause.compile(dialect=dialect(engine))) for clause in self._clauses(engine))
 
     def _clauses(self, engine: str) -> list[ClauseElement]:
         written = self._written

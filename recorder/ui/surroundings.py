@@ -17,8 +17,15 @@ from recorder.projections.fold import Folding
 from recorder.projections.rows import ExchangeRow, ItemRow, ResultRow, is_same_response
 from recorder.recordings.selection import Numbered
 from recorder.store.queries.reader import LogReader
-from recorder.store.queries.session_state import REQUEST_KINDS, FoldedExchange, Results, requested, superseded_by
-from recorder.store.write.call_keys import CallKeys, call_keys
+from recorder.store.queries.session_state import (
+    REQUEST_KINDS,
+    CallKeys,
+    FoldedExchange,
+    Results,
+    call_keys,
+    requested,
+    superseded_by,
+)
 
 
 class Moment(NamedTuple):

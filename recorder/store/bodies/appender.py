@@ -9,30 +9,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from typing import Any, Protocol
 
 import msgspec
-from sqlalchemy import Table
 
 from recorder.errors import StoreConflictError
 from recorder.model.events import SHARED, Event
 from recorder.store.bodies.dedup import BodyDeduplicator
+from recorder.store.engine import Writer
 from recorder.store.schema import events
-from recorder.store.sql import RELEASE, ROLLBACK_TO, SAVEPOINT, Statement
-
-
-class RowWriter(Protocol):
-    """The part of `recorder.store.write.writer.Writer` that rows are written through."""
-
-    def add(self, table: Table, rows: Sequence[tuple[Any, ...]]) -> int: ...
-
-    def run(self, statement: Statement, values: Any) -> None: ...
+from recorder.store.sql import RELEASE, ROLLBACK_TO, SAVEPOINT
 
 
 class EventAppender:
     """A writer of events, in the transactions of its owner, all of which pass through `certain`."""
 
-    def __init__(self, writer: RowWriter) -> None:
+    def __init__(self, writer: Writer) -> None:
         self._writer = writer
         self._sharing = BodyDeduplicator()
 

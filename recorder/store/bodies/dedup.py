@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from heapq import nlargest
 from itertools import accumulate
 from typing import NamedTuple
@@ -227,7 +227,8 @@ class _CutBody:
         size_bytes += sum(length for source, _, length in self._runs if source is None)
         if len(self._runs) > RUNS or WORTH * size_bytes > len(self._body):
             return None
-        numbers: Mapping[Source | None, int] = {None: 0} | {each: number for number, each in enumerate(sources, 1)}
+        numbers: dict[Source | None, int] = {source: number for number, source in enumerate(sources, 1)}
+        numbers[None] = 0
         literal = b"".join([self._body[start : start + length] for source, start, length in self._runs if not source])
         runs = [(numbers[source], start, length) for source, start, length in _placed(self._runs, None)]
         return Recipe(VERSION, [(source.exchange, source.pos) for source in sources], runs, literal)

@@ -194,12 +194,6 @@ def _closed_on_error(connection: Any) -> Iterator[None]:
         raise
 
 
-def run(connection: psycopg.Connection, statement: Statement, values: Any) -> None:
-    """Run a statement with values by name, or for each of a list of them."""
-    with connection.cursor() as cursor:
-        _send(cursor, sending(statement, values))
-
-
 def rows(connection: psycopg.Connection, statement: Statement, values: Any) -> Generator[Sequence[Any]]:
     """Yield the rows of a statement. A long one is read in pieces: the driver would take all before it gives one."""
     with connection.cursor(binary=True) as cursor:
@@ -266,9 +260,12 @@ def send_all(
         except BaseException:
             answered(next((number for number, cursor in enumerate(cursors) if cursor.pgresult is None), len(all_)))
             raise
-        if any(each.adds not in (None, cursor.rowcount) for cursor, each in zip(cursors, all_, strict=True)):
-            raise psycopg.errors.UniqueViolation("a row was there already")
-        return [cursor.fetchall() if cursor.description else [] for cursor in cursors]
+        answers: list[list[Any]] = []
+        for cursor, each in zip(cursors, all_, strict=True):
+            if each.adds not in (None, cursor.rowcount):
+                raise psycopg.errors.UniqueViolation("a row was there already")
+            answers.append(cursor.fetchall() if cursor.description else [])
+        return answers
 
 
 def _send(cursor: psycopg.Cursor, each: Sending) -> None:
@@ -359,6 +356,19 @@ def translated(url: URL) -> Iterator[None]:
         raise meaning(error.orig, url) from error
     except psycopg.Error as error:
         raise meaning(error, url) from error
+
+
+_TEMPORARY = ("08", "28", "3D", "40", "53", "55", "57", "58", "XX", "25006", "25P03", "25P04", "42501")
+"""SQLSTATE classes and codes of the server's condition, which passes or is mended without us: no connection, no login,
+no database, a rollback, no resources, a lock, an operator, the system, damage; a standby, a transaction that was idle
+or open for too long, a missing right."""
+
+
+def is_of_statement(error: BaseException) -> bool:
+    code = getattr(error, "sqlstate", None)
+    if code is None:  # libpq has none for a connection that breaks, psycopg none for what it refuses itself
+        return isinstance(error, psycopg.ProgrammingError | psycopg.DataError | psycopg.NotSupportedError)
+    return not str(code).startswith(_TEMPORARY)
 
 
 def meaning(error: BaseException | None, url: URL) -> StoreError:

@@ -15,7 +15,7 @@ from sqlalchemy import URL, Table
 
 from recorder.errors import RecorderError
 from recorder.store.location import database_name
-from recorder.store.postgres.connection import ENGINE, open_reader, rows, run, run_all, translated
+from recorder.store.postgres.connection import ENGINE, open_reader, rows, run_all, translated
 from recorder.store.postgres.ddl import SCHEMA, WORDS
 from recorder.store.postgres.migrate import open_log
 from recorder.store.search import INDEX_NAMES, INDEXES, Indexed
@@ -84,8 +84,7 @@ class PostgresVerifyConnection:
             yield from rows(self._connection, statement, values)
 
     def run(self, statement: Statement, values: Any) -> None:
-        with translated(self._url):
-            run(self._connection, statement, values)
+        self.run_all([(statement, values)])
 
     def run_all(self, steps: Sequence[Step]) -> list[list[Sequence[Any]]]:
         with translated(self._url):
@@ -104,10 +103,7 @@ class PostgresVerifyConnection:
             for index in INDEXES:
                 row = self._connection.execute(_search_differs(index).encode()).fetchone()
                 if row is not None and row[0]:
-                    found.append(
-                        f"the full-text index {index.name} does not have the words of {index.projection.table}: "
-                        "run `recorder db rebuild`"
-                    )
+                    found.append(index.damage)
         return found
 
 

@@ -45,12 +45,18 @@ from recorder.store.postgres.connection import (
     translated,
     writer_engine,
 )
+from recorder.store.postgres.connection import is_of_statement as is_of_statement
 from recorder.store.postgres.connection import task_lock as task_lock
 from recorder.store.postgres.ddl import MONTHS_AHEAD, PARTITIONED
 from recorder.store.postgres.partitions import OVER
 from recorder.store.postgres.patience import Patience
 from recorder.store.schema import (
+    ABSENT,
+    ENDED,
+    HOLE,
     LOG,
+    OTHER,
+    PURGED,
     dead_letters,
     events,
     exchanges,
@@ -320,9 +326,9 @@ class PostgresWriter:
             [found] = self._send([Sending(_STATE, values, prepare=False)])
             for *key, last, is_over, is_known, is_purged in found:
                 if is_purged:
-                    raise _refused("the session was purged: nothing of it is taken any more")
+                    raise _refused(PURGED)
                 if not is_known:
-                    raise _refused("its exchange is not there")
+                    raise _refused(ABSENT)
                 states[tuple(key)] = last, is_over
         self._added.difference_update(groups)
         new: list[Row] = []
@@ -338,13 +344,13 @@ class PostgresWriter:
             key = (*repeated[0][:2], repeated[0][_POS], repeated[-1][_POS])
             stored = {row[_POS]: row for row in self._send([Sending(_STORED, key)])[0]}
             if any(not is_same(stored.get(row[_POS]), row) for row in repeated):
-                raise _refused("the log is append-only: other content stands at that key")
+                raise _refused(OTHER)
         new = group[len(repeated) :]
         if [row[_POS] for row in new] != list(range(last + 1, last + 1 + len(new))):
-            raise _refused("the log has no holes: a position would be skipped")
+            raise _refused(HOLE)
         for row in new:
             if is_over and row[_KIND] != "note":
-                raise _refused("the exchange has ended: only a note may follow")
+                raise _refused(ENDED)
             is_over = is_over or row[_KIND] == "end"
         return new
 
@@ -354,14 +360,14 @@ class PostgresWriter:
         insert = Sending(_INSERTS[table.name].encode(), _by_column(rows))
         purged, new = self._send([Sending(_PURGED, (ids,)), insert])
         if purged:
-            raise _refused("the session was purged: nothing of it is taken any more")
+            raise _refused(PURGED)
         width = len(table.primary_key)
         is_same_key = " AND ".join(f"{column.name} = %s" for column in table.primary_key)
         sql = f"SELECT * FROM {table.name} WHERE {is_same_key}".encode()
         added = set(new)
         for row in rows:
             if row[:width] not in added and self._send([Sending(sql, row[:width])])[0] != [row]:
-                raise _refused("the log is append-only: other content stands at that key")
+                raise _refused(OTHER)
         if table is exchanges:
             self._added |= added
         return len(new)
@@ -378,19 +384,6 @@ def _refused(reason: str) -> StoreConflictError:
 def _origin(error: BaseException) -> BaseException | None:
     cause = error.__cause__
     return getattr(cause, "orig", cause)
-
-
-_TEMPORARY = ("08", "28", "3D", "40", "53", "55", "57", "58", "XX", "25006", "25P03", "25P04", "42501")
-"""SQLSTATE classes and codes of the server's condition, which passes or is mended without us: no connection, no login,
-no database, a rollback, no resources, a lock, an operator, the system, damage; a standby, a transaction that was idle
-or open for too long, a missing right."""
-
-
-def is_of_statement(error: BaseException) -> bool:
-    code = getattr(error, "sqlstate", None)
-    if code is None:  # libpq has none for a connection that breaks, psycopg none for what it refuses itself
-        return isinstance(error, psycopg.ProgrammingError | psycopg.DataError | psycopg.NotSupportedError)
-    return not str(code).startswith(_TEMPORARY)
 
 
 def writer(url: URL, busy_timeout_s: float, answer_timeout_s: float = inf) -> PostgresWriter:

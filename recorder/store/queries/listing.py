@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -134,9 +133,11 @@ def _conditions(wanted: SessionFilter, search: Callable[[], SearchIndex]) -> lis
     conditions = [make(given[name]) for name, make in _CONDITIONS.items() if given[name] is not None]
     if wanted.session_id is None:
         conditions.append((sessions.c.source == PROBE) == wanted.probes)
-    began = [
-        compare(exchanges.c.started_ns, given[name]) for name, compare in _BEGAN.items() if given[name] is not None
-    ]
+    began = []  # one exchange in both
+    if wanted.since_ns is not None:
+        began.append(exchanges.c.started_ns >= wanted.since_ns)
+    if wanted.until_ns is not None:
+        began.append(exchanges.c.started_ns < wanted.until_ns)
     if wanted.words is not None:
         conditions.append(sessions.c.session_id.in_(search().sessions(wanted.words)))
     return [*conditions, _some(exchanges, *began)] if began else conditions
@@ -169,7 +170,3 @@ _CONDITIONS: Mapping[str, Callable[[str], Any]] = {
     "client": lambda client: _some(exchanges, _has(exchanges.c.client, client)),
     "status": lambda status: _some(exchanges, _status() == status),
 }
-_BEGAN: Mapping[str, Callable[[Any, int], Any]] = {
-    "since_ns": operator.ge,
-    "until_ns": operator.lt,
-}  # one exchange both

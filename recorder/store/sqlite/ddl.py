@@ -17,7 +17,7 @@ from sqlalchemy import CompoundSelect, Select, Table, literal_column, select, ta
 
 from recorder.model.events import SHARED
 from recorder.projections.views.contract import VIEWS
-from recorder.store.schema import sessions, table_statements, tables_of, tombstones
+from recorder.store.schema import ABSENT, ENDED, HOLE, OTHER, PURGED, sessions, table_statements, tables_of, tombstones
 from recorder.store.search import INDEXES, OF_EXCHANGE, OF_SESSION, Indexed, SearchIndex, SearchStatements
 from recorder.store.sql import dialect
 from recorder.store.sqlite.connection import ENGINE
@@ -80,10 +80,7 @@ INDEX = SearchIndex([_statements(index) for index in INDEXES], _sessions)
 
 
 CHANGED = "the log is append-only: its rows are never changed and never deleted"
-OTHER = "the log is append-only: other content stands at that key"
 NUMBERED = "the log numbers its own rows: a rowid cannot be chosen"
-ABSENT = "its exchange is not there"
-PURGED = "the session was purged: nothing of it is taken any more"
 
 _OF_PURGED = "EXISTS (SELECT 1 FROM tombstones WHERE session_id = {})".format
 _SESSION_OF = "(SELECT session_id FROM stored_exchanges WHERE number = {}.exchange)".format
@@ -205,6 +202,6 @@ def _events_guard(guarded: Guarded) -> str:
         f"CREATE TRIGGER {name}_insert BEFORE INSERT ON {name} "
         f"WHEN NEW.rowid >= 0 OR NEW.pos <> {next_pos} OR NEW.kind <> 'note' AND {ended} OR {absent} "
         f"BEGIN {_abort(ABSENT, f' WHERE {absent}')} {_refuse(guarded)} "
-        f"{_abort('the log has no holes: a position would be skipped', f' WHERE NEW.pos <> {next_pos}')} "
-        f"{_abort('the exchange has ended: only a note may follow')} END"
+        f"{_abort(HOLE, f' WHERE NEW.pos <> {next_pos}')} "
+        f"{_abort(ENDED)} END"
     )

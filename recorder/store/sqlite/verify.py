@@ -94,11 +94,7 @@ class SqliteVerifyConnection:
             return run_all(self._connection, steps)
 
     def run(self, statement: Statement, values: Any) -> None:
-        with translated(self._path):
-            if isinstance(values, list):
-                self._connection.executemany(statement.text(self.engine), values)
-            else:
-                self._connection.execute(statement.text(self.engine), values)
+        self.run_all([(statement, values)])
 
     def damage(self) -> list[str]:
         """Return what `PRAGMA integrity_check` finds, which reads all of the file and compares indexes with tables."""
@@ -118,8 +114,7 @@ class SqliteVerifyConnection:
 
     def search_damage(self) -> list[str]:
         return [
-            f"the full-text index {index.name} does not have the words of {index.projection.table}: "
-            "run `recorder db rebuild`"
+            index.damage
             for index, create in zip(INDEXES, SEARCH_TABLES, strict=True)
             if not _has_its_words(self._path, index, create)
         ]

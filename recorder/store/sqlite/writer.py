@@ -23,13 +23,12 @@ from sqlalchemy.dialects.postgresql import insert
 
 from recorder.errors import StoreConflictError, StoreError, StoreLostError
 from recorder.store.engine import BUSY_TIMEOUT_S
-from recorder.store.schema import LOG, events
+from recorder.store.schema import ABSENT, LOG, PURGED, events
 from recorder.store.search import INDEX_NAMES, INDEXES, Indexed
 from recorder.store.sql import ROLLBACK_TO, Statement, Step, dialect
 from recorder.store.sqlite import address
 from recorder.store.sqlite import connection as of_file
 from recorder.store.sqlite.connection import ENGINE, WRITER, apply, run_all, translated, write_lock, writer_engine
-from recorder.store.sqlite.ddl import ABSENT, PURGED
 from recorder.store.sqlite.tables import STORED
 
 Row = tuple[Any, ...]
@@ -175,11 +174,7 @@ class SqliteWriter:
     def run(self, statement: Statement, values: Any) -> None:
         if statement is ROLLBACK_TO:  # what was given in the attempt is nobody's now
             self._numbers = Numbers(self._driver, self.path)
-        sql = statement.text(ENGINE)
-        if isinstance(values, list):
-            self._driver.executemany(sql, values)
-        else:
-            self._driver.execute(sql, values)
+        self.run_all([(statement, values)])
 
     def ask(self, statement: Statement, values: Any) -> Generator[Sequence[Any]]:
         with closing(self._driver.execute(statement.text(ENGINE), values)) as cursor:

@@ -15,17 +15,17 @@ Rules of this file:
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
 
-from sqlalchemy import Select, bindparam, select, update
+from sqlalchemy import bindparam, update
 
 from recorder.model.text import storable
 from recorder.projections.history import CLIENTS_CALLS
 from recorder.projections.results import RepeatedCalls
 from recorder.projections.rows import TABLES, ItemRow
 from recorder.store.schema import tables_of
-from recorder.store.sql import Statement, Step, constant, of_exchange, of_session
+from recorder.store.sql import Statement, Step, of_exchange
 from recorder.store.write.request_links import Asking, Key, LinkDatabase, key_of
 from recorder.wire.dialects.conversation import call_place
 
@@ -63,29 +63,6 @@ _items = tables_of["items"]
 _SET_KEY = Statement(
     update(_items).where(of_exchange(_items), _items.c.item == bindparam("of_item")).values(call_key=bindparam("key"))
 )
-_KEYS = select(_items.c.exchange_id, _items.c.item, _items.c.call_key).where(
-    of_session(_items),
-    _items.c.kind == constant("tool_call"),
-    _items.c.call_key.is_distinct_from(_items.c.call_id),
-)
-_KEYS_OF_ONE = _KEYS.where(_items.c.exchange_id == bindparam("exchange_id"))
-
-CallKeys = Mapping[tuple[str, int], str]
-"""The keys of calls in the log that are not their ids, by exchange and item."""
-
-
-class Rows(Protocol):
-    """The part of a `LogReader` that is used here."""
-
-    async def rows(self, statement: Select[Any], **values: Any) -> Sequence[Any]:
-        """Return the rows of a statement."""
-
-
-async def call_keys(log: Rows, session_id: str, exchange_id: str | None = None) -> CallKeys:
-    """Return the keys of the calls of a session, or of one exchange: to fold events again does not find them."""
-    one = {} if exchange_id is None else {"exchange_id": exchange_id}
-    rows = await log.rows(_KEYS_OF_ONE if one else _KEYS, session_id=session_id, **one)
-    return {(row.exchange_id, row.item): row.call_key for row in rows}
 
 
 class _Call(NamedTuple):
