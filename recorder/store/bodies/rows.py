@@ -57,7 +57,8 @@ class SharedRow:
         missing = [place for place in self.places if place not in held]
         if missing:
             raise ValueError("position {1} of exchange {0} is not there".format(*missing[0]))
-        return _event(self._row, "body", self._recipe.body([held[place] for place in self.places]))
+        body = self._recipe.body([held[place] for place in self.places])
+        return msgspec.structs.replace(Event(*self._row), type="body", raw=body)
 
 
 def is_shared(row: Row) -> bool:
@@ -104,9 +105,3 @@ def _literal(type: str, raw: bytes) -> bytes:
     if not isinstance(raw, bytes):
         raise ValueError("a row that is needed holds no bytes")
     return read_recipe(raw).literal if type == SHARED else raw
-
-
-def _event(row: Row, type: str, raw: bytes) -> Event:
-    columns = list(row)
-    columns[_TYPE], columns[_RAW] = type, raw
-    return Event(*columns)

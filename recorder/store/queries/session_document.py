@@ -95,7 +95,7 @@ def usage_document(usage: UsageRow) -> dict[str, Any]:
 
 
 def timing_document(timing: TimingRow) -> dict[str, Any]:
-    return _present(**_all_but(timing, _KEY))
+    return _picked(timing, [name for name in TimingRow.__struct_fields__ if name not in _KEY])
 
 
 def anomaly_documents(rows: Iterable[AnomalyRow]) -> list[dict[str, Any]]:
@@ -118,10 +118,6 @@ def _list(text: str | None) -> list[Any]:
 
 def _picked(row: msgspec.Struct, names: Iterable[str]) -> dict[str, Any]:
     return _present(**{name: getattr(row, name) for name in names})
-
-
-def _all_but(row: msgspec.Struct, names: set[str]) -> dict[str, Any]:
-    return {name: value for name, value in msgspec.structs.asdict(row).items() if name not in names}
 
 
 def _present(**values: Any) -> dict[str, Any]:

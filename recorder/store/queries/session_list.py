@@ -194,8 +194,10 @@ async def _lines_of(
         await _add_costs(connection, ids, projected, log.engine)
     lines = []
     for row in found:
-        line = _row(struct_of(Session, row), sums.get(row.session_id), projected.get(row.session_id, {}))
-        lines.append(_Line(place_of(row), line))
+        session = msgspec.structs.asdict(struct_of(Session, row))
+        times = dict.fromkeys(("started_ns", "ended_ns", "used_ns"), row.created_ns)  # of one without exchanges
+        columns = session | times | sums.get(row.session_id, {}) | projected.get(row.session_id, {})
+        lines.append(_Line(place_of(row), SessionRow(**columns)))
     return lines, lines[-1].place if lines and len(lines) == limit else None
 
 
@@ -238,12 +240,6 @@ async def _add_costs(connection: ReadConnection, ids: Sequence[str], projected: 
 def _parts(ids: Sequence[str]) -> list[Sequence[str]]:
     """Return ids in parts of as many as a question may name."""
     return [ids[first : first + NAMED] for first in range(0, len(ids), NAMED)]
-
-
-def _row(session: Session, sums: Mapping[str, Any] | None, projected: Mapping[str, Any]) -> SessionRow:
-    created_ns = session.created_ns
-    empty = {"started_ns": created_ns, "ended_ns": created_ns, "used_ns": created_ns}
-    return SessionRow(**{**msgspec.structs.asdict(session), **(sums or empty), **projected})
 
 
 def _read(summary: Mapping[Any, Any]) -> dict[str, Any]:
