@@ -6,8 +6,9 @@ Rules of this file:
   read as a stream and ends where it is large enough.
 * Events are verified before they are written: an event that does not fit its chain is not written, and nothing after
   it. An exchange that was recorded with contradicting sums is reported, and copied.
-* A transaction holds events of one exchange, and its projections with the `end` that completes it. The exchange is
-  copied when its chain was computed once more from what the target gives back.
+* A transaction holds events in order, and projections with the `end` that completes them. If the target refuses
+  something, each exchange is written by itself. One is copied when its chain was computed once more from what the
+  target gives back.
 * A copy may break off anywhere, and the next one continues: of an exchange that the target has, its last event shows
   whether it is the same.
 * The places of journals in the log (`ingest_offsets`) are not copied: they belong to the recorders of the source. The
@@ -16,7 +17,7 @@ Rules of this file:
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Collection, Mapping
+from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Sequence
 from contextlib import aclosing
 from typing import Any
 
@@ -197,6 +198,7 @@ async def copy(
     await copying.bury(of_source=session_ids is None)
     for session_id in await source.session_ids() if session_ids is None else sorted(set(session_ids)):
         await copying.copy(session_id)
+    await copying.commit()
     return list(copying.reports.values())
 
 
@@ -208,7 +210,7 @@ class _ExchangeCopy:
     """An exchange on its way."""
 
     def __init__(self, report: CopyReport, extent: Extent, there: Extent | None) -> None:
-        self.report, self.exchange = report, extent.exchange
+        self.report, self.exchange, self.last_pos = report, extent.exchange, extent.last_pos
         self.exists = there is not None
         self.existing_pos = there.last_pos if there else -1
         # The last event that both have is written once more: the target knows whether it is the same.
@@ -216,27 +218,26 @@ class _ExchangeCopy:
         self._verifier = ChainVerifier(self.exchange.session_id, self.exchange.exchange_id, self.exchange)
         self.last: Event | None = None  # that was in order
         self.is_broken = False  # in the source, or cannot be read there
+        self.is_refused = False  # by the target
+        self.is_read = False  # to the end that it has now
         self.waiting: list[Event] = []  # to be written
-        self.waiting_bytes = 0
         self.events = 0  # that were written
 
-    @property
-    def is_full(self) -> bool:
-        return len(self.waiting) >= COMMIT_ROWS or self.waiting_bytes >= COMMIT_BYTES
-
-    def take(self, event: Event) -> None:
-        """Verify the next event of the source."""
+    def take(self, event: Event) -> bool:
+        """Verify the next event of the source. Return whether it is to be written."""
         self._verifier.feed(event)
         self.is_broken = _is_broken(self._verifier)
         if self.is_broken:
-            return
+            return False
         self.last = event
-        if event.pos >= self._start:
-            self.waiting.append(event)
-            self.waiting_bytes += len(event.raw)
+        if event.pos < self._start:
+            return False
+        self.waiting.append(event)
+        return True
 
     def conclude(self) -> None:
         """Report what was found, when all events were read that can be."""
+        self.is_read = True
         verifier, exchange_id = self._verifier, self.exchange.exchange_id
         if not self.is_broken and (verifier.end_pos is not None or not verifier.events):
             verifier.close()
@@ -244,6 +245,13 @@ class _ExchangeCopy:
             self.report.find(exchange_id, check, message, pos)
         if not self.is_broken and verifier.end_pos is None:
             self.report.open.append(exchange_id)
+
+    def count_written(self) -> None:
+        new = [event for event in self.waiting if event.pos > self.existing_pos]
+        self.events += len(new)
+        self.report.events += len(new)
+        self.report.bytes += sum(len(event.raw) for event in new)
+        self.waiting = []
 
     def count(self) -> None:
         if self.events or not (self.exists or self.is_broken):
@@ -259,6 +267,8 @@ class _Copying:
         self._source, self._target, self._store = source, target, store
         self._progress, self._done, self._total = progress, 0, total
         self._purged: set[str] = set()  # sessions of which the target takes nothing
+        self._going: list[_ExchangeCopy] = []  # of the next transaction
+        self._rows = self._bytes = 0
         self.reports: dict[str, CopyReport] = {}
 
     async def bury(self, *, of_source: bool) -> None:
@@ -284,7 +294,7 @@ class _Copying:
         report = self._report(session_id)
         report.name, report.purged = session.name, session_id in self._purged
         extents = await self._source.extents(session_id)
-        if report.purged or not self._add(session, report):
+        if report.purged or not await self._add(session, report):
             self._done += len(extents)
         else:
             await self._copy_exchanges(report, extents)
@@ -295,14 +305,16 @@ class _Copying:
         for exchange_id, extent in extents.items():
             self._done += 1
             if extent != there.get(exchange_id):
-                await self._copy(_ExchangeCopy(report, extent, there.get(exchange_id)))
+                await self._read(_ExchangeCopy(report, extent, there.get(exchange_id)))
                 continue
             report.standing += 1
             if not extent.has_ended:
                 report.open.append(exchange_id)
 
-    def _add(self, session: Session, report: CopyReport) -> bool:
+    async def _add(self, session: Session, report: CopyReport) -> bool:
         """Add the row of a session. Return whether the target takes it."""
+        if await self._target.session(session.session_id) == session:
+            return True
         try:
             with self._store.transaction():
                 self._store.add_session(session)
@@ -311,51 +323,68 @@ class _Copying:
             return False
         return True
 
-    async def _copy(self, going: _ExchangeCopy) -> None:
-        """Read an exchange to the end that it has now, write it and read it back."""
-        exchange_id = going.exchange.exchange_id
-        try:
-            await self._read(going)
-            going.conclude()
-            if going.waiting or (going.last is None and not going.is_broken):
-                self._write(going)
-        except StoreConflictError as error:
-            going.report.find(exchange_id, "conflict", f"the target refuses it: {error}")
-            return
-        if going.last is not None and not await self._is_there(going.exchange, going.last):
-            message = f"{self._target.name} does not give back what was written: check its disk"
-            going.report.find(exchange_id, "copy", message, going.last.pos)
-        going.count()
-
     async def _read(self, going: _ExchangeCopy) -> None:
+        """Read an exchange to the end that it has now."""
         try:
             async with aclosing(self._source.all_events(going.exchange)) as reading:
                 async for event in reading:
-                    going.take(event)
-                    if going.is_broken:
+                    if going.take(event):
+                        self._rows += 1
+                        self._bytes += len(event.raw)
+                    if self._rows >= COMMIT_ROWS or self._bytes >= COMMIT_BYTES:
+                        await self.commit(going)
+                    if going.is_refused:
                         return
-                    if going.is_full:
-                        self._write(going)
-        except (StoreBusyError, StoreConflictError, StoreLostError):
+                    if going.is_broken or event.pos >= going.last_pos:
+                        break
+        except (StoreBusyError, StoreLostError):
             raise
         except StoreError as error:
             going.is_broken = True
             going.report.find(going.exchange.exchange_id, "file", f"the rest cannot be read: {error}")
+        going.conclude()
+        self._going.append(going)
 
-    def _write(self, going: _ExchangeCopy) -> None:
-        """Add the events that wait, and with the end of an exchange its projections."""
-        exchange = going.exchange
-        with self._store.transaction():
-            self._store.add_exchange(exchange)
-            self._store.append(going.waiting)
-            if any(event.kind == "end" for event in going.waiting):
-                self._store.projector.project(exchange.session_id, exchange.exchange_id)
-        new = [event for event in going.waiting if event.pos > going.existing_pos]
-        going.events += len(new)
-        going.report.events += len(new)
-        going.report.bytes += sum(len(event.raw) for event in new)
-        going.waiting, going.waiting_bytes = [], 0
+    async def commit(self, unread: _ExchangeCopy | None = None) -> None:
+        """Write what waits, and read back the exchanges that were read to their ends."""
+        going = [*self._going, *([unread] if unread is not None else [])]
+        self._going, self._rows, self._bytes = [], 0, 0
+        if not going:
+            return
+        try:
+            self._write(going)
+        except StoreConflictError:
+            for each in going:
+                self._write_alone(each)
+        for each in going:
+            each.count_written()
+            if each.is_read and not each.is_refused:
+                await self._settle(each)
         self._progress(self._done, self._total)
+
+    def _write(self, several: Sequence[_ExchangeCopy]) -> None:
+        """Add the events that wait, and with the end of an exchange its projections."""
+        with self._store.transaction():
+            for each in several:
+                if not each.waiting and (each.last is not None or each.is_broken):
+                    continue
+                self._store.add_exchange(each.exchange)
+                self._store.append(each.waiting)
+                if any(event.kind == "end" for event in each.waiting):
+                    self._store.projector.project(each.exchange.session_id, each.exchange.exchange_id)
+
+    def _write_alone(self, each: _ExchangeCopy) -> None:
+        try:
+            self._write([each])
+        except StoreConflictError as error:
+            each.is_refused, each.waiting = True, []
+            each.report.find(each.exchange.exchange_id, "conflict", f"the target refuses it: {error}")
+
+    async def _settle(self, each: _ExchangeCopy) -> None:
+        if each.last is not None and not await self._is_there(each.exchange, each.last):
+            message = f"{self._target.name} does not give back what was written: check its disk"
+            each.report.find(each.exchange.exchange_id, "copy", message, each.last.pos)
+        each.count()
 
     async def _is_there(self, exchange: Exchange, last: Event) -> bool:
         """Return whether the chain in the target reaches the last event of the copy."""
