@@ -5,7 +5,7 @@ Nothing in it is taken on trust: positions without a hole, and a chain of hashes
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import BinaryIO
 
 import msgspec
@@ -23,16 +23,49 @@ LINE_LIMIT = 8 * 2**20  # rows of the log have at most 1 MiB, of which each byte
 CUT_OFF = ExchangeEnd("recorder_crash", "the exchange was exported before it had ended")
 
 
-class Jsonl:
+class RowsFile:
+    """A file with a session as recorder recorded it, checked: a `Cassette` of rows of the log."""
+
+    def __init__(self, recorded: Session, rows: Callable[[], Iterable[Exchange | Event]]) -> None:
+        """`rows` reads the exchanges again, each with its events after it."""
+        self._recorded, self._rows = recorded, rows
+        self.events = 0
+
+    @property
+    def name(self) -> str:
+        """The name of the session that was recorded."""
+        return self._recorded.name
+
+    def session(self, name: str, names: Names) -> Session:
+        """Return the session that was recorded, with a new id."""
+        fresh = {"session_id": names.new_id(), "name": name, "source": "import", "origin": "import"}
+        return msgspec.structs.replace(self._recorded, **fresh)
+
+    def entries(self, session: Session, names: Names) -> Iterator[Entry]:
+        """Yield the exchanges of the file, with new ids; a chunk is an event."""
+        t_ns, begun, fresh = 0, False, FreshIds(session, names)
+        for row in self._rows():
+            if isinstance(row, Event):
+                t_ns = row.t_ns
+                self.events += row.kind in BODY_KINDS
+                yield Entry(Mark.CHUNK, t_ns, event_line(fresh.event(row)))
+                continue
+            if begun:
+                yield Entry(Mark.END, t_ns, msgspec.json.encode(CUT_OFF))
+            t_ns, begun = 0, True
+            yield Entry(Mark.REQUEST, 0, msgspec.json.encode(fresh.head(row)))
+        yield Entry(Mark.END, t_ns, msgspec.json.encode(CUT_OFF))
+
+
+class Jsonl(RowsFile):
     """An export, checked."""
 
     def __init__(self, file: BinaryIO) -> None:
         """Raises `RecorderError` if the file is not an export, or not as it was exported."""
         self._file = file
-        self.events = 0
         checker = _Checker()
         try:
-            self._exported = checker.open(self._opening())
+            super().__init__(checker.open(self._opening()), self._exported)
             for line in self._lines():
                 checker.check(line)
         except (ValueError, RecursionError) as error:
@@ -42,33 +75,12 @@ class Jsonl:
         if not checker.exchanges:
             raise RecorderError("there is no exchange in it")
 
-    @property
-    def name(self) -> str:
-        """The name of the session that was exported."""
-        return self._exported.name
-
-    def session(self, name: str, names: Names) -> Session:
-        """Return the session that was exported, with a new id."""
-        fresh = {"session_id": names.new_id(), "name": name, "source": "import", "origin": "import"}
-        return msgspec.structs.replace(self._exported, **fresh)
-
-    def entries(self, session: Session, names: Names) -> Iterator[Entry]:
-        """Yield the exchanges of the export, with new ids; a chunk is an event."""
+    def _exported(self) -> Iterator[Exchange | Event]:
         self._opening()
-        t_ns, begun, fresh = 0, False, FreshIds(session, names)
         for line in self._lines():
             row = read_line(line)
-            if isinstance(row, Event):
-                t_ns = row.t_ns
-                self.events += row.kind in BODY_KINDS
-                changed = fresh.event(row)
-                yield Entry(Mark.CHUNK, t_ns, line if changed is row else event_line(changed))
-                continue
-            if begun:
-                yield Entry(Mark.END, t_ns, msgspec.json.encode(CUT_OFF))
-            if isinstance(row, Exchange):
-                t_ns, begun = 0, True
-                yield Entry(Mark.REQUEST, 0, msgspec.json.encode(fresh.head(row)))
+            if not isinstance(row, Counts):
+                yield row
 
     def _opening(self) -> bytes:
         self._file.seek(0)

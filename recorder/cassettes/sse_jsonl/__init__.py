@@ -16,21 +16,15 @@ read than `recorder.cassettes.sse_jsonl.lines` and the size of the file allow.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-import msgspec
-from msgspec.structs import replace
-
-from recorder.cassettes import Entry, Names, refused
-from recorder.cassettes.jsonl import CUT_OFF, FreshIds
+from recorder.cassettes import refused
+from recorder.cassettes.jsonl import RowsFile
 from recorder.cassettes.sse_jsonl.reader import CassetteReader
 from recorder.cassettes.sse_jsonl.writer import cassette_lines
 from recorder.errors import RecorderError
-from recorder.journal.format import Mark
-from recorder.model.events import BODY_KINDS, Event, Exchange, Session
-from recorder.model.jsonl import event_line
+from recorder.model.events import Exchange, Session
 from recorder.model.recording import EVENT_BYTES, PIECE_BYTES, MemoryBudget, Recording
 from recorder.wire.recording import recording_of, require_answerable
 
@@ -75,40 +69,12 @@ def formatted(file: BinaryIO) -> list[bytes]:
     return list(cassette_lines(reader.session, exchanges))
 
 
-class SseJsonl:
+class SseJsonl(RowsFile):
     """A cassette of our own format, checked, as `recorder import` takes it."""
 
     def __init__(self, file: BinaryIO) -> None:
         """Raises `RecorderError` with the line that is not as it should be."""
-        self._file = file
-        self.events = 0
         reader = CassetteReader(file)
-        if not sum(isinstance(row, Exchange) for row in reader.rows()):
+        if not sum(isinstance(row, Exchange) for row in reader.rows()):  # to the end: all of it is checked
             raise RecorderError("there is no exchange in it")
-        self._session = reader.session
-
-    @property
-    def name(self) -> str:
-        """The name of the session that was recorded."""
-        return self._session.name
-
-    def session(self, name: str, names: Names) -> Session:
-        """Return the session that was recorded, with a new id."""
-        fresh = {"session_id": names.new_id(), "name": name, "source": "import", "origin": "import"}
-        return replace(self._session, **fresh)
-
-    def entries(self, session: Session, names: Names) -> Iterator[Entry]:
-        """Yield the exchanges of the cassette, with new ids; a chunk is an event."""
-        t_ns, begun, cut_off = 0, False, msgspec.json.encode(CUT_OFF)
-        fresh = FreshIds(session, names)
-        for row in CassetteReader(self._file).rows():
-            if isinstance(row, Event):
-                t_ns = row.t_ns
-                self.events += row.kind in BODY_KINDS
-                yield Entry(Mark.CHUNK, t_ns, event_line(fresh.event(row)))
-                continue
-            if begun:
-                yield Entry(Mark.END, t_ns, cut_off)
-            t_ns, begun = 0, True
-            yield Entry(Mark.REQUEST, 0, msgspec.json.encode(fresh.head(row)))
-        yield Entry(Mark.END, t_ns, cut_off)
+        super().__init__(reader.session, lambda: CassetteReader(file).rows())

@@ -34,8 +34,6 @@ from recorder.wire.redaction.headers import redact_headers, redact_target
 _RAW = "raw"
 
 _encode = msgspec.json.Encoder().encode
-_decode_reads = msgspec.json.Decoder(list[tuple[int, int]]).decode
-_decode_frames = msgspec.json.Decoder(list[FrameShape]).decode
 
 
 class Sums:
@@ -100,7 +98,7 @@ def shorten(kind: Kind, raw: bytes, usual: Mapping[str, Any]) -> Any:
         again = restore(kind, value(text(short)), usual)
     except ValueError:
         return {_RAW: content(raw)}
-    return short if again == _IN_MICROSECONDS.get(kind, bytes)(raw) else {_RAW: content(raw)}
+    return short if again == _in_microseconds(kind, raw) else {_RAW: content(raw)}
 
 
 def restore(kind: Kind, given: Any, usual: Mapping[str, Any]) -> bytes:
@@ -148,55 +146,43 @@ def clean_headers(given: list[tuple[str, str]]) -> list[tuple[str, str]]:
 _CLEANED: Mapping[str, Callable[[Any], Any]] = {"headers": clean_headers, "target": redact_target}
 
 # -- reads: [[seconds since the one before, bytes], …], the first since the exchange began
-
-
-def _to_microseconds(raw: bytes) -> bytes:
-    return _encode([(t_ns // 1000 * 1000, size) for t_ns, size in _decode_reads(raw)])
-
-
-def _short_reads(raw: bytes, usual: Mapping[str, Any]) -> Literal:
-    before_us, written = 0, []
-    for t_ns, size in _decode_reads(raw):
-        written.append(array(seconds(t_ns // 1000 - before_us), size))
-        before_us = t_ns // 1000
-    return array(*written)
-
-
-def _reads(given: Any, usual: Mapping[str, Any]) -> bytes:
-    at_us, reads = 0, []
-    for after, size in msgspec.convert(given, list[tuple[float, int]]):
-        at_us += microseconds(after)
-        reads.append((at_us * 1000, size))
-    return _encode(reads)
-
-
 # -- frames: [[seconds since the one before, "client" or "server", first byte, bytes], …]
 
-
-def _frames_to_microseconds(raw: bytes) -> bytes:
-    return _encode([(t_ns // 1000 * 1000, *shape) for t_ns, *shape in _decode_frames(raw)])
-
-
-def _short_frames(raw: bytes, usual: Mapping[str, Any]) -> Literal:
-    before_us, written = 0, []
-    for t_ns, *shape in _decode_frames(raw):
-        written.append(array(seconds(t_ns // 1000 - before_us), *shape))
-        before_us = t_ns // 1000
-    return array(*written)
-
-
-def _frames(given: Any, usual: Mapping[str, Any]) -> bytes:
-    at_us, frames = 0, []
-    for after, *shape in msgspec.convert(given, list[tuple[float, Side, int, int]]):
-        at_us += microseconds(after)
-        frames.append((at_us * 1000, *shape))
-    return _encode(frames)
-
-
-_IN_MICROSECONDS: Mapping[Kind, Callable[[bytes], bytes]] = {
-    "reads": _to_microseconds,
-    "frames": _frames_to_microseconds,
+_STORED: Mapping[Kind, msgspec.json.Decoder[Any]] = {
+    "reads": msgspec.json.Decoder(list[tuple[int, int]]),
+    "frames": msgspec.json.Decoder(list[FrameShape]),
 }
+_WRITTEN: Mapping[Kind, Any] = {"reads": list[tuple[float, int]], "frames": list[tuple[float, Side, int, int]]}
+
+
+def _in_microseconds(kind: Kind, raw: bytes) -> bytes:
+    """Return what a line can give back of `raw`: times of reads and frames to the microsecond."""
+    if kind not in _STORED:
+        return raw
+    return _encode([(t_ns // 1000 * 1000, *rest) for t_ns, *rest in _STORED[kind].decode(raw)])
+
+
+def _short_rows(kind: Kind) -> Callable[[bytes, Mapping[str, Any]], Any]:
+    def short(raw: bytes, usual: Mapping[str, Any]) -> Literal:
+        before_us, written = 0, []
+        for t_ns, *rest in _STORED[kind].decode(raw):
+            written.append(array(seconds(t_ns // 1000 - before_us), *rest))
+            before_us = t_ns // 1000
+        return array(*written)
+
+    return short
+
+
+def _rows(kind: Kind) -> Callable[[Any, Mapping[str, Any]], bytes]:
+    def rows(given: Any, usual: Mapping[str, Any]) -> bytes:
+        at_us, read = 0, []
+        for after, *rest in msgspec.convert(given, _WRITTEN[kind]):
+            at_us += microseconds(after)
+            read.append((at_us * 1000, *rest))
+        return _encode(read)
+
+    return rows
+
 
 # -- notes: any bytes, which are JSON as a rule
 
@@ -218,13 +204,11 @@ _RECORDS: Mapping[Kind, type[msgspec.Struct]] = {
 }
 _SHORTENED: Mapping[Kind, Callable[[bytes, Mapping[str, Any]], Any]] = {
     **{kind: _shortened(kind) for kind in _RECORDS},
-    "reads": _short_reads,
-    "frames": _short_frames,
+    **{kind: _short_rows(kind) for kind in _STORED},
     "note": _parsed,
 }
 _READ: Mapping[Kind, Callable[[Any, Mapping[str, Any]], bytes]] = {
     **{kind: _record(kind) for kind in _RECORDS},
-    "reads": _reads,
-    "frames": _frames,
+    **{kind: _rows(kind) for kind in _STORED},
     "note": _unparsed,
 }
