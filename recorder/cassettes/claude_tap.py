@@ -146,7 +146,7 @@ class _Blobs:
         found = self._stored.get(name) if isinstance(name, str) else None
         if not isinstance(found, dict) or "payload" not in found:
             raise RecorderError(f"{place} refers to a value that is not in the bundle: {name!r:.80}")
-        payload = found["payload"]
+        payload = found.get("payload")
         if name not in self._sizes:
             self._sizes[name] = len(json_bytes(payload))
         budget.take(self._sizes[name])
@@ -166,7 +166,10 @@ def _unpacked(record: Any, blobs: _Blobs, place: str, budget: BodyBudget) -> Any
 
 def _followed(given: Any, blobs: _Blobs, place: str, budget: BodyBudget) -> Any:
     if isinstance(given, list):
-        return [_followed(each, blobs, place, budget) if isinstance(each, dict) else each for each in given]
+        followed = []
+        for each in given:
+            followed.append(_followed(each, blobs, place, budget) if isinstance(each, dict) else each)
+        return followed
     reference = _member(given, REFERENCE)
     if reference is None:
         return given
@@ -214,9 +217,7 @@ def _exchange(record: _TapRecord) -> DecodedCall:
     content_type = next((text for name, text in response.headers.items() if name.lower() == "content-type"), None)
     is_stream = framing(content_type) == "sse"
     is_cut = is_stream and not response.sse_events and response.body is not None
-    headers = response.headers
-    if is_cut:
-        headers = {name: JSON if name.lower() == "content-type" else text for name, text in headers.items()}
+    changed = {"content_type": JSON} if is_cut else {}
     pieces = [block(each.data, dialect, each.name) for each in response.sse_events] or [json_bytes(response.body)]
     is_binary = isinstance(request.body, dict) and "_encoding" in request.body
     return DecodedCall(
@@ -228,7 +229,7 @@ def _exchange(record: _TapRecord) -> DecodedCall:
         head_ns=duration_ns,
         end_ns=duration_ns,
         body=b"" if is_binary else json_bytes(request.body),
-        response=ResponseHead(response.status, "", header_list(headers)),
+        response=ResponseHead(response.status, "", header_list(response.headers, **changed)),
         pieces=[(duration_ns, each) for each in pieces],
         end=_end(record),
         missing_request=BINARY if is_binary else None,

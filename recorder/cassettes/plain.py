@@ -64,7 +64,9 @@ def read_request(data: bytes) -> PlainRequest:
 def _body(raw: bytes) -> bytes:
     """Return the bytes of a stored body. A body that is not JSON is a string in the file."""
     given = value(raw)
-    return given.encode("utf-8", "surrogatepass") if isinstance(given, str) else b"" if given is None else raw
+    if isinstance(given, str):
+        return given.encode("utf-8", "surrogatepass")
+    return raw if given is not None else b""
 
 
 class PlainStream(ImportedFile):
@@ -191,7 +193,9 @@ _CHECKS: dict[str, Callable[[BinaryIO, bytes], None]] = {
 def payload_lines(events: Iterable[Event], *, is_switched: bool = False) -> Iterator[bytes]:
     """Yield the payload of each event that has one, as a line of JSON. `is_switched`: they came over WebSocket."""
     for number, block in enumerate(_blocks(events, ends_message if is_switched else ends_block)):
-        data = block if is_switched else parse(block if number else block.removeprefix(BOM)).data
+        if not number and not is_switched:
+            block = block.removeprefix(BOM)
+        data = block if is_switched else parse(block).data
         line = b"" if data is None else data.replace(b"\n", b" ")  # white space, where JSON has it
         if is_payload(line):
             yield line + b"\n"

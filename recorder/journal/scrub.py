@@ -141,7 +141,7 @@ class RequestBodyScrubber:
 def _joined(spans: Iterable[tuple[Position, Position]]) -> list[Stretch]:
     """Return the stretches of some spans, each place once."""
     joined: list[Stretch] = []
-    for number, start, end in sorted(each for span in spans for each in _by_segment(*span)):
+    for number, start, end in sorted(chain.from_iterable(_by_segment(*span) for span in spans)):
         if joined and joined[-1][0] == number and start <= joined[-1][2]:
             number, start, before = joined.pop()
             end = max(before, end)

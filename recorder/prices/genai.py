@@ -132,7 +132,7 @@ def _of_tier(model: Any, tier: str, context: Mapping[str, str]) -> Iterator[Peri
     """
     constraints = [each.constraint for each in (*_conditional(model), *(model.price_variants or ()))]
     dates = sorted({each.start_date for each in constraints if hasattr(each, "start_date")})
-    times = sorted({0, DAY_S, *(_seconds(at) for each in constraints for at in _times(each))})
+    times = sorted({0, DAY_S}.union(*map(_times, constraints)))
     midnights = [datetime.combine(each, time(), UTC) for each in dates]
     # Before the first date, the prices are those of the day before.
     starts = [(midnights[0] if midnights else _ANY_DAY) - timedelta(days=1), *midnights]
@@ -140,10 +140,10 @@ def _of_tier(model: Any, tier: str, context: Mapping[str, str]) -> Iterator[Peri
     # Of a day with the standard prices all the time, a tier has no card.
     shown = [not context or any(_differs(model, start, second, context) for second in times[:-1]) for start in starts]
     for daily in pairwise(times):
-        at = [start + timedelta(seconds=daily[0]) for start in starts]
-        prices = [
-            model.get_prices(each, context) if is_shown else None for each, is_shown in zip(at, shown, strict=True)
-        ]
+        prices = []
+        for start, is_shown in zip(starts, shown, strict=True):
+            at = start + timedelta(seconds=daily[0])
+            prices.append(model.get_prices(at, context) if is_shown else None)
         for first, last, price in _runs(prices):
             yield from _levels(price, Period({}, tier, 0, daily, bounds[first] or 0, bounds[last]))
 
@@ -158,9 +158,10 @@ def _conditional(model: Any) -> Sequence[Any]:
     return model.prices if isinstance(model.prices, list) else ()
 
 
-def _times(constraint: Any) -> Iterator[time]:
+def _times(constraint: Any) -> Iterator[int]:
+    """Yield the seconds of a day at which a time of day begins and ends."""
     if hasattr(constraint, "start_time"):
-        yield from (constraint.start_time, constraint.end_time)
+        yield from map(_seconds, (constraint.start_time, constraint.end_time))
 
 
 def _seconds(at: time) -> int:
@@ -184,8 +185,10 @@ def _levels(price: Any, period: Period) -> Iterator[Period]:
     given = {_UNITS[key]: value for key, value in prices.items() if key in _UNITS and value is not None}
     if not _TOKENS & {unit for unit, _ in given}:
         return
-    sizes = sorted({0, *(tier.start for value in given.values() for tier in getattr(value, "tiers", ()))})
-    for size in sizes:
+    sizes = {0}
+    for value in given.values():
+        sizes.update(tier.start for tier in getattr(value, "tiers", ()))
+    for size in sorted(sizes):
         card: dict[Unit, Amount] = {unit: _amount(unit, value, size, per) for (unit, per), value in given.items()}
         yield msgspec.structs.replace(period, card=card, above_input_tokens=size)
 

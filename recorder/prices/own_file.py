@@ -116,6 +116,13 @@ def _ranks(entries: Sequence[_Entry]) -> Mapping[str, int]:
     return found
 
 
+def _pattern(model: str) -> str:
+    """Return the pattern for a name in which `*` is any text and `#` one digit."""
+    parts = re.split("([*#])", model)
+    wild = {"*": "%", "#": "#"}
+    return "".join(wild.get(part) or literal(part) for part in parts)
+
+
 class _File:
     """One file while it is read."""
 
@@ -161,11 +168,9 @@ class _File:
         begin, end = (self._time_ns(number, key, table.get(key)) for key in ("from", "to"))
         if end is not None and end <= (begin or 0):
             raise self._error(number, "to", "it is not after `from`")
-        pattern = "".join(
-            each if each in "%#" else literal(each) for each in model.replace("%", "\0").replace("*", "%")
+        return _Entry(
+            provider, _pattern(model), Period(card, tier, above, valid_from_ns=begin or 0, valid_to_ns=end), number
         )
-        pattern = pattern.replace("\0", "\\%")
-        return _Entry(provider, pattern, Period(card, tier, above, valid_from_ns=begin or 0, valid_to_ns=end), number)
 
     def _check(self, entries: list[_Entry]) -> None:
         """Raise if two entries have prices of the same models for the same time: only one can be right.

@@ -56,10 +56,9 @@ def _timelines(old: Sequence[PriceRow], new: Sequence[PriceRow], at_ns: int, fil
         start_ns = 0 if _have_dates(after) else at_ns
         found += _joined(before, after, start_ns)
         if not before and after[0].model not in known:
-            found += [
-                msgspec.structs.replace(row, rank=filler + (row.rank if row.rank >= 0 else row.rank - OWN_RANK))
-                for row in _clipped(after, 0, start_ns)
-            ]
+            for row in _clipped(after, 0, start_ns):
+                rank = row.rank if row.rank >= 0 else row.rank - OWN_RANK
+                found.append(msgspec.structs.replace(row, rank=filler + rank))
     return found
 
 

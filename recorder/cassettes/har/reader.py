@@ -148,8 +148,12 @@ def _connection(call: _Call) -> ImportedConnection:
     """Decode a WebSocket connection. Raises `ValueError` if it is impossible."""
     started_ns, head_ns, end_ns = _times(call)
     given, answer = call.both_sides or (), call.response
-    times = _rising([head_ns if each.time is None else _ns(each.time * 1e9 - started_ns) for each in given])
-    read = [read_message(each, max(head_ns, t_ns)) for each, t_ns in zip(given, times, strict=True)]
+    read = []
+    at_ns = head_ns
+    for each in given:
+        if each.time is not None:
+            at_ns = max(at_ns, _ns(each.time * 1e9 - started_ns))
+        read.append(read_message(each, at_ns))
     error = next((each.data for each in given if each.type == "error"), None)
     return ImportedConnection(
         target_of(call.request.url),
@@ -206,9 +210,13 @@ def _headers(pairs: tuple[_Pair, ...]) -> list[Header]:
 def _pieces(call: _Call, started_ns: int, head_ns: int, came_ns: int) -> Iterator[tuple[int, bytes]]:
     """Yield the pieces of the body with their times. Raises `ValueError`."""
     body, messages = _body(call.response.content), call.messages or ()
-    times = [head_ns if each.time is None else max(0, _ns(each.time * 1e9) - started_ns) for each in messages]
+    times = []
+    at_ns = 0
+    for each in messages:
+        at_ns = max(at_ns, head_ns if each.time is None else _ns(each.time * 1e9) - started_ns)
+        times.append(at_ns)
     if not body:
-        yield from zip(_rising(times), map(_framed, messages), strict=True)
+        yield from zip(times, map(_framed, messages), strict=True)
         return
     splitter = Splitter()
     blocks = [piece.raw for piece in (*splitter.feed(body), *splitter.close())]
@@ -217,18 +225,11 @@ def _pieces(call: _Call, started_ns: int, head_ns: int, came_ns: int) -> Iterato
         for block in in_blocks(body):
             yield came_ns, block
         return
-    due = iter(_rising(times))
+    due = iter(times)
     at_ns = head_ns
     for block, is_event in zip(blocks, events, strict=True):
         at_ns = next(due) if is_event else at_ns
         yield at_ns, block
-
-
-def _rising(times: list[int]) -> Iterator[int]:
-    at_ns = 0
-    for t_ns in times:
-        at_ns = max(at_ns, t_ns)
-        yield at_ns
 
 
 def _body(content: _Content) -> bytes:

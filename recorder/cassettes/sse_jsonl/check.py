@@ -110,8 +110,10 @@ def _in_lines(file: BinaryIO) -> Iterator[Finding]:
 
 def _kinds(written: bytes) -> list[str]:
     """Return the kinds of secrets that a line seems to hold, in plain text or in base64."""
-    texts = [written, *(_decoded(found[1]) for found in _BASE64.finditer(written))]
-    return sorted({kind for text in texts for kind in BY_SHAPE.redact(text).counts})
+    kinds: set[str] = set()
+    for text in (written, *map(_decoded, _BASE64.findall(written))):
+        kinds.update(BY_SHAPE.redact(text).counts)
+    return sorted(kinds)
 
 
 def _decoded(given: bytes) -> bytes:

@@ -11,6 +11,7 @@ import json
 import re
 from base64 import b64decode, b64encode
 from collections.abc import Iterable
+from itertools import chain
 from typing import Any, NoReturn, TypeVar
 
 import msgspec
@@ -78,14 +79,16 @@ def value(written: bytes | str, depth: int = DEPTH_LIMIT) -> Any:
 def _is_deeper(given: Any, depth: int) -> bool:
     level = [given]
     for _ in range(depth + 1):
-        level = [inner for each in level for inner in _inside(each)]
+        level = list(chain.from_iterable(map(_inside, level)))
         if not level:
             return False
     return True
 
 
 def _inside(given: Any) -> Iterable[Any]:
-    return given.values() if isinstance(given, dict) else given if isinstance(given, list) else ()
+    if isinstance(given, dict):
+        return given.values()
+    return given if isinstance(given, list) else ()
 
 
 def _refuse(name: str) -> NoReturn:

@@ -94,7 +94,9 @@ def _read_line(
     written: bytes, current: _ExchangeReader | None, session_id: str, ids: Mapping[int, str]
 ) -> tuple[list[Row], _ExchangeReader]:
     given = value(written)
-    number = given.get("exchange") if isinstance(given, dict) else given[1] if _is_piece(given) else None
+    number = given.get("exchange") if isinstance(given, dict) else None
+    if _is_piece(given):
+        number = given[1]
     if isinstance(number, bool) or not isinstance(number, int) or not 0 < number < 2**31:
         raise ValueError(
             "it is neither an object with the number of an exchange, nor an array with one in second place"

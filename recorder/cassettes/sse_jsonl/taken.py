@@ -82,9 +82,10 @@ def without_spans(
 
 def _sizes(events: Sequence[Event], body: bytes, spans: Sequence[TakenSpan]) -> list[int]:
     """Return the size of each read without the spans. Reads of a body that came coded are not changed."""
-    sizes = [
-        size for event in events if event.kind == "reads" for _, size in msgspec.json.decode(event.raw, type=Reads)
-    ]
+    sizes: list[int] = []
+    for event in events:
+        if event.kind == "reads":
+            sizes += [size for _, size in msgspec.json.decode(event.raw, type=Reads)]
     if sum(sizes) != len(body):
         return sizes
     ends = accumulate(sizes, initial=0)

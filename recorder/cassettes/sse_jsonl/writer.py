@@ -135,8 +135,8 @@ class _ExchangeWriter:
     def _piece(self, event: Event, after: Literal) -> bytes:
         name, payload, pad = cells(event.kind, event.raw, self._framing)
         keys = self._keys(event)
-        more = [{**({"pad": pad} if pad else {}), **keys}] if pad or keys else []
-        written = line(array(after, self._number, name, payload, *more))
+        more = {"pad": pad, **keys} if pad else keys
+        written = line(array(after, self._number, name, payload, *([more] if more else [])))
         again = value(written)
         if piece(again[2], again[3], pad, self._framing) == (event.kind, event.raw):
             return written

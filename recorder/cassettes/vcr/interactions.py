@@ -137,7 +137,11 @@ def _message(given: VcrHeaders | None, body: str | VcrBody | None, left: int) ->
 
 def header_pairs(given: VcrHeaders | None) -> list[tuple[bytes, bytes]]:
     """Return headers in their order, each value with its name."""
-    return [(_latin(name), _latin(value)) for name, values in (given or {}).items() for value in _listed(values)]
+    pairs = []
+    for name, values in (given or {}).items():
+        listed = values if isinstance(values, list) else [values]
+        pairs += [(_latin(name), _latin(value)) for value in listed if value is not None]
+    return pairs
 
 
 def _decoded(coding: str | None, data: bytes, left: int) -> tuple[bytes, bool]:
@@ -175,10 +179,6 @@ def _body(given: str | VcrBody | None) -> bytes:
         return b64decode("".join(given.in_base64.split()), validate=True)
     except binascii.Error as error:
         raise ValueError(f"the base64 of a body is none: {error}") from error
-
-
-def _listed(values: str | list[str | None] | None) -> list[str]:
-    return [value for value in (values if isinstance(values, list) else [values]) if value is not None]
 
 
 def _latin(value: str) -> bytes:

@@ -8,6 +8,7 @@ how an exchange broke off have no place in it.
 from __future__ import annotations
 
 import re
+import textwrap
 from base64 import encodebytes
 from collections.abc import Iterable
 
@@ -103,18 +104,20 @@ def _text(text: str, indent: int) -> str:
 
 
 def _literal(text: str, indent: int) -> str:
-    keep = "+" if text.endswith("\n\n") else "" if text.endswith("\n") else "-"
-    lines = text.removesuffix("\n").split("\n")
-    return f"|{keep}\n" + "".join(f"{' ' * indent}{line}\n" if line else "\n" for line in lines)
+    keep = "" if text.endswith("\n") else "-"
+    if text.endswith("\n\n"):
+        keep = "+"
+    lines = [f"{line}\n" for line in text.removesuffix("\n").split("\n")]
+    return f"|{keep}\n" + textwrap.indent("".join(lines), " " * indent, lambda line: line != "\n")
 
 
 def _quoted(text: str, indent: int) -> str:
     """Return a text in quotes with escapes; each of its lines on a separate line, joined by a backslash."""
     lines = [_ESCAPED.sub(_escape, line) for line in re.split(r"(?<=\n)", text)]
-    joined = f"\\\n{' ' * indent}".join(f"\\{line}" if line.startswith(" ") else line for line in lines)
+    joined = f"\\\n{' ' * indent}".join(re.sub("^ ", r"\\ ", line) for line in lines)
     return f'"{joined}"\n'
 
 
-def _escape(found: re.Match[str]) -> str:
-    code = ord(found[0])
-    return _SHORT.get(found[0]) or (f"\\u{code:04x}" if code < 2**16 else f"\\U{code:08x}")
+def _escape(match: re.Match[str]) -> str:
+    code = ord(match[0])
+    return _SHORT.get(match[0]) or (f"\\u{code:04x}" if code < 2**16 else f"\\U{code:08x}")

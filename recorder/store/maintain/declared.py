@@ -12,6 +12,7 @@ Rules of this file:
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import Literal, NamedTuple
 
 from sqlalchemy import URL
@@ -67,7 +68,7 @@ def differences(declared: Objects, found: Objects) -> list[SchemaDifference]:
 
 def sentence(found: list[SchemaDifference]) -> str:
     """Return what differs, in one sentence."""
-    named = ", ".join(map(str, found[:_NAMED]))
+    named = ", ".join(map(str, islice(found, _NAMED)))
     more = f", and {len(found) - _NAMED:,} more" if len(found) > _NAMED else ""
     return f"The schema is not as recorder made it: {named}{more}. {REMEDY}."
 

@@ -75,7 +75,7 @@ def found(ask: Fetch, begun: Query, ended: Query) -> ProbeResult:
     """Return the exchanges that one connection finds."""
     until_s = time.monotonic() + ENOUGH_S
     return ProbeResult(
-        [row[0] for row in _rows(ask, *begun, until_s)],
+        [exchange_id for (exchange_id,) in _rows(ask, *begun, until_s)],
         [_ended(*row) for row in _rows(ask, *ended, until_s)],
     )
 

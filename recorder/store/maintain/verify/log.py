@@ -155,8 +155,8 @@ class LogVerifier:
 
     def session_ids(self) -> list[str]:
         """Return the ids of all sessions that have a row in any table, in order."""
-        found = {row[0] for sql in (SESSION_IDS, SESSION_IDS_OF_EVENTS) for row in self._ask(sql)}
-        return sorted(found)
+        rows = [*self._ask(SESSION_IDS), *self._ask(SESSION_IDS_OF_EVENTS)]
+        return sorted({session_id for (session_id,) in rows})
 
     def has(self, session_id: str) -> bool:
         """Return whether a session has a row in any table."""

@@ -30,8 +30,10 @@ from recorder.store.maintain.purge.tombstone import Tombstone
 FIRST_LINE = "# recorder manifest 2: session_id exchanges events root last_hash"
 _FIRST_LINES = (FIRST_LINE, "# recorder manifest 1: session_id exchanges events root")
 
-_LINE = re.compile(r"(\S+) (\d{1,18}) (\d{1,18}) ([0-9a-f]{64})(?: ([0-9a-f]{64}|-))?")
-_PURGED = re.compile(r"(\S+) purged ([0-9a-f]{64})")
+_LINE = re.compile(
+    r"(?P<id>\S+) (?P<exchanges>\d{1,18}) (?P<events>\d{1,18}) (?P<root>[0-9a-f]{64})(?: (?P<last>[0-9a-f]{64}|-))?"
+)
+_PURGED = re.compile(r"(?P<id>\S+) purged (?P<root>[0-9a-f]{64})")
 
 
 class Mark(NamedTuple):
@@ -95,10 +97,11 @@ def read(lines: Iterable[str]) -> Marks:
             raise ValueError(f"line 1 is not {FIRST_LINE!r}")
         if not text or text.startswith("#"):
             continue
-        if found := _LINE.fullmatch(text):
-            marks[found[1]] = Mark(int(found[2]), int(found[3]), found[4], (found[5] or "").strip("-"))
-        elif found := _PURGED.fullmatch(text):
-            marks[found[1]] = PurgeMark(found[2])
+        if match := _LINE.fullmatch(text):
+            last_hash = (match["last"] or "").strip("-")
+            marks[match["id"]] = Mark(int(match["exchanges"]), int(match["events"]), match["root"], last_hash)
+        elif match := _PURGED.fullmatch(text):
+            marks[match["id"]] = PurgeMark(match["root"])
         else:
             raise ValueError(f"line {number} is not a line of a manifest")
     return marks

@@ -84,12 +84,12 @@ def session_rows(ask: Ask, session_id: str) -> SessionRows:
     nothing.
     """
     key = {"id": session_id}
-    found, buried = ask(_SESSION, key), ask(_TOMBSTONE, key)
+    begun = [Exchange(*row) for row in ask(_EXCHANGES, key)]
     return SessionRows(
-        session=Session(*found[0]) if found else None,
-        tombstone=Tombstone(*buried[0]) if buried else None,
-        exchanges={row[1]: Exchange(*row) for row in ask(_EXCHANGES, key)},
+        session=next((Session(*row) for row in ask(_SESSION, key)), None),
+        tombstone=next((Tombstone(*row) for row in ask(_TOMBSTONE, key)), None),
+        exchanges={exchange.exchange_id: exchange for exchange in begun},
         counts=dict(ask(_COUNTS, key)),
-        projected={row[0] for row in ask(_PROJECTED_IDS, key)},
-        ended={row[0] for row in ask(_ENDED, key)},
+        projected={exchange_id for (exchange_id,) in ask(_PROJECTED_IDS, key)},
+        ended={exchange_id for (exchange_id,) in ask(_ENDED, key)},
     )
