@@ -1,9 +1,11 @@
-"""Files that are replaced as a whole or not at all."""
+"""Files that are replaced as a whole or not at all, and brought onto the disk."""
 
 from __future__ import annotations
 
+import fcntl
 import os
 import stat
+import sys
 import tempfile
 from collections.abc import Iterable
 from pathlib import Path
@@ -27,3 +29,20 @@ def save(path: Path, lines: Iterable[bytes]) -> None:
     except BaseException:
         os.unlink(temporary)
         raise
+
+
+def to_disk(descriptor: int) -> None:
+    """Bring a file onto the disk. Raise `OSError`."""
+    if sys.platform == "darwin":
+        fcntl.fcntl(descriptor, fcntl.F_FULLFSYNC)  # where fsync leaves it to the cache of the disk
+    else:
+        os.fsync(descriptor)
+
+
+def sync(path: Path) -> None:
+    """Bring a file, or the names in a folder, onto the disk. Raise `OSError`."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        to_disk(descriptor)
+    finally:
+        os.close(descriptor)

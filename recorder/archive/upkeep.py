@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy import URL
 
+from recorder import files
 from recorder.archive.lake import EXTRA, LAKE, data_path, translated
 from recorder.archive.place import database_of
 from recorder.archive.schema import VERSION
@@ -47,7 +48,8 @@ JOIN {_METADATA}.ducklake_file_partition_value AS p USING (data_file_id)
 WHERE f.end_snapshot IS NULL GROUP BY p.partition_value
 """
 _LIMITS = f"""
-SELECT t.table_id, t.column_id, t.min_value, t.max_value, min(f.min_value), max(f.max_value)
+SELECT t.table_id, t.column_id, t.min_value, t.max_value,
+    coalesce(min(f.min_value), ''), coalesce(max(f.max_value), '')
 FROM {_CATALOG}.ducklake_table_column_stats AS t
 JOIN {_CATALOG}.ducklake_column AS c ON c.table_id = t.table_id AND c.column_id = t.column_id
     AND c.end_snapshot IS NULL AND lower(c.column_type) IN ('varchar', 'blob')
@@ -123,9 +125,8 @@ def narrow(url: URL, command: str) -> None:
 
     with translated(url), connected(command, EXTRA, attach) as connection:
         for table_id, column_id, least, greatest, *limits in connection.execute(_LIMITS).fetchall():
-            new = ["" if value is None else value for value in limits]
-            if [least, greatest] not in (new, [None, None]):
-                connection.execute(_SET_LIMITS, [*new, table_id, column_id])
+            if (least, greatest) not in (tuple(limits), (None, None)):
+                connection.execute(_SET_LIMITS, [*limits, table_id, column_id])
 
 
 def sync(connection: DuckDBPyConnection) -> None:
@@ -134,9 +135,5 @@ def sync(connection: DuckDBPyConnection) -> None:
     if "://" in place:
         return
     for folder, _, names in os.walk(place):
-        for path in (Path(folder), *(Path(folder, name) for name in names)):
-            descriptor = os.open(path, os.O_RDONLY)
-            try:
-                os.fsync(descriptor)
-            finally:
-                os.close(descriptor)
+        for name in (".", *names):
+            files.sync(Path(folder, name))

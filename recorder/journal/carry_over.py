@@ -9,6 +9,7 @@ import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from recorder.files import sync
 from recorder.journal.format import MAGIC, RECORD_LIMIT, START, Position, Record, encode, parse
 from recorder.journal.reader import segment_name, segment_numbers, size_bytes
 
@@ -41,11 +42,7 @@ def write_carried(directory: Path, place: Position, records: Iterable[Record]) -
         file.flush()
         os.fsync(file.fileno())
     partial.rename(path)
-    names = os.open(directory, os.O_RDONLY)  # the place that is committed next counts on the file being there
-    try:
-        os.fsync(names)
-    finally:
-        os.close(names)
+    sync(directory)  # the place that is committed next counts on the file being there
 
 
 def read_carried(directory: Path, place: Position) -> Iterator[Record]:

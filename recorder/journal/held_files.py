@@ -22,6 +22,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
+from recorder.files import sync, to_disk
 from recorder.journal.carry_over import PARTIAL, PREFIX, carried_path
 from recorder.journal.format import START, Position
 from recorder.journal.reader import (
@@ -31,7 +32,6 @@ from recorder.journal.reader import (
     is_segment_name,
     places_of,
     segment_name,
-    to_disk,
     try_lock,
 )
 
@@ -180,7 +180,7 @@ class HeldFiles:
             copied += self._copy(name)
         if self._durable:
             for directory in (self._directory, self._directory.parent):
-                _sync_directory(directory)
+                sync(directory)
         self.damage = self.damage._replace(times=self.damage.times + 1)
         self._write_down()
         log.error(
@@ -251,11 +251,3 @@ def damage_of(directory: Path) -> Damage:
 def _copy_times(source: int, target: int) -> None:
     status = os.fstat(source)
     os.utime(target, ns=(status.st_atime_ns, status.st_mtime_ns))
-
-
-def _sync_directory(directory: Path) -> None:
-    descriptor = os.open(directory, os.O_RDONLY)
-    try:
-        to_disk(descriptor)
-    finally:
-        os.close(descriptor)

@@ -11,7 +11,6 @@ import fcntl
 import os
 import re
 import struct
-import sys
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -238,14 +237,6 @@ def ingester_pid(directory: Path) -> int | None:
         return int((directory / INGESTER_LOCK).read_bytes())
     except (OSError, ValueError):
         return None
-
-
-def to_disk(descriptor: int) -> None:
-    """Bring a file onto the disk. Raises `OSError`."""
-    if sys.platform == "darwin":
-        fcntl.fcntl(descriptor, fcntl.F_FULLFSYNC)  # where fsync leaves it to the cache of the disk
-    else:
-        os.fsync(descriptor)
 
 
 def write_ingested(directory: Path, until: Position, place: Position) -> None:

@@ -17,6 +17,7 @@ from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from recorder.files import sync
 from recorder.journal.format import Record, encode
 from recorder.journal.reader import DamagedStretch
 
@@ -90,11 +91,7 @@ def _keep(root: Path, name: str, data: Iterable[bytes]) -> bool:
         partial.unlink()
         return False
     partial.rename(path)
-    names = os.open(place, os.O_RDONLY)  # the journal is deleted as soon as this one is there
-    try:
-        os.fsync(names)
-    finally:
-        os.close(names)
+    sync(place)  # the journal is deleted as soon as this one is there
     return True
 
 

@@ -26,6 +26,7 @@ from functools import partial
 from pathlib import Path
 
 from recorder.errors import RecorderError
+from recorder.files import to_disk
 from recorder.journal.format import (
     DATA_MARKS,
     HEADER,
@@ -38,7 +39,7 @@ from recorder.journal.format import (
 )
 from recorder.journal.held_files import HeldFiles
 from recorder.journal.loss import Loss
-from recorder.journal.reader import PARTIAL, SUFFIX, segment_name, to_disk, try_lock
+from recorder.journal.reader import PARTIAL, SUFFIX, segment_name, try_lock
 
 log = logging.getLogger(__name__)
 

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from recorder.errors import NotFoundError, RecorderError, StoreError
+from recorder.files import sync
 from recorder.store.engine import Backup, Progress
 from recorder.store.schema import LOG
 from recorder.store.sqlite.connection import is_empty, open_reader, translated
@@ -112,16 +113,8 @@ def _partial(target: Path) -> Iterator[Path]:
 
 def _put_in_place(partial: Path, target: Path) -> None:
     try:
-        _sync(partial)
+        sync(partial)
         partial.replace(target)
-        _sync(target.parent)
+        sync(target.parent)
     except OSError as error:
         raise RecorderError(f"The backup {target} cannot be written: {error.strerror}.") from error
-
-
-def _sync(path: Path) -> None:
-    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)

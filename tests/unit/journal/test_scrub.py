@@ -11,11 +11,12 @@ from typing import Any
 import msgspec
 import pytest
 
+from recorder.files import to_disk
 from recorder.ingest import ingester as ingest
 from recorder.ingest.ingester import Ingester
 from recorder.journal import scrub
 from recorder.journal.format import MAGIC, START, Mark, Position, parse
-from recorder.journal.reader import JournalReader, segment_name, to_disk
+from recorder.journal.reader import JournalReader, segment_name
 from recorder.journal.scrub import RequestBodyScrubber
 from recorder.journal.writer import ExchangeWriter, Journal
 from recorder.model.payloads import ExchangeEnd, RequestEnd, RequestHead, RequestRecord
