@@ -260,8 +260,8 @@ class Archiver:
         """
         month = report.month
         with self._open() as connection:
-            purged = _those_in(connection, tombstones.name, month, session_ids)
-            there = _those_in(connection, sessions.name, month, session_ids) - purged
+            purged = those_in(connection, tombstones.name, month, session_ids)
+            there = those_in(connection, sessions.name, month, session_ids) - purged
             same = same_in(connection, month, pack, there)
         for session_id in purged:
             message = f"it was purged in {self._name}: purge it here, too"
@@ -341,7 +341,7 @@ def same_in(connection: DuckDBPyConnection, month: str, pack: Pack, session_ids:
         return session_ids - unpacked.broken - pack.differing(unpacked.url)
 
 
-def _those_in(connection: DuckDBPyConnection, table: str, month: str, session_ids: Set[str]) -> set[str]:
+def those_in(connection: DuckDBPyConnection, table: str, month: str, session_ids: Collection[str]) -> set[str]:
     """Return the sessions of which a table of an archive has a row."""
     sql = f"SELECT session_id FROM {LAKE}.{table} WHERE {of_sessions(month, session_ids)}"
     return {session_id for (session_id,) in connection.execute(sql).fetchall()}

@@ -187,13 +187,13 @@ def _data_path(connection: DuckDBPyConnection, url: URL, source: DuckdbSource) -
     connection.execute(f"ATTACH {quoted(source.target)} AS {_CATALOG} (TYPE {source.type}, READ_ONLY)")
     try:
         of_catalog = f"SELECT table_name FROM duckdb_tables() WHERE database_name = '{_CATALOG}'"
-        tables = {row[0] for row in connection.execute(of_catalog).fetchall()}
+        tables = {name for (name,) in connection.execute(of_catalog).fetchall()}
         if "ducklake_metadata" not in tables:
             if tables and source.type == "sqlite":
                 raise StoreError(f"{database_name(url)} belongs to another program, or is a log: give another path.")
             return None
         sql = f"SELECT value FROM {_CATALOG}.ducklake_metadata WHERE key = 'data_path'"
-        return next((str(row[0]) for row in connection.execute(sql).fetchall()), None)
+        return next((str(path) for (path,) in connection.execute(sql).fetchall()), None)
     finally:
         connection.execute(f"DETACH {_CATALOG}")
 

@@ -18,6 +18,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from msgspec.structs import astuple
 from sqlalchemy import URL
 
 from recorder.archive.chain import RootKind, root_kind
@@ -86,19 +87,23 @@ class Pack:
         month, key = month_of(session_id), {"id": session_id}
         with self._opened() as file, reader.transaction():
             last = self.last_hashes[session_id] = last_hashes(reader.ask, session_id)
-            begun = {row[1]: Exchange(*row) for row in reader.ask(_ROWS[exchanges.name], key)}
+            begun = {}
+            for row in reader.ask(_ROWS[exchanges.name], key):
+                exchange = Exchange(*row)
+                begun[exchange.exchange_id] = exchange
             kinds = _root_kinds(begun, reader.ask(_FIRST, key))
             if begun.keys() - kinds.keys():
                 raise StoreError(
                     f"Session {session_id} has exchanges with no beginning: run `recorder verify {session_id}`."
                 )
             for name in TABLES:
+                insert = f"INSERT INTO {name} VALUES ({', '.join('?' * len(_columns(name)))})"
+                if name == exchanges.name:
+                    for id, exchange in begun.items():
+                        file.execute(insert, (*astuple(exchange), last[id], kinds[id], month))
+                    continue
                 with closing(reader.ask(_ROWS[name], key)) as rows:
-                    added: Iterator[Row] = ((*row, month) for row in rows)
-                    if name == exchanges.name:
-                        added = ((*row, last[row[1]], kinds[row[1]], month) for row in rows)
-                    places = ", ".join("?" * len(_columns(name)))
-                    file.executemany(f"INSERT INTO {name} VALUES ({places})", added)
+                    file.executemany(insert, ((*row, month) for row in rows))
 
     def divide(self, session_ids: Collection[str]) -> None:
         """Leave out all other sessions, and make a view of each piece of a table."""

@@ -17,7 +17,7 @@ import msgspec
 from sqlalchemy import URL
 
 from recorder.archive import upkeep
-from recorder.archive.archiver import delete_sessions, private, transaction
+from recorder.archive.archiver import delete_sessions, private, those_in, transaction
 from recorder.archive.lake import LAKE, catalog_lock, lake, translated
 from recorder.archive.place import database_of, require
 from recorder.archive.schema import ARCHIVED as ARCHIVED_SESSIONS
@@ -45,14 +45,11 @@ def sessions_there(archive: URL, session_ids: Collection[str]) -> set[str]:
         lake(archive, COMMAND) as connection,
         translated(archive),
     ):
-        return {
-            session_id
-            for month, ids in _by_month(session_ids).items()
-            for table in (ARCHIVED_SESSIONS, tombstones)  # a session that was purged while it was copied has no row
-            for (session_id,) in connection.execute(
-                f"SELECT session_id FROM {LAKE}.{table.name} WHERE {of_sessions(month, ids)}"
-            ).fetchall()
-        }
+        there: set[str] = set()
+        for month, ids in _by_month(session_ids).items():
+            for table in (ARCHIVED_SESSIONS, tombstones):  # a session that was purged while it was copied has no row
+                there |= those_in(connection, table.name, month, ids)
+        return there
 
 
 def purge_archive(archive: URL, session_ids: Collection[str], reason: str, now_ns: int) -> list[Counts]:
@@ -90,10 +87,9 @@ def _delete(
     connection: DuckDBPyConnection, month: str, session_ids: Collection[str], reason: str, now_ns: int
 ) -> list[Counts]:
     """Delete sessions of a month, with their tombstones, in one transaction."""
-    which, done = of_sessions(month, session_ids), []
+    done = []
     with transaction(connection):
-        sql = f"SELECT session_id FROM {LAKE}.{sessions.name} WHERE {which}"
-        for (session_id,) in connection.execute(sql).fetchall():
+        for session_id in those_in(connection, sessions.name, month, session_ids):
             counts, last_hash = _counted(connection, month, session_id)
             values = [session_id, now_ns, reason, msgspec.json.encode(counts).decode(), last_hash, month]
             connection.execute(f"INSERT INTO {LAKE}.{tombstones.name} VALUES ($1, $2, $3, $4, $5, $6)", values)

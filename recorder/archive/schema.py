@@ -70,20 +70,23 @@ def _column(column: Column[Any]) -> str:
     return name if column.nullable else f"{name} NOT NULL"
 
 
-def _table(table: Table, more: Mapping[str, str] | None = None) -> LakeTable:
-    columns = {column.name: _column(column) for column in table.c if table is not events or column.name != "hash"}
-    is_by_month = "session_id" in columns and table is not rebuilds
-    month = {MONTH: "VARCHAR NOT NULL"} if is_by_month else {}
-    return LakeTable(table.name, {**columns, **(more or {}), **month}, [column.name for column in table.primary_key])
-
-
 OF_CHAIN = {"last_hash": "BLOB", "root_kind": "VARCHAR"}
 """The columns of an exchange that a log does not have."""
+
+
+def _table(table: Table) -> LakeTable:
+    columns = {column.name: _column(column) for column in table.c if column is not events.c.hash}
+    if table is exchanges:
+        columns |= OF_CHAIN
+    if "session_id" in columns and table is not rebuilds:
+        columns[MONTH] = "VARCHAR NOT NULL"
+    return LakeTable(table.name, columns, [column.name for column in table.primary_key])
+
 
 OF_SESSIONS: Mapping[str, Table] = {table.name: table for table in (*LOG, *tables_of.values(), dead_letters)}
 """The tables of a log with the rows of sessions."""
 
-COPIED = [_table(table, OF_CHAIN if table is exchanges else None) for table in OF_SESSIONS.values()]
+COPIED = [_table(table) for table in OF_SESSIONS.values()]
 """The same in an archive. All have a month."""
 
 ARCHIVED = LakeTable(
@@ -113,7 +116,7 @@ def revision(connection: DuckDBPyConnection, name: str = LAKE) -> str | None:
     if VERSION_TABLE not in _tables(connection, name):
         return None
     read = READ_REVISION.replace(VERSION_TABLE, f"{name}.{VERSION_TABLE}")
-    return next((str(row[0]) for row in connection.execute(read).fetchall()), None)
+    return next((str(number) for (number,) in connection.execute(read).fetchall()), None)
 
 
 def require_revision(url: URL, connection: DuckDBPyConnection, name: str = LAKE) -> None:

@@ -193,12 +193,11 @@ class _Unpacking:
                 self._log.unchained.append(exchange_id)
 
     def _exchanges(self) -> Iterator[Row]:
-        width = len(exchanges.c)
-        for row in self._rows(exchanges.name, [*exchanges.c.keys(), *OF_CHAIN]):
-            exchange, (last_hash, root_kind) = Exchange(*row[:width]), row[width:]
+        for *row, last_hash, root_kind in self._rows(exchanges.name, [*exchanges.c.keys(), *OF_CHAIN]):
+            exchange = Exchange(*row)
             key = exchange.session_id, exchange.exchange_id
             self._chains[key] = _Chain(root_of(root_kind, exchange), last_hash)
-            yield row[:width]
+            yield tuple(row)
 
     def _events(self) -> Iterator[Row]:
         """Yield all events with their hashes. A body may be put together from those of any other exchange."""
@@ -249,7 +248,8 @@ class _Unpacking:
         try:
             shared = SharedRow(row)
             places = ", ".join(f"({quoted(exchange_id)}, {pos})" for exchange_id, pos in shared.places)
-            which = f"session_id = {quoted(row[0])} AND (exchange_id, pos) IN ({places})"
+            session_id = shared.parameters["session_id"]
+            which = f"session_id = {quoted(session_id)} AND (exchange_id, pos) IN ({places})"
             sources = self._bodies.execute(f"SELECT exchange_id, pos, type, raw FROM bodies WHERE {which}")
             return shared.event(sources.fetchall())
         except ValueError:

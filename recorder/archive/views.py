@@ -109,10 +109,9 @@ class _Source:
 
     def select(self, table: Table, *more: str) -> str:
         """Return the rows of a table; an id is text, and an archive has no hashes of events."""
-        columns = (
-            "CAST(NULL AS BLOB) AS hash" if self.is_lake and column is events.c.hash else _as_text(column)
-            for column in table.columns
-        )
+        columns = [_as_text(column) for column in table.columns]
+        if self.is_lake and table is events:
+            columns[columns.index(_as_text(events.c.hash))] = "CAST(NULL AS BLOB) AS hash"
         conditions = self.conditions if "session_id" in table.c else []
         return f"SELECT {', '.join(columns)} FROM {self.name}.{table.name}{_where([*conditions, *more])}"
 

@@ -18,6 +18,7 @@ import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -60,6 +61,10 @@ _SETTINGS = {
 }
 _NARROWED = {"HUGEINT": "BIGINT", "INTEGER": "BIGINT"}  # a sum is a bigint elsewhere, and so is a flag
 _DAY_OF = "strftime(make_timestamp({} // 1000), '%Y-%m-%d')".format
+
+
+LastHashes = dict[str, dict[str, str | None]]
+"""The last hash of each exchange that began on a day, by session; None of one that has not ended."""
 
 
 class Selection(NamedTuple):
@@ -171,7 +176,7 @@ class _Export:
         (self._staged / _STAGED_FILE).unlink()
         manifest = self._manifest(earlier, exchanges)
         _publish(self._folder, self._staged, earlier, manifest)
-        unended = sum(each is None for of_day in exchanges.values() for day in of_day.values() for each in day.values())
+        unended = sum(map(_open, exchanges.values()))
         return Exported(len(self._selection.datasets()), len(days), self._rows, unended)
 
     def _prepare(self) -> list[str]:
@@ -235,9 +240,9 @@ class _Export:
         ((count,),) = self._connection.execute(f"COPY ({select}) TO {quoted(str(target))} ({options})").fetchall()
         self._rows += 0 if is_staged else count
 
-    def _last_hashes(self, days: Iterable[str]) -> Mapping[str, dict[str, dict[str, str | None]]]:
+    def _last_hashes(self, days: Iterable[str]) -> Mapping[str, LastHashes]:
         """Return for each day the last hash of its exchanges, by session; None of one that has not ended."""
-        found: dict[str, dict[str, dict[str, str | None]]] = {day: {} for day in days}
+        found: dict[str, LastHashes] = {day: {} for day in days}
         rows = self._connection.execute(
             "SELECT d.day, d.session_id, d.exchange_id, lower(hex(h.last_hash)) FROM days AS d "
             f"LEFT JOIN {LAST_HASHES} AS h USING (session_id, exchange_id) ORDER BY ALL"
@@ -247,15 +252,13 @@ class _Export:
                 found[day].setdefault(session_id, {})[exchange_id] = last
         return found
 
-    def _manifest(
-        self, earlier: ParquetManifest, exchanges: Mapping[str, dict[str, dict[str, str | None]]]
-    ) -> ParquetManifest:
+    def _manifest(self, earlier: ParquetManifest, exchanges: Mapping[str, LastHashes]) -> ParquetManifest:
         files: dict[str | None, Digests] = {None: {}, **{day: {} for day in exchanges}}
         for path in sorted(self._staged.rglob(f"*{SUFFIX}")):
             day = path.parent.name.removeprefix("day=") if path.parent.name.startswith("day=") else None
             files[day][str(path.relative_to(self._staged))] = digest_of(path)
         fresh = {
-            day: ExportedDay(day < self._today and _have_ended(of_day.values()), files[day], of_day)
+            day: ExportedDay(day < self._today and not _open(of_day), files[day], of_day)
             for day, of_day in exchanges.items()
         }
         before = {day: each for day, each in earlier.days.items() if day < self._since}
@@ -274,8 +277,9 @@ def _column_types(connection: DuckDBPyConnection, table: str) -> Mapping[str, st
     return {name: _NARROWED.get(kind, kind) for name, kind, *_ in described}
 
 
-def _have_ended(sessions: Iterable[Mapping[str, str | None]]) -> bool:
-    return all(last is not None for exchanges in sessions for last in exchanges.values())
+def _open(sessions: LastHashes) -> int:
+    """Return how many exchanges of a day had not ended."""
+    return sum(list(exchanges.values()).count(None) for exchanges in sessions.values())
 
 
 def _publish(folder: Path, staged: Path, earlier: ParquetManifest, manifest: ParquetManifest) -> None:
@@ -297,5 +301,5 @@ def _publish(folder: Path, staged: Path, earlier: ParquetManifest, manifest: Par
 def _written(folder: Path, names: Iterable[str]) -> set[str]:
     """Return the files of days in the datasets of an export: also those of one that broke off before its manifest."""
     datasets = {name.partition("/")[0] for name in names} - {"", ".", ".."}
-    found = (path for each in datasets for path in (folder / each).glob(f"day=*/*{SUFFIX}"))
+    found = chain.from_iterable((folder / each).glob(f"day=*/*{SUFFIX}") for each in datasets)
     return {str(path.relative_to(folder)) for path in found if path.name == _PART or path.name.startswith(BODIES)}

@@ -59,7 +59,10 @@ class ParquetManifest(msgspec.Struct, frozen=True):
 
     @property
     def all_files(self) -> Digests:
-        return {**self.files, **{path: digest for day in self.days.values() for path, digest in day.files.items()}}
+        every = dict(self.files)
+        for day in self.days.values():
+            every |= day.files
+        return every
 
     def exchanges(self) -> dict[str, dict[str, str | None]]:
         """Return the last hash of each exchange, by session."""

@@ -63,8 +63,8 @@ class DuckdbQuery:
         connection.execute("SET lock_configuration = true")
 
     def is_stale(self) -> bool:
-        row = self._connection.execute(self._stale).fetchone()
-        return bool(row and row[0])
+        [(is_stale,)] = self._connection.execute(self._stale).fetchall()
+        return bool(is_stale)
 
     def ask(self, sql: str, values: Mapping[str, Value] | None = None, timeout_s: float = TIMEOUT_S) -> QueryResult:
         sql = sql.encode("utf-8", "replace").decode().replace("\0", "\ufffd")
