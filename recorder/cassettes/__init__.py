@@ -15,6 +15,7 @@ of an import.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
@@ -36,6 +37,15 @@ def refused(path: Path | str, error: OSError) -> RecorderError:
     if isinstance(error, IsADirectoryError):
         return UsageError(f"{path} is a directory: name the files in it.")
     return RecorderError(f"The file {path} cannot be read: {error.strerror}.")
+
+
+@contextmanager
+def refusing(said: str) -> Iterator[None]:
+    """Turn what is wrong with a part of a file inside into a `RecorderError` that says so first."""
+    try:
+        yield
+    except (ValueError, TypeError, RecursionError) as error:
+        raise RecorderError(f"{said}: {error}") from error
 
 
 class Entry(NamedTuple):

@@ -7,12 +7,13 @@ times of events are not stored: the target is the usual one of the API, which th
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, BinaryIO, Literal
 
 import msgspec
 
-from recorder.cassettes.budget import BodyBudget, check_values, read_whole
+from recorder.cassettes import refusing
+from recorder.cassettes.budget import check_values, read_whole
 from recorder.cassettes.calls import ImportedFile, check_storable
 from recorder.cassettes.content import dialect_of, value
 from recorder.cassettes.decoded_calls import (
@@ -24,7 +25,6 @@ from recorder.cassettes.decoded_calls import (
     milliseconds,
 )
 from recorder.cassettes.sse_jsonl.header import nanoseconds
-from recorder.errors import RecorderError
 from recorder.model.payloads import ExchangeEnd, ResponseHead
 from recorder.wire.dialects import by_name
 
@@ -66,26 +66,16 @@ class Generations(ImportedFile):
     def __init__(self, file: BinaryIO) -> None:
         """Raises `RecorderError` with the step that cannot be read."""
         data = read_whole(file, ": clear it in the devtools more often")
-        try:
+        with refusing("it is not a generations.json of @ai-sdk/devtools"):
             steps = msgspec.json.decode(check_values(data), type=_Generations).steps
-        except (ValueError, RecursionError) as error:
-            raise RecorderError(f"it is not a generations.json of @ai-sdk/devtools: {error}") from error
-        calls = []
-        budget = BodyBudget()
-        for number, raw in enumerate(steps, 1):
-            call = _checked(number, bytes(raw))
-            budget.take(call.size_bytes)
-            calls.append(call)
-        if not calls:
-            raise RecorderError("there is no step in it")
-        super().__init__(calls)
+        super().__init__(_calls(steps), "there is no step in it")
 
 
-def _checked(number: int, raw: bytes) -> DecodedCall:
-    try:
-        return _call(msgspec.json.decode(raw, type=_SdkStep))
-    except (ValueError, RecursionError) as error:
-        raise RecorderError(f"step {number} is none of @ai-sdk/devtools: {error}") from error
+def _calls(steps: Iterable[msgspec.Raw]) -> Iterator[DecodedCall]:
+    for number, raw in enumerate(steps, 1):
+        with refusing(f"step {number} is none of @ai-sdk/devtools"):
+            call = _call(msgspec.json.decode(raw, type=_SdkStep))
+        yield call
 
 
 def _call(step: _SdkStep) -> DecodedCall:

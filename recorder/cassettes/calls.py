@@ -6,13 +6,15 @@ All of these formats keep a body without its content coding, under the headers t
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import AnyStr, NamedTuple, Protocol
 from urllib.parse import urlsplit
 
 import msgspec
 
 from recorder.cassettes import Entry, Names
+from recorder.cassettes.budget import BodyBudget
+from recorder.errors import RecorderError
 from recorder.journal.format import Gap, Mark
 from recorder.model.events import Session
 from recorder.model.payloads import ExchangeEnd, Header, Imported, RequestEnd, RequestHead, RequestRecord, ResponseHead
@@ -86,7 +88,7 @@ class ImportedCall(NamedTuple):
     response: ResponseHead | None
     pieces: Iterable[Piece]  # of the response body; those of a large file are read as they are told
     end: ExchangeEnd = ExchangeEnd("eof")
-    started_ns: int | None = None  # wall time
+    started_ns: int = 0  # wall time
     head_ns: int = 0
     end_ns: int = 0  # it does not end before its last piece
     upstream: str | None = None  # where the path does not say it
@@ -128,7 +130,7 @@ class ImportedCall(NamedTuple):
         return RequestHead(
             exchange_id=names.new_id(),
             session_id=session.session_id,
-            started_ns=self.started_ns or 0,
+            started_ns=self.started_ns,
             method=self.method,
             target=redact_target(self.target),
             upstream=self.upstream or by_path(self.method, self.target.partition("?")[0]).upstream,
@@ -142,8 +144,18 @@ def _gap_of(mark: Mark, t_ns: int, reason: str) -> bytes:
     return msgspec.json.encode(Gap(mark, 1, 0, "", t_ns, t_ns, reason))
 
 
+def imported_session(name: str, names: Names) -> Session:
+    return Session(names.new_id(), names.now_ns(), name, "import", "{}", "import")
+
+
 class _Imported(Protocol):
     """A call or a connection."""
+
+    @property
+    def started_ns(self) -> int: ...
+
+    @property
+    def size_bytes(self) -> int: ...
 
     @property
     def events(self) -> int: ...
@@ -154,12 +166,21 @@ class _Imported(Protocol):
 class ImportedFile:
     """A file of another program, checked: a `Cassette` of calls and connections."""
 
-    def __init__(self, calls: Sequence[_Imported]) -> None:
-        self._calls = calls
+    def __init__(self, calls: Iterable[_Imported], nothing: str, budget: BodyBudget | None = None) -> None:
+        """Hold the calls of a file, as far as their bodies have room in a budget. Raise `RecorderError`; `nothing` says
+        that there are none.
+        """
         self.events = 0
+        self._calls: list[_Imported] = []
+        budget = budget or BodyBudget()
+        for each in calls:
+            budget.take(each.size_bytes)
+            self._calls.append(each)
+        if not self._calls:
+            raise RecorderError(nothing)
 
     def session(self, name: str, names: Names) -> Session:
-        return Session(names.new_id(), names.now_ns(), name, "import", "{}", "import")
+        return imported_session(name, names)
 
     def entries(self, session: Session, names: Names) -> Iterator[Entry]:
         """Yield an exchange for each call, in their order."""

@@ -17,6 +17,7 @@ from typing import Annotated, Any, BinaryIO, Literal
 
 import msgspec
 
+from recorder.cassettes import refusing
 from recorder.cassettes.budget import BodyBudget, read_whole
 from recorder.cassettes.calls import ImportedCall, ImportedFile, check_storable, target_of
 from recorder.cassettes.connections import NO_MASK, ImportedConnection, TimedMessage
@@ -116,24 +117,21 @@ class Cassetter(ImportedFile):
         data = read_whole(file, ", too much for YAML: split it", YAML_LIMIT)
         stored = _stored(data)
         budget = BodyBudget()
-        given, ended_ns = [], []
-        for interaction, end_ns in _interactions(stored):
-            given.append(interaction)
-            ended_ns.append(end_ns)
-        read = zip(ended_ns, calls(enumerate(given, 1), "cassetter", budget), strict=True)
-        found: list[tuple[int, ImportedCall | ImportedConnection]] = [*read, *_connections(stored, budget)]
-        if not found:
-            raise RecorderError("there is no interaction over HTTP or WebSocket in it")
+        given = list(_interactions(stored))
+        read = calls(enumerate((interaction for interaction, _ in given), 1), "cassetter", budget)
+        found: list[tuple[int, ImportedCall | ImportedConnection]] = []
+        for (_, ended_ns), (_, call) in zip(given, read, strict=True):
+            found.append((ended_ns, call))
+        found += _connections(stored, budget)
         found.sort(key=lambda ended: ended[0])
-        super().__init__([call._replace(started_ns=end_ns - call.end_ns) for end_ns, call in found])
+        dated = (call._replace(started_ns=end_ns - call.end_ns) for end_ns, call in found)
+        super().__init__(dated, "there is no interaction over HTTP or WebSocket in it")
 
 
 def _stored(data: bytes) -> _Stored:
     """Decode the document. Raises `RecorderError`."""
-    try:
+    with refusing("it is not a cassette of cassetter"):
         stored = msgspec.convert(_toml(data) if looks_like_toml(data) else read_yaml(data, is_typed=True), _Stored)
-    except (ValueError, RecursionError) as error:
-        raise RecorderError(f"it is not a cassette of cassetter: {error}") from error
     if stored.version != VERSION:
         raise RecorderError(f"version {stored.version} of cassetter cassettes is not known here, only {VERSION}")
     return stored
@@ -157,10 +155,9 @@ def _toml(data: bytes) -> dict[str, Any]:
 def _interactions(stored: _Stored) -> Iterator[tuple[VcrInteraction, int]]:
     """Yield the interactions in the form of VCR, each with the time at which it had ended. Raises `RecorderError`."""
     for number, each in enumerate(stored.interactions, 1):
-        try:
-            yield _interaction(msgspec.convert(each, _StoredInteraction))
-        except (ValueError, RecursionError) as error:
-            raise RecorderError(f"interaction {number} is none of a cassetter cassette: {error}") from error
+        with refusing(f"interaction {number} is none of a cassetter cassette"):
+            interaction = _interaction(msgspec.convert(each, _StoredInteraction))
+        yield interaction
 
 
 def _interaction(given: _StoredInteraction) -> tuple[VcrInteraction, int]:
@@ -176,11 +173,9 @@ def _interaction(given: _StoredInteraction) -> tuple[VcrInteraction, int]:
 def _connections(stored: _Stored, budget: BodyBudget) -> Iterator[tuple[int, ImportedConnection]]:
     """Yield the connections, each with the time at which it had ended. Raises `RecorderError`."""
     for number, each in enumerate(stored.ws_interactions, 1):
-        try:
+        with refusing(f"WebSocket interaction {number} is none of a cassetter cassette"):
             given = msgspec.convert(each, _StoredConnection)
             ended_ns, connection = nanoseconds(given.recorded_at), _connection(given)
-        except (ValueError, RecursionError) as error:
-            raise RecorderError(f"WebSocket interaction {number} is none of a cassetter cassette: {error}") from error
         budget.take(connection.size_bytes)
         yield ended_ns, connection
 

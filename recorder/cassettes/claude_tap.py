@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from recorder.cassettes import refusing
 from recorder.cassettes.budget import BodyBudget, check_values, read_whole
 from recorder.cassettes.calls import ImportedFile, check_storable, target_of
 from recorder.cassettes.connections import ImportedConnection, of_client, of_server
@@ -98,13 +99,8 @@ class ClaudeTap(ImportedFile):
         """Raises `RecorderError` with the line or the record that cannot be read."""
         data = read_whole(file, ": export fewer turns")
         budget = BodyBudget()
-        calls = []
-        for call in _bundle(data, budget) if f'"{BUNDLE}"'.encode() in data[:200] else _lines(data):
-            budget.take(call.size_bytes)
-            calls.append(call)
-        if not calls:
-            raise RecorderError("there is no record of claude-tap in it")
-        super().__init__(calls)
+        calls = _bundle(data, budget) if f'"{BUNDLE}"'.encode() in data[:200] else _lines(data)
+        super().__init__(calls, "there is no record of claude-tap in it", budget)
 
 
 def _lines(data: bytes) -> Iterator[_TapCall]:
@@ -182,12 +178,10 @@ def _member(given: Any, name: str) -> Any:
 
 def _call(record: Any, place: str) -> _TapCall:
     """Raises `RecorderError`."""
-    try:
+    with refusing(f"{place} is not a call that claude-tap recorded"):
         read = msgspec.convert(record, _TapRecord)
         check_storable(NOT_TEXT, read.request.method, read.request.path, read.response.error or "")
         return _connection(read) if read.transport == "websocket" else _exchange(read)
-    except (ValueError, RecursionError) as error:
-        raise RecorderError(f"{place} is not a call that claude-tap recorded: {error}") from error
 
 
 def _connection(record: _TapRecord) -> ImportedConnection:

@@ -18,11 +18,11 @@ from typing import Any, BinaryIO
 
 import msgspec
 
-from recorder.cassettes.budget import BodyBudget, check_values, read_whole
+from recorder.cassettes import refusing
+from recorder.cassettes.budget import check_values, read_whole
 from recorder.cassettes.calls import NO_BODY, ImportedCall, ImportedFile
 from recorder.cassettes.content import value
 from recorder.cassettes.sse_jsonl.lines import SECONDS_LIMIT
-from recorder.errors import RecorderError
 from recorder.model.payloads import ExchangeEnd, Header, ResponseHead
 from recorder.wire.redaction.headers import redact_headers
 
@@ -75,17 +75,10 @@ class LiteLlm(ImportedFile):
 
     def __init__(self, file: BinaryIO) -> None:
         """Raises `RecorderError` if it is none, or has no call of a model's text."""
-        calls: list[ImportedCall] = []
-        budget = BodyBudget()
-        for payload in _payloads(read_whole(file, ": split it")):
-            if payload.call_type in _TARGETS:
-                call = _call(payload)
-                budget.take(call.size_bytes)
-                calls.append(call)
-        if not calls:
-            raise RecorderError("there is no call of chat completions, messages or responses in it")
-        calls.sort(key=lambda call: call.started_ns or 0)
-        super().__init__(calls)
+        payloads = _payloads(read_whole(file, ": split it"))
+        calls = (_call(payload) for payload in payloads if payload.call_type in _TARGETS)
+        super().__init__(calls, "there is no call of chat completions, messages or responses in it")
+        self._calls.sort(key=lambda call: call.started_ns)
 
 
 def _payloads(data: bytes) -> Iterator[_Payload]:
@@ -97,17 +90,12 @@ def _payloads(data: bytes) -> Iterator[_Payload]:
     if rest and value(check_values(first)) is not None:
         yield from _of_lines(data)
         return
-    try:
-        yield msgspec.json.decode(check_values(data), type=_Payload)
-    except (ValueError, RecursionError) as error:
-        raise RecorderError(f"it is not a payload of LiteLLM: {error}") from error
+    yield _payload(data, "it")
 
 
 def _of_array(data: bytes) -> Iterator[_Payload]:
-    try:
+    with refusing("it is not an array of payloads of LiteLLM"):
         raw = msgspec.json.decode(check_values(data), type=list[msgspec.Raw])
-    except (ValueError, RecursionError) as error:
-        raise RecorderError(f"it is not an array of payloads of LiteLLM: {error}") from error
     yield from (_payload(each, f"payload {number}") for number, each in enumerate(raw, 1))
 
 
@@ -117,10 +105,8 @@ def _of_lines(data: bytes) -> Iterator[_Payload]:
 
 
 def _payload(data: bytes | msgspec.Raw, place: str) -> _Payload:
-    try:
+    with refusing(f"{place} is not a payload of LiteLLM"):
         return msgspec.json.decode(check_values(bytes(data)), type=_Payload)
-    except (ValueError, RecursionError) as error:
-        raise RecorderError(f"{place} is not a payload of LiteLLM: {error}") from error
 
 
 def _call(payload: _Payload) -> ImportedCall:

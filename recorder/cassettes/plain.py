@@ -13,7 +13,7 @@ import msgspec
 
 from recorder.cassettes import Entry, Names
 from recorder.cassettes.budget import check_values
-from recorder.cassettes.calls import BLOCK_BYTES, ImportedCall, ImportedFile, target_of, true_headers
+from recorder.cassettes.calls import BLOCK_BYTES, ImportedCall, imported_session, target_of, true_headers
 from recorder.cassettes.content import HEAD_BYTES, Format, dialect_of, is_payload, looks_like_stream, payloads_of, value
 from recorder.errors import RecorderError
 from recorder.model.events import Event, Session
@@ -69,7 +69,7 @@ def _body(raw: bytes) -> bytes:
     return raw if given is not None else b""
 
 
-class PlainStream(ImportedFile):
+class PlainStream:
     """A stream or document of others, checked. It becomes one exchange."""
 
     def __init__(self, file: BinaryIO, format: Format, dialect: str | None, request: PlainRequest | None) -> None:
@@ -82,7 +82,10 @@ class PlainStream(ImportedFile):
         self._dialect = dialect or dialect_of(payloads)
         self._request = request or PlainRequest()
         self._path = self._chosen_path(given=dialect is not None, payloads=payloads)
-        super().__init__([])
+        self.events = 0
+
+    def session(self, name: str, names: Names) -> Session:
+        return imported_session(name, names)
 
     def entries(self, session: Session, names: Names) -> Iterator[Entry]:
         """Yield one exchange: the request, a plain response head, and a chunk for each event."""

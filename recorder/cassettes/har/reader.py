@@ -15,13 +15,13 @@ from typing import Any, BinaryIO
 
 import msgspec
 
-from recorder.cassettes.budget import BodyBudget, check_values, read_whole
+from recorder.cassettes import refusing
+from recorder.cassettes.budget import check_values, read_whole
 from recorder.cassettes.calls import BODILESS, NO_BODY, ImportedCall, ImportedFile, in_blocks, target_of, true_headers
 from recorder.cassettes.connections import ImportedConnection
 from recorder.cassettes.har.messages import WebSocketMessage, read_message
 from recorder.cassettes.sse_jsonl.header import nanoseconds
 from recorder.cassettes.sse_jsonl.lines import SECONDS_LIMIT
-from recorder.errors import RecorderError
 from recorder.model.events import SWITCHED, Outcome
 from recorder.model.payloads import ExchangeEnd, Header, ResponseHead
 from recorder.wire.dialects import by_path
@@ -102,19 +102,10 @@ class Har(ImportedFile):
     def __init__(self, file: BinaryIO) -> None:
         """Raises `RecorderError` if it is none, or has nothing in it that a recorder would have recorded."""
         data = read_whole(file, ": save the calls of the API alone")
-        calls: list[ImportedCall | ImportedConnection] = []
-        budget = BodyBudget()
-        try:
-            for each in msgspec.json.decode(check_values(data), type=_Document).log.entries:
-                if _is_wanted(each):
-                    call = _connection(each) if each.is_websocket else _exchange(each)
-                    budget.take(call.size_bytes)
-                    calls.append(call)
-        except (ValueError, RecursionError) as error:
-            raise RecorderError(f"it is not a HAR 1.2: {error}") from error
-        if not calls:
-            raise RecorderError("there is no event stream or WebSocket in it, and no call of an API that is known")
-        super().__init__(calls)
+        with refusing("it is not a HAR 1.2"):
+            entries = msgspec.json.decode(check_values(data), type=_Document).log.entries
+            calls = map(_read, filter(_is_wanted, entries))
+            super().__init__(calls, "there is no event stream or WebSocket in it, and no call of an API that is known")
 
 
 def _lacks_body(call: _Call) -> bool:
@@ -142,6 +133,10 @@ def _times(call: _Call) -> tuple[int, int, int]:
     waited_ms = sum(max(0.0, ms) for name in _BEFORE_HEAD if isinstance(ms := call.timings.get(name), int | float))
     head_ns = _ns(waited_ms * 1e6)
     return nanoseconds(call.started), head_ns, max(head_ns, _ns((call.time or 0.0) * 1e6))
+
+
+def _read(call: _Call) -> ImportedCall | ImportedConnection:
+    return _connection(call) if call.is_websocket else _exchange(call)
 
 
 def _connection(call: _Call) -> ImportedConnection:

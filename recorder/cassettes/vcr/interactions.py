@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from recorder.cassettes import refusing
 from recorder.cassettes.budget import BodyBudget
 from recorder.cassettes.calls import (
     BLOCK_BYTES,
@@ -30,7 +31,6 @@ from recorder.cassettes.content import looks_like_stream
 from recorder.cassettes.plain import STEP_NS
 from recorder.cassettes.sse_jsonl.header import nanoseconds
 from recorder.cassettes.vcr.yaml_values import as_bytes
-from recorder.errors import RecorderError
 from recorder.model.payloads import ResponseHead
 from recorder.wire.content_coding import Decoder, UndecodableError
 from recorder.wire.dialects import framing
@@ -83,18 +83,18 @@ class _DecodedMessage(NamedTuple):
         return next((value.decode("latin-1") for name, value in self.headers if name.lower() == b"content-type"), "")
 
 
-def calls(given: Iterable[tuple[int, VcrInteraction]], program: str, budget: BodyBudget) -> Iterator[ImportedCall]:
-    """Yield numbered interactions as calls; `started_ns` is None where it was not stored.
+def calls(
+    given: Iterable[tuple[int, VcrInteraction]], program: str, budget: BodyBudget
+) -> Iterator[tuple[int | None, ImportedCall]]:
+    """Yield numbered interactions as calls, each with the time at which it began, if that was stored.
 
     Raise `RecorderError`, which names the program.
     """
     for number, each in given:
-        try:
-            call = _call(each, budget.left_bytes)
-        except (ValueError, TypeError) as error:
-            raise RecorderError(f"interaction {number} is none of a {program} cassette: {error}") from error
+        with refusing(f"interaction {number} is none of a {program} cassette"):
+            started_ns, call = _instant(each.recorded_at), _call(each, budget.left_bytes)
         budget.take(call.size_bytes)
-        yield call
+        yield started_ns, call
 
 
 def _call(each: VcrInteraction, left: int) -> ImportedCall:
@@ -114,7 +114,6 @@ def _call(each: VcrInteraction, left: int) -> ImportedCall:
         body=request.body,
         response=ResponseHead(status.code, status.message or "", redact_headers(response.headers)),
         pieces=pieces,
-        started_ns=_instant(each.recorded_at),
         end_ns=pieces[-1][0] if pieces else STEP_NS,
         missing_response=NO_BODY if lacks_body else None,
     )

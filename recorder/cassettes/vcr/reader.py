@@ -12,7 +12,7 @@ from typing import Any, BinaryIO
 
 import msgspec
 
-from recorder.cassettes import Entry, Names
+from recorder.cassettes import Entry, Names, refusing
 from recorder.cassettes.budget import BodyBudget, check_values, read_whole
 from recorder.cassettes.calls import ImportedFile
 from recorder.cassettes.vcr.interactions import VcrInteraction, calls
@@ -41,20 +41,16 @@ class Vcr(ImportedFile):
     def __init__(self, file: BinaryIO) -> None:
         """Raises `RecorderError` if it is none, or has no interaction."""
         data = read_whole(file, ", too much for YAML: split it", YAML_LIMIT)
-        found = list(calls(_interactions(data), "VCR", BodyBudget()))
-        if not found:
-            raise RecorderError("there is no interaction in it")
-        super().__init__(found)
-        self._found = found
+        self._found = list(calls(_interactions(data), "VCR", BodyBudget()))
+        super().__init__((call for _, call in self._found), "there is no interaction in it")
 
     def entries(self, session: Session, names: Names) -> Iterator[Entry]:
         """Yield an exchange for each interaction."""
-        began_ns = names.now_ns() - sum(call.end_ns for call in self._found)
-        dated = []
-        for call in self._found:
-            dated.append(call if call.started_ns is not None else call._replace(started_ns=began_ns))
+        began_ns = names.now_ns() - sum(call.end_ns for _, call in self._found)
+        self._calls = []
+        for started_ns, call in self._found:
+            self._calls.append(call._replace(started_ns=began_ns if started_ns is None else started_ns))
             began_ns += call.end_ns
-        self._calls = dated
         yield from super().entries(session, names)
 
 
@@ -65,34 +61,27 @@ def _interactions(data: bytes) -> Iterator[tuple[int, VcrInteraction]]:
     """Yield the interactions of the document with their numbers. Raises `RecorderError`."""
     raw = _json_interactions(data) if data.lstrip().startswith(b"{") else _yaml_interactions(data)
     for number, each in enumerate(raw, 1):
-        try:
+        with refusing(f"interaction {number} is none of a VCR cassette"):
             if isinstance(each, msgspec.Raw):
-                yield number, msgspec.json.decode(each, type=VcrInteraction)
+                interaction = msgspec.json.decode(each, type=VcrInteraction)
             else:
-                yield number, msgspec.convert(each, VcrInteraction, strict=False)
-        except (ValueError, RecursionError) as error:
-            raise RecorderError(f"interaction {number} is none of a VCR cassette: {error}") from error
+                interaction = msgspec.convert(each, VcrInteraction, strict=False)
+        yield number, interaction
 
 
 def _json_interactions(data: bytes) -> Sequence[Any]:
-    try:
+    with refusing("it is not a VCR cassette"):
         document = msgspec.json.decode(check_values(data), type=_JsonDocument)
-    except (ValueError, RecursionError) as error:
-        raise RecorderError(f"it is not a VCR cassette: {error}") from error
     return _interactions_of(document)
 
 
 def _yaml_interactions(data: bytes) -> Sequence[Any]:
-    try:
+    with refusing("it is not YAML that can be read"):
         given = read_yaml(data)
-    except ValueError as error:
-        raise RecorderError(f"it is not YAML that can be read: {error}") from error
     if isinstance(given, list):
         raise RecorderError("it is a list: if vcrpy before 1.0 wrote it, migrate it with `python -m vcr.migration`")
-    try:
+    with refusing("it is not a VCR cassette"):
         document = msgspec.convert(given, _Document, strict=False)
-    except ValueError as error:
-        raise RecorderError(f"it is not a VCR cassette: {error}") from error
     return _interactions_of(document)
 
 
