@@ -12,14 +12,14 @@ Rules of this file:
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import astuple
-from sqlalchemy import URL
+from sqlalchemy import URL, create_engine
+from sqlalchemy.pool import NullPool
 
 from recorder.archive.chain import RootKind, root_kind
 from recorder.archive.lake import LAKE, PACK
@@ -61,8 +61,7 @@ class Pack:
     """The rows of sessions, in a file that nobody else has open."""
 
     def __init__(self, folder: Path) -> None:
-        self._path = folder / "pack.db"
-        self.url = database_url(self._path)
+        self.url = database_url(folder / "pack.db")
         self.last_hashes: dict[str, dict[str, bytes | None]] = {}
         """The hash of the last event of each exchange, by session."""
         self._pieces: list[tuple[str, LakeTable]] = []
@@ -72,8 +71,10 @@ class Pack:
                 file.execute(f"CREATE TABLE {name} ({columns})")
 
     @contextmanager
-    def _opened(self) -> Iterator[sqlite3.Connection]:
-        with closing(sqlite3.connect(self._path)) as file:
+    def _opened(self) -> Iterator[Any]:
+        """Open the file, by the driver of the engine."""
+        with create_engine(self.url, poolclass=NullPool).connect() as connection:
+            file: Any = connection.connection.driver_connection
             for pragma in ("journal_mode = OFF", "synchronous = OFF"):  # nobody needs it after a crash
                 file.execute(f"PRAGMA {pragma}")
             yield file
