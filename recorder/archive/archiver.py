@@ -30,15 +30,14 @@ from recorder.archive.pack import TABLES, Pack
 from recorder.archive.place import database_name, database_of
 from recorder.archive.registry import register
 from recorder.archive.schema import ARCHIVED as ARCHIVED_SESSIONS
-from recorder.archive.schema import create, month_of, of_sessions, revision
+from recorder.archive.schema import create, months_of, of_sessions, revision
 from recorder.archive.unpack import unpack
 from recorder.archive.upkeep import FIRST_FILES
 from recorder.errors import NotFoundError, RecorderError, StoreError, UsageError
 from recorder.store.engine import address_of
 from recorder.store.maintain.purge.delete import Archived, purge, require_owner
 from recorder.store.maintain.purge.tombstone import ARCHIVED
-from recorder.store.maintain.upkeep import VerifyConnection
-from recorder.store.maintain.verify import connection as readers
+from recorder.store.maintain.upkeep import VerifyConnection, opened
 from recorder.store.maintain.verify.log import LogFinding, LogVerifier, Writer
 from recorder.store.queries.retention import SessionSize
 from recorder.store.schema import STALE, sessions, tombstones
@@ -75,10 +74,8 @@ class MonthReport(msgspec.Struct):
 
 def by_month(chosen: Sequence[SessionSize]) -> dict[str, list[SessionSize]]:
     """Return sessions by the month of their ids, in order of ids."""
-    months: dict[str, list[SessionSize]] = {}
-    for each in sorted(chosen, key=lambda each: each.session_id):
-        months.setdefault(month_of(each.session_id), []).append(each)
-    return months
+    sizes = {each.session_id: each for each in chosen}
+    return {month: [sizes[id] for id in ids] for month, ids in months_of(sizes).items()}
 
 
 def default_data(archive: URL) -> str:
@@ -161,21 +158,15 @@ def private() -> Iterator[None]:
         os.umask(before)
 
 
-class Archiver:
+class Archiver(NamedTuple):
     """A log and an archive, open; `with Archiver.open(log, archive, recorders) as archiver:`."""
 
-    def __init__(
-        self,
-        store: Store,
-        verifier: LogVerifier,
-        reader: VerifyConnection,
-        archive: URL,
-        recorders: Recorders,
-        step: Callable[[Step, int], None],
-    ) -> None:
-        self._store, self._verifier, self._reader = store, verifier, reader
-        self._archive, self._name = archive, database_name(archive)
-        self._recorders, self._step = recorders, step
+    store: Store
+    verifier: LogVerifier
+    reader: VerifyConnection
+    url: URL  # of the archive
+    recorders: Recorders
+    step: Callable[[Step, int], None]
 
     @classmethod
     @contextmanager
@@ -200,7 +191,7 @@ class Archiver:
             verifier = rest.enter_context(LogVerifier.open(log, recorders.state))
             if verifier.rebuild_is_due():
                 raise RecorderError(STALE)
-            reader = rest.enter_context(readers.opened(log))
+            reader = rest.enter_context(opened(log))
             with private():
                 yield cls(store, verifier, reader, archive, recorders, step)
 
@@ -211,13 +202,13 @@ class Archiver:
             before = upkeep.sizes(connection)
         for month, chosen in months.items():
             for batch in _batches(chosen):
-                with catalog_lock(self._archive):
+                with catalog_lock(self.url):
                     self._archive_batch(reports[month], batch)
-        with catalog_lock(self._archive), self._open(writes=True) as connection:
+        with catalog_lock(self.url), self._open(writes=True) as connection:
             upkeep.merge(connection)
-            self._step("merged", 0)
+            self.step("merged", 0)
             upkeep.clean(connection)
-            self._step("cleaned", 0)
+            self.step("cleaned", 0)
             after = upkeep.sizes(connection)
         for month, report in reports.items():
             report.archive_bytes = after.get(month, 0) - before.get(month, 0)
@@ -226,29 +217,29 @@ class Archiver:
     @contextmanager
     def _open(self, *, writes: bool = False, pack: URL | None = None) -> Iterator[DuckDBPyConnection]:
         with (
-            lake(self._archive, COMMAND, writes=writes, pack=pack) as connection,
-            translated(self._archive),
+            lake(self.url, COMMAND, writes=writes, pack=pack) as connection,
+            translated(self.url),
         ):
             yield connection
 
     def _archive_batch(self, report: MonthReport, batch: Sequence[str]) -> None:
         whole = {session_id for session_id in batch if self._is_whole(session_id, report)}
-        self._step("verified", len(whole))
+        self.step("verified", len(whole))
         if not whole:
             return
         with tempfile.TemporaryDirectory(prefix="recorder-archive-") as folder:
             pack = Pack(Path(folder))
             for session_id in sorted(whole):
-                pack.add(self._reader, session_id)
+                pack.add(self.reader, session_id)
             there = self._copy(report, pack, whole)
-        self._step("compared", len(there))
+        self.step("compared", len(there))
         for session_id in sorted(there):
             self._delete(session_id, pack.last_hashes[session_id], report)
-        self._step("deleted", len(batch))
+        self.step("deleted", len(batch))
 
     def _is_whole(self, session_id: str, report: MonthReport) -> bool:
         """Return whether a session is there, has ended, and has no findings."""
-        verified = self._verifier.verify(session_id, lambda _events: None)
+        verified = self.verifier.verify(session_id, lambda _events: None)
         if verified.findings and not verified.purged:
             report.findings[session_id] = verified.findings
         return not (verified.purged or verified.findings or verified.open or verified.name is None)
@@ -264,7 +255,7 @@ class Archiver:
             there = those_in(connection, sessions.name, month, session_ids) - purged
             same = same_in(connection, month, pack, there)
         for session_id in purged:
-            message = f"it was purged in {self._name}: purge it here, too"
+            message = f"it was purged in {database_name(self.url)}: purge it here, too"
             report.findings[session_id] = [LogFinding(None, None, "purge", message)]
         new = session_ids - purged - same
         pack.divide(new)
@@ -273,28 +264,28 @@ class Archiver:
                 delete_sessions(connection, month, there - same)  # which have grown, or were rebuilt since
                 pack.write(connection)
                 _note(connection, month, new)
-                self._step("written", len(session_ids))
-            self._step("committed", len(session_ids))
+                self.step("written", len(session_ids))
+            self.step("committed", len(session_ids))
             upkeep.sync(connection)
         with self._open() as connection:  # a new one: nothing of it is in the memory of who wrote
             lost = new - same_in(connection, month, pack, new)
         if lost:
             raise StoreError(
-                f"{self._name} does not give back what was written of session {min(lost)}: check its disk. The session "
-                "stays in the log."
+                f"{database_name(self.url)} does not give back what was written of session {min(lost)}: check its "
+                "disk. The session stays in the log."
             )
         return new | same
 
     def _delete(self, session_id: str, last_hashes: Mapping[str, bytes | None], report: MonthReport) -> None:
         """Delete a session from the log, unless it has grown meanwhile: then the next run replaces it."""
         counts = purge(
-            self._store,
+            self.store,
             session_id,
             ARCHIVED,
             time.time_ns(),
-            self._recorders.journals(),
-            lambda recorder_id: self._recorders.state(recorder_id) == "alive",
-            Archived(self._name, last_hashes),
+            self.recorders.journals(),
+            lambda recorder_id: self.recorders.state(recorder_id) == "alive",
+            Archived(database_name(self.url), last_hashes),
         )
         if counts is not None:
             report.sessions += 1

@@ -21,7 +21,7 @@ from recorder.archive.archiver import delete_sessions, private, those_in, transa
 from recorder.archive.lake import LAKE, catalog_lock, lake, translated
 from recorder.archive.place import database_of, require
 from recorder.archive.schema import ARCHIVED as ARCHIVED_SESSIONS
-from recorder.archive.schema import month_of, of_sessions
+from recorder.archive.schema import months_of, of_sessions
 from recorder.errors import StoreBusyError
 from recorder.store.engine import writing_of
 from recorder.store.maintain.purge.tombstone import Counts
@@ -46,7 +46,7 @@ def sessions_there(archive: URL, session_ids: Collection[str]) -> set[str]:
         translated(archive),
     ):
         there: set[str] = set()
-        for month, ids in _by_month(session_ids).items():
+        for month, ids in months_of(session_ids).items():
             for table in (ARCHIVED_SESSIONS, tombstones):  # a session that was purged while it was copied has no row
                 there |= those_in(connection, table.name, month, ids)
         return there
@@ -63,7 +63,7 @@ def purge_archive(archive: URL, session_ids: Collection[str], reason: str, now_n
     with private(), catalog_lock(archive):
         with lake(archive, COMMAND, writes=True) as connection, translated(archive):
             upkeep.take_memory(connection)  # also to count: a session may have more bytes than a file
-            for month, ids in _by_month(session_ids).items():
+            for month, ids in months_of(session_ids).items():
                 done += _delete(connection, month, ids, reason, now_ns)
             upkeep.rewrite(connection)
             upkeep.merge(connection)
@@ -74,13 +74,6 @@ def purge_archive(archive: URL, session_ids: Collection[str], reason: str, now_n
         except StoreBusyError as error:
             raise StoreBusyError(f"{error} Its catalog still has some values of what was purged.") from error
     return done
-
-
-def _by_month(session_ids: Collection[str]) -> dict[str, list[str]]:
-    months: dict[str, list[str]] = {}
-    for session_id in sorted(session_ids):
-        months.setdefault(month_of(session_id), []).append(session_id)
-    return months
 
 
 def _delete(

@@ -17,7 +17,7 @@ from sqlalchemy import URL, bindparam, delete, select
 from recorder.archive.place import database_name, database_url, is_archive
 from recorder.errors import RecorderError, UsageError
 from recorder.store.location import is_same_database
-from recorder.store.maintain.verify.connection import opened
+from recorder.store.maintain.upkeep import opened
 from recorder.store.schema import archives
 from recorder.store.sql import ATTACHED_ARCHIVES, Statement
 

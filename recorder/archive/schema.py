@@ -62,6 +62,14 @@ def month_of(session_id: str) -> str:
     return datetime.fromtimestamp(ms % _MONTHS_MS / 1000, UTC).strftime("%Y-%m")
 
 
+def months_of(session_ids: Iterable[str]) -> dict[str, list[str]]:
+    """Return sessions by month, in order of ids."""
+    months: dict[str, list[str]] = {}
+    for session_id in sorted(session_ids):
+        months.setdefault(month_of(session_id), []).append(session_id)
+    return months
+
+
 _MONTHS_MS = 253_402_300_800_000  # the year 10000, which `datetime` does not reach
 
 

@@ -26,7 +26,7 @@ from recorder.commands.terminal.times import Instant
 from recorder.errors import RecorderError, UsageError
 from recorder.model.text import counted, safe_text
 from recorder.store.location import journal_root
-from recorder.store.maintain.purge.vacuum import sweep
+from recorder.store.maintain.purge.delete import sweep
 from recorder.store.queries.reader import LogReader
 from recorder.store.queries.retention import RetentionPolicy, SessionSize, expired, holdings, recorders_of_open
 

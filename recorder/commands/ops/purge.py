@@ -35,9 +35,8 @@ from recorder.model.events import LATEST
 from recorder.model.text import counted, safe_text
 from recorder.store.engine import address_of
 from recorder.store.location import journal_root
-from recorder.store.maintain.purge.delete import being_recorded, purge
+from recorder.store.maintain.purge.delete import being_recorded, purge, sweep
 from recorder.store.maintain.purge.tombstone import Counts, Tombstone
-from recorder.store.maintain.purge.vacuum import sweep
 from recorder.store.queries.reader import LogReader
 from recorder.store.queries.retention import RetentionPolicy, SessionSize, expired, holdings, recorders_of_open
 from recorder.store.queries.session_named import session_named, tombstone_of

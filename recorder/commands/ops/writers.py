@@ -12,7 +12,7 @@ from recorder.archive.place import database_of, is_archive
 from recorder.commands.ops.journals import GONE_NS, state
 from recorder.store.engine import address_of
 from recorder.store.location import journal_root
-from recorder.store.maintain.verify import connection as readers
+from recorder.store.maintain.upkeep import opened
 from recorder.store.maintain.verify.log import Writer
 from recorder.store.sql import FORMS, Statement
 
@@ -38,7 +38,7 @@ def writer_at(url: URL) -> Callable[[str], Writer]:
 
 
 def _elsewhere(url: URL, recorder_id: str) -> Writer:
-    with readers.opened(url) as reader:
+    with opened(url) as reader:
         for (silent_ns,) in reader.ask(_SILENCE, {"recorder_id": recorder_id}):
             return "alive" if silent_ns <= GONE_NS else "left"
     return "gone"

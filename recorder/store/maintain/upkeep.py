@@ -18,7 +18,12 @@ if TYPE_CHECKING:
 
 
 class VerifyConnection(Protocol):
-    """A connection that only reads the log. Everything raises the errors of recorder."""
+    """A connection that only reads the log, for one thread. Everything raises the errors of recorder.
+
+    A transaction sees the log as it is at one moment, and is rolled back at its end. A scratch connection has empty
+    tables with the names of some of the log's, in front of these: rows written there are deleted at the end of the
+    transaction, and the log's own tables have the name of their schema.
+    """
 
     engine: str  # as SQLAlchemy names its dialect
 
@@ -78,3 +83,8 @@ class Upkeep(Protocol):
 def upkeep_of(url: URL) -> Upkeep:
     upkeep: Upkeep = part(engine_name(url), "upkeep")
     return upkeep
+
+
+def opened(url: URL) -> AbstractContextManager[VerifyConnection]:
+    """Open a log to prove it. Raise `NotFoundError` if there is none, `StoreError` if it cannot be read here."""
+    return upkeep_of(url).verify_connection(url)

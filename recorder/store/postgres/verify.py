@@ -63,7 +63,7 @@ def scratch_connection(url: URL, tables: Sequence[Table]) -> Iterator[PostgresVe
 
 
 class PostgresVerifyConnection:
-    """A `recorder.store.maintain.verify.connection.VerifyConnection`."""
+    """A `recorder.store.maintain.upkeep.VerifyConnection`."""
 
     engine = ENGINE
 

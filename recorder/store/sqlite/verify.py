@@ -68,7 +68,7 @@ def scratch_connection(path: Path, tables: Sequence[Table]) -> Iterator[SqliteVe
 
 
 class SqliteVerifyConnection:
-    """A `recorder.store.maintain.verify.connection.VerifyConnection`."""
+    """A `recorder.store.maintain.upkeep.VerifyConnection`."""
 
     engine = "sqlite"
 

@@ -25,7 +25,7 @@ from recorder.ingest.ingester import Ingester
 from recorder.journal.writer import Journal
 from recorder.model.events import Event
 from recorder.store.maintain.purge.delete import purge
-from recorder.store.maintain.verify.connection import opened
+from recorder.store.maintain.upkeep import opened
 from recorder.store.write.writer import Store
 from tests.acceptance.store.test_purge import canary, record, rest, session_id
 from tests.integration.ingest.test_ingester import never

@@ -19,7 +19,7 @@ from recorder.archive.lake import lake
 from recorder.archive.pack import Pack
 from recorder.archive.place import database_url
 from recorder.archive.schema import month_of
-from recorder.store.maintain.verify.connection import opened
+from recorder.store.maintain.upkeep import opened
 from tests.acceptance.archive.test_archiver import Stopped, recorded, stop_when_committed
 from tests.acceptance.store.test_purge import session_id
 from tests.support.archives import archived

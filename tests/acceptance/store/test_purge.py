@@ -22,9 +22,8 @@ from recorder.ingest.ingester import Ingester
 from recorder.journal.format import START, Position
 from recorder.journal.scrub import scrub_exchanges
 from recorder.journal.writer import Journal
-from recorder.store.maintain.purge.delete import Archived, last_hashes, late_exchanges, purge
+from recorder.store.maintain.purge.delete import Archived, last_hashes, late_exchanges, purge, sweep
 from recorder.store.maintain.purge.tombstone import Counts
-from recorder.store.maintain.purge.vacuum import sweep
 from recorder.store.postgres import writer as postgres_writer
 from recorder.store.postgres.ddl import GRANTS
 from recorder.store.queries.reader import LogReader

@@ -7,7 +7,10 @@ Rules of this file:
 * No other process writes meanwhile. On a server a transaction that looked for the tombstone before would add its rows
   after; so a purge waits for those that have begun, and those that begin later see it
   (`recorder.store.postgres.writer`).
-* Deleted is not gone: what is left of it is swept up later (`recorder.store.maintain.purge.vacuum`).
+* Deleted is not gone: `sweep` removes what is left. SQLite overwrites deleted rows in place (`secure_delete`), but
+  pages that were split or joined before keep copies of the rows that were moved. Only a new file has none: a sweep
+  writes one. A server keeps deleted rows for transactions that began before, and until a VACUUM; their bytes stay
+  until the room is used again, and in its WAL and backups. A client of the server cannot promise more.
 * What goes into an archive is deleted in the same way, if it is still what the archive has: its tombstone names the
   archive (`recorder.archive`).
 * Journals are not looked into here. The tombstone has the ids of exchanges that a journal may repeat; those of other
@@ -17,14 +20,15 @@ Rules of this file:
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
-from sqlalchemy import Text, bindparam, delete, func, insert, select
+from sqlalchemy import URL, Text, bindparam, delete, func, insert, select
 
 from recorder.errors import RecorderError, StoreBusyError, StoreError, StoreLostError
-from recorder.store.engine import schema_named
-from recorder.store.location import database_name
+from recorder.store.engine import BUSY_TIMEOUT_S, schema_named, writing_of
+from recorder.store.location import database_name, database_url
 from recorder.store.maintain.purge.tombstone import Counts, Tombstone, archive_of
 from recorder.store.schema import (
     dead_letters,
@@ -121,6 +125,17 @@ def purge(
             store.run(statement, key)
         store.delete_session(session_id)
     return counts
+
+
+def sweep(database: str | Path | URL, *, vacuum: bool = True, busy_timeout_s: float = BUSY_TIMEOUT_S) -> bool:
+    """Remove the traces of deleted rows, as far as possible from here: from the full-text index, a file, its WAL; on a
+    server, from the tables.
+
+    Without `vacuum` a file keeps its size, and copies of rows that were moved in it; a server does it at its own time.
+    Return True if no reader prevented it: a transaction that stays open keeps what existed when it began.
+    """
+    url = database_url(database)
+    return writing_of(url).sweep(url, vacuum=vacuum, busy_timeout_s=busy_timeout_s)
 
 
 def last_hashes(ask: Ask, session_id: str) -> dict[str, bytes | None]:

@@ -24,8 +24,7 @@ from recorder.store.engine import address_named
 from recorder.store.location import database_name
 from recorder.store.maintain.declared import schema_differences
 from recorder.store.maintain.purge.tombstone import Tombstone
-from recorder.store.maintain.upkeep import VerifyConnection
-from recorder.store.maintain.verify import connection as readers
+from recorder.store.maintain.upkeep import VerifyConnection, opened, upkeep_of
 from recorder.store.maintain.verify.chain import ChainVerifier
 from recorder.store.maintain.verify.manifest import Roots
 from recorder.store.maintain.verify.projections import MADE, ProjectionVerifier
@@ -121,7 +120,7 @@ class LogVerifier:
 
         Raises `NotFoundError` if nothing was recorded there, `StoreError` if it is not a log that can be read here.
         """
-        with readers.opened(url) as reader, ExitStack() as rest:
+        with opened(url) as reader, ExitStack() as rest:
             yield cls(url, reader, writer, rest)
 
     def damage(self) -> list[str]:
@@ -276,7 +275,8 @@ class LogVerifier:
 
     def _check_projections(self, verified: SessionReport) -> None:
         if self._refolding is None:
-            self._refolding = ProjectionVerifier(self._rest.enter_context(readers.scratch(self._url, MADE)))
+            scratch = upkeep_of(self._url).scratch_connection(self._url, MADE)
+            self._refolding = ProjectionVerifier(self._rest.enter_context(scratch))
         for exchange_id, table in self._refolding.differences(verified.session_id):
             message = f"{table} differs from what its events give: run `recorder db rebuild`"
             verified.find(exchange_id, "projection", message)
