@@ -9,14 +9,15 @@ Rules of this file:
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import CompoundSelect, Engine, LargeBinary, Select, create_engine, func, select, union_all
-from sqlalchemy.dialects import registry
+from sqlalchemy import CompoundSelect, LargeBinary, Select, func, select, union_all
 from sqlalchemy.dialects.sqlite.base import SQLiteCompiler, SQLiteDialect
-from sqlalchemy.pool import StaticPool
+from sqlalchemy.engine.result import IteratorResult, SimpleResultMetaData
 
 from recorder.archive.place import DIALECT
+from recorder.store.engine import ReadRows
 from recorder.store.schema import tables_of
 from recorder.store.search import INDEXES, Indexed, SearchIndex
 
@@ -42,51 +43,19 @@ class DuckdbDialect(SQLiteDialect):
     """The dialect, with values by position: `$1`, `$2`."""
 
     name = DIALECT
-    driver = "recorder"
     statement_compiler = DuckdbCompiler
     default_paramstyle = "numeric_dollar"
-    supports_statement_cache = True
-
-    def __init__(self, dbapi: Any = None, **options: Any) -> None:
-        super().__init__(**options)  # without the driver, of which it would take the version of SQLite
-        self.dbapi = dbapi
-
-    @classmethod
-    def import_dbapi(cls) -> Any:
-        import duckdb
-
-        return duckdb
-
-    def initialize(self, connection: Any) -> None:
-        """Do not read the version of a server: there is none."""
 
 
-_NAME = f"{DuckdbDialect.name}.{DuckdbDialect.driver}"
-registry.register(_NAME, __name__, DuckdbDialect.__name__)
+_DIALECT = DuckdbDialect()
 
 
-class _Connection:
-    """A connection as SQLAlchemy's pool takes it: each cursor is one of DuckDB's own."""
-
-    def __init__(self, connection: DuckDBPyConnection) -> None:
-        self._connection = connection
-
-    def cursor(self) -> DuckDBPyConnection:
-        made = self._connection.cursor()
-        made.execute("SET integer_division = true")  # as in the other engines
-        return made
-
-    def commit(self) -> None: ...
-
-    def rollback(self) -> None: ...
-
-    def close(self) -> None: ...
-
-
-def duckdb_engine(connection: DuckDBPyConnection) -> Engine:
-    """Return an engine over an open connection, which stays its owner's."""
-    url = f"{_NAME.replace('.', '+')}://"
-    return create_engine(url, creator=lambda: _Connection(connection), poolclass=StaticPool)
+def rows_of(connection: DuckDBPyConnection, statement: Any, values: Mapping[str, Any]) -> ReadRows:
+    """Return all rows of a statement."""
+    compiled = statement.compile(dialect=_DIALECT).construct_expanded_state(values)
+    result = connection.execute(compiled.statement, compiled.positional_parameters)
+    names = [name for name, *_ in result.description]
+    return IteratorResult(SimpleResultMetaData(names), iter(result.fetchall()))
 
 
 def _sessions(words: str) -> CompoundSelect[*tuple[Any, ...]]:

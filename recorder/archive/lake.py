@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from sqlalchemy import URL
-from sqlalchemy.exc import DBAPIError
 
 from recorder.archive.place import database_name, database_of, is_missing, no_archive
 from recorder.errors import RecorderError, StoreBusyError, StoreError, UsageError
@@ -159,12 +158,7 @@ def translated(url: URL) -> Iterator[None]:
     import duckdb
 
     try:
-        try:
-            yield
-        except DBAPIError as error:
-            if isinstance(error.orig, duckdb.Error):
-                raise error.orig from error
-            raise
+        yield
     except duckdb.OutOfMemoryException:
         raise  # which the connection explains
     except duckdb.Error as error:

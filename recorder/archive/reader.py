@@ -21,10 +21,10 @@ from contextlib import ExitStack
 from types import TracebackType
 from typing import Any, NamedTuple, Self, TypeVar
 
-from sqlalchemy import URL, Engine
+from sqlalchemy import URL
 from sqlalchemy.sql import Executable
 
-from recorder.archive.dialect import SEARCH, duckdb_engine
+from recorder.archive.dialect import SEARCH, rows_of
 from recorder.archive.lake import translated
 from recorder.archive.place import DIALECT, database_name
 from recorder.archive.unpack import Archive, UnpackedLog, open_archive
@@ -123,7 +123,6 @@ class _InThread:
         self._url, self._prices = url, prices
         self._rest = ExitStack()
         self._archive: Archive | None = None
-        self._engine: Engine | None = None
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="archive")
 
     def connect(self) -> Self:
@@ -140,7 +139,7 @@ class _InThread:
         await self._run(self._open)
 
     async def execute(self, statement: Executable, values: Mapping[str, Any] | None = None) -> ReadRows:
-        """Return all rows of a statement. Raise the errors of the driver, or of SQLAlchemy."""
+        """Return all rows of a statement. Raise the errors of the driver."""
         return await self._run(self._rows, statement, dict(values or {}))
 
     async def unpack(self, session_id: str) -> UnpackedLog:
@@ -151,7 +150,7 @@ class _InThread:
         """Close everything. A statement that still runs is ended."""
         if self._archive is not None:
             self._archive.connection.interrupt()
-        await self._run(self._close)
+        await self._run(self._rest.close)
         self._thread.shutdown(wait=False)
 
     async def _run(self, function: Callable[..., T], *arguments: Any) -> T:
@@ -160,15 +159,9 @@ class _InThread:
     def _open(self) -> None:
         with ExitStack() as opening:
             self._archive = opening.enter_context(open_archive(self._url, COMMAND, self._prices))
-            self._engine = duckdb_engine(self._archive.connection)
+            self._archive.connection.execute("SET integer_division = true")  # as in the other engines
             self._rest.push(opening.pop_all())
 
     def _rows(self, statement: Executable, values: dict[str, Any]) -> ReadRows:
-        assert self._engine is not None
-        with self._engine.connect() as connection:
-            return connection.execute(statement, values).freeze()()
-
-    def _close(self) -> None:
-        if self._engine is not None:
-            self._engine.dispose()
-        self._rest.close()
+        assert self._archive is not None
+        return rows_of(self._archive.connection, statement, values)
