@@ -5,7 +5,9 @@ All of these formats keep a body without its content coding, under the headers t
 
 from __future__ import annotations
 
+import binascii
 import re
+from base64 import b64decode
 from collections.abc import Iterable, Iterator
 from typing import AnyStr, NamedTuple, Protocol
 from urllib.parse import urlsplit
@@ -41,6 +43,19 @@ def true_headers(given: list[tuple[AnyStr, AnyStr]], *, is_coded: bool = False) 
 
 def _lower(name: str | bytes) -> str:
     return (name.decode("latin-1") if isinstance(name, bytes) else name).lower()
+
+
+def latin(given: Iterable[tuple[str, str]]) -> list[tuple[bytes, bytes]]:
+    """Return headers as they were on the wire, as far as that is known."""
+    return [(name.encode("latin-1", "replace"), value.encode("latin-1", "replace")) for name, value in given]
+
+
+def from_base64(written: str, said: str) -> bytes:
+    """Decode base64. Raise `ValueError`, which begins with what is said of it."""
+    try:
+        return b64decode(written, validate=True)
+    except binascii.Error as error:
+        raise ValueError(f"{said}: {error}") from error
 
 
 def url(request: RequestRecord, *, was_imported: bool = False) -> str:

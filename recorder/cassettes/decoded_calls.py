@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from recorder.cassettes.calls import ImportedCall, Piece, in_blocks, true_headers
+from recorder.cassettes.calls import ImportedCall, Piece, in_blocks, latin, true_headers
 from recorder.cassettes.plain import framed
 from recorder.cassettes.sse_jsonl.lines import SECONDS_LIMIT
 from recorder.model.payloads import Header
@@ -48,8 +48,7 @@ def block(payload: Any, dialect: str, event: str | None = None) -> bytes:
 def header_list(given: Mapping[str, str], **changed: str) -> list[Header]:
     """Return redacted headers that are true for a decoded body; `changed` are values of those that are there."""
     pairs = ((name, changed.get(name.lower().replace("-", "_"), value)) for name, value in given.items())
-    raw = [(name.encode("latin-1", "replace"), value.encode("latin-1", "replace")) for name, value in pairs]
-    return true_headers(redact_headers(raw))
+    return true_headers(redact_headers(latin(pairs)))
 
 
 def milliseconds(given: float | None) -> int:

@@ -8,8 +8,6 @@ them came, as far as anybody knows, when its last byte did. Bodies are saved wit
 
 from __future__ import annotations
 
-import binascii
-from base64 import b64decode
 from collections.abc import Iterator
 from typing import Any, BinaryIO
 
@@ -17,7 +15,17 @@ import msgspec
 
 from recorder.cassettes import refusing
 from recorder.cassettes.budget import check_values, read_whole
-from recorder.cassettes.calls import BODILESS, NO_BODY, ImportedCall, ImportedFile, in_blocks, target_of, true_headers
+from recorder.cassettes.calls import (
+    BODILESS,
+    NO_BODY,
+    ImportedCall,
+    ImportedFile,
+    from_base64,
+    in_blocks,
+    latin,
+    target_of,
+    true_headers,
+)
 from recorder.cassettes.connections import ImportedConnection
 from recorder.cassettes.har.messages import WebSocketMessage, read_message
 from recorder.cassettes.sse_jsonl.header import nanoseconds
@@ -198,8 +206,8 @@ def _response_head(response: _HarResponse) -> ResponseHead:
 
 def _headers(pairs: tuple[_Pair, ...]) -> list[Header]:
     """Return redacted headers without pseudo-headers, and without those of the coding, which is undone."""
-    given = [(pair.name.encode("latin-1", "replace"), pair.value.encode("latin-1", "replace")) for pair in pairs]
-    return true_headers(redact_headers((name, value) for name, value in given if not name.startswith(b":")))
+    given = latin((pair.name, pair.value) for pair in pairs if not pair.name.startswith(":"))
+    return true_headers(redact_headers(given))
 
 
 def _pieces(call: _Call, started_ns: int, head_ns: int, came_ns: int) -> Iterator[tuple[int, bytes]]:
@@ -228,12 +236,8 @@ def _pieces(call: _Call, started_ns: int, head_ns: int, came_ns: int) -> Iterato
 
 
 def _body(content: _Content) -> bytes:
-    if content.encoding != "base64":
-        return (content.text or "").encode()
-    try:
-        return b64decode(content.text or "", validate=True)
-    except binascii.Error as error:
-        raise ValueError(f"the base64 of a body is none: {error}") from error
+    text = content.text or ""
+    return text.encode() if content.encoding != "base64" else from_base64(text, "the base64 of a body is none")
 
 
 def _framed(message: _HarMessage) -> bytes:

@@ -6,8 +6,6 @@ headers still name the coding.
 
 from __future__ import annotations
 
-import binascii
-from base64 import b64decode
 from collections.abc import Iterable, Iterator
 from email.utils import parsedate_to_datetime
 from typing import Annotated, NamedTuple
@@ -23,7 +21,9 @@ from recorder.cassettes.calls import (
     NO_BODY,
     ImportedCall,
     check_storable,
+    from_base64,
     in_blocks,
+    latin,
     target_of,
     true_headers,
 )
@@ -123,7 +123,7 @@ def missing_host(uri: str, headers: Iterable[tuple[bytes, bytes]]) -> list[tuple
     """Return the header that names the host of the URI, if there is one and no header names it yet."""
     host = urlsplit(uri).netloc.rpartition("@")[2]
     is_named = any(name.lower() == b"host" for name, _ in headers)
-    return [(b"host", _latin(host))] if host and not is_named else []
+    return latin([("host", host)]) if host and not is_named else []
 
 
 def _message(given: VcrHeaders | None, body: str | VcrBody | None, left: int) -> _DecodedMessage:
@@ -139,8 +139,8 @@ def header_pairs(given: VcrHeaders | None) -> list[tuple[bytes, bytes]]:
     pairs = []
     for name, values in (given or {}).items():
         listed = values if isinstance(values, list) else [values]
-        pairs += [(_latin(name), _latin(value)) for value in listed if value is not None]
-    return pairs
+        pairs += [(name, value) for value in listed if value is not None]
+    return latin(pairs)
 
 
 def _decoded(coding: str | None, data: bytes, left: int) -> tuple[bytes, bool]:
@@ -174,14 +174,7 @@ def _body(given: str | VcrBody | None) -> bytes:
         return as_bytes(given or "")
     if given.in_base64 is None:
         return as_bytes(given.string or (given.state or (None,))[0] or "")
-    try:
-        return b64decode("".join(given.in_base64.split()), validate=True)
-    except binascii.Error as error:
-        raise ValueError(f"the base64 of a body is none: {error}") from error
-
-
-def _latin(value: str) -> bytes:
-    return value.encode("latin-1", "replace")
+    return from_base64("".join(given.in_base64.split()), "the base64 of a body is none")
 
 
 def _instant(written: str | None) -> int | None:
