@@ -10,7 +10,7 @@ Rules of this file:
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 
@@ -329,10 +329,11 @@ class RequestPurpose(Fact, frozen=True, gc=False):
 
 
 class RequestReceived(Fact, frozen=True, gc=False):
-    """A request as it came: its path without the query, and its body."""
+    """A request as it came: its path without the query, its body, and what is said in it."""
 
     path: str
     body: bytes
+    conversation: Any = None  # a `recorder.wire.dialects.conversation.Conversation`; None: nobody here knows
 
 
 class HeadReceived(Fact, frozen=True, gc=False):

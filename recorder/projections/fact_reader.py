@@ -238,13 +238,14 @@ class FactReader:
             return _NOTHING
         self._is_asking = False
         size_bytes, body = self._request.size_bytes, self._request.take()
-        request = self._dialect.request_facts(self._path, body or b"")
+        conversation = self._dialect.read_request(self._path, body or b"")
+        request = RequestFacts() if conversation is None else conversation.facts()
         headers = (_decoded(_request_of, self._head) or _RequestClaims()).headers
         claims = Claims(headers, body, is_message=self._method == WEBSOCKET)
         place = placed(self._dialect.name, self._method, self._path, claims, request)
         if body is None:
             return (OversizedPayload(size_bytes), place)
-        return (request, RequestReceived(self._path, body), place)
+        return (request, RequestReceived(self._path, body, conversation), place)
 
     def _raw(self, event: Event) -> bytes:
         """Return the bytes of an event of a stream, of the first one without a byte order mark: it is a part of the

@@ -13,8 +13,7 @@ from recorder.model.facts import ExchangeEnded, Fact, RequestReceived, ResponseS
 from recorder.projections.projection import FoldContext, Handler
 from recorder.projections.rows import HistoryRow
 from recorder.wire.dialects import by_name
-from recorder.wire.dialects.conversation import ModelAnswer
-from recorder.wire.grouping.history import IDS, Chain, broken_off, chain, unanswered
+from recorder.wire.grouping.history import IDS, Chain, ModelAnswer, broken_off, chain_of, unanswered
 
 CLIENTS_CALLS = frozenset({"function", "custom", "tool_use", "function_call", "custom_tool_call"})
 """The types of calls whose results the client sends, under the ids of the calls."""
@@ -32,7 +31,7 @@ class History:
         return {RequestReceived: self._on_requested, ResponseStarted: self._on_started, ExchangeEnded: self._on_ended}
 
     def _on_requested(self, fact: RequestReceived, event: Event) -> None:
-        self._chain = chain(self._exchange.api, fact.path, fact.body)
+        self._chain = chain_of(self._exchange.api, fact.conversation)
 
     def _on_started(self, fact: ResponseStarted, event: Event) -> None:
         self._response_id = fact.response_id or self._response_id

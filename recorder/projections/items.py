@@ -35,7 +35,7 @@ from recorder.projections.projection import FoldContext, Handler
 from recorder.projections.results import call_key
 from recorder.projections.rows import Anomaly, ItemRow
 from recorder.wire.dialects import by_name
-from recorder.wire.dialects.conversation import call_place
+from recorder.wire.dialects.canonical import call_place
 
 ITEMS_LIMIT = 10_000  # of one response: what comes after is counted as anomalies only
 _TOO_MANY = f"items after the first {ITEMS_LIMIT:,}"

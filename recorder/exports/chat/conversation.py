@@ -16,8 +16,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from hashlib import sha256
 from typing import Any, Literal
 
-from recorder.wire.dialects.conversation import ModelAnswer, canonical
+from recorder.wire.dialects.canonical import canonical
 from recorder.wire.dialects.json_values import as_json
+from recorder.wire.grouping.history import ModelAnswer
 
 Message = dict[str, Any]
 
@@ -74,6 +75,15 @@ class ChatConversation:
     def result(self, call_id: str | None, text: str) -> None:
         """Add the result of a call."""
         self.messages.append({"role": "tool", "tool_call_id": call_id or "", "content": text})
+
+    def waiting_call(self, name: Any) -> str | None:
+        """Return the id of the first call of a tool that has no result."""
+        answered = {message["tool_call_id"] for message in self.messages if message["role"] == "tool"}
+        for message in self.messages:
+            for call in message.get("tool_calls", ()):
+                if call["function"]["name"] == name and call["id"] not in answered:
+                    return str(call["id"])
+        return None
 
     # -- the model
 
@@ -187,15 +197,3 @@ class ChatConversation:
             has_id = by == "ids" and call["id"] not in self._made_ids
             answer.call(call["function"]["name"], call["id"] if has_id else call["function"]["arguments"])
         return [message["role"], (content or "").strip(), answer.calls]
-
-
-def image(url: Any, detail: Any = None) -> dict[str, Any] | None:
-    """Return a picture as a part of a message; None if it has no URL and no bytes."""
-    if not isinstance(url, str) or not url.startswith(("data:", "http://", "https://")):
-        return None
-    return {"type": "image_url", "image_url": {"url": url, **({"detail": detail} if isinstance(detail, str) else {})}}
-
-
-def text_part(text: str) -> dict[str, Any]:
-    """Return a text as a part of a message."""
-    return {"type": "text", "text": text}

@@ -8,13 +8,13 @@ together by `recorder.wire.logical_request`, answers are the items that `recorde
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence, Set
+from collections.abc import AsyncIterator, Mapping, Sequence, Set
 from typing import Any, NamedTuple, get_args
 
 from recorder.errors import NotFoundError
-from recorder.exports.chat import anthropic, gemini, openai_chat, openai_responses
 from recorder.exports.chat.conversation import CallKey, ChatConversation
-from recorder.model.events import Session
+from recorder.exports.chat.request import read
+from recorder.model.events import Exchange, Session
 from recorder.model.recording import Recording
 from recorder.model.text import counted, safe_text
 from recorder.projections.rows import ItemRow
@@ -25,13 +25,6 @@ from recorder.store.queries.session_state import folded_exchange
 from recorder.wire.dialects import by_name
 from recorder.wire.dialects.json_values import array, as_json, decoded
 from recorder.wire.logical_request import LogicalRequest
-
-_READERS: Mapping[str, Callable[[Mapping[str, Any], ChatConversation], None]] = {
-    "openai-responses": openai_responses.read,
-    "openai-chat": openai_chat.read,
-    "anthropic": anthropic.read,
-    "gemini": gemini.read,
-}
 
 _FUNCTIONS = frozenset({"function", "tool_use", "function_call", "functionCall"})
 _FREE_TEXT = frozenset({"custom", "custom_tool_call"})  # types of calls with text in place of JSON
@@ -63,7 +56,7 @@ class ChatExport:
         """
         answers = await self._answers()
         requests = await load_requests(self._log, self._session, self._chosen)
-        known = [(each, request) for each, request in requests if each.exchange.api in _READERS]
+        known = [(each, request) for each, request in requests if _is_conversation(each.exchange)]
         self._left_out["of another API"] += len(requests) - len(known)
         self._left_out["without a request"] += self._without_request({each.exchange.exchange_id for each, _ in known})
         continued = set[bytes]() if is_one else _beginnings(known)
@@ -85,7 +78,7 @@ class ChatExport:
 
     def _without_request(self, known: Set[str]) -> int:
         """Return how many exchanges have no request body, although they are not a retrieval of a response."""
-        chosen = (each for _, each in self._chosen if each.api in _READERS and each.resumes_response_id is None)
+        chosen = (each for _, each in self._chosen if _is_conversation(each) and each.resumes_response_id is None)
         return sum(each.exchange_id not in known for each in chosen)
 
     def remarks(self) -> list[str]:
@@ -156,10 +149,17 @@ class ChatExport:
                 chat.lose("items of tools of the provider")
 
 
+def _is_conversation(exchange: Exchange) -> bool:
+    return by_name(exchange.api).conversation is not None
+
+
 def _chat(recording: Recording, request: LogicalRequest) -> ChatConversation:
     """Return the messages of a request."""
     chat = ChatConversation()
-    _READERS[recording.exchange.api](_object(request), chat)
+    exchange = recording.exchange
+    conversation_of = by_name(exchange.api).conversation
+    if conversation_of is not None:
+        read(conversation_of(exchange.target.partition("?")[0], _object(request)), chat)
     return chat
 
 

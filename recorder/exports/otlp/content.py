@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from recorder.exports.otlp.messages import input_messages, instructions, output_messages
+from recorder.exports.otlp.messages import input_messages, instructions, output_messages, text_parts
 from recorder.exports.otlp.source import ExportedExchange
 from recorder.exports.otlp.telemetry import Attributes
 from recorder.recordings.requests import load_requests, request_json
@@ -18,7 +18,6 @@ from recorder.store.queries.session_named import exchanges_named
 from recorder.wire.dialects import Dialect, by_name
 from recorder.wire.dialects.json_values import as_json, request_object
 
-_SYSTEM = ("system", "instructions", "systemInstruction", "system_instruction")  # members of requests
 _FAILED = "error"  # the convention's word for a generation that did not finish
 
 
@@ -36,27 +35,22 @@ async def load_content(log: LogReader, exported: ExportedExchange, number: int |
 
 def content_of(exported: ExportedExchange, request: Mapping[str, Any]) -> Attributes:
     """Return the messages of an exchange as attributes, given its logical request. Empty ones are left out."""
-    dialect, found = by_name(exported.exchange.api), exported.projected
-    request = _unwrapped(dialect, request)
-    system = next((request[name] for name in _SYSTEM if request.get(name)), None)
+    exchange, projected = exported.exchange, exported.projected
+    dialect = by_name(exchange.api)
+    finish_reason = projected.finish_reason or _FAILED
     messages = {
-        "gen_ai.system_instructions": instructions(system),
-        "gen_ai.input.messages": input_messages(_conversation(dialect, request)),
-        "gen_ai.output.messages": output_messages(
-            exported.items, found.finish_reason or _FAILED, has_choices=dialect.has_choices
-        ),
+        **_request_messages(dialect, exchange.target.partition("?")[0], request),
+        "gen_ai.output.messages": output_messages(exported.items, finish_reason, has_choices=dialect.has_choices),
     }
     return {name: as_json(value) for name, value in messages.items() if value}
 
 
-def _unwrapped(dialect: Dialect, request: Mapping[str, Any]) -> Mapping[str, Any]:
-    wrappers = dialect.prompt.wrappers if dialect.prompt else ()
-    return next((inner for name in wrappers if isinstance(inner := request.get(name), dict)), request)
-
-
-def _conversation(dialect: Dialect, request: Mapping[str, Any]) -> Any:
-    """Return the member with the messages; of a completion without messages, its prompt."""
-    parts = dialect.prompt.parts if dialect.prompt else ()
-    found = next((request.get(part.name) for part in parts if part.kind == "conversation"), None)
-    prompt = request.get("prompt")
-    return prompt if found is None and isinstance(prompt, str) else found
+def _request_messages(dialect: Dialect, path: str, request: Mapping[str, Any]) -> Mapping[str, Any]:
+    system, messages = text_parts(request.get("instructions")), []
+    if dialect.conversation is not None:
+        conversation = dialect.conversation(path, request)
+        system, messages = instructions(conversation), input_messages(conversation)
+    prompt = text_parts(request.get("prompt"))  # of a completion without messages
+    if prompt and not messages:
+        messages = [{"role": "user", "parts": prompt}]
+    return {"gen_ai.system_instructions": system, "gen_ai.input.messages": messages}

@@ -1,43 +1,45 @@
 """Messages of requests and responses in the form of the convention's JSON schemas (gen-ai-input-messages.json and its
 like). Pure, and never raises on what was recorded.
 
-A block of a message becomes a part by its `type`, a block of Gemini by the member that it has: these words mean the
-same in every format that has them. What has no equal in the schemas stays as the provider wrote it, which they allow
-(`GenericPart`); so images are there as they were sent.
+What has no equal in the schemas stays as the provider wrote it, which they allow (`GenericPart`); so images are there
+as they were sent.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from recorder.projections.rows import ItemRow
-from recorder.wire.dialects.json_values import Object, array, decoded, object_, objects, text, text_or_json
+from recorder.wire.dialects.conversation import Conversation, Message, Part
+from recorder.wire.dialects.json_values import decoded, text
 
-Part = dict[str, Any]
+MessagePart = dict[str, Any]
 
-_ROLES = {"model": "assistant"}  # of Gemini
-
-
-def input_messages(items: Any) -> list[Part]:
-    """Return the messages of a request from the member that has them: a list of messages and items, or a text."""
-    if isinstance(items, str):
-        items = [{"role": "user", "content": items}]
-    return [message for item in array(items) if (message := _message(item))["parts"]]
+_SHOWN = ("name", "call_id", "text", "arguments", "output")  # of a tool of the provider, and of other items
 
 
-def instructions(value: Any) -> list[Part]:
-    """Return the parts of a system prompt: a text, a list of blocks, or a message of Gemini."""
-    if isinstance(value, dict):
-        value = value.get("parts")
-    return _parts(value)
+def input_messages(conversation: Conversation) -> list[MessagePart]:
+    """Return the messages of a request: those that say nothing are left out."""
+    found = []
+    for message in conversation.messages:
+        parts = [_part(part) for part in message.parts]
+        if parts:
+            found.append({"role": _role(message), "parts": parts})
+    return found
 
 
-def output_messages(items: Iterable[ItemRow], finish_reason: str, *, has_choices: bool) -> list[Part]:
+def instructions(conversation: Conversation) -> list[MessagePart]:
+    """Return the parts of the system prompt that is beside the messages."""
+    return [_part(part) for part in conversation.system_parts if part.text != ""]
+
+
+def output_messages(items: Iterable[ItemRow], finish_reason: str, *, has_choices: bool) -> list[MessagePart]:
     """Return a message for each choice of a response: of one without choices a single one, or none if it is empty."""
-    choices = dict[int, list[Part]]()
+    choices = dict[int, list[MessagePart]]()
     for item in items:
-        choices.setdefault(item.output_index or 0 if has_choices else 0, []).extend(_of_item(item))
+        number = (item.output_index or 0) if has_choices else 0
+        choices.setdefault(number, []).extend(_of_item(item))
     return [
         {"role": "assistant", "parts": parts, "finish_reason": finish_reason}
         for _, parts in sorted(choices.items())
@@ -45,63 +47,42 @@ def output_messages(items: Iterable[ItemRow], finish_reason: str, *, has_choices
     ]
 
 
-def _message(item: Any) -> Part:
-    if not isinstance(item, dict):
-        return {"role": "user", "parts": _parts(item)}
-    role = text(item.get("role"))
-    if role is None:  # an item of a conversation that is not a message
-        parts = [_part(item)]
-        role = "tool" if parts[0]["type"] == "tool_call_response" else "assistant"
-    elif item.get("tool_call_id") is not None:
-        parts = [_response(item.get("tool_call_id"), item.get("content"))]
-    else:
-        parts = [*_thoughts(item), *_parts(item.get("content", item.get("parts"))), *_chat_calls(item)]
-    if parts and all(part["type"] == "tool_call_response" for part in parts):
-        role = "tool"
-    return {"role": _ROLES.get(role, role), "parts": parts}
+def _role(message: Message) -> str:
+    if all(part.kind == "result" for part in message.parts):
+        return "tool"
+    if message.role == "assistant" or message.is_item:
+        return "assistant"
+    return text(message.speaker) or "user"
 
 
-def _thoughts(message: Object) -> Sequence[Part]:
-    found = text(message.get("reasoning_content")) or text(message.get("reasoning"))
-    return [_reasoning(found)] if found else []
+def _part(part: Part) -> MessagePart:
+    if part.kind in ("text", "reasoning") and part.text is not None:
+        return {"type": part.kind, "content": part.text}
+    if part.kind == "call":
+        return _call(part.id, part.name, part.value)
+    if part.kind == "result":
+        return {"type": "tool_call_response", "id": text(part.id) or text(part.name), "response": part.value}
+    type = text(part.given.get("type")) or "unknown"
+    if type in ("text", "reasoning"):  # whose schemas want a text
+        return {"type": type, "content": part.text or ""}
+    return {**part.given, "type": type}
 
 
-def _chat_calls(message: Object) -> Iterable[Part]:
-    for call in objects(message.get("tool_calls")):
-        about = object_(call.get(text(call.get("type")) or "function"))
-        yield _call(call.get("id"), about.get("name"), about.get("arguments", about.get("input")))
+def text_parts(value: Any) -> list[MessagePart]:
+    """Return a value as the parts of a message, if it is a text."""
+    return [_text(value)] if isinstance(value, str) and value else []
 
 
-def _parts(content: Any) -> list[Part]:
-    if content is None:
-        return []
-    return [_part(each) for each in (content if isinstance(content, list) else [content])]
+def _text(content: str) -> MessagePart:
+    return {"type": "text", "content": content}
 
 
-def _part(block: Any) -> Part:
-    if not isinstance(block, dict):
-        return _text(block)
-    type = text(block.get("type"))
-    convert = _BY_TYPE.get(type or "")
-    if convert is None and type is None:
-        convert = next((each for name, each in _BY_MEMBER.items() if name in block), None)
-    return convert(block) if convert else {**block, "type": type or "unknown"}
-
-
-def _text(value: Any) -> Part:
-    return {"type": "text", "content": text_or_json(value)}
-
-
-def _reasoning(content: str) -> Part:
+def _reasoning(content: str) -> MessagePart:
     return {"type": "reasoning", "content": content}
 
 
-def _call(id: Any, name: Any, arguments: Any) -> Part:
+def _call(id: Any, name: Any, arguments: Any) -> MessagePart:
     return {"type": "tool_call", "id": text(id), "name": text(name) or "", "arguments": _json(arguments)}
-
-
-def _response(id: Any, response: Any) -> Part:
-    return {"type": "tool_call_response", "id": text(id), "response": response}
 
 
 def _json(value: Any) -> Any:
@@ -114,54 +95,14 @@ def _json(value: Any) -> Any:
         return value
 
 
-def _thought(item: Object) -> Part:
-    """Return the reasoning that a client sends back: its summary, else its text. Encrypted reasoning has neither."""
-    found = [each for name in ("summary", "content") for each in objects(item.get(name))]
-    return _reasoning("\n\n".join(each for part in found if (each := text(part.get("text")))))
-
-
-def _gemini_call(block: Object) -> Part:
-    call = object_(block.get("functionCall", block.get("function_call")))
-    return _call(call.get("id"), call.get("name"), call.get("args"))
-
-
-def _gemini_response(block: Object) -> Part:
-    result = object_(block.get("functionResponse", block.get("function_response")))
-    return _response(result.get("id") or result.get("name"), result.get("response"))
-
-
-_BY_TYPE: Mapping[str, Callable[[Object], Part]] = {
-    **dict.fromkeys(("text", "input_text", "output_text"), lambda block: _text(block.get("text", ""))),
-    "thinking": lambda block: _reasoning(text(block.get("thinking")) or ""),
-    "reasoning": _thought,
-    "tool_use": lambda block: _call(block.get("id"), block.get("name"), block.get("input")),
-    "tool_result": lambda block: _response(block.get("tool_use_id"), block.get("content")),
-    "function_call": lambda item: _call(item.get("call_id"), item.get("name"), item.get("arguments")),
-    "custom_tool_call": lambda item: _call(item.get("call_id"), item.get("name"), item.get("input")),
-    "function_call_output": lambda item: _response(item.get("call_id"), item.get("output")),
-    "custom_tool_call_output": lambda item: _response(item.get("call_id"), item.get("output")),
-}
-_BY_MEMBER: Mapping[str, Callable[[Object], Part]] = {
-    "functionCall": _gemini_call,
-    "function_call": _gemini_call,
-    "functionResponse": _gemini_response,
-    "function_response": _gemini_response,
-    "text": lambda block: (
-        _reasoning(text(block.get("text")) or "") if block.get("thought") is True else _text(block.get("text"))
-    ),
-}
-
-
-def _of_item(item: ItemRow) -> Iterable[Part]:
+def _of_item(item: ItemRow) -> Iterator[MessagePart]:
     """Yield the parts that an item of a response is."""
     if item.kind == "message":
-        yield from (_text(each) for each in (item.text, item.refusal) if each)
+        yield from map(_text, filter(None, (item.text, item.refusal)))
     elif item.kind == "reasoning":
-        yield from (_reasoning(each) for each in (item.text or item.summary_text,) if each)
+        yield from map(_reasoning, filter(None, [item.text or item.summary_text]))
     elif item.kind == "tool_call" and item.output is None:
         yield _call(item.call_id, item.name or item.type, item.arguments)
     else:
-        yield {"type": item.type, **{name: value for name in _SHOWN if (value := getattr(item, name)) is not None}}
-
-
-_SHOWN = ("name", "call_id", "text", "arguments", "output")  # of a tool of the provider, and of other items
+        shown = {name: getattr(item, name) for name in _SHOWN}
+        yield {"type": item.type, **{name: value for name, value in shown.items() if value is not None}}

@@ -12,6 +12,7 @@ from typing import Literal, get_args
 import msgspec
 
 from recorder.wire.dialects import DIALECTS
+from recorder.wire.dialects.anthropic.conversation import BILLING
 
 Kind = Literal["fields", "texts", "ids", "directories", "handles", "headers", "parameters"]
 How = Literal["exact", "noise", "position"]
@@ -55,8 +56,8 @@ DEFAULT: tuple[Rule, ...] = (
     Rule("fields", "gemini-prompt", "user_prompt_id", "made anew for each prompt by the Gemini CLI"),
     Rule("fields", "gemini-project", "project", "the account's project, which the Gemini CLI sends along"),
     Rule(
-        *("texts", "billing", r"x-anthropic-billing-header:[^\n]*"),
-        *("Claude Code puts its version and a checksum at the top of its instructions", "x-anthropic-billing-header:"),
+        *("texts", "billing", rf"{BILLING}[^\n]*"),
+        *("Claude Code puts its version and a checksum at the top of its instructions", BILLING),
     ),
     Rule(
         *("texts", "date", rf"Today's date(?: is now| is|:) {_DATE}"),

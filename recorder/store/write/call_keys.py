@@ -27,7 +27,7 @@ from recorder.projections.rows import TABLES, ItemRow
 from recorder.store.schema import tables_of
 from recorder.store.sql import Statement, Step, of_exchange
 from recorder.store.write.request_links import Asking, Key, LinkDatabase, key_of
-from recorder.wire.dialects.conversation import call_place
+from recorder.wire.dialects.canonical import call_place
 
 NEAR = 16
 """Exchanges before a request among which is the answer that it continues: others of a session come between."""

@@ -13,7 +13,7 @@ from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from typing import Any, ClassVar
 
-from recorder.model.facts import ErrorReported, Fact, MalformedPayload, RequestFacts, TextAdded, UnknownType, Usage
+from recorder.model.facts import ErrorReported, Fact, MalformedPayload, TextAdded, UnknownType, Usage
 from recorder.wire.dialects.errors import envelope_error, vendors_errors
 from recorder.wire.dialects.errors import failed as failed
 from recorder.wire.dialects.json_values import UNUSUAL, decoded, too_deep
@@ -134,8 +134,3 @@ def usual_delta(read: QuickReader | None, data: bytes) -> TextAdded | None:
 def unknown(type: Any) -> UnknownType:
     """Return the fact for an unknown type, as far as it has a name."""
     return UnknownType(str(type)[:200] if type else "(no type)")
-
-
-def no_request(path: str, body: bytes) -> RequestFacts:
-    """Return no facts: `Dialect.request_facts` where requests are not understood."""
-    return RequestFacts()

@@ -8,14 +8,15 @@ anyway, and an `Unknown` or `Malformed` among the facts.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple, Protocol
 
 import msgspec
 
 from recorder.model.facts import Fact, Links, RequestFacts
-from recorder.wire.dialects.conversation import ConversationTurn
+from recorder.wire.dialects.conversation import Conversation
 from recorder.wire.dialects.decoder import QuickReader
+from recorder.wire.dialects.json_values import Object, request_object
 from recorder.wire.dialects.keys import DONE, Keys, KeysOfFrame
 from recorder.wire.dialects.prompt import CachePolicy, PromptFormat
 from recorder.wire.providers import home_of
@@ -127,7 +128,6 @@ class Dialect(msgspec.Struct, frozen=True):
     keys: KeysOfFrame
     message_keys: Callable[[bytes], Keys]  # of a WebSocket message; never raises
     decoder: Callable[[], FactDecoder]  # one for each response
-    request_facts: Callable[[str, bytes], RequestFacts]  # of a path without its query and a decoded body; never raises
     terminal: Mapping[str, Ending]  # by `Keys.type`; of several in one stream, `failed` is the one that counts
     needs_terminal: bool  # a clean end of the body without such an event means that the stream is incomplete
     is_last: Callable[[Sequence[Mapping[str, Any]]], bool] | None = None
@@ -143,8 +143,8 @@ class Dialect(msgspec.Struct, frozen=True):
 
     error_body: Callable[[int, str, str | None], dict[str, Any]] | None = None
     """An error of our own, by status, message and code; None: that of the first format of its provider."""
-    turns: Callable[[str, Mapping[str, Any]], tuple[Sequence[Any], Iterator[ConversationTurn]] | None] | None = None
-    """Of a path and a request body, what stands beside the messages, and these: what groups requests without ids."""
+    conversation: Callable[[str, Object], Conversation] | None = None
+    """Of a path without its query and a request body; None: nobody here knows what its requests say."""
     continuation: Continuation | None = None  # None: every request is whole as it was sent
     prompt: PromptFormat | None = None  # None: nobody here knows what of its requests a model sees
     cache: CachePolicy | None = None  # of prompts; declared by each dialect that has a `prompt`
@@ -163,6 +163,15 @@ class Dialect(msgspec.Struct, frozen=True):
     has_event_lines: bool = False  # frames begin with `event: TYPE`
     line_end: bytes = b"\n"
     operation: str = "chat"  # of OpenTelemetry (`gen_ai.operation.name`): what a request for a generation asks for
+
+    def request_facts(self, path: str, body: bytes) -> RequestFacts:
+        """Return the facts of a request, by its path without its query and its decoded body. Never raises."""
+        conversation = self.read_request(path, body)
+        return RequestFacts() if conversation is None else conversation.facts()
+
+    def read_request(self, path: str, body: bytes) -> Conversation | None:
+        """Return the conversation of a request; None if nobody here knows what it says."""
+        return None if self.conversation is None else self.conversation(path, request_object(body))
 
     @property
     def upstream(self) -> str:

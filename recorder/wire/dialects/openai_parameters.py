@@ -5,15 +5,22 @@ Gateways send members of the one format in the other, and members of their own: 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Mapping
 from typing import Any
 
 from recorder.model.facts import RequestParameters
-from recorder.wire.dialects.json_values import Object, flag, fraction, object_, objects, text, whole
+from recorder.wire.dialects.conversation import Role, Tool
+from recorder.wire.dialects.json_values import Object, flag, fraction, object_, text, whole
 from recorder.wire.dialects.parameters import first_text, lifetime
 
-MARKS = ("cache_control", "prompt_cache_breakpoint")
-"""Names of cache marks: of gateways that pass them on to Anthropic, and of OpenAI."""
+ROLES: Mapping[str, Role] = {
+    "system": "system",
+    "developer": "system",
+    "user": "user",
+    "assistant": "assistant",
+    "tool": "tool",
+    "function": "tool",
+}
 
 NOT_OF_ANSWER = frozenset(
     {"stream", "stream_options", "metadata", "client_metadata", "user", "safety_identifier", "prompt_cache_key"}
@@ -47,7 +54,6 @@ def settings(request: Object) -> RequestParameters:
         response_schema=first_text((format.get("name"), object_(format.get("json_schema")).get("name"))),
         tool_choice=_choice(get("tool_choice", get("function_call"))),
         parallel_tool_calls=flag(get("parallel_tool_calls")),
-        tool_names=tuple(_names([*objects(get("tools")), *objects(get("functions"))])),
         prompt_cache_key=text(get("prompt_cache_key")),
         prompt_cache_retention=lifetime((get("prompt_cache_retention"), get("prompt_cache_options"))),
     )
@@ -73,15 +79,16 @@ def _named(value: Object) -> str | None:
     return first_text((name, value.get("server_label"), value.get("type")))
 
 
-def _names(tools: Iterable[Object]) -> Iterator[str]:
-    """Yield the names of tools; of a namespace those of the tools in it, behind its own."""
-    for tool in tools:
-        name = _named(tool)
-        if "tools" in tool:
-            inner = filter(None, map(_named, objects(tool["tools"])))
-            yield from (f"{name}.{each}" if name else each for each in inner)
-        elif name is not None:
-            yield name
+def tool_of(given: Object) -> Tool:
+    """Return a tool. Chat Completions has what it is in a member of its own."""
+    function, custom = object_(given.get("function")), object_(given.get("custom"))
+    about = custom or function or given
+    type, description = given.get("type"), about.get("description")
+    if custom or type == "custom":
+        return Tool("free_text", _named(given), description)
+    if function or type == "function":
+        return Tool("function", _named(given), description, about.get("parameters"), about.get("strict"))
+    return Tool("provider", _named(given))
 
 
 def _choice(value: Any) -> str | None:

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from recorder.model.facts import Fact, ResponseStarted, Usage, UsageDetails, UsageReported
-from recorder.wire.dialects.decoder import JsonDecoder, failed, no_request
+from recorder.wire.dialects.decoder import JsonDecoder, failed
 from recorder.wire.dialects.dialect import Dialect, NoiseField, RequestPlaces, ResponseFields
 from recorder.wire.dialects.json_values import Object, as_json, object_, text, whole
 from recorder.wire.dialects.keys import DONE, ERROR, KeyExtractor, Named, Payload, Text, Whole
@@ -117,7 +117,6 @@ DIALECT = Dialect(
     keys=_KEYS.keys,
     message_keys=_KEYS.message_keys,
     decoder=OtherDecoder,
-    request_facts=no_request,
     terminal={ERROR: "failed"},
     last_types=_LAST,
     needs_terminal=False,

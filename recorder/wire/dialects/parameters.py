@@ -5,12 +5,11 @@ A digest is made of canonical JSON: the order of members, spaces and escapes do 
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from hashlib import sha256
 from typing import Any, NamedTuple
 
-from recorder.wire.dialects.conversation import canonical
+from recorder.wire.dialects.canonical import canonical
 from recorder.wire.dialects.json_values import Object, object_
 
 DIGEST_DIGITS = 16  # hex: 64 bits tell the requests of a log apart
@@ -23,18 +22,18 @@ class Sized(NamedTuple):
     digest: str | None
 
 
-def sized_texts(texts: Iterable[str], changing: str | None = None) -> Sized:
+def sized_texts(texts: Iterable[str], changes: Callable[[str], bool]) -> Sized:
     """Return the size of some texts in UTF-8, and a digest of them in this order.
 
-    `changing` begins a text that a client changes with every request: it is in no digest.
+    A text that a client changes with every request is not in the digest.
     """
-    encoded, stable = [], []
+    size_bytes, stable = 0, []
     for each in texts:
         text = each.encode("utf-8", "surrogatepass")
-        encoded.append(text)
-        if changing is None or not each.startswith(changing):
+        size_bytes += len(text)
+        if not changes(each):
             stable.append(text)
-    return Sized(sum(map(len, encoded)), _digest(stable) if stable else None)
+    return Sized(size_bytes, _digest(stable) if stable else None)
 
 
 def sized_tools(tools: Sequence[Any], marks: Collection[str] = ()) -> Sized:
@@ -74,7 +73,13 @@ def without(value: Any, names: Collection[str]) -> Any:
 
 def cache_marks(places: Iterable[Object], names: Collection[str]) -> list[Object]:
     """Return the cache marks, under any of their names, of the objects that may have one."""
-    return [mark for place in places for name in names if name in place and isinstance(mark := place[name], dict)]
+    marks: list[Object] = []
+    for place in places:
+        for name in names:
+            mark = place.get(name)
+            if isinstance(mark, dict):
+                marks.append(mark)
+    return marks
 
 
 def lifetime(values: Iterable[Any]) -> str | None:
@@ -86,25 +91,3 @@ def lifetime(values: Iterable[Any]) -> str | None:
 def first_text(values: Iterable[Any]) -> str | None:
     """Return the first of some values that is a string and not empty."""
     return next((value for value in values if isinstance(value, str) and value), None)
-
-
-def contents(messages: Iterable[Object]) -> list[Object]:
-    """Return the parts of the content of some messages."""
-    lists = [content for message in messages if isinstance(content := message.get("content"), list)]
-    return [part for content in lists for part in content if isinstance(part, dict)]
-
-
-def types_of(content: Any) -> list[str]:
-    """Return the types of items or of parts of a message's content, empty where there is none; a text is of `text`."""
-    if isinstance(content, list):
-        found = [part.get("type") for part in content if isinstance(part, dict)]
-        return [each if isinstance(each, str) else "" for each in found]
-    return ["text"] if isinstance(content, str) and content else []
-
-
-def by_kind(types: Iterable[str], kind_of: Callable[[str], str]) -> Counter[str]:
-    """Count types by their kind, which is looked up once for each type."""
-    counts: Counter[str] = Counter()
-    for type, count in Counter(types).items():
-        counts[kind_of(type)] += count
-    return counts

@@ -31,16 +31,8 @@ import msgspec
 
 from recorder.model.text import storable
 from recorder.wire.dialects import by_name
-from recorder.wire.dialects.conversation import (
-    ConversationTurn,
-    Instruction,
-    Message,
-    ModelAnswer,
-    canonical,
-    canonical_message,
-    texts_of,
-)
-from recorder.wire.dialects.json_values import request_object
+from recorder.wire.dialects.canonical import canonical, canonical_message, decoded_arguments, texts_of
+from recorder.wire.dialects.conversation import Conversation, Message
 from recorder.wire.dialects.user_text import last_words
 
 LOOK_BACK_ANSWERS = 8
@@ -62,6 +54,32 @@ _LINK_CHARACTERS = range(8, 201)
 
 _NUMBERED = re.compile(r"functions\..*:\d+|\D*\d{0,4}", re.DOTALL)
 """Ids that each conversation has: `functions.get_weather:0` of Kimi, `call_weather_1`, the name of the tool."""
+
+
+_REASONING = "rs_"
+"""How ids of reasoning begin, to which few clients refer."""
+
+
+class ModelAnswer(msgspec.Struct):
+    """An answer of a model, as far as clients repeat it."""
+
+    texts: list[str] = msgspec.field(default_factory=list)
+    calls: list[tuple[str, str]] = msgspec.field(default_factory=list)  # name and arguments
+    references: list[str] = msgspec.field(default_factory=list)  # ids of items that the provider keeps
+    ids: list[Any] = msgspec.field(default_factory=list)  # of its calls and items: not part of what it says
+
+    def __bool__(self) -> bool:
+        return bool(self.texts or self.calls or self.references)
+
+    def add(self, other: ModelAnswer) -> None:
+        self.texts += other.texts
+        self.calls += other.calls
+        self.references += other.references
+        self.ids += other.ids
+
+    def call(self, name: Any, arguments: Any) -> None:
+        """Add a call of a tool. Its arguments are JSON, as text or decoded, in whatever order its fields are."""
+        self.calls.append((str(name), storable(canonical(decoded_arguments(arguments)).decode())))
 
 
 class Answered(NamedTuple):
@@ -122,11 +140,15 @@ def likeness(one: str, other: str) -> int:
 
 def chain(api: str, path: str, body: bytes) -> Chain | None:
     """Return the chain of a request, as it was recorded; `None` if it brings no conversation."""
-    turns_of = by_name(api).turns
-    request = request_object(body) if turns_of else {}
+    return chain_of(api, by_name(api).read_request(path, body))
+
+
+def chain_of(api: str, conversation: Conversation | None) -> Chain | None:
+    """Return the chain of a conversation; `None` if nothing is said in it."""
+    if conversation is None:
+        return None
     try:
-        found = turns_of(path, request) if turns_of and request else None
-        return None if found is None else _Reader(api).read(*found)
+        return _Reader(api).read(conversation)
     except (ValueError, TypeError, RecursionError):
         return None
 
@@ -151,19 +173,17 @@ class _Reader:
         self._ids: list[Any] = []
         self._links: list[Any] = []
 
-    def read(self, about: Sequence[Any], turns: Iterable[ConversationTurn]) -> Chain | None:
-        model, tools, *system = about
-        is_empty = True
-        for turn in turns:
-            is_empty = False
-            if isinstance(turn, ModelAnswer):
-                self._answer(turn)
-            elif isinstance(turn, Instruction):
-                system.append(turn.content)
-            else:
-                self._message(turn)
-        if is_empty:
+    def read(self, conversation: Conversation) -> Chain | None:
+        if not conversation.messages:
             return None
+        model, tools, *system = conversation.about
+        for message in conversation.messages:
+            if message.role == "system":
+                system.append(message.content)
+            elif message.role == "assistant":
+                self._answer(_answer_of(message))
+            else:
+                self._message(message)
         before = self._digest
         messages = self._messages
         if self._begun:
@@ -180,24 +200,25 @@ class _Reader:
             links=_first(filter(_is_link, reversed(self._links)), LINKS),
         )
 
-    def _message(self, turn: Message) -> None:
-        if isinstance(turn.content, str) and may_quote(turn.content):
-            for quoted in quoted_turns(turn.content):
+    def _message(self, message: Message) -> None:
+        if isinstance(message.content, str) and may_quote(message.content):
+            for quoted in quoted_turns(message.content):
                 if isinstance(quoted, ModelAnswer):
                     self._answer(quoted)
                 else:
                     self._say(quoted)
-        self._say(turn)
+        self._say(message)
 
-    def _say(self, turn: Message) -> None:
+    def _say(self, message: Message) -> None:
         if self._begun:
             self._end_answer()
             self._begun = ModelAnswer()
             self._messages = []
-        self._digest = _hashed(self._digest.encode() + turn.canonical)
-        self._messages.append(turn)
-        self._links += turn.answers
-        self._ids += turn.answers
+        self._digest = _hashed(self._digest.encode() + _canonical(message))
+        self._messages.append(message)
+        answered = [part.id for part in message.parts]  # the calls whose results are in it
+        self._links += answered
+        self._ids += answered
 
     def _answer(self, turn: ModelAnswer) -> None:
         self._begun.add(turn)
@@ -220,11 +241,29 @@ class _Reader:
             yield Answered(step.before, step.alone, (*keys, step.alone) if _is_distinctive(step.answer) else keys)
 
 
+def _canonical(message: Message) -> bytes:
+    if message.is_item:
+        return canonical([message.speaker, message.content])
+    return canonical_message(message.speaker, message.content)
+
+
+def _answer_of(message: Message) -> ModelAnswer:
+    answer = ModelAnswer(texts_of(message.content), ids=[message.id])
+    for part in message.parts:
+        if part.kind == "reference":
+            answer.references += [] if part.id.startswith(_REASONING) else [part.id]
+        else:
+            answer.ids.append(part.id)
+        if part.kind == "call":
+            answer.call(part.name, part.value)
+    return answer
+
+
 def _words(messages: Sequence[Message]) -> str:
     """Return the digest of the last words of a person in messages; of the last message if they have none."""
     words, _ = last_words([texts_of(message.content) for message in messages], len(messages))
     if words is None:
-        return _hashed(messages[-1].canonical) if messages else ""
+        return _hashed(_canonical(messages[-1])) if messages else ""
     return _hashed(storable(words.strip()).encode())
 
 
@@ -287,6 +326,6 @@ def quoted_turns(content: str) -> Iterator[Message | ModelAnswer]:
     for speaker, text in zip(pieces[::2], pieces[1::2], strict=True):
         said = text.removesuffix("\n")
         if speaker == "USER":
-            yield Message(canonical_message("user", said), content=said)
+            yield Message("user", (), said, "user")
         else:
             yield ModelAnswer([said])

@@ -20,7 +20,7 @@ from recorder.model.facts import (
     Usage,
     UsageReported,
 )
-from recorder.wire.dialects.decoder import JsonDecoder, no_request
+from recorder.wire.dialects.decoder import JsonDecoder
 from recorder.wire.dialects.dialect import Dialect, NoiseField, RequestNoise, ResponseFields
 from recorder.wire.dialects.json_values import as_json, object_, text, whole
 from recorder.wire.dialects.keys import KeyExtractor, Named, Payload
@@ -60,7 +60,6 @@ DIALECT = Dialect(
     keys=_KEYS.keys,
     message_keys=_KEYS.message_keys,
     decoder=_Decoder,
-    request_facts=no_request,
     terminal={"end": "completed"},
     needs_terminal=True,
     whole_reasons=frozenset({"said"}),

@@ -8,8 +8,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recorder.wire.dialects.conversation import ModelAnswer
-from recorder.wire.grouping.history import LINKS, Chain, chain
+from recorder.wire.grouping.history import LINKS, Chain, ModelAnswer, chain
 
 Told = list[dict[str, Any]]
 

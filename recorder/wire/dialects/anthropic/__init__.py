@@ -34,8 +34,9 @@ from recorder.model.facts import (
 )
 from recorder.wire.dialects.anthropic.blocks import ContentBlock, returned, stated, written_input
 from recorder.wire.dialects.anthropic.continuation import CONTINUATION
+from recorder.wire.dialects.anthropic.conversation import AnthropicConversation
 from recorder.wire.dialects.anthropic.fields import FIELDS, PLACES, error_body, is_event, speaks
-from recorder.wire.dialects.anthropic.request import CACHE, PROMPT, request_facts, turns
+from recorder.wire.dialects.anthropic.prompt import CACHE, PROMPT
 from recorder.wire.dialects.anthropic.usage import beside, details, fallback, normalised, odd_iterations
 from recorder.wire.dialects.decoder import DOCUMENT, JsonDecoder, QuickReader, failed, unknown
 from recorder.wire.dialects.dialect import Dialect
@@ -362,12 +363,11 @@ DIALECT = Dialect(
     keys=_KEYS.keys,
     message_keys=_KEYS.message_keys,
     decoder=MessagesDecoder,
-    request_facts=request_facts,
     terminal={"message_stop": "completed", ERROR: "failed"},
     needs_terminal=True,
     whole_reasons=frozenset({"end_turn", "tool_use", "stop_sequence"}),
     error_body=error_body,
-    turns=turns,
+    conversation=AnthropicConversation,
     continuation=CONTINUATION,
     prompt=PROMPT,
     cache=CACHE,

@@ -31,8 +31,9 @@ from recorder.model.facts import (
 from recorder.wire.dialects.decoder import DOCUMENT, JsonDecoder, QuickReader, failed, unknown
 from recorder.wire.dialects.dialect import Dialect
 from recorder.wire.dialects.gemini.candidate import NO_CONTENT, STEPS, Candidate
+from recorder.wire.dialects.gemini.conversation import GeminiConversation
 from recorder.wire.dialects.gemini.fields import FIELDS, PLACES, REQUEST_NOISE, error_body, speaks, target
-from recorder.wire.dialects.gemini.request import CACHE, PROMPT, request_facts, turns
+from recorder.wire.dialects.gemini.prompt import CACHE, PROMPT
 from recorder.wire.dialects.json_values import (
     Object,
     as_json,
@@ -365,7 +366,6 @@ DIALECT = Dialect(
     keys=_KEYS.keys,
     message_keys=_KEYS.message_keys,
     decoder=GeminiDecoder,
-    request_facts=request_facts,
     terminal={ERROR: "failed"},
     needs_terminal=False,
     whole_reasons=frozenset({"STOP"}),
@@ -374,7 +374,7 @@ DIALECT = Dialect(
     places_calls=True,
     reads_bare_json=True,
     error_body=error_body,
-    turns=turns,
+    conversation=GeminiConversation,
     prompt=PROMPT,
     cache=CACHE,
     fields=FIELDS,

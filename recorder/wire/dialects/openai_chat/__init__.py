@@ -37,9 +37,10 @@ from recorder.wire.dialects.json_values import Object, as_json, object_, objects
 from recorder.wire.dialects.keys import DONE, ERROR, KeyExtractor, Named, Payload, Text, Whole
 from recorder.wire.dialects.openai import CACHE, error_body
 from recorder.wire.dialects.openai_chat.choice import Choice, items
+from recorder.wire.dialects.openai_chat.conversation import CompletionConversation
 from recorder.wire.dialects.openai_chat.fields import CHUNK, FIELDS, PLACES, WHOLE, is_event, speaks
 from recorder.wire.dialects.openai_chat.message import ABOUT, Delta, citations, content_of, delta_of
-from recorder.wire.dialects.openai_chat.request import PROMPT, request_facts, turns
+from recorder.wire.dialects.openai_chat.prompt import PROMPT
 from recorder.wire.dialects.openai_chat.usual import added, decode
 from recorder.wire.dialects.unread import Content
 from recorder.wire.dialects.usage_report import (
@@ -280,14 +281,13 @@ DIALECT = Dialect(
     keys=_KEYS.keys,
     message_keys=_KEYS.message_keys,
     decoder=ChatDecoder,
-    request_facts=request_facts,
     terminal={DONE: "completed", ERROR: "failed"},
     needs_terminal=False,
     whole_reasons=frozenset(WHOLE),
     is_last=_is_last,
     has_choices=True,
     error_body=error_body,
-    turns=turns,
+    conversation=CompletionConversation,
     prompt=PROMPT,
     cache=CACHE,
     fields=FIELDS,

@@ -16,9 +16,10 @@ from recorder.wire.dialects.json_values import UNUSUAL
 from recorder.wire.dialects.keys import ERROR, KeyExtractor, Named, Payload, Text, Whole
 from recorder.wire.dialects.openai import CACHE, error_body
 from recorder.wire.dialects.openai_responses.continuation import CONTINUATION
+from recorder.wire.dialects.openai_responses.conversation import ResponsesConversation
 from recorder.wire.dialects.openai_responses.decoder import ResponsesDecoder
 from recorder.wire.dialects.openai_responses.fields import FIELDS, PLACES, is_event, speaks
-from recorder.wire.dialects.openai_responses.request import PROMPT, request_facts, turns
+from recorder.wire.dialects.openai_responses.prompt import PROMPT
 
 
 class _OutputItem(msgspec.Struct):
@@ -75,7 +76,6 @@ DIALECT = Dialect(
     keys=_KEYS.keys,
     message_keys=_KEYS.message_keys,
     decoder=ResponsesDecoder,
-    request_facts=request_facts,
     terminal={
         "response.completed": "completed",
         "response.incomplete": "incomplete",
@@ -85,7 +85,7 @@ DIALECT = Dialect(
     needs_terminal=True,
     whole_reasons=frozenset({"completed"}),
     error_body=error_body,
-    turns=turns,
+    conversation=ResponsesConversation,
     continuation=CONTINUATION,
     prompt=PROMPT,
     cache=CACHE,

@@ -40,7 +40,7 @@ from recorder.wire.dialects.openai_responses.items import (
     type_of,
     written,
 )
-from recorder.wire.dialects.openai_responses.results import returned
+from recorder.wire.dialects.openai_responses.results import tool_result
 from recorder.wire.dialects.openai_responses.texts import ABOUT, QUICK, TEXT_EVENTS
 from recorder.wire.dialects.unread import Content
 from recorder.wire.dialects.usage_report import (
@@ -295,7 +295,7 @@ class ResponsesDecoder(JsonDecoder):
 
     def _result(self, item: Object) -> Iterable[Fact]:
         """Yield the result that an item gives back to a call, once: the end of the response repeats it."""
-        result = returned(item)
+        result = tool_result(item)
         if result is not None and result not in self._returned:
             self._returned.add(result)
             yield result

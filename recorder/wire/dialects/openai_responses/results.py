@@ -30,7 +30,7 @@ _TEXTS = frozenset({"input_text", "output_text", "text"})
 _NOT_WELL = frozenset({"failed", "incomplete"})
 
 
-def returned(item: Object) -> ToolResult | None:
+def tool_result(item: Object) -> ToolResult | None:
     """Return the result that an item carries, if it does."""
     type = text(item.get("type")) or ""
     if type not in _RESULTS:

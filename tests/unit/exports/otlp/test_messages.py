@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
-from recorder.exports.otlp.messages import input_messages, instructions
+from recorder.exports.otlp.messages import MessagePart, input_messages, instructions
+from recorder.wire.dialects import by_name
+from recorder.wire.dialects.conversation import Conversation
 
 ANTHROPIC = [
     {"role": "user", "content": "Weather?"},
@@ -46,9 +48,19 @@ EXPECTED: list[dict[str, Any]] = [
 ]
 
 
-@pytest.mark.parametrize("messages", [ANTHROPIC, CHAT], ids=["anthropic", "chat"])
-def test_messages_with_blocks(messages: Any) -> None:
-    assert input_messages(messages) == EXPECTED
+def conversation(api: str, **request: Any) -> Conversation:
+    conversation_of = by_name(api).conversation
+    assert conversation_of is not None
+    return conversation_of("/", request)
+
+
+def said(api: str, member: str, items: Any) -> list[MessagePart]:
+    return input_messages(conversation(api, **{member: items}))
+
+
+@pytest.mark.parametrize(("api", "messages"), [("anthropic", ANTHROPIC), ("openai-chat", CHAT)])
+def test_messages_with_blocks(api: str, messages: Any) -> None:
+    assert said(api, "messages", messages) == EXPECTED
 
 
 def test_items_of_responses_are_messages_of_their_own() -> None:
@@ -59,7 +71,7 @@ def test_items_of_responses_are_messages_of_their_own() -> None:
         {"type": "function_call", "call_id": "toolu_1", "name": "weather", "arguments": '{"city":"Bern"}'},
         {"type": "function_call_output", "call_id": "toolu_1", "output": "sunny"},
     ]
-    found = input_messages(items)
+    found = said("openai-responses", "input", items)
     assert [each["role"] for each in found] == ["user", *["assistant"] * 3, "tool"]
     expected = [part for message in EXPECTED for part in message["parts"]]
     assert [part for message in found for part in message["parts"]] == expected
@@ -77,7 +89,7 @@ def test_contents_of_gemini() -> None:
         },
         {"role": "user", "parts": [{"functionResponse": {"name": "weather", "response": {"result": "sunny"}}}]},
     ]
-    assert input_messages(contents) == [
+    assert said("gemini", "contents", contents) == [
         {
             "role": "user",
             "parts": [
@@ -97,17 +109,26 @@ def test_contents_of_gemini() -> None:
             "parts": [{"type": "tool_call_response", "id": "weather", "response": {"result": "sunny"}}],
         },
     ]
-    assert instructions({"parts": [{"text": "Be brief."}]}) == [{"type": "text", "content": "Be brief."}]
 
 
-@pytest.mark.parametrize("system", ["Be brief.", [{"type": "text", "text": "Be brief.", "cache_control": {}}]])
-def test_a_system_prompt_is_its_parts(system: Any) -> None:
-    assert instructions(system) == [{"type": "text", "content": "Be brief."}]
+@pytest.mark.parametrize(
+    ("api", "member", "system"),
+    [
+        ("anthropic", "system", "Be brief."),
+        ("anthropic", "system", [{"type": "text", "text": "Be brief.", "cache_control": {}}]),
+        ("openai-responses", "instructions", "Be brief."),
+        ("gemini", "systemInstruction", {"parts": [{"text": "Be brief."}]}),
+        ("gemini", "system_instruction", {"parts": [{"text": "Be brief."}]}),
+    ],
+)
+def test_a_system_prompt_is_its_parts(api: str, member: str, system: Any) -> None:
+    assert instructions(conversation(api, **{member: system})) == [{"type": "text", "content": "Be brief."}]
 
 
 def test_a_block_without_a_form_stays_as_it_is() -> None:
     block = {"type": "input_image", "image_url": "https://example.com/x.png"}
-    assert input_messages([{"role": "user", "content": [block]}]) == [{"role": "user", "parts": [block]}]
+    message = {"role": "user", "content": [block]}
+    assert said("openai-responses", "input", [message]) == [{"role": "user", "parts": [block]}]
 
 
 @pytest.mark.parametrize(
@@ -130,11 +151,16 @@ def test_a_block_without_a_form_stays_as_it_is() -> None:
         [{"role": "user", "content": {"type": "text", "text": {"deep": 1}}}, {"type": "thinking", "thinking": 5}],
     ],
 )
-def test_nothing_that_was_recorded_raises(items: Any) -> None:
-    for message in input_messages(items):
+@pytest.mark.parametrize(
+    ("api", "member"),
+    [("anthropic", "messages"), ("openai-chat", "messages"), ("openai-responses", "input"), ("gemini", "contents")],
+)
+def test_nothing_that_was_recorded_raises(api: str, member: str, items: Any) -> None:
+    for message in said(api, member, items):
         assert isinstance(message["role"], str)
         assert message["parts"]
         for part in message["parts"]:
             assert isinstance(part["type"], str)
             assert part["type"] not in ("text", "reasoning") or isinstance(part["content"], str)
-    instructions(items)
+    for place in ("system", "instructions", "systemInstruction"):
+        instructions(conversation(api, **{place: items}))

@@ -267,6 +267,14 @@ def test_digests_show_changes_of_the_system_and_of_tools_and_nothing_else() -> N
         assert after.tools_bytes == before.tools_bytes
 
 
+def test_tools_that_codex_sends_before_its_instructions_do_not_end_them() -> None:
+    offered = {"type": "additional_tools", "role": "developer", "tools": [{"type": "function", "name": "roll"}]}
+    rules = {"type": "message", "role": "developer", "content": "Be short."}
+    asked_for = asked(RESPONSES, {"model": "gpt-5.5", "input": [offered, rules, {"role": "user", "content": "Roll"}]})
+    assert asked_for.system_bytes == len("Be short.")
+    assert asked_for.input_messages == 2
+
+
 def test_sizes_are_those_of_all_that_is_sent() -> None:
     tools = [{"name": "é", "parameters": {"type": "object"}, **MARK}]
     size = len(json.dumps(tools, ensure_ascii=False, separators=(",", ":")).encode())

@@ -1,0 +1,278 @@
+"""The requests to Gemini, which name the model and the method in the path.
+
+The Gemini CLI, and a count of tokens, put the request into another object. Fields may be in snake case: it is proto3.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import msgspec
+
+from recorder.model.facts import RepeatedCall, RequestParameters, ToolResult
+from recorder.wire.dialects.canonical import call_place
+from recorder.wire.dialects.conversation import Conversation, Kind, Message, Part, Role, Tool, image_part
+from recorder.wire.dialects.gemini.candidate import function_response
+from recorder.wire.dialects.json_values import Object, array, flag, fraction, object_, objects, text, whole
+from recorder.wire.dialects.parameters import first_text
+
+_MODEL = re.compile(r"([^/:]+)(?::|%3[Aa])(\w+)$")
+_NAMED = re.compile(r"([^/]+):\w+$")
+_WRAPPERS = ("request", "generateContentRequest")
+_DECLARATIONS = ("functionDeclarations", "function_declarations")
+_RESPONSE = ("functionResponse", "function_response")
+
+_ROLES: Mapping[Any, Role] = {None: "user", "": "user", "user": "user", "model": "assistant"}
+
+_KINDS: Mapping[str, Kind] = {
+    "functionCall": "call",
+    "function_call": "call",
+    "functionResponse": "result",
+    "function_response": "result",
+    "toolCall": "provider_call",
+    "executableCode": "provider_call",
+    "toolResponse": "provider_result",
+    "codeExecutionResult": "provider_result",
+    "text": "text",
+    "inlineData": "file",
+    "inline_data": "file",
+    "fileData": "file",
+    "file_data": "file",
+}
+"""By the member that a part has, its kind."""
+
+_FORMATS = {"text/plain": "text", "application/json": "json_object"}
+
+
+class GeminiConversation(Conversation):
+    """A request to generate content, or to count its tokens."""
+
+    not_of_answer = frozenset({"model", "systemInstruction", "system_instruction", "tools", "session_id", "labels"})
+    """The last two name the session of the Gemini CLI and the account's own labels."""
+
+    joins_texts = True
+
+    def __init__(self, path: str, request: Object) -> None:
+        self._outer = request
+        wrapped = (object_(request.get(name)) for name in _WRAPPERS)
+        super().__init__(path, next(filter(None, wrapped), request))
+        found = _MODEL.search(path)
+        self._method = found[2] if found else None
+        # The last step of the path before the method is a model if it is in a collection: `v1internal` is not.
+        self._in_path = found[1] if found and "/" in path[: found.start()].strip("/") else None
+
+    @cached_property
+    def model(self) -> str | None:
+        return self._in_path or (text(self._outer.get("model")) or "").removeprefix("models/") or None
+
+    @property
+    def stream(self) -> bool | None:
+        return None if self._method is None else self._method == "streamGenerateContent"
+
+    @property
+    def is_count(self) -> bool:
+        return self._method == "countTokens"
+
+    @property
+    def method(self) -> str:
+        return "count" if self.is_count else ""
+
+    @property
+    def system(self) -> Any:
+        return self.request.get("systemInstruction") or self.request.get("system_instruction")
+
+    @property
+    def system_parts(self) -> Sequence[Part]:
+        return [_part(part) for part in objects(object_(self.system).get("parts"))]
+
+    @property
+    def about(self) -> list[Any]:
+        named = _NAMED.search(self.path.replace("%3A", ":").replace("%3a", ":"))
+        return [self._outer.get("model") or (named and named[1]), self.request.get("tools"), self.system]
+
+    def read_messages(self) -> Iterator[Message]:
+        contents = self.request.get("contents")
+        for content in [contents] if isinstance(contents, dict) else objects(contents):
+            yield _message(content)
+
+    def read_tools(self) -> Iterator[Tool]:
+        for tool in objects(self.request.get("tools")):
+            for member, value in tool.items():
+                if member in _DECLARATIONS:
+                    yield from map(_function, objects(value))
+                else:
+                    yield Tool("provider", member)
+
+    def result(self, part: Part) -> ToolResult | None:
+        return function_response(_holder(part.given), "name") if part.kind == "result" else None
+
+    def content_of(self, part: Part) -> Sequence[Part]:
+        output = function_response(_holder(part.given), "name").output
+        return [Part("text", {"text": output}, output)]
+
+    def results(self) -> Iterator[ToolResult]:
+        """Yield the results, each with the place of its call: the one with its id, else the next one of its name.
+
+        Of a result whose call the request does not repeat the turn is unknown, if it has no id either, except for those
+        after the last turn of the model.
+        """
+        calls = _RepeatedCalls()
+        turns = [number for number, message in enumerate(self.messages) if message.role == "assistant"]
+        for number, message in enumerate(self.messages):
+            for part in message.parts:
+                if part.kind == "call":
+                    calls.add(part)
+            for result in filter(None, map(self.result, message.parts)):
+                call = calls.take(result)
+                if call is not None:
+                    yield msgspec.structs.replace(result, call_id=result.call_id or call.id, place=call.place)
+                elif result.call_id is not None or number > max(turns, default=-1):
+                    yield result
+
+    def repeated_calls(self) -> tuple[RepeatedCall, ...]:
+        return ()  # a result says the place of its call
+
+    def settings(self) -> RequestParameters:
+        request = self.request
+        config = object_(either(request, "generationConfig", "generation_config"))
+        thinking = object_(either(config, "thinkingConfig", "thinking_config"))
+        schemas = ("responseSchema", "response_schema", "responseJsonSchema", "response_json_schema")
+        schema = object_(either(config, *schemas))
+        thoughts = flag(either(thinking, "includeThoughts", "include_thoughts"))
+        return RequestParameters(
+            reasoning_effort=_word(either(thinking, "thinkingLevel", "thinking_level")),
+            reasoning_summary=None if thoughts is None else str(thoughts).lower(),
+            reasoning_budget_tokens=whole(either(thinking, "thinkingBudget", "thinking_budget")),
+            max_output_tokens=whole(either(config, "maxOutputTokens", "max_output_tokens")),
+            temperature=fraction(config.get("temperature")),
+            top_p=fraction(either(config, "topP", "top_p")),
+            service_tier=_word(either(request, "serviceTier", "service_tier")),
+            response_format="json_schema" if schema else _format(config),
+            response_schema=first_text((schema.get("title"),)),
+            tool_choice=_choice(request),
+            prompt_cache_key=text(either(request, "cachedContent", "cached_content")),
+        )
+
+
+class _RepeatedCall(NamedTuple):
+    """A call as a request repeats it."""
+
+    id: str | None
+    name: str | None
+    place: str
+
+
+class _RepeatedCalls:
+    """The calls of the model's last turn that have no result yet."""
+
+    def __init__(self) -> None:
+        self._waiting: list[_RepeatedCall] = []
+        self._places: Counter[str] = Counter()
+        self._is_answered = False
+
+    def add(self, part: Part) -> None:
+        if self._is_answered:
+            self._waiting, self._places, self._is_answered = [], Counter(), False
+        name = text(part.name)
+        about = call_place(name, part.value)
+        self._waiting.append(_RepeatedCall(text(part.id), name, f"{about}[{self._places[about]}]"))
+        self._places[about] += 1
+
+    def take(self, result: ToolResult) -> _RepeatedCall | None:
+        """Return the call that a result is of: the one with its id, else the next one of its name."""
+        self._is_answered = True
+        by_id = [call for call in self._waiting if result.call_id is not None and call.id == result.call_id]
+        by_name = [call for call in self._waiting if call.name == result.name]
+        call = next(iter(by_id or by_name), None)
+        if call is not None:
+            self._waiting.remove(call)
+        return call
+
+
+def _message(content: Object) -> Message:
+    role = content.get("role")
+    given = objects(content.get("parts"))
+    parts = [_part(part) for part in given]
+    if role == "model":
+        said = [part for part in given if isinstance(part.get("text"), str) and not part.get("thought")]
+        return Message("assistant", parts, said, role)
+    known = _ROLES.get(role, "tool") if isinstance(role, str | None) else "tool"
+    return Message(known, parts, [_without_id(part) for part in given], "user")
+
+
+def _part(part: Object) -> Part:
+    known = [_KINDS[member] for member in part if member in _KINDS]
+    kind = known[0] if known else "other"
+    if part.get("thought") is True:
+        return Part("reasoning", part, text(part.get("text")))
+    if kind == "call":
+        call = object_(part.get("functionCall", part.get("function_call")))
+        return Part("call", part, None, call.get("id"), call.get("name"), call.get("args") or {})
+    if kind == "result":
+        result = _holder(part)
+        return Part("result", part, None, result.get("id"), result.get("name"), result.get("response"))
+    inline = object_(either(part, "inlineData", "inline_data"))
+    mime_type = text(either(inline, "mimeType", "mime_type")) or ""
+    if mime_type.startswith("image/"):
+        return image_part(part, f"data:{mime_type};base64,{inline.get('data')}")
+    return Part(kind, part, text(part.get("text")))
+
+
+def _holder(part: Object) -> Object:
+    """Return the result that a part has."""
+    return object_(either(part, *_RESPONSE))
+
+
+def _without_id(part: Object) -> Object:
+    """Return a part without the id of the call whose result it is: clients make their own."""
+    for name in _RESPONSE:
+        if isinstance(part.get(name), dict):
+            return {**part, name: {field: value for field, value in part[name].items() if field != "id"}}
+    return part
+
+
+def _function(declared: Object) -> Tool:
+    schema = either(declared, "parametersJsonSchema", "parameters_json_schema") or _schema(declared.get("parameters"))
+    return Tool("function", declared.get("name"), declared.get("description"), schema)
+
+
+def _schema(given: Any) -> Any:
+    """Return a schema of Gemini as JSON Schema, which has the names of types in lower case."""
+    if isinstance(given, list):
+        return [_schema(each) for each in given]
+    if not isinstance(given, dict):
+        return given
+    schema = {name: _schema(each) for name, each in given.items()}
+    if isinstance(given.get("type"), str):
+        schema["type"] = given["type"].lower()
+    return schema
+
+
+def either(holder: Object, *names: str) -> Any:
+    """Return the first of some members that is there."""
+    return next((holder[name] for name in names if holder.get(name) is not None), None)
+
+
+def _word(value: Any) -> str | None:
+    """Return a value of an enumeration in lower case: clients write HIGH and high, and mean the same."""
+    return value.lower() if isinstance(value, str) else None
+
+
+def _format(config: Object) -> str | None:
+    mime_type = text(either(config, "responseMimeType", "response_mime_type"))
+    return None if mime_type is None else _FORMATS.get(mime_type, mime_type)
+
+
+def _choice(request: Object) -> str | None:
+    """Return the mode of calling tools, or the name of the only one that may and must be called."""
+    config = object_(either(request, "toolConfig", "tool_config"))
+    calling = object_(either(config, "functionCallingConfig", "function_calling_config"))
+    mode = _word(calling.get("mode"))
+    names = array(either(calling, "allowedFunctionNames", "allowed_function_names"))
+    if mode == "any" and len(names) == 1:
+        return text(names[0]) or mode
+    return mode

@@ -1,0 +1,181 @@
+"""The requests of the Responses format: their input is a text, or a list of items that repeats the turns before."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+import msgspec
+
+from recorder.model.facts import Links, RequestFacts, RequestParameters, ToolResult
+from recorder.wire.dialects.conversation import Conversation, Kind, Message, Part, Tool, image_part, text_part
+from recorder.wire.dialects.json_values import Object, as_json, objects, text
+from recorder.wire.dialects.openai import MARKS
+from recorder.wire.dialects.openai_parameters import NOT_OF_ANSWER, ROLES, settings, tool_of
+from recorder.wire.dialects.openai_responses.continuation import links, own_items
+from recorder.wire.dialects.openai_responses.items import ITEM_TYPES
+from recorder.wire.dialects.openai_responses.results import tool_result
+
+_TASK = re.compile(r"Message Type: NEW_TASK\n(?:(Task name: [^\n]*)\n)?(?:[^\n]*\n){0,4}?Payload:\n?")
+"""How an agent's message to one that it has started begins, in an item of Codex. Its task follows, mostly encrypted."""
+
+
+_PARTS: Mapping[str, Kind] = {
+    "input_text": "text",
+    "output_text": "text",
+    "text": "text",
+    "refusal": "refusal",
+    "input_audio": "audio",
+    "input_file": "file",
+}
+
+_ITEMS: Mapping[str, Kind] = {
+    "reasoning": "reasoning",
+    "function_call": "call",
+    "custom_tool_call": "call",
+    "function_call_output": "result",
+    "custom_tool_call_output": "result",
+    "item_reference": "reference",
+    "compaction": "compaction",
+    "additional_tools": "tools",  # Codex has them here
+    "agent_message": "task",
+}
+
+
+class ResponsesConversation(Conversation):
+    """A request for a response. Only one that creates it has a body."""
+
+    marks = MARKS
+    not_of_answer = NOT_OF_ANSWER | {"model", "instructions", "tools", "type", "event_id", "stream_id"}
+    """The last three are members of `response.create`, as a request is called on a WebSocket connection."""
+
+    @cached_property
+    def links(self) -> Links:
+        return links(self.request)
+
+    @property
+    def system(self) -> Any:
+        return self.request.get("instructions")
+
+    @property
+    def system_parts(self) -> Sequence[Part]:
+        return _parts_of(self.system) if isinstance(self.system, str) else ()
+
+    def facts(self) -> RequestFacts:
+        facts, given = super().facts(), self.request.get("input")
+        generates = self.request.get("generate") is not False
+        return msgspec.structs.replace(
+            facts,
+            text=text(given) or facts.text,
+            is_turn=generates and (facts.is_turn or isinstance(given, str)),
+            generates=generates,
+            previous_response_id=self.links.response_id,
+            conversation_id=self.links.conversation_id,
+            items=len(own_items(self.request)),
+        )
+
+    def is_users(self, message: Message) -> bool:
+        """Return whether an item is a message of a person, or the task of a sub-agent, which is its first one."""
+        return message.role == "user" or any(part.kind == "task" and part.text is not None for part in message.parts)
+
+    def read_messages(self) -> Iterator[Message]:
+        for item in objects(own_items(self.request)):
+            type = text(item.get("type")) or "message"
+            yield _message(item) if type == "message" else _item(type, item)
+
+    def read_tools(self) -> Iterator[Tool]:
+        return tools_of(self.request)
+
+    def result(self, part: Part) -> ToolResult | None:
+        return tool_result(part.given)
+
+    def content_of(self, part: Part) -> Sequence[Part]:
+        if isinstance(part.value, str | list):
+            return _parts_of(part.value)
+        return _parts_of(as_json(part.value))
+
+    def settings(self) -> RequestParameters:
+        return settings(self.request)
+
+
+def tools_of(holder: Object) -> Iterator[Tool]:
+    """Yield the tools that a request or an item offers: of a namespace those in it."""
+    for tool in objects(holder.get("tools")):
+        if "tools" not in tool:
+            yield tool_of(tool)
+            continue
+        namespace = tool_of(tool).name
+        for each in objects(tool["tools"]):
+            yield msgspec.structs.replace(tool_of(each), namespace=namespace or "")
+
+
+def _message(item: Object) -> Message:
+    role, content = item.get("role"), item.get("content")
+    known = ROLES.get(role, "unknown") if isinstance(role, str) else "unknown"
+    return Message(known, _parts_of(content), content, role, item.get("id"), item)
+
+
+def _item(type: str, item: Object) -> Message:
+    kind = _ITEMS.get(type)
+    id = item.get("id")
+    if type.endswith("_output"):
+        output = item.get("output")
+        part = Part(kind or "provider_result", item, None, item.get("call_id"), None, output)
+        return Message("tool", [part], output, type, is_item=True)
+    if kind == "reference":
+        return Message("assistant", [Part(kind, item, None, text(id) or "")])
+    if kind == "task":
+        return Message("assistant", [Part(kind, item, _task(item))], id=id)
+    if kind == "tools":
+        return Message("assistant", [Part(kind, item, value=list(tools_of(item)))], id=id)
+    if kind == "reasoning":
+        return Message("assistant", [Part(kind, item, _thought(item))], id=id)
+    if kind is None:
+        known = ITEM_TYPES.get(type)
+        kind = "provider_call" if known is not None and known.kind == "tool_call" else "other"
+    call = Part(
+        kind,
+        item,
+        id=item.get("call_id"),
+        name=item.get("name"),
+        value=item.get("arguments", item.get("input")),
+        is_free_text=type == "custom_tool_call",
+    )
+    return Message("assistant", [call], id=id)
+
+
+def _parts_of(content: Any) -> list[Part]:
+    if isinstance(content, str):
+        return [text_part(content)]
+    return [_part(part) for part in objects(content)]
+
+
+def _part(given: Object) -> Part:
+    type = text(given.get("type")) or ""
+    if type == "input_image":
+        return image_part(given, given.get("image_url"), given.get("detail"))
+    said = text(given.get("text"))
+    kind = _PARTS.get(type) or ("unknown" if said is None else "text")
+    return Part(kind, given, said)
+
+
+def _task(item: Object) -> str | None:
+    """Return the task in an agent's message, if it is one; its name where only the provider can read it."""
+    parts = objects(item.get("content"))
+    texts = list(filter(None, (text(part.get("text")) for part in parts)))
+    if not any(map(_TASK.match, texts)):
+        return None
+    sealed = filter(None, (text(part.get("encrypted_content")) for part in parts))
+    readable = "".join(each for each in sealed if " " in each)  # ciphertext has no spaces
+    content = "".join(texts)
+    found = _TASK.match(content)
+    task = f"{content[found.end() :] if found else content}{readable}".strip()
+    return task or (found[1] if found else None) or content
+
+
+def _thought(item: Object) -> str:
+    """Return the reasoning that a client sends back: its summary, and its text. Encrypted reasoning has neither."""
+    parts = [*objects(item.get("summary")), *objects(item.get("content"))]
+    return "\n\n".join(filter(None, (text(part.get("text")) for part in parts)))
