@@ -133,6 +133,13 @@ class Conversation(ABC):
     def __init__(self, path: str, request: Object) -> None:
         self.path, self.request = path, request
 
+    def __eq__(self, other: object) -> bool:
+        """Compare what was read: the facts that have a conversation are compared, too."""
+        return isinstance(other, Conversation) and (self.path, self.request) == (other.path, other.request)
+
+    def __hash__(self) -> int:
+        return hash(self.path)
+
     # -- what a dialect says
 
     @cached_property
