@@ -21,7 +21,7 @@ from recorder.projections.fold import Folding, Rows
 from recorder.projections.rows import ItemRow, TimingRow, UsageRow
 from recorder.replay.matching import MatchRequest
 from recorder.replay.matching.fingerprint import NO_JSON, json_value, request_of
-from recorder.wire.dialects.decoder import QuickReader
+from recorder.wire.dialects.decoder import FastPath
 from recorder.wire.logical_request import LogicalRequests, links_of
 from recorder.wire.recording import blocks
 
@@ -158,7 +158,7 @@ class _Noting(FactReader):
         self.reports: list[str] = []  # of usage, as JSON
         self.first: dict[str, Event] = {}  # event of each kind
 
-    def quick_readers(self) -> Mapping[str | None, QuickReader]:
+    def fast_paths(self) -> Mapping[str | None, FastPath]:
         """Leave every event to `facts`, which notes it."""
         return {}
 

@@ -92,7 +92,7 @@ class Assembler:
             return
         try:
             if exchange is not None and mark == _CHUNK and isinstance(exchange.capture, Capture):
-                event = exchange.capture.usual(t_ns, payload)
+                event = exchange.capture.common(t_ns, payload)
                 if event is not None:
                     self.batch.add_one(event)
                     exchange.last_ns = t_ns

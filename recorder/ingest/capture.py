@@ -165,12 +165,12 @@ class Capture:
         self._keep(data, events)
         return events
 
-    def usual(self, t_ns: int, data: bytes) -> Event | None:
+    def common(self, t_ns: int, data: bytes) -> Event | None:
         """Return the event of a read that is one frame as most are: what `chunk` does, with fewer calls. Return None
         for any other read, which is left to `chunk`.
         """
         splitter, reads = self._splitter, self._reads
-        fields = splitter.usual(data) if self._is_plain and splitter is not None and len(reads) < _READS else None
+        fields = splitter.common(data) if self._is_plain and splitter is not None and len(reads) < _READS else None
         if fields is None:
             return None
         keys = self._dialect.keys(data, fields)

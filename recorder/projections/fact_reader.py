@@ -34,7 +34,7 @@ from recorder.model.payloads import Header
 from recorder.model.prices import usd
 from recorder.wire.conclusion import worse
 from recorder.wire.dialects import by_name
-from recorder.wire.dialects.decoder import QuickReader, usual_delta
+from recorder.wire.dialects.decoder import FastPath, common_delta
 from recorder.wire.dialects.errors import refusal
 from recorder.wire.dialects.keys import DONE, Whole
 from recorder.wire.grouping.purpose import placed
@@ -142,7 +142,7 @@ class FactReader:
         self._method, self._path = exchange.method, exchange.target.partition("?")[0]
         self._head = b""
         decoder = self._dialect.decoder()
-        self._quick, self._tell, self._document = decoder.quick(), decoder.general, decoder.document
+        self._fast_path, self._tell, self._document = decoder.fast_paths(), decoder.general, decoder.document
         self.latest_usage = decoder.latest_usage
         self._request = Pieces(DOCUMENT_LIMIT)
         self._body = Pieces(DOCUMENT_LIMIT)
@@ -163,21 +163,21 @@ class FactReader:
         self._body_bytes = 0  # of a body that is not a stream
         self._missing = ""  # why bytes of the response are not there
 
-    def quick_readers(self) -> Mapping[str | None, QuickReader]:
-        """Return the readers of usual deltas, by type of event: frames that they read need not be read by `facts`."""
-        return self._quick
+    def fast_paths(self) -> Mapping[str | None, FastPath]:
+        """Return the readers of common deltas, by type of event: frames that they read need not be read by `facts`."""
+        return self._fast_path
 
     def facts(self, event: Event) -> Sequence[Fact]:
         """Return the facts of an event."""
         start, length = event.data_start, event.data_length
         if event.kind == "frame" and start is not None and length is not None:
-            delta = usual_delta(self._quick.get(event.type), event.raw[start : start + length])
+            delta = common_delta(self._fast_path.get(event.type), event.raw[start : start + length])
             if delta is not None:
                 return (delta, *self.latest_usage())
         return self.others(event)
 
     def others(self, event: Event) -> Sequence[Fact]:
-        """Return the facts of an event that is not a usual delta."""
+        """Return the facts of an event that is not a common delta."""
         start, length = event.data_start, event.data_length
         if start is not None and length is not None and event.kind == "frame":
             facts = self._heard(self._tell(event.type, event.raw[start : start + length]))

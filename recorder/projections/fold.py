@@ -20,7 +20,7 @@ from recorder.projections.items import Items
 from recorder.projections.projection import Fold, FoldContext, Handler
 from recorder.projections.rows import HISTORY, PROJECTIONS
 from recorder.projections.timing import Timing
-from recorder.wire.dialects.decoder import QuickReader, usual_deltas
+from recorder.wire.dialects.decoder import FastPath, common_deltas
 from recorder.wire.dialects.json_values import SHALLOW
 
 RUN = 256  # deltas that are held at once: more are not told any faster
@@ -67,7 +67,7 @@ class Folding:
             self._folds[projection.name] = shared[projection.name] if make is None else make(exchange, context)
         self._observers = () if observer is None else (observer,)
         self._items: Items = self.fold("items")
-        self._readers = {} if observer else self._reading.quick_readers()
+        self._readers = {} if observer else self._reading.fast_paths()
         self._handlers = Handlers((*self._folds.values(), *self._observers))
         self._recall_handlers: Handlers | None = None  # few exchanges go on with another
         self._last: Event | None = None
@@ -103,12 +103,12 @@ class Folding:
                     for event in run:
                         self.apply(event)
 
-    def _tell_run(self, read: QuickReader, run: Sequence[Event], payloads: Sequence[bytes]) -> None:
-        """Apply frames of one type: their usual deltas together, each other one by itself."""
+    def _tell_run(self, read: FastPath, run: Sequence[Event], payloads: Sequence[bytes]) -> None:
+        """Apply frames of one type: their common deltas together, each other one by itself."""
         self._timing.frames(run)
         while run:
             self._last = run[-1]
-            deltas = usual_deltas(read, payloads)
+            deltas = common_deltas(read, payloads)
             self._items.add_texts(deltas, run)
             self._apply(self._handlers, self._reading.latest_usage(), self._last)
             count = len(deltas)

@@ -91,7 +91,7 @@ class UsageFold:
 
     def _look_for_counts(self, event: Event) -> None:
         """Report counts of the last report that cannot be read, or have names that nobody here knows. Only the last one
-        counts: of those before, quick readers leave some out.
+        counts: of those before, fast paths leave some out.
         """
         if self._raw is None or None not in (self._usage.input_tokens, self._usage.output_tokens):
             return

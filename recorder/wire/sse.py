@@ -44,14 +44,15 @@ class Piece(NamedTuple):
     complete: bool = True
 
 
-UsualFields = tuple[bytes | None, bytes, int]
+CommonFields = tuple[bytes | None, bytes, int]
 """The event, the data, and where the data starts, of a block as most are."""
 
 
-def usual_fields(raw: bytes) -> UsualFields | None:
+def common_fields(raw: bytes) -> CommonFields | None:
     """Return the fields of one whole block as most are: `event: …` or not, `data: …`, each with LF, and a blank line.
 
-    Return None for any other, and for more than one. It is six times as fast as a pattern.
+    Return None for any other, and for more than one. This fast path and `parse` give the same (`test_sse`). It pays in
+    the benchmark `ingest`: with it an event is split and read in 0.4 µs, without it in 2.5 µs.
     """
     event, line = None, 0
     if raw.startswith(_EVENT):
@@ -71,8 +72,6 @@ class Splitter:
         self._held = bytearray()  # of the current block; in front, `_sent` bytes that already left in a part
         self._sent = 0
         self._in_parts = False
-        self._prefix = _DATA  # of the last usual block, and its event: most begin as the one before
-        self._event: bytes | None = None
         self._carriage_returns = False  # none seen so far: LF LF is the only blank line there can be
         self._at_start = True
 
@@ -91,21 +90,13 @@ class Splitter:
         """Return the bytes after the last piece."""
         return bytes(self._held[self._sent :])
 
-    def usual(self, data: bytes) -> UsualFields | None:
+    def common(self, data: bytes) -> CommonFields | None:
         """Return the fields of a chunk that is one block as most are, with nothing before it. It is a `frame` then, and
         `feed` need not see it.
         """
         if self._held or self._carriage_returns or self._in_parts or self._at_start or len(data) > FRAME_LIMIT:
             return None
-        start = len(self._prefix)
-        payload = data[start:-2]
-        if data[:start] == self._prefix and data[-2:] == b"\n\n" and _LF not in payload and _CR not in payload:
-            return self._event, payload, start
-        fields = usual_fields(data)
-        if fields is not None:
-            self._event, _, start = fields
-            self._prefix = data[:start]
-        return fields
+        return common_fields(data)
 
     def close(self) -> list[Piece]:
         """End the stream; returns the rest, as a last block if it was terminated, else as the tail."""
@@ -215,10 +206,6 @@ def parse(raw: bytes) -> Fields:
 
     A byte order mark belongs to the stream, not to a block: cut it off the first block before.
     """
-    usual = usual_fields(raw)
-    if usual is not None:
-        event, data, start = usual
-        return Fields(event, data, start, len(data))
     match = _TWO_LINES.fullmatch(raw)
     if match is not None:
         start, end = match.span(2)

@@ -15,7 +15,7 @@ import msgspec
 
 from recorder.model.facts import Fact, Links, RequestFacts
 from recorder.wire.dialects.conversation import Conversation
-from recorder.wire.dialects.decoder import QuickReader
+from recorder.wire.dialects.decoder import FastPath
 from recorder.wire.dialects.json_values import Object, request_object
 from recorder.wire.dialects.keys import DONE, Keys, KeysOfFrame
 from recorder.wire.dialects.prompt import CachePolicy, PromptFormat
@@ -34,11 +34,11 @@ class FactDecoder(Protocol):
     def event(self, type: str | None, data: bytes) -> Sequence[Fact]:
         """Decode an event; `type` is that of the log, `data` its payload."""
 
-    def quick(self) -> Mapping[str | None, QuickReader]:
-        """Return the quick readers of usual deltas, by type of event: `event` tries them first."""
+    def fast_paths(self) -> Mapping[str | None, FastPath]:
+        """Return the fast paths of common deltas, by type of event: `event` tries them first."""
 
     def latest_usage(self) -> Sequence[Fact]:
-        """Return, once, the last report of usage that quick readers have left unread: only the last one counts."""
+        """Return, once, the last report of usage that fast paths have left unread: only the last one counts."""
 
     def general(self, type: str | None, data: bytes) -> Sequence[Fact]:
         """Decode an event without them, with the same facts."""

@@ -42,7 +42,7 @@ class _NoStatus(msgspec.Struct, gc=False):
 
 
 class NoVendorError(msgspec.Struct, gc=False, kw_only=True, rename={"error_in_camels": "errorMessage"}):
-    """The members that `vendors_errors` reads, without an error: what quick readers take is checked here."""
+    """The members that `vendors_errors` reads, without an error: what fast paths take is checked here."""
 
     errors: None = None
     error_message: _Nothing = None

@@ -1,4 +1,4 @@
-"""The JSON payload of a frame: one quick decode for all that is as expected, a tolerant one for all that is not.
+"""The JSON payload of a frame: one strict decode for all that is as expected, a tolerant one for all that is not.
 
 A dialect declares the few fields it wants as a struct and says which of them are which key; everything else in the
 payload is skipped, though checked. A field that the log cannot hold (wrong type, over 512 characters, with NUL or a
@@ -16,7 +16,7 @@ import msgspec
 from msgspec import Meta
 
 from recorder.wire.dialects.json_values import SHALLOW, too_deep
-from recorder.wire.sse import UsualFields, parse, usual_fields
+from recorder.wire.sse import CommonFields, parse
 
 TEXT_LIMIT = 512
 """Characters of a text kept as a column. The longest id of 462 recorded streams has 83, the longest type 52."""
@@ -51,8 +51,8 @@ class Keys(msgspec.Struct, frozen=True, gc=False):
 class KeysOfFrame(Protocol):
     """A function that reads the keys of a frame, and never raises."""
 
-    def __call__(self, raw: bytes, usual: UsualFields | None = None) -> Keys:
-        """Return the keys of a block, complete or not. `usual` is what `usual_fields` gives, if it was asked before."""
+    def __call__(self, raw: bytes, common: CommonFields | None = None) -> Keys:
+        """Return the keys of a block, complete or not. `common` is what `common_fields` gives, if it was asked."""
 
 
 class Payload(msgspec.Struct):
@@ -77,21 +77,17 @@ class KeyExtractor(Generic[Shape]):
         self._decode = msgspec.json.Decoder(shape).decode
         self._event_line_first = event_line_first
 
-    def keys(self, raw: bytes, usual: UsualFields | None = None) -> Keys:
-        """Return the keys of a block, with or without its terminator. `usual` is what `usual_fields` gives, if it was
+    def keys(self, raw: bytes, common: CommonFields | None = None) -> Keys:
+        """Return the keys of a block, with or without its terminator. `common` is what `common_fields` gives, if it was
         asked before.
         """
-        start: int | None
-        length: int | None
-        usual = usual or usual_fields(raw)
-        if usual is not None:
-            event, data, start = usual
-            length = len(data)
+        if common is None:
+            event, data, start, length, _, _ = parse(raw)
         else:
-            event, given, start, length, _, _ = parse(raw)
-            if given is None:
-                return self._keys_without_data(raw, event)
-            data = given
+            event, data, start = common
+            length = len(data)
+        if data is None:
+            return self._keys_without_data(raw, event)
         named = self._named(data)
         if named is None:
             named = DONE if data.strip() == b"[DONE]" else None, None, None, None

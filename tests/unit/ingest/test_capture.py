@@ -44,13 +44,13 @@ def capture(
     request: bytes = b"{}",
     quick: bool = False,
 ) -> list[Event]:
-    """An exchange whose chunks arrive a millisecond apart; with `quick` each is tried as a usual frame first."""
+    """An exchange whose chunks arrive a millisecond apart; with `quick` each is tried as a common frame first."""
     one = Capture(*IDS, by_name(api), 1_000)
     headers = [("Content-Type", content_type)] + ([("content-encoding", coding)] if coding else [])
     events = one.request(HEAD, request, wire=request)
     events += one.response(2_000, ResponseHead(status, "OK", headers))
     for number, chunk in enumerate(chunks, 1):
-        usual = one.usual(1_000 + number * 1_000_000, chunk) if quick else None
+        usual = one.common(1_000 + number * 1_000_000, chunk) if quick else None
         events += [usual] if usual else one.chunk(1_000 + number * 1_000_000, chunk)
     return events + one.end(1_000 + (len(chunks) + 1) * 1_000_000, ExchangeEnd(outcome))
 
@@ -87,7 +87,7 @@ APIS = st.sampled_from(["openai-responses", "openai-chat", "anthropic", "gemini"
 @example([CREATED] * 3, "openai-responses", None, SSE)
 @example([CREATED, COMPLETED], "openai-responses", None, SSE)
 @example([CREATED, *[b"event: a\ndata: {}\n\n"] * 3], "openai-responses", None, SSE)
-def test_a_usual_frame_is_the_event_that_any_other_way_gives(
+def test_a_common_frame_is_the_event_that_any_other_way_gives(
     chunks: list[bytes], api: str, coding: str | None, content_type: str
 ) -> None:
     plain, quick = (
@@ -97,18 +97,18 @@ def test_a_usual_frame_is_the_event_that_any_other_way_gives(
     assert quick == plain
 
 
-def test_a_usual_frame_is_reported_among_the_reads() -> None:
+def test_a_common_frame_is_reported_among_the_reads() -> None:
     chunks = [CREATED] * (2 * READS_PART + 5)
     assert capture(chunks, quick=True) == capture(chunks)
 
 
 @pytest.mark.parametrize("t_ns", [-5, 0, 7])
-def test_a_usual_frame_has_the_time_of_any_other(t_ns: int) -> None:
+def test_a_common_frame_has_the_time_of_any_other(t_ns: int) -> None:
     quick, plain = (Capture(*IDS, by_name("openai-responses"), 1_000) for _ in range(2))
     for each in (quick, plain):
         each.response(1_000, ResponseHead(200, "OK", [("content-type", SSE)]))
         each.chunk(1_000, CREATED)
-    event = quick.usual(1_000 + t_ns, COMPLETED)
+    event = quick.common(1_000 + t_ns, COMPLETED)
     assert event is not None
     assert [event] == plain.chunk(1_000 + t_ns, COMPLETED)
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from recorder.wire.sse import BOM, FRAME_LIMIT, Fields, Piece, Splitter, ends_block, parse, usual_fields
+from recorder.wire.sse import BOM, FRAME_LIMIT, Fields, Piece, Splitter, common_fields, ends_block, parse
 from tests.support.corpus import corpus_files, needs_corpus
 from tests.support.tables import table
 
@@ -42,8 +42,8 @@ def split(chunks: list[bytes]) -> list[Piece]:
 
 
 def fed(splitter: Splitter, chunk: bytes) -> list[Piece]:
-    fields = splitter.usual(chunk)
-    assert fields in (None, usual_fields(chunk))
+    fields = splitter.common(chunk)
+    assert fields in (None, common_fields(chunk))
     return [Piece("frame", chunk)] if fields else splitter.feed(chunk)
 
 
@@ -120,10 +120,10 @@ def test_only_the_last_piece_is_a_tail(data: bytes) -> None:
 @example(b"data: x\n\ndata: y\n\n")
 @example(b"event: e\n\ndata: x\n\n")
 @example(b"data: x\n")
-def test_a_usual_block_is_one_frame_with_the_fields_that_the_standard_reads(block: bytes) -> None:
-    usual = usual_fields(block)
-    if usual is not None:
-        event, data, start = usual
+def test_a_common_block_is_one_frame_with_the_fields_that_the_standard_reads(block: bytes) -> None:
+    common = common_fields(block)
+    if common is not None:
+        event, data, start = common
         assert split([block]) == [Piece("frame", block)]
         assert whatwg(block) == [(event, data)]
         assert block[start : start + len(data)] == data

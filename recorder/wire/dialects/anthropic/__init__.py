@@ -38,7 +38,7 @@ from recorder.wire.dialects.anthropic.conversation import AnthropicConversation
 from recorder.wire.dialects.anthropic.fields import FIELDS, PLACES, error_body, is_event, speaks
 from recorder.wire.dialects.anthropic.prompt import CACHE, PROMPT
 from recorder.wire.dialects.anthropic.usage import beside, details, fallback, normalised, odd_iterations
-from recorder.wire.dialects.decoder import DOCUMENT, JsonDecoder, QuickReader, failed, unknown
+from recorder.wire.dialects.decoder import DOCUMENT, FastPath, JsonDecoder, failed, unknown
 from recorder.wire.dialects.dialect import Dialect
 from recorder.wire.dialects.errors import NoVendorError, envelope_error
 from recorder.wire.dialects.json_values import Object, as_json, object_, objects, text, whole
@@ -120,8 +120,8 @@ class MessagesDecoder(JsonDecoder):
 
     about = _ABOUT
 
-    def quick(self) -> Mapping[str | None, QuickReader]:
-        return {DELTA: self._quick}
+    def fast_paths(self) -> Mapping[str | None, FastPath]:
+        return {DELTA: self._fast_path}
 
     def contents(self, type: str | None, payload: Any) -> Iterable[Content]:
         if not isinstance(payload, dict):
@@ -134,7 +134,7 @@ class MessagesDecoder(JsonDecoder):
             return ((name, payload[name]),)
         return () if type in _WITHOUT_CONTENT else (("", payload),)
 
-    def _quick(self, payloads: Iterable[bytes]) -> Iterator[TextAdded]:
+    def _fast_path(self, payloads: Iterable[bytes]) -> Iterator[TextAdded]:
         block_of = self._blocks.get
         for event in map(_decode_delta, payloads):
             delta, block = event.delta, block_of(event.index)

@@ -28,7 +28,7 @@ from recorder.model.facts import (
     UsageDetails,
     UsageReported,
 )
-from recorder.wire.dialects.decoder import DOCUMENT, JsonDecoder, QuickReader, failed, unknown
+from recorder.wire.dialects.decoder import DOCUMENT, FastPath, JsonDecoder, failed, unknown
 from recorder.wire.dialects.dialect import Dialect
 from recorder.wire.dialects.gemini.candidate import NO_CONTENT, STEPS, Candidate
 from recorder.wire.dialects.gemini.conversation import GeminiConversation
@@ -63,60 +63,60 @@ def _name(response: _Response) -> Named:
     return ERROR if response.error else RESPONSE, None, None, index
 
 
-class _Usual(msgspec.Struct, gc=False, forbid_unknown_fields=True):
-    """A part of a usual chunk. A chunk that has anything else is read as plain JSON."""
+class _Common(msgspec.Struct, gc=False, forbid_unknown_fields=True):
+    """A part of a common chunk. A chunk that has anything else is read as plain JSON."""
 
 
-class _Text(_Usual, gc=False, forbid_unknown_fields=True):
+class _Text(_Common, gc=False, forbid_unknown_fields=True):
     text: str
     thought: bool = False
 
 
-class _Content(_Usual, gc=False, forbid_unknown_fields=True):
+class _Content(_Common, gc=False, forbid_unknown_fields=True):
     parts: tuple[_Text]
     role: str | None = None
 
 
-class _UsualCandidate(_Usual, gc=False, forbid_unknown_fields=True):
+class _CommonCandidate(_Common, gc=False, forbid_unknown_fields=True):
     content: _Content
     index: Whole = 0
 
 
-_UsualCount = Annotated[int, msgspec.Meta(ge=0, lt=2**32)]
+_CommonCount = Annotated[int, msgspec.Meta(ge=0, lt=2**32)]
 
 
 class _ModalityCount(msgspec.Struct, gc=False, rename="camel"):
-    token_count: _UsualCount = 0
+    token_count: _CommonCount = 0
 
 
-_UsualList = Annotated[list[_ModalityCount], msgspec.Meta(max_length=64)] | None
+_CommonList = Annotated[list[_ModalityCount], msgspec.Meta(max_length=64)] | None
 
 
-class _UsualUsage(msgspec.Struct, gc=False, rename="camel"):
+class _CommonUsage(msgspec.Struct, gc=False, rename="camel"):
     """A report of usage whose counts are surely numbers of tokens: their sums too."""
 
-    total_token_count: _UsualCount
-    prompt_token_count: _UsualCount | None = None
-    tool_use_prompt_token_count: _UsualCount | None = None
-    cached_content_token_count: _UsualCount | None = None
-    candidates_token_count: _UsualCount | None = None
-    thoughts_token_count: _UsualCount | None = None
-    prompt_tokens_details: _UsualList = None
-    tool_use_prompt_tokens_details: _UsualList = None
-    cache_tokens_details: _UsualList = None
-    candidates_tokens_details: _UsualList = None
+    total_token_count: _CommonCount
+    prompt_token_count: _CommonCount | None = None
+    tool_use_prompt_token_count: _CommonCount | None = None
+    cached_content_token_count: _CommonCount | None = None
+    candidates_token_count: _CommonCount | None = None
+    thoughts_token_count: _CommonCount | None = None
+    prompt_tokens_details: _CommonList = None
+    tool_use_prompt_tokens_details: _CommonList = None
+    cache_tokens_details: _CommonList = None
+    candidates_tokens_details: _CommonList = None
     service_tier: str | None = None
 
 
-class _UsualChunk(_Usual, gc=False, forbid_unknown_fields=True, rename="camel"):
-    candidates: tuple[_UsualCandidate]
-    usage_metadata: _UsualUsage | None = None
+class _CommonChunk(_Common, gc=False, forbid_unknown_fields=True, rename="camel"):
+    candidates: tuple[_CommonCandidate]
+    usage_metadata: _CommonUsage | None = None
     model_version: str | None = None
     response_id: str | None = None
     create_time: str | None = None
 
 
-_decode_chunk = msgspec.json.Decoder(_UsualChunk).decode
+_decode_chunk = msgspec.json.Decoder(_CommonChunk).decode
 
 _COUNT = "TokenCount"
 
@@ -166,10 +166,10 @@ class GeminiDecoder(JsonDecoder):
             else:
                 yield from ((name, value) for name, value in chunk.items() if name not in _ELSEWHERE)
 
-    def quick(self) -> Mapping[str | None, QuickReader]:
-        return {RESPONSE: self._quick}
+    def fast_paths(self) -> Mapping[str | None, FastPath]:
+        return {RESPONSE: self._fast_path}
 
-    def _quick(self, payloads: Iterable[bytes]) -> Iterator[TextAdded]:
+    def _fast_path(self, payloads: Iterable[bytes]) -> Iterator[TextAdded]:
         for data in payloads:
             chunk, before = _decode_chunk(data), self._started
             id, model = chunk.response_id, chunk.model_version
@@ -188,7 +188,7 @@ class GeminiDecoder(JsonDecoder):
             yield delta
 
     def latest_usage(self) -> Sequence[Fact]:
-        """Return the usage of the last chunk that was read quickly, and had one: each chunk repeats it."""
+        """Return the usage of the last chunk that was read on the fast path, and had one: each chunk repeats it."""
         if not self._reporting:
             return ()
         data, self._reporting = self._reporting, b""

@@ -30,18 +30,18 @@ from recorder.model.facts import (
     UsageDetails,
     UsageReported,
 )
-from recorder.wire.dialects.decoder import DOCUMENT, JsonDecoder, QuickReader, failed, unknown
+from recorder.wire.dialects.decoder import DOCUMENT, FastPath, JsonDecoder, failed, unknown
 from recorder.wire.dialects.dialect import Dialect
 from recorder.wire.dialects.errors import vendors_errors
 from recorder.wire.dialects.json_values import Object, as_json, object_, objects, text, whole
 from recorder.wire.dialects.keys import DONE, ERROR, KeyExtractor, Named, Payload, Text, Whole
 from recorder.wire.dialects.openai import CACHE, error_body
 from recorder.wire.dialects.openai_chat.choice import Choice, items
+from recorder.wire.dialects.openai_chat.common import added, decode
 from recorder.wire.dialects.openai_chat.conversation import CompletionConversation
 from recorder.wire.dialects.openai_chat.fields import CHUNK, FIELDS, PLACES, WHOLE, is_event, speaks
 from recorder.wire.dialects.openai_chat.message import ABOUT, Delta, citations, content_of, delta_of
 from recorder.wire.dialects.openai_chat.prompt import PROMPT
-from recorder.wire.dialects.openai_chat.usual import added, decode
 from recorder.wire.dialects.unread import Content
 from recorder.wire.dialects.usage_report import (
     CACHE_READ,
@@ -89,10 +89,10 @@ class ChatDecoder(JsonDecoder):
         elif type != DOCUMENT:
             yield "", payload
 
-    def quick(self) -> Mapping[str | None, QuickReader]:
-        return {CHUNK: self._quick}
+    def fast_paths(self) -> Mapping[str | None, FastPath]:
+        return {CHUNK: self._fast_path}
 
-    def _quick(self, payloads: Iterable[bytes]) -> Iterator[TextAdded]:
+    def _fast_path(self, payloads: Iterable[bytes]) -> Iterator[TextAdded]:
         id, model, choice_of = self._id, self._model, self._choices.get
         for chunk in map(decode, payloads):
             if (chunk.id != id and chunk.id) or (chunk.model != model and chunk.model):

@@ -26,7 +26,7 @@ from recorder.model.facts import (
     UsageDetails,
     UsageReported,
 )
-from recorder.wire.dialects.decoder import DOCUMENT, JsonDecoder, QuickReader, failed, unknown
+from recorder.wire.dialects.decoder import DOCUMENT, FastPath, JsonDecoder, failed, unknown
 from recorder.wire.dialects.json_values import Object, as_json, object_, objects, text
 from recorder.wire.dialects.json_values import whole as number
 from recorder.wire.dialects.keys import ERROR
@@ -41,7 +41,7 @@ from recorder.wire.dialects.openai_responses.items import (
     written,
 )
 from recorder.wire.dialects.openai_responses.results import tool_result
-from recorder.wire.dialects.openai_responses.texts import ABOUT, QUICK, TEXT_EVENTS
+from recorder.wire.dialects.openai_responses.texts import ABOUT, FAST_PATHS, TEXT_EVENTS
 from recorder.wire.dialects.unread import Content
 from recorder.wire.dialects.usage_report import (
     CACHE_READ,
@@ -161,8 +161,8 @@ class ResponsesDecoder(JsonDecoder):
         is_silent = type in _SILENT or (type in _EVENTS and not is_text)
         return () if is_silent else (("", payload),)
 
-    def quick(self) -> Mapping[str | None, QuickReader]:
-        return QUICK
+    def fast_paths(self) -> Mapping[str | None, FastPath]:
+        return FAST_PATHS
 
     def payload(self, type: str | None, payload: Any) -> Sequence[Fact]:
         """Decode the payload of an event."""

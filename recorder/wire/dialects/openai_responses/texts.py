@@ -21,7 +21,7 @@ from recorder.model.facts import (
     TextAdded,
     TextFinished,
 )
-from recorder.wire.dialects.decoder import QuickReader, unknown
+from recorder.wire.dialects.decoder import FastPath, unknown
 from recorder.wire.dialects.json_values import Object, array, as_json, object_, objects, text, whole
 from recorder.wire.dialects.keys import Whole
 from recorder.wire.dialects.openai_responses.items import part_text
@@ -69,7 +69,7 @@ ABOUT = frozenset(
 """Members of events and of items that are not content."""
 
 
-def _quick(field: Field, index: str) -> QuickReader:
+def _fast_path(field: Field, index: str) -> FastPath:
     """Read the deltas of a text. One that has no index of its item, or log probabilities, is not read here."""
     nothing = Annotated[list[Any], msgspec.Meta(max_length=0)] | None
     shape = msgspec.defstruct(
@@ -91,7 +91,7 @@ def _quick(field: Field, index: str) -> QuickReader:
     return partial(map, msgspec.json.Decoder(shape).decode)
 
 
-QUICK: Mapping[str | None, QuickReader] = {type: _quick(*text) for type, text in _DELTAS.items()}
+FAST_PATHS: Mapping[str | None, FastPath] = {type: _fast_path(*text) for type, text in _DELTAS.items()}
 
 
 def _delta(type: str, item: ItemKey, payload: Object) -> Sequence[Fact]:

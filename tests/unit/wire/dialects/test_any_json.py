@@ -1,4 +1,4 @@
-"""Whatever is sent, no decoder raises, and the quick reading of an event says what the general one does."""
+"""Whatever is sent, no decoder raises, and the fast path of an event says what the general one does."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from recorder.wire.dialects.decoder import JsonDecoder
 from tests.support.facts import Json, item_event
 from tests.support.recordings import GOOD
 from tests.support.tables import table
-from tests.unit.projections.test_quick_deltas import DELTAS
+from tests.unit.projections.test_fast_paths import DELTAS
 
 CHUNK = "chat.completion.chunk"
 
@@ -118,10 +118,10 @@ def named(api: str, payload: Json) -> Event:
     return type if isinstance(type, str) else None, json.dumps(payload).encode()
 
 
-def told(api: str, events: Sequence[Event], *, is_quick: bool) -> list[list[Fact]]:
+def told(api: str, events: Sequence[Event], *, is_fast: bool) -> list[list[Fact]]:
     decoder = by_name(api).decoder()
     assert isinstance(decoder, JsonDecoder)
-    read = decoder.event if is_quick else decoder.general
+    read = decoder.event if is_fast else decoder.general
     return [[*read(type, data)] for type, data in events]
 
 
@@ -142,11 +142,11 @@ def test_nothing_raises_whatever_is_told(api: str, data: st.DataObject) -> None:
 @pytest.mark.long
 @pytest.mark.parametrize("api", EVENTS)
 @given(data=st.data())
-def test_the_quick_reading_says_what_the_general_one_says(api: str, data: st.DataObject) -> None:
+def test_the_fast_path_says_what_the_general_reading_says(api: str, data: st.DataObject) -> None:
     near = DELTAS[api].map(lambda payload: named(api, payload))
     events = [named(api, payload) for payload in EVENTS[api][: data.draw(st.integers(0, len(EVENTS[api])))]]
     events += data.draw(st.lists(changed(api) | near, max_size=8))
-    assert told(api, events, is_quick=True) == told(api, events, is_quick=False)
+    assert told(api, events, is_fast=True) == told(api, events, is_fast=False)
 
 
 MORE: tuple[tuple[tuple[str | int, ...], Any], ...] = (
@@ -178,7 +178,7 @@ MORE: tuple[tuple[tuple[str | int, ...], Any], ...] = (
 CALL = [{"index": 0, "id": "x", "function": {"name": "f", "arguments": ""}}]
 OPENED: list[Json] = [{"role": "assistant", "content": "A"}, {"content": "", "reasoning": "C"}, {"tool_calls": CALL}]
 OPENING = [named("openai-chat", of_delta(**fields)) for fields in OPENED]
-"""After which the quick way is open for every item."""
+"""After which the fast path is open for every item."""
 
 
 @table(("path", "value"), MORE)
@@ -186,9 +186,9 @@ OPENING = [named("openai-chat", of_delta(**fields)) for fields in OPENED]
     "delta",
     [{"content": "B"}, {"reasoning": "B"}, {"tool_calls": [{"index": 0, "function": {"arguments": "B"}}]}],
 )
-def test_what_more_a_usual_chunk_says_is_not_lost(path: tuple[Any, ...], value: Any, delta: Any) -> None:
+def test_what_more_a_common_chunk_says_is_not_lost(path: tuple[Any, ...], value: Any, delta: Any) -> None:
     payload: Any = {"id": "a", "model": "m", "choices": [{"index": 0, "delta": {**delta}}]}
-    [usual] = told("openai-chat", [*OPENING, named("openai-chat", payload)], is_quick=True)[-1]
+    [usual] = told("openai-chat", [*OPENING, named("openai-chat", payload)], is_fast=True)[-1]
     assert isinstance(usual, TextAdded)
     place = payload
     for key in path[:-1]:
@@ -198,4 +198,4 @@ def test_what_more_a_usual_chunk_says_is_not_lost(path: tuple[Any, ...], value: 
     else:
         place[path[-1]] = value
     events = [*OPENING, named("openai-chat", payload)]
-    assert told("openai-chat", events, is_quick=True) == told("openai-chat", events, is_quick=False)
+    assert told("openai-chat", events, is_fast=True) == told("openai-chat", events, is_fast=False)

@@ -1,6 +1,6 @@
-"""The usual chunk of Chat Completions, which adds one text to one item that is there: one decode, one fact.
+"""The common chunk of Chat Completions, which adds one text to one item that is there: one decode, one fact.
 
-A field that would mean more has a type that allows no more than nothing, so that such a chunk is not a usual one.
+A field that would mean more has a type that allows no more than nothing, so that such a chunk is not a common one.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class _RawReasoning(msgspec.Struct, gc=False, forbid_unknown_fields=True):
     provider: str | None = None
 
 
-class _UsualDelta(msgspec.Struct, gc=False, forbid_unknown_fields=True):
+class _CommonDelta(msgspec.Struct, gc=False, forbid_unknown_fields=True):
     """A delta without a member that is not known: whatever it is, it may be text."""
 
     content: str | None = None
@@ -57,8 +57,8 @@ class _UsualDelta(msgspec.Struct, gc=False, forbid_unknown_fields=True):
     audio: None = None
 
 
-class _UsualChoice(NoVendorError, gc=False):
-    delta: _UsualDelta
+class _CommonChoice(NoVendorError, gc=False):
+    delta: _CommonDelta
     index: int = 0
     finish_reason: _Nothing = None
     logprobs: None = None
@@ -66,8 +66,8 @@ class _UsualChoice(NoVendorError, gc=False):
     usage: None = None
 
 
-class _UsualChunk(NoVendorError, gc=False):
-    choices: tuple[_UsualChoice]
+class _CommonChunk(NoVendorError, gc=False):
+    choices: tuple[_CommonChoice]
     id: str | None = None
     model: str | None = None
     usage: None = None
@@ -75,12 +75,12 @@ class _UsualChunk(NoVendorError, gc=False):
     error: None = None
 
 
-decode = msgspec.json.Decoder(_UsualChunk).decode
-"""A usual chunk; raises `msgspec.DecodeError` for any other."""
+decode = msgspec.json.Decoder(_CommonChunk).decode
+"""A common chunk; raises `msgspec.DecodeError` for any other."""
 
 
-def added(delta: _UsualDelta, choice: Choice) -> TextAdded | None:
-    """Return the fact of a usual delta, if it is only one text and its item has begun."""
+def added(delta: _CommonDelta, choice: Choice) -> TextAdded | None:
+    """Return the fact of a common delta, if it is only one text and its item has begun."""
     spoken, thought, calls = delta.content, delta.reasoning_content or delta.reasoning, delta.tool_calls
     if spoken:
         if thought or calls or delta.reasoning_details or delta.channel or choice.message not in choice.open:

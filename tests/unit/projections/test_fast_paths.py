@@ -1,4 +1,4 @@
-"""The quick way of usual deltas through a fold, against the plain one: one event at a time, and plain JSON."""
+"""The fast paths of common deltas through a fold, against the plain one: one event at a time, and plain JSON."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class PlainReader(FactReader):
         super().__init__(exchange)
         decoder = by_name(exchange.api).decoder()
         assert isinstance(decoder, JsonDecoder)
-        self._quick, self._document = {}, decoder.document
+        self._fast_path, self._document = {}, decoder.document
         self._tell = partial(JsonDecoder.general, decoder)
 
 
@@ -141,7 +141,7 @@ DELTAS: dict[str, st.SearchStrategy[dict[str, Any]]] = {
         ),
     ),
 }
-"""Events near enough to usual ones that some are, and some are not."""
+"""Events near enough to common ones that some are, and some are not."""
 
 
 @pytest.mark.long
@@ -160,10 +160,10 @@ def test_a_place_that_no_column_can_hold_is_read_the_plain_way(number: int) -> N
     assert same_rows(*captured("".join(f"data: {json.dumps(each)}\n\n" for each in payloads).encode(), APIS[0]))
 
 
-def test_nothing_that_is_read_quickly_ends_a_stream() -> None:
+def test_nothing_that_is_read_on_a_fast_path_ends_a_stream() -> None:
     for api in APIS:
         dialect = by_name(api)
-        quick = dialect.decoder().quick()
+        quick = dialect.decoder().fast_paths()
         assert quick
         assert quick.keys().isdisjoint(dialect.terminal)
 
@@ -203,7 +203,7 @@ def test_counts_by_modality_are_those_of_the_last_chunk() -> None:
     assert same_rows(exchange, events)
 
 
-def test_usage_of_usual_chunks_is_known_after_each_of_them() -> None:
+def test_usage_of_common_chunks_is_known_after_each_of_them() -> None:
     exchange, events = captured("".join(map(gemini_chunk, (1, 2, 3))).encode(), "gemini")
     folding, totals = Folding(exchange), []
     for event in events:
