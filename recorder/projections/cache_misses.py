@@ -208,7 +208,10 @@ def _repeated_beginning(row: PromptRow, pair: _EarlierPrompt, pairs: Sequence[_E
         return whole
     marks = [at for at, _ in marks_of(pair.row)]
     if not pair.is_whole:
-        marks = [at for each in pairs for at, _ in marks_of(each.row) if at < min(each.common, pair.common)]
+        marks = []
+        for each in pairs:
+            shared = min(each.common, pair.common)
+            marks += [at for at, _ in marks_of(each.row) if at < shared]
     if not marks:
         return whole._replace(broken="not_marked")
     last = max(marks)

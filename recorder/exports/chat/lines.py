@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import AsyncIterator, Mapping, Sequence, Set
+from itertools import chain
 from typing import Any, NamedTuple, get_args
 
 from recorder.errors import NotFoundError
@@ -166,14 +167,18 @@ def _chat(recording: Recording, request: LogicalRequest) -> ChatConversation:
 def _beginnings(known: Sequence[tuple[Recording, LogicalRequest]]) -> set[bytes]:
     """Return the digests of all messages with those before them: what a conversation that goes on begins with."""
     chats = (_chat(recording, request) for recording, request in known)
-    return {digest for chat in chats for by in _CALL_KEYS for digest in chat.digests(by)}
+    digests = set[bytes]()
+    for chat in chats:
+        for by in _CALL_KEYS:
+            digests.update(chat.digests(by))
+    return digests
 
 
 def _object(request: LogicalRequest) -> Mapping[str, Any]:
     """Return the request as it was put together, all its items decoded."""
     if request.items is None:
         return request.fields
-    items = [decoded(bytes(item)) for part in request.parts for item in part.items]
+    items = [decoded(bytes(item)) for item in chain.from_iterable(part.items for part in request.parts)]
     return {**request.fields, request.items: items}
 
 

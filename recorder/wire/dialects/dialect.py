@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import product
 from typing import Any, Literal, NamedTuple, Protocol
 
 import msgspec
@@ -65,6 +66,11 @@ class RequestNoise(msgspec.Struct, frozen=True):
     name: str  # of the rule, which `[match] without` switches off
     what: str
     reason: str
+
+
+def below(places: Iterable[str], *names: str) -> tuple[str, ...]:
+    """Return the paths of members at each of some places, whose paths end with a dot."""
+    return tuple(map("".join, product(places, names)))
 
 
 class ResponseFields(msgspec.Struct, frozen=True):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate
 from math import isfinite
 from typing import Any
@@ -89,6 +89,15 @@ def array(value: Any) -> Sequence[Any]:
 def objects(value: Any) -> list[Object]:
     """Return the objects in `value`, if it is an array."""
     return [each for each in array(value) if isinstance(each, dict)]
+
+
+def objects_in(holders: Iterable[Object], *names: str) -> list[Object]:
+    """Return the objects that are in arrays, which are members of several objects."""
+    found: list[Object] = []
+    for holder in holders:
+        for name in names:
+            found += objects(holder.get(name))
+    return found
 
 
 def text(value: Any) -> str | None:

@@ -149,7 +149,9 @@ def prompt_of(format: PromptFormat, path: str, body: bytes) -> Prompt | None:
         members = _members_of(body)
         root = next((name for name in format.wrappers if bytes(members.get(name, _NOTHING))[:1] == b"{"), "")
         members = _members(members[root]) if root else members
-        segments = [each for number in range(len(format.parts)) for each in _segments(format, number, members)]
+        segments: list[PromptSegment] = []
+        for number in range(len(format.parts)):
+            segments += _segments(format, number, members)
         mark_s = max((_mark_s(bytes(members.get(mark, _NOTHING))) for mark in format.marks), default=0)
         if segments and mark_s:
             segments[-1] = segments[-1]._replace(mark_s=mark_s)

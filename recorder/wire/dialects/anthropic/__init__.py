@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain, starmap
 from typing import Any, ClassVar
 
 import msgspec
@@ -164,7 +165,7 @@ class MessagesDecoder(JsonDecoder):
         return (
             *self._begun(message),
             ResponseItems(tuple(item for item in items if item)),
-            *(fact for block in blocks for fact in returned(block)),
+            *chain.from_iterable(map(returned, blocks)),
             *self._used(message),
             *_refused(message),
             *_finished(message),
@@ -175,11 +176,7 @@ class MessagesDecoder(JsonDecoder):
         message = object_(event.get("message"))
         return (
             *self._begun(message),
-            *(
-                fact
-                for index, block in enumerate(objects(message.get("content")))
-                for fact in self._whole(index, block)
-            ),
+            *chain.from_iterable(starmap(self._whole, enumerate(objects(message.get("content"))))),
             *self._used(message, ("message",)),
             *_refused(message),
             *_finished(message),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from recorder.wire.dialects.dialect import NoiseField, RequestPlaces, ResponseFields
+from recorder.wire.dialects.dialect import NoiseField, RequestPlaces, ResponseFields, below
 
 _ERRORS: Mapping[int, str] = {
     400: "invalid_request_error",
@@ -26,29 +26,22 @@ def error_body(status: int, message: str, code: str | None) -> dict[str, Any]:
 
 
 _MESSAGES = ("", "message.")
-_BLOCKS = ("content_block", "content.*")
+_PLACES = (*_MESSAGES, "delta.")
+_BLOCKS = ("content_block.", "content.*.")
 
 FIELDS = ResponseFields(
     texts=(
         *("delta.text", "delta.thinking", "delta.partial_json", "delta.content", "delta.stop_details.explanation"),
-        *(f"{block}.{name}" for block in _BLOCKS for name in ("text", "thinking", "name", "input", "content")),
+        *below(_BLOCKS, "text", "thinking", "name", "input", "content"),
     ),
     usage=("message.usage", "usage"),
     noise=(
-        NoiseField("id", tuple(f"{message}id" for message in _MESSAGES), "made anew for each message"),
+        NoiseField("id", below(_MESSAGES, "id"), "made anew for each message"),
         NoiseField("id", ("request_id",), "made anew for each request"),
-        NoiseField("id", tuple(f"{block}.id" for block in _BLOCKS), "made anew for each call"),
-        NoiseField("id", tuple(f"{block}.tool_use_id" for block in _BLOCKS), "names a call of this message"),
-        NoiseField(
-            "id",
-            tuple(f"{place}container.id" for place in (*_MESSAGES, "delta.")),
-            "of the sandbox that a tool ran in",
-        ),
-        NoiseField(
-            "time",
-            tuple(f"{place}container.expires_at" for place in (*_MESSAGES, "delta.")),
-            "when it will be forgotten",
-        ),
+        NoiseField("id", below(_BLOCKS, "id"), "made anew for each call"),
+        NoiseField("id", below(_BLOCKS, "tool_use_id"), "names a call of this message"),
+        NoiseField("id", below(_PLACES, "container.id"), "of the sandbox that a tool ran in"),
+        NoiseField("time", below(_PLACES, "container.expires_at"), "when it will be forgotten"),
     ),
     ciphertexts={"signature": "of a thought"},
     ciphertext_block="redacted_thinking",

@@ -12,6 +12,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from itertools import chain
 from typing import Annotated, Any
 
 import msgspec
@@ -39,6 +40,7 @@ from recorder.wire.dialects.json_values import (
     as_json,
     object_,
     objects,
+    objects_in,
     text,
     too_deep,
     whole,
@@ -196,7 +198,7 @@ class GeminiDecoder(JsonDecoder):
 
     def payload(self, type: str | None, payload: Any) -> Sequence[Fact]:
         if isinstance(payload, list):
-            return [fact for chunk in payload for fact in self._chunk(chunk)]
+            return list(chain.from_iterable(map(self._chunk, payload)))
         return (failed(payload),) if type == ERROR and isinstance(payload, dict) else self._chunk(payload)
 
     def whole(self, payload: Any) -> Sequence[Fact]:
@@ -215,18 +217,21 @@ class GeminiDecoder(JsonDecoder):
             return (MalformedPayload("the payload is not a JSON object"),)
         if payload.get("error"):
             return (failed(payload),)
-        chunk: Object = (
-            payload["response"] if isinstance(payload.get("response"), dict) else payload
-        )  # as to the Gemini CLI
-        candidates = objects(chunk.get("candidates"))
+        wrapped = payload.get("response")  # as to the Gemini CLI
+        chunk: Object = wrapped if isinstance(wrapped, dict) else payload
+        usage = object_(chunk.get("usageMetadata"))
+        strange = [] if "candidates" in chunk else [name for name in chunk if name not in _ELSEWHERE]
         return (
             *self._begun(text(chunk.get("responseId")), text(chunk.get("modelVersion"))),
-            *(fact for each in candidates for fact in self._candidate(whole(each.get("index")) or 0).add_chunk(each)),
+            *chain.from_iterable(map(self._answered, objects(chunk.get("candidates")))),
             *_blocked(object_(chunk.get("promptFeedback"))),
-            *self._served(object_(chunk.get("usageMetadata"))),
-            *self._used(object_(chunk.get("usageMetadata"))),
-            *(unknown(name) for name in chunk if "candidates" not in chunk and name not in _ELSEWHERE),
+            *self._served(usage),
+            *self._used(usage),
+            *map(unknown, strange),
         )
+
+    def _answered(self, candidate: Object) -> Sequence[Fact]:
+        return self._candidate(whole(candidate.get("index")) or 0).add_chunk(candidate)
 
     def _begun(self, response_id: str | None, model: str | None) -> Sequence[Fact]:
         before = self._started
@@ -329,9 +334,10 @@ def _details(snapshot: Object) -> UsageDetails:
 
 def _of_modality(snapshot: Object, names: Sequence[str], *modalities: str) -> int | None:
     """Return the tokens of some modalities in the lists of these names; None if none of them is listed."""
-    entries = (entry for name in names for entry in objects(snapshot.get(name)) if entry.get("modality") in modalities)
-    counts = [count for entry in entries if (count := token_count(entry.get("tokenCount"))) is not None]
-    return whole(sum(counts)) if counts else None
+    entries = [entry for entry in objects_in([snapshot], *names) if entry.get("modality") in modalities]
+    counts = [token_count(entry.get("tokenCount")) for entry in entries]
+    known = [count for count in counts if count is not None]
+    return whole(sum(known)) if known else None
 
 
 def _sum(one: int | None, other: int | None) -> int | None:
@@ -348,12 +354,12 @@ def _is_last(chunks: Sequence[Object]) -> bool:
     *before, last = [object_(chunk.get("response")) or chunk for chunk in chunks or [{}]]
     candidates = objects(last.get("candidates"))
     blocked = object_(last.get("promptFeedback")).get("blockReason")
-    parts = (part for each in candidates for part in objects(object_(each.get("content")).get("parts")))
+    parts = objects_in([object_(each.get("content")) for each in candidates], "parts")
     return (
         len(candidates) <= 1
         and bool(candidates[0].get("finishReason") if candidates else blocked)
         and bool(last.get("usageMetadata"))
-        and not any(each.get("finishReason") for chunk in before for each in objects(chunk.get("candidates")))
+        and not any(each.get("finishReason") for each in objects_in(before, "candidates"))
         and all(part.keys().isdisjoint(STEPS) for part in parts)
     )
 

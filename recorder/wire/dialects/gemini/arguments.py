@@ -7,7 +7,7 @@ as Vertex sends them; and at the end as the object that the paths describe, what
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from itertools import pairwise, takewhile
 from typing import Any
 
@@ -102,13 +102,15 @@ def _path(json_path: str) -> Path:
     return () if steps and isinstance(steps[0], int) else tuple(steps)
 
 
+_CLOSING = {"[": "]", "{": "}"}
+
+
 def _opening(step: Step) -> str:
     return "[" if isinstance(step, int) else "{"
 
 
 def _closing(steps: Sequence[Step]) -> str:
-    ends: Iterable[str] = ("]" if isinstance(step, int) else "}" for step in reversed(steps))
-    return "".join(ends)
+    return "".join(_CLOSING[_opening(step)] for step in reversed(steps))
 
 
 def _key(step: Step) -> str:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from recorder.wire.dialects.dialect import NoiseField, RequestNoise, RequestPlaces, ResponseFields
+from recorder.wire.dialects.dialect import NoiseField, RequestNoise, RequestPlaces, ResponseFields, below
+from recorder.wire.dialects.json_values import Object, objects
 
 _ERRORS: Mapping[int, str] = {
     400: "INVALID_ARGUMENT",
@@ -35,16 +36,12 @@ _CALLS = (
 )
 
 FIELDS = ResponseFields(
-    texts=tuple(f"{chunk}candidates.*.content.parts.*.{path}" for chunk in ("", "response.") for path in _PART),
+    texts=below(("candidates.*.content.parts.*.", "response.candidates.*.content.parts.*."), *_PART),
     usage=("usageMetadata", "response.usageMetadata"),
     noise=(
-        NoiseField("id", (*(f"{chunk}responseId" for chunk in _CHUNKS), "traceId"), "made anew for each response"),
-        NoiseField(
-            "id",
-            tuple(f"{chunk}candidates.*.content.parts.*.{call}" for chunk in _CHUNKS for call in _CALLS),
-            "made anew for each call",
-        ),
-        NoiseField("time", tuple(f"{chunk}createTime" for chunk in _CHUNKS), "when a response was made"),
+        NoiseField("id", (*below(_CHUNKS, "responseId"), "traceId"), "made anew for each response"),
+        NoiseField("id", below(below(_CHUNKS, "candidates.*.content.parts.*."), *_CALLS), "made anew for each call"),
+        NoiseField("time", below(_CHUNKS, "createTime"), "when a response was made"),
     ),
     ciphertexts={"thoughtSignature": "of a thought", "thought_signature": "of a thought"},
 )
@@ -72,10 +69,14 @@ def speaks(payload: Mapping[str, Any]) -> bool:
     return not _FIELDS.isdisjoint(payload)
 
 
+def _chunks(payloads: Iterable[Any]) -> Iterator[Object]:
+    for payload in payloads:
+        yield from objects(payload if isinstance(payload, list) else [payload])
+
+
 def target(is_document: bool, payloads: Sequence[Any]) -> str:
     """Return the target of a request: the model is part of the path, and is named in the answer."""
-    objects = (each for payload in payloads for each in (payload if isinstance(payload, list) else [payload]))
-    versions = (str(each.get("modelVersion")) for each in objects if isinstance(each, dict) and "modelVersion" in each)
-    model = next((version for version in versions if _MODEL.fullmatch(version)), "unknown")
+    versions = (str(chunk.get("modelVersion", "")) for chunk in _chunks(payloads))
+    model = next(filter(_MODEL.fullmatch, versions), "unknown")
     method = "generateContent" if is_document else "streamGenerateContent?alt=sse"
     return f"/v1beta/models/{model}:{method}"

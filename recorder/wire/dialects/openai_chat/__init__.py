@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from types import NoneType
 from typing import Any, Literal
 
@@ -33,7 +34,7 @@ from recorder.model.facts import (
 from recorder.wire.dialects.decoder import DOCUMENT, FastPath, JsonDecoder, failed, unknown
 from recorder.wire.dialects.dialect import Dialect
 from recorder.wire.dialects.errors import vendors_errors
-from recorder.wire.dialects.json_values import Object, as_json, object_, objects, text, whole
+from recorder.wire.dialects.json_values import Object, as_json, object_, objects, objects_in, text, whole
 from recorder.wire.dialects.keys import DONE, ERROR, KeyExtractor, Named, Payload, Text, Whole
 from recorder.wire.dialects.openai import CACHE, error_body
 from recorder.wire.dialects.openai_chat.choice import Choice, items
@@ -157,7 +158,7 @@ class ChatDecoder(JsonDecoder):
 
 def _body(body: Object) -> Iterator[Fact]:
     choices = [(choice, _whole_message(choice, body)) for choice in objects(body.get("choices"))]
-    yield ResponseItems(tuple(item for choice, message in choices for item in items(message, choice)))
+    yield ResponseItems(tuple(chain.from_iterable(items(message, choice) for choice, message in choices)))
     for choice, message in choices:
         yield from map(unknown, message.unknown)
         if reason := text(choice.get("finish_reason")):
@@ -267,10 +268,9 @@ def _is_last(chunks: Sequence[Object]) -> bool:
     A usage beside that reason is not enough: some servers continue with another answer after it.
     """
     *before, last = chunks or [{}]
-    answers = [objects(chunk.get("choices")) for chunk in before]
-    is_finished = any(choice.get("finish_reason") for choices in answers for choice in choices)
+    is_finished = any(choice.get("finish_reason") for choice in objects_in(before, "choices"))
     is_usage = last.get("choices") == [] and bool(last.get("usage"))
-    return is_usage and is_finished and max(map(len, answers)) == 1
+    return is_usage and is_finished and all(len(objects(chunk.get("choices"))) <= 1 for chunk in before)
 
 
 _KEYS = KeyExtractor(_Chunk, _name)

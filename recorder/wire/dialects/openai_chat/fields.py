@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from recorder.wire.dialects.dialect import NoiseField, RequestPlaces, ResponseFields
+from recorder.wire.dialects.dialect import NoiseField, RequestPlaces, ResponseFields, below
 
 CALLING = ("tool_calls", "function_call")
 WHOLE = ("stop", *CALLING)
@@ -23,10 +23,6 @@ _TEXTS = (
 _SECONDS = ("queue_time", "prompt_time", "completion_time", "total_time")
 
 
-def _below(places: tuple[str, ...], *names: str) -> tuple[str, ...]:
-    return tuple(f"{place}{name}" for place in places for name in names)
-
-
 PLACES = RequestPlaces(
     credentials=(  # of Azure's "On Your Data", in both of its spellings
         *("data_sources.*.parameters.key", "data_sources.*.parameters.authentication.key"),
@@ -42,21 +38,21 @@ PLACES = RequestPlaces(
 )
 
 FIELDS = ResponseFields(
-    texts=(*_below(_CHOICES, *_TEXTS), "choices.*.text"),
+    texts=(*below(_CHOICES, *_TEXTS), "choices.*.text"),
     usage=("usage", "x_groq.usage"),
     noise=(
         NoiseField("id", ("id", "x_groq.id", "request_id"), "made anew for each completion"),
-        NoiseField("id", _below(_CHOICES, "tool_calls.*.id"), "made anew for each call"),
-        NoiseField("id", _below(_CHOICES, "audio.id", "reasoning_details.*.id"), "made anew for each part"),
+        NoiseField("id", below(_CHOICES, "tool_calls.*.id"), "made anew for each call"),
+        NoiseField("id", below(_CHOICES, "audio.id", "reasoning_details.*.id"), "made anew for each part"),
         NoiseField(
             "id",
-            _below(_CHOICES, "provider_metadata.openai.responseId"),
+            below(_CHOICES, "provider_metadata.openai.responseId"),
             "a gateway tells the id of what it stands for",
         ),
         NoiseField("time", ("created",), "when a completion was made"),
-        NoiseField("time", _below(_CHOICES, "audio.expires_at"), "when something will be forgotten"),
-        NoiseField("time", _below(("usage.", "x_groq.usage."), *_SECONDS), "Groq reports seconds among the tokens"),
-        NoiseField("time", _below(("time_info.",), "created", *_SECONDS), "Cerebras reports seconds"),
+        NoiseField("time", below(_CHOICES, "audio.expires_at"), "when something will be forgotten"),
+        NoiseField("time", below(("usage.", "x_groq.usage."), *_SECONDS), "Groq reports seconds among the tokens"),
+        NoiseField("time", below(("time_info.",), "created", *_SECONDS), "Cerebras reports seconds"),
         NoiseField("made", ("system_fingerprint",), "names the machines that answered"),
         NoiseField("padding", ("obfuscation",), "hides from a listener how long a delta is"),
         NoiseField("padding", ("p",), "the same at Mistral"),

@@ -55,6 +55,15 @@ from recorder.wire.dialects.usage_report import (
     reported_cost,
 )
 
+
+def _types(steps: Mapping[str, str]) -> list[str]:
+    """Return the types of events, by what each is of and the words of its steps."""
+    types = []
+    for of, words in steps.items():
+        types += [f"response.{of}.{word}" for word in words.split()]
+    return types
+
+
 _PHASES: Mapping[str, str] = {
     "web_search_call": "in_progress searching completed",
     "x_search_call": "in_progress searching completed",
@@ -78,7 +87,7 @@ _STEPS: Mapping[str, str] = {
 }
 """Events that say nothing that the items do not say as well, or nothing that is a fact."""
 
-_SILENT = {"keepalive", *(f"response.{of}.{step}" for of, steps in _STEPS.items() for step in steps.split())}
+_SILENT = {"keepalive", *_types(_STEPS)}
 
 _TEXTUAL = {"message", "reasoning", "function_call", "custom_tool_call"}
 """Items of which each text is content. The others have settings of the provider's tools among their members."""
@@ -360,9 +369,5 @@ _EVENTS: Mapping[str, Callable[[ResponsesDecoder, str, Object], Sequence[Fact]]]
     "response.shell_call_command.delta": ResponsesDecoder._on_draft,
     "response.apply_patch_call_operation_diff.delta": ResponsesDecoder._on_draft,
     ERROR: ResponsesDecoder._on_error,
-    **{
-        f"response.{of}.{phase}": ResponsesDecoder._on_phase
-        for of, phases in _PHASES.items()
-        for phase in phases.split()
-    },
+    **dict.fromkeys(_types(_PHASES), ResponsesDecoder._on_phase),
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from recorder.wire.dialects.dialect import NoiseField, RequestPlaces, ResponseFields
+from recorder.wire.dialects.dialect import NoiseField, RequestPlaces, ResponseFields, below
 
 _RESPONSES = ("", "response.")  # a document, and events that hold one
 _ITEMS = ("item.", "output.*.", "response.output.*.")
@@ -15,36 +15,32 @@ _OF_ITEMS = (
 )
 
 
-def _below(places: tuple[str, ...], *names: str) -> tuple[str, ...]:
-    return tuple(f"{place}{name}" for place in places for name in names)
-
-
 FIELDS = ResponseFields(
     texts=(
         *("delta", "text", "refusal", "arguments", "input", "code", "name", "part.text", "part.refusal"),
-        *_below(("item.", "response.output.*.", "output.*."), *_OF_ITEMS),
+        *below(("item.", "response.output.*.", "output.*."), *_OF_ITEMS),
     ),
-    arguments=_below(("item.", "response.output.*.", "output.*."), "queries", "prompt", "revised_prompt"),
+    arguments=below(("item.", "response.output.*.", "output.*."), "queries", "prompt", "revised_prompt"),
     usage=("response.usage", "usage"),
     noise=(
-        NoiseField("id", _below(_RESPONSES, "id", "previous_response_id"), "made anew for each response"),
-        NoiseField("id", _below(_RESPONSES, "conversation.id"), "made anew for each conversation"),
+        NoiseField("id", below(_RESPONSES, "id", "previous_response_id"), "made anew for each response"),
+        NoiseField("id", below(_RESPONSES, "conversation.id"), "made anew for each conversation"),
         NoiseField("id", ("response_id",), "made anew for each response"),
-        NoiseField("id", _below(_ITEMS, "id"), "made anew for each item"),
-        NoiseField("id", ("item_id", *_below(_ITEMS, "approval_request_id")), "names an item of this response"),
-        NoiseField("id", _below(_ITEMS, "call_id"), "names a call of this response"),
+        NoiseField("id", below(_ITEMS, "id"), "made anew for each item"),
+        NoiseField("id", ("item_id", *below(_ITEMS, "approval_request_id")), "names an item of this response"),
+        NoiseField("id", below(_ITEMS, "call_id"), "names a call of this response"),
         NoiseField(
             "id",
             (
-                *_below(_ITEMS, "container_id", "environment.container_id", "content.*.annotations.*.container_id"),
+                *below(_ITEMS, "container_id", "environment.container_id", "content.*.annotations.*.container_id"),
                 *("annotation.container_id", "part.annotations.*.container_id"),
-                *_below(_RESPONSES, "tools.*.environment.container_id"),
+                *below(_RESPONSES, "tools.*.environment.container_id"),
             ),
             "of the sandbox that a tool ran in",
         ),
-        NoiseField("time", _below(_RESPONSES, "created_at"), "when a response was made"),
-        NoiseField("time", _below(_RESPONSES, "completed_at"), "when it was complete"),
-        NoiseField("made", _below(_RESPONSES, "metadata.system_fingerprint"), "names the machines that answered"),
+        NoiseField("time", below(_RESPONSES, "created_at"), "when a response was made"),
+        NoiseField("time", below(_RESPONSES, "completed_at"), "when it was complete"),
+        NoiseField("made", below(_RESPONSES, "metadata.system_fingerprint"), "names the machines that answered"),
         NoiseField("padding", ("obfuscation",), "hides from a listener how long a delta is"),
     ),
     ciphertexts={"encrypted_content": "only the provider can read it, and it never comes out twice the same"},

@@ -7,6 +7,7 @@ object as JSON. The result of such a tool is in the item too, and becomes its `o
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from itertools import chain
 from typing import Any
 
 import msgspec
@@ -119,7 +120,7 @@ def _outcome(item: Object, known: _Type) -> tuple[str | None, bool | None]:
 
 
 def _of_parts(item: Object, field: str) -> Iterable[Any]:
-    return (each for part in objects(item.get("content")) for each in array(part.get(field)))
+    return chain.from_iterable(array(part.get(field)) for part in objects(item.get("content")))
 
 
 def _without(item: Object, *names: str) -> Object:
