@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import chain, takewhile
 from typing import Any, ClassVar, Literal
@@ -62,6 +62,11 @@ class Part(msgspec.Struct, frozen=True):
     name: Any = None
     value: Any = None  # the arguments of a call, the content of a result, the address of an image
     is_free_text: bool = False  # of a call: what its tool takes is not JSON
+
+
+def role_of(roles: Mapping[str, Role], given: Any) -> Role:
+    """Return what a role means that was sent."""
+    return roles.get(given, "unknown") if isinstance(given, str) else "unknown"
 
 
 def image_part(given: Object, url: Any, detail: Any = None) -> Part:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from recorder.wire.dialects.anthropic.conversation import BILLING
 from tests.support.provider.dice import Dice
 from tests.support.provider.play import (
     Dialect,
@@ -99,7 +100,6 @@ def _forced(body: Json) -> FunctionCall | None:
 
 _BEFORE_SYSTEM = (("output_format",), ("output_config", "format"), ("speed",))  # a change spares the tools alone
 _BEFORE_MESSAGES = (("tool_choice",), ("thinking",), ("output_config", "effort"))  # and one of these the system, too
-_BILLING = "x-anthropic-billing-header:"  # of Claude Code, with another value each time; the model does not get it
 
 
 def render(body: Json) -> RenderedPrompt:
@@ -107,7 +107,7 @@ def render(body: Json) -> RenderedPrompt:
     pieces = [_piece(tool, tool) for tool in listed(body.get("tools"))]
     pieces += _parameters(body, _BEFORE_SYSTEM)
     system = _blocks(body.get("system"))
-    pieces += [_piece(block, block) for block in system if not str(block.get("text")).startswith(_BILLING)]
+    pieces += [_piece(block, block) for block in system if not str(block.get("text")).startswith(BILLING)]
     pieces += _parameters(body, _BEFORE_MESSAGES)
     for message in listed(body.get("messages")):
         for block in _blocks(message.get("content")):

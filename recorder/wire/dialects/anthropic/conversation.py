@@ -15,7 +15,17 @@ from recorder.model.facts import RequestParameters, ToolResult
 from recorder.wire.dialects.anthropic.blocks import KINDS, RESULT, result
 from recorder.wire.dialects.anthropic.continuation import links
 from recorder.wire.dialects.canonical import canonical_message
-from recorder.wire.dialects.conversation import Conversation, Kind, Message, Part, Role, Tool, image_part, text_part
+from recorder.wire.dialects.conversation import (
+    Conversation,
+    Kind,
+    Message,
+    Part,
+    Role,
+    Tool,
+    image_part,
+    role_of,
+    text_part,
+)
 from recorder.wire.dialects.json_values import Object, flag, fraction, object_, objects, text, whole
 from recorder.wire.dialects.parameters import first_text
 
@@ -89,8 +99,7 @@ class AnthropicConversation(Conversation):
     def read_messages(self) -> Iterator[Message]:
         for given in objects(self.request.get("messages")):
             role, content = given.get("role"), given.get("content")
-            known = _ROLES.get(role, "unknown") if isinstance(role, str) else "unknown"
-            yield Message(known, parts_of(content), content, role, given.get("id"))
+            yield Message(role_of(_ROLES, role), parts_of(content), content, role, given.get("id"))
 
     def read_tools(self) -> Iterator[Tool]:
         for tool in objects(self.request.get("tools")):

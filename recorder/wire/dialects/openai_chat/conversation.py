@@ -12,7 +12,7 @@ import msgspec
 
 from recorder.model.facts import RequestFacts, RequestParameters, ToolResult
 from recorder.wire.dialects.canonical import texts_of
-from recorder.wire.dialects.conversation import Conversation, Kind, Message, Part, Tool, image_part, text_part
+from recorder.wire.dialects.conversation import Conversation, Kind, Message, Part, Tool, image_part, role_of, text_part
 from recorder.wire.dialects.json_values import Object, array, object_, objects, text, text_or_json
 from recorder.wire.dialects.openai import MARKS
 from recorder.wire.dialects.openai_parameters import NOT_OF_ANSWER, ROLES, settings, tool_of
@@ -109,7 +109,7 @@ class CompletionConversation(Conversation):
 
 def _message(given: Object) -> Message:
     role, content = given.get("role"), given.get("content")
-    known = ROLES.get(role, "unknown") if isinstance(role, str) else "unknown"
+    known = role_of(ROLES, role)
     if known == "tool":
         id = given.get("tool_call_id")
         return Message(known, [Part("result", given, None, id, given.get("name"), content)], content, role)

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from recorder.model.facts import Links, RequestFacts, RequestParameters, ToolResult
-from recorder.wire.dialects.conversation import Conversation, Kind, Message, Part, Tool, image_part, text_part
+from recorder.wire.dialects.conversation import Conversation, Kind, Message, Part, Tool, image_part, role_of, text_part
 from recorder.wire.dialects.json_values import Object, as_json, objects, text
 from recorder.wire.dialects.openai import MARKS
 from recorder.wire.dialects.openai_parameters import NOT_OF_ANSWER, ROLES, settings, tool_of
@@ -113,7 +113,7 @@ def tools_of(holder: Object) -> Iterator[Tool]:
 
 def _message(item: Object) -> Message:
     role, content = item.get("role"), item.get("content")
-    known = ROLES.get(role, "unknown") if isinstance(role, str) else "unknown"
+    known = role_of(ROLES, role)
     return Message(known, _parts_of(content), content, role, item.get("id"), item)
 
 
