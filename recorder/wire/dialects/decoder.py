@@ -13,7 +13,7 @@ from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from typing import Any, ClassVar
 
-from recorder.model.facts import ErrorReported, Fact, MalformedPayload, TextAdded, UnknownType, Usage
+from recorder.model.facts import ErrorReported, Fact, MalformedPayload, TextAdded, TierReported, UnknownType, Usage
 from recorder.wire.dialects.errors import envelope_error, vendors_errors
 from recorder.wire.dialects.errors import failed as failed
 from recorder.wire.dialects.json_values import UNUSUAL, decoded, too_deep
@@ -38,6 +38,7 @@ class JsonDecoder(ABC):
 
     _data = b""  # the payload that is being decoded
     _reported = Usage()
+    _tier: str | None = None  # the last that was reported
 
     def fast_paths(self) -> Mapping[str | None, FastPath]:
         """Return the fast paths, by type of event."""
@@ -90,6 +91,11 @@ class JsonDecoder(ABC):
         before, self._reported = self._reported, now
         is_lost = before.input_tokens and now.input_tokens == 0
         return (MalformedPayload(f"tokens: input became 0, from {before.input_tokens}"),) if is_lost else ()
+
+    def _served_at(self, tier: str | None) -> Sequence[Fact]:
+        """Return the service tier of a response, where it is not that of the report before."""
+        before, self._tier = self._tier, tier or self._tier
+        return (TierReported(tier),) if tier and tier != before else ()
 
     def _read(self, data: bytes, meaning: Callable[[Any], Sequence[Fact]]) -> Sequence[Fact]:
         self._data = data

@@ -30,7 +30,6 @@ from recorder.model.facts import (
     ResponseItems,
     ResponseStarted,
     TextAdded,
-    TierReported,
     UsageReported,
 )
 from recorder.wire.dialects.anthropic.blocks import ContentBlock, returned, stated, written_input
@@ -117,7 +116,6 @@ class MessagesDecoder(JsonDecoder):
         self._usage: dict[str, Any] = {}
         self._cost = ReportedCost()
         self._started: ResponseStarted | None = None
-        self._tier: str | None = None
 
     about = _ABOUT
 
@@ -214,10 +212,6 @@ class MessagesDecoder(JsonDecoder):
             used,
             *self._fallen(counts),
         )
-
-    def _served_at(self, tier: str | None) -> Sequence[Fact]:
-        before, self._tier = self._tier, tier or self._tier
-        return (TierReported(tier),) if tier and tier != before else ()
 
     def _block_start(self, event: Object) -> Sequence[Fact]:
         index, content = whole(event.get("index")), event.get("content_block")

@@ -26,7 +26,6 @@ from recorder.model.facts import (
     ResponseItems,
     ResponseStarted,
     TextAdded,
-    TierReported,
     Usage,
     UsageDetails,
     UsageReported,
@@ -78,7 +77,6 @@ class ChatDecoder(JsonDecoder):
     def __init__(self) -> None:
         self._id: str | None = None
         self._model: str | None = None
-        self._tier: str | None = None
         self._choices: dict[int, Choice] = {}
 
     about = ABOUT
@@ -140,10 +138,7 @@ class ChatDecoder(JsonDecoder):
         if (id, model) != (self._id, self._model):
             self._id, self._model = id, model
             yield ResponseStarted(id, model)
-        tier = text(chunk.get("service_tier"))
-        if tier and tier != self._tier:
-            self._tier = tier
-            yield TierReported(tier)
+        yield from self._served_at(text(chunk.get("service_tier")))
 
     def _used(self, chunk: Object) -> Iterator[Fact]:
         """Yield the usage of a chunk or a body: at its top, where Groq has it, or in a choice (Moonshot)."""

@@ -19,7 +19,6 @@ from recorder.model.facts import (
     ResponseItems,
     ResponseStarted,
     TextAdded,
-    TierReported,
     ToolProgress,
     ToolResult,
     Usage,
@@ -147,7 +146,6 @@ class ResponsesDecoder(JsonDecoder):
 
     def __init__(self) -> None:
         self._last_started: ResponseStarted | None = None
-        self._tier: str | None = None
         self._places: dict[str, int] = {}  # of items, by id
         self._unnamed = 0
         self._drafts: dict[ItemKey, Draft] = {}
@@ -216,7 +214,7 @@ class ResponsesDecoder(JsonDecoder):
 
         `end` is its status if that is final; `has_all`: its items are complete.
         """
-        facts: list[Fact] = [*self._started(response), *self._served(response)]
+        facts: list[Fact] = [*self._started(response), *self._served_at(text(response.get("service_tier")))]
         usage = object_(response.get("usage"))
         if usage:
             cost = reported_cost(usage, self._data, (*place, "usage"))
@@ -239,12 +237,6 @@ class ResponsesDecoder(JsonDecoder):
         if now != self._last_started:
             self._last_started = now
             yield now
-
-    def _served(self, response: Object) -> Iterable[Fact]:
-        tier = text(response.get("service_tier"))
-        if tier and tier != self._tier:
-            self._tier = tier
-            yield TierReported(tier)
 
     def _restated(self, items: list[Object]) -> Iterable[Fact]:
         if not items:
