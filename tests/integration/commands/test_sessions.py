@@ -14,7 +14,6 @@ import httpx
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from recorder.demo.server import start
 from rich.cells import cell_len
 from sqlalchemy import URL
 
