@@ -264,10 +264,10 @@ MUTANTS: list[Mutant] = [
         "B8: the place in the journal is committed by itself",
         "recorder/ingest/ingester.py",
         "            if place is not None:\n                self._store.set_offset(self._recorder_id, *place)\n\n"
-        "        try:\n            self._in_transaction(write)",
+        "        try:\n            self._retry(write)",
         "        if place is not None:\n"
-        "            self._in_transaction(lambda: self._store.set_offset(self._recorder_id, *place))\n"
-        "        try:\n            self._in_transaction(write)",
+        "            self._retry(lambda: self._store.set_offset(self._recorder_id, *place))\n"
+        "        try:\n            self._retry(write)",
         "tests/integration/ingest/test_ambiguous_commits.py::test_after_1000_commits_in_doubt_there_is_neither_a_hole_nor_a_copy",
     ),
     Mutant(
@@ -446,7 +446,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "C11: a database of another program is taken",
-        "recorder/store/sqlite/migrate.py",
+        "recorder/store/sqlite/connection.py",
         "if application_id(path) != APPLICATION_ID:",
         "if application_id(path) is None:",
         "tests/integration/store/test_migrate.py::test_a_database_of_another_program_is_refused_and_untouched",
@@ -490,8 +490,8 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "D3: Retry-After is taken for a header of one connection",
         "recorder/proxy/forwarding.py",
-        '*(b"proxy-authenticate", ',
-        '*(b"retry-after", b"proxy-authenticate", ',
+        'b"proxy-authenticate proxy',
+        'b"retry-after proxy-authenticate proxy',
         "tests/integration/proxy/test_app.py::test_a_429_is_passed_on_and_asked_for_once",
     ),
     Mutant(
@@ -794,7 +794,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "E10: what a project's file sets is never refused",
         "recorder/commands/terminal/settings.py",
-        "if self.is_trusted or is_allowed(verb, name):",
+        'if self.is_trusted or load("recorder.commands.terminal.project:is_allowed")(verb, name):',
         "if True:",
         "tests/unit/security/test_cloned_projects.py::test_a_projects_file_can_neither_send_nor_listen_nor_write",
         "assert",

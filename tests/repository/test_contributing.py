@@ -41,7 +41,8 @@ def test_the_map_names_the_pure_folders() -> None:
 
 def test_what_the_page_names_is_there() -> None:
     for path in re.findall(r"`((?:recorder|tests|docs|migrations)/[\w./]*)`", PAGE):
-        assert "/x.py" in path or "_x.py" in path or (ROOT / path).exists(), path
+        is_made = path == "docs/reference"  # by `make docs`
+        assert is_made or "/x.py" in path or "_x.py" in path or (ROOT / path).exists(), path
     for module in re.findall(r"`python -m ([\w.]+)`", PAGE):
         assert (ROOT / f"{module.replace('.', '/')}.py").exists(), module
 
