@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import platform
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -27,8 +28,10 @@ class Metric(NamedTuple):
 def _one(name: str) -> Callable[[HealthSnapshot], Iterable[Sample]]:
     """Return the function of a metric that is one figure of a snapshot; it yields nothing while that is unknown."""
 
+    read = operator.attrgetter(name)
+
     def samples(health: HealthSnapshot) -> Iterator[Sample]:
-        value = getattr(health, name)
+        value = read(health)
         if value is not None:
             yield {}, value
 
