@@ -7,6 +7,9 @@ Rules of this file:
 * Data only: for each view the meaning of a row, the sources of its columns, and a query that shows its use.
 * The meaning of a column is in `recorder.projections.views.columns`.
 * The table of a projection changes with its version; a view keeps its name and its columns.
+* A column is added at the end of its view: a server replaces a view where it stands, and takes new columns only there.
+* A log has the views of the recorder that made or upgraded it. A released view changes with a revision that calls
+  `recreate`, and has none of its text.
 * A response may be retrieved again, as a whole or from where a stream was cut. Of the exchanges with one response the
   one that has most of it supersedes the others (`recorder.projections.exchanges`): items, tokens and all sums leave
   them out, or they would count twice.
