@@ -57,7 +57,7 @@ class Provider(msgspec.Struct, frozen=True, kw_only=True):
     other_paths: tuple[str, ...] = ()  # regular expressions: how paths without a version begin
 
     # clients
-    environment: Mapping[str, str] = {}  # what `recorder env` sets, `{url}` for the recorder's
+    environment: Mapping[str, str] = {}  # what `recorder env` sets, `{url}` for the recorder's; it refuses NAME without
     base_variables: Mapping[str, str] = {}  # that its clients read → the version that they want in it; the SDK's first
     key_variable: str | None = None  # without which its clients do not start
     other_key_variables: tuple[str, ...] = ()  # that some of them read in its place
