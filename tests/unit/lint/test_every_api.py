@@ -64,7 +64,8 @@ def test_a_fault_is_named_by_its_rule_alone(mutation: Mutation) -> None:
 
 
 def test_every_rule_has_a_mutation() -> None:
-    assert {mutation.rule for mutation in MUTATIONS} == {rule.id for rule in RULES}
+    broken_ones = {mutation.rule for mutation in MUTATIONS}
+    assert broken_ones == {rule.id for rule in RULES}, "a rule has a stream that breaks it in `MUTATIONS`"
 
 
 @table(("says", "reply"), CLEAN)

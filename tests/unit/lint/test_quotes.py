@@ -151,7 +151,7 @@ def test_every_error_that_a_rule_names_is_raised_or_is_of_another_client(rule: A
     named = set(re.findall(r"\b(?:[A-Z]\w+)?Error\b", rule.why))
     raised = {error for id, _, error, _ in QUOTED if id == rule.id}
     of_others = {error for id, error in OF_OTHERS if id == rule.id}
-    assert named == raised | of_others
+    assert named == raised | of_others, "an error that a rule names has a line in `QUOTED`, or in `OF_OTHERS`"
 
 
 @pytest.mark.parametrize("body", [b"Bad gateway", b'{"detail": "No"}'])
