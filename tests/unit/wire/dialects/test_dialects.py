@@ -424,7 +424,8 @@ def test_the_events_that_end_a_stream(name: str, raw: bytes, ending: str | None)
 
 
 def test_two_wire_formats_promise_a_last_event() -> None:
-    assert {dialect.name for dialect in DIALECTS if dialect.needs_terminal} == {"openai-responses", "anthropic"}
+    promising = {dialect.name for dialect in DIALECTS if dialect.needs_terminal}
+    assert promising == {"openai-responses", "anthropic"}, "name a further one here, and its last event in `ENDINGS`"
 
 
 # -- recorded streams
