@@ -17,7 +17,6 @@ from recorder.demo.client import connected
 from recorder.demo.provider import KEYWORDS, bundled, listening, provider, question_of
 from recorder.errors import RecorderError
 from recorder.replay.matching import request_of
-from recorder.wire.dialects import DIALECTS
 from tests.support.probe.gateway import faults_in, probed
 from tests.support.sdks import ASKS
 
@@ -29,7 +28,8 @@ BEGINNINGS = {
     "search": "In a stream of server-sent events, events are separated by a blank line",
     "refuse": "I’m sorry, but I can’t help with that.",
 }
-FORMATS = {dialect.name for dialect in DIALECTS} - {"other"}
+FORMATS = ("anthropic", "gemini", "openai-chat", "openai-responses")
+"""Those with a `demo.sse.jsonl`, which a further format may do without; with one, it has a line in `asked` too."""
 
 
 @pytest.fixture
@@ -85,7 +85,7 @@ def asked(api: str, text: str, **more: Any) -> tuple[str, dict[str, Any]]:
     }[api]
 
 
-@pytest.mark.parametrize("api", sorted(FORMATS))
+@pytest.mark.parametrize("api", FORMATS)
 async def test_a_refusal_has_the_status_that_the_question_names(client: httpx.AsyncClient, api: str) -> None:
     statuses = {}
     for text in REFUSED:
@@ -97,7 +97,7 @@ async def test_a_refusal_has_the_status_that_the_question_names(client: httpx.As
     assert (await client.post(path, content=b"[")).status_code == 400
 
 
-@pytest.mark.parametrize("api", sorted(FORMATS))
+@pytest.mark.parametrize("api", FORMATS)
 def test_each_wire_format_has_an_answer_for_each_keyword(api: str) -> None:
     questions = [question_of(request_of(each)) for each in bundled() if each.exchange.api == api]
     assert {question.keywords[0] for question in questions if question.keywords} == {*KEYWORDS}
@@ -152,6 +152,6 @@ async def test_a_websocket_elsewhere_is_declined(port: int) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("api", sorted(FORMATS))
+@pytest.mark.parametrize("api", FORMATS)
 async def test_a_probe_finds_nothing(port: int, api: str) -> None:
     assert faults_in(await probed(f"http://127.0.0.1:{port}", api)) == {}
