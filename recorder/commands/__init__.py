@@ -62,7 +62,7 @@ class Verbs(LoadingGroup):
 
 @click.group(
     cls=Verbs,
-    places={verb: (f"recorder.commands.{verb}", "command") for verb in VERBS},
+    places={verb: f"recorder.commands.{verb}:command" for verb in VERBS},
     moved=MOVED,
     context_settings={"help_option_names": ["-h", "--help"], "auto_envvar_prefix": "RECORDER"},
 )

@@ -6,20 +6,18 @@ import click
 
 from recorder.commands.terminal.group import LoadingGroup
 
-_OPS = "recorder.commands.ops"
-
 
 @click.group(
     cls=LoadingGroup,
     places={
-        "archive": (f"{_OPS}.archive", "archive_command"),
-        "backup": (f"{_OPS}.backup", "backup"),
-        "copy": (f"{_OPS}.copy", "command"),
-        "path": (f"{_OPS}.path", "path"),
-        "purge": (f"{_OPS}.purge", "purge_command"),
-        "rebuild": (f"{_OPS}.upgrade", "rebuild_command"),
-        "recover": (f"{_OPS}.recover", "recover_command"),
-        "upgrade": (f"{_OPS}.upgrade", "upgrade"),
+        "archive": "recorder.commands.ops.archive:archive_command",
+        "backup": "recorder.commands.ops.backup:backup",
+        "copy": "recorder.commands.ops.copy:command",
+        "path": "recorder.commands.ops.path:path",
+        "purge": "recorder.commands.ops.purge:purge_command",
+        "rebuild": "recorder.commands.ops.upgrade:rebuild_command",
+        "recover": "recorder.commands.ops.recover:recover_command",
+        "upgrade": "recorder.commands.ops.upgrade:upgrade",
     },
     moved={
         "archives": "`recorder db archive --list`",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import os
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -22,6 +21,7 @@ from recorder.commands.terminal.settings import defaults, own_path, project_path
 from recorder.commands.verbs import VERBS
 from recorder.errors import RecorderError
 from recorder.model.text import safe_text
+from recorder.program import load
 from recorder.store.engine import address_of
 from recorder.store.location import journal_root
 from recorder.store.maintain.checks import CheckResult
@@ -97,7 +97,7 @@ def settings() -> Iterator[CheckResult]:
                 continue
             verbs = [name for name in file.given if name in VERBS and name != "db"]
             for verb in verbs or ["sessions"]:
-                defaults(verb, importlib.import_module(f"recorder.commands.{verb}").command)
+                defaults(verb, load(f"recorder.commands.{verb}:command"))
             match_rules()
         except RecorderError as error:
             good = False
@@ -112,7 +112,7 @@ def network() -> Iterator[CheckResult]:
     ways: dict[str, list[str]] = {}
     uses_proxy = False
     for verb in CONNECTING:
-        command = importlib.import_module(f"recorder.commands.{verb}").command
+        command = load(f"recorder.commands.{verb}:command")
         try:
             chosen = settled(verb, command, defaults(verb, command))
             if chosen.has_files:

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Mapping
 from typing import Any
 
 import click
 
 from recorder.errors import UsageError
+from recorder.program import load
 
 
 class LoadingGroup(click.Group):
     """A group that loads a command when it is called: `recorder sessions` imports no proxy.
 
-    `places` has the module of each command, and its name there. Only help loads all of them, where it shows theirs.
+    `places` has where each command is, as `MODULE:NAME`. Only help loads all of them, where it shows theirs.
     `moved` has what is written in place of commands that are gone.
     """
 
-    def __init__(self, *, places: Mapping[str, tuple[str, str]], moved: Mapping[str, str], **options: Any) -> None:
+    def __init__(self, *, places: Mapping[str, str], moved: Mapping[str, str], **options: Any) -> None:
         super().__init__(**options)
         self._places, self._moved = places, moved
 
@@ -30,6 +30,5 @@ class LoadingGroup(click.Group):
             raise UsageError(f"`{ctx.command_path} {cmd_name}` is now written {self._moved[cmd_name]}.")
         if cmd_name not in self._places:
             return None
-        module, name = self._places[cmd_name]
-        command: click.Command = getattr(importlib.import_module(module), name)
+        command: click.Command = load(self._places[cmd_name])
         return command
