@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from typing import Any, TypeVar, get_args
+from typing import get_args
 
 import click
 import msgspec
@@ -12,7 +11,7 @@ import msgspec
 from recorder.archive.opening import open_log
 from recorder.commands.terminal.catch_up import current_url, wait_option
 from recorder.commands.terminal.completion import session_names
-from recorder.commands.terminal.options import database_option
+from recorder.commands.terminal.options import Decorator, database_option
 from recorder.commands.terminal.output import echo, write_bytes, write_json, write_line
 from recorder.commands.terminal.selection import exchange_option, select
 from recorder.errors import NotFoundError, RecorderError
@@ -25,8 +24,6 @@ from recorder.store.queries.reader import LogReader
 from recorder.wire.conclusion import concluded
 from recorder.wire.dialects import by_name
 from recorder.wire.turns import StreamedBody
-
-F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Speed(click.ParamType[float | None]):
@@ -46,7 +43,7 @@ class Speed(click.ParamType[float | None]):
         return speed
 
 
-def speed_option(help: str) -> Callable[[F], F]:
+def speed_option(help: str) -> Decorator:
     """Return the option `--speed`."""
     return click.option("--speed", type=Speed(), metavar=Speed.name, default="1", show_default=True, help=help)
 

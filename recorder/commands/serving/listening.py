@@ -7,17 +7,16 @@ import secrets
 import shlex
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Sequence
 from contextlib import asynccontextmanager
-from functools import wraps
 from ipaddress import ip_address
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar, cast
+from typing import NamedTuple
 from urllib.parse import urlsplit
 
 import click
 import msgspec
 
 from recorder.commands.env import DEFAULT_URL
-from recorder.commands.terminal.options import Setting
+from recorder.commands.terminal.options import Setting, joined_options
 from recorder.commands.terminal.output import echo
 from recorder.errors import RecorderError, UsageError
 from recorder.proxy.admission import (
@@ -35,7 +34,6 @@ from recorder.proxy.http.server_exchange import App, ServerExchange
 from recorder.proxy.routing import Upstream, parse_upstream
 from recorder.wire.upstreams import UPSTREAMS
 
-F = TypeVar("F", bound=Callable[..., Any])
 Headers = Sequence[tuple[bytes, bytes]]
 
 HOST = "127.0.0.1"
@@ -188,28 +186,21 @@ class Door(NamedTuple):
         return entrance(address(self.host, port), self.token and self.token.as_printed())
 
 
-def listening_options(function: F) -> F:
-    """Add the options and settings of a listening server, for which the command gets one argument, `door`."""
+def _door(
+    host: str,
+    port: int,
+    upstream: list[Upstream],
+    allow_host: Collection[str],
+    allow_origin: Collection[bytes],
+    token: Token | None,
+    max_body: int,
+    ready_file: Path | None,
+) -> Door:
+    return Door(host, port, upstream, allow_host, allow_origin, token, max_body * 2**20, ready_file)
 
-    @wraps(function)
-    def command(
-        *arguments: Any,
-        host: str,
-        port: int,
-        upstream: list[Upstream],
-        allow_host: Collection[str],
-        allow_origin: Collection[bytes],
-        token: Token | None,
-        max_body: int,
-        ready_file: Path | None,
-        **options: Any,
-    ) -> Any:
-        door = Door(host, port, upstream, allow_host, allow_origin, token, max_body * 2**20, ready_file)
-        return function(*arguments, door=door, **options)
 
-    for option in reversed(_OPTIONS):
-        command = option(command)
-    return cast(F, command)
+listening_options = joined_options("door", _door, *_OPTIONS)
+"""Add the options and settings of a listening server, for which the command gets one argument, `door`."""
 
 
 def say_how_to_point(url: str) -> None:

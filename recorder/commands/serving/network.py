@@ -5,19 +5,17 @@ A proxy of the environment is used only where it is asked for: a request with an
 
 from __future__ import annotations
 
-import functools
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
+from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any
 
 import click
 
-from recorder.commands.terminal.options import Setting
+from recorder.commands.terminal.options import Setting, joined_options
 from recorder.errors import UsageError
 from recorder.proxy.http.network import Exemption, Network, UpstreamProxy, exemptions_of, proxies_of, proxy_of
-
-F = TypeVar("F", bound=Callable[..., Any])
 
 ENVIRONMENT = "env"
 CONNECTING = ("serve", "run", "mock", "probe")
@@ -27,29 +25,9 @@ VARIABLES = ("HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY", "https_proxy", "http_prox
 _EXCEPTIONS = ("no_proxy", "NO_PROXY")  # the small name first, as of the others
 
 _FILE = click.Path(path_type=Path, dir_okay=False)
-_SETTINGS = (
-    click.option("--upstream-proxy", cls=Setting, metavar="URL|env"),
-    click.option("--no-proxy", cls=Setting, metavar="HOSTS", multiple=True),
-    click.option("--ca-file", cls=Setting, metavar="FILE", type=_FILE),
-    click.option("--client-cert", cls=Setting, metavar="FILE", type=_FILE),
-    click.option("--client-key", cls=Setting, metavar="FILE", type=_FILE),
-)
 
 NAMES = ("upstream_proxy", "no_proxy", "ca_file", "client_cert", "client_key")
 """The parameters of these settings."""
-
-
-def network_settings(function: F) -> F:
-    """Add the settings, for which the command gets one argument, `network`."""
-
-    @functools.wraps(function)
-    def command(*args: Any, **given: Any) -> Any:
-        chosen = {name: given.pop(name) for name in NAMES}
-        return function(*args, network=network_of(os.environ, **chosen), **given)
-
-    for setting in _SETTINGS:
-        command = setting(command)
-    return cast(F, command)
 
 
 def network_of(
@@ -71,6 +49,18 @@ def network_of(
         raise UsageError("client-key belongs to a certificate: set client-cert too.")
     proxies, more = _proxies(upstream_proxy, environment)
     return Network(proxies, (*exemptions, *more), ca_file, client_cert, client_key)
+
+
+network_settings = joined_options(
+    "network",
+    partial(network_of, os.environ),
+    click.option("--client-key", cls=Setting, metavar="FILE", type=_FILE),
+    click.option("--client-cert", cls=Setting, metavar="FILE", type=_FILE),
+    click.option("--ca-file", cls=Setting, metavar="FILE", type=_FILE),
+    click.option("--no-proxy", cls=Setting, metavar="HOSTS", multiple=True),
+    click.option("--upstream-proxy", cls=Setting, metavar="URL|env"),
+)
+"""Add the settings, for which the command gets one argument, `network`."""
 
 
 def settled(verb: str, command: click.Command, settings: Mapping[str, Any]) -> Network:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from functools import wraps
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any
 
 import click
 from sqlalchemy import URL
@@ -29,8 +29,6 @@ WAIT_S = 2.0  # an ingester that is well takes a quarter of a second, on a busy 
 ALL_BEHIND = "The log is empty: the recording is still in a journal."
 KEY = "recorder.behind"  # of what the context of a command knows
 
-F = TypeVar("F", bound=Callable[..., Any])
-
 
 class _Waited:
     """The state of the wait in one command: it waits once, however often it opens the log."""
@@ -40,7 +38,7 @@ class _Waited:
         self.behind: list[Behind] | None = None
 
 
-def wait_option(function: F) -> F:
+def wait_option(function: Callable[..., Any]) -> Callable[..., Any]:
     """Add the option `--wait` to a command that reads the log; `current_url` uses it."""
 
     @wraps(function)
@@ -55,7 +53,7 @@ def wait_option(function: F) -> F:
         show_default=True,
         metavar="SECONDS",
         help="Wait up to this long for earlier recordings if the log is behind; 0 does not wait.",
-    )(cast(F, decorated))
+    )(decorated)
 
 
 def current_url(db: str | None) -> URL:

@@ -9,9 +9,10 @@ Rules of this file:
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 import msgspec
@@ -30,20 +31,38 @@ MEANINGS = {
 }
 _PLACES = (ParameterSource.COMMANDLINE, ParameterSource.ENVIRONMENT, ParameterSource.DEFAULT_MAP)
 
-F = TypeVar("F", bound=Callable[..., Any])
+Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+database_option = click.option(
+    "--db",
+    metavar="URL|PATH",
+    envvar=VARIABLE,
+    help="The database: a path or a SQLAlchemy URL. [default: a file in the user's data directory]",
+)
+"""`--db`, for a command that opens the database."""
 
 
-def database_option(function: F) -> F:
-    """Add the option `--db` to a command that opens the database."""
-    return click.option(
-        "--db",
-        metavar="URL|PATH",
-        envvar=VARIABLE,
-        help="The database: a path or a SQLAlchemy URL. [default: a file in the user's data directory]",
-    )(function)
+def joined_options(argument: str, make: Callable[..., Any], *options: Any) -> Decorator:
+    """Return a decorator that adds options to a command, which gets one argument for them: what `make` makes of them.
+
+    The parameters of `make` are those of the options.
+    """
+    names = inspect.signature(make).parameters
+
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(function)
+        def command(*arguments: Any, **given: Any) -> Any:
+            chosen = {name: given.pop(name) for name in names}
+            return function(*arguments, **given, **{argument: make(**chosen)})
+
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return decorate
 
 
-def format_option(*names: str, variants: Sequence[str] = (), **meanings: str) -> Callable[[Any], Any]:
+def format_option(*names: str, variants: Sequence[str] = (), **meanings: str) -> Decorator:
     """Add `--format` with `table` and these forms, which the command gets as `format`; and `--schema`.
 
     `meanings` says what a form is where that differs; `variants` are the options that have a schema of their own.
@@ -72,21 +91,19 @@ def format_option(*names: str, variants: Sequence[str] = (), **meanings: str) ->
     return decorate
 
 
-def json_options(json: str, jsonl: str) -> Callable[[Any], Any]:
+def json_options(json: str, jsonl: str) -> Decorator:
     """Add `--json` and `--jsonl` to a command whose `--format` is about something else, and `--schema`.
 
     The command gets `output`.
     """
 
-    def decorate(function: Any) -> Any:
-        @wraps(function)
-        def command(*arguments: Any, json: bool, jsonl: bool, **options: Any) -> Any:
-            return function(*arguments, output=_chosen({"json": json, "jsonl": jsonl}), **options)
-
-        decorated = _schema_option(())(click.option("--jsonl", is_flag=True, help=jsonl)(command))
-        return click.option("--json", is_flag=True, help=json)(decorated)
-
-    return decorate
+    return joined_options(
+        "output",
+        lambda json, jsonl: _chosen({"json": json, "jsonl": jsonl}),
+        click.option("--json", is_flag=True, help=json),
+        _schema_option(()),
+        click.option("--jsonl", is_flag=True, help=jsonl),
+    )
 
 
 class Setting(click.Option):
@@ -148,7 +165,7 @@ class _SchemaOption(click.Option):
         return super().handle_parse_result(ctx, opts, args)
 
 
-def _schema_option(variants: Sequence[str]) -> Callable[[Any], Any]:
+def _schema_option(variants: Sequence[str]) -> Decorator:
     return click.option(
         "--schema",
         cls=_SchemaOption,
