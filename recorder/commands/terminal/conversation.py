@@ -19,11 +19,11 @@ from io import StringIO
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-from rich.cells import cell_len, set_cell_size
+from rich.cells import cell_len
 from rich.text import Text
 
 from recorder.commands.terminal.output import dollars, is_dumb, seconds
-from recorder.commands.terminal.table import LEAST_ID
+from recorder.commands.terminal.table import LEAST_ID, cut
 from recorder.model.events import Exchange
 from recorder.model.fork import parent_of
 from recorder.model.payloads import CloseRecord
@@ -79,6 +79,16 @@ def as_written(lines: Iterable[Text], width: int | None) -> Iterator[str]:
 def wrapped(text: Text, width: int) -> Iterable[Text]:
     """Return a text in lines of a terminal. In a pipe none is wrapped, and nothing of the terminal is loaded."""
     return text.wrap(_console(), width)
+
+
+def wrapped_lines(text: str, width: int | None, indent: int) -> Iterator[str]:
+    """Yield a text in lines of a terminal of this width, for a place that is indented; in a pipe (None) as it is."""
+    for line in text.split("\n"):
+        if width is None:
+            yield line
+        else:
+            room = max(LEAST_WIDTH, width - indent)
+            yield from (part.plain for part in wrapped(Text(line.expandtabs(4)), room))
 
 
 @cache
@@ -232,27 +242,15 @@ class _Lines:
             yield from self._block(mark, f"{text.rstrip()}{after}", style)
         else:
             room = max(LEAST_WIDTH, self._width - cell_len(_MARK[mark]) - cell_len(after))
-            yield Text(f"{_MARK[mark]}{self._cut(_flat(text), room)}{after}", style)
+            yield Text(f"{_MARK[mark]}{cut(_flat(text), room)}{after}", style)
 
     def _block(self, mark: str, text: str | None, style: str) -> Iterator[Text]:
         """Yield a text, if there is one, wrapped on its own lines; reasoning has its mark before each."""
         first = _MARK.get(mark, "")
         rest = first if mark == "reasoning" else " " * cell_len(first)
-        lines = self._wrapped(_safe(text).strip("\n"), cell_len(first)) if text else ()
+        lines = wrapped_lines(_safe(text).strip("\n"), self._width, cell_len(first)) if text else ()
         for number, line in enumerate(lines):
             yield Text(f"{rest if number else first}{line}".rstrip(), style)
-
-    def _wrapped(self, text: str, indent: int) -> Iterator[str]:
-        for line in text.split("\n"):
-            if self._width is None:
-                yield line
-                continue
-            width = max(LEAST_WIDTH, self._width - indent)
-            yield from (part.plain for part in wrapped(Text(line.expandtabs(4)), width))
-
-    @staticmethod
-    def _cut(text: str, width: int | None) -> str:
-        return text if width is None or cell_len(text) <= width else f"{set_cell_size(text, width - 1)}…"
 
 
 class _Threads:

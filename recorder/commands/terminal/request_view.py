@@ -12,19 +12,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from rich.cells import cell_len, set_cell_size
 from rich.text import Text
 
-from recorder.commands.terminal.conversation import wrapped
-from recorder.commands.terminal.table import LEAST_ID
+from recorder.commands.terminal.conversation import wrapped_lines
+from recorder.commands.terminal.table import LEAST_ID, cut
 from recorder.model.events import Session
 from recorder.model.recording import Recording
 from recorder.model.text import counted, safe_text
 from recorder.recordings.requests import Shown
 from recorder.wire.dialects.json_values import as_json, decoded, text
 from recorder.wire.logical_request import LogicalRequest, RequestPart
-
-LEAST_WIDTH = 20  # of a text, however narrow the terminal
 
 _INDENT = "  "
 _PLAIN = frozenset({"type", "role", "content", "id", "status", "phase"})  # of an item that is shown by its texts alone
@@ -75,13 +72,13 @@ def _field(name: str, value: Any, width: int | None) -> Iterator[Text]:
     if width is None:
         yield from (Text(line) for line in safe_text(f"{name}: {shown}").split("\n"))
     else:
-        yield Text(_cut(_flat(f"{name}: {shown}"), width))
+        yield Text(cut(_flat(f"{name}: {shown}"), width))
 
 
 def _of_items(items: Iterable[Any], width: int | None) -> Iterator[Text]:
     for item in items:
-        said = _shown(item)
-        for number, line in enumerate(_wrapped(said, width)):
+        said = safe_text(_shown(item))
+        for number, line in enumerate(wrapped_lines(said, width, 2 * len(_INDENT))):
             yield Text(f"{_INDENT}{'' if number == 0 else _INDENT}{line}".rstrip())
 
 
@@ -106,18 +103,5 @@ def _words(content: Any) -> str | None:
     return None if None in texts else "\n".join(each for each in texts if each is not None)
 
 
-def _wrapped(said: str, width: int | None) -> Iterator[str]:
-    for line in safe_text(said).split("\n"):
-        if width is None:
-            yield line
-        else:
-            room = max(LEAST_WIDTH, width - 2 * len(_INDENT))
-            yield from (part.plain for part in wrapped(Text(line.expandtabs(4)), room))
-
-
 def _flat(said: str) -> str:
     return " ".join(safe_text(said).split())
-
-
-def _cut(said: str, width: int) -> str:
-    return said if cell_len(said) <= width else f"{set_cell_size(said, width - 1)}…"

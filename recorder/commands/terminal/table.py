@@ -131,13 +131,18 @@ def _plain(cell: Any) -> str:
 
 
 def _line(columns: Sequence[Column], widths: Widths, cells: Sequence[str]) -> str:
-    cut = sys.stdout.isatty()
-    shown = (_fit(cells[number], width, columns[number].right, cut) for number, width in widths.items())
+    is_cut = sys.stdout.isatty()
+    shown = (_fit(cells[number], width, columns[number].right, is_cut) for number, width in widths.items())
     return GAP.join(shown).rstrip()
 
 
-def _fit(cell: str, width: int, right: bool, cut: bool) -> str:
-    if cut and cell_len(cell) > width:
-        return set_cell_size(cell, width - 1) + "…"
+def cut(text: str, width: int) -> str:
+    """Return a text of at most this width; an ellipsis stands for what is left out."""
+    return text if cell_len(text) <= width else f"{set_cell_size(text, width - 1)}…"
+
+
+def _fit(cell: str, width: int, right: bool, is_cut: bool) -> str:
+    if is_cut:
+        cell = cut(cell, width)
     padding = " " * (width - cell_len(cell))
     return padding + cell if right else cell + padding
