@@ -103,8 +103,8 @@ def command(
     log_to_stderr()
     forwards, faults, rules = otherwise == "forward", _faults(fault), match_rules()
     if forwards:
-        refuse_itself(Routes(door.upstreams).upstreams, door.port, door.hosts)
-        for line in departures(door.upstreams, network):
+        refuse_itself(Routes(door.upstream).upstreams, door.port, door.allow_host)
+        for line in departures(door.upstream, network):
             echo(line)
 
     async def serve() -> None:
@@ -112,9 +112,9 @@ def command(
         answering = Answering(
             held,
             rules,
-            upstreams=door.upstreams,
+            upstreams=door.upstream,
             hosts=door.names,
-            origins=door.origins,
+            origins=door.allow_origin,
             speed=speed,
             strict=strict,
             otherwise=UpstreamTransport(network) if forwards else int(otherwise),

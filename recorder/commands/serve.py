@@ -83,10 +83,10 @@ async def _serve(
     ui_port: int | None,
     options: dict[str, Any],
 ) -> None:
-    upstreams = Routes(door.upstreams).upstreams
+    upstreams = Routes(door.upstream).upstreams
     for port in (door.port, admin_port, ui_port):
         if port is not None:
-            refuse_itself(upstreams, port, door.hosts)
+            refuse_itself(upstreams, port, door.allow_host)
     meter = None if admin_port is None else Meter(url)
     ending = Ending()
 
@@ -102,11 +102,11 @@ async def _serve(
         proxy.stop()
         say_stopping(streams)
 
-    options |= {"hosts": door.names, "origins": door.origins, "body_limit_bytes": door.body_limit_bytes}
+    options |= {"hosts": door.names, "origins": door.allow_origin, "body_limit_bytes": door.body_limit_bytes}
     async with contextlib.AsyncExitStack() as stack:
-        proxy = await stack.enter_async_context(recording(url, door.upstreams, meter=meter, ending=ending, **options))
+        proxy = await stack.enter_async_context(recording(url, door.upstream, meter=meter, ending=ending, **options))
         if meter is not None and admin_port is not None:
-            admin = await stack.enter_async_context(administered(meter, admin_port, door.hosts))
+            admin = await stack.enter_async_context(administered(meter, admin_port, door.allow_host))
             echo(f"Metrics and health on {admin}")
         if ui_port is not None:
             echo(f"Viewer on {await stack.enter_async_context(viewing(url, ui_port))}")

@@ -161,23 +161,27 @@ _OPTIONS = (
 
 
 class Door(NamedTuple):
-    """Where a server listens, and whom it lets in."""
+    """Where a server listens, and whom it lets in: the values of its options, by their names."""
 
     host: str
     port: int
-    upstreams: list[Upstream]
-    hosts: Collection[str]  # further names of this machine
-    origins: Collection[bytes]
+    upstream: list[Upstream]
+    allow_host: Collection[str]  # further names of this machine
+    allow_origin: Collection[bytes]
     token: Token | None
-    body_limit_bytes: int
+    max_body: int  # MiB
     ready_file: Path | None
 
     @property
+    def body_limit_bytes(self) -> int:
+        return self.max_body * 2**20
+
+    @property
     def names(self) -> Collection[str]:
-        return names(self.hosts, self.token)
+        return names(self.allow_host, self.token)
 
     def guarded(self, app: App) -> App:
-        return guarded(app, self.token, self.origins)
+        return guarded(app, self.token, self.allow_origin)
 
     def entrance(self, port: int) -> str:
         return entrance(address(self.host, port), self.token)
@@ -186,20 +190,7 @@ class Door(NamedTuple):
         return entrance(address(self.host, port), self.token and self.token.as_printed())
 
 
-def _door(
-    host: str,
-    port: int,
-    upstream: list[Upstream],
-    allow_host: Collection[str],
-    allow_origin: Collection[bytes],
-    token: Token | None,
-    max_body: int,
-    ready_file: Path | None,
-) -> Door:
-    return Door(host, port, upstream, allow_host, allow_origin, token, max_body * 2**20, ready_file)
-
-
-listening_options = joined_options("door", _door, *_OPTIONS)
+listening_options = joined_options("door", Door, *_OPTIONS)
 """Add the options and settings of a listening server, for which the command gets one argument, `door`."""
 
 
