@@ -5,8 +5,6 @@ Not in the database: who only proves something does not write to what he proves.
 
 from __future__ import annotations
 
-import contextlib
-import os
 from pathlib import Path
 
 import msgspec
@@ -14,6 +12,7 @@ from sqlalchemy import URL
 
 from recorder.archive.place import database_of, database_url
 from recorder.commands.terminal.output import echo
+from recorder.files import save
 from recorder.store.engine import address_of
 
 
@@ -36,15 +35,9 @@ def verified_path(database: Path | URL) -> Path:
 def keep(database: Path | URL, last: LastVerify) -> None:
     """Replace the file. It cannot be written beside a read-only database."""
     path = verified_path(database)
-    partial = Path(f"{path}.{os.getpid()}")
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with contextlib.suppress(FileNotFoundError):
-            partial.unlink()
-        fd = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-        with open(fd, "wb") as file:
-            file.write(msgspec.json.encode(last) + b"\n")
-        os.replace(partial, path)
+        save(path, [msgspec.json.encode(last), b"\n"])
     except OSError as error:
         echo(f"The time of this verification cannot be saved for `recorder doctor`: {path}: {error.strerror}.")
 
