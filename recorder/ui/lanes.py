@@ -25,7 +25,7 @@ from recorder.store.engine import AnyRow
 from recorder.store.queries.outlines import Outline, outlines
 from recorder.store.queries.reader import LogReader
 from recorder.store.schema import events, tables_of
-from recorder.store.sql import constant
+from recorder.store.sql import constant, of_session
 
 PAGE = 20_000  # events that one transaction reads: a tenth of a second
 TICKS_LIMIT = 1_000_000  # events of one answer: 20 MB of JSON, and more than a browser draws
@@ -34,12 +34,11 @@ ITEM_ROWS_LIMIT = 64  # of one group: more than a screen has
 
 
 _items, _timing, _results = tables_of["items"], tables_of["timing"], tables_of["results"]
-_of_session = events.c.session_id == bindparam("session_id")
 _key = (events.c.exchange_id, events.c.pos)
 _ticks = select(
     *(events.c[name] for name in ("exchange_id", "pos", "t_ns", "kind", "type", "output_index")),
     func.length(events.c.raw).label("size"),
-).where(_of_session)
+).where(of_session(events))
 _TICKS = (
     _ticks.where(tuple_(*_key) > tuple_(bindparam("exchange_id"), bindparam("after")))
     .order_by(*_key)
@@ -50,21 +49,17 @@ _NEW_TICKS = (
     .order_by(events.c.pos)
     .limit(bindparam("page"))
 )
-_GAPS = select(*_key, events.c.raw).where(_of_session, events.c.kind == constant("gap"))
+_GAPS = select(*_key, events.c.raw).where(of_session(events), events.c.kind == constant("gap"))
 _ITEMS = (
     select(
         *(_items.c[name] for name in ("exchange_id", "item", "kind", "type", "output_index", "name", "call_key")),
         *(_items.c.began_ns, _items.c.ended_ns, _items.c.output.is_not(None).label("has_output")),
     )
-    .where(_items.c.session_id == bindparam("session_id"))
+    .where(of_session(_items))
     .order_by(_items.c.exchange_id, _items.c.item)
 )
-_FIRST_BYTES = select(_timing.c.exchange_id, _timing.c.first_byte_ns).where(
-    _timing.c.session_id == bindparam("session_id")
-)
-_RETURNED = select(_results.c.call_key, _results.c.exchange_id, _results.c.started_ns).where(
-    _results.c.session_id == bindparam("session_id")
-)
+_FIRST_BYTES = select(_timing.c.exchange_id, _timing.c.first_byte_ns).where(of_session(_timing))
+_RETURNED = select(_results.c.call_key, _results.c.exchange_id, _results.c.started_ns).where(of_session(_results))
 
 
 class ExchangeTicks(msgspec.Struct, frozen=True):

@@ -6,7 +6,7 @@ import asyncio
 from typing import Any, Literal
 
 import msgspec
-from sqlalchemy import bindparam, select
+from sqlalchemy import select
 
 from recorder.errors import RecorderError, StoreError
 from recorder.lint.linter import lint, profile_of
@@ -18,16 +18,13 @@ from recorder.recordings.selection import select_exchanges
 from recorder.store.queries.reader import LogReader
 from recorder.store.queries.session_state import folded_exchange
 from recorder.store.schema import tables_of
+from recorder.store.sql import of_exchange, of_session
 
 MARKS_LIMIT = 10_000  # of one session: more than a person looks through
 
 _anomalies, _projected = tables_of["anomalies"], tables_of["exchanges"]
-_ANOMALIES = (
-    select(_anomalies)
-    .where(_anomalies.c.session_id == bindparam("session_id"), _anomalies.c.exchange_id == bindparam("exchange_id"))
-    .order_by(_anomalies.c.anomaly)
-)
-_PROJECTED = select(_projected.c.exchange_id).where(_projected.c.session_id == bindparam("session_id"))
+_ANOMALIES = select(_anomalies).where(of_exchange(_anomalies)).order_by(_anomalies.c.anomaly)
+_PROJECTED = select(_projected.c.exchange_id).where(of_session(_projected))
 
 
 class Mark(msgspec.Struct, frozen=True):

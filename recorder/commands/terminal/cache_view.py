@@ -8,7 +8,6 @@ from pathlib import Path
 
 import click
 import msgspec
-from sqlalchemy import bindparam
 from sqlalchemy import select as select_rows
 
 from recorder.archive.opening import open_log
@@ -35,6 +34,7 @@ from recorder.recordings.session import RecordedSession
 from recorder.store.queries.costs import exchange_costs
 from recorder.store.queries.reader import LogReader
 from recorder.store.schema import tables_of
+from recorder.store.sql import of_session
 from recorder.wire.dialects.prompt import Prompt
 
 _COLUMNS = [name for name in PromptRow.__struct_fields__ if name not in ("digests", "places")]
@@ -99,9 +99,7 @@ async def _prompts(log: LogReader, session_id: str) -> list[PromptRow]:
     """Return the rows of a session without their digests, which only the fold needs."""
     prompts = tables_of["prompts"]
     columns = [prompts.c[name] for name in _COLUMNS]
-    selected = await log.rows(
-        select_rows(*columns).where(prompts.c.session_id == bindparam("session_id")), session_id=session_id
-    )
+    selected = await log.rows(select_rows(*columns).where(of_session(prompts)), session_id=session_id)
     found = [dict(zip(_COLUMNS, row, strict=True), digests=b"", places=b"") for row in selected]
     return msgspec.convert(found, list[PromptRow], strict=False)
 
