@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import sys
 import textwrap
 from collections.abc import Callable, Iterator, Mapping
@@ -16,7 +15,7 @@ from recorder.archive.place import chosen_url, dialect_of
 from recorder.archive.query import DUCKDB, OWN, open_query
 from recorder.commands.terminal.catch_up import current_url, wait_option
 from recorder.commands.terminal.options import database_option, format_option
-from recorder.commands.terminal.output import echo, is_plain, write_csv, write_json, write_line
+from recorder.commands.terminal.output import csv_cell, echo, is_plain, write_csv, write_json, write_line
 from recorder.commands.terminal.table import Column, write_table
 from recorder.errors import RecorderError, UsageError
 from recorder.model.text import safe_text
@@ -170,13 +169,9 @@ def _held(rows: Iterator[Row], most: int | None) -> tuple[list[Row], bool]:
 
 
 def _text(value: Any) -> str:
-    """Return a value as a cell: NULL is empty, bytes are as in `write_json`."""
-    if not isinstance(value, bytes):
-        return "" if value is None else str(value)
-    try:
-        return value.decode()
-    except UnicodeDecodeError:
-        return f'{{"base64":"{base64.b64encode(value).decode()}"}}'
+    """Return a value as a cell: NULL is empty, bytes are as in CSV."""
+    cell = csv_cell(value) if isinstance(value, bytes) else value
+    return "" if cell is None else str(cell)
 
 
 # -- the views

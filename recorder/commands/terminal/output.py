@@ -110,7 +110,7 @@ def write_document(value: Any) -> None:
 def write_csv(rows: Iterable[Sequence[Any]]) -> None:
     """Write rows as CSV on stdout. NULL is empty, bytes are as in `write_json`."""
     text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows([_cell(value) for value in row] for row in rows)
+    csv.writer(text, lineterminator="\n").writerows([csv_cell(value) for value in row] for row in rows)
     write_bytes(text.getvalue().encode("utf-8", "backslashreplace"))
 
 
@@ -165,7 +165,8 @@ def _discard_rest() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _cell(value: Any) -> Any:
+def csv_cell(value: Any) -> Any:
+    """Return a value as CSV has it: bytes that are not text are the JSON of `write_json`."""
     plain = json_value(value)
     return msgspec.json.encode(plain).decode() if isinstance(plain, dict) else plain
 
