@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from msgspec import UNSET, UnsetType
 
-from recorder.commands.schemas.form import Form
+from recorder.commands.schemas.form import Form, IntIfAny, IntOrNull, TextIfAny, TextOrNull
 from recorder.model.facts import ItemKind
 
 
@@ -17,7 +17,7 @@ class Parent(Form, kw_only=True):
     "Name of the parent."
     until: int
     "Number of the last exchange that was to be answered from the recording."
-    session_id: str | UnsetType = UNSET
+    session_id: TextIfAny = UNSET
     "Id of the parent; absent if that is a cassette."
 
 
@@ -34,9 +34,9 @@ class ShownSession(Form, kw_only=True):
     "Where it is from: `live`, `import` or `synthetic`."
     source: str
     "The rule that found the session's name."
-    title: str | UnsetType = UNSET
+    title: TextIfAny = UNSET
     "The first text of a person, cut to a title."
-    cost_usd: str | UnsetType = UNSET
+    cost_usd: TextIfAny = UNSET
     "Sum over the exchanges shown, as decimal text."
     cost_partial: bool | UnsetType = UNSET
     "True if there may be more: the cost of an exchange is not known, or its stream broke off."
@@ -47,11 +47,11 @@ class ShownSession(Form, kw_only=True):
 class ConnectionClose(Form, kw_only=True):
     """The end of a connection."""
 
-    by: str | UnsetType | None = UNSET
+    by: TextOrNull = UNSET
     "Who closed it first."
-    code: int | UnsetType | None = UNSET
+    code: IntOrNull = UNSET
     "The code of the Close frame."
-    reason: str | UnsetType | None = UNSET
+    reason: TextOrNull = UNSET
     "The reason of the Close frame."
 
 
@@ -70,119 +70,119 @@ class Connection(Form, kw_only=True):
     "Frames of the server."
     close: ConnectionClose | UnsetType | None = UNSET
     "How the connection was closed; null while it is open."
-    undecoded: str | UnsetType | None = UNSET
+    undecoded: TextOrNull = UNSET
     "The first thing that could not be read."
 
 
 class Usage(Form, kw_only=True):
     """The counts of an exchange."""
 
-    input_tokens: int | UnsetType = UNSET
+    input_tokens: IntIfAny = UNSET
     "Cached tokens included."
-    cache_read_input_tokens: int | UnsetType = UNSET
+    cache_read_input_tokens: IntIfAny = UNSET
     "Part of `input_tokens`: read from the provider's cache."
-    cache_write_input_tokens: int | UnsetType = UNSET
+    cache_write_input_tokens: IntIfAny = UNSET
     "Part of `input_tokens`: written to the provider's cache."
-    output_tokens: int | UnsetType = UNSET
+    output_tokens: IntIfAny = UNSET
     "Reasoning included."
-    reasoning_output_tokens: int | UnsetType = UNSET
+    reasoning_output_tokens: IntIfAny = UNSET
     "Part of `output_tokens`: spent on reasoning."
-    total_tokens: int | UnsetType = UNSET
+    total_tokens: IntIfAny = UNSET
     "Tokens in total, as reported."
-    cache_write_1h_input_tokens: int | UnsetType = UNSET
+    cache_write_1h_input_tokens: IntIfAny = UNSET
     "Part of `cache_write_input_tokens`: kept for an hour, not for five minutes."
-    input_audio_tokens: int | UnsetType = UNSET
+    input_audio_tokens: IntIfAny = UNSET
     "Part of `input_tokens`."
-    cache_read_input_audio_tokens: int | UnsetType = UNSET
+    cache_read_input_audio_tokens: IntIfAny = UNSET
     "Part of `input_audio_tokens` and of `cache_read_input_tokens`."
-    input_image_tokens: int | UnsetType = UNSET
+    input_image_tokens: IntIfAny = UNSET
     "Part of `input_tokens`; of Gemini, those of documents too."
-    input_video_tokens: int | UnsetType = UNSET
+    input_video_tokens: IntIfAny = UNSET
     "Part of `input_tokens`."
-    output_audio_tokens: int | UnsetType = UNSET
+    output_audio_tokens: IntIfAny = UNSET
     "Part of `output_tokens`."
-    output_image_tokens: int | UnsetType = UNSET
+    output_image_tokens: IntIfAny = UNSET
     "Part of `output_tokens`."
-    output_video_tokens: int | UnsetType = UNSET
+    output_video_tokens: IntIfAny = UNSET
     "Part of `output_tokens`."
-    output_citation_tokens: int | UnsetType = UNSET
+    output_citation_tokens: IntIfAny = UNSET
     "Part of `output_tokens`: of citations, which Perplexity counts apart."
-    web_searches: int | UnsetType = UNSET
+    web_searches: IntIfAny = UNSET
     """Number of web searches that the provider charges for, if the report has it; OpenAI and Gemini do not report
     it."""
-    reported_cost_usd: str | UnsetType = UNSET
+    reported_cost_usd: TextIfAny = UNSET
     "The cost that the provider or a gateway reports itself, as decimal text; see `docs/cost.md`."
-    reported_cost_source: str | UnsetType = UNSET
+    reported_cost_source: TextIfAny = UNSET
     "Where that was: `usage.cost`, `usage.cost_in_usd_ticks`, `usage.cost.total_cost`, `x-litellm-response-cost`."
-    inference_geo: str | UnsetType = UNSET
+    inference_geo: TextIfAny = UNSET
     "The region in which the model ran, in the provider's word."
 
 
 class Cost(Form, kw_only=True):
     """The cost of an exchange."""
 
-    cost_usd: str | UnsetType = UNSET
+    cost_usd: TextIfAny = UNSET
     "The whole cost in USD, as exact decimal text."
-    input_usd: str | UnsetType = UNSET
+    input_usd: TextIfAny = UNSET
     "Cost of the input that was not cached."
-    cache_read_usd: str | UnsetType = UNSET
+    cache_read_usd: TextIfAny = UNSET
     "Cost of the input that was read from the cache."
-    cache_write_usd: str | UnsetType = UNSET
+    cache_write_usd: TextIfAny = UNSET
     "Cost of the input that was written to the cache."
-    output_usd: str | UnsetType = UNSET
+    output_usd: TextIfAny = UNSET
     "Cost of the output without reasoning."
-    reasoning_usd: str | UnsetType = UNSET
+    reasoning_usd: TextIfAny = UNSET
     "Cost of the reasoning."
-    other_usd: str | UnsetType = UNSET
+    other_usd: TextIfAny = UNSET
     "Cost of web searches, and of the request itself."
     cost_partial: bool | UnsetType = UNSET
     "True if the stream broke off, so that it may have cost more."
-    price_source: str | UnsetType = UNSET
+    price_source: TextIfAny = UNSET
     "Where the price is from."
-    price_model: str | UnsetType = UNSET
+    price_model: TextIfAny = UNSET
     "The pattern of models that matched."
-    no_price: str | UnsetType | None = UNSET
+    no_price: TextOrNull = UNSET
     "Why the cost is not known, as the only key."
 
 
 class Timing(Form, kw_only=True):
     """The times of an exchange."""
 
-    head_ns: int | UnsetType = UNSET
+    head_ns: IntIfAny = UNSET
     "Time to the response head."
-    first_byte_ns: int | UnsetType = UNSET
+    first_byte_ns: IntIfAny = UNSET
     "Time to the first read of the body."
-    first_event_ns: int | UnsetType = UNSET
+    first_event_ns: IntIfAny = UNSET
     "Time to the first event."
-    first_reasoning_ns: int | UnsetType = UNSET
+    first_reasoning_ns: IntIfAny = UNSET
     "Time to the first token of reasoning."
-    first_text_ns: int | UnsetType = UNSET
+    first_text_ns: IntIfAny = UNSET
     "Time to the first token of text."
-    first_arguments_ns: int | UnsetType = UNSET
+    first_arguments_ns: IntIfAny = UNSET
     "Time to the first arguments of a tool call."
-    ttft_ns: int | UnsetType = UNSET
+    ttft_ns: IntIfAny = UNSET
     "Time to the first token: of reasoning, text or arguments, whichever came first."
-    last_event_ns: int | UnsetType = UNSET
+    last_event_ns: IntIfAny = UNSET
     "Time to the last event."
-    duration_ns: int | UnsetType = UNSET
+    duration_ns: IntIfAny = UNSET
     "Nanoseconds to the end of the exchange."
-    longest_silence_ns: int | UnsetType = UNSET
+    longest_silence_ns: IntIfAny = UNSET
     "Longest time between two events."
-    stalls: int | UnsetType = UNSET
+    stalls: IntIfAny = UNSET
     "Number of silences over two seconds."
-    events: int | UnsetType = UNSET
+    events: IntIfAny = UNSET
     "Number of events."
-    bytes: int | UnsetType = UNSET
+    bytes: IntIfAny = UNSET
     "Bytes of the decoded body."
     events_per_s: float | UnsetType = UNSET
     "Events a second, from the first to the last."
     bytes_per_s: float | UnsetType = UNSET
     "Bytes a second, from the first event to the last."
-    gap_p50_ns: int | UnsetType = UNSET
+    gap_p50_ns: IntIfAny = UNSET
     "Median of the gaps between events."
-    gap_p95_ns: int | UnsetType = UNSET
+    gap_p95_ns: IntIfAny = UNSET
     "95 % of the gaps between events are at most this."
-    gap_p99_ns: int | UnsetType = UNSET
+    gap_p99_ns: IntIfAny = UNSET
     "99 % of the gaps between events are at most this."
 
 
@@ -191,21 +191,21 @@ class ShownItem(Form, kw_only=True):
 
     kind: ItemKind
     "What the item is."
-    output_index: int | UnsetType = UNSET
+    output_index: IntIfAny = UNSET
     "The place that the provider gives it; for Chat the choice, for Gemini the candidate."
-    item_id: str | UnsetType = UNSET
+    item_id: TextIfAny = UNSET
     "The provider's id of the item."
     type: str
     "The provider's type."
-    role: str | UnsetType = UNSET
+    role: TextIfAny = UNSET
     "Mostly `assistant`."
-    phase: str | UnsetType = UNSET
+    phase: TextIfAny = UNSET
     "`commentary` or `final_answer`, if the provider reports it."
-    status: str | UnsetType = UNSET
+    status: TextIfAny = UNSET
     "In the provider's word: `completed`, `incomplete`, …"
-    text: str | UnsetType = UNSET
+    text: TextIfAny = UNSET
     "The text; of reasoning, the raw text."
-    refusal: str | UnsetType = UNSET
+    refusal: TextIfAny = UNSET
     "The text of a refusal."
     annotations: list[Any] | UnsetType = UNSET
     "Citations and files, as the provider has them."
@@ -213,17 +213,17 @@ class ShownItem(Form, kw_only=True):
     "True if there was reasoning that only the provider can read."
     summary: list[Any] | UnsetType = UNSET
     "The parts of the summary of reasoning."
-    name: str | UnsetType = UNSET
+    name: TextIfAny = UNSET
     "Name of the tool."
-    call_id: str | UnsetType = UNSET
+    call_id: TextIfAny = UNSET
     "The id under which the result is sent."
-    arguments: str | UnsetType = UNSET
+    arguments: TextIfAny = UNSET
     "The arguments as sent: JSON or not, whole or cut off."
-    output: str | UnsetType = UNSET
+    output: TextIfAny = UNSET
     "The result of the tool: text, or JSON."
     failed: bool | UnsetType = UNSET
     "True if the result is marked as an error."
-    latency_ns: int | UnsetType = UNSET
+    latency_ns: IntIfAny = UNSET
     "Nanoseconds from the end of the call to the request with its result."
 
 
@@ -249,30 +249,30 @@ class ShownExchange(Form, kw_only=True):
     "The upstream's name."
     api: str
     "The wire format."
-    thread_id: str | UnsetType = UNSET
+    thread_id: TextIfAny = UNSET
     "The client's id of the thread."
-    turn_id: str | UnsetType = UNSET
+    turn_id: TextIfAny = UNSET
     "The client's id of the turn."
-    user_text: str | UnsetType = UNSET
+    user_text: TextIfAny = UNSET
     "What a person says in this request, cut to a title; absent if it continues a turn."
-    purpose: str | UnsetType = UNSET
+    purpose: TextIfAny = UNSET
     """Purpose of the request: `turn`, `subagent`, `title`, `router`, `compaction`, `memory`, `prewarm`, `probe`,
     `helper`; null if it is unknown."""
-    parent_thread_id: str | UnsetType = UNSET
+    parent_thread_id: TextIfAny = UNSET
     "The client's id of the thread that began this one."
-    request_model: str | UnsetType = UNSET
+    request_model: TextIfAny = UNSET
     "The model in the request."
-    response_model: str | UnsetType = UNSET
+    response_model: TextIfAny = UNSET
     "The model in the response."
-    response_id: str | UnsetType = UNSET
+    response_id: TextIfAny = UNSET
     "The provider's id of the response."
-    status: str | UnsetType = UNSET
+    status: TextIfAny = UNSET
     "How the exchange ended; absent while it is open."
-    finish_reason: str | UnsetType = UNSET
+    finish_reason: TextIfAny = UNSET
     "Why the answer ended, in the provider's word."
-    error: str | UnsetType = UNSET
+    error: TextIfAny = UNSET
     "The provider's message, else the fault of the connection."
-    superseded_by: str | UnsetType = UNSET
+    superseded_by: TextIfAny = UNSET
     "The exchange that has the most complete copy of the same response."
     connection: Connection | UnsetType = UNSET
     "Of a WebSocket connection: what is not in its turns."
@@ -286,7 +286,7 @@ class ShownExchange(Form, kw_only=True):
     "The parts of the answer, in order of appearance."
     anomalies: list[Anomaly] | UnsetType = UNSET
     "What the protocol does not allow, or what was lost."
-    fault: str | UnsetType = UNSET
+    fault: TextIfAny = UNSET
     "Why recorder cannot decode the exchange; the only key beside the ids."
 
 
@@ -338,9 +338,9 @@ class ShownRequest(Form, kw_only=True):
     "Number of exchanges that it continues, one behind the other."
     is_complete: bool
     "False if a link leads to nothing in the session."
-    missing_id: str | UnsetType = UNSET
+    missing_id: TextIfAny = UNSET
     "The id that leads to nothing."
-    reason: str | UnsetType = UNSET
+    reason: TextIfAny = UNSET
     "Why what came before is missing."
     parts: list[ShownPart]
     "Where the items are from, in their order."

@@ -10,6 +10,14 @@ import inspect
 import textwrap
 
 import msgspec
+from msgspec import UnsetType
+
+TextIfAny = str | UnsetType
+IntIfAny = int | UnsetType
+"""Of a field that is absent if there is no value."""
+TextOrNull = TextIfAny | None
+IntOrNull = IntIfAny | None
+"""Of a field that may be absent, and may be null."""
 
 
 class Form(msgspec.Struct, rename=lambda name: name.rstrip("_")):

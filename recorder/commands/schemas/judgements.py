@@ -6,7 +6,7 @@ from typing import Literal
 
 from msgspec import UNSET, UnsetType
 
-from recorder.commands.schemas.form import Form
+from recorder.commands.schemas.form import Form, IntOrNull, TextOrNull
 from recorder.diff import Level
 from recorder.lint.rule import Severity
 from recorder.probe.cases import Mode
@@ -31,13 +31,13 @@ class Difference(Form, kw_only=True):
     "The place."
     change: Literal["changed", "missing", "added", "moved"] | UnsetType = UNSET
     "Kind of the difference; absent if a value changed."
-    a: str | UnsetType | None = UNSET
+    a: TextOrNull = UNSET
     "The value in A."
-    b: str | UnsetType | None = UNSET
+    b: TextOrNull = UNSET
     "The value in B."
-    a_pos: int | UnsetType | None = UNSET
+    a_pos: IntOrNull = UNSET
     "Position of the event in A."
-    b_pos: int | UnsetType | None = UNSET
+    b_pos: IntOrNull = UNSET
     "Position of the event in B."
     words: list[list[str]] | UnsetType | None = UNSET
     "The changed text in pieces: in both (`=`), only in A (`-`), only in B (`+`)."

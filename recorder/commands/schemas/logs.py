@@ -6,7 +6,7 @@ from typing import Literal
 
 from msgspec import UNSET, UnsetType
 
-from recorder.commands.schemas.form import Form
+from recorder.commands.schemas.form import Form, IntIfAny, IntOrNull, TextOrNull
 from recorder.model.events import Kind
 
 
@@ -135,37 +135,37 @@ class TailedEvent(Event):
 class UsageSum(Form, kw_only=True):
     """The sums of one key."""
 
-    hour: str | UnsetType | None = UNSET
+    hour: TextOrNull = UNSET
     "Hour in UTC."
-    day: str | UnsetType | None = UNSET
+    day: TextOrNull = UNSET
     "Date in UTC."
-    week: str | UnsetType | None = UNSET
+    week: TextOrNull = UNSET
     "Week in UTC, of ISO 8601."
-    month: str | UnsetType | None = UNSET
+    month: TextOrNull = UNSET
     "Month in UTC."
-    model: str | UnsetType | None = UNSET
+    model: TextOrNull = UNSET
     "The model."
-    session_id: str | UnsetType | None = UNSET
+    session_id: TextOrNull = UNSET
     "Id of the session, a UUIDv7."
-    session_name: str | UnsetType | None = UNSET
+    session_name: TextOrNull = UNSET
     "Name of the session."
-    client: str | UnsetType | None = UNSET
+    client: TextOrNull = UNSET
     "The program that sent the requests."
-    tool: str | UnsetType | None = UNSET
+    tool: TextOrNull = UNSET
     "Name of the tool."
-    outcome: str | UnsetType | None = UNSET
+    outcome: TextOrNull = UNSET
     "How the exchanges ended."
-    effort: str | UnsetType | None = UNSET
+    effort: TextOrNull = UNSET
     "Requested effort of reasoning."
-    tier: str | UnsetType | None = UNSET
+    tier: TextOrNull = UNSET
     "Tier of service."
     tools: str | int | UnsetType | None = UNSET
     "Number of tools offered."
-    calls: int | UnsetType | None = UNSET
+    calls: IntOrNull = UNSET
     "Number of calls."
-    answered: int | UnsetType | None = UNSET
+    answered: IntOrNull = UNSET
     "Number of calls that have a result."
-    failed: int | UnsetType | None = UNSET
+    failed: IntOrNull = UNSET
     "Number of calls whose result is marked as an error."
     exchanges: int | None
     "Number of exchanges."
@@ -187,11 +187,11 @@ class UsageSum(Form, kw_only=True):
     "`reasoning_output_tokens` / `output_tokens`, of the exchanges that report both: 0.0 to 1.0."
     cached_share: float | None
     "`cache_read_input_tokens` / `input_tokens`, of the exchanges that report both: 0.0 to 1.0."
-    cost_usd: str | UnsetType | None = UNSET
+    cost_usd: TextOrNull = UNSET
     "Sum of the known costs, as exact decimal text."
-    reported_cost_usd: str | UnsetType | None = UNSET
+    reported_cost_usd: TextOrNull = UNSET
     "Sum of what providers and gateways report themselves."
-    priced: int | UnsetType = UNSET
+    priced: IntIfAny = UNSET
     "Number of exchanges that have a cost."
-    partial: int | UnsetType = UNSET
+    partial: IntIfAny = UNSET
     "Of those, the ones whose stream broke off."
