@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import shlex
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import click
 import httpx
@@ -46,13 +46,6 @@ ANTHROPIC = {"model": "claude-demo", "stream": True, "max_tokens": 1024}
 
 
 Connect = Callable[[], AbstractAsyncContextManager[DemoClient]]
-
-
-class DemoRequest(NamedTuple):
-    """A request of the demo: its path and its body."""
-
-    path: str
-    body: dict[str, Any]
 
 
 @click.command()
@@ -150,22 +143,19 @@ async def converse(port: int, name: str) -> list[bytes]:
 async def _converse(client: httpx.AsyncClient, connect: Connect) -> list[bytes]:
     question = [{"role": "user", "content": QUESTION}]
     request = {"model": "gpt-demo", "stream": True, "tools": TOOLS}
-    first = await _ask(client, DemoRequest("/v1/responses", {**request, "input": question}))
+    first = await _ask(client, "/v1/responses", {**request, "input": question})
     answered = [*question, *_tool_results(first)]
-    second = await _ask(client, DemoRequest("/v1/responses", {**request, "input": answered}))
+    second = await _ask(client, "/v1/responses", {**request, "input": answered})
     messages = [{"role": "user", "content": "What is a stream?"}]
-    others = (
-        DemoRequest("/v1/chat/completions", {**CHAT, "messages": messages}),
-        DemoRequest("/v1/messages", {**ANTHROPIC, "messages": messages}),
-        DemoRequest("/v1beta/models/gemini-demo:streamGenerateContent?alt=sse", GEMINI),
-    )
+    completion, message = {**CHAT, "messages": messages}, {**ANTHROPIC, "messages": messages}
     async with asyncio.TaskGroup() as tasks:
         # All at once, but each begins in its turn: the upstream's chance goes by the number of a request.
         is_warm, go_on = asyncio.Event(), asyncio.Event()
-        started = [await _begun(tasks, client, others[0])]
+        started = [await _begun(tasks, client, "/v1/chat/completions", completion)]
         over_websocket = tasks.create_task(_converse_over_websocket(connect, is_warm, go_on))
         await is_warm.wait()
-        started += [await _begun(tasks, client, call) for call in others[1:]]
+        started.append(await _begun(tasks, client, "/v1/messages", message))
+        started.append(await _begun(tasks, client, "/v1beta/models/gemini-demo:streamGenerateContent?alt=sse", GEMINI))
         go_on.set()
     return [first, second, *(task.result() for task in started), *over_websocket.result()]
 
@@ -190,21 +180,25 @@ async def _converse_over_websocket(connect: Connect, is_warm: asyncio.Event, go_
     return steps
 
 
-async def _begun(tasks: asyncio.TaskGroup, client: httpx.AsyncClient, call: DemoRequest) -> asyncio.Task[bytes]:
+async def _begun(
+    tasks: asyncio.TaskGroup, client: httpx.AsyncClient, path: str, body: Mapping[str, Any]
+) -> asyncio.Task[bytes]:
     """Send a request, and return when its response begins."""
     has_begun = asyncio.Event()
-    task = tasks.create_task(_ask(client, call, has_begun))
+    task = tasks.create_task(_ask(client, path, body, has_begun))
     await has_begun.wait()
     return task
 
 
-async def _ask(client: httpx.AsyncClient, call: DemoRequest, has_begun: asyncio.Event | None = None) -> bytes:
+async def _ask(
+    client: httpx.AsyncClient, path: str, request: Mapping[str, Any], has_begun: asyncio.Event | None = None
+) -> bytes:
     began = time.monotonic()
-    async with client.stream("POST", call.path, json=call.body) as response:
+    async with client.stream("POST", path, json=request) as response:
         if has_begun is not None:
             has_begun.set()
         body = b"".join([chunk async for chunk in response.aiter_raw()])
-    echo(f"  POST {call.path}  {response.status_code}  {len(body):,} bytes in {time.monotonic() - began:.1f} s")
+    echo(f"  POST {path}  {response.status_code}  {len(body):,} bytes in {time.monotonic() - began:.1f} s")
     return body
 
 

@@ -217,15 +217,11 @@ def _text(body: bytes) -> str | None:
 
 def _one_line(text: str) -> str:
     """Return JSON without line feeds, which are not part of a value; other text unchanged."""
-    return _JSON_SPACE.sub(" ", text) if _is_json(text) else text
-
-
-def _is_json(text: str) -> bool:
     try:
         msgspec.json.decode(text)
     except (msgspec.DecodeError, RecursionError):
-        return False
-    return True
+        return text
+    return _JSON_SPACE.sub(" ", text)
 
 
 # -- pytest

@@ -86,17 +86,13 @@ class AgentServer:
 def _answered(call: AgentCall, tool: Tool, arguments: Mapping[str, Any] | None) -> types.CallToolResult:
     """Run a tool to its end, in a thread."""
     try:
-        answer = asyncio.run(_coroutine(call, tool, arguments))
+        answer = asyncio.run(tool.ask(call, arguments_from(arguments, tool.arguments)))
     except RecorderError as error:
         return _refused(str(error))
     except click.ClickException as error:  # of the types that options of the command line have, too
         return _refused(error.message)
     texts = [answer.json, *([answer.remarks] if answer.remarks else [])]
     return types.CallToolResult(content=[types.TextContent(text=text) for text in texts])
-
-
-async def _coroutine(call: AgentCall, tool: Tool, arguments: Mapping[str, Any] | None) -> Any:
-    return await tool.ask(call, arguments_from(arguments, tool.arguments))
 
 
 def _refused(message: str) -> types.CallToolResult:

@@ -11,7 +11,7 @@ Rules of this file:
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from itertools import chain
 from typing import Any, NamedTuple
 
@@ -107,7 +107,7 @@ class Tool(NamedTuple):
     title: str
     description: str
     arguments: type[Arguments]
-    ask: Callable[[AgentCall, Any], Awaitable[Answer]]
+    ask: Callable[[AgentCall, Any], Coroutine[Any, Any, Answer]]
 
 
 async def sessions(call: AgentCall, given: SessionsArguments) -> Answer:

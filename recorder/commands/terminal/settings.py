@@ -55,12 +55,8 @@ class SettingsFile(NamedTuple):
         if name != "db" or not isinstance(value, str):
             return False
         # In a folder of somebody else a database is for their eyes, wherever below it.
-        return self.is_ours and _is_below(_beside(self.path, value), self.path.parent)
-
-
-def _is_below(database: str, folder: Path) -> bool:
-    is_below = load("recorder.commands.terminal.project_database:is_below")  # few projects name a database
-    return bool(is_below(database, folder))
+        is_below = load("recorder.commands.terminal.project_database:is_below")  # few projects name a database
+        return self.is_ours and bool(is_below(_beside(self.path, value), self.path.parent))
 
 
 def defaults(verb: str, command: click.Command) -> dict[str, Any]:
