@@ -9,8 +9,7 @@ from typing import NamedTuple
 
 import click
 
-from recorder.archive.opening import open_log
-from recorder.commands.terminal.catch_up import current_url, wait_option
+from recorder.commands.terminal.catch_up import open_current, wait_option
 from recorder.commands.terminal.completion import session_names
 from recorder.commands.terminal.options import database_option, format_option
 from recorder.commands.terminal.output import JsonRows, write_bytes
@@ -79,7 +78,7 @@ def command(
 async def _show(
     db: str | None, session: str, exchange: str | None, limit: int | None, format: str, follow: bool
 ) -> None:
-    async with await open_log(current_url(db)) as log:
+    async with await open_current(db) as log:
         events = _events(log, session, exchange, follow)
         if limit is not None:
             events = _first(limit, events)

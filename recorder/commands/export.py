@@ -10,10 +10,9 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from recorder.archive.opening import open_log
 from recorder.commands import replay
 from recorder.commands.formats.exchanges import ExportSource
-from recorder.commands.terminal.catch_up import current_url, wait_option
+from recorder.commands.terminal.catch_up import open_current, wait_option
 from recorder.commands.terminal.completion import session_names
 from recorder.commands.terminal.options import database_option, json_options
 from recorder.commands.terminal.selection import exchange_option, select
@@ -212,6 +211,6 @@ def _write(ctx: click.Context, db: str | None, places: Sequence[str], format: st
 
 async def _write_session(db: str | None, ref: str, exchange: str | None, format: str, options: dict[str, Any]) -> None:
     write = load(_WRITERS[format])
-    async with await open_log(current_url(db)) as log:
+    async with await open_current(db) as log:
         session, chosen = await select(log, ref, exchange)
         await write(ExportSource(log, session, chosen, exchange is not None), **options)

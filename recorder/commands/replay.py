@@ -8,8 +8,7 @@ from typing import get_args
 import click
 import msgspec
 
-from recorder.archive.opening import open_log
-from recorder.commands.terminal.catch_up import current_url, wait_option
+from recorder.commands.terminal.catch_up import open_current, wait_option
 from recorder.commands.terminal.completion import session_names
 from recorder.commands.terminal.options import Decorator, database_option
 from recorder.commands.terminal.output import echo, write_bytes, write_json, write_line
@@ -87,7 +86,7 @@ def command(
 async def _replay(
     db: str | None, session: str, speed: float | None, format: str, exchange: str | None, allow_gaps: bool
 ) -> None:
-    async with await open_log(current_url(db)) as log:
+    async with await open_current(db) as log:
         found, chosen = await select(log, session, exchange)
         if not allow_gaps:
             await _refuse_gaps(log, chosen)

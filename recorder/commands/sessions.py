@@ -12,8 +12,7 @@ from typing import Any, get_args
 import click
 import msgspec
 
-from recorder.archive.opening import open_log
-from recorder.commands.terminal.catch_up import current_url, nothing_yet, wait_option
+from recorder.commands.terminal.catch_up import nothing_yet, open_current, wait_option
 from recorder.commands.terminal.options import database_option, format_option
 from recorder.commands.terminal.output import dollars, echo, seconds, write_csv, write_json
 from recorder.commands.terminal.table import Column, short_ids, write_table
@@ -165,7 +164,7 @@ def _write(columns: Sequence[Column], rows: Sequence[SessionRow]) -> None:
 
 
 async def _rows(db: str | None, limit: int, wanted: SessionFilter) -> list[SessionRow]:
-    async with await open_log(current_url(db)) as log:
+    async with await open_current(db) as log:
         if await log.rebuild_is_due():
             echo(STALE)
         return await list_sessions(log, limit, wanted)

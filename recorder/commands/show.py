@@ -7,8 +7,7 @@ import sys
 
 import click
 
-from recorder.archive.opening import open_log
-from recorder.commands.terminal.catch_up import current_url, wait_option
+from recorder.commands.terminal.catch_up import open_current, wait_option
 from recorder.commands.terminal.completion import session_names
 from recorder.commands.terminal.conversation import as_written, conversation
 from recorder.commands.terminal.options import database_option, format_option
@@ -100,7 +99,7 @@ def command(
 
 
 async def _show_requests(db: str | None, session: str, exchange: str | None, format: str) -> None:
-    async with await open_log(current_url(db)) as log:
+    async with await open_current(db) as log:
         found, chosen = await select(log, session, exchange)
         await say_if_stale(log)
         shown = await load_requests(log, found, chosen)
@@ -118,7 +117,7 @@ async def _show_requests(db: str | None, session: str, exchange: str | None, for
 async def _snapshot(
     db: str | None, session: str, exchange: str | None, at: At | None, at_event: int | None
 ) -> Snapshot:
-    async with await open_log(current_url(db)) as log:
+    async with await open_current(db) as log:
         found, chosen = await select(log, session, exchange)
         everything = chosen if exchange is None else (await select(log, found.session_id, None))[1]
         share, after_ns = (at.share, at.after_ns) if at is not None else (None, None)

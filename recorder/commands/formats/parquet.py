@@ -6,8 +6,7 @@ import asyncio
 import time
 from pathlib import Path
 
-from recorder.archive.opening import open_log
-from recorder.commands.terminal.catch_up import current_url
+from recorder.commands.terminal.catch_up import current_url, open_current
 from recorder.commands.terminal.output import echo
 from recorder.commands.terminal.progress import progress_bar
 from recorder.commands.terminal.selection import say_if_stale
@@ -27,6 +26,6 @@ def write(db: str | None, folder: Path, since: int | None, only: str | None, wit
 
 async def _session_id(db: str | None, ref: str | None) -> str | None:
     """Return the id of the session to which an export is limited, before DuckDB opens the log: never both at once."""
-    async with await open_log(current_url(db)) as log:
+    async with await open_current(db) as log:
         await say_if_stale(log)
         return None if ref is None else (await session_named(log, ref)).session_id

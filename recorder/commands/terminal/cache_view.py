@@ -10,8 +10,7 @@ import click
 import msgspec
 from sqlalchemy import select as select_rows
 
-from recorder.archive.opening import open_log
-from recorder.commands.terminal.catch_up import current_url
+from recorder.commands.terminal.catch_up import open_current
 from recorder.commands.terminal.output import echo, is_plain, seconds, write_document, write_line
 from recorder.commands.terminal.selection import say_if_stale, select
 from recorder.commands.terminal.table import Column, write_table
@@ -69,7 +68,7 @@ async def _turns(db: str | None, ref: str) -> tuple[str, str | None, list[CacheT
     if is_file(ref):
         found: RecordedSession = load("recorder.recordings.files:load_file")(Path(ref))
         return found.name, None, await cache_of_recordings(found)
-    async with await open_log(current_url(db)) as log:
+    async with await open_current(db) as log:
         session, exchanges = await select(log, ref, None)
         await say_if_stale(log)
         return session.name, session.session_id, await _of_log(log, session, exchanges)

@@ -24,6 +24,7 @@ from recorder.store.location import journal_root
 
 if TYPE_CHECKING:
     from recorder.commands.terminal.behind import Behind
+    from recorder.store.queries.reader import LogReader
 
 WAIT_S = 2.0  # an ingester that is well takes a quarter of a second, on a busy machine some of them
 ALL_BEHIND = "The log is empty: the recording is still in a journal."
@@ -73,6 +74,12 @@ def current_url(db: str | None) -> URL:
     if waited.behind and is_missing(url):
         raise NotFoundError(nothing_yet(""))
     return url
+
+
+async def open_current(db: str | None) -> LogReader:
+    """Open the log that `--db` names after that wait."""
+    log: LogReader = await load("recorder.archive.opening:open_log")(current_url(db))
+    return log
 
 
 def chosen_wait_s() -> float:
