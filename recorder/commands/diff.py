@@ -9,14 +9,13 @@ import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
-from typing import Any
 
 import click
 from rich.text import Text
 
 from recorder.commands.terminal.catch_up import wait_option
 from recorder.commands.terminal.conversation import as_written, wrapped
-from recorder.commands.terminal.options import database_option, format_option
+from recorder.commands.terminal.options import Parsed, database_option, format_option
 from recorder.commands.terminal.output import FOUND, echo, is_plain, terminal_width, write_document, write_line
 from recorder.commands.terminal.recordings import loader
 from recorder.commands.terminal.rules import match_rules
@@ -28,19 +27,13 @@ from recorder.model.text import safe_text
 from recorder.recordings.session import RecordedSession
 
 
-class Levels(click.ParamType[tuple[Level, ...]]):
-    """Names of levels, separated by commas."""
-
-    name = "LEVEL"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[Level, ...]:
-        if isinstance(value, tuple):
-            return value
-        named: dict[str, Level] = {level: level for level in ALL}
-        words = [word.strip() for word in str(value).split(",") if word.strip()]
-        if unknown := [word for word in words if word not in named]:
-            self.fail(f"there is no level {unknown[0]!r}: the levels are {', '.join(ALL)}.", param, ctx)
-        return tuple(named[word] for word in words)
+def _levels(names: str) -> tuple[Level, ...]:
+    """Return levels by their names, with commas between."""
+    named: dict[str, Level] = {level: level for level in ALL}
+    words = [word.strip() for word in names.split(",") if word.strip()]
+    if unknown := [word for word in words if word not in named]:
+        raise ValueError(f"there is no level {unknown[0]!r}: the levels are {', '.join(ALL)}.")
+    return tuple(named[word] for word in words)
 
 
 @click.command()
@@ -48,7 +41,7 @@ class Levels(click.ParamType[tuple[Level, ...]]):
 @click.argument("b")
 @click.option(
     "--only",
-    type=Levels(),
+    type=Parsed("LEVEL", _levels),
     multiple=True,
     metavar="LEVEL",
     help=f"Compare only there: {', '.join(ALL)}. Several with commas, or by giving it again. Bytes are compared only "

@@ -16,7 +16,7 @@ from recorder.commands.terminal.catch_up import open_current, wait_option
 from recorder.commands.terminal.completion import session_names
 from recorder.commands.terminal.options import database_option, json_options
 from recorder.commands.terminal.selection import exchange_option, select
-from recorder.commands.terminal.times import Instant
+from recorder.commands.terminal.times import INSTANT
 from recorder.errors import UsageError
 from recorder.model.events import LATEST
 from recorder.program import load
@@ -103,7 +103,7 @@ _TAKEN_BY = {
 )
 @click.option(
     "--since",
-    type=Instant(),
+    type=INSTANT,
     metavar="7d|DATE",
     help="With parquet: only the days (UTC) since then; others in DIR remain. Give it to export again what is new. "
     "With --to: only what began since then.",

@@ -17,7 +17,7 @@ from recorder.archive.place import chosen_url
 from recorder.commands.terminal.options import database_option, format_option
 from recorder.commands.terminal.output import echo, write_json, write_line
 from recorder.commands.terminal.table import Column, write_table
-from recorder.commands.terminal.times import Instant
+from recorder.commands.terminal.times import INSTANT
 from recorder.errors import NotFoundError
 from recorder.model.prices import UNITS, PriceRow
 from recorder.model.text import counted, safe_text
@@ -39,7 +39,7 @@ def command() -> None:
 @command.command()
 @click.option(
     "--valid-from",
-    type=Instant(),
+    type=INSTANT,
     help="Let new prices count from then on, not from now on. What was recorded since then is priced anew.",
 )
 @click.option(

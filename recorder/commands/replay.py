@@ -10,7 +10,7 @@ import msgspec
 
 from recorder.commands.terminal.catch_up import open_current, wait_option
 from recorder.commands.terminal.completion import session_names
-from recorder.commands.terminal.options import Decorator, database_option
+from recorder.commands.terminal.options import Decorator, Parsed, database_option
 from recorder.commands.terminal.output import echo, write_bytes, write_json, write_line
 from recorder.commands.terminal.selection import exchange_option, select
 from recorder.errors import NotFoundError, RecorderError
@@ -24,27 +24,25 @@ from recorder.wire.conclusion import concluded
 from recorder.wire.dialects import by_name
 from recorder.wire.turns import StreamedBody
 
+SPEED = "1|N|max"
 
-class Speed(click.ParamType[float | None]):
-    """A factor on the original speed, or `max` for no pause at all."""
 
-    name = "1|N|max"
-
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float | None:
-        if value == "max":
-            return None
-        try:
-            speed = float(str(value))
-        except ValueError:
-            speed = 0.0
-        if not 0 < speed < float("inf"):
-            self.fail(f"{value} is not a speed: give a number over 0, or max.", param, ctx)
-        return speed
+def _speed(text: str) -> float | None:
+    """Return a factor on the original speed, or None for no pause at all."""
+    if text == "max":
+        return None
+    try:
+        speed = float(text)
+    except ValueError:
+        speed = 0.0
+    if not 0 < speed < float("inf"):
+        raise ValueError(f"{text} is not a speed: give a number over 0, or max.")
+    return speed
 
 
 def speed_option(help: str) -> Decorator:
     """Return the option `--speed`."""
-    return click.option("--speed", type=Speed(), metavar=Speed.name, default="1", show_default=True, help=help)
+    return click.option("--speed", type=Parsed(SPEED, _speed), metavar=SPEED, default="1", show_default=True, help=help)
 
 
 class _End(msgspec.Struct, frozen=True):

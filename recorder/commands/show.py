@@ -14,7 +14,7 @@ from recorder.commands.terminal.options import database_option, format_option
 from recorder.commands.terminal.output import FOUND, echo, seconds, terminal_width, write_document, write_line
 from recorder.commands.terminal.request_view import request_lines
 from recorder.commands.terminal.selection import say_if_stale, select
-from recorder.commands.terminal.times import At, Moment
+from recorder.commands.terminal.times import MOMENT, At
 from recorder.errors import NotFoundError, RecorderError, UsageError
 from recorder.model.text import safe_text
 from recorder.program import load
@@ -28,7 +28,7 @@ from recorder.store.queries.session_state import Snapshot, cutoff, take_snapshot
 @click.argument("exchange", required=False, metavar="[EXCHANGE]")
 @click.option(
     "--at",
-    type=Moment(),
+    type=MOMENT,
     metavar="1.5s|50%",
     help="Show it at this time after the first request, or at this share of the whole time; one exchange, "
     "at this time after it began.",

@@ -34,7 +34,7 @@ from recorder.commands.agents.arguments import (
 from recorder.commands.terminal.behind import caught_up, sentence
 from recorder.commands.terminal.catch_up import ALL_BEHIND
 from recorder.commands.terminal.rules import match_rules
-from recorder.commands.terminal.times import At, Instant, Moment, check_order
+from recorder.commands.terminal.times import INSTANT, MOMENT, At, check_order
 from recorder.diff import Terms, diff
 from recorder.diff.report import document as diff_document
 from recorder.errors import NotFoundError, RecorderError, UsageError
@@ -335,11 +335,11 @@ def _add_pairs(page: Page, pairs: Sequence[dict[str, Any]], given: DiffArguments
 
 
 def _instant(text: str | None) -> int | None:
-    return None if text is None else Instant().convert(text, None, None)
+    return None if text is None else INSTANT.convert(text, None, None)
 
 
 def _moment(text: str | None) -> At | None:
-    return None if text is None else Moment().convert(text, None, None)
+    return None if text is None else MOMENT.convert(text, None, None)
 
 
 TOOLS: Mapping[str, Tool] = {

@@ -22,7 +22,7 @@ from recorder.commands.terminal.options import database_option, format_option
 from recorder.commands.terminal.output import echo, write_json, write_line
 from recorder.commands.terminal.progress import progress_bar
 from recorder.commands.terminal.table import Column, write_table
-from recorder.commands.terminal.times import Instant
+from recorder.commands.terminal.times import INSTANT
 from recorder.errors import RecorderError, UsageError
 from recorder.model.text import counted, safe_text
 from recorder.store.location import journal_root
@@ -40,7 +40,7 @@ _COLUMNS = (
 
 
 @click.command("archive")
-@click.option("--older-than", type=Instant(), metavar="30d|DATE", help="All sessions last used before then.")
+@click.option("--older-than", type=INSTANT, metavar="30d|DATE", help="All sessions last used before then.")
 @click.option(
     "--to",
     metavar="ARCHIVE",

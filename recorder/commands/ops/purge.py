@@ -9,7 +9,7 @@ import sys
 import time
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import click
 import msgspec
@@ -21,12 +21,12 @@ from recorder.commands.ops.archived import purge_archived, purge_copies, purge_i
 from recorder.commands.ops.journals import journals
 from recorder.commands.ops.recover import recover_left
 from recorder.commands.ops.writers import writer_at
-from recorder.commands.terminal.options import database_option, format_option
+from recorder.commands.terminal.options import Parsed, database_option, format_option
 from recorder.commands.terminal.output import echo, write_json
 from recorder.commands.terminal.progress import Update, progress_bar
 from recorder.commands.terminal.selection import select
 from recorder.commands.terminal.table import Column, short_ids, write_table
-from recorder.commands.terminal.times import Instant
+from recorder.commands.terminal.times import INSTANT
 from recorder.errors import NotFoundError, RecorderError, StoreError, UsageError
 from recorder.journal.format import START, Position
 from recorder.journal.scrub import scrub_exchanges
@@ -54,16 +54,15 @@ _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(?:i?B)?", re.IGNORECASE | re.AS
 _UNITS = {"": 0, "K": 10, "M": 20, "G": 30, "T": 40}
 
 
-class Size(click.ParamType[int]):
-    """A number of bytes, as `1G` or `500M`."""
+def _size(text: str) -> int:
+    """Return a number of bytes from a text as 500M."""
+    found = _SIZE.fullmatch(text.strip())
+    if found is None:
+        raise ValueError(f"{text!r} is not a size: give 500M, 1G or a number of bytes.")
+    return int(float(found[1]) * 2 ** _UNITS[found[2].upper()])
 
-    name = "SIZE"
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        found = _SIZE.fullmatch(str(value).strip())
-        if found is None:
-            self.fail(f"{value!r} is not a size: give 500M, 1G or a number of bytes.", param, ctx)
-        return int(float(found[1]) * 2 ** _UNITS[found[2].upper()])
+SIZE = Parsed("SIZE", _size)
 
 
 class Chosen(NamedTuple):
@@ -84,11 +83,11 @@ class Chosen(NamedTuple):
 
 @click.command("purge")
 @click.argument("sessions", metavar="[SESSION]…", nargs=-1)
-@click.option("--older-than", type=Instant(), metavar="30d|DATE", help="All sessions last used before then.")
-@click.option("--larger-than", type=Size(), metavar="SIZE", help="All sessions larger than this: 500M, 1G.")
+@click.option("--older-than", type=INSTANT, metavar="30d|DATE", help="All sessions last used before then.")
+@click.option("--larger-than", type=SIZE, metavar="SIZE", help="All sessions larger than this: 500M, 1G.")
 @click.option(
     "--keep",
-    type=Size(),
+    type=SIZE,
     metavar="SIZE",
     help="The longest unused, until the others take no more than this.",
 )

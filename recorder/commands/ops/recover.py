@@ -13,7 +13,7 @@ from recorder.commands.ops.journals import GONE_NS, journals
 from recorder.commands.terminal.options import database_option
 from recorder.commands.terminal.output import echo
 from recorder.commands.terminal.rules import redactor
-from recorder.commands.terminal.times import Span
+from recorder.commands.terminal.times import SPAN
 from recorder.errors import UsageError
 from recorder.ingest.ingester import recover
 from recorder.ingest.recovery import Unfinished, end_silent, has_journal, unfinished
@@ -28,7 +28,7 @@ NAMED = 5  # machines that a line names
 @click.command("recover")
 @click.option(
     "--gone-after",
-    type=Span(),
+    type=SPAN,
     metavar="1h",
     help="On PostgreSQL: treat a recorder without a journal on this machine as gone after this long without a sign of "
     "life. Time in which the server was down does not count. [default: 1h]",

@@ -12,7 +12,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 import msgspec
@@ -32,6 +32,7 @@ MEANINGS = {
 _PLACES = (ParameterSource.COMMANDLINE, ParameterSource.ENVIRONMENT, ParameterSource.DEFAULT_MAP)
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
+T = TypeVar("T")
 
 database_option = click.option(
     "--db",
@@ -104,6 +105,20 @@ def json_options(json: str, jsonl: str) -> Decorator:
         _schema_option(()),
         click.option("--jsonl", is_flag=True, help=jsonl),
     )
+
+
+class Parsed(click.ParamType[T]):
+    """The type of a value that a function reads from a text. Its `ValueError` says what is wrong with that."""
+
+    def __init__(self, name: str, parse: Callable[[str], T]) -> None:
+        self.name, self._parse = name, parse
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> T:
+        try:
+            found: T = self._parse(value) if isinstance(value, str) else value
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+        return found
 
 
 class Setting(click.Option):

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import click
 
+from recorder.commands.terminal.options import Parsed
 from recorder.errors import UsageError
 
 UNITS_NS = {
@@ -34,53 +35,40 @@ class At(NamedTuple):
     share: float | None = None
 
 
-class Moment(click.ParamType[At]):
-    """A moment as text: `1.5s`, `350ms`, `2m`, `1h` after the beginning, or `50%` of the whole time."""
-
-    name = "1.5s|50%"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> At:
-        if isinstance(value, At):
-            return value
-        text = str(value).strip()
-        if share := _SHARE.fullmatch(text):
-            if float(share[1]) > 100:
-                self.fail(f"{text!r} is after the end: give a share up to 100%, or a time like 1.5s.", param, ctx)
-            return At(share=float(share[1]) / 100)
-        after_ns = _span_ns(text)
-        if after_ns is None:
-            self.fail(f"{text!r} is not a moment of a session: give 350ms, 1.5s, 2m or 50%.", param, ctx)
-        return At(after_ns)
+def _moment(given: str) -> At:
+    text = given.strip()
+    if share := _SHARE.fullmatch(text):
+        if float(share[1]) > 100:
+            raise ValueError(f"{text!r} is after the end: give a share up to 100%, or a time like 1.5s.")
+        return At(share=float(share[1]) / 100)
+    after_ns = _span_ns(text)
+    if after_ns is None:
+        raise ValueError(f"{text!r} is not a moment of a session: give 350ms, 1.5s, 2m or 50%.")
+    return At(after_ns)
 
 
-class Instant(click.ParamType[int]):
-    """A past time as text: an age (`7d`, `12h`) or a date, with or without a time; nanoseconds since the epoch."""
-
-    name = "7d|DATE"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        if isinstance(value, int):
-            return value
-        text = str(value).strip()
-        ago_ns = _span_ns(text)
-        at_ns = _date_ns(text) if ago_ns is None else time.time_ns() - ago_ns
-        if at_ns is None:
-            self.fail(
-                f"{text!r} is not a time: give 30m, 12h, 7d, 2w, a date, or date and time (ISO 8601).", param, ctx
-            )
-        return max(-LARGEST_NS, min(LARGEST_NS, at_ns))
+def _instant(given: str) -> int:
+    text = given.strip()
+    ago_ns = _span_ns(text)
+    at_ns = _date_ns(text) if ago_ns is None else time.time_ns() - ago_ns
+    if at_ns is None:
+        raise ValueError(f"{text!r} is not a time: give 30m, 12h, 7d, 2w, a date, or date and time (ISO 8601).")
+    return max(-LARGEST_NS, min(LARGEST_NS, at_ns))
 
 
-class Span(click.ParamType[int]):
-    """A duration as text: `90s`, `30m`, `1h`; nanoseconds."""
+def _span(given: str) -> int:
+    span_ns = _span_ns(given.strip())
+    if span_ns is None:
+        raise ValueError(f"{given!r} is not a length of time: give 90s, 30m, 1h or 2d.")
+    return span_ns
 
-    name = "1h"
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        span_ns = value if isinstance(value, int) else _span_ns(str(value).strip())
-        if span_ns is None:
-            self.fail(f"{value!r} is not a length of time: give 90s, 30m, 1h or 2d.", param, ctx)
-        return span_ns
+MOMENT = Parsed("1.5s|50%", _moment)
+"""A moment as text: `1.5s`, `350ms`, `2m`, `1h` after the beginning, or `50%` of the whole time."""
+INSTANT = Parsed("7d|DATE", _instant)
+"""A past time as text: an age (`7d`, `12h`) or a date, with or without a time; nanoseconds since the epoch."""
+SPAN = Parsed("1h", _span)
+"""A duration as text: `90s`, `30m`, `1h`; nanoseconds."""
 
 
 def _span_ns(text: str) -> int | None:
@@ -106,5 +94,5 @@ def check_order(since_ns: int | None, until_ns: int | None) -> None:
 def between(function: Any) -> Any:
     """Add the options `--since` and `--until`."""
     since = "Only what began since then: an age (7d), a date, or a date and time (local if it has no zone)."
-    function = click.option("--until", type=Instant(), metavar="7d|DATE", help="Only what began before then.")(function)
-    return click.option("--since", type=Instant(), metavar="7d|DATE", help=since)(function)
+    function = click.option("--until", type=INSTANT, metavar="7d|DATE", help="Only what began before then.")(function)
+    return click.option("--since", type=INSTANT, metavar="7d|DATE", help=since)(function)

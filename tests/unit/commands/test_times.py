@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recorder.commands.terminal.times import LARGEST_NS, At, Instant, Moment
+from recorder.commands.terminal.times import INSTANT, LARGEST_NS, MOMENT, At
 
 MOMENTS = {
     "1.5s": At(1_500_000_000),
@@ -25,16 +25,16 @@ MOMENTS = {
 
 
 def test_a_moment_is_a_span_or_a_share() -> None:
-    assert {text: Moment().convert(text, None, None) for text in MOMENTS} == MOMENTS
+    assert {text: MOMENT.convert(text, None, None) for text in MOMENTS} == MOMENTS
 
 
 def test_no_moment_is_after_the_end() -> None:
     with pytest.raises(click.BadParameter, match="'200%' is after the end: give a share up to 100%, or a time like"):
-        Moment().convert("200%", None, None)
+        MOMENT.convert("200%", None, None)
 
 
 def test_an_instant_is_a_span_ago_or_a_date() -> None:
-    convert = Instant().convert
+    convert = INSTANT.convert
     for text, ago_s in (("30m", 1800), ("12h", 43_200), ("7d", 604_800), ("2w", 1_209_600)):
         before_ns = time.time_ns()
         instant_ns = convert(text, None, None)
@@ -47,7 +47,7 @@ def test_an_instant_is_a_span_ago_or_a_date() -> None:
 
 @given(st.text() | st.from_regex(r"[0-9]{1,400}(\.[0-9]+)?(ms|s|m|h|d|w|%)", fullmatch=True) | st.datetimes().map(str))
 def test_whatever_is_typed_is_a_number_that_a_database_takes_or_refused(text: str) -> None:
-    for kind in (Moment(), Instant()):
+    for kind in (MOMENT, INSTANT):
         with contextlib.suppress(click.BadParameter):
             value = kind.convert(text, None, None)
             assert abs(value.after_ns if isinstance(value, At) else value) <= LARGEST_NS
