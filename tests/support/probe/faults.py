@@ -1,0 +1,415 @@
+"""What gateways do wrong: faults that were seen in gateways, planted in the answers of the demo upstream.
+
+A row names the cases of the probe that must see the fault, and the rules that are among the findings of these cases.
+`tests.integration.probe.test_faults` sends the cases to each; `make docs` makes a table of them.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from itertools import count
+
+from tests.support.probe.gateway import Planted
+from tests.support.probe.planting import (
+    JSON_HEADERS,
+    OPENAI_ERROR,
+    Json,
+    PlantedFault,
+    Steps,
+    answered,
+    any_key,
+    as_document,
+    as_frames,
+    as_html,
+    as_is,
+    asked,
+    both,
+    dropped,
+    each,
+    encoded,
+    ended,
+    everywhere,
+    faults,
+    forgets,
+    headed,
+    in_document,
+    in_stream,
+    is_stream,
+    objects,
+    on_error,
+    parsed,
+    query_without,
+    removed,
+    renumbered,
+    streamed,
+    together,
+    typed,
+    with_body,
+    with_status,
+    without_last,
+    zeroed,
+)
+from tests.support.provider.reply import DemoReply, DemoRequest, Step, whole
+
+# -- of OpenAI Responses
+
+_ARGUMENTS = typed("function_call", "response.function_call_arguments.done")
+_ARGUMENTS_DELTA = typed("response.function_call_arguments.delta")
+
+
+def _responses_arguments(change: Callable[[str], str]) -> Planted:
+    whole_text, delta = each("arguments", change, of=_ARGUMENTS), each("delta", change, of=_ARGUMENTS_DELTA)
+    return both(everywhere(whole_text), in_stream(delta))
+
+
+def _responses_delta(event: Json) -> tuple[Json, str] | None:
+    return (event, "delta") if event["type"] == "response.output_text.delta" else None
+
+
+def _without_reasoning(event: Json) -> object:
+    """Drop what is reasoning, and move what comes after it to the front."""
+    if "reasoning" in str(event.get("type")) or (event.get("item") or {}).get("type") == "reasoning":
+        return False
+    if "output_index" in event:
+        event["output_index"] -= 1
+    for found in objects(event):
+        if isinstance(found.get("output"), list):
+            found["output"] = [item for item in found["output"] if item["type"] != "reasoning"]
+        if "reasoning_tokens" in found:
+            found["reasoning_tokens"] = 0
+    return True
+
+
+def _one_call(event: Json) -> object:
+    """Keep the first call of a function alone."""
+    for found in objects(event):
+        if isinstance(found.get("output"), list):
+            calls = [item for item in found["output"] if item["type"] == "function_call"]
+            found["output"] = [item for item in found["output"] if item not in calls[1:]]
+    return not (event.get("output_index", 0) > 1)
+
+
+def _completed(event: Json) -> None:
+    """Say that an answer is complete which was cut off."""
+    for found in list(objects(event)):
+        if found.get("status") == "incomplete":
+            found["status"] = "completed"
+        if "incomplete_details" in found:
+            found["incomplete_details"] = None
+        if found.get("type") == "response.incomplete":
+            found["type"] = "response.completed"
+
+
+def _swapped(old: bytes, new: bytes) -> Planted:
+    return streamed(as_is(lambda frame: frame.replace(old, new)))
+
+
+def _item_ids(steps: Steps) -> Steps:
+    numbers = count()
+    change = each("id", lambda _: f"msg_{next(numbers)}", of=typed("message"))
+    for step in steps:
+        before, event, after = parsed(step.take())
+        if event is not None:
+            change(event)
+        yield Step(step.at_s, before + json.dumps(event).encode() + after)
+
+
+_RESPONSES = faults(
+    """\
+responses-no-end | text | RS002 | The last event of a stream is lost.
+responses-content-type | text | HT001 | Streams have the content type `application/json`.
+responses-numbers-repeated | text | RS012 | Every event has the sequence number 0.
+responses-no-names | text | RS014 | Events have no `event:` line.
+responses-indexes | parallel-tools | RS031 | Every item has the `output_index` 0.
+responses-item-ids | text | RS025 | An item has another id in each event.
+responses-no-usage | text | PR030 | `usage` is null, streamed or not.
+responses-usage-summed | text | RS052 | Input and output tokens are counted twice, but the total is not.
+responses-whole-for-stream | text | PR011 | A stream is requested, and a document comes.
+responses-one-delta | text | PR021 | The text comes in one delta, at the end.
+responses-no-reasoning | reasoning | PR120 | Reasoning is left out, and not counted.
+responses-arguments-cut | parallel-tools | PR042 | The arguments of tools lack their end, everywhere.
+responses-arguments-encoded | parallel-tools | PR043 | The arguments of tools are JSON in a JSON string.
+responses-one-call | parallel-tools | PR041 | Of parallel calls only the first one is passed on.
+responses-call-ids | parallel-tools | PR044 | All calls have the same `call_id`.
+responses-no-choice | forced-tool | PR050 | `tool_choice` is ignored.
+responses-no-schema | structured | PR060 | The format of the answer is ignored.
+responses-no-limit | max-tokens | PR070 | `max_output_tokens` is ignored.
+responses-cut-completed | max-tokens | PR015 | An answer that was cut off says that it is complete.
+responses-any-key | wrong-key | PR090 | A wrong key is accepted.
+responses-error-200 | bad-request | PR080 | An error comes with status 200.
+responses-error-500 | bad-request | PR081 | A bad request is answered with 500.
+responses-error-page | bad-request | PR082 | Errors are HTML pages.
+responses-resume-from-0 | resume | RS011 | A resumed stream begins from its start.
+responses-resume-numbered | resume | RS011 | A resumed stream counts from 0 again.
+""",
+    {
+        "responses-no-end": streamed(without_last(1)),
+        "responses-content-type": answered(headed("content-type", "application/json")),
+        "responses-numbers-repeated": in_stream(each("sequence_number", lambda _: 0)),
+        "responses-no-names": streamed(as_is(lambda frame: re.sub(rb"^event: .*\n", b"", frame))),
+        "responses-indexes": in_stream(each("output_index", lambda _: 0)),
+        "responses-item-ids": streamed(_item_ids),
+        "responses-no-usage": everywhere(each("usage", lambda _: None)),
+        "responses-usage-summed": everywhere(each("input_tokens", lambda tokens: 2 * tokens)),
+        "responses-whole-for-stream": as_document(lambda events: dict(events[-1]["response"])),
+        "responses-one-delta": both(streamed(together(_responses_delta)), streamed(renumbered)),
+        "responses-no-reasoning": both(everywhere(_without_reasoning), streamed(renumbered)),
+        "responses-arguments-cut": _responses_arguments(ended),
+        "responses-arguments-encoded": _responses_arguments(encoded),
+        "responses-one-call": both(everywhere(_one_call), streamed(renumbered)),
+        "responses-call-ids": everywhere(each("call_id", lambda _: "call_0")),
+        "responses-no-choice": forgets("tool_choice"),
+        "responses-no-schema": forgets("text"),
+        "responses-no-limit": forgets("max_output_tokens"),
+        "responses-cut-completed": both(
+            everywhere(_completed), _swapped(b"event: response.incomplete", b"event: response.completed")
+        ),
+        "responses-any-key": any_key,
+        "responses-error-200": on_error(400, change=with_status(200)),
+        "responses-error-500": on_error(400, change=with_status(500)),
+        "responses-error-page": on_error(400, 401, change=as_html),
+        "responses-resume-from-0": query_without("starting_after"),
+        "responses-resume-numbered": streamed(renumbered),
+    },
+)
+
+# -- of OpenAI Chat Completions
+
+
+def _is_function(found: Json) -> bool:
+    return "arguments" in found
+
+
+def _chat_delta(event: Json) -> tuple[Json, str] | None:
+    choices = event.get("choices") or [{}]
+    delta = choices[0].get("delta") or {}
+    return (delta, "content") if delta.get("content") else None
+
+
+def _chat_ids(steps: Steps) -> Steps:
+    numbers = count()
+    for step in steps:
+        yield Step(step.at_s, re.sub(rb'"id":"chatcmpl-\w+"', b'"id":"chatcmpl-%d"' % next(numbers), step.take()))
+
+
+def _thinks_aloud(event: Json) -> None:
+    """Put the text of reasoning into the answer, between tags."""
+    for found in list(objects(event)):
+        if found.get("role") == "assistant" and isinstance(found.get("content"), str):
+            found["content"] = f"<think>The user wants it short.</think>{found['content']}"
+
+
+def _first_call_of(event: Json) -> object:
+    """Keep the first tool call alone."""
+    for found in objects(event):
+        if "tool_calls" in found:
+            found["tool_calls"] = [
+                call for number, call in enumerate(found["tool_calls"]) if call.get("index", number) == 0
+            ]
+    return True
+
+
+def _stopped(reason: str) -> Planted:
+    """A gateway with a `finish_reason` of its own for every end."""
+    return everywhere(each("finish_reason", lambda was: was and reason))
+
+
+_CHAT_ERROR = (
+    b'data: {"id":"chatcmpl-0","object":"chat.completion.chunk","created":1,"model":"m","choices":[{"index":0,'
+)
+_CHAT_ERROR += b'"delta":{"role":"assistant","content":"Error: 400 Bad Request"},"finish_reason":"stop"}]}\n\n'
+
+
+_CHAT = faults(
+    """\
+chat-no-done | text | CH001 | `data: [DONE]` is missing.
+chat-no-finish | text | CH011 | The chunk with the `finish_reason` is lost.
+chat-content-type | text | HT001 | Streams have the content type `text/plain`.
+chat-usage-not-sent | text | CH012 | `stream_options` is ignored: no usage where it was asked for.
+chat-usage-zero | text | PR031 | All counts of tokens are 0.
+chat-usage-unasked | no-usage | PR034 | Usage is sent where it was not asked for.
+chat-ids | text | CH004 | Each chunk has another id.
+chat-no-role | text | CH010 | No delta has a role.
+chat-one-delta | text | PR021 | The text comes in one delta, at the end.
+chat-thinks-aloud | text | PR122 | Reasoning stands in the answer, between `<think>` and `</think>`.
+chat-list-delta | text | PR150 | Deltas have a list whose elements have no `index`: the `thinking_blocks` of LiteLLM.
+chat-arguments-cut | parallel-tools | PR042 | The arguments of tools lack their end.
+chat-arguments-encoded | parallel-tools | PR043 | The arguments of tools are JSON in a JSON string.
+chat-arguments-object | parallel-tools | PR014 | The arguments of tools are an object in place of a text.
+chat-call-indexes | parallel-tools | CH020 | All tool calls of a stream have the index 0.
+chat-one-call | parallel-tools | PR041 | Of parallel calls only the first one is passed on.
+chat-calls-stop | parallel-tools | PR015 | The `finish_reason` of tool calls is `stop`.
+chat-cut-stop | max-tokens | PR015 | The `finish_reason` of an answer that was cut off is `stop`.
+chat-no-limit | max-tokens | PR070 | The limit of tokens is ignored.
+chat-n-ignored | choices | PR110 | `n` is ignored.
+chat-no-choice | forced-tool | PR050 | `tool_choice` is ignored.
+chat-no-schema | structured | PR060 | `response_format` is ignored.
+chat-any-key | wrong-key | PR090 | A wrong key is accepted.
+chat-error-500 | bad-request | PR081 | A bad request is answered with 500.
+chat-error-page | bad-request | PR082 | Errors are HTML pages.
+chat-error-text | bad-request | PR080 | An error is a text in a stream with status 200: `data: Error: …`.
+chat-error-answer | bad-request | PR080 | An error is the text of an answer.
+chat-error-detail | bad-request | PR082 | Errors have a `detail`, as FastAPI makes them, and no `error`.
+""",
+    {
+        "chat-no-done": streamed(as_is(lambda frame: b"" if b"[DONE]" in frame else frame)),
+        "chat-no-finish": in_stream(
+            dropped(lambda event: any(each["finish_reason"] for each in event.get("choices", ())))
+        ),
+        "chat-content-type": answered(headed("content-type", "text/plain; charset=utf-8")),
+        "chat-usage-not-sent": forgets("stream_options"),
+        "chat-usage-zero": everywhere(zeroed),
+        "chat-usage-unasked": asked(lambda body: body.update(stream_options={"include_usage": True})),
+        "chat-ids": streamed(_chat_ids),
+        "chat-no-role": in_stream(removed("role")),
+        "chat-one-delta": streamed(together(_chat_delta)),
+        "chat-thinks-aloud": everywhere(_thinks_aloud),
+        "chat-list-delta": in_stream(
+            each("delta", lambda delta: {**delta, "thinking_blocks": [{"type": "thinking", "thinking": "Hm."}]})
+        ),
+        "chat-arguments-cut": everywhere(each("arguments", ended, of=_is_function)),
+        "chat-arguments-encoded": everywhere(each("arguments", encoded, of=_is_function)),
+        "chat-arguments-object": in_document(each("arguments", json.loads, of=_is_function)),
+        "chat-call-indexes": in_stream(each("index", lambda _: 0, of=lambda found: "function" in found)),
+        "chat-one-call": everywhere(_first_call_of),
+        "chat-calls-stop": _stopped("stop"),
+        "chat-cut-stop": _stopped("stop"),
+        "chat-no-limit": both(forgets("max_tokens"), forgets("max_completion_tokens")),
+        "chat-n-ignored": forgets("n"),
+        "chat-no-choice": forgets("tool_choice"),
+        "chat-no-schema": forgets("response_format"),
+        "chat-any-key": any_key,
+        "chat-error-500": on_error(400, change=with_status(500)),
+        "chat-error-page": on_error(400, 401, change=as_html),
+        "chat-error-text": on_error(400, change=as_frames(b"data: Error: 400 Bad Request\n\n", b"data: [DONE]\n\n")),
+        "chat-error-answer": on_error(400, change=as_frames(_CHAT_ERROR, b"data: [DONE]\n\n")),
+        "chat-error-detail": on_error(400, 401, change=with_body({"detail": "Bad Request"})),
+    },
+)
+
+# -- of Anthropic Messages
+
+
+def _anthropic_delta(event: Json) -> tuple[Json, str] | None:
+    delta = event.get("delta") or {}
+    return (delta, "text") if delta.get("type") == "text_delta" else None
+
+
+def _reasons(**reasons: str) -> Planted:
+    """A gateway with other words for why an answer ends."""
+    return everywhere(each("stop_reason", lambda was: reasons.get(str(was), was)))
+
+
+def _without_thinking(event: Json) -> object:
+    if event.get("type") in ("content_block_start", "content_block_delta", "content_block_stop"):
+        event["index"] -= 1
+    if isinstance(event.get("content"), list):
+        event["content"] = [block for block in event["content"] if block["type"] != "thinking"]
+    return event.get("index", 0) >= 0
+
+
+_ANTHROPIC = faults(
+    """\
+anthropic-no-end | text | AN007 | `message_stop` is missing.
+anthropic-no-usage | text | AN010 | `message_delta` has no `usage`.
+anthropic-usage-zero | text | PR031 | All counts of tokens are 0.
+anthropic-no-names | text | AN001 | Events have no `event:` line.
+anthropic-indexes | parallel-tools | AN013 | All blocks have the index 0.
+anthropic-one-delta | text | PR021 | The text comes in one delta, at the end.
+anthropic-no-signature | reasoning | AN020 | Thinking has no signature.
+anthropic-no-thinking | reasoning | PR121 | Thinking is left out.
+anthropic-input-cut | parallel-tools | AN019 | The input of tools lacks its end.
+anthropic-input-text | parallel-tools | PR014 | The input of a tool is a text in place of an object.
+anthropic-reasons | text | AN021 | The `stop_reason` is one of OpenAI's: `stop`, `length`, `tool_calls`.
+anthropic-calls-end | parallel-tools | PR015 | The `stop_reason` of tool calls is `end_turn`.
+anthropic-cut-end | max-tokens | PR015 | The `stop_reason` of an answer that was cut off is `end_turn`.
+anthropic-no-choice | forced-tool | PR050 | `tool_choice` is ignored.
+anthropic-any-key | wrong-key | PR090 | A wrong key is accepted.
+anthropic-error-openai | bad-request | PR082 | Errors have the form of OpenAI's.
+""",
+    {
+        "anthropic-no-end": streamed(without_last(1)),
+        "anthropic-no-usage": in_stream(removed("usage", of=typed("message_delta"))),
+        "anthropic-usage-zero": everywhere(zeroed),
+        "anthropic-no-names": streamed(as_is(lambda frame: re.sub(rb"^event: .*\n", b"", frame))),
+        "anthropic-indexes": in_stream(each("index", lambda _: 0)),
+        "anthropic-one-delta": streamed(together(_anthropic_delta)),
+        "anthropic-no-signature": in_stream(
+            dropped(lambda event: (event.get("delta") or {}).get("type") == "signature_delta")
+        ),
+        "anthropic-no-thinking": everywhere(_without_thinking),
+        "anthropic-input-cut": in_stream(each("partial_json", ended)),
+        "anthropic-input-text": in_document(each("input", json.dumps, of=typed("tool_use"))),
+        "anthropic-reasons": _reasons(end_turn="stop", max_tokens="length", tool_use="tool_calls"),
+        "anthropic-calls-end": _reasons(tool_use="end_turn"),
+        "anthropic-cut-end": _reasons(max_tokens="end_turn"),
+        "anthropic-no-choice": forgets("tool_choice"),
+        "anthropic-any-key": any_key,
+        "anthropic-error-openai": on_error(400, 401, change=with_body(OPENAI_ERROR)),
+    },
+)
+
+# -- of Gemini
+
+
+def _gemini_text(event: Json) -> tuple[Json, str] | None:
+    """The text of an answer, which does not end here."""
+    for candidate in event.get("candidates", ()):
+        part = candidate["content"]["parts"][0]
+        if part.get("text") and "thought" not in part and "finishReason" not in candidate:
+            return part, "text"
+    return None
+
+
+def _as_array(_: DemoRequest, reply: DemoReply) -> DemoReply:
+    """A JSON array in the place of server-sent events."""
+    if not is_stream(reply):
+        return reply
+    chunks = [parsed(step.take())[1] for step in reply.steps]
+    return whole(json.dumps(chunks).encode(), JSON_HEADERS)
+
+
+_GEMINI = faults(
+    """\
+gemini-no-finish | text | GE008 | No candidate has a `finishReason`.
+gemini-no-usage | text | GE009 | `usageMetadata` is missing.
+gemini-done | text | GE004 | There is a `data: [DONE]`.
+gemini-comments | text | GE002 | A keep-alive is sent as a comment.
+gemini-array | text | PR011 | A stream of events is requested, and a JSON array comes.
+gemini-one-chunk | text | PR021 | The text comes in one chunk, at the end.
+gemini-args-text | parallel-tools | GE014 | The arguments of a function are a text in place of an object.
+gemini-thoughts-aloud | reasoning | PR121 | Thoughts are not marked, and so a part of the answer.
+gemini-cut-stop | max-tokens | PR015 | The `finishReason` of an answer that was cut off is `STOP`.
+gemini-no-schema | structured | PR060 | The schema of the answer is ignored.
+gemini-any-key | wrong-key | PR090 | A wrong key is accepted.
+gemini-error-openai | bad-request | PR082 | Errors have the form of OpenAI's.
+""",
+    {
+        "gemini-no-finish": everywhere(removed("finishReason")),
+        "gemini-no-usage": everywhere(removed("usageMetadata")),
+        "gemini-done": streamed(lambda steps: [*steps, Step(0.0, b"data: [DONE]\r\n\r\n")]),
+        "gemini-comments": streamed(lambda steps: [Step(0.0, b": keep-alive\r\n\r\n"), *steps]),
+        "gemini-array": answered(_as_array),
+        "gemini-one-chunk": streamed(together(_gemini_text)),
+        "gemini-args-text": everywhere(each("args", json.dumps)),
+        "gemini-thoughts-aloud": everywhere(removed("thought")),
+        "gemini-cut-stop": everywhere(each("finishReason", lambda _: "STOP")),
+        "gemini-no-schema": both(
+            forgets("generationConfig", "responseJsonSchema"), forgets("generationConfig", "responseSchema")
+        ),
+        "gemini-any-key": any_key,
+        "gemini-error-openai": on_error(400, 401, change=with_body(OPENAI_ERROR)),
+    },
+)
+
+FAULTS: Mapping[str, Sequence[PlantedFault]] = {
+    "openai-responses": _RESPONSES,
+    "openai-chat": _CHAT,
+    "anthropic": _ANTHROPIC,
+    "gemini": _GEMINI,
+}
+"""By the API that they break."""
+
+PLANTED: Mapping[str, Planted] = {fault.name: fault.planted for rows in FAULTS.values() for fault in rows}
