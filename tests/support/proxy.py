@@ -78,6 +78,12 @@ class Proxied:
         """A reader of the journal from its beginning."""
         return JournalReader(self._journal)
 
+    async def ended(self) -> Tape:
+        """What the journal holds of the only exchange, when that has ended."""
+        await eventually(lambda: self.tapes()[0].outcome is not None)
+        (tape,) = self.tapes()
+        return tape
+
     def tapes(self) -> list[Tape]:
         """What the journal holds, exchange by exchange."""
         reader, tapes = self.reader(), dict[int, Tape]()
@@ -222,8 +228,7 @@ class Tunnel(NamedTuple):
 
     async def tape(self) -> Tape:
         """What the journal has of it, when it has ended."""
-        await eventually(lambda: self.proxy.tapes()[0].outcome is not None)
-        return self.proxy.tapes()[0]
+        return await self.proxy.ended()
 
 
 async def switched(proxy: Proxied, listener: Listener, *, early: bytes = b"", first: bytes = b"") -> Tunnel:

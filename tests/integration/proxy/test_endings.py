@@ -67,8 +67,7 @@ async def test_client_leaves(tmp_path: Path, upstream_is: str, how: str) -> None
             if how == "resets":
                 reset(client.socket)
         await eventually(upstream.gone.is_set)
-        await eventually(lambda: proxy.tapes()[0].outcome is not None)
-        (tape,) = proxy.tapes()
+        tape = await proxy.ended()
         assert tape.outcome == "client_disconnect"
         assert tape.body.startswith(EVENT) or upstream_is == "silent"
 
@@ -86,8 +85,7 @@ async def test_client_leaves_after_a_request_of_any_size(tmp_path: Path, size: i
             await client.send(get("/v1/x", head, method="POST") + body)
             await eventually(lambda: len(upstream.requests) == 1)
         await eventually(upstream.gone.is_set)
-        await eventually(lambda: proxy.tapes()[0].outcome is not None)
-        (tape,) = proxy.tapes()
+        tape = await proxy.ended()
         assert (tape.outcome, len(tape.request_body)) == ("client_disconnect", size)
 
 
@@ -141,8 +139,7 @@ async def test_client_leaves_in_mid_upload(tmp_path: Path) -> None:
             await client.send(get("/v1/x", b"Content-Length: 100", method="POST") + b"part")
             await eventually(lambda: upstream.connections == 1)
         await eventually(upstream.gone.is_set)
-        await eventually(lambda: proxy.tapes()[0].outcome is not None)
-        (tape,) = proxy.tapes()
+        tape = await proxy.ended()
         assert (tape.outcome, tape.json[Mark.REQUEST_END]) == ("client_disconnect", {"complete": False})
 
 

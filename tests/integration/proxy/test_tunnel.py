@@ -13,7 +13,7 @@ import pytest
 
 from recorder.journal.format import Gap, Mark
 from recorder.proxy.tunnel import SERVICE_RESTART
-from tests.support.event_loop import DEADLINE_S, POLL_S, both_loops, eventually, on_uvloop, turns
+from tests.support.event_loop import DEADLINE_S, POLL_S, both_loops, on_uvloop, turns
 from tests.support.proxy import OFFER, SWITCHED, Listener, Proxied, get, proxied, switched, tunnelled
 from tests.support.sockets import (
     KERNEL_BYTES,
@@ -201,8 +201,7 @@ async def test_a_101_that_nobody_asked_for_passes_and_what_the_upstream_sends_af
         async with await proxy.connect() as client:
             await client.send(get("/v1/models"))
             assert await client.rest() == SWITCHED + b"raw bytes"
-        await eventually(lambda: proxy.tapes()[0].outcome is not None)
-        (tape,) = proxy.tapes()
+        tape = await proxy.ended()
         assert upstream.connections == 1
     assert (tape.json[Mark.RESPONSE]["status"], tape.body, tape.outcome) == (101, b"raw bytes", "eof")
 
@@ -428,8 +427,7 @@ async def test_over_tls_the_end_of_the_client_is_that_of_the_connection(
         await client.send(MASKED)
         client.socket.shutdown(1)
         assert await client.rest() == b""
-        await eventually(lambda: proxy.tapes()[0].outcome is not None)
-        (tape,) = proxy.tapes()
+        tape = await proxy.ended()
     assert heard == [MASKED]
     assert (tape.sent, tape.outcome, tape.fins[0]) == (MASKED, "eof", Mark.CLIENT_CHUNK)
 
@@ -447,6 +445,5 @@ async def test_over_tls_what_a_client_sends_after_the_upstreams_end_is_recorded(
         assert await client.rest() == TEXT
         await client.send(MASKED)
         client.socket.shutdown(1)
-        await eventually(lambda: proxy.tapes()[0].outcome is not None)
-        (tape,) = proxy.tapes()
+        tape = await proxy.ended()
     assert (tape.sent, tape.body, tape.fins) == (MASKED, TEXT, [Mark.CHUNK, Mark.CLIENT_CHUNK])

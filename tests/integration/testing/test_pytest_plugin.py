@@ -455,9 +455,8 @@ def test_a_client_that_goes_past_the_recordings_fails_the_test(project: Project)
 
 
 def test_a_test_that_fails_because_its_client_went_past_is_told_so(project: Project) -> None:
-    said = (
-        project.holds("hi").test("def test_one(recorder_replay):\n    ask('https://api.openai.com/v1')").said(failed=1)
-    )
+    asking = "def test_one(recorder_replay):\n    ask('https://api.openai.com/v1')"
+    said = project.holds("hi").test(asking).said(failed=1)
     assert "recorder: api.openai.com was to be asked past the recordings" in said
 
 

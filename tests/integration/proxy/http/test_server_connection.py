@@ -39,6 +39,11 @@ async def reads(client: RawClient) -> list[bytes]:
     return found
 
 
+async def path_back(incoming: ServerExchange) -> None:
+    """An app that answers with the path of the request."""
+    incoming.respond(200, [], incoming.path)
+
+
 # -- the end of a body, for whoever knows no chunks
 
 
@@ -104,10 +109,7 @@ async def test_the_last_event_goes_on_with_the_end(tmp_path: Path) -> None:
 @pytest.mark.parametrize("size", [0, 70_000, 3_000_000])
 @on_uvloop
 async def test_a_body_that_nobody_took_is_not_in_the_way_of_the_next_request(size: int) -> None:
-    async def app(incoming: ServerExchange) -> None:
-        incoming.respond(200, [], incoming.path)
-
-    async with client_of(app) as client, asyncio.TaskGroup() as tasks:
+    async with client_of(path_back) as client, asyncio.TaskGroup() as tasks:
         tasks.create_task(client.send(get("/a", method="POST", body=b"x" * size) + get("/b")))
         assert [(await client.response()).body for _ in range(2)] == [b"/a", b"/b"]
 
@@ -224,11 +226,7 @@ async def test_a_client_that_takes_its_time_over_an_answer_is_not_late_with_what
 
 async def test_an_idle_client_is_kept_for_a_minute_and_not_for_two(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = Clock(monkeypatch)
-
-    async def app(incoming: ServerExchange) -> None:
-        incoming.respond(200, [], b"")
-
-    async with client_of(app) as client:
+    async with client_of(path_back) as client:
         for _ in range(3):
             await clock.forward(60)
             await client.send(get())
@@ -297,11 +295,7 @@ async def test_an_offer_of_http_2_is_declined_and_the_request_answered(coding: s
 @on_uvloop
 async def test_offers_in_a_row_are_all_declined() -> None:
     """As many as one read takes, and more than Python has frames."""
-
-    async def app(incoming: ServerExchange) -> None:
-        incoming.respond(200, [], incoming.path)
-
-    async with client_of(app) as client, asyncio.TaskGroup() as tasks:
+    async with client_of(path_back) as client, asyncio.TaskGroup() as tasks:
         tasks.create_task(client.send(get("/a", b"Connection: Upgrade", b"Upgrade: h2c") * 3_000))
         for _ in range(3_000):
             assert (await client.response()).body == b"/a"
@@ -309,10 +303,7 @@ async def test_offers_in_a_row_are_all_declined() -> None:
 
 @on_uvloop
 async def test_nothing_is_answered_behind_a_connection_that_closes() -> None:
-    async def app(incoming: ServerExchange) -> None:
-        incoming.respond(200, [], incoming.path)
-
-    async with client_of(app) as client:
+    async with client_of(path_back) as client:
         await client.send(get("/a", b"Connection: close") + get("/b"))
         assert (await client.response()).body == b"/a"
         assert await client.read() == b""
