@@ -122,18 +122,15 @@ THEIRS = [
 ]
 
 
-def test_recordings_of_a_program_that_is_not_read_are_named(db: Path, tmp_path: Path) -> None:
-    for program, data in THEIRS:
+def test_a_file_that_is_not_read_is_passed_over_with_its_reason(db: Path, tmp_path: Path) -> None:
+    coded = "it is UTF-16 or UTF-32, and streams are UTF-8: convert it, for example with iconv."
+    marked = f"\ufeff{STREAM.decode()}"
+    cases = [(f"it is a recording of {program}, which is not supported.", data, "auto") for program, data in THEIRS]
+    cases += [(coded, marked.encode(coding), "auto") for coding in ("utf-16", "utf-16-be", "utf-32")]
+    cases.append(("it is not a JSON document.", STREAM, "json"))
+    for reason, data, form in cases:
         file = write(tmp_path, "theirs", data)
-        said = f"{file} is passed over: it is a recording of {program}, which is not supported.\n"
-        assert run(db, "import", file) == (1, b"", said)
-
-
-def test_utf_16_is_refused_with_what_to_do(db: Path, tmp_path: Path) -> None:
-    said = "it is UTF-16 or UTF-32, and streams are UTF-8: convert it, for example with iconv."
-    for coding in ("utf-16", "utf-16-be", "utf-32"):
-        file = write(tmp_path, "a.sse", f"\ufeff{STREAM.decode()}".encode(coding))
-        assert run(db, "import", file) == (1, b"", f"{file} is passed over: {said}\n"), coding
+        assert run(db, "import", "--format", form, file) == (1, b"", f"{file} is passed over: {reason}\n")
 
 
 def test_no_session_is_called_latest(db: Path, tmp_path: Path) -> None:
@@ -195,11 +192,6 @@ def test_what_is_wrong_with_all_files_is_the_exit_code(db: Path, tmp_path: Path)
     assert run(db, "import", tmp_path / "none", write(tmp_path, "empty.sse", b"")).code == 1
     good = write(tmp_path, "good.sse", STREAM)
     assert run(db, "import", good, "--request", tmp_path / "none") == (3, b"", f"Error: {missing}\n")
-
-
-def test_a_file_that_is_not_of_the_given_format_is_passed_over(db: Path, tmp_path: Path) -> None:
-    ran = run(db, "import", "--format", "json", write(tmp_path, "a.sse", STREAM))
-    assert (ran.code, ran.err) == (1, f"{tmp_path / 'a.sse'} is passed over: it is not a JSON document.\n")
 
 
 def test_a_file_larger_than_any_stream_is_passed_over(db: Path, tmp_path: Path) -> None:

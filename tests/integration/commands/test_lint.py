@@ -72,22 +72,24 @@ def test_a_fault_is_shown_with_place_and_reason_and_ends_with_4(tmp_path: Path) 
     assert last == "1 error in 1 exchange"
 
 
-def test_notes_alone_end_with_0(tmp_path: Path) -> None:
-    ran = lint(written(tmp_path / "noted.sse", NOTED))
-    assert (ran.exit_code, ran.stdout.splitlines()[-1]) == (0, "1 note in 1 exchange")
-
-
-def test_a_rule_that_is_ignored_is_neither_shown_nor_a_fault(tmp_path: Path) -> None:
-    ran = lint(written(tmp_path / "bad.sse", NO_ITEM_ID), "--ignore", "RS021")
-    assert (ran.exit_code, ran.stdout.splitlines()[-1]) == (0, "No finding in 1 exchange")
-
-
 @pytest.mark.parametrize(
-    ("reply", "severity", "code"),
-    [(NO_ITEM_ID, "error", 4), (WARNED, "warning", 4), (WARNED, "error", 0), (NOTED, "warning", 0), (NOTED, "note", 4)],
+    ("reply", "options", "code", "last"),
+    [
+        (NOTED, "", 0, "1 note in 1 exchange"),
+        (NOTED, "--fail-on warning", 0, "1 note in 1 exchange"),
+        (NOTED, "--fail-on note", 4, "1 note in 1 exchange"),
+        (WARNED, "--fail-on error", 0, "warning"),
+        (WARNED, "--fail-on warning", 4, "warning"),
+        (NO_ITEM_ID, "--fail-on error", 4, "1 error in 1 exchange"),
+        (NO_ITEM_ID, "--ignore RS021", 0, "No finding in 1 exchange"),
+        (NO_ITEM_ID, "--profile codex", 0, ""),
+    ],
 )
-def test_what_fails_is_as_severe_as_is_asked_for(tmp_path: Path, reply: Reply, severity: str, code: int) -> None:
-    assert lint(written(tmp_path / "judged.sse", reply), "--fail-on", severity).exit_code == code
+def test_what_fails_is_as_severe_as_is_asked_for(
+    tmp_path: Path, reply: Reply, options: str, code: int, last: str
+) -> None:
+    ran = lint(written(tmp_path / "judged.sse", reply), *options.split())
+    assert (ran.exit_code, last in ran.stdout.splitlines()[-1]) == (code, True)
 
 
 def test_a_probe_that_no_rule_is_about_is_not_named(tmp_path: Path) -> None:
@@ -96,10 +98,6 @@ def test_a_probe_that_no_rule_is_about_is_not_named(tmp_path: Path) -> None:
     session.exchange(GOOD.blocks(), at_s=1)
     ran = lint("run", "--db", tmp_path / "recorder.db")
     assert (ran.exit_code, ran.stderr) == (0, "")
-
-
-def test_a_profile_judges_by_its_own_rules(tmp_path: Path) -> None:
-    assert lint(written(tmp_path / "bad.sse", NO_ITEM_ID), "--profile", "codex").exit_code == 0
 
 
 def test_several_subjects_are_summed_up_together(file: Path, tmp_path: Path) -> None:

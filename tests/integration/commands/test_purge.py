@@ -134,19 +134,18 @@ def test_a_dry_run_lists_what_would_go_and_writes_nothing(file: URL) -> None:
     assert superuser.dumped(file) == before
 
 
-def test_nothing_goes_unasked(file: URL) -> None:
-    for arguments in (["latest"], ["latest", "--json"]):
-        ran = run(file, *arguments)
-        assert isinstance(ran.exception, UsageError)
-        assert "give --yes, or --dry-run" in str(ran.exception)
+UNASKED, UNSAID = "give --yes, or --dry-run", "sessions by name, or by --older-than"
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [("latest", UNASKED), ("latest --json", UNASKED), ("--yes", UNSAID), ("latest --keep 1G --yes", UNSAID)],
+)
+def test_nothing_goes_unasked_or_by_name_and_condition_at_once(file: URL, words: str, said: str) -> None:
+    ran = run(file, *words.split())
+    assert isinstance(ran.exception, UsageError)
+    assert said in str(ran.exception)
     assert len(names(file)) == 3
-
-
-def test_it_is_sessions_or_conditions(file: URL) -> None:
-    for arguments in ([], ["latest", "--keep", "1G"]):
-        ran = run(file, *arguments, "--yes")
-        assert isinstance(ran.exception, UsageError)
-        assert "sessions by name, or by --older-than" in str(ran.exception)
 
 
 def test_sizes_are_written_as_people_write_them(file: URL) -> None:

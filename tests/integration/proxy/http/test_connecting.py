@@ -137,20 +137,13 @@ async def test_exceptions_and_this_machine_are_reached_without_the_proxy() -> No
 
 
 @on_uvloop
-async def test_a_login_that_lacks_is_asked_for(authority: Authority) -> None:
+async def test_a_login_that_lacks_is_asked_for_and_a_wrong_one_is_said(authority: Authority) -> None:
     async with company(authority, login=LOGIN) as proxy:
-        said = await refusal(by(proxy.url), f"https://{NAME}/")
-    assert (
-        said
-        == f"the proxy 127.0.0.1:{proxy.port} wants a user and a password (407): write http://USER:PASSWORD@HOST:PORT"
-    )
-
-
-@on_uvloop
-async def test_a_wrong_login_is_said(authority: Authority) -> None:
-    async with company(authority, login="other:login") as proxy:
-        said = await refusal(by(proxy.url.replace("//", f"//{LOGIN}@")), f"https://{NAME}/")
-    assert "does not accept this user and password (407)" in said
+        lacking = await refusal(by(proxy.url), f"https://{NAME}/")
+        wrong = await refusal(by(proxy.url.replace("//", "//me:another@")), f"https://{NAME}/")
+    wanted = "wants a user and a password (407): write http://USER:PASSWORD@HOST:PORT"
+    assert lacking == f"the proxy 127.0.0.1:{proxy.port} {wanted}"
+    assert "does not accept this user and password (407)" in wrong
 
 
 NTLM = b"HTTP/1.1 407 X\r\nProxy-Authenticate: Negotiate\r\nproxy-authenticate:  NTLM\r\n\r\n"
