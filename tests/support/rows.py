@@ -33,8 +33,9 @@ from recorder.projections.rows import (
     UserTextRow,
 )
 from recorder.store.engine import schema_named
+from recorder.store.search import INDEX_NAMES
 from recorder.store.write.writer import Store
-from tests.support.superuser import connected, execute
+from tests.support.superuser import connected, engine, execute
 
 START_NS = 1_790_000_000_000_000_000
 
@@ -140,6 +141,22 @@ def put(connection: Any, *rows: msgspec.Struct) -> None:
         execute(connection, insert, *values)
         if isinstance(row, ExchangeRow | UsageRow):
             execute(connection, _COUNTED, row.session_id, row.exchange_id)
+
+
+def empty_indexes(database: Path | URL, names: Sequence[str] = INDEX_NAMES) -> None:
+    """Take every word out of indexes for full-text search."""
+    sql = {"sqlite": "INSERT INTO {0} ({0}) VALUES ('delete-all')", "postgresql": "DELETE FROM {0}"}[engine(database)]
+    with connected(database) as connection:
+        for name in names:
+            connection.execute(sql.format(name))
+
+
+def forget_projections(database: Path | URL) -> None:
+    """Throw all projections of a log away, their indexes first."""
+    empty_indexes(database)
+    with connected(database) as connection:
+        for table in PROJECTED:
+            connection.execute(f"DELETE FROM {table}")
 
 
 def reindex(connection: Any) -> None:

@@ -33,6 +33,7 @@ from tests.support.rows import (
     PROJECTED,
     START_NS,
     a_conversation,
+    forget_projections,
     make_id,
     price_rows,
     put,
@@ -145,17 +146,6 @@ def log(engines: Engines, postgres_server: Server, tmp_path: Path, request: pyte
     yield url
     if request.param == "server":
         postgres_server.drop(url)
-
-
-EMPTIED = {"sqlite": "INSERT INTO {0} ({0}) VALUES ('delete-all')", "postgresql": "DELETE FROM {0}"}
-
-
-def forget_projections(url: URL) -> None:
-    with superuser.connected(url) as connection:
-        for name in INDEX_NAMES:
-            connection.execute(EMPTIED[superuser.engine(url)].format(name))
-        for table in PROJECTED:
-            connection.execute(f"DELETE FROM {table}")
 
 
 def session_named(url: URL, name: str) -> str:

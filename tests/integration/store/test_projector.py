@@ -30,7 +30,7 @@ from recorder.wire.sse import FRAME_LIMIT
 from tests.support import superuser
 from tests.support.empty_log import empty
 from tests.support.facts import captured
-from tests.support.rows import PROJECTED, make_exchange, make_session, projections
+from tests.support.rows import empty_indexes, forget_projections, make_exchange, make_session, projections
 from tests.unit.projections.test_fold import BODY
 
 
@@ -75,19 +75,9 @@ def ask(store: Store, sql: str) -> list[Any]:
     return superuser.asked(store.url, sql)
 
 
-EMPTIED = {
-    "sqlite": "INSERT INTO {0} ({0}) VALUES ('delete-all')",
-    "postgresql": "DELETE FROM {0}",
-}
-
-
 def rebuilt(store: Store) -> dict[str, list[Any]]:
     """The projections after all of them were thrown away and made anew."""
-    with superuser.connected(store.url) as connection:
-        for name in INDEX_NAMES:
-            connection.execute(EMPTIED[store.engine].format(name))
-        for table in PROJECTED:
-            connection.execute(f"DELETE FROM {table}")
+    forget_projections(store.url)
     assert rebuild(store, lambda done, total: None).put_aside == []
     return projections(store.url)
 
@@ -188,9 +178,7 @@ def test_a_request_that_goes_on_with_a_turn_has_no_text_of_a_user(store: Store) 
 
 def test_an_index_that_a_migration_left_empty_is_filled_by_a_rebuild(either: Store) -> None:
     exchange = recorded(either, 1, request=prompted("Where is Waldo?", ("call_1", "behind the lighthouse")))
-    with superuser.connected(either.url) as connection:
-        for name in INDEX_NAMES[1:]:
-            connection.execute(EMPTIED[either.engine].format(name))
+    empty_indexes(either.url, INDEX_NAMES[1:])
     with either.transaction():
         either.projector.set_place(projector.START)
     rebuild(either, lambda done, total: None)
@@ -219,12 +207,7 @@ def test_a_resumed_response_has_the_items_of_the_whole(store: Store) -> None:
     rest = b"".join(frames[7:])
     resumed = recorded(store, 2, body=rest, method="GET", resumes_response_id="resp_1", resumes_after=6)
     whole = recorded(store, 3)
-    columns = "item, kind, type, output_index, item_id, status, text, summary, arguments, call_id"
-    parts, uncut = (
-        ask(store, f"SELECT {columns} FROM p_items_v1 WHERE exchange_id = '{each.exchange_id}' ORDER BY item")
-        for each in (resumed, whole)
-    )
-    assert parts == uncut
+    assert parts_of(store, resumed) == parts_of(store, whole)
     assert ask(store, f"SELECT kind FROM p_anomalies_v1 WHERE exchange_id = '{resumed.exchange_id}'") == []
 
 
