@@ -13,7 +13,6 @@ from collections.abc import Callable
 
 from recorder.proxy.http.server import run
 from recorder.proxy.http.server_capacity import raise_limit
-from tests.support.provider.prompt_cache import LIFETIME_S
 from tests.support.provider.server import start
 
 
@@ -24,25 +23,16 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--port", type=int, default=0, help="default: a free one")
     parser.add_argument("--pace", type=float, default=1.0, help="multiplies every pause; 0 sends without any")
     parser.add_argument("--linger", type=float, default=0.0, help="seconds from the last event of a stream to its end")
-    lifetime = "seconds from the last use of a prompt until it leaves the cache; default: %(default)s"
-    parser.add_argument("--cache-lifetime", type=float, default=LIFETIME_S, help=lifetime)
     return parser.parse_args()
 
 
-async def serve(
-    port: int,
-    pace: float,
-    ready: Callable[[str], None],
-    *,
-    linger_s: float = 0.0,
-    cache_lifetime_s: float = LIFETIME_S,
-) -> None:
+async def serve(port: int, pace: float, linger_s: float, ready: Callable[[str], None]) -> None:
     """Serve until SIGTERM or SIGINT; `ready` is called with the base URL."""
     raise_limit()
     stopped = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stopped.set)
-    async with await start(port=port, pace=pace, linger_s=linger_s, cache_lifetime_s=cache_lifetime_s) as demo:
+    async with await start(port=port, pace=pace, linger_s=linger_s) as demo:
         ready(demo.base_url)
         await stopped.wait()
 
@@ -54,8 +44,7 @@ def _say(base_url: str) -> None:
 
 def main() -> None:
     options = _options()
-    lifetime_s = options.cache_lifetime
-    run(serve(options.port, options.pace, _say, linger_s=options.linger, cache_lifetime_s=lifetime_s))
+    run(serve(options.port, options.pace, options.linger, _say))
 
 
 if __name__ == "__main__":

@@ -34,7 +34,6 @@ def _route(method: str, path: str, dialect: Dialect, answer: Callable[[Play], De
 ROUTES = (
     _route("POST", r"/v1/responses", openai_responses.DIALECT, openai_responses.create),
     _route("GET", r"/v1/responses/(\w+)", openai_responses.DIALECT, openai_responses.retrieve),
-    _route("POST", r"/v1/responses/(\w+)/cancel", openai_responses.DIALECT, openai_responses.cancel),
     _route("POST", r"/v1/chat/completions", openai_chat.DIALECT, openai_chat.create),
     _route("POST", r"/v1/messages", anthropic.DIALECT, anthropic.create),
     _route("POST", r"/v1/messages/count_tokens", anthropic.DIALECT, anthropic.count_tokens),

@@ -1,4 +1,4 @@
-"""Background responses: they continue without a client, and can be retrieved by id, resumed and cancelled.
+"""Background responses: they continue without a client, and can be retrieved by id and resumed.
 
 A response is a list of events with the times they are due; how far it has come is read off the clock.
 """
@@ -26,33 +26,21 @@ class BackgroundResponse:
         self._clock = clock
         self._pace = pace
         self._events = events
-        self._cancelled: dict[str, Any] | None = None
         self.started = clock()
 
     def steps(self, after: int = -1) -> Iterator[Step]:
-        """Yield the frames with a sequence number over `after`, the same bytes for everyone; none once cancelled."""
+        """Yield the frames with a sequence number over `after`, the same bytes for everyone."""
         for event in self._events:
-            if self._cancelled:
-                return
             if event.fields["sequence_number"] > after:
                 yield Step(event.at_s, event.frame)
 
     def latest(self) -> dict[str, Any]:
         """Return the response object of this moment."""
-        if self._cancelled:
-            return self._cancelled
         passed = self._clock() - self.started
         states = [event for event in self._events if "response" in event.fields]
         due = [event for event in states if event.at_s * self._pace <= passed]
         state: dict[str, Any] = (due or states)[-1 if due else 0].fields["response"]
         return state
-
-    def cancel(self) -> dict[str, Any]:
-        """Cancel it, unless it has ended; return the response object."""
-        latest = self.latest()
-        if latest["status"] in ("queued", "in_progress"):
-            self._cancelled = {**latest, "status": "cancelled"}
-        return self._cancelled or latest
 
 
 class BackgroundResponses:

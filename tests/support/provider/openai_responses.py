@@ -158,14 +158,6 @@ def retrieve(play: Play) -> DemoReply:
     return _stream_of(play, response.steps(int(play.request.query.get("starting_after", -1))), response.started)
 
 
-def cancel(play: Play) -> DemoReply:
-    """Stop a background response."""
-    response = play.background.find(play.name)
-    if response is None:
-        return refuse(play.dice, 404, f"Response with id '{play.name}' not found.")
-    return _json(play, response.cancel())
-
-
 _SSE = "text/event-stream; charset=utf-8"
 
 

@@ -59,11 +59,6 @@ class DemoServer:
         """Return the newest requests in order of arrival."""
         return list(self._received)
 
-    @property
-    def open(self) -> int:
-        """Return the number of requests that are not answered yet."""
-        return self._server.open
-
     async def close(self) -> None:
         """Stop listening and drop every client."""
         await self._server.stop(grace_s=0)
