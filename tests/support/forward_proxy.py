@@ -26,12 +26,10 @@ NO_NAME = b"HTTP/1.1 502 No such host\r\nContent-Length: 0\r\n\r\n"
 class ForwardProxy:
     """The proxy, in the loop that runs. `names` are the hosts that it knows, with their ports on this machine."""
 
-    def __init__(
-        self, names: Mapping[str, int], *, login: str | None = None, listener: socket.socket | None = None
-    ) -> None:
+    def __init__(self, names: Mapping[str, int], *, login: str | None = None) -> None:
         self._names = names
         self._login = None if login is None else b"Basic " + base64.b64encode(login.encode())
-        self._listener = listener or socket.create_server(("127.0.0.1", 0))
+        self._listener = socket.create_server(("127.0.0.1", 0))
         self._tasks: set[asyncio.Task[None]] = set()
         self.asked: list[bytes] = []  # the heads that came
         self.tunnels: list[str] = []  # the places that were connected to

@@ -31,6 +31,9 @@ from sqlalchemy import URL
 from recorder.model.events import BODY_KINDS
 from tests.support.logbook import Ask, asking
 from tests.support.sockets import LAST_CHUNK, STREAM_HEAD, chunked
+from tests.support.sockets import Reset as Reset
+from tests.support.sockets import Sleep as Sleep
+from tests.support.sockets import Stall as Stall
 
 PATH = "/v1/responses/"
 RESET = struct.pack("ii", 1, 0)  # for SO_LINGER: a close is a RST
@@ -55,26 +58,12 @@ class Chunk(NamedTuple):
     data: bytes
 
 
-class Sleep(NamedTuple):
-    """Do nothing for a while."""
-
-    seconds: float
-
-
 class End(NamedTuple):
     """End the body as HTTP ends it."""
 
 
-class Reset(NamedTuple):
-    """End the connection with a RST."""
-
-
 class Fin(NamedTuple):
     """End the connection with a FIN, the body being as whole as it is."""
-
-
-class Stall(NamedTuple):
-    """Send nothing more until the other side is gone."""
 
 
 Action = Chunk | Sleep | End | Reset | Fin | Stall
