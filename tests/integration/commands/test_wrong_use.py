@@ -100,10 +100,6 @@ def test_an_ambiguous_prefix(recorded: Path) -> None:
     assert {line.split()[0] for line in listed} == set(ids)
 
 
-def _directory(path: Path) -> None:
-    path.mkdir()
-
-
 def _text(path: Path) -> None:
     path.write_text("This is a letter, and as long as it takes to be no database at all.\n" * 20)
 
@@ -125,7 +121,7 @@ def _newer(path: Path) -> None:
 
 
 DATABASES: dict[str, tuple[Callable[[Path], None], list[str]]] = {
-    "directory": (_directory, []),
+    "directory": (Path.mkdir, []),
     "no database": (_text, []),
     "of another program": (_foreign, []),
     "newer schema": (_newer, ["newer"]),

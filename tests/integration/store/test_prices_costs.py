@@ -100,21 +100,18 @@ def test_a_person_sees_the_cost_in_three_digits(recorded: URL) -> None:
     assert " · $0.00495 · " in shown
 
 
-def test_the_costs_of_one_session_are_those_of_the_view(recorded: URL) -> None:
+async def test_the_costs_of_one_session_are_those_of_the_view(recorded: URL) -> None:
     columns = ("cost_picousd", "input_picousd", "cache_read_picousd", "output_picousd", "reasoning_picousd")
     view: Any = asked(recorded, f"SELECT exchange_id, {', '.join(columns)}, no_price FROM costs ORDER BY exchange_id")
     found: list[tuple[Any, ...]] = []
-    for name in COSTS:
-        for exchange_id, cost in asyncio.run(_costs(recorded, name)).items():
-            kinds = [cost.picousd.get(column.removesuffix("_picousd")) for column in columns]
-            found.append((exchange_id, *kinds, cost.no_price))
+    async with await LogReader.open(recorded) as log:
+        for name in COSTS:
+            costs = await exchange_costs(log, (await session_named(log, name)).session_id)
+            for exchange_id, cost in costs.items():
+                kinds = [cost.picousd.get(column.removesuffix("_picousd")) for column in columns]
+                found.append((exchange_id, *kinds, cost.no_price))
     assert sorted(found) == [(str(row[0]), *row[1:]) for row in view]
     assert len(found) == 8
-
-
-async def _costs(database: URL, name: str) -> dict[str, ExchangeCost]:
-    async with await LogReader.open(database) as log:
-        return await exchange_costs(log, (await session_named(log, name)).session_id)
 
 
 @pytest.mark.parametrize("statement", [session_costs, costs_by_exchange])

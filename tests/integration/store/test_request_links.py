@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from itertools import permutations
 from pathlib import Path
@@ -21,7 +20,7 @@ from recorder.store.queries.reader import LogReader
 from recorder.store.sql import Statement
 from recorder.store.write import request_links
 from recorder.store.write.writer import Store
-from recorder.wire.logical_request import LogicalRequest, LogicalRequests
+from recorder.wire.logical_request import LogicalRequests
 from tests.support.conversations import Conversation, Conversations, call, message, response, sse, thought
 from tests.support.empty_log import empty
 from tests.support.superuser import asked, connected
@@ -100,18 +99,14 @@ def test_requests_that_are_projected_together_stand_where_they_do_alone(
     assert rows(database) == expected(exchanges)
 
 
-def test_the_counts_are_those_of_the_request_put_together(database: URL) -> None:
+async def test_the_counts_are_those_of_the_request_put_together(database: URL) -> None:
     chain(Conversations(database).session("run"))
-    found = asyncio.run(_logical(database))
+    async with await LogReader.open(database) as log:
+        recordings = (await load_session(log, "run")).recordings
+    found = [LogicalRequests(recordings).of(each) for each in recordings]
     assert [(each.depth, sum(len(part.items) for part in each.parts)) for each in found] == [
         (row[1], row[4]) for row in rows(database)
     ]
-
-
-async def _logical(url: URL) -> list[LogicalRequest]:
-    async with await LogReader.open(url) as log:
-        recordings = (await load_session(log, "run")).recordings
-    return [LogicalRequests(recordings).of(each) for each in recordings]
 
 
 def test_what_the_session_does_not_have_is_said(database: URL) -> None:
@@ -245,16 +240,12 @@ def test_any_id_of_a_response_whose_id_rotates_leads_to_it(
     assert [row[:2] for row in rows(session.database)] == [(None, 0), *[(exchanges[0].exchange_id, 1)] * 3]
 
 
-async def _continued(url: URL) -> list[int]:
-    async with await LogReader.open(url) as log:
+async def test_those_that_an_exchange_continues_are_found(database: URL) -> None:
+    chain(Conversations(database).session("run"))
+    async with await LogReader.open(database) as log:
         session, chosen = await select_exchanges(log, "run", "4")
         recordings = await load_exchanges(log, session, chosen)
-        return [each.number for each in await load_continued(log, session, recordings)]
-
-
-def test_those_that_an_exchange_continues_are_found(database: URL) -> None:
-    chain(Conversations(database).session("run"))
-    assert asyncio.run(_continued(database)) == [1, 2, 3]
+        assert [each.number for each in await load_continued(log, session, recordings)] == [1, 2, 3]
 
 
 @pytest.mark.parametrize(

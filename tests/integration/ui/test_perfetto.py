@@ -6,7 +6,6 @@ missing, of another type or not in the table fails. Perfetto's own reader is a p
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -142,14 +141,12 @@ def test_blocks_count_the_text_that_their_events_brought(talk: Path) -> None:
     assert said.args["text_chars"] == len("It is done.")
 
 
-def test_lanes_are_those_of_the_viewer(talk: Path) -> None:
-    async def rows() -> list[str]:
-        async with await LogReader.open(talk) as log:
-            return [row.label for row in (await timeline(log, "latest")).rows]
-
+async def test_lanes_are_those_of_the_viewer(talk: Path) -> None:
+    async with await LogReader.open(talk) as log:
+        labels = {row.label for row in (await timeline(log, "latest")).rows}
     found = traced(talk)
     names = {found.lane(each.tid) for each in found.only(Metadata) if each.name == "thread_name"}
-    assert names == set(asyncio.run(rows())) == {"connection", "output 0", "output 1", "client"}
+    assert names == labels == {"connection", "output 0", "output 1", "client"}
 
 
 def test_a_call_leads_to_the_request_with_its_result(talk: Path) -> None:
@@ -168,14 +165,11 @@ def test_one_exchange_has_its_place_in_the_session(talk: Path) -> None:
     assert not found.only(FlowStart)
 
 
-def test_memory_holds_a_page_of_the_log(talk: Path) -> None:
-    async def parts() -> list[bytes]:
-        async with await LogReader.open(talk) as log:
-            session = await session_named(log, "latest")
-            chosen = list(enumerate(await log.exchanges(session.session_id), 1))
-            return [part async for part in trace(log, session, chosen, await timeline(log, session.session_id))]
-
-    found = asyncio.run(parts())
+async def test_memory_holds_a_page_of_the_log(talk: Path) -> None:
+    async with await LogReader.open(talk) as log:
+        session = await session_named(log, "latest")
+        chosen = list(enumerate(await log.exchanges(session.session_id), 1))
+        found = [part async for part in trace(log, session, chosen, await timeline(log, session.session_id))]
     assert max(map(len, found)) < 1000
     assert all(part.startswith((b",\n", b'{"displayTimeUnit"', b"\n]}\n")) for part in found)
 

@@ -108,16 +108,12 @@ async def test_turns_and_their_websocket_connection(sqlite_database: URL, tmp_pa
         assert "connection" in await shown(log, "latest", "1")
 
 
-def test_the_state_is_that_of_the_command(tmp_path: Path) -> None:
+async def test_the_state_is_that_of_the_command(tmp_path: Path) -> None:
     made = Conversations(tmp_path / "log.db").session("s")
     made.exchange(CALLS, QUESTION)
     made.exchange([], [*QUESTION, *answering("18 °C, clear")], at_s=2.0)
-
-    async def segments() -> tuple[list[Json], Any]:
-        async with await LogReader.open(made.database) as log:
-            return await tracked(log, "s"), await times(log, "s")
-
-    [found], at = asyncio.run(segments())
+    async with await LogReader.open(made.database) as log:
+        [found], at = await tracked(log, "s"), await times(log, "s")
     for pos in (0, 5, found["last"]):
         printed = json.loads(run(made.path, "show", "s", 1, "--at-event", pos, "--json").out)
         assert printed["exchanges"] == [state_at(found, pos, at[pos])]
