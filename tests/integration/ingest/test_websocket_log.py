@@ -76,13 +76,13 @@ def fed(url: URL, root: Path, steps: Sequence[Step], stops: Iterable[int], redac
     return url
 
 
-def test_a_steered_successor_is_a_turn_that_continues_the_steered_one(tmp_path: Path) -> None:
+def test_a_steered_successor_is_a_turn_that_continues_the_steered_one(sqlite_database: URL, tmp_path: Path) -> None:
     steer = {"type": "response.steer", "input": "shorter, please", "previous_response_id": "resp_1"}
     first, *others = response("resp_2", "Short")
     first = {**first, "response": {**first["response"], "previous_response_id": "resp_1"}}
     begun, *_, ended = response("resp_1", "Long")
     made = Connection().client(create("go")).server(begun).client(steer).server(ended, first, *others).close()
-    url = ingested(database_url(empty(tmp_path / "log.db")), tmp_path / "journal", made.steps)
+    url = ingested(sqlite_database, tmp_path / "journal", made.steps)
     linked = """SELECT r.previous_exchange_id = (SELECT exchange_id FROM p_exchanges_v1 WHERE response_id = 'resp_1'),
         p.user_text, p.status FROM p_exchanges_v1 AS p JOIN p_requests_v1 AS r USING (session_id, exchange_id)
         WHERE p.response_id = 'resp_2'"""
@@ -122,30 +122,25 @@ def _bare(row: Iterable[Any]) -> list[Any]:
 
 @pytest.mark.long
 @pytest.mark.parametrize("size", [2, 5, 11])
-def test_any_batches_give_the_same_rows(measure: URL, tmp_path: Path, size: int) -> None:
+def test_any_batches_give_the_same_rows(measure: URL, sqlite_database: URL, tmp_path: Path, size: int) -> None:
     steps = closed()
-    url = fed(
-        database_url(empty(tmp_path / "log.db")),
-        tmp_path / "journal",
-        steps,
-        [*range(size, len(steps), size), len(steps)],
-    )
+    url = fed(sqlite_database, tmp_path / "journal", steps, [*range(size, len(steps), size), len(steps)])
     assert content(url) == content(measure)
 
 
 def test_an_open_connection_is_carried_over_with_its_turns(
-    measure: URL, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    measure: URL, sqlite_database: URL, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ingest, "CARRY_SEGMENTS", 0)
     steps = closed()
-    url = fed(database_url(empty(tmp_path / "log.db")), tmp_path / "journal", steps, range(3, len(steps) + 3, 3))
+    url = fed(sqlite_database, tmp_path / "journal", steps, range(3, len(steps) + 3, 3))
     assert content(url) == content(measure)
 
 
-def test_what_was_recorded_stays_when_other_values_become_secrets(tmp_path: Path) -> None:
+def test_what_was_recorded_stays_when_other_values_become_secrets(sqlite_database: URL, tmp_path: Path) -> None:
     steps = closed()
     both = [Redactor(), Redactor(["response.processed", "second question"])]
-    url = fed(database_url(empty(tmp_path / "log.db")), tmp_path / "journal", steps, range(1, len(steps) + 1), both)
+    url = fed(sqlite_database, tmp_path / "journal", steps, range(1, len(steps) + 1), both)
     assert run(url, "verify").code == 0
     assert asked(url, "SELECT status, count(*) FROM p_exchanges_v1 GROUP BY 1 ORDER BY 1") == [
         ("client_disconnect", 1),
@@ -153,14 +148,16 @@ def test_what_was_recorded_stays_when_other_values_become_secrets(tmp_path: Path
     ]
 
 
-def test_a_connection_that_is_over_stays_as_it_was_recorded_while_an_older_one_is_open(tmp_path: Path) -> None:
+def test_a_connection_that_is_over_stays_as_it_was_recorded_while_an_older_one_is_open(
+    sqlite_database: URL, tmp_path: Path
+) -> None:
     older, made = Connection(number=2), Connection("/v1/realtime")
     for number in range(SENT_ROWS + 6):
         made.client({"type": "session.update", "text": f"my dear recorder {number}"})
     made.client(raw=encode_frame("ping", b"my dear recorder", mask=MASK)).close(1000, "bye, my dear recorder")
     steps = [*older.steps, *made.steps, *older.client({"type": "later"}).end("eof").steps[3:]]
     stops, both = range(len(steps) - 4, len(steps) + 1), [Redactor(), Redactor(["my dear recorder"])]
-    url = fed(database_url(empty(tmp_path / "log.db")), tmp_path / "journal", steps, stops, both)
+    url = fed(sqlite_database, tmp_path / "journal", steps, stops, both)
     assert run(url, "verify").code == 0
     ends = asked(url, "SELECT raw FROM events WHERE kind = 'end' ORDER BY length(raw)")
     assert [json.loads(raw)["outcome"] for (raw,) in ends] == ["eof", "eof"]
@@ -257,15 +254,14 @@ def test_diff_compares_turns(measure: URL) -> None:
     assert b"Hello there" in other.out
 
 
-def test_an_export_comes_back_as_it_was(measure: URL, tmp_path: Path) -> None:
-    database = database_url(empty(tmp_path / "log.db"))
+def test_an_export_comes_back_as_it_was(measure: URL, sqlite_database: URL, tmp_path: Path) -> None:
     exported = tmp_path / "run.jsonl"
     exported.write_bytes(run(measure, "export", "latest").out)
-    assert run(database, "import", exported).code == 0
-    assert run(database, "verify").code == 0
+    assert run(sqlite_database, "import", exported).code == 0
+    assert run(sqlite_database, "verify").code == 0
     columns = "SELECT pos, kind, t_ns, type, raw FROM events AS e JOIN exchanges USING (exchange_id) WHERE "
     where = f"method = '{WEBSOCKET}' AND kind <> 'request' ORDER BY started_ns, pos"
-    assert read(database, columns + where) == read(measure, columns + where)
+    assert read(sqlite_database, columns + where) == read(measure, columns + where)
     assert len(run(measure, "export", "latest", "--format", "payloads").out.splitlines()) == 14
 
 
@@ -303,20 +299,17 @@ def test_views_have_turns_as_exchanges(measure: URL) -> None:
 @pytest.mark.long
 @needs_transcripts
 @pytest.mark.parametrize("name", ["codex-0.169", "codex-0.169-spawn", "codex-0.169-midclose", "codex-0.169-errframe"])
-def test_real_clients_leave_one_session_that_can_be_verified(name: str, tmp_path: Path) -> None:
-    database = database_url(empty(tmp_path / "log.db"))
-    ingested(database, tmp_path / "journal", transcript(name))
-    assert run(database, "verify").code == 0
-    [row] = json.loads(run(database, "sessions", "--json").out)
-    asked_for = {
-        "codex-0.169": (1, 2527),
-        "codex-0.169-spawn": (1, None),
-    }  # what a sub-agent does is of the turn that began it
+def test_real_clients_leave_one_session_that_can_be_verified(name: str, sqlite_database: URL, tmp_path: Path) -> None:
+    ingested(sqlite_database, tmp_path / "journal", transcript(name))
+    assert run(sqlite_database, "verify").code == 0
+    [row] = json.loads(run(sqlite_database, "sessions", "--json").out)
+    # What a sub-agent does is of the turn that began it.
+    asked_for = {"codex-0.169": (1, 2527), "codex-0.169-spawn": (1, None)}
     if name in asked_for:
         turns, tokens = asked_for[name]
         assert (row["turns"], row["open"]) == (turns, 0)
         assert tokens is None or row["total_tokens"] == tokens
-    found = run(database, "lint", "latest", "--profile", "codex").out.decode()
+    found = run(sqlite_database, "lint", "latest", "--profile", "codex").out.decode()
     assert set(re.findall(r"[A-Z]{2}\d{3}", found)) <= {"RS002"}
 
 
@@ -324,12 +317,13 @@ def test_real_clients_leave_one_session_that_can_be_verified(name: str, tmp_path
 
 
 @pytest.mark.parametrize("is_new", [False, True])
-def test_what_comes_after_the_log_has_ended_a_connection_is_counted(tmp_path: Path, is_new: bool) -> None:
-    database = database_url(empty(tmp_path / "log.db"))
+def test_what_comes_after_the_log_has_ended_a_connection_is_counted(
+    sqlite_database: URL, tmp_path: Path, is_new: bool
+) -> None:
     root, steps = tmp_path / "journal", closed()
     half = next(number for number, step in enumerate(steps) if b"second question" in unmasked(step)) + 2
     journal, writers = Journal(root, "recorder-1"), dict[int, ExchangeWriter]()
-    with Store(database) as store:
+    with Store(sqlite_database) as store:
         ingester = Ingester(store, root / "recorder-1", never)
         write(journal, steps[:half], writers)
         ingester.drain()
@@ -338,12 +332,12 @@ def test_what_comes_after_the_log_has_ended_a_connection_is_counted(tmp_path: Pa
         write(journal, steps[half:], writers)
         (Ingester(store, root / "recorder-1", never) if is_new else ingester).drain()
         journal.close()
-    assert asked(database, "SELECT count(*) FROM events WHERE kind = 'note'") == [(2,)]
-    assert asked(database, "SELECT status, count(*) FROM p_exchanges_v1 GROUP BY 1 ORDER BY 1") == [
+    assert asked(sqlite_database, "SELECT count(*) FROM events WHERE kind = 'note'") == [(2,)]
+    assert asked(sqlite_database, "SELECT status, count(*) FROM p_exchanges_v1 GROUP BY 1 ORDER BY 1") == [
         ("completed", 2),
         ("recorder_crash", 2),
     ]
-    assert run(database, "verify").code == 0
+    assert run(sqlite_database, "verify").code == 0
 
 
 def unmasked(step: Step) -> bytes:

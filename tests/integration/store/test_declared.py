@@ -18,7 +18,6 @@ from recorder.store.postgres.ddl import GRANTS
 from recorder.store.postgres.partitions import STATEMENTS
 from recorder.store.write.writer import Store
 from tests.support import superuser
-from tests.support.empty_log import empty
 from tests.support.postgres import Server
 from tests.support.rows import a_conversation, reindex, written
 from tests.support.server import run
@@ -100,10 +99,9 @@ def test_partitions_and_roles_are_as_declared(postgres_database: URL) -> None:
 
 
 @pytest.mark.parametrize("script", IN_FILE)
-def test_each_change_of_a_file_is_named(tmp_path: Path, script: str) -> None:
-    database = database_url(empty(tmp_path / "log.db"))
-    change(database, script)
-    found = [str(each) for each in schema_differences(database)]
+def test_each_change_of_a_file_is_named(sqlite_database: URL, script: str) -> None:
+    change(sqlite_database, script)
+    found = [str(each) for each in schema_differences(sqlite_database)]
     assert IN_FILE[script] in found
     assert all(each.startswith("the table p_search_v1") for each in found if each != IN_FILE[script])
 
@@ -132,12 +130,11 @@ def test_verify_and_doctor_say_it(database: URL) -> None:
 
 @pytest.mark.long
 async def test_a_recorder_says_that_a_guard_is_missing_and_records(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+    sqlite_database: URL, caplog: pytest.LogCaptureFixture
 ) -> None:
-    database = database_url(empty(tmp_path / "log.db"))
-    change(database, "DROP TRIGGER stored_events_no_update; DROP VIEW usage_by_model")
+    change(sqlite_database, "DROP TRIGGER stored_events_no_update; DROP VIEW usage_by_model")
     with caplog.at_level(logging.WARNING):
-        async with recording(database):
+        async with recording(sqlite_database):
             pass
     [said] = [record.getMessage() for record in caplog.records if "schema" in record.getMessage()]
     assert said.startswith(
@@ -146,11 +143,10 @@ async def test_a_recorder_says_that_a_guard_is_missing_and_records(
     )
 
 
-async def test_nothing_is_recorded_where_a_trigger_may_drop_it(tmp_path: Path) -> None:
-    database = database_url(empty(tmp_path / "log.db"))
-    change(database, f"CREATE TRIGGER more {DROPS_ROWS}")
+async def test_nothing_is_recorded_where_a_trigger_may_drop_it(sqlite_database: URL, tmp_path: Path) -> None:
+    change(sqlite_database, f"CREATE TRIGGER more {DROPS_ROWS}")
     with pytest.raises(StoreError, match=r"^Nothing is recorded into .*: the trigger more was added\."):
-        async with recording(database):
+        async with recording(sqlite_database):
             pass
     assert not any((tmp_path / "log.db.journal").glob("*")), "no journal that nobody would ingest"
 

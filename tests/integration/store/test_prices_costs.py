@@ -13,7 +13,6 @@ import pytest
 from sqlalchemy import URL, TextClause, event
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from recorder.store.location import database_url
 from recorder.store.queries.costs import CostSum, ExchangeCost, costs_by_exchange, exchange_costs, session_costs, sum_of
 from recorder.store.queries.reader import LogReader
 from recorder.store.queries.session_list import list_sessions
@@ -126,14 +125,13 @@ def test_usage_is_read_only_of_the_sessions_named(engine: str, statement: Callab
     assert {name for name in read if "usage" in name or "iterations" in name} == {"named_usage", "named_iterations"}
 
 
-def test_without_prices_no_cost_is_looked_up_or_shown(tmp_path: Path) -> None:
-    database = database_url(empty(tmp_path / "log.db"))
-    Conversations(database).session("one").exchange(GPT, asking("Hello?"))
-    statements, costs = asyncio.run(_listed(database))
+def test_without_prices_no_cost_is_looked_up_or_shown(sqlite_database: URL) -> None:
+    Conversations(sqlite_database).session("one").exchange(GPT, asking("Hello?"))
+    statements, costs = asyncio.run(_listed(sqlite_database))
     assert costs == [(None, None)]
     assert not [statement for statement in statements if "picousd" in statement]
-    assert "cost" not in run(database, "sessions").out.decode()
-    [exchange] = json.loads(run(database, "show", "one", "--json").out)["exchanges"]
+    assert "cost" not in run(sqlite_database, "sessions").out.decode()
+    [exchange] = json.loads(run(sqlite_database, "show", "one", "--json").out)["exchanges"]
     assert "cost" not in exchange
 
 

@@ -18,7 +18,6 @@ from recorder.store.queries.reader import LogReader
 from recorder.store.write.writer import Store
 from recorder.ui import api, sql
 from tests.support.corpus import ROOT
-from tests.support.empty_log import empty
 from tests.support.projects import stream
 from tests.support.rows import add, begin, make_events, make_exchange, make_id, make_session
 from tests.support.server import run
@@ -27,12 +26,6 @@ from tests.support.viewer_api import WORDS, Viewing, fill, request, viewing
 
 EXCHANGE = "/api/sessions/demo/exchanges/1"
 ENDLESS = "WITH RECURSIVE t(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM t) SELECT"
-
-
-@pytest.fixture
-def db(tmp_path: Path) -> Path:
-    fill(empty(tmp_path / "log.db"))
-    return tmp_path / "log.db"
 
 
 async def test_about_names_the_log(database: URL) -> None:

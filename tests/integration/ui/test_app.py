@@ -9,17 +9,10 @@ import msgspec
 import pytest
 
 from recorder.ui import app
-from tests.support.empty_log import empty
 from tests.support.sockets import RawClient
-from tests.support.viewer_api import Viewing, fill, request, viewing
+from tests.support.viewer_api import Viewing, request, viewing
 
 STATIC = app.HERE / "static"
-
-
-@pytest.fixture
-def db(tmp_path: Path) -> Path:
-    fill(empty(tmp_path / "log.db"))
-    return tmp_path / "log.db"
 
 
 async def test_the_page_and_its_modules_have_their_own_types(db: Path) -> None:

@@ -7,19 +7,12 @@ from pathlib import Path
 import pytest
 
 from recorder.ui.security import BODY_LIMIT_BYTES
-from tests.support.empty_log import empty
 from tests.support.sockets import RawClient
-from tests.support.viewer_api import Viewing, fill, request, viewing
+from tests.support.viewer_api import Viewing, request, viewing
 
 ABOUT = "/api/about"
 PATHS = (ABOUT, "/api/nothing", "/", "/static/app.js", "/static/none.js", "/else")
 JSON = b"Content-Type: application/json"
-
-
-@pytest.fixture
-def db(tmp_path: Path) -> Path:
-    fill(empty(tmp_path / "log.db"))
-    return tmp_path / "log.db"
 
 
 async def status(viewer: Viewing, data: bytes) -> int:
