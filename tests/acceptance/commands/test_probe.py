@@ -10,8 +10,8 @@ from xml.etree import ElementTree
 
 import pytest
 
+from tests.support.probe.faults import JSON_HEADERS, OPENAI_ERROR, any_key
 from tests.support.probe.gateway import CLEAN, Ask, Planted, gateways
-from tests.support.probe.planting import JSON_HEADERS, OPENAI_ERROR, any_key
 from tests.support.provider.play import compact
 from tests.support.provider.reply import DemoReply, DemoRequest, whole
 from tests.support.server import Ran, run

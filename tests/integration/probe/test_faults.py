@@ -8,9 +8,8 @@ from itertools import chain
 import pytest
 
 from recorder.probe.apis import APIS
-from tests.support.probe.faults import FAULTS, PLANTED
+from tests.support.probe.faults import FAULTS, PLANTED, PlantedFault
 from tests.support.probe.gateway import CLEAN, faults_in, gateways, probed
-from tests.support.probe.planting import PlantedFault
 from tools.probe_faults_docs import page
 
 ALL = [pytest.param(api, fault, id=fault.name) for api, faults in FAULTS.items() for fault in faults]

@@ -13,9 +13,8 @@ from recorder.probe import runner
 from recorder.probe.apis import APIS
 from recorder.probe.rules import RULES
 from tests.support.probe import gateway
-from tests.support.probe.faults import FAULTS
-from tests.support.probe.gateway import Ask, Planted, faults_in, gateways, probed
-from tests.support.probe.planting import (
+from tests.support.probe.faults import (
+    FAULTS,
     STREAM_HEADERS,
     Json,
     PlantedFault,
@@ -34,6 +33,7 @@ from tests.support.probe.planting import (
     typed,
     with_status,
 )
+from tests.support.probe.gateway import Ask, Planted, faults_in, gateways, probed
 from tests.support.provider.reply import DemoReply, DemoRequest, Step, whole
 from tools.probe_docs import page
 
