@@ -48,6 +48,7 @@ def gemini(finish: str | None = None, *, used: int = 9, part: Any = None, **more
 USAGE = {"total_tokens": 9}
 CODE = {"executableCode": {"language": "PYTHON", "code": "1"}}
 ERROR = b'data: {"error":{"message":"x"}}\n\n'
+BLOCKED = b'data: {"promptFeedback":{"blockReason":"SAFETY"},"usageMetadata":{"totalTokenCount":1}}\r\n\r\n'
 
 DONE: dict[str, tuple[str, list[bytes], str]] = {
     "completed": ("openai-responses", [STARTED, COMPLETED], "completed"),
@@ -70,11 +71,7 @@ DONE: dict[str, tuple[str, list[bytes], str]] = {
     "an interaction": ("other", [b"event: interaction.completed\ndata: {}\n\n"], "completed"),
     "a transcript": ("other", [b'data: {"type":"transcript.text.done"}\n\n'], "completed"),
     "gemini error": ("gemini", [gemini(), ERROR], "failed"),
-    "blocked": (
-        "gemini",
-        [b'data: {"promptFeedback":{"blockReason":"SAFETY"},"usageMetadata":{"totalTokenCount":1}}\r\n\r\n'],
-        "completed",
-    ),
+    "blocked": ("gemini", [BLOCKED], "completed"),
 }
 CUT: dict[str, tuple[str, list[bytes]]] = {
     "nothing": ("openai-responses", []),

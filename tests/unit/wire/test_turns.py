@@ -81,10 +81,8 @@ def test_a_turn_is_a_stream() -> None:
     assert (is_turn(recorded), is_connection(recorded), is_connection(connection())) == (True, False, True)
     stream = as_sse(recorded)
     assert stream.response is not None
-    assert (stream.response.status, dict(stream.headers)) == (
-        200,
-        {"openai-model": "m-1", "content-type": "text/event-stream"},
-    )
+    expected = (200, {"openai-model": "m-1", "content-type": "text/event-stream"})
+    assert (stream.response.status, dict(stream.headers)) == expected
     assert [payload_of(piece.raw) for piece in stream.pieces] == answer("resp_1")
     assert [piece.t_ns for piece in stream.pieces] == [piece.t_ns for piece in recorded.pieces]
 

@@ -8,7 +8,6 @@ import re
 import time
 import tracemalloc
 import zlib
-from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import msgspec
@@ -57,20 +56,15 @@ EMPTY_DEFLATED = b"\0"  # section 7.2.3.6
 def parsed(chunks: list[bytes], *, from_client: bool = False, deflate: Deflate | None = None) -> list[Part]:
     """All that comes of the chunks and the end; damage that goes on is one."""
     parser = MessageParser(from_client=from_client, deflate=deflate)
+    emitted = itertools.chain.from_iterable(map(parser.feed, chunks))
     parts: list[Part] = []
-    for part in _emitted(parser, chunks):
+    for part in (*emitted, *parser.close()):
         last = parts[-1] if parts else None
         if isinstance(part, Damage) and isinstance(last, Damage) and part.reason == last.reason:
             parts[-1] = Damage(last.raw + part.raw, last.reason)
         else:
             parts.append(part)
     return parts
-
-
-def _emitted(parser: MessageParser, chunks: list[bytes]) -> Iterator[Part]:
-    for chunk in chunks:
-        yield from parser.feed(chunk)
-    yield from parser.close()
 
 
 def bytewise(data: bytes) -> list[bytes]:
@@ -222,10 +216,8 @@ def test_nothing_is_raised_whatever_the_bytes_and_cuts_do_not_matter(
     data: bytes, from_client: bool, deflate: Deflate | None, size: int
 ) -> None:
     whole = parsed([data], from_client=from_client, deflate=deflate)
-    assert (
-        parsed([data[at : at + size] for at in range(0, len(data), size)], from_client=from_client, deflate=deflate)
-        == whole
-    )
+    chunks = [data[at : at + size] for at in range(0, len(data), size)]
+    assert parsed(chunks, from_client=from_client, deflate=deflate) == whole
     assert sum(part.wire_bytes for part in whole if isinstance(part, Frame)) <= len(data)
 
 
@@ -372,10 +364,8 @@ def test_broken_rules_are_faults_or_damage(
 
 def test_frames_are_emitted_before_what_they_carry() -> None:
     data = b"\x01\x01h\x89\x00\x80\x01i"
-    assert parsed([data]) == [
-        *(Frame(0x01, 3), Frame(0x89, 2), Message("ping", b"")),
-        *(Frame(0x80, 3), Message("text", b"hi")),
-    ]
+    ping, text = Message("ping", b""), Message("text", b"hi")
+    assert parsed([data]) == [Frame(0x01, 3), Frame(0x89, 2), ping, Frame(0x80, 3), text]
 
 
 # -- Compression
@@ -385,10 +375,7 @@ def deflated(*payloads: bytes) -> bytes:
     return b"".join(encode_frame("text", payload, rsv1=True) for payload in payloads)
 
 
-@table(
-    "payload",
-    [HELLO_DEFLATED, HELLO_STORED, HELLO_FINAL, HELLO_TWO_BLOCKS, HELLO_FINAL[:-1]],
-)
+@table("payload", [HELLO_DEFLATED, HELLO_STORED, HELLO_FINAL, HELLO_TWO_BLOCKS, HELLO_FINAL[:-1]])
 @table("deflate", [TAKEOVER, NO_TAKEOVER])
 def test_the_examples_of_the_standard_are_inflated(payload: bytes, deflate: Deflate) -> None:
     found = messages(parsed([deflated(payload, EMPTY_DEFLATED, b"", payload)], deflate=deflate))
@@ -514,18 +501,13 @@ def test_work_is_linear_in_single_bytes(data: bytes) -> None:
 # -- Handshake and frames of our own
 
 
+NAME = "permessage-deflate"
 AGREED: dict[tuple[str, ...], object] = {
     (): (None, None),
     (" ",): (None, None),
     ("permessage-deflate",): (TAKEOVER, TAKEOVER),
-    ('permessage-deflate; server_max_window_bits=12; client_max_window_bits="8"',): (
-        Deflate(True, 8),
-        Deflate(True, 12),
-    ),
-    ("permessage-deflate ;server_no_context_takeover;client_max_window_bits = 10",): (
-        Deflate(True, 10),
-        Deflate(False, 15),
-    ),
+    (f'{NAME}; server_max_window_bits=12; client_max_window_bits="8"',): (Deflate(True, 8), Deflate(True, 12)),
+    (f"{NAME} ;server_no_context_takeover;client_max_window_bits = 10",): (Deflate(True, 10), Deflate(False, 15)),
     ("Permessage-Deflate; client_no_context_takeover, ",): (Deflate(False, 15), Deflate(True, 15)),
     ("x-webkit-deflate-frame",): "the extension 'x-webkit-deflate-frame' is not known",
     ("permessage-deflate", "permessage-deflate"): "there is more than one extension",

@@ -73,19 +73,9 @@ CHAT_KEYS = [
 ]
 
 
-@table(("raw", "type", "index"), CHAT_KEYS)
-def test_a_chat_chunk_is_named_by_its_object_and_has_no_item(raw: bytes, type: str | None, index: int | None) -> None:
-    assert said(CHAT(raw)) == (type, None, None, index)
-
-
 ANTHROPIC_KEYS = [
     ({"type": "content_block_delta", "index": 2, "delta": {}}, "content_block_delta", None, 2),
-    (
-        {"type": "content_block_start", "index": 1, "content_block": {"id": "toolu_1"}},
-        "content_block_start",
-        "toolu_1",
-        1,
-    ),
+    ({"type": "content_block_start", "index": 1, "content_block": {"id": "t_1"}}, "content_block_start", "t_1", 1),
     ({"type": "content_block_start", "index": 0, "content_block": {"type": "text"}}, "content_block_start", None, 0),
     ({"type": "message_start", "message": {"id": "msg_1"}}, "message_start", None, None),
     ({"type": "ping"}, "ping", None, None),
@@ -111,9 +101,10 @@ GEMINI_KEYS = [
 ]
 
 
-@table(("raw", "type", "index"), GEMINI_KEYS)
-def test_a_gemini_response_has_no_type_of_its_own(raw: bytes, type: str | None, index: int | None) -> None:
-    assert said(GEMINI(raw)) == (type, None, None, index)
+@table(("keys", "rows"), [(CHAT, CHAT_KEYS), (GEMINI, GEMINI_KEYS)])
+def test_a_chunk_is_named_by_its_object_or_as_a_response_and_has_no_item(keys: Any, rows: list[Any]) -> None:
+    for raw, type, index in rows:
+        assert said(keys(raw)) == (type, None, None, index)
 
 
 OTHER_KEYS = [
@@ -141,6 +132,7 @@ UNFIT = ['"7"', "1.0", "true", str(2**63), str(-(2**63) - 1), "1" + "0" * 5000, 
 def test_a_number_that_is_no_bigint_is_left_out_alone(number: str) -> None:
     event = '{"type": "t", "item_id": "i", "output_index": 1, "sequence_number": ' + number + "}"
     assert said(RESPONSES(frame(event))) == ("t", None, "i", 1)
+    assert CHAT(frame({"object": "o", "choices": [{"index": 3}, {"index": "x"}]})).output_index == 3
 
 
 @table("text", ['"a\\u0000b"', '"\\ud83d"', '"\\ude00x"', '"' + "x" * 513 + '"', "7", "[]", "{}"])
@@ -163,17 +155,10 @@ def test_half_an_emoji_in_the_text_costs_no_key() -> None:
     assert keys.data_length is not None
 
 
-def test_a_bad_second_choice_does_not_cost_the_first() -> None:
-    assert CHAT(frame({"object": "o", "choices": [{"index": 3}, {"index": "x"}]})).output_index == 3
-
-
-@pytest.mark.parametrize("event", [b"a\0b", b"x" * 513])
-def test_an_event_line_that_no_database_holds_is_no_type(event: bytes) -> None:
-    assert RESPONSES(b"event: " + event + b"\ndata: {}\n\n").type is None
-
-
-def test_an_event_line_in_broken_utf8_is_read_as_the_standard_says() -> None:
-    assert OTHER(b"event: a\xffb\ndata: x\n\n").type == "a\ufffdb"
+@table(("line", "type"), [(b"a\0b", None), (b"x" * 513, None), (b"a\xffb", "a\ufffdb")])
+def test_an_event_line_is_a_type_that_a_database_holds_or_none(line: bytes, type: str | None) -> None:
+    raw = b"event: " + line + b"\ndata: {}\n\n"
+    assert OTHER(raw).type == RESPONSES(raw).type == type
 
 
 # -- where the payload stands
@@ -208,11 +193,8 @@ def test_the_payload_is_pointed_at_only_where_it_is_one_line_of_json(
         assert raw[keys.data_start :][: keys.data_length] == payload
 
 
-def test_a_payload_over_several_lines_is_read_all_the_same() -> None:
+def test_a_payload_over_several_lines_is_read_and_a_broken_one_leaves_the_type_of_the_event_line() -> None:
     assert RESPONSES(b'data: {"type":"t",\ndata: "sequence_number":3}\n\n') == Keys("t", 3)
-
-
-def test_broken_json_leaves_the_type_of_the_event_line() -> None:
     assert RESPONSES(b'event: response.created\ndata: {"type":"x\n\n') == Keys("response.created")
 
 

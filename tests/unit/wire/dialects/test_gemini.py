@@ -86,14 +86,14 @@ def test_candidates_do_not_mix() -> None:
     assert [fact.output_index for fact in facts if isinstance(fact, ItemStarted)] == [0, 1]
 
 
+CALLED = [("roll", "c"), ("x", None)]
+
+
 def test_a_function_call_is_whole_at_once() -> None:
     facts = told(said({"functionCall": {"name": "roll", "args": {"n": 1}, "id": "c"}}, {"functionCall": {"name": "x"}}))
     assert items(facts) == [("function_call", "", '{"n":1}'), ("function_call", "", "{}")]
     ends = [fact.stated for fact in facts if isinstance(fact, ItemFinished)]
-    assert [(end.name, end.call_id, end.status) for end in ends] == [
-        ("roll", "c", "completed"),
-        ("x", None, "completed"),
-    ]
+    assert [(end.name, end.call_id, end.status) for end in ends] == [(name, id, "completed") for name, id in CALLED]
 
 
 def call(*partial: Any, **more: Any) -> dict[str, Any]:
@@ -127,10 +127,8 @@ def test_streamed_arguments_in_disorder_are_settled_at_the_end() -> None:
 def test_a_call_that_is_cut_off_has_the_arguments_so_far() -> None:
     part = {"jsonPath": "$.to", "stringValue": "Pa", "willContinue": True}
     facts = told(call(part, name="book"), {"candidates": [{"finishReason": "MAX_TOKENS"}]})
-    assert (last_finished(facts).status, last_finished(facts).texts) == (
-        "incomplete",
-        (("arguments", 0, '{"to":"Pa"}'),),
-    )
+    expected = (("arguments", 0, '{"to":"Pa"}'),)
+    assert (last_finished(facts).status, last_finished(facts).texts) == ("incomplete", expected)
 
 
 @table("path", ["", "$", "$[0]", "$.a[", "$" + ".a" * 100, None])
@@ -163,9 +161,9 @@ def test_whatever_is_streamed_its_deltas_join_to_it(arguments: dict[str, Any], s
     partial: list[dict[str, Any]] = []
     for path, value in leaves(arguments):
         name = {str: "stringValue", bool: "boolValue", int: "numberValue"}.get(type(value), "nullValue")
-        pieces = (
-            [value[at : at + size] for at in range(0, len(value), size)] if value and name == "stringValue" else [value]
-        )
+        pieces = [value]
+        if value and name == "stringValue":
+            pieces = [value[at : at + size] for at in range(0, len(value), size)]
         partial += [{"jsonPath": path, name: piece, "willContinue": True} for piece in pieces[:-1]]
         partial.append({"jsonPath": path, name: pieces[-1]})
     facts = told(call(name="f"), *map(call, partial), said({"functionCall": {}}))
@@ -174,14 +172,27 @@ def test_whatever_is_streamed_its_deltas_join_to_it(arguments: dict[str, Any], s
     assert last_finished(facts).texts == (("arguments", 0, joined),)
 
 
-def test_code_that_is_run_is_a_call_and_its_result_is_its_output() -> None:
-    facts = told(
-        said({"executableCode": {"language": "PYTHON", "code": "print(1)"}}),
-        said({"codeExecutionResult": {"outcome": "OUTCOME_OK", "output": "1\n"}}, {"text": "One."}),
-    )
-    assert items(facts) == [("code_execution", "", "print(1)"), ("text", "One.", "")]
+CODE = {"executableCode": {"language": "PYTHON", "code": "print(1)"}}
+PRINTED = {"codeExecutionResult": {"outcome": "OUTCOME_OK", "output": "1\n"}}
+SEARCH = {"toolCall": {"toolType": "GOOGLE_SEARCH_WEB", "args": {"queries": ["x"]}, "id": "t"}}
+FOUND = {"toolResponse": {"toolType": "GOOGLE_SEARCH_WEB", "response": {"error": "no"}, "id": "t"}}
+
+
+@table(
+    ("call", "result", "item", "returned"),
+    [
+        (CODE, PRINTED, ("code_execution", "", "print(1)"), ("code_execution", None, "1\n", False)),
+        (SEARCH, FOUND, ("tool_call", "", '{"queries":["x"]}'), ("GOOGLE_SEARCH_WEB", "t", '{"error":"no"}', True)),
+    ],
+)
+def test_a_tool_of_the_provider_is_a_call_and_its_result_is_its_output(
+    call: Any, result: Any, item: object, returned: object
+) -> None:
+    facts = told(said(call), said(result))
+    assert items(facts) == [item]
     stated = last_finished(facts)
-    assert (stated.name, stated.call_id, stated.output, stated.failed) == ("code_execution", None, "1\n", False)
+    assert (stated.name, stated.call_id, stated.output, stated.failed) == returned
+    assert items(told(said(call), said(result, {"text": "One."}))) == [item, ("text", "One.", "")]
 
 
 def test_the_result_of_another_call_is_not_that_of_the_call_before() -> None:
@@ -194,16 +205,6 @@ def test_the_result_of_another_call_is_not_that_of_the_call_before() -> None:
     assert returned == [ToolResult("b", "code_execution", "E", failed=True), ToolResult(None, "code_execution", "late")]
 
 
-def test_a_tool_of_the_provider_is_a_call_with_its_response() -> None:
-    facts = told(
-        said({"toolCall": {"toolType": "GOOGLE_SEARCH_WEB", "args": {"queries": ["x"]}, "id": "t"}}),
-        said({"toolResponse": {"toolType": "GOOGLE_SEARCH_WEB", "response": {"error": "no"}, "id": "t"}}),
-    )
-    assert items(facts) == [("tool_call", "", '{"queries":["x"]}')]
-    stated = last_finished(facts)
-    assert (stated.name, stated.output, stated.failed) == ("GOOGLE_SEARCH_WEB", '{"error":"no"}', True)
-
-
 def test_an_image_is_told_by_size_and_digest_and_a_file_by_its_address() -> None:
     file = {"mimeType": "image/png", "fileUri": "gs://x"}
     facts = told(said({"inlineData": {"mimeType": "image/png", "data": "AAEC"}}, {"fileData": file}))
@@ -213,17 +214,20 @@ def test_an_image_is_told_by_size_and_digest_and_a_file_by_its_address() -> None
     assert uri == file
 
 
-@pytest.mark.parametrize("before", [{"text": "Hi"}, {"functionCall": {"name": "f"}}])
-def test_a_signature_on_an_empty_text_belongs_to_the_item_before(before: Any) -> None:
-    facts = told(said(before), said({"text": "", "thoughtSignature": "AAAA"}, finishReason="STOP"))
-    assert len(items(facts)) == 1
-    assert last_finished(facts).encrypted
-
-
-def test_a_signature_with_no_item_before_is_reasoning() -> None:
-    facts = told(said({"text": "", "thoughtSignature": "AAAA"}, finishReason="STOP"))
-    assert items(facts) == [("thought", "", "")]
-    assert (last_finished(facts).kind, last_finished(facts).encrypted) == ("reasoning", True)
+@table(
+    ("before", "item", "kind"),
+    [
+        ([{"text": "Hi"}], ("text", "Hi", ""), "message"),
+        ([{"functionCall": {"name": "f"}}], ("function_call", "", "{}"), "tool_call"),
+        ([], ("thought", "", ""), "reasoning"),
+    ],
+)
+def test_a_signature_on_an_empty_text_belongs_to_the_item_before_and_else_is_reasoning(
+    before: list[Any], item: object, kind: str
+) -> None:
+    facts = told(*map(said, before), said({"text": "", "thoughtSignature": "AAAA"}, finishReason="STOP"))
+    assert items(facts) == [item]
+    assert (last_finished(facts).kind, last_finished(facts).encrypted) == (kind, True)
 
 
 def test_a_part_of_a_kind_that_nobody_knows_is_told() -> None:
@@ -250,15 +254,10 @@ def test_a_response_is_told_again_only_where_it_says_something_else() -> None:
 
 def test_of_usage_each_snapshot_stands_for_itself() -> None:
     counts = {"promptTokenCount": 2, "toolUsePromptTokenCount": 3, "thoughtsTokenCount": 5, "totalTokenCount": 10}
-    facts = told(
-        {"usageMetadata": {"candidatesTokenCount": 99}},
-        {"usageMetadata": {**counts, "trafficType": "ON_DEMAND"}},
-        {"usageMetadata": {"trafficType": "ON_DEMAND"}},
-    )
-    assert [fact.usage for fact in facts if isinstance(fact, UsageReported)] == [
-        Usage(output_tokens=99),
-        Usage(input_tokens=5, output_tokens=5, reasoning_output_tokens=5, total_tokens=10),
-    ]
+    traffic = {"trafficType": "ON_DEMAND"}
+    facts = told(*({"usageMetadata": each} for each in ({"candidatesTokenCount": 99}, counts | traffic, traffic)))
+    last = Usage(input_tokens=5, output_tokens=5, reasoning_output_tokens=5, total_tokens=10)
+    assert [fact.usage for fact in facts if isinstance(fact, UsageReported)] == [Usage(output_tokens=99), last]
 
 
 def test_tokens_of_each_modality_are_added_up() -> None:
@@ -284,6 +283,7 @@ def test_an_explanation_of_the_end_is_an_error_unless_all_is_well() -> None:
     assert told(said(finishReason="STOP", finishMessage="well"))[-1] == ResponseFinished("STOP")
     blocked = told({"promptFeedback": {"blockReason": "OTHER", "blockReasonMessage": "no"}})
     assert blocked == [ResponseFinished("OTHER"), ErrorReported("OTHER", None, "no")]
+    assert told({"promptFeedback": {"blockReason": "SAFETY"}}) == [ResponseFinished("SAFETY")]
 
 
 def test_of_an_array_that_is_cut_the_complete_elements_are_read() -> None:
@@ -293,10 +293,6 @@ def test_of_an_array_that_is_cut_the_complete_elements_are_read() -> None:
         assert items(facts) == [("text", "Hel", "")]
         assert isinstance(facts[-1], MalformedPayload)
     assert items(DIALECT.decoder().document(whole[:-1])) == [("text", "Hello", "")]
-
-
-def test_a_blocked_prompt_is_finished() -> None:
-    assert told({"promptFeedback": {"blockReason": "SAFETY"}}) == [ResponseFinished("SAFETY")]
 
 
 def test_an_error_is_a_failure_with_data_or_without_as_a_document_or_in_an_array() -> None:
@@ -341,9 +337,8 @@ def test_the_path_names_model_and_method(path: str, model: str | None, stream: b
 
 
 def test_what_a_person_says_is_the_last_content_of_a_user() -> None:
-    found = asked(
-        {"parts": [{"text": "old"}]}, {"role": "model", "parts": []}, {"role": "user", "parts": [{"text": "new"}]}
-    )
+    old, new = {"parts": [{"text": "old"}]}, {"role": "user", "parts": [{"text": "new"}]}
+    found = asked(old, {"role": "model", "parts": []}, new)
     assert (found.text, found.is_turn) == ("new", True)
 
 
@@ -368,10 +363,8 @@ def test_a_response_without_an_id_has_that_of_the_call_before_it_in_the_request(
         *(called("roll", "d"), called("roll", None)),
         {"role": "user", "parts": [FAILED_ROLL, FAILED_ROLL]},
     )
-    assert [(result.name, result.call_id) for result in found.results] == [
-        *(("roll", "a"), ("roll", "c"), ("toss", "b")),
-        *(("roll", "d"), ("roll", None)),
-    ]
+    expected = [("roll", "a"), ("roll", "c"), ("toss", "b"), ("roll", "d"), ("roll", None)]
+    assert [(result.name, result.call_id) for result in found.results] == expected
 
 
 def test_a_call_that_was_not_answered_gives_its_id_to_no_later_one() -> None:

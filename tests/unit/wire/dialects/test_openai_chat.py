@@ -94,8 +94,45 @@ def test_choices_are_told_apart_and_without_an_index_are_the_first() -> None:
     assert [fact.output_index for fact in of(ItemStarted, facts)] == [1, 0]
 
 
-def test_a_refusal_is_a_text_of_its_own() -> None:
-    assert texts(told(delta(refusal="I'm"), delta(refusal=" sorry"))) == {("0.message", "refusal"): "I'm sorry"}
+SURE = {"role": "assistant", "content": "Sure"}
+SUMMARY = [{"type": "reasoning.summary", "summary": "First"}]
+TEXTS: dict[str, tuple[list[Any], str, str, str]] = {
+    "a refusal is a text of its own": ([delta(refusal="I'"), delta(refusal="m")], "0.message", "refusal", "I'm"),
+    "what an answer speaks is its text": (
+        [delta(content=None, audio={"id": "a", "transcript": "Hello"}), delta(audio={"data": "AAAA"})],
+        *("0.message", "text", "Hello"),
+    ),
+    "a legacy completion is a message": (
+        [{"object": "text_completion", "choices": [{"text": text, "index": 0}]} for text in ("a", "b")],
+        *("0.message", "text", "ab"),
+    ),
+    "what repeats a delta is not told twice": (
+        [chunk(choices=[{"index": 0, "text": "Sure", "delta": SURE, "message": SURE}])] * 2,
+        *("0.message", "text", "SureSure"),
+    ),
+    "thinking inline stays text": (
+        [delta(content="<think>Hm</think>4")],
+        *("0.message", "text", "<think>Hm</think>4"),
+    ),
+    "a summary is no raw reasoning": (
+        [delta(reasoning="First", reasoning_details=SUMMARY), delta(reasoning_details=SUMMARY)],
+        *("0.reasoning", "summary", "FirstFirst"),
+    ),
+    "a call that only changes its id is the same": (
+        [call(index=0, id=id, function=function(name, text)) for id, name, text in (("a", "f", "{"), ("b", None, "}"))],
+        *("0.call.0", "arguments", "{}"),
+    ),
+    "arguments that are an object are told as json": (
+        [call(index=0, id="a", function=function("f", {"n": 1}))],
+        *("0.call.0", "arguments", '{"n":1}'),
+    ),
+}
+
+
+@table("claim", TEXTS)
+def test_a_text_is_of_the_item_and_the_field_it_is_said_of(claim: str) -> None:
+    payloads, item, field, text = TEXTS[claim]
+    assert texts(told(*payloads)) == {(item, field): text}
 
 
 def test_content_in_parts_is_text_and_thinking() -> None:
@@ -107,20 +144,12 @@ def test_content_in_parts_is_text_and_thinking() -> None:
     assert of(UnknownType, facts) == [UnknownType("hologram")]
 
 
-def test_what_an_answer_speaks_is_its_text() -> None:
-    facts = told(delta(content=None, audio={"id": "a", "transcript": "Hello"}), delta(audio={"data": "AAAA"}))
-    assert texts(facts) == {("0.message", "text"): "Hello"}
-
-
-def test_an_image_is_known_by_size_and_digest() -> None:
+def test_an_image_is_known_by_size_and_digest_or_by_its_address() -> None:
     facts = told(delta(images=[{"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}]))
     (stated,) = started(facts).values()
     assert (stated.kind, stated.type) == ("other", "image")
     shown = json.loads(stated.output or "")
     assert (shown["mime_type"], shown["size_bytes"], len(shown["sha256"])) == ("image/png", 3, 64)
-
-
-def test_an_image_elsewhere_is_known_by_its_address() -> None:
     (stated,) = started(told(delta(content=[{"type": "image_url", "image_url": "https://a/b.png"}]))).values()
     assert stated.output == '{"url":"https://a/b.png"}'
 
@@ -136,17 +165,6 @@ def test_the_items_of_a_choice_end_with_it_and_once(reason: str, status: str) ->
     stated = ItemState("message", "message", role="assistant", status=status)
     assert of(ItemFinished, facts) == [ItemFinished("0.message", 0, stated)]
     assert of(ResponseFinished, facts) == [ResponseFinished(reason), ResponseFinished(reason)]
-
-
-def test_a_legacy_completion_is_a_message() -> None:
-    said = [{"object": "text_completion", "choices": [{"text": text, "index": 0}]} for text in ("a", "b")]
-    assert texts(told(*said)) == {("0.message", "text"): "ab"}
-
-
-def test_what_repeats_a_delta_is_not_told_twice() -> None:
-    said = {"role": "assistant", "content": "Sure"}
-    together = chunk(choices=[{"index": 0, "text": "Sure", "delta": said, "message": said}])
-    assert texts(told(together, together)) == {("0.message", "text"): "SureSure"}
 
 
 def test_annotations_belong_to_the_message() -> None:
@@ -176,27 +194,27 @@ def test_logprobs_belong_to_the_item_they_are_of() -> None:
 
 
 @table(
-    "said",
+    ("said", "is_sealed"),
     [
-        {"reasoning_content": "Hm"},
-        {"reasoning": "Hm", "content": ""},
-        {"reasoning": "Hm", "reasoning_content": "Hm"},
-        {"reasoning": "Hm", "reasoning_details": [{"type": "reasoning.text", "text": "Hm"}]},
-        {"reasoning_content": "Hm", "reasoning_details": [{"type": "reasoning.text", "text": "Hm"}]},
-        {"reasoning_details": [{"type": "reasoning.text", "text": "Hm"}]},
-        {"channel": "analysis", "content": "Hm"},
-        {"channel": "analysis", "reasoning": "Hm"},
+        ({"reasoning_content": "Hm"}, False),
+        ({"reasoning": "Hm", "content": ""}, False),
+        ({"reasoning": "Hm", "reasoning_content": "Hm"}, False),
+        ({"reasoning": "Hm", "reasoning_details": [{"type": "reasoning.text", "text": "Hm"}]}, False),
+        ({"reasoning_content": "Hm", "reasoning_details": [{"type": "reasoning.text", "text": "Hm"}]}, False),
+        ({"reasoning_details": [{"type": "reasoning.text", "text": "Hm"}]}, False),
+        ({"channel": "analysis", "content": "Hm"}, False),
+        ({"channel": "analysis", "reasoning": "Hm"}, False),
+        ({"reasoning_text": "Hm"}, False),
+        ({"reasoning_text": "Hm", "reasoning_opaque": "x"}, True),
+        ({"thinking": "Hm"}, False),
+        ({"thinking_blocks": [{"type": "thinking", "thinking": "Hm"}]}, False),
+        ({"reasoning_content": "Hm", "thinking_blocks": [{"thinking": "Hm", "signature": "x"}]}, True),
     ],
 )
-def test_reasoning_counts_once_however_it_is_said(said: dict[str, Any]) -> None:
-    assert texts(told(delta(**said), delta(**said))) == {("0.reasoning", "reasoning"): "HmHm"}
-
-
-def test_a_summary_is_no_raw_reasoning() -> None:
-    details = [{"type": "reasoning.summary", "summary": "First"}]
-    assert texts(told(delta(reasoning="First", reasoning_details=details), delta(reasoning_details=details))) == {
-        ("0.reasoning", "summary"): "FirstFirst"
-    }
+def test_reasoning_counts_once_however_it_is_said(said: dict[str, Any], is_sealed: bool) -> None:
+    facts = told(delta(**said), delta(**said))
+    assert texts(facts) == {("0.reasoning", "reasoning"): "HmHm"}
+    assert any(fact.stated.encrypted for fact in of(ItemFinished, facts)) == is_sealed
 
 
 @pytest.mark.parametrize("before", [[], [delta(reasoning="Hm")]])
@@ -205,10 +223,6 @@ def test_encrypted_reasoning_is_known_to_be_there(before: list[Any]) -> None:
     facts = told(*before, sealed)
     assert [fact.stated.encrypted for fact in (*of(ItemStarted, facts), *of(ItemFinished, facts))][-1]
     assert of(ItemFinished, told(*before, sealed, delta(finish="stop")))[-1].stated.encrypted
-
-
-def test_thinking_inline_stays_text() -> None:
-    assert texts(told(delta(content="<think>Hm</think>4"))) == {("0.message", "text"): "<think>Hm</think>4"}
 
 
 # Tool calls.
@@ -259,6 +273,9 @@ def piece(index: int | None, arguments: str, name: str | None = None, id: str | 
     return call(index=index, **opening, function=function(name, arguments))
 
 
+CLOSED = [call(index=0, id=id, function=function(None, "}")) for id in "12"]
+
+
 @table(
     ("pieces", "expected"),
     [
@@ -270,14 +287,7 @@ def piece(index: int | None, arguments: str, name: str | None = None, id: str | 
         ([piece(0, "", "get", "1"), piece(None, '{"a"'), piece(None, ":1}")], ['{"a":1}']),
         ([piece(0, '{"a"', "get"), piece(0, ":", "get"), piece(0, "1}", "get")], ['{"a":1}']),
         ([piece(0, "{}", "get", "1"), piece(0, " ", "get", "1")], ["{} "]),
-        (
-            [
-                piece(0, "{", "a", "1"),
-                piece(0, "{", "b", "2"),
-                *(call(index=0, id=i, function=function(None, "}")) for i in "12"),
-            ],
-            ["{}", "{}"],
-        ),
+        ([piece(0, "{", "a", "1"), piece(0, "{", "b", "2"), *CLOSED], ["{}", "{}"]),
         ([call(index=0, name="get", arguments='{"a":1}')], ['{"a":1}']),
     ],
 )
@@ -285,33 +295,6 @@ def test_parallel_calls_without_ids_of_their_own_are_told_apart(
     pieces: list[dict[str, Any]], expected: list[str]
 ) -> None:
     assert [*texts(told(*pieces)).values()] == expected
-
-
-@table(
-    ("delta_fields", "expected", "encrypted"),
-    [
-        ({"reasoning_text": "hm"}, {"reasoning": "hm"}, False),
-        ({"reasoning_text": "hm", "reasoning_opaque": "x"}, {"reasoning": "hm"}, True),
-        ({"thinking": "hm"}, {"reasoning": "hm"}, False),
-        ({"thinking_blocks": [{"type": "thinking", "thinking": "hm"}]}, {"reasoning": "hm"}, False),
-        (
-            {"reasoning_content": "hm", "thinking_blocks": [{"thinking": "hm", "signature": "x"}]},
-            {"reasoning": "hm"},
-            True,
-        ),
-    ],
-)
-def test_reasoning_has_many_names(delta_fields: dict[str, Any], expected: dict[str, str], encrypted: bool) -> None:
-    facts = told(delta(**delta_fields))
-    assert {field: text for (_, field), text in texts(facts).items()} == expected
-    assert any(fact.stated.encrypted for fact in of(ItemFinished, facts)) == encrypted
-
-
-def test_a_call_that_only_changes_its_id_is_the_same() -> None:
-    facts = told(
-        call(index=0, id="a", function=function("f", "{")), call(index=0, id="b", function=function(None, "}"))
-    )
-    assert texts(facts) == {("0.call.0", "arguments"): "{}"}
 
 
 def test_what_is_said_late_of_a_call_is_told_at_once_and_stands_at_its_end() -> None:
@@ -325,22 +308,21 @@ def test_what_is_said_late_of_a_call_is_told_at_once_and_stands_at_its_end() -> 
     assert (finished.name, finished.call_id, finished.status) == ("f", "a", "completed")
 
 
-def test_arguments_that_are_an_object_are_told_as_json() -> None:
-    assert texts(told(call(index=0, id="a", function=function("f", {"n": 1})))) == {
-        ("0.call.0", "arguments"): '{"n":1}'
-    }
+CUSTOM = call(index=0, id="a", type="custom", custom={"name": "sql", "input": "select 1"})
+LEGACY = [delta(function_call=function("f", "{")), delta(function_call={"arguments": "}"})]
 
 
-def test_a_custom_tool_has_an_input() -> None:
-    facts = told(call(index=0, id="a", type="custom", custom={"name": "sql", "input": "select 1"}))
-    assert started(facts) == {"0.call.0": ItemState("tool_call", "custom", name="sql", call_id="a")}
-    assert texts(facts) == {("0.call.0", "arguments"): "select 1"}
-
-
-def test_a_legacy_function_call_is_a_tool_call() -> None:
-    facts = told(delta(function_call=function("f", "{")), delta(function_call={"arguments": "}"}))
-    assert started(facts) == {"0.call.0": ItemState("tool_call", "function_call", name="f")}
-    assert texts(facts) == {("0.call.0", "arguments"): "{}"}
+@table(
+    ("said", "stated", "arguments"),
+    [
+        ([CUSTOM], ItemState("tool_call", "custom", name="sql", call_id="a"), "select 1"),
+        (LEGACY, ItemState("tool_call", "function_call", name="f"), "{}"),
+    ],
+)
+def test_a_custom_tool_and_a_legacy_function_are_tool_calls(said: list[Any], stated: ItemState, arguments: str) -> None:
+    facts = told(*said)
+    assert started(facts) == {"0.call.0": stated}
+    assert texts(facts) == {("0.call.0", "arguments"): arguments}
 
 
 # The response as a whole.
@@ -357,15 +339,15 @@ def counts(prompt_tokens: int, completion_tokens: int, total_tokens: int, **deta
     return usage | {f"{name}_tokens_details": value for name, value in details.items()}
 
 
+CACHED, REASONED = {"cached_tokens": 4, "cache_write_tokens": 1}, {"reasoning_tokens": 7}
+
+
 @table(
     ("usage", "expected"),
     [
         (counts(3, 2, 5), Usage(3, None, None, 2, None, 5)),
-        (
-            counts(9, 8, 17, prompt={"cached_tokens": 4, "cache_write_tokens": 1}, completion={"reasoning_tokens": 7}),
-            Usage(9, 4, 1, 8, 7, 17),
-        ),
-        (counts(9, 8, 24, completion={"reasoning_tokens": 7}), Usage(9, None, None, 15, 7, 24)),  # xAI
+        (counts(9, 8, 17, prompt=CACHED, completion=REASONED), Usage(9, 4, 1, 8, 7, 17)),
+        (counts(9, 8, 24, completion=REASONED), Usage(9, None, None, 15, 7, 24)),  # xAI
         ({"prompt_tokens": 3, "prompt_cache_hit_tokens": 2}, Usage(3, 2)),  # DeepSeek
         ({"prompt_tokens": 3, "cached_tokens": 0, "prompt_tokens_details": None}, Usage(3, 0)),
         ({"cache_read_input_tokens": 2, "cache_creation_input_tokens": 1}, Usage(None, 2, 1)),
@@ -386,6 +368,11 @@ def test_output_includes_what_perplexity_counts_apart() -> None:
     assert fact.details == UsageDetails(output_citation_tokens=5)
 
 
+def cost(usd: str, field: str) -> UsageDetails:
+    return UsageDetails(reported_cost_usd=usd, reported_cost_source=f"usage.{field}")
+
+
+TOTAL = "0.30000000000000004"
 IN_THE_INPUT = UsageDetails(input_audio_tokens=1, input_image_tokens=2)
 IN_THE_CACHE = UsageDetails(cache_read_input_audio_tokens=4, input_video_tokens=3)
 OF_THE_OUTPUT = UsageDetails(output_audio_tokens=5, output_image_tokens=6, output_video_tokens=7)
@@ -402,15 +389,9 @@ OF_THE_OUTPUT = UsageDetails(output_audio_tokens=5, output_image_tokens=6, outpu
         ({"num_search_queries": 2}, UsageDetails(web_searches=2)),
         ({"server_tool_use_details": {"web_search_requests": 1}}, UsageDetails(web_searches=1)),
         ({"server_tool_use": {"web_search_requests": 1}}, UsageDetails(web_searches=1)),
-        ({"cost": 0}, UsageDetails(reported_cost_usd="0", reported_cost_source="usage.cost")),
-        (
-            {"cost_in_usd_ticks": 37756000},
-            UsageDetails(reported_cost_usd="0.0037756", reported_cost_source="usage.cost_in_usd_ticks"),
-        ),
-        (
-            {"cost": {"input_tokens_cost": 0.1, "total_cost": 0.30000000000000004}},
-            UsageDetails(reported_cost_usd="0.30000000000000004", reported_cost_source="usage.cost.total_cost"),
-        ),
+        ({"cost": 0}, cost("0", "cost")),
+        ({"cost_in_usd_ticks": 37756000}, cost("0.0037756", "cost_in_usd_ticks")),
+        ({"cost": {"input_tokens_cost": 0.1, "total_cost": 0.30000000000000004}}, cost(TOTAL, "cost.total_cost")),
     ],
 )
 def test_usage_has_the_details_that_have_prices_of_their_own(usage: dict[str, Any], expected: UsageDetails) -> None:

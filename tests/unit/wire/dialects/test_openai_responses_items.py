@@ -49,19 +49,12 @@ def arguments(item: Json) -> Any:
 
 
 def test_a_message_states_all_of_itself() -> None:
-    content = [
-        {"type": "output_text", "text": "a", "annotations": [{"type": "x"}], "logprobs": [{"token": "a"}]},
-        {"type": "refusal", "refusal": "b"},
-        {"type": "from_tomorrow"},
-    ]
-    message = {"type": "message", "id": "m1", "role": "assistant", "status": "completed", "phase": "final_answer"}
-    assert stated({**message, "content": content}) == ItemState(
-        kind="message",
-        type="message",
-        item_id="m1",
-        role="assistant",
-        phase="final_answer",
-        status="completed",
+    text = {"type": "output_text", "text": "a", "annotations": [{"type": "x"}], "logprobs": [{"token": "a"}]}
+    content = [text, {"type": "refusal", "refusal": "b"}, {"type": "from_tomorrow"}]
+    said: Json = {"role": "assistant", "status": "completed", "phase": "final_answer"}
+    assert stated({"type": "message", "id": "m1", **said, "content": content}) == ItemState(
+        *("message", "message", "m1"),
+        **said,
         texts=(("text", 0, "a"), ("refusal", 1, "b")),
         annotations=('{"type":"x"}',),
         logprobs='[{"token":"a"}]',
@@ -105,6 +98,8 @@ def test_a_call_has_a_name_and_what_it_is_called_with(item: Json, name: str, cal
 
 
 IMAGE = {"size_bytes": 3, "sha256": sha256(b"png").hexdigest()}
+NO_IMAGE = {"size_bytes": 10, "sha256": sha256(b"no base64!").hexdigest()}
+NOTHING: Json = {"results": None, "outputs": [], "status": "completed"}
 DATA_URL = f"data:image/png;base64,{b64encode(b'png').decode()}"
 OUTPUTS: list[tuple[Json, Any]] = [
     ({"type": "file_search_call", "results": [{"file_id": "f"}]}, [{"file_id": "f"}]),
@@ -113,24 +108,20 @@ OUTPUTS: list[tuple[Json, Any]] = [
     ({"type": "code_interpreter_call", "outputs": [{"url": DATA_URL}]}, [{"url": {"mime_type": "image/png", **IMAGE}}]),
     ({"type": "mcp_call", "output": '{"a":1}'}, {"a": 1}),
     ({"type": "image_generation_call", "result": b64encode(b"png").decode()}, {"images": [IMAGE]}),
-    (
-        {"type": "image_generation_call", "result": "no base64!"},
-        {"images": [{"size_bytes": 10, "sha256": sha256(b"no base64!").hexdigest()}]},
-    ),
+    ({"type": "image_generation_call", "result": "no base64!"}, {"images": [NO_IMAGE]}),
+    *(({"type": type, **NOTHING}, None) for type in ("file_search_call", "web_search_call")),
+    *(({"type": type, **NOTHING}, None) for type in ("code_interpreter_call", "mcp_call")),
 ]
 
 
 @table(("item", "output"), OUTPUTS)
 def test_what_a_tool_of_the_provider_gave_is_its_output(item: Json, output: Any) -> None:
-    assert json.loads(stated(item).output or "null") == output
-
-
-@pytest.mark.parametrize("type", ["file_search_call", "web_search_call", "code_interpreter_call", "mcp_call"])
-def test_a_tool_that_gave_nothing_has_no_output(type: str) -> None:
-    assert stated({"type": type, "results": None, "outputs": [], "status": "completed"}).output is None
+    said = stated(item).output
+    assert (None if said is None else json.loads(said)) == output
 
 
 FAILURES: list[tuple[Json, bool | None]] = [
+    ({"type": "mcp_call", "output": None, "error": "it broke"}, True),
     ({"type": "mcp_call", "error": {"message": "no"}}, True),
     ({"type": "web_search_call", "status": "failed"}, True),
     ({"type": "mcp_call", "status": "completed", "output": "fine"}, False),
@@ -141,9 +132,6 @@ FAILURES: list[tuple[Json, bool | None]] = [
 @pytest.mark.parametrize(("item", "failed"), FAILURES)
 def test_whether_a_tool_of_the_provider_failed(item: Json, failed: bool | None) -> None:
     assert stated(item).failed is failed
-
-
-def test_the_error_of_a_tool_is_its_output() -> None:
     assert stated({"type": "mcp_call", "output": None, "error": "it broke"}).output == "it broke"
 
 
@@ -156,28 +144,21 @@ def test_an_item_of_unknown_type_is_kept_and_told_once() -> None:
     assert [fact.stated.item_id for fact in of(ItemFinished, facts)] == ["d1"]
 
 
-def test_an_item_that_begins_has_nothing_given_back_yet() -> None:
+def test_an_item_that_begins_says_what_it_has_and_has_nothing_given_back_yet() -> None:
     [fact] = tell(item_event("added", {"type": "web_search_call", "action": {"sources": [{"url": "u"}]}}))
     assert fact == ItemStarted(0, 0, ItemState("tool_call", "web_search_call", name="web_search"))
-
-
-def test_an_item_that_begins_says_what_it_has() -> None:
     facts = tell(item_event("added", {"type": "function_call", "name": "f", "call_id": "c", "arguments": "{}"}))
     begun = ItemState("tool_call", "function_call", name="f", call_id="c", texts=(("arguments", 0, "{}"),))
     assert facts == [ItemStarted(0, 0, begun)]
 
 
-ARGUMENTS = '{"query":"x"}'
 CALLS_OF_XAI = ["web_search_call", "x_search_call", "code_execution_call", "view_image_call", "view_x_video_call"]
 
 
 @table("type", [*CALLS_OF_XAI, "file_search_call", "code_interpreter_call", "computer_call"])
 def test_a_call_of_any_type_may_have_its_arguments_as_a_text(type: str) -> None:
-    said = stated(
-        {"type": type, "id": "ws_1", "name": "web_search", "arguments": '{"query":"x"}', "status": "completed"}
-    )
-    assert (said.kind, said.name) == ("tool_call", "web_search")
-    assert said.texts == (("arguments", 0, ARGUMENTS),)
+    said = stated({"type": type, "id": "ws_1", "name": "web_search", "arguments": '{"query":"x"}'})
+    assert (said.kind, said.name, said.texts) == ("tool_call", "web_search", (("arguments", 0, '{"query":"x"}'),))
 
 
 def test_an_action_stands_above_arguments() -> None:
@@ -310,23 +291,20 @@ def test_a_result_failed_if_one_of_its_fields_says_so(item: Json, failed: bool |
     assert (result.call_id, result.failed) == ("c1", failed)
 
 
+SHOWN = json.dumps([{"type": "input_image", "image_url": {"mime_type": "image/png", **IMAGE}}], separators=(",", ":"))
 TEXTS: list[tuple[Any, str]] = [
     ("plain", "plain"),
     (None, ""),
     ([{"type": "input_text", "text": "a"}, {"type": "input_text", "text": "b"}], "a\nb"),
-    (
-        [{"type": "input_image", "image_url": DATA_URL}],
-        json.dumps([{"type": "input_image", "image_url": {"mime_type": "image/png", **IMAGE}}], separators=(",", ":")),
-    ),
+    ([{"type": "input_image", "image_url": DATA_URL}], SHOWN),
     ([{"type": "input_image", "image_url": "https://x"}], '[{"type":"input_image","image_url":"https://x"}]'),
 ]
 
 
 @table(("output", "said"), TEXTS)
 def test_a_result_is_text_or_json_without_images(output: Any, said: str) -> None:
-    assert [each.output for each in asked(input=[{"type": FUNCTION, "call_id": "c", "output": output}]).results] == [
-        said
-    ]
+    [result] = asked(input=[{"type": FUNCTION, "call_id": "c", "output": output}]).results
+    assert result.output == said
 
 
 @table("type", sorted(type for type in ITEM_TYPES if type.endswith("_output")))

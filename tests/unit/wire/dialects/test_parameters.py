@@ -30,6 +30,7 @@ def asked(path: str, body: Any) -> RequestParameters:
 
 
 MARK = {"cache_control": {"type": "ephemeral", "ttl": "1h"}}
+BREAKPOINT = {"prompt_cache_breakpoint": {"ttl": "12h"}}
 SCHEMA = {"type": "object", "properties": {}}
 
 OF_RESPONSES: Json = {
@@ -37,10 +38,7 @@ OF_RESPONSES: Json = {
     "instructions": "Be short.",
     "input": [
         {"type": "message", "role": "developer", "content": [{"type": "input_text", "text": "Rules é"}]},
-        {
-            "role": "user",
-            "content": [{"type": "input_text", "text": "Roll", "prompt_cache_breakpoint": {"ttl": "12h"}}],
-        },
+        {"role": "user", "content": [{"type": "input_text", "text": "Roll", **BREAKPOINT}]},
         {"type": "reasoning", "summary": []},
         {"type": "function_call", "call_id": "c", "name": "roll", "arguments": "{}"},
         {"type": "web_search_call"},
@@ -88,6 +86,7 @@ OF_CHAT: Json = {
     "prompt_cache_retention": "24h",
 }
 BILLING = "x-anthropic-billing-header: cc_version=2.1.37; cch={};"
+SIX = {"type": "text", "text": "6", **MARK}
 OF_ANTHROPIC: Json = {
     "model": "claude-opus-5",
     "max_tokens": 32000,
@@ -105,12 +104,7 @@ OF_ANTHROPIC: Json = {
                 {"type": "container_upload", "file_id": "f"},
             ],
         },
-        {
-            "role": "user",
-            "content": [
-                {"type": "tool_result", "tool_use_id": "t", "content": [{"type": "text", "text": "6", **MARK}], **MARK}
-            ],
-        },
+        {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t", "content": [SIX], **MARK}]},
         {"role": "user", "content": [{"type": "image", "source": {}}]},
     ],
     "tools": [{"name": "roll", "input_schema": SCHEMA}, {"type": "web_search_20250305", "name": "web_search"}],
@@ -144,6 +138,7 @@ OF_GEMINI: Json = {
 
 BODIES = {RESPONSES: OF_RESPONSES, CHAT: OF_CHAT, ANTHROPIC: OF_ANTHROPIC, GEMINI: OF_GEMINI}
 
+OFFERED = ("roll", "dice.throw", "shop", "web_search")
 # What each of them says; `...` where the others say more.
 SAID = [
     ("reasoning_effort", "high", ..., "max", "high"),
@@ -159,13 +154,7 @@ SAID = [
     ("response_schema", "dice", "dice", "Dice", "Dice"),
     ("tool_choice", "roll", "roll", "any", "roll"),
     ("parallel_tool_calls", True, ..., False, ...),
-    (
-        "tool_names",
-        ("roll", "dice.throw", "shop", "web_search"),
-        ("roll", "sql"),
-        ("roll", "web_search"),
-        ("roll", "look", "googleSearch"),
-    ),
+    ("tool_names", OFFERED, ("roll", "sql"), ("roll", "web_search"), ("roll", "look", "googleSearch")),
     ("system_bytes", len("Be short.Rules é".encode()), 9, len(BILLING.format("a1")) + 9, 9),
     ("prompt_cache_key", "k", ..., ..., "cachedContents/1"),
     ("prompt_cache_retention", "12h", "24h", "1h", ...),
@@ -198,6 +187,9 @@ def test_a_field_of_gemini_may_be_in_snake_case() -> None:
     assert (found.tool_choice, found.tool_names, found.tools_digest, found.tools_bytes) == ("auto", (), None, 0)
 
 
+AS_ENUM = {"responseMimeType": "text/x.enum"}
+
+
 @table(
     ("path", "body", "name", "value"),
     [
@@ -219,12 +211,7 @@ def test_a_field_of_gemini_may_be_in_snake_case() -> None:
         (ANTHROPIC, {"messages": [], "tool_choice": {"type": "tool", "name": "roll"}}, "tool_choice", "roll"),
         (ANTHROPIC, {"messages": [], **MARK}, "cache_markers", 1),
         (ANTHROPIC, {"messages": [], "system": "Be short."}, "system_bytes", 9),
-        (
-            GEMINI,
-            {"contents": [], "generationConfig": {"responseMimeType": "text/x.enum"}},
-            "response_format",
-            "text/x.enum",
-        ),
+        (GEMINI, {"contents": [], "generationConfig": AS_ENUM}, "response_format", "text/x.enum"),
     ],
 )
 def test_other_spellings_mean_the_same(path: str, body: Json, name: str, value: object) -> None:
@@ -403,12 +390,8 @@ def test_what_codex_sends_over_websocket_is_read() -> None:
     lines = (TRANSCRIPTS / "codex-0.169-spawn-frames.jsonl").read_text().splitlines()
     sent = [each["data"] for each in map(json.loads, lines) if isinstance(each.get("data"), dict)]
     first, *rest = [asked(RESPONSES, each) for each in sent if each.get("type") == "response.create"]
-    assert (first.reasoning_summary, first.store, first.tool_choice, first.system_bytes) == (
-        "auto",
-        False,
-        "auto",
-        17119,
-    )
+    expected = ("auto", False, "auto", 17119)
+    assert (first.reasoning_summary, first.store, first.tool_choice, first.system_bytes) == expected
     assert {"exec_command", "multi_agent_v1.close_agent", "web_search"} < {*(first.tool_names or ())}
     assert [each.tools_digest == first.tools_digest for each in rest].count(True) == 3
     assert len({each.request_digest for each in (first, *rest)}) == len(rest) + 1

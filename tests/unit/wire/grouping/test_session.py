@@ -73,10 +73,7 @@ def test_a_client_names_its_session_in_a_header(headers: dict[str, str], source:
 
 
 BY_BODY: list[tuple[object, str]] = [
-    (
-        {"metadata": {"user_id": json.dumps({"device_id": "d", "session_id": ID})}},
-        "claude-code-metadata",
-    ),
+    ({"metadata": {"user_id": json.dumps({"device_id": "d", "session_id": ID})}}, "claude-code-metadata"),
     ({"metadata": {"user_id": f"user_0a1b_account_{ID[:8]}_session_{ID}"}}, "claude-code-user-id"),
     ({"metadata": {"user_id": f"user_0a1b_account__session_{ID}"}}, "claude-code-user-id"),
     ({"litellm_session_id": ID}, "litellm"),
@@ -105,10 +102,6 @@ def test_gemini_cli_names_its_session_when_logged_in() -> None:
     assert found(body) == (None, "new")
 
 
-def test_a_session_header_of_codex_means_nothing_from_anybody_else() -> None:
-    assert found(session_id=ID, User__Agent="curl/8.1") == (None, "new")
-
-
 def test_a_sub_agent_of_opencode_is_a_thread_of_the_session_of_its_parent() -> None:
     headers = {"User__Agent": OPENCODE, "X__Session__Id": "ses_child", "x__session__affinity": "ses_child"}
     of_parent = group(head(User__Agent=OPENCODE, X__Session__Id="ses_parent"), None)
@@ -117,8 +110,9 @@ def test_a_sub_agent_of_opencode_is_a_thread_of_the_session_of_its_parent() -> N
     assert (of_parent.thread_id, of_child.thread_id) == ("ses_parent", "ses_child")
 
 
-def test_a_parent_s_session_means_nothing_from_anybody_but_opencode() -> None:
-    assert found(x__parent__session__id=ID, User__Agent="curl/8.1") == (None, "new")
+@table("header", ["session_id", "x__parent__session__id"])
+def test_a_header_of_codex_or_opencode_means_nothing_from_anybody_else(header: str) -> None:
+    assert found(**{header: ID}, User__Agent="curl/8.1") == (None, "new")
 
 
 def test_a_field_that_the_user_names_wins_over_what_the_client_says() -> None:
@@ -139,11 +133,12 @@ def test_probes_stand_together_if_they_name_no_session(method: str, target: str)
     assert group(head(target, method, X__Claude__Code__Session__Id=ID), None).source == "claude-code"
 
 
-@pytest.mark.parametrize(
+@table(
     ("method", "target"),
-    [("POST", "/v1/models"), ("GET", "/v1/stream"), ("GET", "/v1/files/f_1"), ("DELETE", "/v1/models/m")],
+    [("POST", "/v1/models"), ("GET", "/v1/stream"), ("GET", "/v1/files/f_1"), ("DELETE", "/v1/models/m")]
+    + [("POST", f"/v1/responses{more}") for more in ("", "/", "/compact", "/input_tokens")],
 )
-def test_what_may_stream_or_change_something_is_no_probe(method: str, target: str) -> None:
+def test_what_may_stream_or_change_something_is_no_probe_and_asks_for_no_response(method: str, target: str) -> None:
     assert group(head(target, method), None).source == "new"
 
 
@@ -158,17 +153,10 @@ def test_the_router_request_of_gemini_cli_is_of_no_conversation(field: str) -> N
     assert group(others, body).source == "new"
 
 
-def test_a_trace_is_a_session() -> None:
+@table("parent", ["", f"00-{'0' * 32}-00f067aa0ba902b7-01", "00-xyz-1-01", TRACE])
+def test_a_trace_is_a_session_and_a_broken_one_is_none(parent: str) -> None:
     assert found(traceparent=f"00-{TRACE}-00f067aa0ba902b7-01") == (TRACE, "traceparent")
-
-
-@pytest.mark.parametrize("parent", ["", f"00-{'0' * 32}-00f067aa0ba902b7-01", "00-xyz-1-01", TRACE])
-def test_a_broken_trace_is_none(parent: str) -> None:
     assert found(traceparent=parent) == (None, "new")
-
-
-def test_nothing_named_is_a_session_of_its_own() -> None:
-    assert found({"model": "m", "input": "hi", "conversation": None, "metadata": {"user_id": 7}}) == (None, "new")
 
 
 def test_what_the_user_said_wins_over_what_the_client_says() -> None:
@@ -181,14 +169,8 @@ def test_the_rules_are_tried_in_order() -> None:
     headers = {"X__Claude__Code__Session__Id": "2", "traceparent": trace, "User__Agent": CODEX, "session__id": "1"}
     body = {"conversation": "4", "previous_response_id": "5", "prompt_cache_key": "6"}
     order = []
-    for evidence, name in [
-        (headers, "session__id"),
-        (headers, "X__Claude__Code__Session__Id"),
-        (headers, "traceparent"),
-        (body, "conversation"),
-        (body, "previous_response_id"),
-        (body, "prompt_cache_key"),
-    ]:
+    in_headers = [(headers, name) for name in ("session__id", "X__Claude__Code__Session__Id", "traceparent")]
+    for evidence, name in [*in_headers, *((body, name) for name in tuple(body))]:
         order.append(found(body, **headers)[1])
         del evidence[name]
     assert order == ["codex", "claude-code", "traceparent", "conversation", "previous_response_id", "prompt_cache_key"]
@@ -210,16 +192,10 @@ def test_asking_for_a_response_belongs_to_the_session_that_has_it(method: str, t
     assert (grouping.name, grouping.source) == ("resp_1", "previous_response_id")
 
 
-@pytest.mark.parametrize(
-    "target", ["/v1/responses", "/v1/responses/", "/v1/responses/compact", "/v1/responses/input_tokens"]
-)
-def test_posting_to_responses_asks_for_none(target: str) -> None:
-    assert group(head(target), None).source == "new"
-
-
 def test_a_name_is_fit_to_be_shown_and_stored() -> None:
     assert found({"prompt_cache_key": " \u202ea\x00b\x1b[31m\u2028c\r\n"})[0] == "ab[31mc"
     assert found({"prompt_cache_key": "x" * 500})[0] == "x" * 200
+    assert found({"prompt_cache_key": 42})[0] == "42"
     assert found({"prompt_cache_key": "\x00\x1b \t"}) == (None, "new")
     assert found(X__Coder__Chat__Id="caf\xc3\xa9")[0] == "café"
     assert found(X__Coder__Chat__Id="caf\xe9")[0] == "café"
@@ -353,8 +329,8 @@ ODD_BODIES = [
 ]
 
 
-@table("body", ODD_BODIES)
-def test_an_odd_body_names_no_session(body: bytes) -> None:
+@table("body", [*ODD_BODIES, {"model": "m", "input": "hi", "conversation": None, "metadata": {"user_id": 7}}])
+def test_an_odd_body_names_no_session(body: Any) -> None:
     assert found(body) == (None, "new")
 
 
@@ -365,10 +341,6 @@ def test_what_a_deep_body_names_does_not_hang_on_the_stack(levels: int) -> None:
 
     body = b'{"prompt_cache_key": "k", "deep": ' + b"[" * levels + b"]" * levels + b"}"
     assert found(body) == deeper(500) == (("k", "prompt_cache_key") if levels == 100 else (None, "new"))
-
-
-def test_a_number_is_a_name() -> None:
-    assert found({"prompt_cache_key": 42}) == ("42", "prompt_cache_key")
 
 
 def test_a_huge_body_is_not_searched() -> None:
