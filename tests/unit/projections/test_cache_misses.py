@@ -156,12 +156,6 @@ def test_a_date_in_the_system_prompt_is_found(tmp_path: Path, api: str) -> None:
     assert (turn.difference.before, turn.difference.offset) == (WORDS[:40], 0)
 
 
-@pytest.mark.parametrize(("api", "path"), [("openai-responses", "tools[1].name"), ("anthropic", "tools[1].name")])
-def test_tools_in_another_order_are_found(tmp_path: Path, api: str, path: str) -> None:
-    sent = Sent(AGENTS[api](1)), Sent(AGENTS[api](2, tools=OTHER_ORDER), 3600, 0, 10)
-    assert last(tmp_path, api, *sent) == ("prefix_changed", path)
-
-
 def test_an_old_message_that_changed_is_found_with_what_stands_around_it(tmp_path: Path) -> None:
     body = responses(3)
     body["input"][1] = {"role": "assistant", "content": "0! " * 150 + "[cut]" + "0! " * 40}
@@ -270,18 +264,24 @@ def test_of_equal_beginnings_that_of_the_own_thread_counts_and_else_the_latest(t
 
 
 @pytest.mark.parametrize(
-    ("api", "fields", "path"),
+    ("api", "fields", "cache_class", "path"),
     [
-        ("openai-responses", {"text": {"format": {"type": "json_object"}}}, "text.format"),
-        ("openai-responses", {"prompt_cache_key": "other"}, "prompt_cache_key"),
-        ("openai-chat", {"reasoning_effort": "high"}, "reasoning_effort"),
-        ("anthropic", {"tool_choice": {"type": "any"}}, "tool_choice"),
-        ("anthropic", {"thinking": {"type": "enabled", "budget_tokens": 4000}}, "thinking"),
+        ("openai-responses", {"tools": OTHER_ORDER}, "prefix_changed", "tools[1].name"),
+        ("anthropic", {"tools": OTHER_ORDER}, "prefix_changed", "tools[1].name"),
+        ("openai-responses", {"text": {"format": {"type": "json_object"}}}, "other_parameters", "text.format"),
+        ("openai-responses", {"prompt_cache_key": "other"}, "other_parameters", "prompt_cache_key"),
+        ("openai-chat", {"reasoning_effort": "high"}, "other_parameters", "reasoning_effort"),
+        ("anthropic", {"tool_choice": {"type": "any"}}, "other_parameters", "tool_choice"),
+        ("anthropic", {"thinking": {"type": "enabled", "budget_tokens": 4000}}, "other_parameters", "thinking"),
+        ("openai-responses", {"tool_choice": "none"}, "provider_miss", None),
+        ("openai-chat", {"tool_choice": "none"}, "provider_miss", None),
     ],
 )
-def test_a_parameter_that_changed_is_named(tmp_path: Path, api: str, fields: dict[str, Any], path: str) -> None:
+def test_a_field_that_changed_is_named_where_it_is_of_the_prefix(
+    tmp_path: Path, api: str, fields: dict[str, Any], cache_class: str, path: str | None
+) -> None:
     sent = Sent(AGENTS[api](1)), Sent(AGENTS[api](2, **fields), 3600, 0, 10)
-    assert last(tmp_path, api, *sent) == ("other_parameters", path)
+    assert last(tmp_path, api, *sent) == (cache_class, path)
 
 
 def test_another_model_has_a_cache_of_its_own(tmp_path: Path) -> None:
@@ -315,25 +315,21 @@ def test_a_mark_says_how_long_a_prefix_is_kept(tmp_path: Path, ttl: dict[str, st
 
 
 @pytest.mark.parametrize(
-    ("input", "cached", "at_s", "expected"),
-    [
-        (3600, 0, 10, "provider_miss"),
-        (3600, 0, 301, "lapsed"),
-        (3600, None, 10, "not_reported"),
-        (3600, 2816, 10, "hit"),
-    ],
+    ("cached", "at_s", "expected"),
+    [(0, 10, "provider_miss"), (0, 301, "lapsed"), (None, 10, "not_reported"), (2816, 10, "hit")],
 )
 def test_the_same_beginning_is_judged_by_time_and_count(
-    tmp_path: Path, input: int, cached: int | None, at_s: float, expected: str
+    tmp_path: Path, cached: int | None, at_s: float, expected: str
 ) -> None:
-    sent = Sent(responses(1)), Sent(responses(2), input, cached, at_s)
+    sent = Sent(responses(1)), Sent(responses(2), 3600, cached, at_s)
     assert last(tmp_path, "openai-responses", *sent) == (expected, None)
 
 
 @pytest.mark.parametrize("tokens", [57, 900])
-def test_a_short_prompt_is_below_the_minimum(tmp_path: Path, tokens: int) -> None:
+def test_of_a_prompt_below_the_minimum_nothing_is_missed(tmp_path: Path, tokens: int) -> None:
     sent = Sent(responses(1), tokens), Sent(responses(2), tokens + 100, 0, 10)
-    assert last(tmp_path, "openai-responses", *sent) == ("below_minimum", None)
+    row = turns(tmp_path, "openai-responses", *sent)[-1].row
+    assert (row.cache_class, row.path, row.could_tokens, row.missed_tokens) == ("below_minimum", None, tokens, 0)
 
 
 def test_requests_at_once_are_both_the_first(tmp_path: Path) -> None:
@@ -366,12 +362,6 @@ def test_a_chain_is_resolved(tmp_path: Path) -> None:
 # -- what providers document
 
 
-@pytest.mark.parametrize("api", ["openai-responses", "openai-chat"])
-def test_a_tool_choice_of_openai_changes_no_prefix(tmp_path: Path, api: str) -> None:
-    sent = Sent(AGENTS[api](1)), Sent(AGENTS[api](2, tool_choice="none"), 3600, 0, 10)
-    assert last(tmp_path, api, *sent) == ("provider_miss", None)
-
-
 def test_a_breakpoint_of_openai_is_no_content(tmp_path: Path) -> None:
     def body(turns: int) -> dict[str, Any]:
         items = [{**each, "content": [{"type": "input_text", "text": each["content"]}]} for each in said(turns)]
@@ -381,26 +371,22 @@ def test_a_breakpoint_of_openai_is_no_content(tmp_path: Path) -> None:
     assert last(tmp_path, "openai-responses", Sent(body(1)), Sent(body(2), 3600, 0, 10)) == ("provider_miss", None)
 
 
-@pytest.mark.parametrize(("model", "expected"), [("gpt-5.5", "hit"), ("gpt-5.4", "provider_miss")])
-def test_prefixes_of_a_model_may_end_far_apart(tmp_path: Path, model: str, expected: str) -> None:
-    sent = Sent(responses(1, model=model), 6000), Sent(responses(2, model=model), 6600, 4096, 10)
-    assert last(tmp_path, "openai-responses", *sent) == (expected, None)
-
-
 @pytest.mark.parametrize(
-    ("fields", "after_s", "expected"),
+    ("fields", "cached", "after_s", "expected"),
     [
-        ({"model": "gpt-5"}, 1200, "lapsed"),
-        ({"model": "gpt-5.6"}, 1200, "provider_miss"),
-        ({"model": "gpt-35-turbo"}, 1200, "lapsed"),
-        ({"model": "gpt-5", "prompt_cache_retention": "24h"}, 1200, "provider_miss"),
-        ({"model": "gpt-5", "prompt_cache_retention": "24h"}, 7200, "lapsed"),
+        ({"model": "gpt-5.5"}, 4096, 10, "hit"),
+        ({"model": "gpt-5.4"}, 4096, 10, "provider_miss"),
+        ({"model": "gpt-5"}, 0, 1200, "lapsed"),
+        ({"model": "gpt-5.6"}, 0, 1200, "provider_miss"),
+        ({"model": "gpt-35-turbo"}, 0, 1200, "lapsed"),
+        ({"model": "gpt-5", "prompt_cache_retention": "24h"}, 0, 1200, "provider_miss"),
+        ({"model": "gpt-5", "prompt_cache_retention": "24h"}, 0, 7200, "lapsed"),
     ],
 )
-def test_a_life_time_is_that_of_the_model(
-    tmp_path: Path, fields: dict[str, Any], after_s: float, expected: str
+def test_life_time_and_ends_of_prefixes_are_those_of_the_model(
+    tmp_path: Path, fields: dict[str, Any], cached: int, after_s: float, expected: str
 ) -> None:
-    sent = Sent(responses(1, **fields)), Sent(responses(2, **fields), 3600, 0, after_s)
+    sent = Sent(responses(1, **fields), 6000), Sent(responses(2, **fields), 6600, cached, after_s)
     assert last(tmp_path, "openai-responses", *sent) == (expected, None)
 
 
@@ -490,11 +476,6 @@ def test_an_answer_behind_the_last_mark_is_not_missed(tmp_path: Path) -> None:
         body["messages"][-1]["content"][0]["text"] = f"In other words {number}? " * 40
     sent = Sent(marked(1)), Sent(bodies[0], 6000, 2990, 10), Sent(bodies[1], 6000, 2990, 20)
     assert [each.row.cache_class for each in turns(tmp_path, "anthropic", *sent)] == ["first", "hit", "hit"]
-
-
-def test_nothing_is_missed_below_the_minimum(tmp_path: Path) -> None:
-    turn = turns(tmp_path, "openai-responses", Sent(responses(1), 900), Sent(responses(2), 950, 0, 10))[-1]
-    assert (turn.row.cache_class, turn.row.could_tokens, turn.row.missed_tokens) == ("below_minimum", 900, 0)
 
 
 @pytest.mark.parametrize("api", ["openai-responses", "openai-chat"])

@@ -58,14 +58,11 @@ def texts(told: Iterable[Fact]) -> list[str]:
     return [fact.text for fact in told if isinstance(fact, TextAdded)]
 
 
-def test_a_frame_is_told_by_its_payload() -> None:
-    assert texts(of(frame(delta("Hi")))) == ["Hi"]
-
-
 def test_a_life_is_told_from_request_to_end() -> None:
     told = of(frame(delta("Hi")), request=b'{"model": "gpt-5"}')
     kinds = (RequestFacts, RequestReceived, RequestPurpose, HeadReceived, TextAdded, FirstByte, ExchangeEnded)
     assert [isinstance(fact, kind) for fact, kind in zip(told, kinds, strict=True)] == [True] * 7
+    assert texts(told) == ["Hi"]
     assert isinstance(told[0], RequestFacts)
     assert told[0] == RequestFacts(model="gpt-5", parameters=told[0].parameters)
     assert told[5] == FirstByte(2 * MS)
@@ -141,16 +138,16 @@ def test_a_last_event_that_is_cut_off_says_nothing_but_that() -> None:
     assert not any(isinstance(fact, MalformedPayload) for fact in told)
 
 
-def test_an_error_as_bare_json_among_events_is_told() -> None:
-    bare = b'{\n  "error": {"code": 429, "message": "Slow down", "status": "RESOURCE_EXHAUSTED"}\n}\n\n'
-    [failed] = [fact for fact in of(bare, "gemini") if isinstance(fact, ErrorReported)]
-    assert (failed.message, failed.code) == ("Slow down", "429")
-
-
-def test_an_error_as_a_field_of_its_own_is_told() -> None:
-    told = of(b'error: {"code": 500, "message": "No slots", "type": "server_error"}\n\n', "openai-chat")
-    [failed] = [fact for fact in told if isinstance(fact, ErrorReported)]
-    assert failed.message == "No slots"
+@table(
+    ("api", "error", "expected"),
+    [
+        ("gemini", b'{\n  "error": {"code": 429, "message": "Slow down"}\n}\n\n', ("Slow down", "429")),
+        ("openai-chat", b'error: {"code": 500, "message": "No slots", "type": "e"}\n\n', ("No slots", "500")),
+    ],
+)
+def test_an_error_as_bare_json_or_as_a_field_of_its_own_is_told(api: str, error: bytes, expected: object) -> None:
+    [failed] = [fact for fact in of(error, api) if isinstance(fact, ErrorReported)]
+    assert (failed.message, failed.code) == expected
 
 
 UNSEEN = {

@@ -92,14 +92,11 @@ def test_every_prefix_of_what_came_is_told_in_order(chance: random.Random) -> No
 
 def test_a_delta_that_comes_after_the_end_of_its_text_was_in_it() -> None:
     done = of_item("output_text.done", item_id="msg_1", content_index=0, text="abc")
-    events = numbered(*BEGUN, text_delta("a"), text_delta("b"), text_delta("c"), done)
-    late = events.pop(3)
-    rows = rows_of([*events, late])
-    assert rows["items"][0].text == "abc"
     ended = of_item("output_item.done", item={**MESSAGE, "content": [{**PART, "text": "abc"}], "status": "completed"})
-    events = numbered(*BEGUN, text_delta("a"), text_delta("b"), text_delta("c"), ended)
-    late = events.pop(3)
-    assert rows_of([*events, late])["items"][0].text == "abc"
+    for end in (done, ended):
+        events = numbered(*BEGUN, *map(text_delta, "abc"), end)
+        late = events.pop(3)
+        assert rows_of([*events, late])["items"][0].text == "abc"
 
 
 @pytest.mark.parametrize("number", [None, 0, 7])
@@ -122,14 +119,18 @@ def test_the_text_of_a_part_that_begins_is_its_first_as_the_sdk_has_it() -> None
     assert snapshots == ["Hello"]
 
 
-@pytest.mark.parametrize("family", ["content", "reasoning", "reasoning_summary"])
-def test_the_text_of_a_part_without_an_end_is_kept(family: str) -> None:
-    type, column = {
-        "content": ("output_text", "text"),
-        "reasoning": ("reasoning_text", "text"),
-        "reasoning_summary": ("summary_text", "summary_text"),
-    }[family]
-    item = MESSAGE if family == "content" else {"type": "reasoning", "id": "rs_1", "summary": []}
+REASONING = {"type": "reasoning", "id": "rs_1", "summary": []}
+
+
+@table(
+    ("family", "item", "type", "column"),
+    [
+        ("content", MESSAGE, "output_text", "text"),
+        ("reasoning", REASONING, "reasoning_text", "text"),
+        ("reasoning_summary", REASONING, "summary_text", "summary_text"),
+    ],
+)
+def test_the_text_of_a_part_without_an_end_is_kept(family: str, item: Json, type: str, column: str) -> None:
     added = of_item("output_item.added", item=item)
     part = of_item(f"{family}_part.added", item_id=item["id"], part={"type": type, "text": "only here"})
     [row] = rows_of(numbered(CREATED, added, part, completed()))["items"]
@@ -173,12 +174,8 @@ def test_a_text_that_was_streamed_is_not_told_again() -> None:
     ("begun", "mismatches"), [({"name": None}, set()), ({}, set()), ({"name": "x"}, {"item_mismatch"})]
 )
 def test_arguments_that_end_may_name_the_tool(begun: Json, mismatches: set[str]) -> None:
-    events = numbered(
-        CREATED,
-        of_item("output_item.added", item={**CALL, **begun}),
-        of_item("function_call_arguments.done", item_id="fc_1", arguments="{}", name="roll"),
-    )
-    rows = rows_of(events)
+    ended = of_item("function_call_arguments.done", item_id="fc_1", arguments="{}", name="roll")
+    rows = rows_of(numbered(CREATED, of_item("output_item.added", item={**CALL, **begun}), ended))
     assert rows["items"][0].name == "roll"
     assert kinds(rows) - {"missing_terminal"} == mismatches
 
@@ -204,12 +201,10 @@ def test_the_phases_of_a_tool_have_their_times() -> None:
     steps = ["in_progress", "searching", "completed"]
     events = numbered(CREATED, *(of_item(f"web_search_call.{step}", item_id="ws_1") for step in steps), completed())
     rows = rows_of(events)
-    assert [(row.step, row.type, row.phase, row.item_id, row.output_index) for row in rows["phases"]] == [
-        (step, "web_search_call", phase, "ws_1", 0) for step, phase in enumerate(steps)
-    ]
-    assert [(row.began_ns, row.ended_ns) for row in rows["phases"]] == [
-        *((3 * MS, 4 * MS), (4 * MS, 5 * MS), (5 * MS, None))
-    ]
+    expected = [(step, "web_search_call", phase, "ws_1", 0) for step, phase in enumerate(steps)]
+    assert [(row.step, row.type, row.phase, row.item_id, row.output_index) for row in rows["phases"]] == expected
+    times = [(3 * MS, 4 * MS), (4 * MS, 5 * MS), (5 * MS, None)]
+    assert [(row.began_ns, row.ended_ns) for row in rows["phases"]] == times
     assert kinds(rows) == set()
 
 
@@ -223,11 +218,8 @@ def test_the_phases_of_two_tools_do_not_end_each_other() -> None:
 def test_a_partial_image_is_known_by_size_and_digest() -> None:
     step = of_item("image_generation_call.partial_image", partial_image_index=1, partial_image_b64="AAEC")
     [row] = rows_of([step])["phases"]
-    assert json.loads(row.detail) == {
-        "partial_image_index": 1,
-        "size_bytes": 3,
-        "sha256": sha256(b"\0\1\2").hexdigest(),
-    }
+    digest = sha256(b"\0\1\2").hexdigest()
+    assert json.loads(row.detail) == {"partial_image_index": 1, "size_bytes": 3, "sha256": digest}
 
 
 @table(

@@ -60,6 +60,10 @@ def folded(folding: Folding, events: Sequence[Event]) -> Rows:
     return folding.rows()
 
 
+def stream(payloads: Iterable[Any]) -> bytes:
+    return "".join(f"data: {json.dumps(each)}\n\n" for each in payloads).encode()
+
+
 def same_rows(exchange: Exchange, events: Sequence[Event]) -> bool:
     return folded(Folding(exchange), events) == folded(PlainFolding(exchange), events)
 
@@ -148,16 +152,14 @@ DELTAS: dict[str, st.SearchStrategy[dict[str, Any]]] = {
 @pytest.mark.parametrize("api", APIS)
 @given(data=st.data())
 def test_rows_of_any_deltas_are_those_of_the_plain_way(api: str, data: st.DataObject) -> None:
-    payloads = data.draw(st.lists(DELTAS[api], max_size=12))
-    body = "".join(f"data: {json.dumps(each)}\n\n" for each in payloads).encode()
-    assert same_rows(*captured(body, api))
+    assert same_rows(*captured(stream(data.draw(st.lists(DELTAS[api], max_size=12))), api))
 
 
 @pytest.mark.parametrize("number", [-1, 2**63 - 1, 2**63])
 def test_a_place_that_no_column_can_hold_is_read_the_plain_way(number: int) -> None:
     delta = {"type": "response.output_text.delta", "delta": "a"}
     payloads = [{**delta, "output_index": number}, delta, {**delta, "output_index": 0, "content_index": number}]
-    assert same_rows(*captured("".join(f"data: {json.dumps(each)}\n\n" for each in payloads).encode(), APIS[0]))
+    assert same_rows(*captured(stream(payloads), APIS[0]))
 
 
 def test_nothing_that_is_read_on_a_fast_path_ends_a_stream() -> None:
@@ -174,13 +176,13 @@ def test_numbers_of_deltas_are_checked_together_as_they_are_one_by_one(numbers: 
     payloads = [{"type": type, "output_index": 0, "delta": str(at)} for at in range(len(numbers))]
     numbered = zip(payloads, numbers, strict=True)
     payloads = [each if number is None else {**each, "sequence_number": number} for each, number in numbered]
-    assert same_rows(*captured("".join(f"data: {json.dumps(each)}\n\n" for each in payloads).encode(), APIS[0]))
+    assert same_rows(*captured(stream(payloads), APIS[0]))
 
 
 def test_deltas_after_the_end_are_noted() -> None:
     delta = {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "a"}}
     payloads = [{"type": "message_stop"}, delta, delta]
-    exchange, events = captured("".join(f"data: {json.dumps(each)}\n\n" for each in payloads).encode(), "anthropic")
+    exchange, events = captured(stream(payloads), "anthropic")
     [after] = [row for row in folded(Folding(exchange), events)["anomalies"] if row.kind == "after_terminal"]
     assert after.count == 2
     assert same_rows(exchange, events)

@@ -45,14 +45,11 @@ SETTLED = TextFinished(0, "text", 0, "Hello")
 
 
 def test_deltas_are_a_text_at_every_point() -> None:
+    assert told(ItemStarted(0, 0, MESSAGE)).row.text is None
     pieces = ["Hel", "lo ", "world"]
     for count in range(1, len(pieces) + 1):
         row = told(ItemStarted(0, 0, MESSAGE), *said(*pieces[:count])).row
         assert (row.text, row.status, row.ended_ns) == ("".join(pieces[:count]), "in_progress", None)
-
-
-def test_an_item_that_began_and_says_nothing_yet_has_no_text() -> None:
-    assert told(ItemStarted(0, 0, MESSAGE)).row.text is None
 
 
 def test_an_item_knows_when_it_began_and_ended() -> None:
@@ -62,31 +59,34 @@ def test_an_item_knows_when_it_began_and_ended() -> None:
     assert (row.began_ns, row.ended_ns, row.status) == (5 * MS, 9 * MS, "completed")
 
 
+AGREED = *said("Hel", "lo"), SETTLED, ItemFinished(0, 0, done("Hello")), ResponseItems((done("Hello"),))
+ANOTHER_ID = ItemState("message", "message", item_id="msg_other", texts=(("text", 0, "Hello"),))
+NO_TEXT = ItemState("message", "message")
+
+
 @table(
     ("facts", "text", "kinds"),
     [
-        (
-            (*said("Hel", "lo"), SETTLED, ItemFinished(0, 0, done("Hello")), ResponseItems((done("Hello"),))),
-            "Hello",
-            [],
-        ),
+        (AGREED, "Hello", []),
         ((*said("Hel"), SETTLED), "Hello", ["delta_mismatch"]),
         ((*said("Hel"), ItemFinished(0, 0, done("Hello"))), "Hello", ["item_mismatch"]),
         ((ItemFinished(0, 0, done("Hello")), ResponseItems((done("Hello!"),))), "Hello!", ["final_mismatch"]),
         ((*said("Hello"), ItemFinished(0, 0, done(""))), "Hello", ["item_mismatch"]),  # nothing is taken away
+        ((*said("Hello"), ItemFinished(0, 0, NO_TEXT)), "Hello", []),
         ((*said("Hello"), ResponseItems(())), "Hello", []),
+        ((*said("Hello"), ResponseItems((ANOTHER_ID,))), "Hello", []),  # it is found by its place and type
+        ((*said("Hello"), ItemStarted(0, 0, MESSAGE)), "Hello", ["item_repeated"]),
     ],
 )
 def test_what_is_stated_later_stands_and_what_differs_is_reported(
     facts: Sequence[Fact], text: str, kinds: list[str]
 ) -> None:
     outcome = told(ItemStarted(0, 0, MESSAGE), *facts)
-    assert (outcome.row.text, outcome.kinds) == (text, kinds)
+    assert (outcome.row.text, outcome.row.item_id, outcome.kinds) == (text, "msg_1", kinds)
 
 
-def test_an_item_that_states_no_text_says_nothing_about_it() -> None:
-    outcome = told(ItemStarted(0, 0, MESSAGE), *said("Hello"), ItemFinished(0, 0, ItemState("message", "message")))
-    assert (outcome.row.text, outcome.row.status, outcome.kinds) == ("Hello", "completed", [])
+def test_an_item_that_has_finished_is_completed_though_it_states_no_status() -> None:
+    assert told(ItemStarted(0, 0, MESSAGE), ItemFinished(0, 0, NO_TEXT)).row.status == "completed"
 
 
 def test_a_final_list_brings_items_that_were_never_streamed() -> None:
@@ -96,12 +96,6 @@ def test_a_final_list_brings_items_that_were_never_streamed() -> None:
     assert outcome.kinds == []
 
 
-def test_a_final_item_is_found_by_place_and_type_when_its_id_is_another() -> None:
-    again = ItemState("message", "message", item_id="msg_other", texts=(("text", 0, "Hello"),))
-    outcome = told(ItemStarted(0, 0, MESSAGE), *said("Hello"), ResponseItems((again,)))
-    assert (outcome.row.item_id, outcome.row.text) == ("msg_1", "Hello")
-
-
 def test_a_document_is_its_items() -> None:
     row = told(ResponseItems((done("Hello"),))).row
     assert (row.text, row.output_index, row.status, row.kind) == ("Hello", 0, "completed", "message")
@@ -109,12 +103,8 @@ def test_a_document_is_its_items() -> None:
 
 def test_parts_are_joined_in_their_order_and_summaries_stay_apart() -> None:
     reasoning = ItemState("reasoning", "reasoning")
-    row = told(
-        ItemStarted(0, 0, reasoning),
-        TextAdded(0, "summary", 1, "second"),
-        TextAdded(0, "summary", 0, "first"),
-        TextAdded(0, "reasoning", 0, "raw"),
-    ).row
+    summary = TextAdded(0, "summary", 1, "second"), TextAdded(0, "summary", 0, "first")
+    row = told(ItemStarted(0, 0, reasoning), *summary, TextAdded(0, "reasoning", 0, "raw")).row
     assert (json.loads(row.summary), row.summary_text, row.text) == (["first", "second"], "first\n\nsecond", "raw")
 
 
@@ -143,21 +133,15 @@ def test_a_result_within_the_stream_goes_to_its_call() -> None:
     search = ItemState("tool_call", "server_tool_use", name="web_search", call_id="srv_2")
     other = ItemState("tool_call", "server_tool_use", name="web_search", call_id="srv_1")
     outcome = told(ItemStarted(0, 0, other), ItemStarted(1, 1, search), ToolResult("srv_2", None, "[]", False))
-    assert [(row.call_id, row.output, row.failed) for row in outcome.rows] == [
-        ("srv_1", None, None),
-        ("srv_2", "[]", False),
-    ]
+    expected = [("srv_1", None, None), ("srv_2", "[]", False)]
+    assert [(row.call_id, row.output, row.failed) for row in outcome.rows] == expected
     assert told(ToolResult("srv_9", None, "[]")).kinds == ["item_undeclared"]
 
 
 def test_annotations_and_logprobs_are_arrays_of_all_that_came() -> None:
-    row = told(
-        ItemStarted(0, 0, MESSAGE),
-        AnnotationAdded(0, '{"url":"a"}'),
-        AnnotationAdded(0, '{"url":"b"}'),
-        LogprobsAdded(0, '[{"token":"a"}]'),
-        LogprobsAdded(0, '[{"token":"b"},{"token":"c"}]'),
-    ).row
+    annotations = AnnotationAdded(0, '{"url":"a"}'), AnnotationAdded(0, '{"url":"b"}')
+    logprobs = LogprobsAdded(0, '[{"token":"a"}]'), LogprobsAdded(0, '[{"token":"b"},{"token":"c"}]')
+    row = told(ItemStarted(0, 0, MESSAGE), *annotations, *logprobs).row
     assert json.loads(row.annotations) == [{"url": "a"}, {"url": "b"}]
     assert [each["token"] for each in json.loads(row.logprobs)] == ["a", "b", "c"]
 
@@ -172,11 +156,6 @@ def test_a_delta_of_an_item_that_did_not_begin_makes_one() -> None:
 def test_an_item_that_begins_late_is_still_one() -> None:
     outcome = told(TextAdded(0, "text", 0, "Hel"), ItemStarted(0, 0, MESSAGE), TextAdded(0, "text", 0, "lo"))
     assert (outcome.row.text, outcome.row.type, outcome.kinds) == ("Hello", "message", ["item_undeclared"])
-
-
-def test_an_item_that_begins_twice_is_reported_and_keeps_its_text() -> None:
-    outcome = told(ItemStarted(0, 0, MESSAGE), *said("Hello"), ItemStarted(0, 0, MESSAGE))
-    assert (outcome.row.text, outcome.kinds) == ("Hello", ["item_repeated"])
 
 
 def test_rotating_ids_are_counted_once_an_item() -> None:
@@ -211,13 +190,8 @@ def test_items_have_a_bound_and_what_is_over_it_is_reported() -> None:
 
 def test_a_text_over_the_limit_is_cut_and_reported_and_json_is_not_halved() -> None:
     long = "x" * (STORABLE_LIMIT + 5)
-    told_long = (
-        ItemStarted(0, 0, MESSAGE),
-        *said(long),
-        LogprobsAdded(0, f'["{long}"]'),
-        ExchangeEnded("completed", "eof"),
-    )
-    outcome = told(*told_long)
+    logprobs, ended = LogprobsAdded(0, f'["{long}"]'), ExchangeEnded("completed", "eof")
+    outcome = told(ItemStarted(0, 0, MESSAGE), *said(long), logprobs, ended)
     assert (len(outcome.row.text), outcome.row.logprobs) == (STORABLE_LIMIT, None)
     assert outcome.kinds == ["cut"]
 
@@ -225,13 +199,8 @@ def test_a_text_over_the_limit_is_cut_and_reported_and_json_is_not_halved() -> N
 def test_a_final_item_with_another_id_at_another_place_is_the_next_of_its_type() -> None:
     """Reasoning is left out of the final list, and gateways give other ids."""
     reasoning = ItemState("reasoning", "reasoning", item_id="rs_1")
-    again = ItemState("message", "message", item_id="msg_other", texts=(("text", 0, "Hello"),))
-    outcome = told(
-        ItemStarted(0, 0, reasoning),
-        ItemStarted(1, 1, MESSAGE),
-        TextAdded(1, "text", 0, "Hello"),
-        ResponseItems((again,)),
-    )
+    begun = ItemStarted(0, 0, reasoning), ItemStarted(1, 1, MESSAGE)
+    outcome = told(*begun, TextAdded(1, "text", 0, "Hello"), ResponseItems((ANOTHER_ID,)))
     assert [(row.type, row.text) for row in outcome.rows] == [("reasoning", None), ("message", "Hello")]
 
 

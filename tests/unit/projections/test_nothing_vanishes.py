@@ -385,16 +385,15 @@ def test_what_does_not_fit_its_item_is_an_item_beside_it(
         assert [(row.kind, row.name, row.summary_text or row.arguments or row.text) for row in rows] == expected
 
 
+EMPTY = {"type": "text", "text": ""}
+
+
 @table(
     ("api", "stream", "expected"),
     [
         ("openai-chat", chat({"content": {"text": "Hi"}}), "delta.content.text (2 characters)"),
         ("openai-chat", chat({"content": "a"}, {"content": "b", "novel": "cd"}), "delta.novel (2 characters)"),
-        (
-            "anthropic",
-            block(0, {"type": "text", "text": ""}, {"type": "novel", "x": ["a", "b"]}),
-            "delta.x (2 characters)",
-        ),
+        ("anthropic", block(0, EMPTY, {"type": "novel", "x": ["a", "b"]}), "delta.x (2 characters)"),
         ("anthropic", [{"type": "novel_delta", "delta": {"text": "a"}}], "delta.text (1 character)"),
         ("openai-responses", [unannounced("novel", "msg_1", "abc")], "delta (3 characters)"),
         ("gemini", [parts({"novel": {"words": "abc"}})], "candidates.content.parts.novel.words (3 characters)"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 import pytest
 
@@ -75,11 +77,7 @@ CUT, BROKEN = ExchangeEnded("incomplete", "eof", frames=3), ExchangeEnded("upstr
         (EXCHANGE, (), True),
         (EXCHANGE, (CUT,), True),
         (EXCHANGE, (BROKEN,), True),
-        (
-            EXCHANGE,
-            (ResponseFinished("stop"), BROKEN),
-            True,
-        ),  # of one of several choices, or before the chunk with the usage
+        (EXCHANGE, (ResponseFinished("stop"), BROKEN), True),  # of one choice, or before the chunk with the usage
         (EXCHANGE, (ResponseFinished("max_output_tokens"), CUT), False),
         (EXCHANGE, (ExchangeEnded("completed", "eof"),), False),  # a document
         (EXCHANGE, (ExchangeEnded("completed", "eof", frames=3, said_end=True),), False),
@@ -130,21 +128,15 @@ def test_sums_count_what_asks_for_an_answer_or_costs_tokens(
 def test_counts_that_cannot_be_are_left_out_and_reported() -> None:
     outcome = fold(USAGE, [UsageReported(Usage(input_tokens=5, total_tokens=2**62, output_tokens=-1), "{}")])
     assert (outcome.row.input_tokens, outcome.row.output_tokens, outcome.row.total_tokens) == (5, None, None)
-    assert [(each.kind, each.detail) for each in outcome.anomalies] == [
-        ("malformed", "tokens: output_tokens, total_tokens")
-    ]
+    [anomaly] = outcome.anomalies
+    assert (anomaly.kind, anomaly.detail) == ("malformed", "tokens: output_tokens, total_tokens")
 
 
-@pytest.mark.parametrize(
-    ("raw", "expected"),
-    [
-        ('{"prompt_tokens": "ten"}', "tokens: prompt_tokens"),
-        ('{"novel": 1}', "tokens: neither input nor output is known by its name"),
-    ],
-)
-def test_usage_that_cannot_be_read_is_reported(raw: str, expected: str) -> None:
-    [anomaly] = fold(USAGE, [UsageReported(Usage(), raw), COMPLETED]).anomalies
-    assert (anomaly.kind, anomaly.detail) == ("malformed", expected)
+def test_usage_that_cannot_be_read_is_reported() -> None:
+    unknown = "neither input nor output is known by its name"
+    for raw, expected in (('{"prompt_tokens": "ten"}', "prompt_tokens"), ('{"novel": 1}', unknown)):
+        [anomaly] = fold(USAGE, [UsageReported(Usage(), raw), COMPLETED]).anomalies
+        assert (anomaly.kind, anomaly.detail) == ("malformed", f"tokens: {expected}")
 
 
 def test_the_details_are_those_of_the_last_report() -> None:
@@ -173,24 +165,15 @@ def test_a_cost_in_the_usage_comes_before_that_in_the_response_head() -> None:
 
 def test_an_exchange_has_the_models_asked_for_and_answered_with() -> None:
     row = fold(EXCHANGES, [RequestFacts("gpt-5", True), ResponseStarted("resp_1", "gpt-5-2026"), COMPLETED]).row
-    assert (row.request_model, row.response_model, row.response_id, row.stream) == (
-        "gpt-5",
-        "gpt-5-2026",
-        "resp_1",
-        True,
-    )
-    assert (row.status, row.error, row.lossless) == ("completed", None, True)
+    assert (row.request_model, row.response_model, row.response_id) == ("gpt-5", "gpt-5-2026", "resp_1")
+    assert (row.stream, row.status, row.error, row.lossless) == (True, "completed", None, True)
 
 
-def test_the_first_error_is_the_one_told() -> None:
+def test_the_first_error_is_the_one_told_and_a_broken_connection_is_one_too() -> None:
     row = fold(EXCHANGES, [ErrorReported("server_error", "500", "It broke."), ErrorReported(None, None, "Failed.")]).row
     assert (row.error_type, row.error_code, row.error) == ("server_error", "500", "It broke.")
-
-
-def test_a_broken_connection_is_an_error_too() -> None:
-    row = fold(
-        EXCHANGES, [HeadReceived(200), ExchangeEnded("upstream_reset", "upstream_reset", "reset by peer", 200)]
-    ).row
+    end = ExchangeEnded("upstream_reset", "upstream_reset", "reset by peer", 200)
+    row = fold(EXCHANGES, [HeadReceived(200), end]).row
     assert (row.status, row.error, row.http_status) == ("upstream_reset", "reset by peer", 200)
 
 
@@ -244,9 +227,11 @@ def test_of_a_hundred_silences_each_percentile_is_the_one_of_its_rank() -> None:
     assert (row.gap_p50_ns, row.gap_p95_ns, row.gap_p99_ns) == (50 * MS, 95 * MS, 99 * MS)
 
 
-def test_one_event_has_no_rate_and_no_gaps() -> None:
+def test_less_than_two_events_have_no_rate_and_no_gaps() -> None:
     row = fold(TIMING, [event(0, t_ms=5)]).row
     assert (row.events, row.events_per_s, row.longest_silence_ns, row.gap_p50_ns) == (1, None, None, None)
+    row = fold(TIMING, []).row
+    assert (row.first_event_ns, row.last_event_ns, row.events, row.bytes) == (None, None, 0, 0)
 
 
 def test_comments_are_no_events_and_parts_are_one() -> None:
@@ -257,19 +242,10 @@ def test_comments_are_no_events_and_parts_are_one() -> None:
     assert (row.events, row.first_event_ns, row.longest_silence_ns, row.last_event_ns) == (2, 4 * MS, 6 * MS, 10 * MS)
 
 
-def test_a_document_is_one_event_as_long_as_it_takes() -> None:
-    row = fold(TIMING, [event(pos, kind="body", t_ms=5 * pos) for pos in (1, 2, 3)]).row
-    assert (row.events, row.first_event_ns, row.last_event_ns, row.gap_p50_ns) == (1, 5 * MS, 15 * MS, None)
-
-
-def test_a_document_that_comes_in_several_reads_has_no_rate_of_events() -> None:
+def test_a_document_in_several_reads_is_one_event_without_a_rate() -> None:
     row = fold(TIMING, [event(pos, kind="body", t_ms=5 * pos, raw=b"x" * 10) for pos in (1, 2, 3)]).row
+    assert (row.events, row.first_event_ns, row.last_event_ns, row.gap_p50_ns) == (1, 5 * MS, 15 * MS, None)
     assert (row.events_per_s, row.bytes_per_s) == (None, 3_000.0)
-
-
-def test_nothing_received_is_timed_as_nothing() -> None:
-    row = fold(TIMING, []).row
-    assert (row.first_event_ns, row.last_event_ns, row.events, row.bytes) == (None, None, 0, 0)
 
 
 # -- results
@@ -291,19 +267,14 @@ def test_a_history_that_grows_repeats_its_results() -> None:
 def test_a_result_has_its_call_its_text_and_whether_it_failed() -> None:
     told = RequestFacts(results=(ToolResult("call_1", None, "18 °C"), ToolResult("call_2", None, "x", True)))
     rows = fold(RESULTS, [told]).rows
-    assert [(row.call_key, row.output, row.failed) for row in rows] == [
-        ("call_1", "18 °C", None),
-        ("call_2", "x", True),
-    ]
+    expected = [("call_1", "18 °C", None), ("call_2", "x", True)]
+    assert [(row.call_key, row.output, row.failed) for row in rows] == expected
     assert {(row.exchange_id, row.started_ns) for row in rows} == {(EXCHANGE.exchange_id, EXCHANGE.started_ns)}
 
 
 def test_results_without_ids_are_numbered_by_name_and_belong_to_their_turn() -> None:
-    told = [
-        RequestFacts(
-            results=(ToolResult(None, "look", "a"), ToolResult(None, "go", "b"), ToolResult(None, "look", "a"))
-        )
-    ]
+    look, go = ToolResult(None, "look", "a"), ToolResult(None, "go", "b")
+    told = [RequestFacts(results=(look, go, look))]
     here = fold(RESULTS, told).rows
     there = fold(RESULTS, told, msgspec.structs.replace(EXCHANGE, exchange_id="e-2")).rows
     assert [row.call_key for row in here] == ["look[0]", "go[0]", "look[1]"]
@@ -317,21 +288,17 @@ def test_a_result_that_is_no_text_for_a_database_is_mended() -> None:
 # -- anomalies
 
 
-def test_numbers_in_order_are_no_anomaly() -> None:
-    assert fold(ANOMALIES, numbered(0, 1, None, 2, 3)).kinds == []
-
-
-def test_missing_numbers_are_named() -> None:
-    rows = fold(ANOMALIES, numbered(0, 1, 4, 5, 7)).rows
-    assert [(row.kind, row.detail, row.pos) for row in rows] == [
-        ("sequence_gap", "2 to 3", 2),
-        ("sequence_gap", "6", 4),
-    ]
-
-
-def test_repeated_numbers_are_counted() -> None:
-    [row] = fold(ANOMALIES, numbered(0, 1, 1, 0, 2)).rows
-    assert (row.kind, row.count, row.pos) == ("sequence_repeat", 2, 2)
+@table(
+    ("numbers", "anomalies"),
+    [
+        ((0, 1, None, 2, 3), []),
+        ((0, 1, 4, 5, 7), [("sequence_gap", "2 to 3", 1, 2), ("sequence_gap", "6", 1, 4)]),
+        ((0, 1, 1, 0, 2), [("sequence_repeat", "", 2, 2)]),
+    ],
+)
+def test_missing_numbers_are_named_and_repeated_ones_counted(numbers: tuple[Any, ...], anomalies: object) -> None:
+    rows = fold(ANOMALIES, numbered(*numbers)).rows
+    assert [(row.kind, row.detail, row.count, row.pos) for row in rows] == anomalies
 
 
 def test_a_resumed_stream_goes_on_with_its_numbers() -> None:
@@ -345,10 +312,7 @@ def test_a_stream_ends_once_and_last() -> None:
     assert typed("response.created") == ["missing_terminal"]
     assert typed("response.completed", "response.completed") == ["duplicate_terminal"]
     assert typed("response.completed", "response.output_text.delta") == ["after_terminal"]
-
-
-def test_an_error_may_be_followed_by_the_end_it_is_the_reason_for() -> None:
-    assert typed("error", "response.failed") == []
+    assert typed("error", "response.failed") == []  # which is the end that the error is the reason for
 
 
 def test_what_the_client_broke_off_needs_no_end() -> None:
@@ -371,10 +335,8 @@ def test_another_response_id_is_told() -> None:
 
 
 def test_what_nobody_understands_is_counted_by_its_name() -> None:
-    rows = fold(
-        ANOMALIES,
-        [UnknownType("a"), UnknownType("b"), UnknownType("a"), MalformedPayload("no JSON"), UnterminatedEvent()],
-    ).rows
+    unknown = [UnknownType("a"), UnknownType("b"), UnknownType("a")]
+    rows = fold(ANOMALIES, [*unknown, MalformedPayload("no JSON"), UnterminatedEvent()]).rows
     assert [(row.kind, row.detail, row.count) for row in rows] == [
         ("unknown_type", "a", 2),
         ("unknown_type", "b", 1),

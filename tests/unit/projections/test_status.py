@@ -46,6 +46,7 @@ HI = {"candidates": [{"content": {"parts": [{"text": "Hi"}]}}]}
 DOCUMENT = {"content_type": "application/json"}
 BUSY = {"error": {"code": 503, "message": "overloaded", "status": "UNAVAILABLE"}}
 
+WORD = {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "a"}}
 MINIMAX = {"base_resp": {"status_code": 1004, "status_msg": "no login"}}
 
 FAILED: dict[str, tuple[str, bytes, dict[str, Any], str | None]] = {
@@ -55,21 +56,11 @@ FAILED: dict[str, tuple[str, bytes, dict[str, Any], str | None]] = {
     "after the end": (CHAT, stream(chunk(), STOP, {"error": "late"}) + b"data: [DONE]\n\n", {}, "late"),
     "vendor's fields": (CHAT, stream(chunk(choices=None, error_message="too long", error_code=400)), {}, "too long"),
     "beside a usual text": (CHAT, stream(chunk(), chunk({"error_msg": "cut off"}), STOP), {}, "cut off"),
-    "beside a usual text of another API": (
-        ANTHROPIC,
-        stream({"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "a"}, **MINIMAX}),
-        {},
-        "no login",
-    ),
+    "beside a usual text of another API": (ANTHROPIC, stream({**WORD, **MINIMAX}), {}, "no login"),
     "envelope as a document": (ANTHROPIC, b'{"code":"InvalidApiKey","message":"bad key"}', DOCUMENT, "bad key"),
     "beside a text": (CHAT, stream(chunk(), chunk(error_message="too long"), STOP), {}, "too long"),
     "MiniMax": (CHAT, stream(MINIMAX), {}, "no login"),
-    "envelope": (
-        CHAT,
-        stream({"code": "InvalidApiKey", "message": "Invalid key", "request_id": "1"}),
-        {},
-        "Invalid key",
-    ),
+    "envelope": (CHAT, stream({"code": "BadKey", "message": "Invalid key", "request_id": "1"}), {}, "Invalid key"),
     "no success": (CHAT, stream({"success": False, "msg": "gone", "code": 0}), {}, "gone"),
     "errors": (CHAT, stream({"errors": [{"message": "first"}]}), {}, "first"),
     "errors of another API": (ANTHROPIC, stream({"errors": [{"message": "first"}]}), {}, "first"),
@@ -78,12 +69,7 @@ FAILED: dict[str, tuple[str, bytes, dict[str, Any], str | None]] = {
     "array of answers": (GEMINI, json.dumps([HI, BUSY]).encode(), DOCUMENT, "overloaded"),
     "no message": (CHAT, stream({"error": {"kind": "x"}}), {}, '{"kind":"x"}'),
     "completed, and failed": (RESPONSES, stream(response("completed", "failed", error={"message": "m"})), {}, "m"),
-    "document": (
-        RESPONSES,
-        json.dumps(response("", "failed", error={"message": "m"})["response"]).encode(),
-        DOCUMENT,
-        "m",
-    ),
+    "document": (RESPONSES, b'{"id":"r","output":[],"status":"failed","error":{"message":"m"}}', DOCUMENT, "m"),
     "the client left": (CHAT, stream(chunk({"error": {"message": "m"}})), {"outcome": "client_disconnect"}, "m"),
 }
 
@@ -115,14 +101,9 @@ EVENTS = "text/event-stream"
 REFUSED: dict[str, tuple[str, bytes, str, str]] = {
     "text": (CHAT, b"Too many requests\r\n", "text/plain", "Too many requests"),
     "text of no type": (ANTHROPIC, b"Too many requests", "", "Too many requests"),
-    "after a time to wait": (
-        CHAT,
-        b'retry: 3000\n\ndata: {"error":{"message":"Overloaded"}}\n\n',
-        EVENTS,
-        "Overloaded",
-    ),
-    "text as a stream": (RESPONSES, b"Too many requests", "text/event-stream", "Too many requests"),
-    "lines as a stream": (GEMINI, b"Too many\nrequests\n\n", "text/event-stream", "Too many requests"),
+    "after a time to wait": (CHAT, b'retry: 3000\n\ndata: {"error":{"message":"Busy"}}\n\n', EVENTS, "Busy"),
+    "text as a stream": (RESPONSES, b"Too many requests", EVENTS, "Too many requests"),
+    "lines as a stream": (GEMINI, b"Too many\nrequests\n\n", EVENTS, "Too many requests"),
     "page": (GEMINI, PAGE, "text/html", "502 Bad & Gateway"),
     "page without a title": (CHAT, b"<!doctype html><body><h1>Bad</h1>gateway</body>", "text/html", "Bad gateway"),
     "JSON of another API": (ANTHROPIC, b'{"detail":"Not Found"}', "application/json", "Not Found"),
@@ -224,7 +205,7 @@ STREAMS: dict[str, list[Any]] = {
     ],
     ANTHROPIC: [
         {"type": "message_start", "message": {"id": "m", "content": []}},
-        {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "Hi"}},
+        WORD,
         {"type": "error", "error": {"type": "overloaded_error", "message": "m"}},
         {"type": "message_stop"},
     ],
@@ -232,19 +213,8 @@ STREAMS: dict[str, list[Any]] = {
     "other": [{"type": "done"}, {"error": "x"}, {"message": "hello"}],
 }
 MEMBERS = ("error", "errors", "error_message", "base_resp", "status", "type", "message", "code", "choices", "response")
-VALUES: tuple[Any, ...] = (
-    None,
-    "x",
-    "failed",
-    "completed",
-    7,
-    True,
-    [],
-    {},
-    [{"error": "x"}],
-    {"message": "m"},
-    {"status_code": 1},
-)
+TEXTS, OTHERS = ("x", "failed", "completed"), (None, 7, True, [], {})
+VALUES: tuple[Any, ...] = (*TEXTS, *OTHERS, [{"error": "x"}], {"message": "m"}, {"status_code": 1})
 OUTCOMES = ("eof", "client_disconnect", "truncated", "upstream_reset")
 TYPES = ("text/event-stream", "application/json", "text/plain")
 
