@@ -111,13 +111,10 @@ async def test_a_cut_comes_after_its_event_whatever_the_chunks(places: list[int]
     assert (seen.body, seen.outcome) == (b"".join(FRAMES[:event]), "truncated")
 
 
-async def test_a_stream_without_that_event_is_not_cut() -> None:
+async def test_a_cut_may_be_a_reset_and_a_stream_without_that_event_is_not_cut() -> None:
+    assert (await spoilt("cut@1:reset")).outcome == "upstream_reset"
     seen = await spoilt("cut@21")
     assert (seen.body, seen.outcome) == (BODY, None)
-
-
-async def test_a_cut_may_be_a_reset() -> None:
-    assert (await spoilt("cut@1:reset")).outcome == "upstream_reset"
 
 
 async def test_comments_are_no_events() -> None:
@@ -130,18 +127,15 @@ async def test_a_cut_at_a_time_lets_through_what_came_before() -> None:
     assert (seen.chunks, seen.outcome) == (FRAMES[:2], "truncated")
 
 
-async def test_a_stall_holds_up_all_that_follows_its_event() -> None:
+async def test_a_stall_holds_up_all_that_follows_its_event_and_a_delay_everything() -> None:
     seen = await spoilt("stall@3:2s", chunks=tuple(FRAMES[:5]))
     assert seen.times_ms == [10, 20, 30, 2_040, 2_050]
+    assert (await spoilt("delay:1.5s")).times_ms == [1_510]
 
 
 async def test_a_stall_without_an_end_lasts_until_the_client_gives_up() -> None:
     seen = await spoilt("stall@3", asked=request(extensions={"timeout": {"read": 5.0}}))
     assert (seen.body, seen.outcome, seen.ended_ms) == (b"".join(FRAMES[:3]), "timeout", 5_010)
-
-
-async def test_a_delay_comes_before_everything() -> None:
-    assert (await spoilt("delay:1.5s")).times_ms == [1_510]
 
 
 async def test_lost_repeated_and_late_events() -> None:
@@ -186,9 +180,6 @@ async def test_slices_are_the_whole_body(fault: str) -> None:
     seen = await spoilt(fault, chunks=(UNICODE, b"", UNICODE))
     assert seen.body == UNICODE * 2
     assert all(seen.chunks) or b"" in seen.chunks
-
-
-async def test_slices_are_as_small_as_asked_for() -> None:
     assert {len(chunk) for chunk in (await spoilt("slice:3")).chunks} == {1, 2, 3}
 
 

@@ -28,10 +28,9 @@ from tests.support.proxy import request_for
 from tests.unit.replay.test_pace import TestClock
 
 ASKED = b'{"model":"m","input":"hi","stream":true}'
-EVENT = (
-    b'event: response.output_text.delta\ndata: {"type":"response.output_text.delta","delta":"%d","sequence_number":%d}'
-)
-FRAMES = [EVENT % (number, number) + b"\n\n" for number in range(20)]
+EVENT = b'event: response.output_text.delta\ndata: {"type":"response.output_text.delta",'
+EVENT += b'"delta":"%d","sequence_number":%d}\n\n'
+FRAMES = [EVENT % (number, number) for number in range(20)]
 BODY = b"".join(FRAMES)
 ENDS = list(itertools.accumulate(map(len, FRAMES)))
 
@@ -75,11 +74,15 @@ async def test_each_chunk_comes_when_it_came() -> None:
     assert (response.status_code, response.headers.get("Content-Type"), outcome) == (200, "text/event-stream", None)
 
 
-async def test_the_head_comes_when_it_came() -> None:
+async def test_the_head_comes_when_it_came_and_so_does_the_end() -> None:
     transport, clock = replaying(stream())
-    before_ns = clock.time_ns
+    started_ns = clock.time_ns
     await transport.handle_async_request(request())
-    assert clock.time_ns - before_ns == MS
+    assert clock.time_ns - started_ns == MS
+    transport, clock = replaying(stream())
+    started_ns = clock.time_ns
+    await replayed(transport, clock)
+    assert clock.time_ns - started_ns == stream().end_ns
 
 
 async def test_at_top_speed_nothing_waits() -> None:
@@ -131,20 +134,10 @@ def test_what_has_no_number_goes_with_the_event_before() -> None:
 
 
 @pytest.mark.parametrize("outcome", ["truncated", "upstream_reset", "timeout", "client_disconnect", "recorder_crash"])
-async def test_what_broke_off_breaks_off_after_its_last_byte(outcome: Outcome) -> None:
+async def test_what_broke_off_or_goes_no_further_breaks_off_after_its_last_byte(outcome: Outcome) -> None:
     _, chunks, broken = await replayed(*replaying(stream(BODY[:-3], outcome=outcome)))
     assert (b"".join(chunk for _, chunk in chunks), broken) == (BODY[:-3], outcome)
-
-
-async def test_a_recording_that_goes_no_further_is_no_end() -> None:
     assert (await replayed(*replaying(msgspec.structs.replace(stream(), end=None))))[2] == "truncated"
-
-
-async def test_an_end_comes_when_it_came() -> None:
-    transport, clock = replaying(stream())
-    started_ns = clock.time_ns
-    await replayed(transport, clock)
-    assert clock.time_ns - started_ns == stream().end_ns
 
 
 async def test_without_a_response_there_is_only_the_failure() -> None:
@@ -173,15 +166,19 @@ def of_upstream(name: str, body: bytes = BODY, target: str = "/v1/responses") ->
     return msgspec.structs.replace(how, request=msgspec.structs.replace(how.request, upstream=name, target=target))
 
 
-@pytest.mark.parametrize("target", ["/v1/responses", "/local/v1/responses", "/local/responses"])
-async def test_a_host_that_nobody_named_may_be_any_recorded_upstream(target: str) -> None:
-    transport, clock = replaying(of_upstream("local", target=target))
-    assert (await replayed(transport, clock, request(host=LOCAL)))[0].status_code == 200
-
-
-async def test_a_host_of_the_public_apis_is_no_other_upstream() -> None:
-    transport, clock = replaying(of_upstream("local"))
-    assert (await replayed(transport, clock, request(host="api.openai.com")))[0].status_code == 400
+@pytest.mark.parametrize(
+    ("recorded", "host", "status"),
+    [
+        *(([of_upstream("local", target=f"{path}/responses")], LOCAL, 200) for path in ("/v1", "/local/v1", "/local")),
+        ([of_upstream("local")], "api.openai.com", 400),  # a host of the public APIs is no other upstream
+        ([of_upstream("one"), of_upstream("two")], LOCAL, 400),  # of several that it may be, none is guessed
+    ],
+)
+async def test_a_host_that_nobody_named_may_be_the_only_recorded_upstream(
+    recorded: list[Recording], host: str, status: int
+) -> None:
+    transport, clock = replaying(*recorded)
+    assert (await replayed(transport, clock, request(host=host)))[0].status_code == status
 
 
 async def test_the_host_of_a_company_is_that_company_or_what_it_was_recorded_as() -> None:
@@ -198,11 +195,6 @@ async def test_of_several_upstreams_it_is_the_one_that_the_path_tells() -> None:
     transport, clock = replaying(*(of_upstream(*each) for each in bodies.items()))
     [(_, data)] = (await replayed(transport, clock, request(host=LOCAL)))[1]
     assert data == bodies["openai"]
-
-
-async def test_of_several_upstreams_that_it_may_be_none_is_guessed() -> None:
-    transport, clock = replaying(of_upstream("one"), of_upstream("two"))
-    assert (await replayed(transport, clock, request(host=LOCAL)))[0].status_code == 400
 
 
 @pytest.mark.parametrize(("upstreams", "status"), [(("local",), 200), (("one", "two"), 400)])

@@ -68,10 +68,8 @@ def test_the_next_turn_of_that_client_matches_too() -> None:
     def turns(id: str) -> list[MatchRequest]:
         wait = {"type": "function_call", "name": "wait_agent", "arguments": json.dumps({"targets": [id]})}
         waited = {"type": "function_call_output", "output": f'{{"status":{{"{id}":{{"completed":"42"}}}}}}'}
-        said = {
-            "role": "user",
-            "content": f'<subagent_notification>\n{{"agent_path":"{id}"}}\n</subagent_notification>',
-        }
+        told = f'<subagent_notification>\n{{"agent_path":"{id}"}}\n</subagent_notification>'
+        said = {"role": "user", "content": told}
         first = SPAWNED.format(id, "Bohr")
         return [codex(first), codex(first, wait, waited), codex(first, wait, waited, said)]
 
@@ -124,13 +122,8 @@ def test_the_number_of_a_process_is_put_into_arguments_and_nowhere_else(theirs: 
         arguments = f'{{"session_id": {id}, "chars": ""}}'
         bits = [arguments[start : start + split] for start in range(0, len(arguments), split)]
         told = b"".join(event("response.function_call_arguments.delta", 7, output_index=0, delta=bit) for bit in bits)
-        rest = {
-            "output_index": 0,
-            "arguments": arguments,
-            "usage": int(theirs),
-            "near": f"{theirs}9 1.{theirs} x{theirs}",
-        }
-        return told + event("response.function_call_arguments.done", int(theirs), **rest)
+        rest = {"arguments": arguments, "usage": int(theirs), "near": f"{theirs}9 1.{theirs} x{theirs}"}
+        return told + event("response.function_call_arguments.done", int(theirs), output_index=0, **rest)
 
     recorded = record(codex(RUNNING.format(theirs, "04800e")), answer(theirs))
     given = joined(body(given_for(codex(RUNNING.format(mine, "63f1b4")), recorded)))
@@ -142,9 +135,8 @@ def joined(stream: bytes) -> tuple[str, list[Any]]:
     events = [json.loads(line[6:]) for line in stream.splitlines() if line.startswith(b"data: ")]
     for each in events:
         each["sequence_number"] = 7
-    return "".join(each["delta"] for each in events if "delta" in each), [
-        each for each in events if "delta" not in each
-    ]
+    others = [each for each in events if "delta" not in each]
+    return "".join(each["delta"] for each in events if "delta" in each), others
 
 
 def claude(id: str, file: str, took: int) -> MatchRequest:
@@ -155,16 +147,13 @@ def claude(id: str, file: str, took: int) -> MatchRequest:
     )
     result = {"type": "tool_result", "tool_use_id": "toolu_1", "content": [{"type": "text", "text": launched}]}
     said = [{"role": "user", "content": [each]} for each in (result, {"type": "text", "text": told})]
-    return ask(
-        {"model": "m", "messages": [{"role": "user", "content": "go"}, *said]}, "/v1/messages", upstream="anthropic"
-    )
+    asked = {"model": "m", "messages": [{"role": "user", "content": "go"}, *said]}
+    return ask(asked, "/v1/messages", upstream="anthropic")
 
 
 def deltas(text: str, split: int, of: Callable[[str], Any]) -> list[bytes]:
-    return [
-        b"data: " + json.dumps(of(text[start : start + split]), ensure_ascii=False).encode() + b"\n\n"
-        for start in range(0, len(text), split)
-    ]
+    bits = [text[start : start + split] for start in range(0, len(text), split)]
+    return [b"data: " + json.dumps(of(bit), ensure_ascii=False).encode() + b"\n\n" for bit in bits]
 
 
 SHAPES: dict[str, Callable[[str], Any]] = {
@@ -190,7 +179,9 @@ def test_a_path_of_another_length_is_put_in_wherever_it_was_split(shape: str, da
     split = data.draw(st.integers(1, 200))
     told = [f"{words[0]} {path} {words[1]} {path} {words[2]}" for path in pair]
     recorded = record(claude("a72b73ec22c17af52", pair[0], 214), *deltas(told[0], split, SHAPES[shape]))
-    sizes = read_sizes(len(body(recorded)), data)
+    total = len(body(recorded))
+    cuts = sorted(data.draw(st.lists(st.integers(0, total), max_size=5)))
+    sizes = [end - start for start, end in zip([0, *cuts], [*cuts, total], strict=True)]
     recorded = msgspec.structs.replace(recorded, reads=tuple(enumerate(sizes)), end=END)
     answer = given_for(claude("a0facf202446e758e", pair[1], 341), recorded)
     assert "".join(leaves(body(answer), shape)) == told[1]
@@ -200,11 +191,6 @@ def test_a_path_of_another_length_is_put_in_wherever_it_was_split(shape: str, da
 
 
 END = EndRecord(*("completed", "eof", None, 200, 0, "", 0, "", 0, 0, 0, 0, None, None, True))
-
-
-def read_sizes(total: int, data: st.DataObject) -> list[int]:
-    cuts = sorted(data.draw(st.lists(st.integers(0, total), max_size=5)))
-    return [end - start for start, end in zip([0, *cuts], [*cuts, total], strict=True)]
 
 
 def leaves(stream: bytes, shape: str) -> Iterable[str]:
@@ -223,10 +209,8 @@ def leaves(stream: bytes, shape: str) -> Iterable[str]:
 def test_texts_of_two_calls_at_once_are_not_one_text() -> None:
     """Half of an id in the one and half in the other are not an id."""
     half = len(AGENT) // 2
-    bits = [
-        event("x.delta", 0, output_index=0, delta=AGENT[:half]),
-        event("x.delta", 1, output_index=1, delta=AGENT[half:]),
-    ]
+    halves = AGENT[:half], AGENT[half:]
+    bits = [event("x.delta", n, output_index=n, delta=text) for n, text in enumerate(halves)]
     recorded = record(codex(SPAWNED.format(AGENT, "x")), *bits)
     assert given_for(codex(SPAWNED.format(OTHER, "x")), recorded) is recorded
 
@@ -237,17 +221,13 @@ def test_a_document_is_answered_in_the_client_s_ids_too() -> None:
     assert body(given_for(codex(SPAWNED.format(OTHER, "x")), recorded)) == said % OTHER.encode()
 
 
-@table(
-    "raw",
-    [b"", b"data: {", b"data: \xff\xfe\n\n", b"data: [[[{", b'{"a": ' + b"[" * 5000, b"data: [DONE]\n\n", b"\x00"],
-)
-def test_what_cannot_be_read_stays_as_it_is(raw: bytes) -> None:
-    recorded = record(codex(SPAWNED.format(AGENT, "x")), raw, AGENT.encode())
-    assert given_for(codex(SPAWNED.format(OTHER, "x")), recorded) is recorded
+DEEP = b'{"a": ' + b"[" * 5000
+UNREADABLE = [b"", b"data: {", b"data: \xff\xfe\n\n", b"data: [[[{", DEEP, b"data: [DONE]\n\n", b"\0"]
 
 
-def test_an_answer_over_the_limit_stays_as_it_is() -> None:
-    recorded = record(codex(SPAWNED.format(AGENT, "x")), *waits(AGENT), b": " + b"x" * ANSWER_BYTES + b"\n\n")
+@table("raw", [*([raw, AGENT.encode()] for raw in UNREADABLE), [*waits(AGENT), b": " + b"x" * ANSWER_BYTES + b"\n\n"]])
+def test_what_cannot_be_read_or_is_over_the_limit_stays_as_it_is(raw: list[bytes]) -> None:
+    recorded = record(codex(SPAWNED.format(AGENT, "x")), *raw)
     assert given_for(codex(SPAWNED.format(OTHER, "x")), recorded) is recorded
 
 

@@ -31,22 +31,12 @@ def listed(tree: str) -> str:
     return f"{head}{tree}\n\n</session_context>"
 
 
-@pytest.mark.parametrize(
-    "fields",
-    [
-        {"prompt_cache_key": "0199"},
-        {"client_metadata": {"session_id": "0199"}},
-        {"metadata": {"user_id": '{"device_id":"d","session_id":"s"}'}},
-        {"safety_identifier": "u-1"},
-    ],
-    ids=lambda fields: next(iter(fields)),
-)
-def test_a_field_that_is_noise_leaves_no_trace(fields: dict[str, Any]) -> None:
-    assert quiet({"model": "m", **fields}) == {"model": "m"}
-
-
-def test_what_stands_beside_a_noisy_field_stays() -> None:
-    assert quiet({"metadata": {"user_id": "u", "topic": "t"}}) == {"metadata": {"topic": "t"}}
+def test_a_field_that_is_noise_leaves_no_trace_and_what_stands_beside_it_stays() -> None:
+    metadata = {"user_id": '{"device_id":"d","session_id":"s"}'}
+    fields = {"prompt_cache_key": "0199", "safety_identifier": "u-1", "client_metadata": {"session_id": "0199"}}
+    for name, value in {**fields, "metadata": metadata}.items():
+        assert quiet({"model": "m", name: value}) == {"model": "m"}
+    assert quiet({"metadata": {**metadata, "topic": "t"}}) == {"metadata": {"topic": "t"}}
 
 
 @table(
@@ -68,10 +58,7 @@ def test_what_stands_beside_a_noisy_field_stays() -> None:
         ("<usage><duration_ms>214</duration_ms></usage>", "<usage><duration_ms>34100</duration_ms></usage>"),
         ("Output: hello\nProcess Group PGID: 15958\n", "Output: hello\nProcess Group PGID: 29103\n"),
         ("Output: \nBackground PIDs: 7, 15959\n", "Output: \nBackground PIDs: 16001\n"),
-        (
-            listed("/srv/app/\n└───file.txt\n"),
-            listed("/srv/app/\n├───a.sse.jsonl\n├───src/\n│   └───x.py\n└───file.txt\n"),
-        ),
+        (listed("/srv/app/\n└───f.txt\n"), listed("/srv/app/\n├───a.jsonl\n├───src/\n│   └───x.py\n└───f.txt\n")),
         (
             "gitStatus\n\nStatus:\n(clean)\n\nRecent commits:\n15ff83b first\n\nClaude",
             "gitStatus\n\nStatus:\n M x.py\n?? a.sse.jsonl\n\nRecent commits:\n0a1b2c3 second\n15ff83b first\n\nClaude",
@@ -87,6 +74,9 @@ def test_what_a_client_tells_of_its_surroundings_is_noise(one: str, other: str) 
     assert quiet(says(one)) == quiet(says(other))
 
 
+TWO = "<cwd>/srv/one</cwd><root>/srv/two</root> "
+
+
 @table(
     ("one", "other"),
     [
@@ -98,6 +88,8 @@ def test_what_a_client_tells_of_its_surroundings_is_noise(one: str, other: str) 
         ("Today's date is 2026-08-20. Sum it up.", "Today's date is 2026-08-20. Sum it all up."),
         ("read /tmp/a/one.txt", "read /tmp/b/one.txt"),
         ("pyd_ai_0123456789abcdef0123456789abcdef is what?", "pyd_ai_fedcba9876543210fedcba9876543210 is what?"),
+        ("agentId: undefined,", "agentId: identifier,"),  # in a program that an agent reads
+        (TWO + "read /srv/one/x", TWO + "read /srv/two/x"),
     ],
 )
 def test_what_a_person_says_is_no_noise(one: str, other: str) -> None:
@@ -130,15 +122,9 @@ def test_a_directory_that_is_told_is_noise_wherever_it_stands(context: str) -> N
 
 
 def test_a_directory_is_found_as_a_whole_only() -> None:
-    body = {
-        "input": [*says("<cwd>/srv/app</cwd>")["input"], "/srv/app/x", "/srv/apple", "/usr/srv/app", "in /srv/app."]
-    }
+    texts = ["/srv/app/x", "/srv/apple", "/usr/srv/app", "in /srv/app."]
+    body = {"input": [*says("<cwd>/srv/app</cwd>")["input"], *texts]}
     assert quiet(body)["input"][1:] == ["<directory 0>/x", "/srv/apple", "/usr/srv/app", "in <directory 0>."]
-
-
-def test_two_directories_are_told_apart() -> None:
-    both = "<cwd>/srv/one</cwd><root>/srv/two</root> "
-    assert quiet(says(both + "read /srv/one/x")) != quiet(says(both + "read /srv/two/x"))
 
 
 def test_a_directory_within_another_is_found_first() -> None:
@@ -203,10 +189,6 @@ def test_what_a_tool_returned_to_be_handed_back_is_noise_wherever_it_stands(told
     assert quiet(body(one)) != quiet({**body(one), "input": body(one)["input"][:2]})
 
 
-def test_a_word_in_a_program_that_an_agent_reads_is_no_agent() -> None:
-    assert quiet(says("agentId: undefined,")) != quiet(says("agentId: identifier,"))
-
-
 @pytest.mark.timed
 @pytest.mark.timeout(30)  # thirty times what it takes; a rule that reads on to the end at each word takes a minute
 @pytest.mark.parametrize("words", ["", "\na", "\nStatus:\na"])
@@ -260,16 +242,8 @@ def test_every_rule_says_its_name_and_its_reason_once() -> None:
 
 
 def test_a_table_adds_rules_and_takes_some_away() -> None:
-    rules = rules_from(
-        {
-            "fields": ["metadata.run", "input.*.id"],
-            "texts": ["Build [0-9]+"],
-            "ids": ["job-[0-9]+"],
-            "headers": ["X-Tenant-*"],
-            "parameters": ["trace"],
-            "without": ["user-id"],
-        }
-    )
+    of_bodies = {"fields": ["metadata.run", "input.*.id"], "texts": ["Build [0-9]+"], "ids": ["job-[0-9]+"]}
+    rules = rules_from({**of_bodies, "headers": ["X-Tenant-*"], "parameters": ["trace"], "without": ["user-id"]})
     body = {"metadata": {"run": 7, "user_id": "u"}, "input": [{"id": "a", "text": "Build 12 failed"}, "job-12"]}
     assert quiet(body, rules) == {"metadata": {"user_id": "u"}, "input": [{"text": "<own> failed"}, "<id 0>"]}
     assert rules.headers([("x-tenant-id", "1"), ("accept", "a")]) == [("accept", "a")]
