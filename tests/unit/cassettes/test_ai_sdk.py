@@ -49,11 +49,8 @@ def test_steps_are_exchanges_with_the_request_of_the_provider() -> None:
     ]
     for each, step in zip(made[:5], STEPS, strict=False):
         assert json.loads(each.request_body) == json.loads(step["raw_request"])
-    assert [each.end and each.end.status for each in made] == [
-        *4 * ["completed"],
-        "client_disconnect",
-        "upstream_unreachable",
-    ]
+    expected = [*4 * ["completed"], "client_disconnect", "upstream_unreachable"]
+    assert [each.end and each.end.status for each in made] == expected
 
 
 def test_payloads_of_events_are_framed_as_their_api_does() -> None:

@@ -47,12 +47,8 @@ def test_what_cassetter_wrote_becomes_exchanges_in_the_order_of_their_times(name
     chat = ("POST", "/v1/chat/completions")
     assert [(each.request.method, each.request.target) for each in (stream, document, refused)] == [chat] * 3
     assert gemini.request.target == "/v1beta/models/gemini-2.5-flash:streamGenerateContent?alt=sse&key=REDACTED"
-    assert [each.response.status for each in (stream, document, refused, models) if each.response] == [
-        200,
-        200,
-        429,
-        200,
-    ]
+    expected = [200, 200, 429, 200]
+    assert [each.response.status for each in (stream, document, refused, models) if each.response] == expected
     question = json.loads(stream.request_body)
     assert question["messages"] == [{"role": "user", "content": "Wie ist das weather in Zürich? 😀"}]
     assert (question["temperature"], question["stream"]) == (0.5, True)

@@ -56,11 +56,8 @@ def test_events_of_a_stream_are_those_of_the_file() -> None:
     events = records[0]["response"]["sse_events"]
     assert [json.loads(piece.raw.removeprefix(b"data: ")) for piece in chat.pieces] == [each["data"] for each in events]
     assert json.loads(chat.request_body) == records[0]["request"]["body"]
-    assert (chat.exchange.api, chat.exchange.target, chat.exchange.provider) == (
-        "openai-chat",
-        "/v1/chat/completions",
-        "openai",
-    )
+    expected = ("openai-chat", "/v1/chat/completions", "openai")
+    assert (chat.exchange.api, chat.exchange.target, chat.exchange.provider) == expected
     assert chat.end is not None
     assert (chat.end.status, chat.end.lossless) == ("completed", True)
     assert dict(chat.request.headers)["Host"].startswith("127.0.0.1:8931")  # the upstream's, not that of claude-tap

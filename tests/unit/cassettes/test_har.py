@@ -99,33 +99,26 @@ def test_a_body_is_kept_as_it_was_saved_and_came_with_its_last_byte() -> None:
     assert json.loads(batch.events[-1].raw)["lossless"] is True
 
 
-def test_event_source_messages_time_the_body_that_was_saved() -> None:
-    assert times(read(call(entry={"_eventSourceMessages": MESSAGES}))) == [
-        (b'event: a\ndata: {"type":"a"}\n\n', 1500),
-        (b": c\n\n", 1500),
-        (b"data: 2\n\n", 2250),
-    ]
+FIRST = (b'event: a\ndata: {"type":"a"}\n\n', 1500)
 
 
-def test_event_source_messages_stand_in_for_a_body_that_was_not_saved() -> None:
-    batch = read(call(entry={"_eventSourceMessages": MESSAGES}, response={"content": {}}))
-    assert times(batch) == [
-        (b'event: a\ndata: {"type":"a"}\n\n', 1500),
-        (b"id: 7\ndata: 2\ndata: 3\n\n", 2250),
-    ]
+@table(
+    ("response", "expected"),
+    [
+        ({}, [FIRST, (b": c\n\n", 1500), (b"data: 2\n\n", 2250)]),
+        ({"content": {}}, [FIRST, (b"id: 7\ndata: 2\ndata: 3\n\n", 2250)]),
+    ],
+)
+def test_event_source_messages_time_the_body_or_stand_in_for_one_that_was_not_saved(
+    response: dict[str, Any], expected: list[tuple[bytes, int]]
+) -> None:
+    assert times(read(call(entry={"_eventSourceMessages": MESSAGES}, response=response))) == expected
 
 
 def test_messages_that_are_not_those_of_the_body_do_not_time_it() -> None:
     batch = read(call(entry={"_eventSourceMessages": MESSAGES[:1]}))
     assert body(batch.events) == STREAM.encode()
     assert {at_ms for _, at_ms in times(batch)} == {3000}
-
-
-def test_no_secret_comes_along() -> None:
-    batch = read(call())
-    assert not any(b"s3cret" in event.raw for event in batch.events)
-    assert batch.exchanges[0].target == "/v1/responses?key=REDACTED"
-    assert b":authority" not in batch.events[0].raw
 
 
 def test_only_streams_and_calls_of_known_apis_are_taken() -> None:
@@ -181,6 +174,13 @@ def test_no_time_and_no_event_is_too_odd(time: float, at: float, data: str) -> N
     batch = read(call(entry={"time": time, "_eventSourceMessages": messages}, response={"content": {}}))
     came = [event.t_ns for event in batch.events if event.kind in BODY_KINDS]
     assert came == sorted(came)
+
+
+def test_no_secret_comes_along() -> None:
+    batch = read(call())
+    assert not any(b"s3cret" in event.raw for event in batch.events)
+    assert batch.exchanges[0].target == "/v1/responses?key=REDACTED"
+    assert b":authority" not in batch.events[0].raw
 
 
 def test_a_har_is_known_by_its_beginning() -> None:

@@ -84,11 +84,8 @@ def test_real_clients_come_back_as_they_were(name: str) -> None:
 def test_entries_are_those_of_a_browser() -> None:
     document = json.loads(b"".join(har_lines(recorded(a_connection().steps))))
     [entry] = document["log"]["entries"]
-    assert (entry["request"]["method"], entry["response"]["status"], entry["response"]["content"]["size"]) == (
-        "GET",
-        101,
-        0,
-    )
+    answer = entry["response"]
+    assert (entry["request"]["method"], answer["status"], answer["content"]["size"]) == ("GET", 101, 0)
     first, second, *_ = entry["_webSocketMessages"]
     assert (first["type"], first["opcode"], json.loads(first["data"])["type"]) == ("send", 1, "response.create")
     assert (second["type"], json.loads(second["data"])) == ("send", {"type": "response.cancel"})
