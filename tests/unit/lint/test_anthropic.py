@@ -6,12 +6,7 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from tests.support.recordings import (
-    Json,
-    Mutation,
-    Reply,
-    unnamed,
-)
+from tests.support.recordings import Json, Mutation, Reply, unnamed
 
 START, THINKING, THOUGHT, SIGNED, THOUGHT_END, TEXT, WORD, TEXT_END, CALL, INPUT, CALL_END, DELTA, STOP = range(13)
 USAGE = {"input_tokens": 12, "output_tokens": 2, "cache_read_input_tokens": 0}

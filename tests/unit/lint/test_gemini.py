@@ -6,13 +6,7 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from tests.support.recordings import (
-    Json,
-    Mutation,
-    Reply,
-    crlf,
-    unnamed,
-)
+from tests.support.recordings import Json, Mutation, Reply, crlf, unnamed
 
 THOUGHT, TEXT, CALL, LAST, END = range(5)
 

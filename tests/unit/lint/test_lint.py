@@ -19,17 +19,7 @@ from recorder.model.events import Event, Exchange, Outcome
 from recorder.model.payloads import ExchangeEnd, RequestEnd, RequestHead, ResponseHead
 from recorder.wire.dialects.anthropic.lint.message import TOKENS_LIMIT
 from recorder.wire.recording import recording_of
-from tests.support.recordings import (
-    SECOND,
-    STEP_NS,
-    Mutation,
-    Reply,
-    assembled,
-    assert_clean,
-    broken,
-    linted,
-    recorded,
-)
+from tests.support.recordings import SECOND, STEP_NS, Mutation, Reply, assembled, assert_clean, broken, linted, recorded
 from tests.support.tables import table
 from tests.unit.lint.test_anthropic import GOOD as ANTHROPIC
 from tests.unit.lint.test_gemini import GOOD as GEMINI
@@ -43,9 +33,8 @@ def raw(reply: Reply, number: int, before: bytes, after: bytes) -> Reply:
     """With other bytes in an event."""
     block = reply.blocks()[number]
     assert before in block
-    return reply._replace(
-        events=(*reply.events[:number], block.replace(before, after), *reply.events[number + 1 :]),
-    )
+    events = *reply.events[:number], block.replace(before, after), *reply.events[number + 1 :]
+    return reply._replace(events=events)
 
 
 def slow(seconds: float) -> Reply:
@@ -124,8 +113,9 @@ MUTATIONS = [
 ]
 
 
-def test_ids_are_of_one_rule() -> None:
+def test_ids_are_of_one_rule_and_every_profile_has_rules() -> None:
     assert [id for id, count in Counter(rule.id for rule in RULES).items() if count > 1] == []
+    assert {profile for rule in RULES for profile in rule.profiles} == set(PROFILES)
 
 
 @table("rule", RULES)
@@ -136,11 +126,7 @@ def test_a_rule_says_what_and_why_in_sentences(rule: Rule) -> None:
     assert not rule.source.endswith(".")
 
 
-def test_every_profile_has_rules() -> None:
-    assert {profile for rule in RULES for profile in rule.profiles} == set(PROFILES)
-
-
-@pytest.mark.parametrize(
+@table(
     "reply",
     [
         GOOD.put(5, b": keep-alive\n\n"),
@@ -151,14 +137,24 @@ def test_every_profile_has_rules() -> None:
         DATED.headed("cache-control", "no-store"),
         DATED.headed("X-Accel-Buffering", "no"),
         GOOD.headed("content-encoding", "identity"),
+        GOOD.put(12, *[b"event: ping\ndata: {}\n\n"] * 7)._replace(pauses=dict.fromkeys(range(12, 19), 45.0)),
     ],
 )
 def test_what_no_client_minds_breaks_no_rule(reply: Reply) -> None:
     assert_clean(reply, "codex", "sdk")
 
 
-def test_a_document_that_was_asked_for_is_none_instead_of_a_stream() -> None:
-    assert_clean(document(b'{"id": "resp_1", "object": "response"}')._replace(asked={"model": "m"}))
+@table(
+    "reply",
+    [
+        document(b'{"id": "resp_1", "object": "response"}')._replace(asked={"model": "m"}),  # which was asked for
+        GEMINI._replace(body=b"[%b]" % ERROR, status=503).headed("content-type", "application/json"),
+        ANTHROPIC._replace(body=ERROR, status=503).headed("content-type", "application/json"),
+        CUT._replace(pauses={12: 90.0}, outcome="client_disconnect"),  # a silence that the client ended
+    ],
+)
+def test_a_document_an_error_of_its_api_and_what_a_client_left_are_clean(reply: Reply) -> None:
+    assert_clean(reply)
 
 
 @pytest.mark.parametrize(
@@ -175,28 +171,14 @@ def test_what_asks_for_no_answer_may_be_empty(target: str) -> None:
     assert "HT008" not in broken(document(b"")._replace(target=target), "openai")
 
 
-def test_an_error_of_its_api_is_clean() -> None:
-    assert_clean(GEMINI._replace(body=b"[%b]" % ERROR, status=503).headed("content-type", "application/json"))
-    assert_clean(ANTHROPIC._replace(body=ERROR, status=503).headed("content-type", "application/json"))
-
-
 @table("good", [GOOD, CHAT, ANTHROPIC, GEMINI])
 @table("sent", [b"", b": ping\n\n", b'data: {"id', b"data: [DONE]\n\n", b"data: {}\n\n"])
 def test_no_stream_without_an_answer_is_without_a_finding(good: Reply, sent: bytes) -> None:
     assert broken(good._replace(events=(sent,)))
 
 
-def test_events_of_any_kind_keep_codex_waiting() -> None:
-    pings = GOOD.put(12, *[b"event: ping\ndata: {}\n\n"] * 7)._replace(pauses=dict.fromkeys(range(12, 19), 45.0))
-    assert_clean(pings, "codex", "sdk")
-
-
 def test_a_silence_of_five_minutes_loses_codex_as_well() -> None:
     assert broken(slow(400), "codex") == ["ST007", "ST008"]
-
-
-def test_a_silence_that_the_client_ended_is_not_judged() -> None:
-    assert_clean(CUT._replace(pauses={12: 90.0}, outcome="client_disconnect"))
 
 
 def with_gap(at: int, seconds: float) -> tuple[Exchange, list[Event]]:
@@ -248,9 +230,6 @@ def test_places_are_counted_to_the_last_and_kept_up_to_a_limit() -> None:
 def test_an_exchange_that_the_profile_is_not_about_has_no_findings() -> None:
     exchange, events = recorded(GOOD.without(COMPLETED))
     assert lint(recording_of(exchange, events), "gemini") == []
-
-
-def test_the_profile_of_an_api_is_its_own() -> None:
     assert [profile_of(api) for api in ("openai-responses", "openai-chat", "other")] == ["openai", "chat", None]
 
 

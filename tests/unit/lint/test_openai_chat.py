@@ -5,12 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tests.support.recordings import (
-    Json,
-    Mutation,
-    Reply,
-    unnamed,
-)
+from tests.support.recordings import Json, Mutation, Reply, unnamed
 
 DONE = b"data: [DONE]\n\n"
 ROLE, TEXT, CALL, ARGUMENTS, FINISH, USAGE, END = range(7)

@@ -13,15 +13,7 @@ import pytest
 from recorder.lint.linter import lint
 from recorder.wire.dialects.openai_responses.lint.catalog import FIELDS, OF_ITEMS
 from recorder.wire.recording import recording_of
-from tests.support.recordings import (
-    Json,
-    Mutation,
-    Reply,
-    assert_clean,
-    broken,
-    linted,
-    recorded,
-)
+from tests.support.recordings import Json, Mutation, Reply, assert_clean, broken, linted, recorded
 
 PARTS: Json = {"annotations": [], "logprobs": []}
 USAGE = {
@@ -99,9 +91,8 @@ CUT = GOOD._replace(events=GOOD.events[:12])
 ERROR = CUT.put(12, {"type": "error", "error": {"type": "server_error", **FAILED, "param": None}}).numbered()
 FAILURE = CUT.put(12, lifecycle("failed", error=FAILED)).numbered()
 ERROR_AND_FAILURE = ERROR.put(13, lifecycle("failed", error=FAILED)).numbered()
-INCOMPLETE = CUT.put(
-    12, lifecycle("incomplete", incomplete_details={"reason": "max_output_tokens"}, usage=USAGE)
-).numbered()
+TOO_LONG = {"reason": "max_output_tokens"}
+INCOMPLETE = CUT.put(12, lifecycle("incomplete", incomplete_details=TOO_LONG, usage=USAGE)).numbered()
 
 
 def but(which: int | str, change: Callable[[Json], object]) -> Reply:
@@ -178,6 +169,8 @@ URL = {"type": "url_citation", "start_index": 0, "end_index": 1, "title": "x"}
 OTHER_CALL = {**CALL, "id": "fc_2", "call_id": "call_2"}
 ARGUMENTS_OF_MESSAGE = of_item("function_call_arguments.delta", 1, "msg_1", delta="{}")
 ARGUMENTS_DONE = of_item("function_call_arguments.done", 1, "msg_1", arguments="{}")
+EMPTY_DELTA = text("output_text.delta", delta="", logprobs=[])
+OF_INPUT, OF_OUTPUT = (("response", "usage", f"{name}_tokens_details") for name in ("input", "output"))
 DELTA = "response.output_text.delta"
 COMPLETED = "response.completed"
 OUTPUT_2 = [THOUGHT, {**MESSAGE, "content": [{"type": "output_text", "text": "Goodbye", **PARTS}]}, CALL]
@@ -236,9 +229,7 @@ MUTATIONS = [
     Mutation("RS030", "a summary before its item", GOOD.moved(2, 4).numbered()),
     Mutation("RS031", "added twice", GOOD.put(10, GOOD.events[9]).numbered()),
     Mutation("RS032", "never done", GOOD.without(15).numbered()),
-    Mutation(
-        "RS033", "a delta after its item", GOOD.put(16, text("output_text.delta", delta="", logprobs=[])).numbered()
-    ),
+    Mutation("RS033", "a delta after its item", GOOD.put(16, EMPTY_DELTA).numbered()),
     Mutation("RS033", "done twice", GOOD.put(16, GOOD.events[15]).numbered()),
     Mutation("RS034", "an index left out", each_event(_reindexed)),
     Mutation("RS056", "a message is done after its call", GOOD.moved(15, 20).numbered()),
@@ -276,16 +267,8 @@ MUTATIONS = [
     Mutation("RS051", "usage as a text", INCOMPLETE.edited("response.incomplete", of_response(usage="x"))),
     Mutation("RS055", "no details of input", but(COMPLETED, less("response", "usage", "input_tokens_details"))),
     Mutation("RS052", "another total", but(COMPLETED, said("response", "usage", "total_tokens", 41))),
-    Mutation(
-        "RS052",
-        "more reasoning than output",
-        but(COMPLETED, said("response", "usage", "output_tokens_details", "reasoning_tokens", 13)),
-    ),
-    Mutation(
-        "RS052",
-        "more cached than input",
-        but(COMPLETED, said("response", "usage", "input_tokens_details", "cached_tokens", 31)),
-    ),
+    Mutation("RS052", "more reasoning than output", but(COMPLETED, said(*OF_OUTPUT, "reasoning_tokens", 13))),
+    Mutation("RS052", "more cached than input", but(COMPLETED, said(*OF_INPUT, "cached_tokens", 31))),
     Mutation("RS053", "tokens at the beginning", but(0, of_response(usage=USAGE))),
     Mutation("RS060", "an error without message", ERROR_AND_FAILURE.edited("error", less("error", "message"))),
     Mutation("RS064", "an error without code", ERROR_AND_FAILURE.edited("error", less("error", "code"))),
@@ -308,10 +291,7 @@ def test_a_part_that_an_item_has_when_it_is_added_is_a_part() -> None:
 def test_codex_does_not_read_the_whole_of_a_text_but_in_its_item() -> None:
     assert_clean(but(13, set_to(text="Hello, world")), "codex")
     assert_clean(but(14, said("part", "text", "Hello")), "codex")
-
-
-def test_codex_alone_minds_an_error_event_by_itself() -> None:
-    assert_clean(ERROR, "openai", "sdk")
+    assert_clean(ERROR, "openai", "sdk")  # an error event by itself, which Codex alone minds
 
 
 @pytest.mark.parametrize("outcome", ["client_disconnect", "recorder_shutdown", "recorder_crash", None])
@@ -333,11 +313,8 @@ def test_a_resumed_stream_begins_in_the_middle() -> None:
     assert broken(rest.numbered(13)) == ["RS011"]
 
 
-def test_a_stream_without_an_item_is_whole() -> None:
+def test_a_stream_may_have_no_item_and_a_text_no_deltas() -> None:
     assert_clean(but(COMPLETED, of_response(output=[])).without(*range(2, 21)).numbered())
-
-
-def test_a_text_that_comes_whole_needs_no_deltas() -> None:
     assert_clean(GOOD.without(DELTA).numbered())
 
 
