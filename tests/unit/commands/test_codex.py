@@ -77,34 +77,27 @@ def test_a_login_says_which_of_openais_addresses(
     assert (found.base, found.login, found.kind) == (base, how, "openai")
 
 
+GATEWAY = ("mine", "https://gateway/v1", "own")
+ELSEWHERE = '-c model_providers.mine.base_url="http://other"'
+WITH_LOGIN = "[model_providers.mine]\nrequires_openai_auth = true"
+
+
 @pytest.mark.parametrize(
     ("words", "files", "expected"),
     [
-        ("", {CONFIG: 'model_provider = "mine"\n' + MINE}, ("mine", "https://gateway/v1", "own")),
-        ("-c model_provider=mine", {CONFIG: MINE}, ("mine", "https://gateway/v1", "own")),
-        ("--config=model_provider=mine", {CONFIG: MINE}, ("mine", "https://gateway/v1", "own")),
-        ("-cmodel_provider=mine", {CONFIG: MINE}, ("mine", "https://gateway/v1", "own")),
-        ("-c model_provider=x exec -c model_provider='mine'", {CONFIG: MINE}, ("mine", "https://gateway/v1", "own")),
+        ("", {CONFIG: 'model_provider = "mine"\n' + MINE}, GATEWAY),
+        ("-c model_provider=mine", {CONFIG: MINE}, GATEWAY),
+        ("--config=model_provider=mine", {CONFIG: MINE}, GATEWAY),
+        ("-cmodel_provider=mine", {CONFIG: MINE}, GATEWAY),
+        ("-c model_provider=x exec -c model_provider='mine'", {CONFIG: MINE}, GATEWAY),
         ("exec hi -- -c model_provider=mine", {CONFIG: MINE}, ("openai", PUBLIC, "openai")),
-        ("", {"/etc/codex/config.toml": 'model_provider = "mine"\n' + MINE}, ("mine", "https://gateway/v1", "own")),
-        (
-            "-p fast",
-            {CONFIG: MINE, "fast.config.toml": 'model_provider = "mine"'},
-            ("mine", "https://gateway/v1", "own"),
-        ),
+        ("", {"/etc/codex/config.toml": 'model_provider = "mine"\n' + MINE}, GATEWAY),
+        ("-p fast", {CONFIG: MINE, "fast.config.toml": 'model_provider = "mine"'}, GATEWAY),
         ("--profile=no", {CONFIG: MINE}, ("openai", PUBLIC, "openai")),
         ("--ignore-user-config", {CONFIG: 'model_provider = "mine"\n' + MINE}, ("openai", PUBLIC, "openai")),
-        (
-            '-c model_providers.mine.base_url="http://other" -c model_provider=mine',
-            {CONFIG: MINE},
-            ("mine", "http://other", "own"),
-        ),
+        (f"{ELSEWHERE} -c model_provider=mine", {CONFIG: MINE}, ("mine", "http://other", "own")),
         ("", {CONFIG: 'openai_base_url = "http://h/v1"'}, ("openai", "http://h/v1", "openai")),
-        (
-            "-c model_provider=mine",
-            {CONFIG: "[model_providers.mine]\nrequires_openai_auth = true", **login("chatgpt")},
-            ("mine", CHATGPT, "own"),
-        ),
+        ("-c model_provider=mine", {CONFIG: WITH_LOGIN, **login("chatgpt")}, ("mine", CHATGPT, "own")),
         ("--oss --local-provider ollama", {}, ("ollama", LOCAL, "local")),
         ("--oss", {CONFIG: 'oss_provider = "lmstudio"'}, ("lmstudio", "http://localhost:1234/v1", "local")),
         ("-c model_provider=ollama", {}, ("ollama", LOCAL, "local")),
@@ -155,13 +148,10 @@ def at(words: Sequence[str], files: Files, doors: Doors, **variables: str) -> tu
     return found.arguments, found.variables
 
 
-DOORS = Doors(
-    "http://r/s/n", {PUBLIC: "openai", CHATGPT: "chatgpt", "https://gateway/v1": "codex-mine", LOCAL: "local"}
-)
-TABLE = (
-    'model_providers.recorder={{name="recorder", base_url="http://r/s/n/{}", wire_api="responses", {}, '
-    "supports_websockets=true}}"
-)
+NAMES = {PUBLIC: "openai", CHATGPT: "chatgpt", "https://gateway/v1": "codex-mine", LOCAL: "local"}
+DOORS = Doors("http://r/s/n", NAMES)
+TABLE = 'model_providers.recorder={{name="recorder", base_url="http://r/s/n/{}", wire_api="responses", {}, '
+TABLE += "supports_websockets=true}}"
 KEYED, LOGGED_IN = 'env_key="OPENAI_API_KEY"', "requires_openai_auth=true"
 
 
@@ -216,13 +206,8 @@ def provider(id: str, base: str) -> Provider:
 def test_each_address_has_an_upstream_that_takes_it_as_it_is() -> None:
     local = Provider("ollama", LOCAL, "local")
     names, added = named([], [], [provider("My_Own", "https://h/x"), provider("my-own", "https://h/y/v1"), local])
-    assert names == {
-        PUBLIC: "openai",
-        CHATGPT: "chatgpt",
-        "https://h/x": "codex-my-own",
-        "https://h/y/v1": "codex-my-own-2",
-        LOCAL: "codex-ollama",
-    }
+    own = {"https://h/x": "codex-my-own", "https://h/y/v1": "codex-my-own-2", LOCAL: "codex-ollama"}
+    assert names == {PUBLIC: "openai", CHATGPT: "chatgpt", **own}
     routes = Routes(added)
     assert routes.route("/codex-my-own/responses?a=1", []).url == "https://h/x/responses?a=1"
     assert routes.route("/codex-my-own-2/responses", []).url == "https://h/y/v1/responses"
@@ -239,9 +224,8 @@ def test_an_upstream_that_was_given_stands_for_what_it_names() -> None:
 
 
 def test_no_two_addresses_have_one_upstream() -> None:
-    names, added = named(
-        [], [], [provider("a-2", "https://h/x"), provider("a", "https://h/y"), provider("a", "https://h/z")]
-    )
+    asked_for = provider("a-2", "https://h/x"), provider("a", "https://h/y"), provider("a", "https://h/z")
+    names, added = named([], [], [*asked_for])
     assert [(each.name, each.base) for each in added] == [(name, f"{base}/") for base, name in names.items()][-3:]
 
 

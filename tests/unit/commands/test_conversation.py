@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Any, get_args
+from typing import get_args
 
 import msgspec
 import pytest
@@ -39,7 +39,10 @@ CONTROLS = "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u
 
 @pytest.mark.parametrize(("status", "reason", "shown"), FINISHED)
 def test_an_end_that_is_no_usual_one_is_named(status: str | None, reason: str | None, shown: str) -> None:
-    lines = _lines_of(status=status, finish_reason=reason)
+    snapshot = _snapshot([])
+    ended = row(ExchangeRow, EXCHANGE, status=status, finish_reason=reason)
+    taken = msgspec.structs.replace(snapshot.exchanges[0], row=ended)
+    lines = [line.plain for line in conversation(msgspec.structs.replace(snapshot, exchanges=[taken]), None)]
     assert lines[3].split(" · ")[2] == shown
 
 
@@ -96,23 +99,13 @@ def test_no_colour_where_none_is_wanted(monkeypatch: pytest.MonkeyPatch) -> None
 EXCHANGE = Exchange("s", "e", 0, "r", "openai", "openai-responses", "POST", "/v1/responses")
 
 
-def _lines_of(**fields: Any) -> list[str]:
-    """The lines of an exchange with these fields in its row."""
-    [taken] = (snapshot := _snapshot([])).exchanges
-    changed = msgspec.structs.replace(
-        snapshot, exchanges=[msgspec.structs.replace(taken, row=row(ExchangeRow, EXCHANGE, **fields))]
-    )
-    return [line.plain for line in conversation(changed, None)]
-
-
 def _snapshot(said: list[ItemRow], text: str = "text", output: str = "out") -> Snapshot:
     """One exchange in which every text is the same."""
+    texts = {"user_text": text, "response_model": text, "error": text}
     taken = ExchangeState(
         number=1,
         exchange=msgspec.structs.replace(EXCHANGE, target=text, method=text),
-        row=row(
-            ExchangeRow, EXCHANGE, user_text=text, is_turn=True, status="completed", response_model=text, error=text
-        ),
+        row=row(ExchangeRow, EXCHANGE, is_turn=True, status="completed", **texts),
         items=said,
         usage=row(UsageRow, EXCHANGE, input_tokens=1),
         timing=row(TimingRow, EXCHANGE, ttft_ns=1),

@@ -88,8 +88,6 @@ def another(option: click.Option) -> str:
         return next(str(choice) for choice in option.type.choices if choice != option.default)
     if isinstance(option.type, click.IntRange):
         return str((option.type.min or 0) + 3)
-    if isinstance(option.type, click.types.IntParamType):
-        return VALUES.get(str(option.name), "3")
     return VALUES.get(str(option.name), "3")
 
 
@@ -157,13 +155,9 @@ def test_the_file_here_wins_over_the_users_own(here: Path) -> None:
 
 
 def test_the_users_own_file_is_their_own_in_its_folder_too(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(own(here, "[serve]\nport = 1\n").parent)
+    monkeypatch.chdir(own(here, '[serve]\nport = 1\n[mock]\nfault = "cut@12"\n').parent)
     assert taken("serve")["port"] == 1
-
-
-def test_a_text_is_a_list_of_one(here: Path) -> None:
-    (here / "recorder.toml").write_text('[mock]\nfault = "cut@12"\n')
-    assert taken("mock")["fault"] == ("cut@12",)
+    assert taken("mock")["fault"] == ("cut@12",), "a text is a list of one"
 
 
 @pytest.mark.parametrize(
@@ -231,9 +225,7 @@ def test_places_of_session_names_stand_in_both_files(here: Path, monkeypatch: py
     content = b'[sessions]\nheaders = ["X-Run-Id"]\nfields = "metadata.run"\nprobes = true\n'
     (here / "recorder.toml").write_bytes(content)
     trust(here / "recorder.toml", content)
-    own = here / "config" / "recorder" / "recorder.toml"
-    own.parent.mkdir(parents=True)
-    own.write_text('[sessions]\nheaders = ["X-Job"]\n')
+    own(here, '[sessions]\nheaders = ["X-Job"]\n')
     assert session_places() == SessionPlaces((b"x-run-id", b"x-job"), ("metadata.run",))
     assert taken("sessions")["probes"]
 
@@ -247,9 +239,7 @@ def test_a_wrong_place_is_named_with_the_file(here: Path, written: str) -> None:
 
 @pytest.mark.parametrize("header", ["Authorization", "x-api-key", "X-Goog-Api-Key", "Cookie"])
 def test_no_session_is_named_by_a_header_with_a_secret(here: Path, header: str) -> None:
-    own = here / "config" / "recorder" / "recorder.toml"
-    own.parent.mkdir(parents=True)
-    own.write_text(f'[sessions]\nheaders = ["{header}"]\n')
+    own(here, f'[sessions]\nheaders = ["{header}"]\n')
     with pytest.raises(UsageError, match=f"the value of {header} is a secret"):
         session_places()
 

@@ -151,12 +151,8 @@ def test_where_in_a_text_a_ping_stands_is_chance() -> None:
 
 
 def _as_of_another_run(text: str) -> str:
-    for old, new in (
-        ("_1", "_9"),
-        ('"created_at": 1', '"created_at": 2'),
-        ('"created": 7', '"created": 8'),
-        ("xyz", ""),
-    ):
+    times = ('"created_at": 1', '"created_at": 2'), ('"created": 7', '"created": 8')
+    for old, new in (("_1", "_9"), *times, ("xyz", "")):
         text = text.replace(old, new)
     return text
 

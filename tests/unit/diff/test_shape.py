@@ -42,10 +42,8 @@ def test_how_many_deltas_a_text_has_is_not_a_part_of_the_shape(good: Reply) -> N
 
 @every_api
 def test_another_tool_is_another_shape(good: Reply) -> None:
-    assert shapes(good, replaced(good, "look_up", "look_out")) == [
-        ("missing", "items", "tool_call look_up", None),
-        ("added", "items", None, "tool_call look_out"),
-    ]
+    missing, added = ("missing", "items", "tool_call look_up", None), ("added", "items", None, "tool_call look_out")
+    assert shapes(good, replaced(good, "look_up", "look_out")) == [missing, added]
 
 
 @pytest.mark.parametrize("name", ["openai-responses", "anthropic"])

@@ -306,10 +306,8 @@ def test_a_client_that_leaves_without_a_close_is_1006() -> None:
 @pytest.mark.parametrize("outcome", ["recorder_shutdown", "recorder_crash", "upstream_reset"])
 def test_open_turns_end_as_their_connection_does(outcome: Any) -> None:
     log = log_of(Connection().client(create()).server(*response("resp_1", "Hello")[:3]).end(outcome, "because"))
-    assert [(log.end(each).outcome, log.end(each).error) for each in log.exchanges.values()] == [
-        (outcome, "because"),
-        (outcome, "because"),
-    ]
+    expected = [(outcome, "because"), (outcome, "because")]
+    assert [(log.end(each).outcome, log.end(each).error) for each in log.exchanges.values()] == expected
 
 
 def test_a_client_that_was_asked_to_connect_again_has_not_left_by_itself() -> None:
@@ -470,10 +468,8 @@ def test_a_recording_has_what_is_beside_the_body() -> None:
     recording = recording_of(log.connections[0], log.events(log.connections[0]))
     assert recording.is_switched
     assert recording.body == b'{"type":"session.updated"}'
-    assert [(json.loads(each.raw) if each.is_message else each.raw) for each in recording.sent] == [
-        {"type": "session.update"},
-        b"what",
-    ]
+    expected = [{"type": "session.update"}, b"what"]
+    assert [(json.loads(each.raw) if each.is_message else each.raw) for each in recording.sent] == expected
     assert [(each.by, each.opcode, each.payload, each.code) for _, each in recording.control] == [
         ("server", "ping", "01", None),
         ("client", "close", "03e9676f6e65", 1001),

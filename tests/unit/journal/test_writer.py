@@ -201,10 +201,8 @@ def test_chunks_of_two_directions_that_take_turns_are_one_gap_each(tmp_path: Pat
     exchange.write(Mark.CLIENT_CHUNK, 1_000, b"kept")
     journal.close()
     told = read_all(tmp_path / "r")
-    assert [(gap.mark, gap.chunks, gap.from_ns, gap.to_ns) for gap in gaps(told)] == [
-        (Mark.CHUNK, 500, 0, 998),
-        (Mark.CLIENT_CHUNK, 500, 1, 999),
-    ]
+    expected = [(Mark.CHUNK, 500, 0, 998), (Mark.CLIENT_CHUNK, 500, 1, 999)]
+    assert [(gap.mark, gap.chunks, gap.from_ns, gap.to_ns) for gap in gaps(told)] == expected
     assert told[-1][1:] == (Mark.CLIENT_CHUNK, 1_000, b"kept")
 
 

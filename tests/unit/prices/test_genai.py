@@ -14,17 +14,8 @@ from recorder.prices.genai import package_prices
 
 NAMES = ("openai", "anthropic", "gemini", "azure", "deepseek", "xai", "perplexity")
 ENDINGS = (
-    "",
-    "-20251211",
-    "-2025-12-11",
-    "-latest",
-    "-tts",
-    "-preview-tts",
-    "-tts-x",
-    "-001",
-    "@20250101",
-    "-5",
-    "-mini",
+    *("", "-20251211", "-2025-12-11", "-latest", "-tts", "-preview-tts", "-tts-x"),
+    *("-001", "@20250101", "-5", "-mini"),
 )
 
 
@@ -62,7 +53,5 @@ def test_a_subscription_has_no_list() -> None:
 def test_a_row_is_of_one_model_of_one_upstream() -> None:
     """The name as the log has it; one that is not a name of a model has no row but that of the list."""
     found = package_prices([], [("gateway", "Mistral-Large-Latest"), ("gateway", "m" * 201)], {"gateway": "mistral"})
-    assert {(row.provider, row.model, row.rank) for row in found.rows} == {
-        ("gateway", "", 0),
-        ("gateway", "mistral-large-latest", 0),
-    }
+    expected = {("gateway", "", 0), ("gateway", "mistral-large-latest", 0)}
+    assert {(row.provider, row.model, row.rank) for row in found.rows} == expected

@@ -81,11 +81,8 @@ def test_a_dated_price_counts_in_the_past_before_undated_ones_of_an_earlier_file
 def test_a_dated_price_stays_behind_an_undated_one_that_is_before_it(file: Path) -> None:
     text = PRICE + PRICE.replace("gpt-5*", "gpt-5.1*") + "from = 2020-01-01\n"
     file.write_text(text + PRICE.replace("gpt-5*", "o3") + "to = 2020-01-01\n")
-    assert {row.model: row.rank for row in own_file.read(file).rows} == {
-        "gpt-5%": OWN_RANK,
-        "gpt-5.1%": OWN_RANK + 1,
-        "o3": DATED_RANK,
-    }
+    expected = {"gpt-5%": OWN_RANK, "gpt-5.1%": OWN_RANK + 1, "o3": DATED_RANK}
+    assert {row.model: row.rank for row in own_file.read(file).rows} == expected
 
 
 def test_a_date_is_of_utc_and_a_time_of_its_own_zone(file: Path) -> None:

@@ -82,7 +82,5 @@ def test_entries_of_ones_own_with_a_date_count_as_they_stand() -> None:
     own = [*rows("4", rank=OWN_RANK, begin=20, end=60)]
     assert spans(updated(rows("1", "other"), own, 100)) == [(20, 60, "4", OWN_RANK)]
     undated = rows("4", rank=OWN_RANK)
-    assert spans(updated(rows("1", "other"), undated, 100)) == [
-        (0, 100, "4", FILLER_RANK),
-        (100, None, "4", OWN_RANK),
-    ]
+    expected = [(0, 100, "4", FILLER_RANK), (100, None, "4", OWN_RANK)]
+    assert spans(updated(rows("1", "other"), undated, 100)) == expected

@@ -15,9 +15,8 @@ def test_the_host_chooses_the_upstream_and_the_path_stays_as_it_is() -> None:
     assert routes.route("/v1/messages", [(b"host", b"api.anthropic.com")]).upstream.name == "anthropic"
     groq = routes.route("/openai/v1/chat/completions", [(b"host", b"api.groq.com")])
     assert (groq.upstream.name, groq.url) == ("groq", "https://api.groq.com/openai/v1/chat/completions")
-    assert (
-        routes.route("/openai/v1/x", [(b"host", b"api.anthropic.com")]).url == "https://api.anthropic.com/openai/v1/x"
-    )
+    other = routes.route("/openai/v1/x", [(b"host", b"api.anthropic.com")])
+    assert other.url == "https://api.anthropic.com/openai/v1/x"
 
 
 def test_of_several_upstreams_at_one_host_the_path_chooses() -> None:

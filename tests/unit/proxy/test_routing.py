@@ -15,22 +15,15 @@ from recorder.wire.dialects import DIALECTS
 from recorder.wire.providers import BY_NAME, PROVIDERS
 from recorder.wire.upstreams import join
 
-OPENAI, ANTHROPIC, GEMINI = (
-    "https://api.openai.com",
-    "https://api.anthropic.com",
-    "https://generativelanguage.googleapis.com",
-)
+OPENAI, ANTHROPIC = "https://api.openai.com", "https://api.anthropic.com"
+GEMINI = "https://generativelanguage.googleapis.com"
 LIVE = "/ws/google.ai.generativelanguage.v1beta.GenerativeService.BidiGenerateContent"
 CLAUDE = [(b"anthropic-version", b"2023-06-01")]
 
 URLS = [
     ("/v1/responses", [], OPENAI + "/v1/responses"),
     ("/responses", [], OPENAI + "/v1/responses"),
-    (
-        "/v1/responses/resp_1?stream=true&starting_after=3",
-        [],
-        OPENAI + "/v1/responses/resp_1?stream=true&starting_after=3",
-    ),
+    ("/v1/responses/r_1?stream=true&starting_after=3", [], OPENAI + "/v1/responses/r_1?stream=true&starting_after=3"),
     ("/chat/completions", [], OPENAI + "/v1/chat/completions"),
     ("/v1/embeddings", [(b"x-api-key", b"k")], OPENAI + "/v1/embeddings"),
     ("/v1/messages?beta=true", [], ANTHROPIC + "/v1/messages?beta=true"),
@@ -114,9 +107,13 @@ def refusals(routes: Routes, *targets: str) -> list[str]:
     return said
 
 
-def test_a_session_has_a_name_of_sensible_length() -> None:
+def test_a_session_has_a_name_of_sensible_length_and_is_not_called_latest() -> None:
     for said in refusals(Routes(), "/s//v1/responses", "/s/%20/v1", "/s/" + "x" * 201 + "/v1"):
         assert re.match("UsageError: .*session", said)
+    in_header = [(b"x-recorder-session", b"latest")]
+    for target, headers in (("/s/latest/v1/responses", CLAUDE), ("/v1/responses", in_header)):
+        with pytest.raises(UsageError, match="called latest would never be found by that name"):
+            Routes().route(target, headers)
 
 
 def test_a_target_that_no_api_has_is_refused() -> None:
@@ -127,6 +124,7 @@ def test_a_target_that_no_api_has_is_refused() -> None:
 
 def test_a_path_that_belongs_to_nobody_goes_nowhere() -> None:
     """D15: a mistyped name went to a public API, with its prompt and its key."""
+    assert Routes(any_path=True).route("/api/chat", []).upstream.name == "openai", "in a replay it does"
     routes = Routes([Upstream("local", "http://localhost:11434")])
     lost = ("/", "/api/hello", "/favicon.ico", "/v1x/responses", "/oai")
     for said in refusals(routes, "/locl/v1/responses", "/s/run/locl/v1/responses", *lost):
@@ -150,10 +148,6 @@ def test_a_version_twice_is_passed_on_where_the_address_is_the_clients_own() -> 
 def test_a_base_url_with_a_slash_at_its_end_is_said() -> None:
     for said in refusals(Routes(), "//v1/responses", "/s/a//v1/responses"):
         assert "The base URL of the client ends in a slash" in said
-
-
-def test_a_replay_knows_paths_that_no_api_has() -> None:
-    assert Routes(any_path=True).route("/api/chat", []).upstream.name == "openai"
 
 
 @given(
@@ -202,14 +196,6 @@ def test_a_socket_stands_in_place_of_a_host() -> None:
 def test_an_upstream_that_cannot_be_is_refused_in_a_sentence(text: str) -> None:
     with pytest.raises(UsageError, match=r"\.$"):
         parse_upstream(text)
-
-
-@pytest.mark.parametrize(
-    ("target", "headers"), [("/s/latest/v1/responses", []), ("/v1/responses", [(b"x-recorder-session", b"latest")])]
-)
-def test_no_client_can_call_its_session_latest(target: str, headers: list[tuple[bytes, bytes]]) -> None:
-    with pytest.raises(UsageError, match="called latest would never be found by that name"):
-        Routes().route(target, headers)
 
 
 CHAT, MESSAGES = "/chat/completions", "/v1/messages"  # what SDKs put after their base URL

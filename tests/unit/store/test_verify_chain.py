@@ -21,6 +21,7 @@ from recorder.store.maintain.verify.chain import FINDINGS_LIMIT, ChainFinding, C
 from recorder.wire.dialects import by_name
 from recorder.wire.sse import FRAME_LIMIT
 from tests.support.facts import EXCHANGE
+from tests.support.tables import table
 
 LOST = GapRecord("response", 2, 7, "", 0, 0, "the journal is at its bound")
 SSE = b'data: {"type":"response.created"}\n\n: ping\n\ndata: {"type":"response.completed"}\n\ncut'
@@ -167,40 +168,21 @@ def test_a_chain_of_another_exchange_does_not_pass() -> None:
     assert [(each.pos, each.check) for each in verifier.close()] == [(0, "hash")]
 
 
-@pytest.mark.parametrize(
-    ("field", "value"),
-    [
-        ("events", 3),
-        ("frames", 9),
-        ("body_bytes", 1),
-        ("body_sha256", "00"),
-        ("wire_bytes", 1),
-        ("wire_sha256", "00"),
-        ("gap_chunks", 0),
-        ("gap_bytes", 0),
-        ("http_status", 201),
-        ("lossless", True),
-    ],
-)
-def test_what_an_end_says_must_be_what_is_there(field: str, value: object) -> None:
-    [finding] = found(saying(EVENTS, -1, EndRecord, **{field: value}))
-    assert (finding.check, field in finding.message) == ("sums", True)
+BODY = {"body_bytes": 1, "wire_bytes": 1, "wire_sha256": "00"}
+OF_THE_REQUEST = {**BODY, "method": "GET", "target": "/", "upstream": "x"}
+OF_THE_END = {**BODY, "events": 3, "frames": 9, "body_sha256": "00", "gap_chunks": 0, "gap_bytes": 0}
 
 
-@pytest.mark.parametrize(
-    ("field", "value"),
-    [
-        ("body_bytes", 1),
-        ("wire_bytes", 1),
-        ("wire_sha256", "00"),
-        ("method", "GET"),
-        ("target", "/"),
-        ("upstream", "x"),
-    ],
+@table(
+    ("pos", "record", "wrong"),
+    [(0, RequestRecord, OF_THE_REQUEST), (-1, EndRecord, {**OF_THE_END, "http_status": 201, "lossless": True})],
 )
-def test_what_a_request_says_must_be_what_is_there(field: str, value: object) -> None:
-    [finding] = found(saying(EVENTS, 0, RequestRecord, **{field: value}))
-    assert (finding.pos, finding.check, field in finding.message) == (0, "sums", True)
+def test_what_a_request_and_an_end_say_must_be_what_is_there(
+    pos: int, record: type[msgspec.Struct], wrong: dict[str, object]
+) -> None:
+    for field, value in wrong.items():
+        [finding] = found(saying(EVENTS, pos, record, **{field: value}))
+        assert (finding.pos, finding.check, field in finding.message) == (EVENTS[pos].pos, "sums", True)
 
 
 def test_behind_the_end_there_are_only_notes() -> None:
@@ -220,19 +202,12 @@ def test_an_open_exchange_is_in_order() -> None:
     assert (verifier.findings, verifier.end_pos) == ([], None)
 
 
-@pytest.mark.parametrize("pos", [0, 2, len(EVENTS) - 2, len(EVENTS) - 1])
-@pytest.mark.parametrize("raw", [b"", b"null", b"[]", b"\xff", b'{"status":3}'])
-def test_a_record_that_makes_no_sense_is_a_finding_and_no_error(pos: int, raw: bytes) -> None:
+@table("pos", [0, 2, len(EVENTS) - 2, len(EVENTS) - 1])
+@table("raw", [b"", b"null", b"[]", b"\xff", b'{"status":3}', None, 3, "text", 1.5])
+def test_a_record_that_makes_no_sense_is_a_finding_and_no_error(pos: int, raw: Any) -> None:
     changed = [*EVENTS]
     changed[pos] = msgspec.structs.replace(EVENTS[pos], raw=raw)
-    assert found(rehashed(changed))
-
-
-@pytest.mark.parametrize("value", [None, 3, "text", 1.5])
-def test_columns_of_another_type_are_a_finding_and_no_error(value: Any) -> None:
-    changed = [*EVENTS]
-    changed[3] = msgspec.structs.replace(EVENTS[3], raw=value)
-    assert found(changed)
+    assert found(rehashed(changed) if isinstance(raw, bytes) else changed)
 
 
 def test_however_much_is_wrong_the_findings_are_few() -> None:

@@ -46,16 +46,11 @@ def request(body: bytes, target: str = "/v1/responses", headers: list[Header] | 
     return MatchRequest("POST", target, "openai", headers or [], body)
 
 
-def body_after(value: Any, *paths: str) -> Any:
-    return json.loads(Redactions(f"fields:{path}" for path in paths).request(request(json.dumps(value).encode())).body)
-
-
 def test_a_field_is_replaced_wherever_its_path_leads() -> None:
     asked = {"input": [{"id": 1, "text": "a"}, {"text": "b"}, "c"], "user": {"id": 7}}
-    assert body_after(asked, "input.*.id", "user") == {
-        "input": [{"id": "REDACTED", "text": "a"}, {"text": "b"}, "c"],
-        "user": "REDACTED",
-    }
+    redacted = Redactions(["fields:input.*.id", "fields:user"]).request(request(json.dumps(asked).encode()))
+    expected = {"input": [{"id": "REDACTED", "text": "a"}, {"text": "b"}, "c"], "user": "REDACTED"}
+    assert json.loads(redacted.body) == expected
 
 
 @given(JSON, PATHS)
@@ -74,16 +69,13 @@ def test_a_body_without_the_field_keeps_its_bytes(value: Any) -> None:
 @pytest.mark.parametrize("body", [b"", b"\xff\xfe", b"nothing", b"--boundary\r\n", b'{"a":"\\ud800"}'])
 def test_no_body_is_too_odd(body: bytes) -> None:
     assert Redactions(["fields:b"]).request(request(body)).body == body
+    assert b"me" not in Redactions(["fields:b"]).request(request(b'{"a":"\\ud800","b":"me"}')).body
 
 
 @pytest.mark.parametrize("body", [b'{"user": "me", "n', b"[" * 100_000, b' {"user": "me\xff"}'])
 def test_nothing_is_kept_of_json_that_cannot_be_read(body: bytes) -> None:
     assert Redactions(["fields:user"]).request(request(body)).body == b"REDACTED"
     assert Redactions().request(request(body)).body == body
-
-
-def test_half_a_character_does_not_keep_a_field() -> None:
-    assert b"me" not in Redactions(["fields:b"]).request(request(b'{"a":"\\ud800","b":"me"}')).body
 
 
 def test_parameters_and_headers_go_by_name() -> None:
@@ -106,9 +98,8 @@ def episode(
     """An exchange as it is recorded."""
     headers = [("content-type", type_), *([("content-encoding", coding)] if coding else [])]
     answer_headers = [("content-type", "text/event-stream"), *how.pop("answered", [])]
-    head = RequestHead(
-        "e-1", "s-1", 1, "POST", how.pop("target", "/v1/responses"), "openai", [*headers, *how.pop("headers", [])]
-    )
+    target, headers = how.pop("target", "/v1/responses"), [*headers, *how.pop("headers", [])]
+    head = RequestHead("e-1", "s-1", 1, "POST", target, "openai", headers)
     sent = body if isinstance(body, bytes) else body.encode()
     cuts = [0, *how.pop("cuts", ()), len(answer)]
     told = [
@@ -138,11 +129,8 @@ MULTIPART = "multipart/form-data; boundary=----limit"
 
 
 def multipart(**fields: str) -> bytes:
-    parts = [
-        f'------limit\r\nContent-Disposition: form-data; name="{name}"\r\n\r\n{said}\r\n'
-        for name, said in fields.items()
-    ]
-    return "".join([*parts, "------limit--\r\n"]).encode()
+    part = '------limit\r\nContent-Disposition: form-data; name="{}"\r\n\r\n{}\r\n'
+    return "".join([*(part.format(*each) for each in fields.items()), "------limit--\r\n"]).encode()
 
 
 KEPT: dict[str, Recording] = {
@@ -186,9 +174,8 @@ def test_what_is_private_is_in_no_cassette_whatever_form_it_came_in(form: str, t
     asked = recording.request
     assert (asked.body_bytes, asked.wire_bytes) == (len(recording.request_body), len(recording.request_body))
     assert asked.wire_sha256 == sha256(recording.request_body).hexdigest()
-    assert (
-        written(LINES, *load_cassette(tmp_path / "run.sse.jsonl").recordings).split(b"\n")[1:] == made.split(b"\n")[1:]
-    )
+    again = written(LINES, *load_cassette(tmp_path / "run.sse.jsonl").recordings)
+    assert again.split(b"\n")[1:] == made.split(b"\n")[1:]
 
 
 def test_what_is_written_is_matched_by_who_asks_it_with_something_else(tmp_path: Path) -> None:
