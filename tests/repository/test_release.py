@@ -42,20 +42,14 @@ def test_only_two_jobs_may_ask_for_an_identity_and_none_may_write_to_the_reposit
 
 
 def test_what_is_published_was_built_once_and_tested_and_attested_before() -> None:
-    assert {name: job.get("needs") for name, job in JOBS.items()} == {
-        "build": None,
-        "test": "build",
-        "attest": "test",
-        "publish": "attest",
-    }
+    expected = {"build": None, "test": "build", "attest": "test", "publish": "attest"}
+    assert {name: job.get("needs") for name, job in JOBS.items()} == expected
     assert all("tag" in JOBS[name]["if"] for name in ("attest", "publish"))
 
 
 def test_no_job_runs_code_of_the_repository_where_it_may_publish() -> None:
-    assert [step["uses"].partition("@")[0] for step in JOBS["publish"]["steps"]] == [
-        "actions/download-artifact",
-        "pypa/gh-action-pypi-publish",
-    ]
+    expected = ["actions/download-artifact", "pypa/gh-action-pypi-publish"]
+    assert [step["uses"].partition("@")[0] for step in JOBS["publish"]["steps"]] == expected
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda path: path.name)

@@ -115,15 +115,8 @@ def test_a_session_that_is_in_both_is_listed_and_counted_once(copied: Divided) -
     """An archiver was stopped before it deleted the session from the log."""
     for each in session_ids(copied.log):
         assert run(copied.whole, "db", "copy", copied.whole, database_path(copied.archive), "--session", each).code == 0
-    for name in (
-        "sessions",
-        "the newest sessions",
-        "pages",
-        "names",
-        "usage by model",
-        "usage by tool",
-        "usage by day",
-    ):
+    usage = (f"usage by {key}" for key in ("model", "tool", "day"))
+    for name in ("sessions", "the newest sessions", "pages", "names", *usage):
         assert asked(copied.log, QUESTIONS[name]) == asked(copied.whole, QUESTIONS[name]), name
 
 

@@ -231,10 +231,8 @@ def test_a_fault_that_did_nothing_is_named_and_what_one_answered_is_counted(take
     ) as mock:
         assert [post(mock.base, QUESTION).status_code for _ in range(2)] == [529, 200]
         page = get(mock.base, "/_recorder/requests").json()
-    assert [(each["how"], each["message"]) for each in page["requests"]] == [
-        ("fault", "The fault status:529:times=1 has answered it."),
-        ("exact", None),
-    ]
+    expected = [("fault", "The fault status:529:times=1 has answered it."), ("exact", None)]
+    assert [(each["how"], each["message"]) for each in page["requests"]] == expected
     assert (page["unused"], page["unused_faults"]) == ([], ["cut@999"])
     assert "Requests: 2, answered by a fault: 1, not recorded: 0. Recordings not used: 0.\n" in mock.said
     assert mock.said.endswith("\n--fault cut@999 did nothing: no response had an event 999.\n")

@@ -114,10 +114,8 @@ def test_a_login_is_used_and_a_replay_needs_none(home: Path, mode: str, name: st
         live = under_recorder(
             home, "--session", "a", "--upstream", to, "--", "codex", "exec", "hi", OPENAI_API_KEY="other"
         )
-    assert (live.code, [each.target for each in there.asked]) == (
-        0,
-        ["/backend/v1/responses" if name == "openai" else "/backend/responses"],
-    )
+    expected = (0, ["/backend/v1/responses" if name == "openai" else "/backend/responses"])
+    assert (live.code, [each.target for each in there.asked]) == expected
     assert there.asked[0].headers["authorization"] == f"Bearer {credentials}"
     assert ("chatgpt-account-id" in there.asked[0].headers) == (mode == "chatgpt")
     (home / ".codex" / "auth.json").unlink()

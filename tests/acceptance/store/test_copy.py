@@ -540,11 +540,8 @@ def test_what_became_of_every_session_is_told(source: URL, target: URL, tmp_path
     ran = run(tmp_path / "x", "db", "copy", database_path(source), database_path(target), "--json")
     told = {row["name"]: row for row in msgspec.json.decode(ran.out)}
     assert ran.code == 4
-    assert {name: row["state"] for name, row in told.items()} == {
-        canary("a"): "ok",
-        canary("b"): "bad",
-        canary("c"): "open",
-    }
+    expected = {canary("a"): "ok", canary("b"): "bad", canary("c"): "open"}
+    assert {name: row["state"] for name, row in told.items()} == expected
     assert told[canary("a")] == {
         "session_id": told[canary("a")]["session_id"],
         "name": canary("a"),

@@ -128,11 +128,8 @@ def keys_in(database: URL) -> Keys:
 
 def without_session(keys: Keys) -> list[str]:
     """The tables with a key that does not begin with the session."""
-    return sorted(
-        table
-        for table, columns in keys.items()
-        if table not in BOOKKEEPING and any(each[0] != "session_id" for each in columns)
-    )
+    others = [table for table, columns in keys.items() if any(each[0] != "session_id" for each in columns)]
+    return sorted(set(others) - set(BOOKKEEPING))
 
 
 def altered(*parts: Any) -> MetaData:
@@ -154,11 +151,8 @@ def test_the_session_comes_first_in_every_key(database: URL) -> None:
 
 
 def test_a_key_without_the_session_is_seen() -> None:
-    for more in (
-        [Column("name", TEXT), UniqueConstraint("name")],
-        [Column("name", TEXT), Index("n", "name", unique=True)],
-    ):
-        assert without_session(keys_of(altered(*more))) == ["sessions"]
+    for unique in (UniqueConstraint("name"), Index("n", "name", unique=True)):
+        assert without_session(keys_of(altered(Column("name", TEXT), unique))) == ["sessions"]
     turned_around = MetaData()
     Table("events", turned_around, Column("pos", Integer, primary_key=True), Column("session_id", ID, primary_key=True))
     assert without_session(keys_of(turned_around)) == ["events"]
@@ -187,13 +181,9 @@ def numbered(metadata: MetaData) -> list[str]:
         str(column)
         for table in metadata.tables.values()
         for column in table.columns
-        if any((column.default, column.server_default, column.identity, column.computed)) or _counts(column)
+        if any((column.default, column.server_default, column.identity, column.computed))
+        or column is column.table.autoincrement_column  # of which SQLAlchemy would make a serial
     ]
-
-
-def _counts(column: Column[Any]) -> bool:
-    """Whether SQLAlchemy would make a serial of it."""
-    return column is column.table.autoincrement_column
 
 
 def test_the_database_chooses_no_value(database: URL) -> None:
@@ -212,11 +202,8 @@ def test_the_database_chooses_no_value(database: URL) -> None:
 
 
 def test_a_column_that_the_database_numbers_is_seen() -> None:
-    for column in (
-        Column("n", Integer, Identity()),
-        Column("n", Integer, server_default="1"),
-        Column("n", Integer, default=1),
-    ):
+    by_server = Column("n", Integer, server_default="1")
+    for column in (Column("n", Integer, Identity()), by_server, Column("n", Integer, default=1)):
         assert numbered(altered(column)) == ["sessions.n"]
     serial = MetaData()
     Table("events", serial, Column("n", Integer, primary_key=True))
@@ -320,18 +307,10 @@ def test_without_its_lock_two_who_write_the_same_still_write_it_once(
 
 ROW_BYTES, BATCH_BYTES = 2**20, 4 * 2**20
 
-ROWS = (
-    "recorder.wire.sse.FRAME_LIMIT",
-    "recorder.store.bodies.dedup.MOST_BYTES",
-    "recorder.model.shared_body.BODY_LIMIT",
-)
-BATCHES = (
-    "recorder.ingest.ingester.BATCH_BYTES",
-    "recorder.ingest.ingester.COMMIT_BYTES",
-    "recorder.store.maintain.copy.COMMIT_BYTES",
-)
+ROWS = ("wire.sse.FRAME_LIMIT", "store.bodies.dedup.MOST_BYTES", "model.shared_body.BODY_LIMIT")
+BATCHES = ("ingest.ingester.BATCH_BYTES", "ingest.ingester.COMMIT_BYTES", "store.maintain.copy.COMMIT_BYTES")
 OVER: Mapping[str, str] = {
-    "recorder.ingest.ingester.COMMIT_BYTES": "4 MiB of journal are a commit; only where its records are compressed may "
+    "ingest.ingester.COMMIT_BYTES": "4 MiB of journal are a commit; only where its records are compressed may "
     "they be more, up to this (docs/scale.md)",
 }
 """What is larger than the rule, and why."""
@@ -339,7 +318,7 @@ OVER: Mapping[str, str] = {
 
 def constant(name: str) -> int:
     module, _, attribute = name.rpartition(".")
-    value: int = getattr(importlib.import_module(module), attribute)
+    value: int = getattr(importlib.import_module(f"recorder.{module}"), attribute)
     return value
 
 
@@ -406,15 +385,12 @@ def not_adding(found: Mapping[str, Any]) -> list[str]:
     return [sql for sql in every if any(table in STORED for table in WRITES.findall(sql)) and not ADDS.fullmatch(sql)]
 
 
-def is_of_the_schema(sql: str) -> bool:
-    """Triggers, rights, what is said to people: they change no row."""
-    return not re.match(r"\s*(INSERT|UPDATE|DELETE|TRUNCATE|MERGE|COPY|REPLACE|WITH)\b", sql, re.IGNORECASE)
+OF_ROWS = re.compile(r"\s*(INSERT|UPDATE|DELETE|TRUNCATE|MERGE|COPY|REPLACE|WITH)\b", re.IGNORECASE)
 
 
 def test_the_log_is_only_added_to_and_read() -> None:
-    found = {
-        module.__name__: [sql for sql in not_adding(vars(module)) if not is_of_the_schema(sql)] for module in modules()
-    }
+    """Others are of the schema, as triggers and rights, or said to people: they change no row."""
+    found = {module.__name__: [*filter(OF_ROWS.match, not_adding(vars(module)))] for module in modules()}
     changing = {name: {table for sql in sqls for table in WRITES.findall(sql)} for name, sqls in found.items() if sqls}
     assert changing == {
         "recorder.store.maintain.purge.delete": {"tombstones"},
@@ -422,14 +398,8 @@ def test_the_log_is_only_added_to_and_read() -> None:
         "recorder.store.sqlite.writer": {"sessions", *IN_A_FILE},
         "recorder.store.sqlite.unreleased": IN_A_FILE,  # a file of before the first release, while nobody else has it
     }, PURGING
-    assert all(
-        ADDS.fullmatch(sql)
-        for sql in (
-            *postgres_writer._INSERTS.values(),
-            postgres_writer._INSERT_EVENTS.decode(),
-            postgres_writer._COPY_EVENTS,
-        )
-    )
+    events = postgres_writer._INSERT_EVENTS.decode(), postgres_writer._COPY_EVENTS
+    assert all(ADDS.fullmatch(sql) for sql in (*postgres_writer._INSERTS.values(), *events))
 
 
 def test_no_function_makes_a_statement_that_changes_the_log() -> None:
@@ -444,10 +414,8 @@ def test_no_function_makes_a_statement_that_changes_the_log() -> None:
 
 def test_a_statement_that_changes_the_log_is_seen() -> None:
     bad = ["UPDATE events SET raw = ''", "DELETE FROM recorder.sessions", "TRUNCATE exchanges"]
-    bad += [
-        "INSERT INTO events VALUES (1) ON CONFLICT (session_id) DO UPDATE SET pos = 1",
-        "INSERT INTO events VALUES (1)",
-    ]
+    insert = "INSERT INTO events VALUES (1)"
+    bad += [f"{insert} ON CONFLICT (session_id) DO UPDATE SET pos = 1", insert]
     assert not_adding({"A": bad, "B": Statement(schema.events.delete())}) == [*bad, "DELETE FROM events"]
     assert not_adding({"A": "UPDATE ingest_offsets SET segment = 1", "B": "SELECT * FROM events"}) == []
 
@@ -480,12 +448,8 @@ def test_types_are_those_that_every_engine_has(postgres_database: URL) -> None:
     assert {type for (type,) in superuser.asked(postgres_database, types + rest)} <= TYPES | OF_PROJECTIONS
     # The words of full-text search are the server's own; they are made anew from the projections.
     search = "table_name LIKE 'p\\_search%'"
-    assert {type for (type,) in superuser.asked(postgres_database, types + search)} == {
-        "UUID",
-        "BIGINT",
-        "TEXT",
-        "TSVECTOR",
-    }
+    expected = {"UUID", "BIGINT", "TEXT", "TSVECTOR"}
+    assert {type for (type,) in superuser.asked(postgres_database, types + search)} == expected
 
 
 def test_another_type_is_seen() -> None:
@@ -533,20 +497,14 @@ FILLED = {
     *("p_anomalies_v1", "p_exchanges_v1", "p_items_v1", "p_parameters_v1", "p_prompts_v1", "p_requests_v1"),
     *("p_timing_v1", "p_usage_v1", "p_user_texts_v1", "p_search_v1", "p_search_user_texts_v1"),
 }
-PER_SESSION = {
-    *LOG,
-    *(table.name for table in schema.tables_of.values()),
-    "dead_letters",
-    "export_cursors",
-    *INDEX_NAMES,
-}
+PROJECTIONS = {table.name for table in schema.tables_of.values()}
+PER_SESSION = {*LOG, *PROJECTIONS, "dead_letters", "export_cursors", *INDEX_NAMES}
 
 
 def of_this_month(sql: str) -> str:
     """What the page says of August 2026."""
-    return (
-        sql.replace("2026_08", f"{THIS:%Y_%m}").replace("2026-08", f"{THIS:%Y-%m}").replace("2026-09", f"{NEXT:%Y-%m}")
-    )
+    this = sql.replace("2026_08", f"{THIS:%Y_%m}").replace("2026-08", f"{THIS:%Y-%m}")
+    return this.replace("2026-09", f"{NEXT:%Y-%m}")
 
 
 THIS = datetime.datetime.now(datetime.UTC).replace(day=1, hour=0, minute=0, second=0, microsecond=0)

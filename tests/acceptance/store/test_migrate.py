@@ -79,10 +79,8 @@ def test_alembic_works_from_a_checkout_and_is_quiet(tmp_path: Path, how: str) ->
     for verb in (["upgrade", "head"], ["check"]):
         command = [sys.executable, "-m", "alembic", *options, *verb]
         said.append(subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=60))
-    assert [(run.returncode, run.stdout, run.stderr) for run in said] == [
-        (0, "", ""),
-        (0, "No new upgrade operations detected.\n", ""),
-    ]
+    expected = [(0, "", ""), (0, "No new upgrade operations detected.\n", "")]
+    assert [(run.returncode, run.stdout, run.stderr) for run in said] == expected
     assert current(path) == migrate.HEAD
 
 

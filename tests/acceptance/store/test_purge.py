@@ -246,9 +246,7 @@ def test_the_tombstone_says_what_there_was(store: Store, journal: Journal) -> No
     counts = purged(store, "a")
     assert (counts.exchanges, counts.events, counts.bytes) == (2, events, size_bytes)
     assert len(counts.late[RECORDER]) == 2  # its place is in the log: it may tell them again, wherever it is
-    [(at_ns, reason, stored, hashed)] = superuser.asked(
-        store.url, "SELECT purged_ns, reason, counts, last_hash FROM tombstones"
-    )
+    [(at_ns, reason, stored, hashed)] = superuser.asked(store.url, _TOMBSTONE)
     assert (at_ns, reason, hashed) == (START_NS, "a secret", last)
     assert msgspec.json.decode(stored, type=Counts) == counts
 
@@ -263,9 +261,8 @@ def test_a_purge_that_fails_changes_nothing(file: Store, path: Path) -> None:
     with file.transaction():
         file.append(make_events(exchange, [b"x"]))
     with closing(sqlite3.connect(path)) as connection, connection:
-        connection.execute(
-            "CREATE TRIGGER broken BEFORE DELETE ON sessions BEGIN SELECT RAISE(ABORT, 'the last of all'); END"
-        )
+        fails = "SELECT RAISE(ABORT, 'the last of all')"
+        connection.execute(f"CREATE TRIGGER broken BEFORE DELETE ON sessions BEGIN {fails}; END")
         before = list(connection.iterdump())
     with pytest.raises(StoreConflictError, match="the last of all"):
         purge(file, exchange.session_id, "", 0)
@@ -324,11 +321,10 @@ def test_nothing_of_a_purged_session_is_taken_any_more(store: Store) -> None:
 def test_no_trigger_takes_an_event_of_a_purged_session(file: Store) -> None:
     exchange = begin(file)
     purge(file, exchange.session_id, "", 0)
+    row = "1, 0, 'frame', 1, NULL, NULL, NULL, NULL, x'78', NULL, NULL, x'00'"
     with closing(sqlite3.connect(file.path)) as connection:  # without foreign keys
         with pytest.raises(sqlite3.IntegrityError, match="its exchange is not there"):
-            connection.execute(
-                "INSERT INTO stored_events VALUES (1, 0, 'frame', 1, NULL, NULL, NULL, NULL, x'78', NULL, NULL, x'00')"
-            )
+            connection.execute(f"INSERT INTO stored_events VALUES ({row})")
 
 
 # -- what is in journals
@@ -494,17 +490,15 @@ def test_a_reader_in_a_transaction_keeps_the_wal_and_it_is_said(file: Store, jou
         purged(file, "a")
         assert not sweep(path, busy_timeout_s=0.05)
     assert sweep(path)
-    assert files_with(path.parent, "a") == [
-        file.name for file in journal.directory.glob("*.seg") if file.stat().st_size > 8
-    ]
-
-
-def is_longer(made: list[Exchange], count: int) -> bool:
-    return len(made) > count
+    told = [file.name for file in journal.directory.glob("*.seg") if file.stat().st_size > 8]
+    assert files_with(path.parent, "a") == told
 
 
 def test_a_recorder_goes_on_while_the_file_is_written_anew(file: Store, path: Path) -> None:
     stop, made = threading.Event(), list[Exchange]()
+
+    def is_longer(count: int) -> bool:
+        return len(made) > count
 
     def record_on() -> None:
         journal = Journal(path.parent / "elsewhere", RECORDER)
@@ -519,7 +513,7 @@ def test_a_recorder_goes_on_while_the_file_is_written_anew(file: Store, path: Pa
     thread.start()
     try:
         for number in range(10, 20):
-            wait_until(partial(is_longer, made, len(made)))
+            wait_until(partial(is_longer, len(made)))
             exchange = begin(file, number)
             with file.transaction():
                 file.append(make_events(exchange, [canary("x").encode()]))
@@ -629,9 +623,8 @@ def test_who_comes_while_a_purge_goes_on_is_refused_when_it_is_done(postgres_dat
     for thread in threads:
         thread.join()
     assert isinstance(purged_[0], Counts)
-    assert [str(each) for each in refused if each is not None] == [
-        "The database refused a row: the session was purged: nothing of it is taken any more."
-    ] * 3
+    said = "The database refused a row: the session was purged: nothing of it is taken any more."
+    assert [str(each) for each in refused if each is not None] == [said] * 3
     assert left(postgres_database, exchange.session_id) == ["tombstones"]
 
 
@@ -661,10 +654,6 @@ def test_a_writer_may_not_purge_and_is_told_who_may(postgres_database: URL) -> N
 # -- which sessions
 
 
-def held(*sizes: int) -> list[SessionSize]:
-    return [SessionSize(f"s{number}", "", number, 1, 1, size) for number, size in enumerate(sizes)]
-
-
 @pytest.mark.parametrize(
     ("limits", "spared", "expected"),
     [
@@ -680,4 +669,5 @@ def held(*sizes: int) -> list[SessionSize]:
     ],
 )
 def test_the_longest_unused_go_first(limits: RetentionPolicy, spared: tuple[str, ...], expected: list[str]) -> None:
-    assert [each.session_id for each in expired(held(10, 20, 30, 40), limits, spared)] == expected
+    held = [SessionSize(f"s{number}", "", number, 1, 1, size) for number, size in enumerate((10, 20, 30, 40))]
+    assert [each.session_id for each in expired(held, limits, spared)] == expected

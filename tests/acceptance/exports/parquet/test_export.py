@@ -265,10 +265,8 @@ def test_a_folder_of_something_else_is_left_alone(demo_recording: Path, tmp_path
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "thesis.txt").touch()
     ran = export(demo_recording, tmp_path / "other")
-    assert (ran.code, ran.err) == (
-        2,
-        f"Error: {tmp_path}/other has other files in it: give a new or an empty folder.\n",
-    )
+    expected = (2, f"Error: {tmp_path}/other has other files in it: give a new or an empty folder.\n")
+    assert (ran.code, ran.err) == expected
     assert export(demo_recording, tmp_path / "all").code == 0
     ran = export(demo_recording, tmp_path / "all", "--session", "latest")
     assert ran.code == 2
