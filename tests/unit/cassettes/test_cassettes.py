@@ -268,8 +268,12 @@ def comparable(batch: Batch) -> list[tuple[Any, ...]]:
     return [msgspec.structs.astuple(event)[2:-1] for event in events]
 
 
-PLAIN: dict[str | None, Callable[[bytes], bytes]] = {None: bytes, "unheard-of": bytes}
-CODERS = PLAIN | {"gzip": gzip.compress, "deflate": zlib.compress}
+CODERS: dict[str | None, Callable[[bytes], bytes]] = {
+    None: bytes,
+    "unheard-of": bytes,
+    "gzip": gzip.compress,
+    "deflate": zlib.compress,
+}
 BLOCKS = [
     *(b"data: {}\n\n", b'event: a\r\ndata: {"type":"b","sequence_number":7}\r\n\r\n', b": c\n\n", b"data: \xff\n\n"),
     *("data: \U0001f600\n\n".encode(), b"data: " + b"\xc3\xa9" * FRAME_LIMIT + b"\n\n", b"unended", b"x\r\r", b"\0"),

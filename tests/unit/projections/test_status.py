@@ -213,7 +213,8 @@ STREAMS: dict[str, list[Any]] = {
     "other": [{"type": "done"}, {"error": "x"}, {"message": "hello"}],
 }
 MEMBERS = ("error", "errors", "error_message", "base_resp", "status", "type", "message", "code", "choices", "response")
-TEXTS, OTHERS = ("x", "failed", "completed"), (None, 7, True, [], {})
+TEXTS = ("x", "failed", "completed")
+OTHERS: tuple[Any, ...] = (None, 7, True, [], {})
 VALUES: tuple[Any, ...] = (*TEXTS, *OTHERS, [{"error": "x"}], {"message": "m"}, {"status_code": 1})
 OUTCOMES = ("eof", "client_disconnect", "truncated", "upstream_reset")
 TYPES = ("text/event-stream", "application/json", "text/plain")
