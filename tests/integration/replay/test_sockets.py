@@ -28,7 +28,7 @@ from tests.unit.replay.matching.test_handles import END
 from tests.unit.replay.test_transport import EVENT
 
 CREATED = b'data: {"type":"response.created","response":{"id":"resp_1"},"sequence_number":0}\n\n'
-FRAMES = [CREATED, *(EVENT % (number, number) + b"\n\n" for number in range(1, 40))]
+FRAMES = [CREATED, *(EVENT % (number, number) for number in range(1, 40))]
 BODY = b"".join(FRAMES)
 POST = get("/v1/responses", b"Content-Type: application/json", method="POST", body=asked("openai-responses"))
 
