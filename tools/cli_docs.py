@@ -46,7 +46,8 @@ class CommandHelp(NamedTuple):
 
 def help_of(name: str, command: click.Command, summary: str) -> CommandHelp:
     """What `--help` says of a command and of those below it."""
-    with click.Context(command, info_name=name) as ctx:
+    # Click keeps the help option that it makes first: it has the names that it has in the program.
+    with click.Context(command, info_name=name, **recorder.context_settings) as ctx:
         usage = " ".join([name, *command.collect_usage_pieces(ctx)])
         records = [each.get_help_record(ctx) for each in command.params if isinstance(each, click.Option)]
         below = list(commands_of(command, ctx)) if isinstance(command, click.Group) and command is not recorder else []

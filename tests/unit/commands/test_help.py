@@ -32,7 +32,8 @@ def test_help_fits_eighty_columns() -> None:
         for word in name.split():
             assert isinstance(command, click.Group)
             command = command.get_command(click.Context(command), word) or command
-        context = click.Context(command, info_name=f"recorder {name}".strip(), terminal_width=80)
+        info_name = f"recorder {name}".strip()
+        context = click.Context(command, info_name=info_name, terminal_width=80, **recorder.context_settings)
         long += [line for line in command.get_help(context).splitlines() if len(line) > 80]
     assert long == []
 
