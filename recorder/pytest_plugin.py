@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Generator, Iterator
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -125,7 +126,9 @@ def recorder_replay(request: pytest.FixtureRequest) -> Iterator[Replay]:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    reports = [report for reports in terminalreporter.stats.values() for report in reports]
-    ended = [report for report in reports if getattr(report, "when", "") == "teardown"]
-    for message in [message for report in ended for name, message in report.user_properties if name == _MESSAGE]:
-        terminalreporter.write_line(f"recorder: {message}")
+    for report in chain.from_iterable(terminalreporter.stats.values()):
+        if getattr(report, "when", "") != "teardown":
+            continue
+        for name, message in report.user_properties:
+            if name == _MESSAGE:
+                terminalreporter.write_line(f"recorder: {message}")

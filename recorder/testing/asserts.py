@@ -39,8 +39,11 @@ def assert_lints(subject: Subject, profile: Profile | None = None, *, ignore: Co
         why = unjudged(found[0].exchange.api, profile) if found else "it has no exchange"
         raise UsageError(f"There is nothing to judge in {name}: {why}.")
     if is_faulty(with_profile):
-        shown = [safe_text(line) for each in with_profile if each.findings for line in lines(each)]
-        raise AssertionError("\n".join([f"{summary(with_profile)}:", *shown]).rstrip())
+        shown = [f"{summary(with_profile)}:"]
+        for judgement in with_profile:
+            if judgement.findings:
+                shown += map(safe_text, lines(judgement))
+        raise AssertionError("\n".join(shown).rstrip())
 
 
 def assert_cached(subject: Subject, *, ignore: Collection[str] = ()) -> None:
@@ -59,8 +62,10 @@ def assert_cached(subject: Subject, *, ignore: Collection[str] = ()) -> None:
         raise UsageError(f"{name_of(subject, session)} has no request that a model answered.")
     missed = [each for each in turns if each.is_avoidable and each.row.cache_class not in ignore]
     if missed:
-        shown = [line for each in missed for line in difference_lines(each)]
-        raise AssertionError("\n".join([f"{cache_summary(turns)}:", *shown]))
+        shown = [f"{cache_summary(turns)}:"]
+        for turn in missed:
+            shown += difference_lines(turn)
+        raise AssertionError("\n".join(shown))
 
 
 def assert_same_stream(
