@@ -200,9 +200,11 @@ async def test_a_password_of_the_database_is_in_no_command_line() -> None:
 
 def can_ask(viewer: Beside) -> bool:
     """Whether the log is open there: a recorder creates it."""
-    with contextlib.suppress(urllib.error.HTTPError):
+    try:
         return bool(viewer.get("/api/about"))
-    return False
+    except urllib.error.HTTPError as refusal:
+        refusal.close()
+        return False
 
 
 def test_a_viewer_ends_when_its_recorder_is_killed(tmp_path: Path) -> None:

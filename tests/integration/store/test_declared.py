@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -173,4 +174,6 @@ def test_a_full_text_index_without_its_words_is_found(database: URL, damage: dic
     change(database, damage[superuser.engine(database)])
     ran = run(database, "verify")
     assert ran.code == 4
-    assert "bad     the full-text index p_search_v1 does not have the words of p_items_v1" in ran.out.decode()
+    own = "the full-text index p_search_v1 does not have the words of p_items_v1"
+    of_sqlite = 'fts5: corruption found reading blob .* from table "p_search_v1"'  # since 3.44, of damaged blocks
+    assert re.search(f"bad     ({own}|{of_sqlite})", ran.out.decode())
