@@ -21,6 +21,8 @@ LINES = 15_000  # 345,000 characters: more than are drawn at first
 
 REACHED = "([player, least, most]) => player.dataset.pos >= least && player.dataset.pos <= most"
 DOCUMENT = "(player) => player.player.document()"
+SHORTER = "([player, length]) => player.player.document().items[0].text.length < length"
+SHOWN = "([element, text]) => element.textContent === text"
 GAPS = "(player) => player.player.lanes.axis.gaps.length"
 
 
@@ -120,10 +122,10 @@ async def test_a_long_text_is_cut_until_all_is_wanted(lengthy_tab: Tab) -> None:
     assert await text.text_content() == LINE * LINES
     for _ in range(8):
         await lengthy_tab.page.keyboard.press("ArrowLeft")
-    await lengthy_tab.page.wait_for_selector(f"{PLAYER}[data-ready=true]", state="attached")
+    player = await lengthy_tab.page.query_selector(PLAYER)
+    await lengthy_tab.page.wait_for_function(SHORTER, arg=[player, len(LINE) * LINES])
     written = (await document(lengthy_tab))["items"][0]["text"]
-    assert len(written) < len(LINE) * LINES
-    assert await text.text_content() == written
+    await lengthy_tab.page.wait_for_function(SHOWN, arg=[await text.element_handle(), written])
 
 
 async def test_bytes_that_are_no_text_are_shown_too(lengthy_tab: Tab) -> None:
