@@ -40,7 +40,7 @@ def command() -> None:
 @click.option(
     "--valid-from",
     type=INSTANT,
-    help="Let new prices count from then on, not from now on. What was recorded since then is priced anew.",
+    help="Let new prices count from then on, not from now on. What was recorded since then is priced again.",
 )
 @click.option(
     "--file",

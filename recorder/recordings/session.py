@@ -79,7 +79,7 @@ class RecordedSession:
 
 
 def require_whole(
-    recordings: Sequence[Recording], remedy: str = "record it anew", *, allow_gaps: bool = False
+    recordings: Sequence[Recording], remedy: str = "record it again", *, allow_gaps: bool = False
 ) -> list[Recording]:
     """Return the recordings. Raises `RecorderError` if one cannot be an answer, or, with `remedy`, if one has a gap."""
     for number, each in enumerate(recordings, 1):

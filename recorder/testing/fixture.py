@@ -304,7 +304,7 @@ class Replay(RecordedTest):
         if chosen.session is not None or chosen.faults:
             return []
         if is_only_of(self._loaded, chosen):
-            return ["To record all of it anew:", f"  {chosen.how_to('rewrite')}"]
+            return ["To record all of it again:", f"  {chosen.how_to('rewrite')}"]
         if self._unmatched():
             return ["To add what it asks for, and leave the rest to other tests:", f"  {chosen.how_to('new_episodes')}"]
         return ["Other tests may need them: ask for all, or give this test a cassette of its own."]

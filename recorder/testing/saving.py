@@ -2,7 +2,7 @@
 
 Rules of this file:
 
-* A cassette that tests share names the tests that used each exchange. A test that records anew removes what it alone
+* A cassette that tests share names the tests that used each exchange. A test that records again removes what it alone
   used before; what another test used stays, or is replaced by a newer answer to the same request.
 * A request that several tests of a run send is in a cassette once. A test adds to what is there by then.
 * All that is written is redacted (`recorder.testing.clearing`), what was there before included.
@@ -35,7 +35,7 @@ from recorder.testing.settings import Settings
 
 SOURCE = "test"  # of a session that a test has recorded
 LABEL = "tests"  # of the session in a shared cassette: each test with the numbers of the exchanges that it used
-ANEW = ("all", "rewrite")  # the modes that replace what there was
+AGAIN = ("all", "rewrite")  # the modes that replace what there was
 
 
 class _Part(NamedTuple):
@@ -74,7 +74,7 @@ def save_recorded(
 def _save(chosen: Settings, loaded: RecordedSession, recorded: Sequence[Recording], used: Set[str]) -> str | None:
     there = _current(chosen, loaded)
     before = _parts(there, chosen)
-    left = _without_own(before, there.session, chosen, recorded) if chosen.mode in ANEW else before
+    left = _without_own(before, there.session, chosen, recorded) if chosen.mode in AGAIN else before
     known = {each.exchange.exchange_id for each in loaded.recordings}
     parts = _with_recorded(_with_uses(left, used, recorded, chosen), known, recorded, chosen)
     if parts == before:
@@ -132,7 +132,7 @@ def _named_after(session: Session, chosen: Settings) -> frozenset[str]:
 def _without_own(
     parts: Sequence[_Part], session: Session, chosen: Settings, recorded: Sequence[Recording]
 ) -> list[_Part]:
-    """Return the parts that stay when a test records anew: what this run has recorded, and what other tests use.
+    """Return the parts that stay when a test records again: what this run has recorded, and what other tests use.
 
     A part that no test uses is replaced, as long as no test has recorded anything beside it.
     """
@@ -176,7 +176,7 @@ def _with_recorded(parts: list[_Part], known: Set[str], recorded: Sequence[Recor
             continue
         number = number_of[id(found.recorded)]
         old = parts[number]
-        is_old = chosen.mode in ANEW and not is_of_this_run(old.began_ns, chosen)
+        is_old = chosen.mode in AGAIN and not is_of_this_run(old.began_ns, chosen)
         tests = old.tests if old.tests & chosen.names else old.tests | {chosen.test}
         parts[number] = _Part(each if is_old else old.recording, tests)
     return parts

@@ -63,4 +63,4 @@ def _redacted(chosen: Settings, there: RecordedSession, recordings: Sequence[Rec
 def _advice(chosen: Settings) -> list[str]:
     if chosen.session is not None:
         return []
-    return ["If that is how it is now, record it anew:", f"  {chosen.how_to('rewrite')}"]
+    return ["If that is how it is now, record it again:", f"  {chosen.how_to('rewrite')}"]

@@ -1,6 +1,6 @@
 """A line of a cassette: one JSON value, on which nothing else depends but its value.
 
-Any JSON tool may write the line anew. It is UTF-8, and what a reviewer could not see, or what would turn the line
+Any JSON tool may write the line again. It is UTF-8, and what a reviewer could not see, or what would turn the line
 around on the screen, is escaped. Pure.
 """
 
@@ -53,7 +53,7 @@ def line(written: str) -> bytes:
     return _UNSEEN.sub(lambda unseen: f"\\u{ord(unseen[0]):04x}", written).encode() + b"\n"
 
 
-_HOW = "; mend it, or write the cassette anew with `recorder export SESSION --format cassette`"
+_HOW = "; mend it, or write the cassette again with `recorder export SESSION --format cassette`"
 
 DEPTH_LIMIT = 200  # of nesting: ten times what APIs send, and a fifth of what Python's own reader can do
 PAYLOAD_DEPTH = DEPTH_LIMIT - 8  # of what stands in a line, as a part of its value

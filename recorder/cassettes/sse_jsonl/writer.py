@@ -26,7 +26,7 @@ from recorder.wire.recording import is_switched
 
 NO_KEYS = Keys()
 LEFT_OUT = frozenset({"session_id", "exchange_id", "recorder_id", "started_ns", "api"})
-"""Columns of an exchange that are made anew, or stand in its first line under another name."""
+"""Columns of an exchange that are made again, or stand in its first line under another name."""
 
 
 def cassette_lines(session: Session, exchanges: Iterable[tuple[Exchange, Sequence[Event]]]) -> Iterator[bytes]:

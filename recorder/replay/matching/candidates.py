@@ -47,7 +47,7 @@ class Candidate:
         return self._history.length(self.fingerprint.request, self.original)
 
     def logical(self) -> Fingerprint:
-        """Return the fingerprint of the logical request, made anew: all of them together may be far over the size of
+        """Return the fingerprint of the logical request, made again: all of them together may be far over the size of
         the recordings.
         """
         return Fingerprint(self._history.logical(self.fingerprint.request, self.original), self._rules)

@@ -232,7 +232,7 @@ _BOUNDARY = re.compile(r"multipart/.*?;\s*boundary=\"?([^\s\";]{8,70})", re.IGNO
 
 
 def _without_boundary(request: MatchRequest) -> bytes:
-    """Return a form without its boundary, which is drawn anew for each."""
+    """Return a form without its boundary, which is drawn again for each."""
     content_type = next((value for name, value in request.headers if name.lower() == "content-type"), "")
     match = _BOUNDARY.match(content_type)
     return request.body.replace(match[1].encode("latin-1", "replace"), b"boundary") if match else request.body

@@ -1,6 +1,6 @@
 """Handles: what a tool of the client returned for the model to hand back. The number of a process, the id of an agent.
 
-A client makes them anew in each run, and the recorded model hands back the recorded ones: a client that gets these
+A client makes them again in each run, and the recorded model hands back the recorded ones: a client that gets these
 looks for an agent that it never had. Both requests name theirs, so the answer can name the client's.
 
 Rules of this file:

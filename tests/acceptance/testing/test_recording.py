@@ -99,7 +99,7 @@ def test_a_recording_with_a_gap_is_no_answer(tmp_path: Path) -> None:
         lambda: require_whole(load_cassette(path).recordings),
     ]
     for play in plays:
-        with pytest.raises(RecorderError, match=r"^Exchange 1 .*has a gap, bytes that were not kept: record it anew"):
+        with pytest.raises(RecorderError, match=r"^Exchange 1 .*has a gap, bytes that were not kept: record it again"):
             play()
 
 
