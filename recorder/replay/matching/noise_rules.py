@@ -1,4 +1,4 @@
-"""What may differ between two runs of the same thing: rules as data, one line each, with the reason.
+"""What may differ between two runs of the same thing: rules as data, one line each, with the reason beside it.
 
 A text is noise only between a client's own words: a date in a question is the question.
 """
@@ -6,7 +6,7 @@ A text is noise only between a client's own words: a date in a question is the q
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal, get_args
 
 import msgspec
@@ -35,7 +35,6 @@ class Rule(msgspec.Struct, frozen=True):
     kind: Kind
     name: str
     what: str
-    reason: str
     hint: str = ""
 
 
@@ -46,162 +45,128 @@ _UUID5, _UUID7 = (
 )
 _DATE = r"(?:[^\n]{0,40}?\b\d{4}-\d\d-\d\d|[^\n]{0,40}?\b\d{4}\b)"
 
-DEFAULT: tuple[Rule, ...] = (
-    Rule("fields", "cache-key", "prompt_cache_key", "says where to cache, made anew for each conversation"),
-    Rule("fields", "client-metadata", "client_metadata", "Codex tells its installation, session and turn there"),
-    Rule("fields", "user-id", "metadata.user_id", "Claude Code tells its device and session there"),
-    Rule("fields", "user", "user", "whom the provider counts the request for"),
-    Rule("fields", "safety-identifier", "safety_identifier", "whom the provider counts the request for"),
-    Rule("fields", "gemini-session", "request.session_id", "made anew for each run of the Gemini CLI"),
-    Rule("fields", "gemini-prompt", "user_prompt_id", "made anew for each prompt by the Gemini CLI"),
-    Rule("fields", "gemini-project", "project", "the account's project, which the Gemini CLI sends along"),
-    Rule(
-        *("texts", "billing", rf"{BILLING}[^\n]*"),
-        *("Claude Code puts its version and a checksum at the top of its instructions", BILLING),
+_ROWS: Mapping[Kind, Sequence[Sequence[str]]] = {
+    "fields": (
+        ("cache-key", "prompt_cache_key"),  # says where to cache, made again for each conversation
+        # Codex tells its installation, session and turn there
+        ("client-metadata", "client_metadata"),
+        ("user-id", "metadata.user_id"),  # Claude Code tells its device and session there
+        ("user", "user"),  # whom the provider counts the request for
+        ("safety-identifier", "safety_identifier"),  # whom the provider counts the request for
+        ("gemini-session", "request.session_id"),  # made again for each run of the Gemini CLI
+        ("gemini-prompt", "user_prompt_id"),  # made again for each prompt by the Gemini CLI
+        ("gemini-project", "project"),  # the account's project, which the Gemini CLI sends along
     ),
-    Rule(
-        *("texts", "date", rf"Today's date(?: is now| is|:) {_DATE}"),
-        *("Claude Code and the Gemini CLI tell the day", "Today's date"),
+    "texts": (
+        # Claude Code puts its version and a checksum at the top of its instructions
+        ("billing", rf"{BILLING}[^\n]*", BILLING),
+        # Claude Code and the Gemini CLI tell the day
+        ("date", rf"Today's date(?: is now| is|:) {_DATE}", "Today's date"),
+        # Codex tells the day
+        ("codex-date", r"<current_date>[^<]{0,40}</current_date>", "<current_date>"),
+        # Codex tells where the machine thinks it is
+        ("codex-timezone", r"<timezone>[^<]{0,64}</timezone>", "<timezone>"),
+        # Codex numbers the pieces of a command's output
+        ("codex-chunk", r"Chunk ID: [0-9a-f]{1,16}\n", "Chunk ID: "),
+        # Codex tells how long a command took
+        ("codex-wall-time", r"Wall time:? \d+(?:\.\d+)? seconds", "Wall time"),
+        # Codex draws a name for each agent
+        ("codex-nickname", r'"nickname":"[^"\\\n]{0,64}"', '"nickname":"'),
+        # Claude Code tells how long an agent took
+        ("claude-duration", r"<duration_ms>\d{1,15}</duration_ms>", "<duration_ms>"),
+        # Claude Code tells the state of the repository, and what a recording left there
+        (
+            "claude-git",
+            r"\nStatus:\n(?:(?!Status:\n)[^\n]++\n)*+\nRecent commits:\n(?:[^\n]++\n)*+",
+            "\nRecent commits:\n",
+        ),
+        # the Gemini CLI tells the numbers of processes
+        ("gemini-process", r"(?:Process Group PGID|Background PIDs): \d[\d, ]*", "ID"),
+        # the Gemini CLI lists the working directory, and what a recording left there
+        (
+            "gemini-files",
+            r"\*\*Directory Structure:\*\*\n\n[^\n]*\n\n[^\n]*\n(?:[^\n├└│]*+[├└│][^\n]*+\n)*+",
+            "**Directory Structure:**",
+        ),
     ),
-    Rule(
-        *("texts", "codex-date", r"<current_date>[^<]{0,40}</current_date>"),
-        *("Codex tells the day", "<current_date>"),
+    "ids": (
+        # pydantic-ai makes ids for calls that have none
+        ("pydantic-ai-call", r"pyd_ai_[0-9a-f]{32}", "pyd_ai_"),
+        # Codex makes ids for what it says itself: a prefix and a UUIDv7
+        ("codex-item", rf"[a-z]{{2,8}}_{_UUID7}", "-7"),
+        # the same for its instructions, and for what an agent inherits: a prefix and a UUIDv5
+        ("codex-item-named", rf"[a-z]{{2,8}}_{_UUID5}", "-5"),
+        # the Gemini CLI makes ids for calls that have none: the tool, the time, a number
+        ("gemini-call", r"[\w.-]{1,64}-1\d{12}-[0-9a-f]{1,14}", "-1"),
+        # the same, in its later versions
+        ("gemini-call-underscored", r"[\w.-]{1,64}_1\d{12}_\d{1,9}", "_1"),
     ),
-    Rule(
-        *("texts", "codex-timezone", r"<timezone>[^<]{0,64}</timezone>"),
-        *("Codex tells where the machine thinks it is", "<timezone>"),
+    "directories": (
+        ("codex-directory", r"<cwd>([^<\n]+)</cwd>", "<cwd>"),  # Codex tells the working directory
+        # Codex tells which directories it may write to
+        ("codex-root", r"<root>([^<\n]+)</root>", "<root>"),
+        # Codex tells where its instructions were found
+        ("codex-instructions", r"# AGENTS\.md instructions for ([^\n]+)", "# AGENTS.md instructions for "),
+        # Codex tells where its skills are, below its home
+        ("codex-skills", r"- `r\d{1,3}` = `([^`\n]+)`", "### Skill roots"),
+        # Claude Code tells where it keeps what it remembers, below its home
+        ("claude-memory", r"memory at `([^`\n]+)`", "memory at `"),
+        # Claude Code tells the working directory
+        ("claude-directory", r"(?:Primary w|W)orking directory: ([^\n]+)", "orking directory: "),
+        # the Gemini CLI tells the working directory
+        ("gemini-directory", r"working in the director(?:y|ies): ([^\n]+)", "working in the director"),
+        # the Gemini CLI tells where it keeps what it remembers, below its home
+        ("gemini-memory", r"Memory\*\* \(`([^`\n]+)`\)", "Memory** (`"),
+        # the Gemini CLI tells the working directory
+        ("gemini-workspace", r"\*\*Workspace Directories:\*\*\n +- ([^\n]+)", "**Workspace Directories:**"),
+        # the Gemini CLI tells where it keeps its files
+        ("gemini-temporary", r"project's temporary directory is: ([^\n]+)", "project's temporary directory is: "),
     ),
-    Rule(
-        *("texts", "codex-chunk", r"Chunk ID: [0-9a-f]{1,16}\n"),
-        *("Codex numbers the pieces of a command's output", "Chunk ID: "),
+    "handles": (
+        # Codex makes ids for its agents (multi_agent_v1), to wait for and to write to
+        ("codex-agent", rf'"agent_(?:id|path)":"({_UUID7})"', '"agent_'),
+        # Codex draws a number for a command that goes on, to write to and to read from
+        ("codex-process", r"Process running with session ID (\d{1,9})\n", "session ID "),
+        # Claude Code makes ids for its agents, to send messages to
+        ("claude-agent", r"\bagentId: ((?=[a-z]{0,39}\d)[0-9a-z]{8,40})\b", "agentId: "),
+        # Claude Code makes ids for what goes on in the background
+        ("claude-task", r"<task-id>([\w-]{4,64})</task-id>", "<task-id>"),
+        # Claude Code makes ids for commands that go on
+        ("claude-command", r"running in background with ID: ([\w-]{4,64})", "running in background with ID: "),
+        # Claude Code writes outputs to files under its session's id, to be read
+        ("claude-output", r"(?:\boutput_file: |<output-file>|is being written to: )([^\s<]+\.output)\b", ".output"),
+        # opencode makes ids for its agents, to go on with them
+        ("opencode-task", r'<task id="(ses_[0-9A-Za-z]{4,64})"', '<task id="ses_'),
     ),
-    Rule(
-        *("texts", "codex-wall-time", r"Wall time:? \d+(?:\.\d+)? seconds"),
-        *("Codex tells how long a command took", "Wall time"),
+    "headers": (
+        ("codex", "x-codex-*"),  # ids of the session, the turn, the window
+        ("codex-ids", "*session[-_]id"),  # made again for each run of an agent
+        ("codex-thread", "thread-id"),  # made again for each run of Codex
+        ("claude-code", "x-claude-code-*"),  # ids of the session and of its agents
+        ("stainless", "x-stainless-*"),  # the SDK's version, platform, timeout and attempt
+        ("request-id", "*request-id"),  # made again for each request
+        ("trace", "trace*"),  # traceparent and tracestate: made again for each request
+        ("agent", "user-agent"),  # names the client's version and machine
+        ("recorder", "x-recorder-*"),  # meant for the recorder
+        ("hop", "connection"),  # of the connection, not of the request
+        ("websocket", "sec-websocket-*"),  # of the connection: a key made again, what it compresses
+        ("host", "host"),  # where the recorder listens
+        ("length", "content-length"),  # follows from the body
     ),
-    Rule(
-        *("texts", "codex-nickname", r'"nickname":"[^"\\\n]{0,64}"'),
-        *("Codex draws a name for each agent", '"nickname":"'),
-    ),
-    Rule(
-        *("texts", "claude-duration", r"<duration_ms>\d{1,15}</duration_ms>"),
-        *("Claude Code tells how long an agent took", "<duration_ms>"),
-    ),
-    Rule(
-        *("texts", "claude-git", r"\nStatus:\n(?:(?!Status:\n)[^\n]++\n)*+\nRecent commits:\n(?:[^\n]++\n)*+"),
-        *("Claude Code tells the state of the repository, and what a recording left there", "\nRecent commits:\n"),
-    ),
-    Rule(
-        *("texts", "gemini-process", r"(?:Process Group PGID|Background PIDs): \d[\d, ]*"),
-        *("the Gemini CLI tells the numbers of processes", "ID"),
-    ),
-    Rule(
-        *("texts", "gemini-files", r"\*\*Directory Structure:\*\*\n\n[^\n]*\n\n[^\n]*\n(?:[^\n├└│]*+[├└│][^\n]*+\n)*+"),
-        *("the Gemini CLI lists the working directory, and what a recording left there", "**Directory Structure:**"),
-    ),
-    Rule(
-        *("ids", "pydantic-ai-call", r"pyd_ai_[0-9a-f]{32}"),
-        *("pydantic-ai makes ids for calls that have none", "pyd_ai_"),
-    ),
-    Rule(
-        *("ids", "codex-item", rf"[a-z]{{2,8}}_{_UUID7}"),
-        *("Codex makes ids for what it says itself: a prefix and a UUIDv7", "-7"),
-    ),
-    Rule(
-        *("ids", "codex-item-named", rf"[a-z]{{2,8}}_{_UUID5}"),
-        *("the same for its instructions, and for what an agent inherits: a prefix and a UUIDv5", "-5"),
-    ),
-    Rule(
-        *("ids", "gemini-call", r"[\w.-]{1,64}-1\d{12}-[0-9a-f]{1,14}"),
-        *("the Gemini CLI makes ids for calls that have none: the tool, the time, a number", "-1"),
-    ),
-    Rule(
-        *("ids", "gemini-call-underscored", r"[\w.-]{1,64}_1\d{12}_\d{1,9}"),
-        *("the same, in its later versions", "_1"),
-    ),
-    Rule(
-        *("directories", "codex-directory", r"<cwd>([^<\n]+)</cwd>"),
-        *("Codex tells the working directory", "<cwd>"),
-    ),
-    Rule(
-        *("directories", "codex-root", r"<root>([^<\n]+)</root>"),
-        *("Codex tells which directories it may write to", "<root>"),
-    ),
-    Rule(
-        *("directories", "codex-instructions", r"# AGENTS\.md instructions for ([^\n]+)"),
-        *("Codex tells where its instructions were found", "# AGENTS.md instructions for "),
-    ),
-    Rule(
-        *("directories", "codex-skills", r"- `r\d{1,3}` = `([^`\n]+)`"),
-        *("Codex tells where its skills are, below its home", "### Skill roots"),
-    ),
-    Rule(
-        *("directories", "claude-memory", r"memory at `([^`\n]+)`"),
-        *("Claude Code tells where it keeps what it remembers, below its home", "memory at `"),
-    ),
-    Rule(
-        *("directories", "claude-directory", r"(?:Primary w|W)orking directory: ([^\n]+)"),
-        *("Claude Code tells the working directory", "orking directory: "),
-    ),
-    Rule(
-        *("directories", "gemini-directory", r"working in the director(?:y|ies): ([^\n]+)"),
-        *("the Gemini CLI tells the working directory", "working in the director"),
-    ),
-    Rule(
-        *("directories", "gemini-memory", r"Memory\*\* \(`([^`\n]+)`\)"),
-        *("the Gemini CLI tells where it keeps what it remembers, below its home", "Memory** (`"),
-    ),
-    Rule(
-        *("directories", "gemini-workspace", r"\*\*Workspace Directories:\*\*\n +- ([^\n]+)"),
-        *("the Gemini CLI tells the working directory", "**Workspace Directories:**"),
-    ),
-    Rule(
-        *("directories", "gemini-temporary", r"project's temporary directory is: ([^\n]+)"),
-        *("the Gemini CLI tells where it keeps its files", "project's temporary directory is: "),
-    ),
-    Rule(
-        *("handles", "codex-agent", rf'"agent_(?:id|path)":"({_UUID7})"'),
-        *("Codex makes ids for its agents (multi_agent_v1), to wait for and to write to", '"agent_'),
-    ),
-    Rule(
-        *("handles", "codex-process", r"Process running with session ID (\d{1,9})\n"),
-        *("Codex draws a number for a command that goes on, to write to and to read from", "session ID "),
-    ),
-    Rule(
-        *("handles", "claude-agent", r"\bagentId: ((?=[a-z]{0,39}\d)[0-9a-z]{8,40})\b"),
-        *("Claude Code makes ids for its agents, to send messages to", "agentId: "),
-    ),
-    Rule(
-        *("handles", "claude-task", r"<task-id>([\w-]{4,64})</task-id>"),
-        *("Claude Code makes ids for what goes on in the background", "<task-id>"),
-    ),
-    Rule(
-        *("handles", "claude-command", r"running in background with ID: ([\w-]{4,64})"),
-        *("Claude Code makes ids for commands that go on", "running in background with ID: "),
-    ),
-    Rule(
-        *("handles", "claude-output", r"(?:\boutput_file: |<output-file>|is being written to: )([^\s<]+\.output)\b"),
-        *("Claude Code writes outputs to files under its session's id, to be read", ".output"),
-    ),
-    Rule(
-        *("handles", "opencode-task", r'<task id="(ses_[0-9A-Za-z]{4,64})"'),
-        *("opencode makes ids for its agents, to go on with them", '<task id="ses_'),
-    ),
-    Rule("headers", "codex", "x-codex-*", "ids of the session, the turn, the window"),
-    Rule("headers", "codex-ids", "*session[-_]id", "made anew for each run of an agent"),
-    Rule("headers", "codex-thread", "thread-id", "made anew for each run of Codex"),
-    Rule("headers", "claude-code", "x-claude-code-*", "ids of the session and of its agents"),
-    Rule("headers", "stainless", "x-stainless-*", "the SDK's version, platform, timeout and attempt"),
-    Rule("headers", "request-id", "*request-id", "made anew for each request"),
-    Rule("headers", "trace", "trace*", "traceparent and tracestate: made anew for each request"),
-    Rule("headers", "agent", "user-agent", "names the client's version and machine"),
-    Rule("headers", "recorder", "x-recorder-*", "meant for the recorder"),
-    Rule("headers", "hop", "connection", "of the connection, not of the request"),
-    Rule("headers", "websocket", "sec-websocket-*", "of the connection: a key made anew, what it compresses"),
-    Rule("headers", "host", "host", "where the recorder listens"),
-    Rule("headers", "length", "content-length", "follows from the body"),
-    *(Rule(each.kind, each.name, each.what, each.reason) for dialect in DIALECTS for each in dialect.request_noise),
-)
+}
+"""Of each kind the fields of its rules, from the name on; the comments are the reasons."""
+
+
+def _rules() -> Iterator[Rule]:
+    for kind, rows in _ROWS.items():
+        for row in rows:
+            yield Rule(kind, *row)
+    for dialect in DIALECTS:
+        for noise in dialect.request_noise:
+            yield Rule(noise.kind, noise.name, noise.what)
+
+
+DEFAULT = tuple(_rules())
 
 _KEYS = (*get_args(Kind), "without", "until")
 _GROUPED: Mapping[str, str] = {"directories": "directory", "handles": "handle"}
@@ -241,7 +206,7 @@ def _own(kind: Kind, what: str) -> Rule:
         )
     if kind in IN_TEXTS:
         _check(kind, what)
-    return Rule(kind, "own", what.lower() if kind == "headers" else what, "set by the user")
+    return Rule(kind, "own", what.lower() if kind == "headers" else what)
 
 
 def _check(kind: Kind, what: str) -> None:

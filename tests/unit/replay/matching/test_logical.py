@@ -80,7 +80,7 @@ def test_of_a_long_conversation_only_requests_of_the_same_length_are_put_togethe
 
 
 def test_items_that_a_rule_takes_for_noise_are_not_counted() -> None:
-    matcher = Matcher(chain(2), Rules([Rule("fields", "all", "input", "any")], until="noise"))
+    matcher = Matcher(chain(2), Rules([Rule("fields", "all", "input")], until="noise"))
     assert numbers(matcher, [asks([user("1"), user("2"), user("3"), user("4")])]) == [1]
 
 

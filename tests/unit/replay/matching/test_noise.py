@@ -236,9 +236,8 @@ def test_headers_of_a_run_are_noise_and_others_are_kept_sorted() -> None:
     assert DEFAULT_RULES.headers(given) == [("anthropic-version", "2023-06-01"), ("openai-beta", "b")]
 
 
-def test_every_rule_says_its_name_and_its_reason_once() -> None:
+def test_every_rule_has_a_name_of_its_own() -> None:
     assert len({rule.name for rule in DEFAULT}) == len(DEFAULT)
-    assert all(rule.reason and rule.what for rule in DEFAULT)
 
 
 def test_a_table_adds_rules_and_takes_some_away() -> None:
