@@ -602,17 +602,17 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "D16: an id that was split is put whole into each part",
-        "recorder/replay/matching/handles.py",
+        "recorder/replay/matching/client_ids.py",
         "new[first - span[0] : None if last == span[1] else last - span[0]]",
         "new",
-        "tests/unit/replay/matching/test_handles.py::test_an_agent_is_waited_for_under_the_id_that_it_has_in_this_run",
+        "tests/unit/replay/matching/test_client_ids.py::test_an_agent_is_waited_for_under_the_id_that_it_has_in_this_run",
     ),
     Mutant(
         "D16: parts of a text are told from those of another by nothing but their place",
-        "recorder/replay/matching/handles.py",
+        "recorder/replay/matching/client_ids.py",
         "numbers + own, member",
         "numbers, member",
-        "tests/unit/replay/matching/test_handles.py::test_texts_of_two_calls_at_once_are_not_one_text",
+        "tests/unit/replay/matching/test_client_ids.py::test_texts_of_two_calls_at_once_are_not_one_text",
     ),
     Mutant(
         "D16: a position is answered once, strict or not",

@@ -26,8 +26,8 @@ from recorder.proxy.http.server import Server
 from recorder.proxy.routing import Routes
 from recorder.replay.fork import in_path
 from recorder.replay.matching import Matcher, MatchRequest, Miss, request_of
+from recorder.replay.matching.client_ids import with_client_ids
 from recorder.replay.matching.fingerprint import SPOKEN, Place, canonical, place
-from recorder.replay.matching.handles import handed_back
 from recorder.replay.matching.noise import DEFAULT_RULES
 from recorder.replay.transport import ReplayTransport, match_request, origin_of, whole
 from recorder.replay.websocket.transport import WebSocketTransport
@@ -145,7 +145,7 @@ def _of_model(answer: Answerable, model: str | None) -> Recording:
     recorded_model = answer.question.model
     if recorded_model is None or model is None:
         return answer.recorded
-    return handed_back(answer.recorded, {recorded_model: model})
+    return with_client_ids(answer.recorded, {recorded_model: model})
 
 
 def _has_wrong_key(request: Request) -> bool:

@@ -4,7 +4,7 @@ Rules of this file:
 
 * It never guesses: `recorder.replay.matching` chooses the answer of a request, and a miss is an error or goes to
   another transport.
-* Bytes are the recorded ones but for handles, which are the client's own (`recorder.replay.matching.handles`).
+* Bytes are the recorded ones but for client ids, which are the client's own (`recorder.replay.matching.client_ids`).
 * What was cut is cut again: the last piece of a response that broke off is followed by an `UpstreamError` with its
   outcome, as from the real upstream.
 * It knows no HTTP library, only the seam (`recorder.proxy.http.messages`).
@@ -31,7 +31,7 @@ from recorder.proxy.http import messages
 from recorder.proxy.http.messages import IterableBody, IteratedBody, Response, Transport
 from recorder.proxy.routing import Origin, Routes
 from recorder.replay.matching import Elsewhere, HangUp, Match, Matcher, MatchRequest, Miss
-from recorder.replay.matching.handles import handed_back
+from recorder.replay.matching.client_ids import with_client_ids
 from recorder.replay.pace import LOOP, Clock, LoopClock, Pace, Waiting
 from recorder.wire.dialects import error_body
 from recorder.wire.redaction.headers import COUNTED, redact_headers, redact_target
@@ -235,13 +235,13 @@ class ReplayTransport:
             return await asyncio.to_thread(lambda: judge(match_request(request, body)))
         return judge(match_request(request, body))
 
-    async def _handed_back(self, found: Match) -> Recording:
-        """Return the exchange with the handles of the current client; a large one is edited in a thread."""
-        recorded, handles = found.recorded, found.handles
-        is_large = handles and sum(len(piece.raw) for piece in recorded.pieces) > INLINE_BYTES
+    async def _with_client_ids(self, found: Match) -> Recording:
+        """Return the exchange with the ids of the current client; a large one is edited in a thread."""
+        recorded, ids = found.recorded, found.client_ids
+        is_large = ids and sum(len(piece.raw) for piece in recorded.pieces) > INLINE_BYTES
         if is_large and isinstance(self.clock, LoopClock):
-            return await asyncio.to_thread(handed_back, recorded, handles)
-        return handed_back(recorded, handles) if handles else recorded
+            return await asyncio.to_thread(with_client_ids, recorded, ids)
+        return with_client_ids(recorded, ids)
 
     async def aclose(self) -> None:
         if not isinstance(self._otherwise, int | None):
@@ -249,7 +249,7 @@ class ReplayTransport:
 
     async def _play(self, found: Match, waiting: Waiting) -> Response:
         _tell_gap(found.recorded)
-        recorded = await self._handed_back(found)
+        recorded = await self._with_client_ids(found)
         response = await self._replay(_answer_of(found, recorded, reads=self._reads), waiting, found.hang_up)
         if found.followed_by:
             response.extensions["followed_by"] = [

@@ -12,8 +12,8 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 from urllib.parse import unquote_plus
 
-from recorder.cassettes.sse_jsonl.taken import TakenSpan
 from recorder.wire.redaction.headers import REDACTED
+from recorder.wire.redaction.unescape import Splice
 
 LETTERS = 4
 DIGITS = 6
@@ -60,12 +60,12 @@ class PrivateValues:
         """Return True if a text has a private value in it, or is a part of one."""
         return len(text) >= LETTERS and any(text in value or value in text for value in self._lines)
 
-    def echoes(self, body: bytes) -> list[TakenSpan]:
+    def echoes(self, body: bytes) -> list[Splice]:
         """Return where a text of JSON is a private value."""
         if not self._lines:
             return []
         texts = (text for text in _TEXT.finditer(body) if not text[2] and _meant(text[1]) in self._lines)
-        return [TakenSpan(*text.span(1), _IN_PLACE) for text in texts]
+        return [Splice(*text.span(1), _IN_PLACE) for text in texts]
 
 
 def _leaves(value: Any) -> Iterator[str]:

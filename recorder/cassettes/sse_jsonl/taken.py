@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import accumulate, pairwise
-from typing import NamedTuple
 
 import msgspec
 
@@ -16,25 +15,18 @@ from recorder.cassettes.sse_jsonl.steps import Sums, restore, shorten
 from recorder.model.events import BODY_KINDS, Event
 from recorder.wire.dialects import Keys
 from recorder.wire.redaction.bodies import placed_secrets
+from recorder.wire.redaction.unescape import Splice, spliced_pieces
 
 Reads = list[tuple[int, int]]
 
 
-class TakenSpan(NamedTuple):
-    """A part of a response body, and what stands in its place."""
-
-    start: int
-    stop: int
-    instead: bytes
-
-
-def repeated_credentials(events: Iterable[Event]) -> list[TakenSpan]:
+def repeated_credentials(events: Iterable[Event]) -> list[Splice]:
     """Return where a response has credentials, by their places among the parameters that it repeats."""
-    spans: list[TakenSpan] = []
+    spans: list[Splice] = []
     size = 0
     for text in _texts(events):
         for start, stop, instead in placed_secrets(text):
-            spans.append(TakenSpan(size + start, size + stop, instead))
+            spans.append(Splice(size + start, size + stop, instead))
         size += len(text)
     return spans
 
@@ -53,11 +45,11 @@ def _texts(events: Iterable[Event]) -> Iterator[bytes]:
 
 
 def without_spans(
-    events: Sequence[Event], spans: Sequence[TakenSpan], keys_of: Callable[[str, bytes], Keys]
+    events: Sequence[Event], spans: Sequence[Splice], keys_of: Callable[[str, bytes], Keys]
 ) -> list[Event]:
     """Return the events without those spans of the body; sums and sizes of reads are those of the bytes left."""
     pieces = [event.raw for event in events if event.kind in BODY_KINDS]
-    left = iter(replaced(pieces, spans))
+    left = iter(spliced_pieces(pieces, spans, splits=False))
     sizes = iter(_sizes(events, b"".join(pieces), spans))
     before, after = Sums(), Sums()
     made: list[Event] = []
@@ -80,7 +72,7 @@ def without_spans(
     return made
 
 
-def _sizes(events: Sequence[Event], body: bytes, spans: Sequence[TakenSpan]) -> list[int]:
+def _sizes(events: Sequence[Event], body: bytes, spans: Sequence[Splice]) -> list[int]:
     """Return the size of each read without the spans. Reads of a body that came coded are not changed."""
     sizes: list[int] = []
     for event in events:
@@ -88,24 +80,5 @@ def _sizes(events: Sequence[Event], body: bytes, spans: Sequence[TakenSpan]) -> 
             sizes += [size for _, size in msgspec.json.decode(event.raw, type=Reads)]
     if sum(sizes) != len(body):
         return sizes
-    ends = accumulate(sizes, initial=0)
-    return [len(piece) for piece in replaced([body[start:stop] for start, stop in pairwise(ends)], spans)]
-
-
-def replaced(pieces: Sequence[bytes], spans: Sequence[TakenSpan]) -> list[bytes]:
-    """Return the pieces of a body with other bytes in place of the spans, each in the piece in which its span ends."""
-    ends: list[int] = []
-    for piece in pieces:
-        ends.append((ends[-1] if ends else 0) + len(piece))
-    whole, made, at = b"".join(pieces), [], 0
-    waiting = iter([*spans, TakenSpan(len(whole) + 1, len(whole) + 1, b"")])
-    start, stop, instead = next(waiting)
-    for end in ends:
-        piece = b""
-        while stop <= end:
-            piece, at = piece + whole[at:start] + instead, stop
-            start, stop, instead = next(waiting)
-        upto = max(at, min(end, start))
-        made.append(piece + whole[at:upto])
-        at = upto
-    return made
+    reads = [body[start:stop] for start, stop in pairwise(accumulate(sizes, initial=0))]
+    return [len(read) for read in spliced_pieces(reads, spans, splits=False)]

@@ -15,7 +15,7 @@ Rules of this file:
 * A turn over WebSocket is the POST that requests the same (`recorder.wire.turns`). Where a request has only what is new
   since an earlier response, the whole conversations are compared, too, as noise is
   (`recorder.replay.matching.logical`).
-* The answer has the handles of the client that sent the request (`recorder.replay.matching.handles`).
+* The answer has the ids of the client that sent the request (`recorder.replay.matching.client_ids`).
 * `dict.pop` hands out exchanges: it gives each key to one thread only. Everything else is computed from constant data,
   so two threads that compute it at once get the same result. There is no lock.
 * Secrets are removed from both, as when a request is recorded: two requests never differ by a secret.
@@ -35,9 +35,9 @@ from recorder.model.payloads import CloseRecord, WebSocketTurn
 from recorder.model.recording import Recording
 from recorder.replay.matching.by_id import Responses, Retrieval
 from recorder.replay.matching.candidates import Candidate, CandidateQueue, Group, MatchQuery
+from recorder.replay.matching.client_ids import pairs
 from recorder.replay.matching.differences import RequestDifference
 from recorder.replay.matching.fingerprint import MatchRequest, Place, place, request_of, without_secrets
-from recorder.replay.matching.handles import pairs
 from recorder.replay.matching.logical import History
 from recorder.replay.matching.miss import Miss, all_used, elsewhere, unlike
 from recorder.replay.matching.noise import DEFAULT_RULES, Rules
@@ -71,7 +71,7 @@ class Match(msgspec.Struct, frozen=True):
     recorded: Recording
     how: How
     after: int | None = None  # of a stream that is resumed: only the events with greater numbers
-    handles: Mapping[str, str] = {}  # recorded ones, and what the client has in their place
+    client_ids: Mapping[str, str] = {}  # recorded ones, and what the client has in their place
     followed_by: tuple[tuple[int, bytes], ...] = ()  # messages behind it, each so long after the one before
     hang_up: HangUp | None = None  # if it is the last turn of a connection that the server ended
 
@@ -297,8 +297,8 @@ def _hang_up(connection: Recording, last: Recording) -> HangUp | None:
 
 
 def _match(query: MatchQuery, candidate: Candidate, how: How) -> Match:
-    handles = {} if how == "exact" else pairs(candidate.fingerprint.handles, query.own.handles)
-    return Match(candidate.recorded, how, handles=handles)
+    client_ids = {} if how == "exact" else pairs(candidate.fingerprint.client_ids, query.own.client_ids)
+    return Match(candidate.recorded, how, client_ids=client_ids)
 
 
 def _seen(request: MatchRequest, found: Match | Miss) -> Seen:

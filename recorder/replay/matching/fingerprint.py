@@ -151,8 +151,8 @@ class Fingerprint:
         return None if value is NO_JSON else _shape(self.request, object_(value))
 
     @Once
-    def handles(self) -> Mapping[str, int]:
-        """Return the handles that the client made, numbered: `recorder.replay.matching.handles` defines them."""
+    def client_ids(self) -> Mapping[str, int]:
+        """Return the ids that the client made, numbered: `recorder.replay.matching.client_ids` defines them."""
         return self._parts[3]
 
     def value(self) -> Any:
@@ -165,13 +165,13 @@ class Fingerprint:
 
     @Once
     def _parts(self) -> tuple[bytes, Mapping[str, int], Mapping[str, int], Mapping[str, int]]:
-        value, directories, handles = self._read()
+        value, directories, client_ids = self._read()
         whole, outline = sha256(), {}
         pieces = [("", _without_boundary(self.request))] if value is NO_JSON else _outlined(value)
         for path, piece in pieces:
             outline[path] = crc32(piece)
             whole.update(b"%d %d " % (len(path), len(piece)) + path.encode("utf-8", "surrogatepass") + piece)
-        return whole.digest(), outline, directories, handles
+        return whole.digest(), outline, directories, client_ids
 
 
 NO_JSON = object()

@@ -16,7 +16,7 @@ from functools import cached_property
 from itertools import islice
 from typing import Any, NamedTuple
 
-from recorder.replay.matching.handles import finding, is_handle
+from recorder.replay.matching.client_ids import finding, is_client_id
 from recorder.replay.matching.noise_rules import DEFAULT, IN_TEXTS, How, Kind, Rule, read
 from recorder.wire.redaction.bodies import BY_SHAPE, Redactor
 from recorder.wire.redaction.headers import NEVER, REDACTED
@@ -34,7 +34,7 @@ DIRECTORY_CHARACTERS = range(4, 4097)
 """The length of a directory's path: the longest that Linux takes, and no `/` nor `.`."""
 
 NAMES_LIMIT = 64
-"""Directories of one request, and handles: each is looked for in every text."""
+"""Directories of one request, and client ids: each is looked for in every text."""
 
 
 class QuietBody(NamedTuple):
@@ -42,7 +42,7 @@ class QuietBody(NamedTuple):
 
     value: Any
     directories: Mapping[str, int]
-    handles: Mapping[str, int]
+    client_ids: Mapping[str, int]
 
 
 class Rules:
@@ -85,9 +85,9 @@ class Rules:
         together = "\n".join(texts)
         at_work = [(rule, pattern) for rule, pattern in self._patterns if rule.hint in together]
         directories = _named(texts, _of_kind("directories", at_work), _directory)
-        handles = _named(texts, _of_kind("handles", at_work), _handle)
-        hush = _NoiseFilter(at_work, {**(others or {}), **directories}, handles)
-        return QuietBody(hush.value(body) if hush.has_work else body, directories, handles)
+        client_ids = _named(texts, _of_kind("handles", at_work), _client_id)
+        hush = _NoiseFilter(at_work, {**(others or {}), **directories}, client_ids)
+        return QuietBody(hush.value(body) if hush.has_work else body, directories, client_ids)
 
     def _of(self, kind: Kind) -> list[Rule]:
         return [rule for rule in self.rules if rule.kind == kind]
@@ -114,14 +114,14 @@ _Patterns = Sequence[tuple[Rule, re.Pattern[str]]]
 class _NoiseFilter:
     """One body's texts, without noise."""
 
-    def __init__(self, patterns: _Patterns, directories: Mapping[str, int], handles: Mapping[str, int]) -> None:
+    def __init__(self, patterns: _Patterns, directories: Mapping[str, int], client_ids: Mapping[str, int]) -> None:
         self._texts = _of_kind("texts", patterns)
         self._made = _of_kind("ids", patterns)
         self._names = [
             (names, label, pattern)
             for names, label, pattern in (
                 (directories, "directory", _anywhere(directories)),
-                (handles, "handle", finding(handles)),
+                (client_ids, "handle", finding(client_ids)),
             )
             if pattern is not None
         ]
@@ -198,8 +198,8 @@ def _directory(text: str) -> str | None:
     return name if len(name) in DIRECTORY_CHARACTERS and ("/" in name or "\\" in name) else None
 
 
-def _handle(text: str) -> str | None:
-    return text if is_handle(text) else None
+def _client_id(text: str) -> str | None:
+    return text if is_client_id(text) else None
 
 
 def _texts(value: Any) -> Iterator[str]:

@@ -28,7 +28,7 @@ class Rule(msgspec.Struct, frozen=True):
     name, with `*` for any part of it; else a regular expression. All matches of `texts` are equal. A whole text that
     one of `ids` matches is an id: compared by identity, not by its letters. The group of `directories` is the path of
     one, and noise at every other place. The group of `handles` is what a tool returned for the model to hand back:
-    noise likewise, and put into the answer in place of the recorded one (`recorder.replay.matching.handles`). Rules
+    noise likewise, and put into the answer in place of the recorded one (`recorder.replay.matching.client_ids`). Rules
     with `hint` are tried only on texts that hold it.
     """
 

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator
-from typing import AnyStr
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from typing import AnyStr, NamedTuple
 
 from recorder.wire.redaction.shapes import Hit
 
@@ -65,6 +66,40 @@ def spliced(text: AnyStr, replacements: Iterable[tuple[int, int, AnyStr]]) -> An
         after = end
     pieces.append(text[after:])
     return text[:0].join(pieces)
+
+
+class Splice(NamedTuple):
+    """A part of a body, and what stands in its place."""
+
+    start: int
+    stop: int
+    instead: bytes
+
+
+def spliced_pieces(pieces: Sequence[bytes], splices: Sequence[Splice], *, splits: bool) -> list[bytes]:
+    """Return the pieces of a body that is spliced as a whole.
+
+    If one of them ends within a splice, with `splits` each side keeps its part of the replacement; else all of it is in
+    the piece in which the splice ends.
+    """
+    changed = spliced(b"".join(pieces), splices)
+    waiting = deque(splices)
+    made: list[bytes] = []
+    start = end = grown = 0
+    for piece in pieces:
+        end += len(piece)
+        while waiting and waiting[0].stop <= end:
+            done = waiting.popleft()
+            grown += len(done.instead) - (done.stop - done.start)
+        stop = end + grown
+        if waiting and waiting[0].start < end:
+            cut = waiting[0]
+            stop = cut.start + grown
+            if splits:
+                stop += min(end - cut.start, len(cut.instead))
+        made.append(changed[start:stop])
+        start = stop
+    return made
 
 
 def plain_size(text: bytes) -> int:

@@ -24,7 +24,7 @@ from tests.support.recordings import ask as asks
 from tests.support.recordings import record
 from tests.support.sdks import asked, of
 from tests.support.sockets import RawClient, RawResponse
-from tests.unit.replay.matching.test_handles import END
+from tests.unit.replay.matching.test_client_ids import END
 from tests.unit.replay.test_transport import EVENT
 
 CREATED = b'data: {"type":"response.created","response":{"id":"resp_1"},"sequence_number":0}\n\n'

@@ -16,7 +16,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from recorder.cassettes.sse_jsonl import read_cassette
-from recorder.cassettes.sse_jsonl.taken import replaced
 from recorder.cassettes.sse_jsonl.writer import cassette_lines
 from recorder.errors import RecorderError, UsageError
 from recorder.ingest.assembler import Assembler
@@ -31,6 +30,7 @@ from recorder.testing.clearing import redacted_rows
 from recorder.testing.private import PrivateValues
 from recorder.testing.redactions import Redactions
 from recorder.wire.recording import recording_of
+from recorder.wire.redaction.unescape import spliced_pieces
 from tests.support.projects import stream
 from tests.support.tables import run_all
 
@@ -265,7 +265,7 @@ def test_a_piece_keeps_its_place_when_an_echo_is_shorter(cuts: tuple[int, ...]) 
     private = PrivateValues()
     private.add("fields:user", "lovelace")
     pieces = [body[start:stop] for start, stop in pairwise([0, *cuts, len(body)])]
-    made = replaced(pieces, private.echoes(body))
+    made = spliced_pieces(pieces, private.echoes(body), splits=False)
     assert b"".join(made) == b'a: "REDACTED", b: "REDACTED" '
     assert len(made) == len(pieces)
 

@@ -185,7 +185,7 @@ def test_what_a_tool_returned_to_be_handed_back_is_noise_wherever_it_stands(told
 
     assert quiet(body(one)) == quiet(body(other))
     assert one not in json.dumps(quiet(body(one)))
-    assert list(DEFAULT_RULES.quiet(body(one)).handles) == [one]
+    assert list(DEFAULT_RULES.quiet(body(one)).client_ids) == [one]
     assert quiet(body(one)) != quiet({**body(one), "input": body(one)["input"][:2]})
 
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from recorder.model.payloads import EndRecord
 from recorder.model.recording import Recording
 from recorder.replay.matching import Match, Matcher, MatchRequest
-from recorder.replay.matching.handles import ANSWER_BYTES, handed_back, is_handle
+from recorder.replay.matching.client_ids import ANSWER_BYTES, is_client_id, with_client_ids
 from recorder.replay.matching.noise import Rules
 from recorder.replay.matching.noise_rules import DEFAULT
 from tests.support.recordings import ask, event, record
@@ -53,7 +53,7 @@ def body(recorded: Recording) -> bytes:
 def given_for(asked: MatchRequest, recorded: Recording, rules: Rules | None = None) -> Recording:
     found = Matcher([recorded], rules or Rules()).match(asked)
     assert isinstance(found, Match), found.message
-    return handed_back(found.recorded, found.handles)
+    return with_client_ids(found.recorded, found.client_ids)
 
 
 @table("split", [1, 2, 7, 36, 1000])
@@ -77,7 +77,7 @@ def test_the_next_turn_of_that_client_matches_too() -> None:
     for asked in turns(OTHER):
         found = matcher.match(asked)
         assert isinstance(found, Match)
-        assert (found.how, found.handles) == ("noise", {AGENT: OTHER})
+        assert (found.how, found.client_ids) == ("noise", {AGENT: OTHER})
 
 
 def test_an_equal_request_gets_the_recorded_bytes() -> None:
@@ -106,7 +106,7 @@ def test_a_client_that_has_more_of_them_gets_the_recorded_ones() -> None:
     recorded = record(codex("none of them"), *waits(AGENT))
     found = Matcher([recorded]).match(codex(SPAWNED.format(OTHER, "x")))
     assert isinstance(found, Match)
-    assert (found.how, found.handles) == ("position", {})
+    assert (found.how, found.client_ids) == ("position", {})
 
 
 def test_without_its_rule_nothing_is_put_in() -> None:
@@ -233,4 +233,4 @@ def test_what_cannot_be_read_or_is_over_the_limit_stays_as_it_is(raw: list[bytes
 
 @table("text", ["abc", "a" * 513, 'with"quote', "back\\slash", "two words", "näher", "line\n1"])
 def test_what_is_not_found_again_as_it_is_is_no_handle(text: str) -> None:
-    assert not is_handle(text)
+    assert not is_client_id(text)

@@ -1,15 +1,15 @@
-"""Handles: what a tool of the client returned for the model to hand back. The number of a process, the id of an agent.
+"""Client ids: what a tool of the client returned for the model to hand back. The number of a process, an agent's id.
 
 A client makes them again in each run, and the recorded model hands back the recorded ones: a client that gets these
 looks for an agent that it never had. Both requests name theirs, so the answer can name the client's.
 
 Rules of this file:
 
-* Only the rules of kind `handles` decide what a handle is, by the client's own words around it. Those that a request
+* Only the rules of kind `handles` decide what a client id is, by the client's own words around it. Those that a request
   and the recorded one name are pairs, by their order. There is no memory: the content of a request decides its answer.
-* In an answer only texts of its JSON change, and of these only the handles. Everything else is unchanged, byte for
+* In an answer only texts of its JSON change, and of these only the client ids. Everything else is unchanged, byte for
   byte, and split at the same places: in an event, a read, a delta. The recording itself is never touched.
-* Texts at the same place of events that follow one another are one text: a handle may come in several deltas.
+* Texts at the same place of events that follow one another are one text: an id may come in several deltas.
 * Pure; never raises on what was recorded.
 """
 
@@ -17,20 +17,22 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import accumulate, pairwise
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cache
+from itertools import accumulate
 from typing import Any, NamedTuple
 
 import msgspec
 
-from recorder.model.recording import Piece, Recording
+from recorder.model.recording import Recording
 from recorder.wire.dialects.json_values import decoded
+from recorder.wire.redaction.unescape import Splice, spliced_pieces
 
-HANDLE_BYTES = range(4, 513)
-"""The length of a handle. Fewer characters stand anywhere by chance; the path of a file is the longest."""
+ID_BYTES = range(4, 513)
+"""The length of a client id. Fewer characters stand anywhere by chance; the path of a file is the longest."""
 
 ANSWER_BYTES = 8 * 2**20
-"""The largest answer that handles are put into: that takes a second or two. No model writes that much."""
+"""The largest answer that client ids are put into: that takes a second or two. No model writes that much."""
 
 _SAFE = re.compile(r"[!#-\[\]-~]+")  # what JSON writes as it is: ASCII without spaces, quotes, backslashes
 _DATA = re.compile(rb"(?:\A|[\r\n])data:[ ]?([^\r\n]*)")
@@ -42,21 +44,20 @@ _NUMBERS = frozenset({"index", "output_index", "content_index", "summary_index"}
 Path = tuple[str | int, ...]
 
 
-def is_handle(text: str) -> bool:
+def is_client_id(text: str) -> bool:
     """Return whether a text can be found again unchanged, and distinguished from others."""
-    return len(text) in HANDLE_BYTES and _SAFE.fullmatch(text) is not None
+    return len(text) in ID_BYTES and _SAFE.fullmatch(text) is not None
 
 
-def finding(handles: Iterable[str]) -> re.Pattern[str] | None:
-    """Return a pattern that finds handles that no letter or digit continues; in a JSON text within a text a newline
-    ends in `n`."""
-    names = "|".join(map(re.escape, sorted(handles, key=len, reverse=True)))
+def finding(ids: Iterable[str]) -> re.Pattern[str] | None:
+    """Return a pattern that finds ids that no letter or digit continues; in a JSON text within a text a newline ends
+    in `n`."""
+    names = "|".join(map(re.escape, sorted(ids, key=len, reverse=True)))
     return re.compile(rf"(?:(?<![0-9A-Za-z.])|(?<=\\[nrt]))(?:{names})(?![0-9A-Za-z])") if names else None
 
 
 def pairs(recorded: Mapping[str, int], requested: Mapping[str, int]) -> Mapping[str, str]:
-    """Return the recorded handles, and those that the client has in their place. None, if one side has more than the
-    other.
+    """Return the recorded ids, and those that the client has in their place. None, if one side has more than the other.
 
     One that both have is there too: another one may be a part of it.
     """
@@ -65,33 +66,35 @@ def pairs(recorded: Mapping[str, int], requested: Mapping[str, int]) -> Mapping[
     return dict(zip(recorded, requested, strict=True))
 
 
-def handed_back(recorded: Recording, handles: Mapping[str, str]) -> Recording:
-    """Return a recorded exchange whose answer names the handles of the client that gets it."""
-    body = b"".join(piece.raw for piece in recorded.pieces)
-    pattern = finding(handles)
+def with_client_ids(recorded: Recording, ids: Mapping[str, str]) -> Recording:
+    """Return a recorded exchange whose answer names the ids of the client that gets it."""
+    raws = [piece.raw for piece in recorded.pieces]
+    body = b"".join(raws)
+    pattern = finding(ids)
     if pattern is None or recorded.is_coded or len(body) > ANSWER_BYTES:
         return recorded
-    edits = sorted(_edits(body, pattern, handles))
+    edits = sorted(_edits(body, pattern, ids))
     if not edits:
         return recorded
-    changed = _edited(body, edits)
-    ends = _moved(accumulate(len(piece.raw) for piece in recorded.pieces), edits)
-    pieces = [
-        Piece(piece.t_ns, changed[start:end], piece.sequence_number)
-        for piece, (start, end) in zip(recorded.pieces, pairwise([0, *ends]), strict=True)
-    ]
-    return msgspec.structs.replace(recorded, pieces=tuple(pieces), reads=_reads(recorded, len(body), edits))
+    changed = zip(recorded.pieces, spliced_pieces(raws, edits, splits=True), strict=True)
+    pieces = tuple(piece._replace(raw=raw) for piece, raw in changed)
+    return msgspec.structs.replace(recorded, pieces=pieces, reads=_reads(recorded, body, edits))
 
 
-class _Edit(NamedTuple):
-    """A replacement for the bytes from `start` to `end` of a body."""
+def _reads(recorded: Recording, body: bytes, edits: Sequence[Splice]) -> tuple[tuple[int, int], ...]:
+    """Return the reads of the edited body; none, if they are not those of this body."""
+    reads: list[bytes] = []
+    start = 0
+    for _, size in recorded.reads:
+        reads.append(body[start : start + size])
+        start += size
+    if start != len(body):
+        return ()
+    changed = zip(recorded.reads, spliced_pieces(reads, edits, splits=True), strict=True)
+    return tuple((t_ns, len(raw)) for (t_ns, _), raw in changed)
 
-    start: int
-    end: int
-    new: bytes
 
-
-class _HandleText(NamedTuple):
+class _EventText(NamedTuple):
     """A text of an event: where the event's JSON is, and the path to the text in it."""
 
     json: tuple[int, int]
@@ -99,21 +102,24 @@ class _HandleText(NamedTuple):
     text: str
 
 
-def _edits(body: bytes, pattern: re.Pattern[str], handles: Mapping[str, str]) -> Iterator[_Edit]:
-    texts: dict[object, list[_HandleText]] = {}
+Offsets = Callable[[_EventText], Sequence[int] | None]
+
+
+def _edits(body: bytes, pattern: re.Pattern[str], ids: Mapping[str, str]) -> Iterator[Splice]:
+    texts: dict[object, list[_EventText]] = {}
     for start, end in _payloads(body):
         try:
             value = decoded(body[start:end])
         except ValueError:
             continue
         for place, path, text in _leaves(value):
-            texts.setdefault(place, []).append(_HandleText((start, end), path, text))
-    raw = _Raw(body)
+            texts.setdefault(place, []).append(_EventText((start, end), path, text))
+    offsets_of = _finder(body)
     for parts in texts.values():
         starts = list(accumulate((len(part.text) for part in parts), initial=0))
         for match in pattern.finditer("".join(part.text for part in parts)):
-            if (mine := handles[match[0]]) != match[0]:
-                yield from _in_parts(raw, parts, starts, match.span(), mine)
+            if (mine := ids[match[0]]) != match[0]:
+                yield from _in_parts(offsets_of, parts, starts, match.span(), mine)
 
 
 def _payloads(body: bytes) -> Iterator[tuple[int, int]]:
@@ -140,52 +146,46 @@ def _leaves(value: Any) -> Iterator[tuple[object, Path, str]]:
 
 
 def _in_parts(
-    raw: _Raw, parts: Sequence[_HandleText], starts: Sequence[int], span: tuple[int, int], new: str
-) -> Sequence[_Edit]:
+    offsets_of: Offsets, parts: Sequence[_EventText], starts: Sequence[int], span: tuple[int, int], new: str
+) -> Sequence[Splice]:
     """Return the edits that put `new` in place of `span` of a text that came in parts; none, if one of them is not
     found."""
-    edits: list[_Edit] = []
+    edits: list[Splice] = []
     number = bisect_right(starts, span[0]) - 1
     while number < len(parts) and starts[number] < span[1]:
         first, last = max(starts[number], span[0]), min(starts[number + 1], span[1])
         if first < last:
-            offsets = raw.offsets(parts[number])
+            offsets = offsets_of(parts[number])
             if offsets is None:
                 return ()
             replacement = new[first - span[0] : None if last == span[1] else last - span[0]]
-            edits.append(_Edit(offsets[first - starts[number]], offsets[last - starts[number]], replacement.encode()))
+            edits.append(Splice(offsets[first - starts[number]], offsets[last - starts[number]], replacement.encode()))
         number += 1
     return edits
 
 
-class _Raw:
-    """A body in which texts are found again. Each event and each text is looked into once."""
+def _finder(body: bytes) -> Offsets:
+    """Return a function that finds texts in a body again. It looks into each event and each text once."""
 
-    def __init__(self, body: bytes) -> None:
-        self._body = body
-        self._spans: dict[tuple[int, int], Mapping[Path, tuple[int, int]]] = {}
-        self._offsets: dict[tuple[tuple[int, int], Path], Sequence[int] | None] = {}
+    @cache
+    def strings(json: tuple[int, int]) -> Mapping[Path, tuple[int, int]]:
+        return dict(_strings(body[slice(*json)]))
 
-    def offsets(self, text: _HandleText) -> Sequence[int] | None:
+    @cache
+    def offsets(text: _EventText) -> Sequence[int] | None:
         """Return where each character of a text begins in the body, and where the last one ends."""
-        key = text.json, text.path
-        if key not in self._offsets:
-            self._offsets[key] = self._find(text)
-        return self._offsets[key]
-
-    def _find(self, text: _HandleText) -> Sequence[int] | None:
-        if text.json not in self._spans:
-            self._spans[text.json] = dict(_strings(self._body[slice(*text.json)]))
-        span = self._spans[text.json].get(text.path)
+        span = strings(text.json).get(text.path)
         if span is None:
             return None
         start, end = text.json[0] + span[0] + 1, text.json[0] + span[1] - 1
-        raw = self._body[start:end]
+        raw = body[start:end]
         if raw.isascii() and b"\\" not in raw:
             return range(start, end + 1)
         characters = _CHARACTER.findall(raw.decode("utf-8", "replace"))
         offsets = list(accumulate((len(each.encode("utf-8", "replace")) for each in characters), initial=start))
         return offsets if len(offsets) == len(text.text) + 1 else None
+
+    return offsets
 
 
 def _strings(raw: bytes) -> Iterator[tuple[Path, tuple[int, int]]]:
@@ -205,34 +205,3 @@ def _strings(raw: bytes) -> Iterator[tuple[Path, tuple[int, int]]]:
         elif symbol[:1] == b'"':
             yield tuple(path), token.span()
         before = symbol
-
-
-def _edited(body: bytes, edits: Iterable[_Edit]) -> bytes:
-    pieces: list[bytes] = []
-    end = 0
-    for edit in edits:
-        pieces += body[end : edit.start], edit.new
-        end = edit.end
-    return b"".join([*pieces, body[end:]])
-
-
-def _moved(ends: Iterable[int], edits: Sequence[_Edit]) -> list[int]:
-    """Return where the same places are in the edited body, in order. Each side keeps its part of a cut handle."""
-    moved: list[int] = []
-    grown = done = 0
-    for end in ends:
-        while done < len(edits) and edits[done].end <= end:
-            grown += len(edits[done].new) - (edits[done].end - edits[done].start)
-            done += 1
-        cut = edits[done] if done < len(edits) and edits[done].start < end else None
-        moved.append(end + grown if cut is None else cut.start + grown + min(end - cut.start, len(cut.new)))
-    return moved
-
-
-def _reads(recorded: Recording, body_bytes: int, edits: Sequence[_Edit]) -> tuple[tuple[int, int], ...]:
-    """Return the reads of the edited body; none, if they are not those of this body."""
-    ends = list(accumulate(size for _, size in recorded.reads))
-    if not ends or ends[-1] != body_bytes:
-        return ()
-    sizes = (end - start for start, end in pairwise([0, *_moved(ends, edits)]))
-    return tuple((t_ns, size) for (t_ns, _), size in zip(recorded.reads, sizes, strict=True))
