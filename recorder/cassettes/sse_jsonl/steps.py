@@ -17,7 +17,6 @@ import msgspec
 
 from recorder.cassettes.sse_jsonl.lines import (
     PAYLOAD_DEPTH,
-    Literal,
     array,
     content,
     content_bytes,
@@ -80,21 +79,11 @@ def usual_request(body: bytes) -> dict[str, Any]:
     return {"wire_bytes": size, "wire_sha256": digest, "body_bytes": size, "complete": True, "undecoded": None}
 
 
-def usual_control() -> dict[str, Any]:
-    """Return the fields of a control frame that has no code."""
-    return {"code": None, "reason": None}
-
-
-def usual_response() -> dict[str, Any]:
-    """Return the fields of a usual response."""
-    return {"http_version": "1.1"}
-
-
 def shorten(kind: Kind, raw: bytes, usual: Mapping[str, Any]) -> Any:
     """Return the short form of `raw` for a line, without its usual fields."""
     raw = _cleaned(kind, raw)
     try:
-        short = _SHORTENED[kind](raw, usual)
+        short = _shortened(kind, raw, usual)
         again = restore(kind, value(text(short)), usual)
     except ValueError:
         return {_RAW: content(raw)}
@@ -104,7 +93,7 @@ def shorten(kind: Kind, raw: bytes, usual: Mapping[str, Any]) -> Any:
 def restore(kind: Kind, given: Any, usual: Mapping[str, Any]) -> bytes:
     """Return `raw` from its short form. Raises `ValueError` for a value that no such event can have."""
     is_raw = isinstance(given, dict) and list(given) == [_RAW]
-    return _cleaned(kind, content_bytes(given[_RAW]) if is_raw else _READ[kind](given, usual))
+    return _cleaned(kind, content_bytes(given[_RAW]) if is_raw else _restored(kind, given, usual))
 
 
 def _cleaned(kind: Kind, raw: bytes) -> bytes:
@@ -117,25 +106,6 @@ def _cleaned(kind: Kind, raw: bytes) -> bytes:
     return raw if redacted == record else _encode(redacted)
 
 
-def _shortened(kind: Kind) -> Callable[[bytes, Mapping[str, Any]], Any]:
-    def shortened(raw: bytes, usual: Mapping[str, Any]) -> dict[str, Any]:
-        record = msgspec.to_builtins(msgspec.json.decode(raw, type=_RECORDS[kind]))
-        return {name: value for name, value in record.items() if name not in usual or usual[name] != value}
-
-    return shortened
-
-
-def _record(kind: Kind) -> Callable[[Any, Mapping[str, Any]], bytes]:
-    def record(given: Any, usual: Mapping[str, Any]) -> bytes:
-        if not isinstance(given, dict):
-            raise ValueError(f"what {kind} says is an object")
-        if unknown := given.keys() - set(_RECORDS[kind].__struct_fields__):
-            raise ValueError(f"{kind} says {sorted(unknown)[0]!r}, which this version does not know")
-        return _encode(msgspec.convert({**usual, **given}, _RECORDS[kind]))
-
-    return record
-
-
 def clean_headers(given: list[tuple[str, str]]) -> list[tuple[str, str]]:
     """Redact headers as a recorder does."""
     return redact_headers(
@@ -143,16 +113,33 @@ def clean_headers(given: list[tuple[str, str]]) -> list[tuple[str, str]]:
     )
 
 
-_CLEANED: Mapping[str, Callable[[Any], Any]] = {"headers": clean_headers, "target": redact_target}
+def _shortened(kind: Kind, raw: bytes, usual: Mapping[str, Any]) -> Any:
+    if kind in _RECORDS:
+        record = msgspec.to_builtins(msgspec.json.decode(raw, type=_RECORDS[kind]))
+        return {name: value for name, value in record.items() if name not in usual or usual[name] != value}
+    if kind not in _STORED:
+        return value(raw, PAYLOAD_DEPTH)  # a note: any bytes, which are JSON as a rule
+    before_us, written = 0, []
+    for t_ns, *rest in _STORED[kind].decode(raw):
+        written.append(array(seconds(t_ns // 1000 - before_us), *rest))
+        before_us = t_ns // 1000
+    return array(*written)
 
-# -- reads: [[seconds since the one before, bytes], …], the first since the exchange began
-# -- frames: [[seconds since the one before, "client" or "server", first byte, bytes], …]
 
-_STORED: Mapping[Kind, msgspec.json.Decoder[Any]] = {
-    "reads": msgspec.json.Decoder(list[tuple[int, int]]),
-    "frames": msgspec.json.Decoder(list[FrameShape]),
-}
-_WRITTEN: Mapping[Kind, Any] = {"reads": list[tuple[float, int]], "frames": list[tuple[float, Side, int, int]]}
+def _restored(kind: Kind, given: Any, usual: Mapping[str, Any]) -> bytes:
+    if kind in _RECORDS:
+        if not isinstance(given, dict):
+            raise ValueError(f"what {kind} says is an object")
+        if unknown := given.keys() - set(_RECORDS[kind].__struct_fields__):
+            raise ValueError(f"{kind} says {sorted(unknown)[0]!r}, which this version does not know")
+        return _encode(msgspec.convert({**usual, **given}, _RECORDS[kind]))
+    if kind not in _WRITTEN:
+        return text(given).encode()
+    at_us, read = 0, []
+    for after, *rest in msgspec.convert(given, _WRITTEN[kind]):
+        at_us += microseconds(after)
+        read.append((at_us * 1000, *rest))
+    return _encode(read)
 
 
 def _in_microseconds(kind: Kind, raw: bytes) -> bytes:
@@ -162,39 +149,7 @@ def _in_microseconds(kind: Kind, raw: bytes) -> bytes:
     return _encode([(t_ns // 1000 * 1000, *rest) for t_ns, *rest in _STORED[kind].decode(raw)])
 
 
-def _short_rows(kind: Kind) -> Callable[[bytes, Mapping[str, Any]], Any]:
-    def short(raw: bytes, usual: Mapping[str, Any]) -> Literal:
-        before_us, written = 0, []
-        for t_ns, *rest in _STORED[kind].decode(raw):
-            written.append(array(seconds(t_ns // 1000 - before_us), *rest))
-            before_us = t_ns // 1000
-        return array(*written)
-
-    return short
-
-
-def _rows(kind: Kind) -> Callable[[Any, Mapping[str, Any]], bytes]:
-    def rows(given: Any, usual: Mapping[str, Any]) -> bytes:
-        at_us, read = 0, []
-        for after, *rest in msgspec.convert(given, _WRITTEN[kind]):
-            at_us += microseconds(after)
-            read.append((at_us * 1000, *rest))
-        return _encode(read)
-
-    return rows
-
-
-# -- notes: any bytes, which are JSON as a rule
-
-
-def _parsed(raw: bytes, usual: Mapping[str, Any]) -> Any:
-    return value(raw, PAYLOAD_DEPTH)
-
-
-def _unparsed(given: Any, usual: Mapping[str, Any]) -> bytes:
-    return text(given).encode()
-
-
+_CLEANED: Mapping[str, Callable[[Any], Any]] = {"headers": clean_headers, "target": redact_target}
 _RECORDS: Mapping[Kind, type[msgspec.Struct]] = {
     "request": RequestRecord,
     "response": ResponseHead,
@@ -202,13 +157,11 @@ _RECORDS: Mapping[Kind, type[msgspec.Struct]] = {
     "gap": GapRecord,
     "end": EndRecord,
 }
-_SHORTENED: Mapping[Kind, Callable[[bytes, Mapping[str, Any]], Any]] = {
-    **{kind: _shortened(kind) for kind in _RECORDS},
-    **{kind: _short_rows(kind) for kind in _STORED},
-    "note": _parsed,
+
+# reads: [[seconds since the one before, bytes], …], the first since the exchange began
+# frames: [[seconds since the one before, "client" or "server", first byte, bytes], …]
+_STORED: Mapping[Kind, msgspec.json.Decoder[Any]] = {
+    "reads": msgspec.json.Decoder(list[tuple[int, int]]),
+    "frames": msgspec.json.Decoder(list[FrameShape]),
 }
-_READ: Mapping[Kind, Callable[[Any, Mapping[str, Any]], bytes]] = {
-    **{kind: _record(kind) for kind in _RECORDS},
-    **{kind: _rows(kind) for kind in _STORED},
-    "note": _unparsed,
-}
+_WRITTEN: Mapping[Kind, Any] = {"reads": list[tuple[float, int]], "frames": list[tuple[float, Side, int, int]]}

@@ -7,7 +7,7 @@ its lines. Columns that the dialect computes from the bytes are left out; a line
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -16,7 +16,7 @@ import msgspec
 from recorder.cassettes.sse_jsonl.frames import STYLES, Form, Framing, Style, cells, framing_of, piece
 from recorder.cassettes.sse_jsonl.header import header_line, instant
 from recorder.cassettes.sse_jsonl.lines import PAYLOAD_DEPTH, Literal, array, content, line, object_, seconds, value
-from recorder.cassettes.sse_jsonl.steps import Sums, shorten, usual_control, usual_request, usual_response
+from recorder.cassettes.sse_jsonl.steps import Sums, shorten, usual_request
 from recorder.cassettes.sse_jsonl.taken import repeated_credentials, without_spans
 from recorder.errors import RecorderError
 from recorder.model.events import BODY_KINDS, WEBSOCKET, Event, Exchange, Session
@@ -25,6 +25,10 @@ from recorder.wire.dialects import Dialect, Keys, by_name, by_path
 from recorder.wire.recording import is_switched
 
 NO_KEYS = Keys()
+_USUAL: Mapping[str, Mapping[str, Any]] = {
+    "response": {"http_version": "1.1"},
+    "control": {"code": None, "reason": None},
+}
 LEFT_OUT = frozenset({"session_id", "exchange_id", "recorder_id", "started_ns", "api"})
 """Columns of an exchange that are made again, or stand in its first line under another name."""
 
@@ -164,12 +168,7 @@ class _ExchangeWriter:
 
 def usual_step(kind: str, sums: Sums) -> Mapping[str, Any]:
     """Return the usual fields of a step, after events with these sums."""
-    usual: Mapping[str, Callable[[], dict[str, Any]]] = {
-        "response": usual_response,
-        "control": usual_control,
-        "end": sums.usual_end,
-    }
-    return usual[kind]() if kind in usual else {}
+    return sums.usual_end() if kind == "end" else _USUAL.get(kind, {})
 
 
 def usual_keys(exchange: Exchange, form: Form, kind: str, raw: bytes) -> Keys:
