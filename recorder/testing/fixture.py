@@ -119,7 +119,7 @@ class Replay(RecordedTest):
 
     def variables(self) -> dict[str, str]:
         """Return what a replay sets in the environment, so that a client that does not come here is noticed."""
-        return self._guard.variables(os.environ) if self._guard is not None else {}
+        return self._guard.proxy.variables(os.environ) if self._guard is not None else {}
 
     def base_url(self, upstream: str = "openai") -> str:
         """Return the URL of a server on this machine in place of an upstream, as its SDK takes a base URL."""
@@ -269,7 +269,7 @@ class Replay(RecordedTest):
             f"recorder: {host} was to be asked past the recordings, and was refused. Give its client "
             f"recorder_replay.base_url({HOSTS.get(host, 'upstream')!r}), or another transport: it does not use the one "
             "it has. allow_network=True in the marker lets it through."
-            for host in self._guard.refused().past({each.upstream for each in self.requests})
+            for host in self._guard.proxy.refused().past({each.upstream for each in self.requests})
         ]
 
     def _unused(self) -> list[str]:

@@ -13,9 +13,8 @@ from __future__ import annotations
 
 import contextlib
 import importlib
-from collections.abc import AsyncIterable, Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from functools import cache, partial
-from types import TracebackType
 from typing import Any, Self, TypeVar, cast
 
 from recorder.errors import UpstreamError
@@ -26,7 +25,6 @@ from recorder.proxy.http.messages import (
     Request,
     RequestExtensions,
     Response,
-    Transport,
     Upload,
 )
 
@@ -107,19 +105,20 @@ async def _nothing() -> None:
     """Close what needs no closing: a request body."""
 
 
-class _AsyncStream:
+class _Body:
     """A body as it passes a face or a back; `guard` translates what it raises."""
 
-    def __init__(
-        self,
-        chunks: AsyncIterable[bytes],
-        close: Callable[[], Awaitable[None]] = _nothing,
-        guard: Guard = contextlib.nullcontext,
-    ) -> None:
+    def __init__(self, chunks: Any, close: Callable[[], Any] = _nothing, guard: Guard = contextlib.nullcontext) -> None:
         self._inner, self._close, self._guard = chunks, close, guard
 
+
+class _AsyncStream(_Body):
+    """An asynchronous body."""
+
+    base = "AsyncByteStream"
+
     def __aiter__(self) -> Self:
-        self._chunks = aiter(self._inner)
+        self._chunks: AsyncIterator[bytes] = aiter(self._inner)
         return self
 
     async def __anext__(self) -> bytes:
@@ -131,19 +130,13 @@ class _AsyncStream:
         await self._close()
 
 
-class _SyncStream:
+class _SyncStream(_Body):
     """An asynchronous body, run."""
 
-    def __init__(
-        self,
-        chunks: AsyncIterable[bytes],
-        close: Callable[[], Awaitable[None]] = _nothing,
-        guard: Guard = contextlib.nullcontext,
-    ) -> None:
-        self._inner, self._close, self._guard = chunks, close, guard
+    base = "SyncByteStream"
 
     def __iter__(self) -> Self:
-        self._chunks = aiter(self._inner)
+        self._chunks: AsyncIterator[bytes] = aiter(self._inner)
         return self
 
     def __next__(self) -> bytes:
@@ -158,16 +151,8 @@ class _SyncStream:
         run(self._close())
 
 
-class Unsync:
+class Unsync(_Body):
     """A sync body as an asynchronous one, which never suspends."""
-
-    def __init__(
-        self,
-        chunks: Iterable[bytes],
-        close: Callable[[], object] = lambda: None,
-        guard: Guard = contextlib.nullcontext,
-    ) -> None:
-        self._inner, self._close, self._guard = chunks, close, guard
 
     def __aiter__(self) -> Self:
         self._chunks = iter(self._inner)
@@ -185,96 +170,94 @@ class Unsync:
 
 
 @cache
-def _of(library: Library, kind: type, base: str) -> Any:
+def _of(library: Library, kind: Any) -> Any:
     """Return `kind` as a subclass of the library's class: its clients insist on theirs."""
-    return type(kind.__name__, (kind, getattr(library, base)), {})
+    return type(kind.__name__, (kind, getattr(library, kind.base)), {})
 
 
-class AsyncFace:
+class Side:
+    """A face or a back: the other side, and the streams that it gives to it."""
+
+    kind: type[_Body]
+
+    def __init__(self, inner: Any, library: Library) -> None:
+        self._inner, self._library = inner, library
+        self._stream = _of(library, self.kind)
+
+
+class AsyncFace(Side):
     """A core as a transport for the library's AsyncClient."""
 
-    def __init__(self, core: Transport, library: Library) -> None:
-        self._core, self._library = core, library
-        self._stream = _of(library, _AsyncStream, "AsyncByteStream")
+    kind = _AsyncStream
 
     async def handle_async_request(self, request: Any) -> Any:
         __tracebackhide__ = True
         guard = partial(_raising, self._library, request)
         with guard():
-            response = await self._core.handle_async_request(adapted_request(request, IteratedUpload(request.stream)))
+            response = await self._inner.handle_async_request(adapted_request(request, IteratedUpload(request.stream)))
         return _response(self._library, response, self._stream(response.stream, response.stream.aclose, guard))
 
     async def aclose(self) -> None:
-        await self._core.aclose()
+        await self._inner.aclose()
 
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *error: object) -> None:
         await self.aclose()
 
 
-class SyncFace:
+class SyncFace(Side):
     """A core as a transport for the library's Client."""
 
-    def __init__(self, core: Transport, library: Library) -> None:
-        self._core, self._library = core, library
-        self._stream = _of(library, _SyncStream, "SyncByteStream")
+    kind = _SyncStream
 
     def handle_request(self, request: Any) -> Any:
         __tracebackhide__ = True
         guard = partial(_raising, self._library, request)
         with guard():
             adapted = adapted_request(request, IteratedUpload(Unsync(request.stream)))
-            response = run(self._core.handle_async_request(adapted))
+            response: Response = run(self._inner.handle_async_request(adapted))
         return _response(self._library, response, self._stream(response.stream, response.stream.aclose, guard))
 
     def close(self) -> None:
-        run(self._core.aclose())
+        run(self._inner.aclose())
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
 
-class AsyncBack:
+class AsyncBack(Side):
     """An asynchronous transport of the library, for a core to wrap."""
 
-    def __init__(self, transport: Any, library: Library) -> None:
-        self._transport, self._library = transport, library
-        self._stream = _of(library, _AsyncStream, "AsyncByteStream")
+    kind = _AsyncStream
 
     async def handle_async_request(self, request: Request) -> Response:
         guard = partial(_translated, self._library)
         with guard():
-            response = await self._transport.handle_async_request(_request(self._library, request, self._stream))
+            response = await self._inner.handle_async_request(_request(self._library, request, self._stream))
         return adapted_response(response, _AsyncStream(response.stream, response.stream.aclose, guard))
 
     async def aclose(self) -> None:
-        await self._transport.aclose()
+        await self._inner.aclose()
 
 
-class SyncBack:
+class SyncBack(Side):
     """A sync transport of the library, for a core to wrap that is run."""
 
-    def __init__(self, transport: Any, library: Library) -> None:
-        self._transport, self._library = transport, library
-        self._stream = _of(library, _SyncStream, "SyncByteStream")
+    kind = _SyncStream
 
     async def handle_async_request(self, request: Request) -> Response:
         guard = partial(_translated, self._library)
         with guard():
-            response = self._transport.handle_request(_request(self._library, request, self._stream))
+            response = self._inner.handle_request(_request(self._library, request, self._stream))
         return adapted_response(response, Unsync(response.stream, response.stream.close, guard))
 
     async def aclose(self) -> None:
-        self._transport.close()
+        self._inner.close()
 
 
 def adapted_request(request: Any, stream: Upload) -> Request:

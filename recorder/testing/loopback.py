@@ -6,7 +6,8 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Callable, Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Callable
 from concurrent.futures import Future
 from contextvars import ContextVar
 from pathlib import Path
@@ -20,7 +21,7 @@ from recorder.proxy.http.messages import BodyStream, IteratedBody, Request, Resp
 from recorder.proxy.http.server import Server, run
 from recorder.proxy.http.server_exchange import ServerExchange
 from recorder.proxy.routing import HostRoutes, Routes
-from recorder.replay.egress_guard import Refused, RefusingProxy
+from recorder.replay.egress_guard import RefusingProxy
 
 HOST = "127.0.0.1"
 SENT_S = 0.05  # for a client to read what was sent: a reset discards what it has not read yet
@@ -28,20 +29,25 @@ SENT_S = 0.05  # for a client to read what was sent: a reset discards what it ha
 _reset: ContextVar[Callable[[], None]] = ContextVar("reset")  # of the connection that a request came by
 
 
-class Loopback:
-    """The proxy over a transport. It listens from the beginning until `close`."""
+class _Served(ABC):
+    """A server in a thread of its own, from the beginning until `close`."""
 
-    def __init__(self, transport: Transport, routes: Routes, bound: socket.socket | None = None) -> None:
-        """Listen, at `bound` if it is given. Raises `RecorderError` if that cannot be."""
-        self._transport, self._routes, self._bound = transport, routes, bound
-        self._started: Future[int] = Future()
-        self._thread = Thread(target=self._run, name="recorder-loopback", daemon=True)
+    def __init__(self, name: str) -> None:
+        self._started = Future[None]()
+        self._thread = Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
         try:
-            port = self._started.result()
+            self._started.result()
         except RecorderError as error:
             raise error.with_traceback(None) from None  # whoever reads it knows nothing of the thread
-        self.url = f"http://{HOST}:{port}"
+
+    @abstractmethod
+    async def _begin(self) -> None:
+        """Listen."""
+
+    @abstractmethod
+    async def _end(self, grace_s: float) -> None:
+        """Stop."""
 
     def close(self, grace_s: float = 0.0) -> None:
         """Stop; requests that are not answered yet have `grace_s` seconds, then they are cut. Does nothing if called
@@ -58,10 +64,26 @@ class Loopback:
         except BaseException as error:
             if self._started.done():
                 raise
-            self._started.set_exception(error)
+            self._started.set_exception(error)  # whoever waits for the start must not wait for ever
 
     async def _serve(self) -> None:
         self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
+        await self._begin()
+        self._started.set_result(None)
+        await self._stop.wait()
+        await self._end(self._grace_s)
+
+
+class Loopback(_Served):
+    """The proxy over a transport."""
+
+    def __init__(self, transport: Transport, routes: Routes, bound: socket.socket | None = None) -> None:
+        """Listen, at `bound` if it is given. Raises `RecorderError` if that cannot be."""
+        self._transport, self._routes, self._bound = transport, routes, bound
+        super().__init__("recorder-loopback")
+        self.url = f"http://{HOST}:{self._server.port}"
+
+    async def _begin(self) -> None:
         hosts = () if self._bound is None else (ANY_HOST,)  # no web page reaches a socket of this process
         proxy = Proxy(_Resetting(self._transport), self._routes, hosts=hosts)
 
@@ -69,11 +91,11 @@ class Loopback:
             _reset.set(incoming.reset)
             await proxy(incoming)
 
-        server = Server(app, HOST, 0, on_drain=proxy.shutdown)
-        await server.start(self._bound)
-        self._started.set_result(server.port)
-        await self._stop.wait()
-        await server.stop(self._grace_s)
+        self._server = Server(app, HOST, 0, on_drain=proxy.shutdown)
+        await self._server.start(self._bound)
+
+    async def _end(self, grace_s: float) -> None:
+        await self._server.stop(grace_s)
         await self._transport.aclose()
 
 
@@ -159,41 +181,15 @@ def guard() -> Guard | None:
     return Guard()
 
 
-class Guard:
-    """The proxy that refuses. It listens from the beginning until `close`."""
+class Guard(_Served):
+    """The proxy that refuses."""
 
     def __init__(self) -> None:
-        self._proxy = RefusingProxy()
-        self._started: Future[asyncio.AbstractEventLoop] = Future()
-        self._thread = Thread(target=self._run, name="recorder-guard", daemon=True)
-        self._thread.start()
-        self._loop = self._started.result()
+        self.proxy = RefusingProxy()
+        super().__init__("recorder-guard")
 
-    def variables(self, given: Mapping[str, str]) -> dict[str, str]:
-        """Return the environment variables that lead clients to the proxy."""
-        return self._proxy.variables(given)
+    async def _begin(self) -> None:
+        await self.proxy.start()
 
-    def refused(self) -> Refused:
-        """Return the hosts that were refused so far."""
-        return self._proxy.refused()
-
-    def close(self) -> None:
-        """Stop. Does nothing if called again."""
-        if self._thread.is_alive():
-            self._loop.call_soon_threadsafe(self._stop.set)
-            self._thread.join()
-
-    def _run(self) -> None:
-        try:
-            asyncio.run(self._serve())
-        except Exception as error:
-            if self._started.done():
-                raise
-            self._started.set_exception(error)  # whoever waits for the start must not wait for ever
-
-    async def _serve(self) -> None:
-        self._stop = asyncio.Event()
-        await self._proxy.start()
-        self._started.set_result(asyncio.get_running_loop())
-        await self._stop.wait()
-        self._proxy.stop()
+    async def _end(self, grace_s: float) -> None:
+        self.proxy.stop()

@@ -13,7 +13,7 @@ from recorder.replay.matching import Matcher, Seen
 from recorder.replay.matching.noise import DEFAULT_RULES, Rules
 from recorder.replay.pace import LOOP, THREAD, Clock
 from recorder.replay.transport import MISS_STATUS, ReplayTransport
-from recorder.testing.libraries import AsyncBack, AsyncFace, Library, SyncBack, SyncFace, library_for
+from recorder.testing.libraries import AsyncBack, AsyncFace, Library, Side, SyncBack, SyncFace, library_for
 
 NAMED = 10  # of the unused recordings, in the message that says so
 
@@ -22,10 +22,12 @@ class UnusedRecordingsError(AssertionError):
     """Some recordings were not requested."""
 
 
-class _Replay:
+class _Replay(Side):
     """The requests and recordings of a replay, as a test looks at them."""
 
-    _matcher: Matcher
+    def __init__(self, core: Any, library: Library, matcher: Matcher) -> None:
+        super().__init__(core, library)
+        self._matcher = matcher
 
     @property
     def requests(self) -> list[Seen]:
@@ -46,17 +48,9 @@ class _Replay:
 class SyncReplay(_Replay, SyncFace):
     """A replay for the library's Client."""
 
-    def __init__(self, core: Any, library: Library, matcher: Matcher) -> None:
-        super().__init__(core, library)
-        self._matcher = matcher
-
 
 class AsyncReplay(_Replay, AsyncFace):
     """A replay for the library's AsyncClient."""
-
-    def __init__(self, core: Any, library: Library, matcher: Matcher) -> None:
-        super().__init__(core, library)
-        self._matcher = matcher
 
 
 def replay_transport(
