@@ -178,7 +178,7 @@ def _of(library: Library, kind: Any) -> Any:
 class Side:
     """A face or a back: the other side, and the streams that it gives to it."""
 
-    kind: type[_Body]
+    kind: Any  # of the streams
 
     def __init__(self, inner: Any, library: Library) -> None:
         self._inner, self._library = inner, library
