@@ -93,15 +93,15 @@ class Loader:
         """
         if is_cassette:
             read_session = load("recorder.cassettes.sse_jsonl:read_session")
-            session, found = read_session(Path(source), keeps_events=False)
-            _require(until, len(found), safe_text(source))
-            return RecordedSession(session, require_whole(found[:until]))
+            session, recordings = read_session(Path(source), keeps_events=False)
+            _require(until, len(recordings), safe_text(source))
+            return RecordedSession(session, require_whole(recordings[:until]))
         async with await self._open_log() as log:
             session, chosen = await self._select(log, source, None)
             _require(until, len(chosen), f"Session {safe_text(session.name)}")
             budget = MemoryBudget("These recordings take", "replay fewer of them with a smaller --until")
-            found = await load_exchanges(log, session, chosen[:until], budget, keeps_events=False)
-        return RecordedSession(session, require_whole(found))
+            recordings = await load_exchanges(log, session, chosen[:until], budget, keeps_events=False)
+        return RecordedSession(session, require_whole(recordings))
 
 
 def _of_cassette(path: Path, budget: MemoryBudget) -> list[Recording]:

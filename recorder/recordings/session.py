@@ -61,7 +61,7 @@ class RecordedSession:
     def usage(self) -> Usage:
         """Return the tokens of all exchanges together; `None` is reported by none."""
         totals: dict[str, int | None] = dict.fromkeys(Usage.__struct_fields__)
-        for row in chain.from_iterable(rows["usage"] for rows in self._rows):
+        for row in chain.from_iterable(projection["usage"] for projection in self._projections):
             for name, total in totals.items():
                 count = getattr(row, name)
                 if count is not None:
@@ -71,10 +71,10 @@ class RecordedSession:
     @property
     def items(self) -> list[ItemRow]:
         """Return all that the model put out, as in the view `items`."""
-        return list(chain.from_iterable(rows["items"] for rows in self._rows))
+        return list(chain.from_iterable(projection["items"] for projection in self._projections))
 
     @cached_property
-    def _rows(self) -> list[Rows]:
+    def _projections(self) -> list[Rows]:
         return [projected(each.exchange, each.events) for each in self.recordings]
 
 

@@ -27,7 +27,7 @@ READ_BYTES = 64 * 2**10
 HOSTS_LIMIT = 1000  # hosts that are remembered: no client has as many, and what is beyond is refused all the same
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
-_VARIABLES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
+_VARIABLES = ("HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy")
 _EXCEPTIONS = ("NO_PROXY", "no_proxy")
 _OF_NODE = "NODE_USE_ENV_PROXY"  # without which its `fetch` looks at none of the others
 
@@ -89,9 +89,9 @@ class RefusingProxy:
 
     def variables(self, given: Mapping[str, str]) -> dict[str, str]:
         """Return the variables that send clients here in place of other proxies. Exceptions in the environment hold."""
-        found = {form: self.url for name in _VARIABLES for form in (name, name.lower())}
         had = dict.fromkeys(value for name in _EXCEPTIONS if (value := given.get(name)))
-        return {**found, **dict.fromkeys(_EXCEPTIONS, ",".join([*had, *LOOPBACK])), _OF_NODE: "1"}
+        exceptions = ",".join([*had, *LOOPBACK])
+        return {**dict.fromkeys(_VARIABLES, self.url), **dict.fromkeys(_EXCEPTIONS, exceptions), _OF_NODE: "1"}
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._clients.add(writer)
@@ -126,15 +126,14 @@ def _place(head: bytes) -> _Place | None:
         return None
     target = line["target"].decode("latin-1")
     is_tunnel = line["method"] == b"CONNECT"
-    absolute = None if is_tunnel else _ABSOLUTE.match(target)
-    if not is_tunnel and absolute is None:
+    absolute = _ABSOLUTE.match(target)
+    if not is_tunnel:
+        target = absolute["authority"].rpartition("@")[2] if absolute else ""
+    authority = _AUTHORITY.fullmatch(target)
+    if authority is None:
         return None
-    authority = absolute["authority"].rpartition("@")[2] if absolute else target
-    found = _AUTHORITY.fullmatch(authority)
-    if found is None:
-        return None
-    port = int(found["port"] or (443 if is_tunnel else 80))
-    return _Place((found["ipv6"] or found["name"]).lower().rstrip("."), port, is_tunnel)
+    port = int(authority["port"] or (443 if is_tunnel else 80))
+    return _Place((authority["ipv6"] or authority["name"]).lower().rstrip("."), port, is_tunnel)
 
 
 async def _pass(place: _Place, head: bytes, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -147,6 +147,10 @@ def in_body(body: bytes, model: str) -> bytes | None:
 
 def _of_body(headers: list[tuple[bytes, bytes]], body: bytes) -> list[tuple[bytes, bytes]]:
     """Return the headers of a request whose body was replaced by one without a coding."""
-    kept = [(name, value) for name, value in headers if name.lower() != b"content-encoding"]
-    size = b"%d" % len(body)
-    return [(name, size if name.lower() == b"content-length" else value) for name, value in kept]
+    kept: list[tuple[bytes, bytes]] = []
+    for name, value in headers:
+        if name.lower() == b"content-length":
+            value = b"%d" % len(body)
+        if name.lower() != b"content-encoding":
+            kept.append((name, value))
+    return kept

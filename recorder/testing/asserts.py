@@ -36,7 +36,8 @@ def assert_lints(subject: Subject, profile: Profile | None = None, *, ignore: Co
     found = [judged(name, each, profile, lenience) for each in session.recordings]
     with_profile = [each for each in found if each.profile is not None]
     if not with_profile:
-        why = unjudged(found[0].exchange.api, profile) if found else "it has no exchange"
+        first = next(iter(found), None)
+        why = "it has no exchange" if first is None else unjudged(first.exchange.api, profile)
         raise UsageError(f"There is nothing to judge in {name}: {why}.")
     if is_faulty(with_profile):
         shown = [f"{summary(with_profile)}:"]
@@ -101,7 +102,8 @@ def _difference(report: Report, a: str, b: str) -> str:
 def _levels(only: Level | Sequence[Level] | None, exact: bool) -> Sequence[Level]:
     __tracebackhide__ = True
     if only is None:
-        return [level for level in (EXACT if exact else DEFAULT) if level != "timing"]
+        compared = EXACT if exact else DEFAULT
+        return [level for level in compared if level != "timing"]
     chosen: Sequence[Any] = [only] if isinstance(only, str) else list(only)
     for level in chosen:
         if level not in ALL:

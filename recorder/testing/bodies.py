@@ -60,7 +60,10 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _all_taken(value: Any, paths: Iterable[tuple[int, Path]]) -> Taken:
-    return [(number, each) for number, path in paths for each in _taken(value, path)]
+    taken: Taken = []
+    for number, path in paths:
+        taken += [(number, each) for each in _taken(value, path)]
+    return taken
 
 
 def _taken(value: Any, path: Path) -> list[Any]:

@@ -178,10 +178,9 @@ class Replay(RecordedTest):
         session = self._loaded.session
         loaded = {each.exchange.exchange_id: each for each in self._loaded.recordings}
         recorded = iter(self._journal.recordings(session.session_id))
-        got = [
-            loaded.pop(str(each.exchange_id), None) if each.exchange_id else next(recorded, None)
-            for each in self.requests
-        ]
+        got: list[Recording | None] = []
+        for each in self.requests:
+            got.append(loaded.pop(each.exchange_id, None) if each.exchange_id else next(recorded, None))
         in_order = enumerate([*filter(None, got), *recorded], 1)
         return RecordedSession(session, [msgspec.structs.replace(each, number=number) for number, each in in_order])
 
@@ -258,7 +257,7 @@ class Replay(RecordedTest):
         count = "1 request was" if len(missed) == 1 else f"{len(missed)} requests were"
         return [
             f"recorder: {count} not answered by {self._settings.source}.",
-            *_short(_once([str(each.message) for each in missed])),
+            *_short(_once(str(each.message) for each in missed)),
         ]
 
     def _past(self) -> list[str]:
@@ -316,7 +315,10 @@ def _place(request: Any) -> str:
 
 def _once(messages: Iterable[str]) -> list[str]:
     """Return each message once, with its count."""
-    return [text if count == 1 else f"{count} times: {text}" for text, count in Counter(messages).items()]
+    once = []
+    for text, count in Counter(messages).items():
+        once.append(text if count == 1 else f"{count} times: {text}")
+    return once
 
 
 def _short(lines: Sequence[str]) -> list[str]:

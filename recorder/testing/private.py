@@ -94,9 +94,11 @@ def _readings(texts: Iterable[bytes]) -> Iterator[str]:
 
 
 def _unescaped(text: str) -> str:
-    return _paired(
-        _ESCAPE.sub(lambda found: chr(int(found[1], 16)) if found[1] else _ESCAPED.get(found[2], found[2]), text)
-    )
+    return _paired(_ESCAPE.sub(_character, text))
+
+
+def _character(escape: re.Match[str]) -> str:
+    return chr(int(escape[1], 16)) if escape[1] else _ESCAPED.get(escape[2], escape[2])
 
 
 def _paired(text: str) -> str:

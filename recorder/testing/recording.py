@@ -80,8 +80,9 @@ class MemoryRecording:
     async def handle_async_request(self, request: Request) -> Response:
         origin = origin_of(request)
         if "recorder" in request.extensions:
-            host = request.url.netloc
-            headers = [(name, host if name.lower() == b"host" else value) for name, value in origin.headers]
+            headers: list[tuple[bytes, bytes]] = []
+            for name, value in origin.headers:
+                headers.append((name, request.url.netloc if name.lower() == b"host" else value))
             origin = msgspec.structs.replace(origin, headers=headers)
         request.extensions["recorder"] = origin
         return await self._recording.handle_async_request(request)

@@ -17,6 +17,7 @@ import io
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from http.client import HTTPResponse, RemoteDisconnected
+from itertools import chain
 from typing import Any, NamedTuple, cast
 
 import httpx
@@ -109,14 +110,14 @@ def _request(options: _Options) -> Request:
     return Request(str(prepared.method), url, headers, _upload(prepared.body), cast(RequestExtensions, extensions))
 
 
-def _bytes(value: str | bytes) -> bytes:
-    return value if isinstance(value, bytes) else value.encode("latin-1")
+def _bytes(value: str | bytes, encoding: str = "latin-1") -> bytes:
+    return value.encode(encoding) if isinstance(value, str) else value
 
 
 def _upload(body: Any) -> Upload:
     if body is None or isinstance(body, str | bytes):
-        return WholeUpload(body.encode() if isinstance(body, str) else body or b"")
-    return IteratedUpload(Unsync(each.encode() if isinstance(each, str) else each for each in body))
+        return WholeUpload(_bytes(body or b"", "utf-8"))
+    return IteratedUpload(Unsync(_bytes(each, "utf-8") for each in body))
 
 
 def _patience_s(timeout: Any) -> float | None:
@@ -241,7 +242,7 @@ def _translated() -> Iterator[None]:
 def _outcome(error: Exception) -> Any:
     if isinstance(error, requests.ReadTimeout | ReadTimeoutError):
         return "timeout"
-    causes = [error, *error.args, *(inner for each in error.args for inner in getattr(each, "args", ()))]
+    causes = [error, *error.args, *chain.from_iterable(getattr(each, "args", ()) for each in error.args)]
     if any(isinstance(each, IncompleteRead | RemoteDisconnected) for each in causes):
         return "truncated"
     if any(isinstance(each, ProtocolError | ConnectionResetError) for each in causes):

@@ -14,7 +14,7 @@ import fcntl
 import json
 import os
 import time
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Iterable, Iterator, Sequence, Set
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
@@ -103,13 +103,18 @@ def _current(chosen: Settings, loaded: RecordedSession) -> RecordedSession:
 def _parts(there: RecordedSession, chosen: Settings) -> list[_Part]:
     """Return the exchanges with their tests: without a label, the test that the cassette is named after."""
     label = _label(there.session)
-    if label is None:
-        names = _named_after(there.session, chosen)
-        return [_Part(each, names) for each in there.recordings]
-    return [
-        _Part(each, frozenset(test for test, numbers in label.items() if numbers is None or number in numbers))
-        for number, each in enumerate(there.recordings, 1)
-    ]
+    tests = _named_after(there.session, chosen)
+    parts = []
+    for number, each in enumerate(there.recordings, 1):
+        if label is not None:
+            tests = frozenset(test for test, numbers in label.items() if numbers is None or number in numbers)
+        parts.append(_Part(each, tests))
+    return parts
+
+
+def _tests(parts: Iterable[_Part]) -> Set[str]:
+    """Return the tests that use parts."""
+    return frozenset().union(*(part.tests for part in parts))
 
 
 def _label(session: Session) -> dict[str, list[int] | None] | None:
@@ -119,7 +124,11 @@ def _label(session: Session) -> dict[str, list[int] | None] | None:
         return dict.fromkeys(map(str, label))
     if not isinstance(label, dict):
         return None
-    return {test: numbers if isinstance(numbers, list) else None for test, numbers in label.items()}
+    return {test: _numbers(numbers) for test, numbers in label.items()}
+
+
+def _numbers(numbers: object) -> list[int] | None:
+    return numbers if isinstance(numbers, list) else None
 
 
 def _named_after(session: Session, chosen: Settings) -> frozenset[str]:
@@ -149,14 +158,13 @@ def _without_own(
 
 def _with_uses(parts: Sequence[_Part], used: Set[str], recorded: Sequence[Recording], chosen: Settings) -> list[_Part]:
     """Return the parts with this test at those that answered it; an older cassette is not written for that alone."""
-    return [
-        part._replace(tests=part.tests | {chosen.test})
-        if part.exchange_id in used
-        and not part.tests & chosen.names
-        and (recorded or is_of_this_run(part.began_ns, chosen))
-        else part
-        for part in parts
-    ]
+    marked = []
+    for part in parts:
+        is_unmarked = part.exchange_id in used and not part.tests & chosen.names
+        if is_unmarked and (recorded or is_of_this_run(part.began_ns, chosen)):
+            part = part._replace(tests=part.tests | {chosen.test})
+        marked.append(part)
+    return marked
 
 
 def _with_recorded(parts: list[_Part], known: Set[str], recorded: Sequence[Recording], chosen: Settings) -> list[_Part]:
@@ -184,11 +192,11 @@ def _with_recorded(parts: list[_Part], known: Set[str], recorded: Sequence[Recor
 
 def _labelled(session: Session, parts: Sequence[_Part], chosen: Settings) -> Session:
     """Return the session with the tests of its exchanges, unless all are of the one test whose cassette it is."""
-    tests = sorted({test for part in parts for test in part.tests})
+    tests = _tests(parts)
     labels = json.loads(session.labels)
     labels.pop(LABEL, None)
-    if not chosen.is_own or set(tests) - chosen.names:
-        labels[LABEL] = {test: [n for n, part in enumerate(parts, 1) if test in part.tests] for test in tests}
+    if not chosen.is_own or tests - chosen.names:
+        labels[LABEL] = {test: [n for n, part in enumerate(parts, 1) if test in part.tests] for test in sorted(tests)}
     return msgspec.structs.replace(session, labels=json.dumps(labels, ensure_ascii=False))
 
 
@@ -210,7 +218,7 @@ def is_shared(there: RecordedSession, chosen: Settings) -> bool:
     if chosen.records or _label(there.session) is None:
         return chosen.records and not is_only_of(there, chosen)
     parts = _parts(there, chosen)
-    return len({test for part in parts for test in part.tests}) > 1 or not all(part.tests for part in parts)
+    return len(_tests(parts)) > 1 or not all(part.tests for part in parts)
 
 
 def of_test(there: RecordedSession, chosen: Settings) -> list[Recording]:

@@ -200,7 +200,7 @@ def _texts(keywords: Mapping[str, Any], keyword: str) -> list[str]:
 def _levels(where: str, texts: Sequence[str]) -> Sequence[Level]:
     """Return levels of `recorder diff`, in texts with commas between them. Raises `UsageError`."""
     named: dict[str, Level] = {level: level for level in ALL}
-    words = [word.strip() for text in texts for word in text.split(",") if word.strip()]
+    words = [word for word in map(str.strip, ",".join(texts).split(",")) if word]
     if unknown := [word for word in words if word not in named]:
         raise UsageError(f"{where} names no level {unknown[0]!r}: the levels are {', '.join(ALL)}.")
     return tuple(named[word] for word in words)

@@ -226,16 +226,13 @@ class Fragmented(_OfMessages, frozen=True):
 
     def _changed(self, frames: Sequence[OutgoingFrame]) -> Sequence[OutgoingFrame]:
         whole = b"".join(frame.payload for frame in frames if frame.opcode != "ping")
-        places = [len(whole) * number // self.pieces for number in range(self.pieces + 1)]
-        parts = [whole[start:stop] for start, stop in pairwise(places)]
-        last = len(parts) - 1
-        return [
-            *(
-                OutgoingFrame("continuation" if n else frames[0].opcode, part, n == last)
-                for n, part in enumerate(parts)
-            ),
-            *(frame for frame in frames if frame.opcode == "ping"),
-        ]
+        opcode, fragments = frames[0].opcode, []
+        start = 0
+        for number in range(1, self.pieces + 1):
+            stop = len(whole) * number // self.pieces
+            fragments.append(OutgoingFrame(opcode, whole[start:stop], number == self.pieces))
+            opcode, start = "continuation", stop
+        return [*fragments, *(frame for frame in frames if frame.opcode == "ping")]
 
 
 class Pinged(_OfMessages, frozen=True):

@@ -69,8 +69,8 @@ class Responses:
         parts = self._parts.get((upstream, id), [])
         if parts or not anywhere:
             return parts
-        found = [others for (_, made), others in self._parts.items() if made == id]
-        return found[0] if len(found) == 1 else []
+        made = [others for (_, made), others in self._parts.items() if made == id]
+        return made[0] if len(made) == 1 else []
 
 
 def makes_response(place: Place) -> bool:

@@ -35,8 +35,8 @@ class RequestDifference(msgspec.Struct, frozen=True):
     requested: str | None
 
     def __str__(self) -> str:
-        recorded, requested = (side if side is not None else "(nothing)" for side in (self.recorded, self.requested))
-        return f"{self.path or '(the body)'}: recorded {recorded}, asked {requested}"
+        nothing = "(nothing)"  # a side that is there is JSON, and never empty
+        return f"{self.path or '(the body)'}: recorded {self.recorded or nothing}, asked {self.requested or nothing}"
 
 
 def differences(recorded: Any, requested: Any, limit: int) -> list[RequestDifference]:

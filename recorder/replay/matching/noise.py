@@ -219,9 +219,9 @@ def _remove(value: Any, path: Sequence[str]) -> None:
     """Remove the value at `path`, and an object that is empty without it."""
     step, *rest = path
     if step == "*":
-        for each in list(value.values()) if isinstance(value, dict) else value if isinstance(value, list) else ():
-            if rest:
-                _remove(each, rest)
+        members = list(value.values()) if isinstance(value, dict) else value
+        for each in members if rest and isinstance(members, list) else ():
+            _remove(each, rest)
     elif isinstance(value, dict) and step in value:
         if rest:
             _remove(value[step], rest)

@@ -188,8 +188,10 @@ def read(table: Mapping[str, object]) -> tuple[list[Rule], How]:
     rungs: dict[str, How] = {rung: rung for rung in RUNGS}
     if not isinstance(until, str) or until not in rungs:
         raise ValueError(f"[match] until must be one of {', '.join(rungs)}, not {until!r}.")
-    own = [_own(kind, what) for kind in get_args(Kind) for what in _words(table, kind)]
-    return [*(rule for rule in DEFAULT if rule.name not in without), *own], rungs[until]
+    rules = [rule for rule in DEFAULT if rule.name not in without]
+    for kind in get_args(Kind):
+        rules += [_own(kind, what) for what in _words(table, kind)]
+    return rules, rungs[until]
 
 
 def _words(table: Mapping[str, object], key: str) -> list[str]:

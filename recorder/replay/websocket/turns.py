@@ -16,6 +16,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Sequence
+from itertools import chain
 
 import msgspec
 
@@ -81,7 +82,7 @@ class Turns(ReplayedConnection):
                 tasks.create_task(self._work(stream_id, tasks))
 
     def _is_full(self) -> bool:
-        sizes = [len(each.body) for waiting in self._waiting.values() for each in waiting]
+        sizes = [len(each.body) for each in chain.from_iterable(self._waiting.values())]
         return len(sizes) >= QUEUED or sum(sizes) > QUEUED_BYTES
 
     async def _work(self, stream_id: str | None, tasks: asyncio.TaskGroup) -> None:
