@@ -747,7 +747,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "E8: a claude-tap file may have any size",
-        "recorder/cassettes/budget.py",
+        "recorder/cassettes/calls.py",
         "    if len(data) > limit_bytes:",
         "    if False:",
         "tests/unit/cassettes/test_budget.py::test_a_file_has_a_limit",
@@ -770,7 +770,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "E8: a document may have any number of values",
-        "recorder/cassettes/budget.py",
+        "recorder/cassettes/calls.py",
         "        if values > VALUES_LIMIT:",
         "        if False:",
         "tests/unit/cassettes/test_budget.py::test_values_have_a_limit",

@@ -13,17 +13,19 @@ from typing import Any, BinaryIO, Literal
 import msgspec
 
 from recorder.cassettes import refusing
-from recorder.cassettes.budget import check_values, read_whole
-from recorder.cassettes.calls import ImportedFile, check_storable
-from recorder.cassettes.content import dialect_of, value
-from recorder.cassettes.decoded_calls import (
+from recorder.cassettes.calls import (
     NOT_TEXT,
     DecodedCall,
+    ImportedFile,
     block,
+    check_storable,
+    check_values,
     header_list,
     json_bytes,
     milliseconds,
+    read_whole,
 )
+from recorder.cassettes.content import dialect_of, value
 from recorder.cassettes.sse_jsonl.header import nanoseconds
 from recorder.model.payloads import ExchangeEnd, ResponseHead
 from recorder.wire.dialects import by_name

@@ -1,6 +1,20 @@
 """HTTP calls as other tools store them: their target and true headers, and their records of a journal. Pure.
 
 All of these formats keep a body without its content coding, under the headers that it was sent with.
+
+What a file of another program may take in memory: the same for every format.
+
+Rules of this file:
+
+* A file is read whole, since its records refer to each other, or are not in the order of their times. So three things
+  have a limit: its bytes, the values in one document of it, and the bodies that are made from it. Each is held at once.
+* A limit is checked before what it limits is made.
+
+Calls as tools store them that decode what they see: JSON in place of bytes, and when a call began and ended. Pure.
+
+Bytes are made up from the values: JSON without spaces, and each event framed as its API does. Such tools store no time
+of an event, so a response came, as far as anybody knows, when its last byte did. What a tool did not store at all is a
+gap, with the reason: the exchange is then not lossless, and no replay takes it for whole.
 """
 
 from __future__ import annotations
@@ -8,21 +22,66 @@ from __future__ import annotations
 import binascii
 import re
 from base64 import b64decode
-from collections.abc import Iterable, Iterator
-from typing import AnyStr, NamedTuple, Protocol
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, AnyStr, BinaryIO, NamedTuple, Protocol
 from urllib.parse import urlsplit
 
 import msgspec
 
 from recorder.cassettes import Entry, Names
-from recorder.cassettes.budget import BodyBudget
+from recorder.cassettes.content import value
+from recorder.cassettes.sse_jsonl.lines import SECONDS_LIMIT
 from recorder.errors import RecorderError
 from recorder.journal.format import Gap, Mark
 from recorder.model.events import Session
 from recorder.model.payloads import ExchangeEnd, Header, Imported, RequestEnd, RequestHead, RequestRecord, ResponseHead
-from recorder.wire.dialects import by_path
-from recorder.wire.redaction.headers import redact_record, redact_target
+from recorder.wire.dialects import by_name, by_path
+from recorder.wire.dialects.json_values import as_json
+from recorder.wire.redaction.headers import redact_headers, redact_record, redact_target
+from recorder.wire.sse import BOM
 from recorder.wire.upstreams import KNOWN, join
+
+FILE_LIMIT = 256 * 2**20  # bytes: hours of a browser, with images, or about 20,000 calls as LiteLLM logs them
+VALUES_LIMIT = 10**7  # in one JSON document: of 64 bytes each, where three bytes of a file can be a value
+BODIES_LIMIT = 256 * 2**20  # bytes of all bodies of a file: a reference or a coding makes them longer than the file
+
+_PUNCTUATION = (b",", b"[", b"{")  # before each value but the first: it has one of its own, or that of what it is in
+_NEXT = re.compile(rb'"(?:[^"\\]++|\\.)*+"|[,\[{]', re.DOTALL)
+
+
+def read_whole(file: BinaryIO, advice: str, limit_bytes: int = FILE_LIMIT) -> bytes:
+    """Return a file without its byte-order mark. Raise `RecorderError`, with the advice, if it is too large."""
+    file.seek(0)
+    data = file.read(limit_bytes + 1)
+    if len(data) > limit_bytes:
+        raise RecorderError(f"it is over {limit_bytes >> 20} MiB{advice}")
+    return data.removeprefix(BOM)
+
+
+def check_values(data: bytes) -> bytes:
+    """Return JSON that has few enough values to be decoded. Raise `RecorderError`."""
+    if sum(map(data.count, _PUNCTUATION)) <= VALUES_LIMIT:  # which counts those in texts, too
+        return data
+    values = 0
+    for match in _NEXT.finditer(data):
+        values += data[match.start()] != ord('"')
+        if values > VALUES_LIMIT:
+            raise RecorderError(f"it has over {VALUES_LIMIT:,} values in one document, far more than any call")
+    return data
+
+
+class BodyBudget:
+    """The bytes that the bodies of a file may still have."""
+
+    def __init__(self, left_bytes: int | None = None) -> None:
+        self.left_bytes = BODIES_LIMIT if left_bytes is None else left_bytes
+
+    def take(self, size_bytes: int) -> None:
+        """Raise `RecorderError` if there are not as many."""
+        self.left_bytes -= size_bytes
+        if self.left_bytes < 0:
+            raise RecorderError(f"its bodies are over {BODIES_LIMIT >> 20} MiB together: split it")
+
 
 NO_BODY = "the file does not have the body of the response"
 BODILESS = frozenset({204, 205, 304})  # statuses of responses that have none
@@ -202,3 +261,53 @@ class ImportedFile:
         for each in self._calls:
             self.events += each.events
             yield from each.entries(session, names)
+
+
+NOT_TEXT = "its method, path or error has characters that are not text"
+
+
+class DecodedCall(ImportedCall):
+    """A call whose events are not told apart by time: one of them may have several records."""
+
+    def chunks(self) -> Iterator[Piece]:
+        for t_ns, piece in self.pieces:
+            for block in in_blocks(piece):
+                yield t_ns, block
+
+
+def framed(line: bytes, dialect: str) -> bytes:
+    """Return a payload, framed as its API does."""
+    spoken = by_name(dialect)
+    line = line.replace(b"\r", b" ")  # white space in JSON, the end of a line in a stream
+    payload = value(line) if spoken.has_event_lines else None
+    type = payload.get("type") if isinstance(payload, dict) else None
+    if isinstance(type, str) and type and type.isprintable():
+        return b"event: %b\ndata: %b\n\n" % (type.encode(), line)
+    return b"data: %b%b" % (line, 2 * spoken.line_end)
+
+
+def json_bytes(value: Any) -> bytes:
+    """Return a value as JSON without spaces; nothing for None, and text that was not JSON as it is."""
+    if value is None:
+        return b""
+    return (value if isinstance(value, str) else as_json(value)).encode("utf-8", "surrogatepass")
+
+
+def block(payload: Any, dialect: str, event: str | None = None) -> bytes:
+    """Return the payload of an event as a block of its stream; `event` is a name that does not follow from it."""
+    data = json_bytes(payload).replace(b"\r", b" ").replace(b"\n", b"\ndata: ")
+    made = framed(data, dialect)
+    if event is None or made.startswith(b"event: "):
+        return made
+    return b"event: %b\n%b" % (" ".join(event.split()).encode("utf-8", "replace"), made)
+
+
+def header_list(given: Mapping[str, str], **changed: str) -> list[Header]:
+    """Return redacted headers that are true for a decoded body; `changed` are values of those that are there."""
+    pairs = ((name, changed.get(name.lower().replace("-", "_"), value)) for name, value in given.items())
+    return true_headers(redact_headers(latin(pairs)))
+
+
+def milliseconds(given: float | None) -> int:
+    """Return a duration in nanoseconds that a journal can hold."""
+    return round(max(0.0, min((given or 0) / 1000, SECONDS_LIMIT)) * 1e6) * 1000

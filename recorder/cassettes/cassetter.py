@@ -18,12 +18,11 @@ from typing import Annotated, Any, BinaryIO, Literal
 import msgspec
 
 from recorder.cassettes import refusing
-from recorder.cassettes.budget import BodyBudget, read_whole
-from recorder.cassettes.calls import ImportedCall, ImportedFile, check_storable, target_of
+from recorder.cassettes.calls import BodyBudget, ImportedCall, ImportedFile, check_storable, read_whole, target_of
 from recorder.cassettes.connections import NO_MASK, ImportedConnection, TimedMessage
 from recorder.cassettes.sse_jsonl.header import nanoseconds
 from recorder.cassettes.sse_jsonl.lines import SECONDS_LIMIT
-from recorder.cassettes.vcr.interactions import (
+from recorder.cassettes.vcr.reader import (
     NOT_TEXT,
     VcrHeaders,
     VcrInteraction,

@@ -17,18 +17,22 @@ from urllib.parse import urlsplit
 import msgspec
 
 from recorder.cassettes import refusing
-from recorder.cassettes.budget import BodyBudget, check_values, read_whole
-from recorder.cassettes.calls import ImportedFile, check_storable, target_of
-from recorder.cassettes.connections import ImportedConnection, of_client, of_server
-from recorder.cassettes.content import value
-from recorder.cassettes.decoded_calls import (
+from recorder.cassettes.calls import (
     NOT_TEXT,
+    BodyBudget,
     DecodedCall,
+    ImportedFile,
     block,
+    check_storable,
+    check_values,
     header_list,
     json_bytes,
     milliseconds,
+    read_whole,
+    target_of,
 )
+from recorder.cassettes.connections import ImportedConnection, of_client, of_server
+from recorder.cassettes.content import value
 from recorder.cassettes.sse_jsonl.header import nanoseconds
 from recorder.errors import RecorderError
 from recorder.model.payloads import ExchangeEnd, ResponseHead

@@ -19,8 +19,7 @@ from typing import Any, BinaryIO
 import msgspec
 
 from recorder.cassettes import refusing
-from recorder.cassettes.budget import check_values, read_whole
-from recorder.cassettes.calls import NO_BODY, ImportedCall, ImportedFile
+from recorder.cassettes.calls import NO_BODY, ImportedCall, ImportedFile, check_values, read_whole
 from recorder.cassettes.content import value
 from recorder.cassettes.sse_jsonl.lines import SECONDS_LIMIT
 from recorder.model.payloads import ExchangeEnd, Header, ResponseHead

@@ -12,8 +12,15 @@ from typing import Any, BinaryIO, NamedTuple
 import msgspec
 
 from recorder.cassettes import Entry, Names
-from recorder.cassettes.budget import check_values
-from recorder.cassettes.calls import BLOCK_BYTES, ImportedCall, imported_session, target_of, true_headers
+from recorder.cassettes.calls import (
+    BLOCK_BYTES,
+    ImportedCall,
+    check_values,
+    framed,
+    imported_session,
+    target_of,
+    true_headers,
+)
 from recorder.cassettes.content import HEAD_BYTES, Format, dialect_of, is_payload, looks_like_stream, payloads_of, value
 from recorder.errors import RecorderError
 from recorder.model.events import Event, Session
@@ -148,17 +155,6 @@ class _Whole:
 
     def close(self) -> list[_PlainPiece]:
         return []
-
-
-def framed(line: bytes, dialect: str) -> bytes:
-    """Return a payload, framed as its API does."""
-    spoken = by_name(dialect)
-    line = line.replace(b"\r", b" ")  # white space in JSON, the end of a line in a stream
-    payload = value(line) if spoken.has_event_lines else None
-    type = payload.get("type") if isinstance(payload, dict) else None
-    if isinstance(type, str) and type and type.isprintable():
-        return b"event: %b\ndata: %b\n\n" % (type.encode(), line)
-    return b"data: %b%b" % (line, 2 * spoken.line_end)
 
 
 def _lines(file: BinaryIO) -> Iterator[bytes]:

@@ -15,12 +15,13 @@ from __future__ import annotations
 
 from recorder.replay.matching.noise import rules_from
 from recorder.testing.asserts import assert_cached, assert_lints, assert_same_stream
-from recorder.testing.recording import async_recording_transport, recording_transport
 from recorder.testing.replaying import (
     UnusedRecordingsError,
     async_fault_transport,
+    async_recording_transport,
     async_replay_transport,
     fault_transport,
+    recording_transport,
     replay_transport,
 )
 from recorder.testing.subject import recorded_in

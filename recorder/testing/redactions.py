@@ -10,15 +10,23 @@ Rules of this file:
 * The same is done to what is being recorded (`recorder.testing.clearing`), to recordings and to requests: a redacted
   value never distinguishes two requests, and is in no message.
 * No request is refused, whatever a client sent; what cannot be redacted is not written.
+
+Request bodies without the fields that a project keeps private: JSON, JSON in a text of it, and forms.
+
+Rules of this file:
+
+* A body without such fields keeps its bytes.
+* What cannot be read could hold them anywhere, and is refused: `UnreadableError`. Nothing else is raised.
 """
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any
-from urllib.parse import unquote, unquote_plus
+from urllib.parse import quote_plus, unquote, unquote_plus
 
 import msgspec
 
@@ -26,8 +34,166 @@ from recorder.errors import UsageError
 from recorder.model.payloads import Header
 from recorder.model.recording import Recording
 from recorder.replay.matching import MatchRequest, request_of
-from recorder.testing.bodies import UnreadableError, seems_json, without
 from recorder.wire.redaction.headers import REDACTED
+
+Path = Sequence[str]  # names from the outside in, `*` for any
+Taken = list[tuple[int, Any]]  # which path led there, and the value
+
+_NAME = re.compile(rb"[;\s]name=(?:\"([^\"\r\n]*)\"|([^\s;\"]+))", re.IGNORECASE)
+_BOUNDARY = re.compile(r"boundary=(?:\"([^\"]{1,200})\"|([^\s;\"]{1,200}))", re.IGNORECASE)
+_CODED = re.compile(rb"content-transfer-encoding:\s*(?!7bit|8bit|binary)", re.IGNORECASE)
+_STEPS = re.compile(r"[\[\].]+")
+
+
+class UnreadableError(Exception):
+    """Why fields cannot be found in a body: the rest of a sentence about it."""
+
+
+def without(body: bytes, content_type: str, paths: Sequence[Path]) -> tuple[bytes, Taken]:
+    """Return a body without the values at the paths, and these values. Raises `UnreadableError`."""
+    if not paths or not body.strip():
+        return body, []
+    read = None if seems_json(body) else _FORMS.get(content_type.partition(";")[0].strip().lower())
+    try:
+        return read(body, content_type, paths) if read else _json(body, paths)
+    except (ValueError, RecursionError):
+        raise UnreadableError("is neither JSON nor a form that can be read") from None
+
+
+def seems_json(body: bytes) -> bool:
+    """Return True if a body begins as an object or an array does, in any encoding of JSON."""
+    return body[:64].decode(json.detect_encoding(body), "ignore").lstrip("\ufeff \t\r\n")[:1] in ("{", "[")
+
+
+def _json(body: bytes, paths: Sequence[Path]) -> tuple[bytes, Taken]:
+    root = [json.loads(body, object_pairs_hook=_object)]
+    taken = _all_taken(root, ((number, ("*", *path)) for number, path in enumerate(paths)))
+    return (_bytes(root[0]) if taken else body), taken
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return an object. Raises `ValueError` for a name that is there twice: one of the two would be out of sight."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError
+    return found
+
+
+def _all_taken(value: Any, paths: Iterable[tuple[int, Path]]) -> Taken:
+    taken: Taken = []
+    for number, path in paths:
+        taken += [(number, each) for each in _taken(value, path)]
+    return taken
+
+
+def _taken(value: Any, path: Path) -> list[Any]:
+    """Replace the values at `path` below `value`; return them."""
+    step, *rest = path
+    taken: list[Any] = []
+    for place in _places(value, step):
+        inner = value[place]
+        if rest and isinstance(inner, str):
+            value[place], more = _in_text(inner, rest)
+            taken += more
+        elif rest:
+            taken += _taken(inner, rest)
+        elif inner != REDACTED:
+            value[place] = REDACTED
+            taken.append(inner)
+    return taken
+
+
+def _places(value: Any, step: str) -> Sequence[Any]:
+    if isinstance(value, list):
+        return range(len(value)) if step == "*" else ()
+    return [name for name in value if step in (name, "*")] if isinstance(value, dict) else ()
+
+
+def _in_text(text: str, path: Path) -> tuple[str, list[Any]]:
+    """Do the same as `_taken` in JSON that is the text of a value. A text that is none has no fields."""
+    try:
+        held = json.loads(text.removeprefix("\ufeff"), object_pairs_hook=_object)
+    except (ValueError, RecursionError):
+        if text.lstrip("\ufeff \t\r\n")[:1] in ("{", "[") and (path[-1] == "*" or path[-1] in text):
+            raise UnreadableError("holds JSON in a text that cannot be read") from None
+        return text, []
+    if isinstance(held, str):
+        held, taken = _in_text(held, path)
+    else:
+        taken = _taken(held, path)
+    return (_text(held) if taken else text), taken
+
+
+def _text(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def _bytes(value: Any) -> bytes:
+    try:
+        return _text(value).encode()
+    except UnicodeEncodeError:  # half of a pair of surrogates, which only an escape can write
+        return json.dumps(value, separators=(",", ":")).encode()
+
+
+# -- forms: a name like `metadata[email]` or `metadata.email` is a path
+
+
+def _form(body: bytes, content_type: str, paths: Sequence[Path]) -> tuple[bytes, Taken]:
+    taken: Taken = []
+    pairs: list[str] = []
+    for pair in body.decode().split("&"):
+        name, equals, given = pair.partition("=")
+        value, more = _field(unquote_plus(name), unquote_plus(given), paths)
+        pairs.append(f"{name}{equals}{quote_plus(value)}" if more else pair)
+        taken += more
+    return "&".join(pairs).encode(), taken
+
+
+def _multipart(body: bytes, content_type: str, paths: Sequence[Path]) -> tuple[bytes, Taken]:
+    boundary = _BOUNDARY.search(content_type)
+    if boundary is None:
+        raise ValueError
+    mark = b"\r\n--" + (boundary[1] or boundary[2]).encode()
+    before, *parts = (b"\r\n" + body).split(mark)
+    if before or not parts or parts[-1].strip() != b"--":
+        raise ValueError
+    taken: Taken = []
+    for number, part in enumerate(parts[:-1]):
+        parts[number], more = _part(part, paths)
+        taken += more
+    return mark.join([before, *parts])[2:], taken
+
+
+def _part(part: bytes, paths: Sequence[Path]) -> tuple[bytes, Taken]:
+    head, end, content = part.partition(b"\r\n\r\n")
+    name = _NAME.search(head)
+    if name is None or not end or _CODED.search(head):
+        raise ValueError
+    value, taken = _field((name[1] or name[2] or b"").decode(), content.decode("utf-8", "surrogateescape"), paths)
+    return (head + end + value.encode("utf-8", "surrogateescape") if taken else part), taken
+
+
+def _field(name: str, value: str, paths: Sequence[Path]) -> tuple[str, Taken]:
+    """Replace the values at the paths in a field of a form, which may be JSON itself."""
+    steps = [step for step in _STEPS.split(name.replace("[]", "[0]")) if step]
+    taken: Taken = []
+    for number, path in enumerate(paths):
+        if not all(name in ("*", step) for name, step in zip(path, steps, strict=False)):
+            continue
+        found: list[Any] = []
+        if len(path) > len(steps):
+            value, found = _in_text(value, path[len(steps) :])
+        elif value != REDACTED:
+            value, found = REDACTED, [value]
+        taken += [(number, each) for each in found]
+    return value, taken
+
+
+_FORMS: Mapping[str, Callable[[bytes, str, Sequence[Path]], tuple[bytes, Taken]]] = {
+    "application/x-www-form-urlencoded": _form,
+    "multipart/form-data": _multipart,
+}
+
 
 KINDS = ("fields", "headers", "parameters")  # as in the `[match]` table
 

@@ -14,15 +14,16 @@ from typing import Any, BinaryIO
 import msgspec
 
 from recorder.cassettes import refusing
-from recorder.cassettes.budget import check_values, read_whole
 from recorder.cassettes.calls import (
     BODILESS,
     NO_BODY,
     ImportedCall,
     ImportedFile,
+    check_values,
     from_base64,
     in_blocks,
     latin,
+    read_whole,
     target_of,
     true_headers,
 )

@@ -17,8 +17,7 @@ import msgspec
 from recorder.errors import UpstreamError
 from recorder.model.payloads import Header
 from recorder.proxy.http.messages import Response
-from recorder.replay.faults.blocks import Chunks, EventBlock, blocks
-from recorder.replay.faults.transport import Fault, Run
+from recorder.replay.faults.transport import Chunks, EventBlock, Fault, Run, blocks
 from recorder.replay.pace import FOREVER_S
 from recorder.replay.transport import origin_of, whole
 from recorder.wire.dialects import error_body

@@ -17,18 +17,58 @@ Rules of this file:
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import count
+from typing import NamedTuple
 
 import msgspec
 
 from recorder.proxy.http.messages import BodyStream, IteratedBody, Request, Response, Transport
-from recorder.replay.faults.blocks import Chunks
 from recorder.replay.pace import LOOP, Clock, Waiting
 from recorder.replay.transport import ReplayTransport
 from recorder.wire.dialects import framing
+from recorder.wire.sse import Piece, Splitter
 from recorder.wire.websocket_endpoint import OutgoingFrame
+
+Chunks = AsyncGenerator[bytes, None]
+
+
+class EventBlock(NamedTuple):
+    """The bytes between two blank lines of an event stream; `event` counts the events from 1, comments none."""
+
+    raw: bytes
+    event: int | None
+
+
+async def blocks(chunks: AsyncIterable[bytes]) -> AsyncIterator[EventBlock]:
+    """Yield the blocks of an event stream, whole, with all that arrived when it breaks off."""
+    splitter, number = Splitter(), 0
+    parts: list[bytes] = []
+
+    def completed(pieces: Iterable[Piece]) -> Iterator[EventBlock]:
+        nonlocal number
+        for piece in pieces:
+            parts.append(piece.raw)
+            if piece.kind == "part" and not piece.complete:
+                continue
+            number += piece.kind in ("frame", "part")
+            yield EventBlock(b"".join(parts), number if piece.kind in ("frame", "part") else None)
+            parts.clear()
+
+    failure: Exception | None = None
+    try:
+        async for chunk in chunks:
+            for block in completed(splitter.feed(chunk)):
+                yield block
+    except Exception as error:  # of whatever is wrapped
+        failure = error
+    for block in completed(splitter.close()):
+        yield block
+    if parts:
+        yield EventBlock(b"".join(parts), None)
+    if failure is not None:
+        raise failure
 
 
 class Run:

@@ -14,7 +14,7 @@ Rules of this file:
   state: it uses its answers in order too, and then repeats the last one.
 * A turn over WebSocket is the POST that requests the same (`recorder.wire.turns`). Where a request has only what is new
   since an earlier response, the whole conversations are compared, too, as noise is
-  (`recorder.replay.matching.logical`).
+  (`recorder.replay.matching.candidates`).
 * The answer has the ids of the client that sent the request (`recorder.replay.matching.client_ids`).
 * `dict.pop` hands out exchanges: it gives each key to one thread only. Everything else is computed from constant data,
   so two threads that compute it at once get the same result. There is no lock.
@@ -34,11 +34,10 @@ from recorder.model.events import WEBSOCKET
 from recorder.model.payloads import CloseRecord, WebSocketTurn
 from recorder.model.recording import Recording
 from recorder.replay.matching.by_id import Responses, Retrieval
-from recorder.replay.matching.candidates import Candidate, CandidateQueue, Group, MatchQuery
+from recorder.replay.matching.candidates import Candidate, CandidateQueue, Group, History, MatchQuery
 from recorder.replay.matching.client_ids import pairs
 from recorder.replay.matching.differences import RequestDifference
 from recorder.replay.matching.fingerprint import MatchRequest, Place, place, request_of, without_secrets
-from recorder.replay.matching.logical import History
 from recorder.replay.matching.miss import Miss, all_used, elsewhere, unlike
 from recorder.replay.matching.noise import DEFAULT_RULES, Rules
 from recorder.replay.matching.noise_rules import How

@@ -22,7 +22,7 @@ import msgspec
 
 from recorder.errors import UpstreamError
 from recorder.proxy.http.messages import Request, Response, Transport, WholeUpload
-from recorder.replay.faults.blocks import blocks
+from recorder.replay.faults.transport import blocks
 from recorder.replay.transport import origin_of
 from recorder.replay.websocket.connection import ReplayedConnection
 from recorder.wire.dialects import error_body, framing

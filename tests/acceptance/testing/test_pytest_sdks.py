@@ -17,7 +17,7 @@ from recorder.recordings.memory import MemoryJournal
 from recorder.replay.matching import Matcher
 from recorder.replay.transport import ReplayTransport
 from recorder.testing.loopback import Loopback
-from recorder.testing.recording import MemoryRecording
+from recorder.testing.replaying import MemoryRecording
 from tests.integration.testing.test_testing import FAILURES
 from tests.support.projects import Project
 from tests.support.provider.server import start

@@ -1,4 +1,4 @@
-"""`recorder.cassettes.budget`: the limits of files of other programs, with files whose expansion is large."""
+"""`recorder.cassettes.calls`: the limits of files of other programs, with files whose expansion is large."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recorder.cassettes import Cassette, budget
+from recorder.cassettes import Cassette, calls
 from recorder.cassettes.ai_sdk import Generations
-from recorder.cassettes.budget import FILE_LIMIT, BodyBudget, check_values
+from recorder.cassettes.calls import FILE_LIMIT, BodyBudget, check_values
 from recorder.cassettes.cassetter import Cassetter
 from recorder.cassettes.claude_tap import ClaudeTap
 from recorder.cassettes.har.reader import Har
@@ -113,14 +113,14 @@ CALLS = {
 def test_bodies_are_counted_in_every_format(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     data = (FILES / name).read_bytes()
     assert CALLS[name](io.BytesIO(data))
-    monkeypatch.setattr(budget, "BODIES_LIMIT", 100)
+    monkeypatch.setattr(calls, "BODIES_LIMIT", 100)
     with pytest.raises(RecorderError, match="its bodies are over 0 MiB together"):
         CALLS[name](io.BytesIO(data))
 
 
 @pytest.mark.long
 def test_bodies_are_counted_without_their_coding(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(budget, "BODIES_LIMIT", 3 * 2**20)
+    monkeypatch.setattr(calls, "BODIES_LIMIT", 3 * 2**20)
     for count, fits in ((2, True), (4, False)):
         cassette = {"version": 1, "interactions": [zipped(2**20)] * count}
         with nullcontext() if fits else pytest.raises(RecorderError, match="its bodies are over 3 MiB together"):
@@ -136,14 +136,14 @@ def plain(file: BinaryIO) -> Cassette:
 
 @table("reader", [Generations, ClaudeTap, Har, LiteLlm, plain, Vcr])
 def test_values_have_a_limit(reader: Reader, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(budget, "VALUES_LIMIT", 10_000)
+    monkeypatch.setattr(calls, "VALUES_LIMIT", 10_000)
     data = b'{"__claude_tap_compact_trace__":' + DENSE + b"}" if reader is not plain else DENSE
     with pytest.raises(RecorderError, match="over 10,000 values in one document"):
         reader(io.BytesIO(data))
 
 
 def test_what_is_in_a_text_is_no_value(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(budget, "VALUES_LIMIT", 10)
+    monkeypatch.setattr(calls, "VALUES_LIMIT", 10)
     texts = b'["' + b'{[,\\\\\\"' * 100 + b'"]'
     assert check_values(texts) is texts
 

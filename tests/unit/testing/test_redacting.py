@@ -26,8 +26,7 @@ from recorder.model.recording import Recording
 from recorder.recordings.files import load_cassette
 from recorder.replay.matching import Match, Matcher, MatchRequest, request_of
 from recorder.replay.matching.noise import Rules
-from recorder.testing.clearing import redacted_rows
-from recorder.testing.private import PrivateValues
+from recorder.testing.clearing import PrivateValues, redacted_rows
 from recorder.testing.redactions import Redactions
 from recorder.wire.recording import recording_of
 from recorder.wire.redaction.unescape import spliced_pieces
