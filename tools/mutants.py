@@ -617,8 +617,8 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "D16: a position is answered once, strict or not",
         "recorder/replay/matching/__init__.py",
-        "return members[0] if len(members) == 1 else self._at_positions.get(shape)",
-        "return None",
+        "candidate = members[0] if len(members) == 1 else self._at_positions.get(shape)",
+        "candidate = None",
         "tests/unit/replay/matching/test_matching.py::TestUse::test_without_strictness_an_agent_that_runs_again_is_answered_by_position_again",
     ),
     Mutant(

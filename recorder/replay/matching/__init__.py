@@ -25,7 +25,7 @@ Rules of this file:
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 import msgspec
@@ -112,35 +112,56 @@ class Matcher:
         request = without_secrets(request, self._rules)
         found = self._match(request)
         if isinstance(found, Match) and is_turn(found.recorded):
-            hang_up = self._last_turns.get(found.recorded.exchange.exchange_id)
-            found = msgspec.structs.replace(found, hang_up=hang_up, followed_by=self._followed_by(found.recorded))
+            turn = self._by_id[found.recorded.exchange.exchange_id].original
+            found = msgspec.structs.replace(found, hang_up=self._hang_up(turn), followed_by=self._followed_by(turn))
         self._seen.append(_seen(request, found))
         if isinstance(found, Miss) and is_prewarm(request.target, request.body):
             self._history.add(prewarm_id(request.body), request)
         return found
 
     @Once
-    def _successors(self) -> Mapping[str, Successor]:
-        return successors(each.original for each in self._all)
+    def _by_id(self) -> Mapping[str, Candidate]:
+        return {candidate.original.exchange.exchange_id: candidate for candidate in self._all}
 
     @Once
-    def _response_ids(self) -> Mapping[str, str | None]:
-        """Return the ids of the responses of turns, by their exchange, if any response has a successor."""
-        turns = (each.original for each in self._all if is_turn(each.original)) if self._successors else ()
-        return {turn.exchange.exchange_id: response_id(turn) for turn in turns}
+    def _successors(self) -> Mapping[str, Successor]:
+        return successors(candidate.original for candidate in self._all)
 
     def _followed_by(self, turn: Recording) -> tuple[tuple[int, bytes], ...]:
         """Return the messages of the responses that continue a turn without a request, and mark them as used."""
+        if not self._successors:
+            return ()
         messages: list[tuple[int, bytes]] = []
         before_ns = turn.exchange.started_ns + turn.end_ns
-        for successor in following(self._response_ids.get(turn.exchange.exchange_id), self._successors):
-            for candidate in self._all:
-                if candidate.original.exchange.exchange_id == successor.exchange_id:
-                    self._take(candidate)
+        for successor in following(response_id(turn), self._successors):
+            self._take(self._by_id[successor.exchange_id])
             for at_ns, payload in successor.messages:
                 messages.append((max(0, at_ns - before_ns), payload))
                 before_ns = at_ns
         return tuple(messages)
+
+    @Once
+    def _last_turns(self) -> Mapping[str, Recording]:
+        """Return the last turn of each recorded connection on which there were turns, by its id."""
+        last: dict[str, tuple[int, Recording]] = {}
+        for turn in (candidate.original for candidate in self._all):
+            place = turn.request.websocket
+            if isinstance(place, WebSocketTurn) and place.number >= last.get(place.connection, (0, turn))[0]:
+                last[place.connection] = place.number, turn
+        return {connection: turn for connection, (_, turn) in last.items()}
+
+    def _hang_up(self, turn: Recording) -> HangUp | None:
+        """Return how the server ended the connection after a turn; None if it was not the last, or the client did."""
+        place = turn.request.websocket
+        if not isinstance(place, WebSocketTurn) or self._last_turns[place.connection] is not turn:
+            return None
+        connection = self._by_id.get(place.connection)
+        end = connection.original.end if connection is not None else None
+        if connection is None or end is None or not isinstance(end.close, CloseRecord) or end.close.by != "server":
+            return None
+        ended_ns = connection.original.exchange.started_ns + connection.original.end_ns
+        after_ns = max(0, ended_ns - turn.exchange.started_ns - turn.end_ns)
+        return HangUp(after_ns, end.close.code, end.close.reason or "")
 
     def connection(self, request: MatchRequest) -> Recording | None:
         """Return the recorded handshake for one whose messages are matched one by one, and mark it as used.
@@ -172,29 +193,8 @@ class Matcher:
     def _is_needed(self, candidate: Candidate) -> bool:
         request = candidate.fingerprint.request
         if request.method == WEBSOCKET:  # its turns stand for it
-            return candidate.original.exchange.exchange_id not in self._with_turns
+            return candidate.original.exchange.exchange_id not in self._last_turns
         return not is_optional(request.method, request.target) and not is_prewarm(request.target, request.body)
-
-    @Once
-    def _with_turns(self) -> Collection[str]:
-        """Return the ids of the recorded connections on which there were turns."""
-        places = [each.original.request.websocket for each in self._all]
-        return {place.connection for place in places if isinstance(place, WebSocketTurn)}
-
-    @Once
-    def _last_turns(self) -> Mapping[str, HangUp]:
-        """Return the ends of connections that the server ended, by the id of the last turn of each."""
-        connections = {each.original.exchange.exchange_id: each.original for each in self._all}
-        last: dict[str, Recording] = {}
-        for turn in (each.original for each in self._all):
-            place = turn.request.websocket
-            if isinstance(place, WebSocketTurn) and place.number >= _number(last.get(place.connection)):
-                last[place.connection] = turn
-        return {
-            turn.exchange.exchange_id: hang_up
-            for id, turn in last.items()
-            if id in connections and (hang_up := _hang_up(connections[id], turn)) is not None
-        }
 
     def seen(self) -> list[Seen]:
         """Return the requests and how they were answered, in order."""
@@ -233,6 +233,8 @@ class Matcher:
         """
         used: tuple[How, CandidateQueue] | None = None
         for how, queue in query.queues(self._rules.until):
+            if queue is None:
+                continue
             if (candidate := self._next(queue)) is not None:
                 return _match(query, candidate, how)
             used = used or (how, queue)
@@ -258,41 +260,22 @@ class Matcher:
         return self._unused.pop(candidate.number, None) is not None
 
     def _at_position(self, query: MatchQuery) -> Match | None:
-        candidate = self._only_one(query)
-        return None if candidate is None else _match(query, candidate, "position")
-
-    def _only_one(self, query: MatchQuery) -> Candidate | None:
-        """Return the only one that can be meant: of the unused ones, or when all are used, the one that was it then.
+        """Match the only one that can be meant: of the unused ones, or when all are used, the one that was it then.
 
         Of several, each other one had been used when it was given, as what is equal to something else.
         """
         shape, members = query.widest.shape, query.at_position(self._rules.until)
         unused = self._unused_at_position(query)
+        candidate: Candidate | None = None
         if len(unused) == 1 and self._take(unused[0]):
-            self._at_positions[shape] = unused[0]
-            return unused[0]
-        if unused or self._strict:
-            return None
-        return members[0] if len(members) == 1 else self._at_positions.get(shape)
+            candidate = self._at_positions[shape] = unused[0]
+        elif not unused and not self._strict:
+            candidate = members[0] if len(members) == 1 else self._at_positions.get(shape)
+        return None if candidate is None else _match(query, candidate, "position")
 
     def _unused_at_position(self, query: MatchQuery) -> list[Candidate]:
         """Return the unused exchanges at the same position of a conversation."""
         return [candidate for candidate in query.at_position(self._rules.until) if candidate.number in self._unused]
-
-
-def _number(turn: Recording | None) -> int:
-    place = turn.request.websocket if turn is not None else None
-    return place.number if isinstance(place, WebSocketTurn) else 0
-
-
-def _hang_up(connection: Recording, last: Recording) -> HangUp | None:
-    """Return how the server ended a connection, by its last turn; None if the client did, or nobody."""
-    close = connection.end.close if connection.end is not None else None
-    if not isinstance(close, CloseRecord) or close.by != "server":
-        return None
-    ended_ns = connection.exchange.started_ns + connection.end_ns
-    after_ns = max(0, ended_ns - last.exchange.started_ns - last.end_ns)
-    return HangUp(after_ns, close.code, close.reason or "")
 
 
 def _match(query: MatchQuery, candidate: Candidate, how: How) -> Match:

@@ -113,6 +113,9 @@ class Candidate:
         whole = self.logical()
         return LogicalDigests(whole.quiet, whole.shape, whole.outline)
 
+    def compared(self, *, is_logical: bool) -> Fingerprint | LogicalDigests:
+        return self.digests if is_logical else self.fingerprint
+
 
 class LogicalDigests(NamedTuple):
     """The parts of a `Fingerprint` that are as small for a long conversation as for a short one, or nearly."""
@@ -146,19 +149,19 @@ def _queues(candidates: Iterable[Candidate], key: Callable[[Candidate], Hashable
 
 
 class Group:
-    """The candidates of one place."""
+    """The candidates of one place; with `is_logical` their logical requests are compared."""
 
-    def __init__(self, candidates: Sequence[Candidate]) -> None:
-        self.candidates = candidates
-        self.exact = _queues(candidates, lambda candidate: candidate.fingerprint.exact)
+    def __init__(self, candidates: Sequence[Candidate], *, is_logical: bool = False) -> None:
+        self.candidates, self._is_logical = candidates, is_logical
+        self.exact = {} if is_logical else _queues(candidates, lambda candidate: candidate.fingerprint.exact)
 
     @Once
     def quiet(self) -> QueuesByKey:
-        return _queues(self.candidates, lambda candidate: candidate.fingerprint.quiet)
+        return _queues(self.candidates, lambda candidate: candidate.compared(is_logical=self._is_logical).quiet)
 
     @Once
     def shapes(self) -> QueuesByKey:
-        return _queues(self.candidates, lambda candidate: candidate.fingerprint.shape)
+        return _queues(self.candidates, lambda candidate: candidate.compared(is_logical=self._is_logical).shape)
 
     @Once
     def has_links(self) -> bool:
@@ -175,15 +178,7 @@ class Group:
         found: dict[int, list[Candidate]] = {}
         for candidate in self.candidates:
             found.setdefault(candidate.length, []).append(candidate)
-        return {length: Group(candidates) for length, candidates in found.items()}
-
-    @Once
-    def logical(self) -> QueuesByKey:
-        return _queues(self.candidates, lambda candidate: candidate.digests.quiet)
-
-    @Once
-    def logical_shapes(self) -> QueuesByKey:
-        return _queues(self.candidates, lambda candidate: candidate.digests.shape)
+        return {length: Group(candidates, is_logical=True) for length, candidates in found.items()}
 
     @Once
     def directories(self) -> Mapping[str, int]:
@@ -217,8 +212,8 @@ class MatchQuery:
 
     @Once
     def alike(self) -> Group | None:
-        """Return the candidates whose logical requests can be equal to this one, if those are compared."""
-        return self.group.by_length.get(self.length) if self.is_logical else None
+        """Return the candidates that can be equal to this request: by its logical one, if those are compared."""
+        return self.group.by_length.get(self.length) if self.is_logical else self.group
 
     @property
     def near(self) -> Sequence[Candidate]:
@@ -240,36 +235,27 @@ class MatchQuery:
 
     def outline(self, candidate: Candidate) -> Mapping[str, int]:
         """Return the outline of that fingerprint."""
-        return candidate.digests.outline if self.is_logical else candidate.fingerprint.outline
+        return candidate.compared(is_logical=self.is_logical).outline
 
     @Once
     def moved(self) -> Fingerprint:
         others = self.group.directories
-        return self.own if self.own.directories.items() >= others.items() else self._with(others)
-
-    def _with(self, others: Mapping[str, int]) -> Fingerprint:
+        if self.own.directories.items() >= others.items():
+            return self.own
         return Fingerprint(self._request, self._rules, others)
 
-    def queues(self, until: How) -> Iterator[tuple[How, CandidateQueue]]:
-        """Yield the queues of candidates that are the same, rung by rung."""
-        for how, found in self._rungs():
-            if how == "noise" and until == "exact":
-                return
-            if found is not None:
-                yield how, found
-
-    def _rungs(self) -> Iterator[tuple[How, CandidateQueue | None]]:
+    def queues(self, until: How) -> Iterator[tuple[How, CandidateQueue | None]]:
+        """Yield the queues of candidates that are the same, rung by rung: each is looked up when it is wanted."""
         yield "exact", self.group.exact.get(self.own.exact)
+        if until == "exact":
+            return
         yield "noise", self.group.quiet.get(self.own.quiet)
         yield "noise", self.group.quiet.get(self.moved.quiet)
-        if self.alike is not None:
-            yield "noise", self.alike.logical.get(self.widest.quiet)
+        if self.is_logical and self.alike is not None:
+            yield "noise", self.alike.quiet.get(self.widest.quiet)
 
     def at_position(self, until: How) -> Sequence[Candidate]:
         """Return the candidates at the same position of a conversation, used or not."""
         shape = self.widest.shape if until == "position" else None
-        group = self.alike if self.is_logical else self.group
-        if shape is None or group is None:
-            return ()
-        queue = (group.logical_shapes if self.is_logical else group.shapes).get(shape)
+        queue = self.alike.shapes.get(shape) if shape is not None and self.alike is not None else None
         return queue.members if queue else ()
