@@ -23,7 +23,7 @@ import binascii
 import re
 from base64 import b64decode
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, AnyStr, BinaryIO, NamedTuple, Protocol
+from typing import Any, BinaryIO, NamedTuple, Protocol
 from urllib.parse import urlsplit
 
 import msgspec
@@ -34,7 +34,18 @@ from recorder.cassettes.sse_jsonl.lines import SECONDS_LIMIT
 from recorder.errors import RecorderError
 from recorder.journal.format import Gap, Mark
 from recorder.model.events import Session
-from recorder.model.payloads import ExchangeEnd, Header, Imported, RequestEnd, RequestHead, RequestRecord, ResponseHead
+from recorder.model.payloads import (
+    ExchangeEnd,
+    Header,
+    Imported,
+    RequestEnd,
+    RequestHead,
+    RequestRecord,
+    ResponseHead,
+    as_sent,
+    header,
+)
+from recorder.model.recording import true_headers
 from recorder.wire.dialects import by_name, by_path
 from recorder.wire.dialects.json_values import as_json
 from recorder.wire.redaction.headers import redact_headers, redact_record, redact_target
@@ -89,24 +100,7 @@ BODILESS = frozenset({204, 205, 304})  # statuses of responses that have none
 BLOCK_BYTES = 256 * 1024  # of a body, in one record of a journal
 
 _UNSTORABLE = re.compile("[\0\ud800-\udfff]")  # bytes that are not UTF-8, and what no text of a database has
-_CODING = "content-encoding"
-_OF_THE_TRANSFER = frozenset({_CODING, "content-length", "transfer-encoding"})
 _LOOPBACK = re.compile(r"(?:localhost|127\.\d+\.\d+\.\d+|\[::1\])(?::\d+)?", re.IGNORECASE)
-
-
-def true_headers(given: list[tuple[AnyStr, AnyStr]], *, is_coded: bool = False) -> list[tuple[AnyStr, AnyStr]]:
-    """Return the headers that are true for a body as it is stored: decoded, unless it is still coded."""
-    untrue = _OF_THE_TRANSFER - {_CODING} if is_coded else _OF_THE_TRANSFER
-    return [(name, value) for name, value in given if _lower(name) not in untrue]
-
-
-def _lower(name: str | bytes) -> str:
-    return (name.decode("latin-1") if isinstance(name, bytes) else name).lower()
-
-
-def latin(given: Iterable[tuple[str, str]]) -> list[tuple[bytes, bytes]]:
-    """Return headers as they were on the wire, as far as that is known."""
-    return [(name.encode("latin-1", "replace"), value.encode("latin-1", "replace")) for name, value in given]
 
 
 def from_base64(written: str, said: str) -> bytes:
@@ -120,7 +114,7 @@ def from_base64(written: str, said: str) -> bytes:
 def url(request: RequestRecord, *, was_imported: bool = False) -> str:
     """Return the URL that a client uses without a recorder: the host that it named; of this machine only if that is no
     recorder."""
-    host = next((value for name, value in request.headers if name.lower() == "host"), "")
+    host = header(request.headers, "host")
     is_here = _LOOPBACK.fullmatch(host) is not None
     if host and (was_imported or not is_here):
         return f"{'http' if is_here else 'https'}://{host}{request.target}"
@@ -305,7 +299,7 @@ def block(payload: Any, dialect: str, event: str | None = None) -> bytes:
 def header_list(given: Mapping[str, str], **changed: str) -> list[Header]:
     """Return redacted headers that are true for a decoded body; `changed` are values of those that are there."""
     pairs = ((name, changed.get(name.lower().replace("-", "_"), value)) for name, value in given.items())
-    return true_headers(redact_headers(latin(pairs)))
+    return true_headers(redact_headers(as_sent(pairs)))
 
 
 def milliseconds(given: float | None) -> int:

@@ -30,13 +30,12 @@ from recorder.cassettes.vcr.reader import (
     VcrResponse,
     VcrStatus,
     calls,
-    header_pairs,
     missing_host,
+    vcr_headers,
 )
 from recorder.cassettes.vcr.yaml_values import YAML_LIMIT, as_bytes, as_text, read_yaml
 from recorder.errors import RecorderError
 from recorder.journal.format import Mark
-from recorder.wire.redaction.headers import redact_headers
 from recorder.wire.websocket import CONTROL_LIMIT, MESSAGE_LIMIT, encode_frame
 
 VERSION = 1
@@ -182,7 +181,7 @@ def _connections(stored: _Stored, budget: BodyBudget) -> Iterator[tuple[int, Imp
 def _connection(given: _StoredConnection) -> ImportedConnection:
     """Raises `ValueError`. The answer of a connection was not stored."""
     check_storable(NOT_TEXT, given.uri)
-    headers = header_pairs(given.headers)
+    headers = vcr_headers(given.headers)
     pieces, at_ns = list[TimedMessage](), 0
     for frame in given.frames:
         at_ns = max(at_ns, frame.offset_ms * 10**6)
@@ -191,7 +190,7 @@ def _connection(given: _StoredConnection) -> ImportedConnection:
             raise ValueError(f"a {frame.frame_type} frame has {len(payload):,} bytes, more than any recorder takes")
         mark = Mark.CHUNK if mask is None else Mark.CLIENT_CHUNK
         pieces.append(TimedMessage(at_ns, mark, encode_frame(frame.frame_type, payload, mask=mask)))
-    sent = redact_headers([*missing_host(given.uri, headers), *headers])
+    sent = [*missing_host(given.uri, headers), *headers]
     return ImportedConnection(target_of(given.uri), sent, pieces, end_ns=at_ns)
 
 

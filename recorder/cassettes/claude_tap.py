@@ -35,7 +35,7 @@ from recorder.cassettes.connections import ImportedConnection, of_client, of_ser
 from recorder.cassettes.content import value
 from recorder.cassettes.sse_jsonl.header import nanoseconds
 from recorder.errors import RecorderError
-from recorder.model.payloads import ExchangeEnd, ResponseHead
+from recorder.model.payloads import ExchangeEnd, ResponseHead, header
 from recorder.wire.dialects import by_name, by_path, framing
 
 BUNDLE, RECORD, REFERENCE = "__claude_tap_compact_trace__", "__claude_tap_compact_record__", "__claude_tap_blob_ref__"
@@ -212,8 +212,7 @@ def _exchange(record: _TapRecord) -> DecodedCall:
     request, response, duration_ns = record.request, record.response, record.duration_ns
     target = target_of(request.path)
     dialect = by_path(request.method, target.partition("?")[0]).name
-    content_type = next((text for name, text in response.headers.items() if name.lower() == "content-type"), None)
-    is_stream = framing(content_type) == "sse"
+    is_stream = framing(header(response.headers.items(), "content-type")) == "sse"
     is_cut = is_stream and not response.sse_events and response.body is not None
     changed = {"content_type": JSON} if is_cut else {}
     pieces = [block(each.data, dialect, each.name) for each in response.sse_events] or [json_bytes(response.body)]

@@ -19,12 +19,12 @@ from recorder.cassettes.calls import (
     framed,
     imported_session,
     target_of,
-    true_headers,
 )
 from recorder.cassettes.content import HEAD_BYTES, Format, dialect_of, is_payload, looks_like_stream, payloads_of, value
 from recorder.errors import RecorderError
 from recorder.model.events import Event, Session
 from recorder.model.payloads import Header, ResponseHead
+from recorder.model.recording import true_headers
 from recorder.wire.dialects import by_name, by_path
 from recorder.wire.redaction.headers import redact_headers, redact_target
 from recorder.wire.sse import BOM, Splitter, ends_block, ends_message, parse

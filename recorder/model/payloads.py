@@ -6,6 +6,7 @@ Headers and URLs in here are already redacted (`recorder.wire.redaction.headers`
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Literal
 
 import msgspec
@@ -13,6 +14,16 @@ import msgspec
 from recorder.model.events import Exchange, Outcome, Session, Status
 
 Header = tuple[str, str]  # name as sent, value; latin-1 decoded, so that every byte survives
+
+
+def header(headers: Iterable[Header], name: str) -> str:
+    """Return the first value of a header, whose name is in lower case; empty if there is none."""
+    return next((value for given, value in headers if given.lower() == name), "")
+
+
+def as_sent(headers: Iterable[Header]) -> list[tuple[bytes, bytes]]:
+    """Return headers as they were on the wire, as far as that is known."""
+    return [(name.encode("latin-1", "replace"), value.encode("latin-1", "replace")) for name, value in headers]
 
 
 class Imported(msgspec.Struct, frozen=True):

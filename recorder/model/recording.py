@@ -6,7 +6,7 @@ has it, its content coding undone, and `headers` are true for it: they name a co
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Literal, NamedTuple
 
 import msgspec
@@ -26,6 +26,12 @@ PIECE_BYTES = 200
 """Bytes of memory that a piece takes besides its `raw`, where the events are not held."""
 
 _OF_THE_TRANSFER = frozenset({"content-length", "transfer-encoding"})
+
+
+def true_headers(given: Iterable[Header], *, is_coded: bool = False) -> list[Header]:
+    """Return the headers that are true for a body as it is stored: decoded, unless it is still coded."""
+    untrue = _OF_THE_TRANSFER if is_coded else _OF_THE_TRANSFER | {"content-encoding"}
+    return [(name, value) for name, value in given if name.lower() not in untrue]
 
 
 class Piece(NamedTuple):
@@ -81,8 +87,7 @@ class Recording(msgspec.Struct, frozen=True):
     def headers(self) -> list[Header]:
         """Return the headers of the response that are true for `pieces`."""
         given = self.response.headers if self.response else []
-        untrue = _OF_THE_TRANSFER if self.is_coded else _OF_THE_TRANSFER | {"content-encoding"}
-        return [(name, value) for name, value in given if name.lower() not in untrue]
+        return true_headers(given, is_coded=self.is_coded)
 
     @property
     def body(self) -> bytes:

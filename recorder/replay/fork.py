@@ -24,6 +24,7 @@ from recorder.model.text import safe_text
 from recorder.proxy.http.messages import Request, Response, Transport, WholeUpload
 from recorder.proxy.routing import Origin
 from recorder.replay.matching import Match
+from recorder.replay.pace import Waiting
 from recorder.replay.transport import ReplayTransport
 from recorder.wire.redaction.headers import redact_target
 from recorder.wire.request_body import decoded_body
@@ -102,7 +103,7 @@ class _Playback:
         self._replay, self._found = replay, found
 
     async def handle_async_request(self, request: Request) -> Response:
-        return await self._replay.play(request, self._found)
+        return await self._replay.play(self._found, Waiting(self._replay.clock, request))
 
     async def aclose(self) -> None:
         """Do nothing: the replay is its owner's."""

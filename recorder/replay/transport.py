@@ -25,7 +25,7 @@ import msgspec
 
 from recorder.errors import NotFoundError, UpstreamError, UsageError
 from recorder.model.events import WHOLE
-from recorder.model.payloads import Header, ResponseHead
+from recorder.model.payloads import Header, ResponseHead, as_sent
 from recorder.model.recording import Piece, Recording
 from recorder.proxy.http import messages
 from recorder.proxy.http.messages import IterableBody, IteratedBody, Response, Transport
@@ -65,61 +65,40 @@ class Chunk(NamedTuple):
     data: bytes
 
 
-class ReplayAnswer(msgspec.Struct, frozen=True):
+class ReplayAnswer(NamedTuple):
     """The response to a request. Without `head` there is no response, only the failure."""
 
     head: ResponseHead | None
     head_ns: int
     chunks: Sequence[Chunk]
     end_ns: int
-    failure: tuple[str, str] | None = None  # message and outcome, if it ends before its end
-    close: tuple[int, str] | None = None  # of WebSocket, if the failure was one: code and reason
-
-    def fail(self) -> None:
-        """Raise the recorded failure, if the exchange broke off."""
-        if self.failure is not None:
-            raise UpstreamError(*self.failure, close=self.close)
+    failure: UpstreamError | None  # if it ends before its end
 
 
-def answer(recorded: Recording, after: int | None = None, *, reads: bool = True) -> ReplayAnswer:
+def answer(
+    recorded: Recording, after: int | None = None, *, reads: bool = True, hang_up: HangUp | None = None
+) -> ReplayAnswer:
     """Return a recorded exchange as an answer: in the reads that it arrived in, or frame by frame.
 
-    With `after`, only the events with a greater sequence number, the first of them at once.
+    With `after`, only the events with a greater sequence number, the first of them at once. A turn that ended with its
+    connection has the Close frame of that.
     """
     head = recorded.response
     if head is not None:
-        head = msgspec.structs.replace(head, headers=_true_headers(recorded))
+        # A value that was not kept would be taken for one.
+        kept = [(name, value) for name, value in recorded.headers if not COUNTED.fullmatch(value)]
+        head = msgspec.structs.replace(head, headers=kept)
+    failure = _failure(recorded)
+    if failure is not None and hang_up is not None and hang_up.code is not None:
+        failure.close = hang_up.code, hang_up.reason
     if after is None:
         chunks = (_as_read(recorded) if reads else None) or [Chunk(piece.t_ns, piece.raw) for piece in recorded.pieces]
         last_ns = chunks[-1].t_ns if chunks else recorded.head_ns
-        return ReplayAnswer(head, recorded.head_ns, chunks, max(last_ns, recorded.end_ns), _failure(recorded))
+        return ReplayAnswer(head, recorded.head_ns, chunks, max(last_ns, recorded.end_ns), failure)
     rest = [chunk for chunk, number in _numbered(recorded.pieces) if number is not None and number > after]
     first_ns = rest[0].t_ns if rest else recorded.end_ns
     chunks = [Chunk(max(0, chunk.t_ns - first_ns), chunk.data) for chunk in rest]
-    return ReplayAnswer(head, 0, chunks, max(0, recorded.end_ns - first_ns), _failure(recorded))
-
-
-def _answer_of(found: Match, recorded: Recording, *, reads: bool) -> ReplayAnswer:
-    """Return the answer of a match; of a turn that ended with its connection, with the Close frame of that."""
-    made, hang_up = answer(recorded, found.after, reads=reads), found.hang_up
-    if made.failure is None or hang_up is None or hang_up.code is None:
-        return made
-    return msgspec.structs.replace(made, close=(hang_up.code, hang_up.reason))
-
-
-def _event_stream(payloads: Iterable[bytes]) -> Response:
-    """Return a response of events that are all there."""
-
-    async def stream() -> AsyncGenerator[bytes, None]:
-        for payload in payloads:
-            yield as_block(payload)
-
-    return _response(ResponseHead(200, "OK", [("content-type", "text/event-stream")]), stream())
-
-
-def _true_headers(recorded: Recording) -> list[Header]:
-    """Return the headers whose values were kept: a redacted one would be taken for a value."""
-    return [(name, value) for name, value in recorded.headers if not COUNTED.fullmatch(value)]
+    return ReplayAnswer(head, 0, chunks, max(0, recorded.end_ns - first_ns), failure)
 
 
 def _as_read(recorded: Recording) -> list[Chunk] | None:
@@ -127,7 +106,7 @@ def _as_read(recorded: Recording) -> list[Chunk] | None:
     end = recorded.end
     if end is None or ((end.coding is not None or end.undecoded is not None) and not recorded.is_coded):
         return None
-    body = b"".join(piece.raw for piece in recorded.pieces)
+    body = recorded.body
     ends = [0, *accumulate(size for _, size in recorded.reads)]
     if ends[-1] != len(body):
         return None
@@ -153,27 +132,29 @@ def _numbered(pieces: Sequence[Piece]) -> Iterator[tuple[Chunk, int | None]]:
     yield from ((Chunk(part.t_ns, part.raw), number) for part in parts)
 
 
-def _failure(recorded: Recording) -> tuple[str, str] | None:
+def _failure(recorded: Recording) -> UpstreamError | None:
     if recorded.end is None:
-        return "the recording goes no further", "truncated"
+        return UpstreamError("the recording goes no further", "truncated")
     if recorded.end.outcome in WHOLE:
         return None
-    return recorded.end.error or f"the recorded exchange ended here: {recorded.end.outcome}", recorded.end.outcome
+    message = recorded.end.error or f"the recorded exchange ended here: {recorded.end.outcome}"
+    return UpstreamError(message, recorded.end.outcome)
 
 
 def _response(head: ResponseHead, chunks: IterableBody) -> Response:
-    headers = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in head.headers]
-    return Response(head.status, head.reason.encode("latin-1"), headers, IteratedBody(chunks), head.http_version)
+    reason, headers = head.reason.encode("latin-1"), as_sent(head.headers)
+    return Response(head.status, reason, headers, IteratedBody(chunks), head.http_version)
+
+
+async def _each(chunks: Iterable[bytes]) -> AsyncGenerator[bytes, None]:
+    for chunk in chunks:
+        yield chunk
 
 
 def whole(status: int, body: bytes, headers: Sequence[Header] = ()) -> Response:
     """Return a complete JSON response."""
-
-    async def stream() -> AsyncGenerator[bytes, None]:
-        yield body
-
     fields = [("content-type", "application/json"), ("content-length", str(len(body))), *headers]
-    return _response(ResponseHead(status, _PHRASES.get(status, ""), fields), stream())
+    return _response(ResponseHead(status, _PHRASES.get(status, ""), fields), _each([body]))
 
 
 class ReplayTransport:
@@ -206,18 +187,15 @@ class ReplayTransport:
         waiting = Waiting(self.clock, request)
         found = await self.find(request)
         if isinstance(found, Match):
-            return await self._play(found, waiting)
+            return await self.play(found, waiting)
         if is_prewarm(found.request.target, found.request.body):
-            return _event_stream(prewarm_answer(found.request.body))
+            head = ResponseHead(200, "OK", [("content-type", "text/event-stream")])
+            return _response(head, _each(map(as_block, prewarm_answer(found.request.body))))
         return await self.missed(request, found)
 
     async def find(self, request: messages.Request) -> Match | Miss:
         """Return what the matcher says to a request: a recording, marked as used, or why there is none."""
         return await self._judged(request, self.matcher.match)
-
-    async def play(self, request: messages.Request, found: Match) -> Response:
-        """Return the response of the recording that was found for a request."""
-        return await self._play(found, Waiting(self.clock, request))
 
     async def replay(self, request: messages.Request, recorded: Recording) -> Response:
         """Return the response of a recorded exchange, whatever the request asks for."""
@@ -238,7 +216,7 @@ class ReplayTransport:
     async def _with_client_ids(self, found: Match) -> Recording:
         """Return the exchange with the ids of the current client; a large one is edited in a thread."""
         recorded, ids = found.recorded, found.client_ids
-        is_large = ids and sum(len(piece.raw) for piece in recorded.pieces) > INLINE_BYTES
+        is_large = ids and len(recorded.body) > INLINE_BYTES
         if is_large and isinstance(self.clock, LoopClock):
             return await asyncio.to_thread(with_client_ids, recorded, ids)
         return with_client_ids(recorded, ids)
@@ -247,27 +225,31 @@ class ReplayTransport:
         if not isinstance(self._otherwise, int | None):
             await self._otherwise.aclose()
 
-    async def _play(self, found: Match, waiting: Waiting) -> Response:
-        _tell_gap(found.recorded)
+    async def play(self, found: Match, waiting: Waiting) -> Response:
+        """Return the response of the recording that was found for a request."""
+        end, request = found.recorded.end, found.recorded.request
+        if end is not None and end.gap_chunks:  # for users who allowed gaps
+            what = f"{request.method} {request.target} (exchange {found.recorded.exchange.exchange_id})"
+            log.warning("the answer to %s has a gap: %d bytes of it were not kept", what, end.gap_bytes)
         recorded = await self._with_client_ids(found)
-        response = await self._replay(_answer_of(found, recorded, reads=self._reads), waiting, found.hang_up)
+        made = answer(recorded, found.after, reads=self._reads, hang_up=found.hang_up)
+        response = await self._replay(made, waiting)
+        if found.hang_up is not None and made.failure is None:
+            after_s = self._seconds(found.hang_up.after_ns)
+            response.extensions["hang_up"] = (after_s, found.hang_up.code, found.hang_up.reason)
         if found.followed_by:
             response.extensions["followed_by"] = [
                 (self._seconds(after_ns), payload) for after_ns, payload in found.followed_by
             ]
         return response
 
-    async def _replay(self, answer: ReplayAnswer, waiting: Waiting, hang_up: HangUp | None = None) -> Response:
+    async def _replay(self, answer: ReplayAnswer, waiting: Waiting) -> Response:
         pace = Pace(waiting, self.speed)
         if answer.head is None:
             await pace.until(answer.end_ns)
-            answer.fail()
-            raise UpstreamError("there was no response", "truncated")
+            raise answer.failure or UpstreamError("there was no response", "truncated")
         await pace.until(answer.head_ns)
-        response = _response(answer.head, _body(answer, pace))
-        if hang_up is not None and answer.failure is None:
-            response.extensions["hang_up"] = (self._seconds(hang_up.after_ns), hang_up.code, hang_up.reason)
-        return response
+        return _response(answer.head, _body(answer, pace))
 
     def _seconds(self, recorded_ns: int) -> float:
         return recorded_ns / 1e9 / self.speed if self.speed is not None else 0.0
@@ -290,14 +272,8 @@ async def _body(answer: ReplayAnswer, pace: Pace) -> AsyncGenerator[bytes, None]
         await pace.until(chunk.t_ns)
         yield chunk.data
     await pace.until(answer.end_ns)
-    answer.fail()
-
-
-def _tell_gap(recorded: Recording) -> None:
-    """Log a warning if the answer has a gap, for users who allowed gaps."""
-    if recorded.end is not None and recorded.end.gap_chunks:
-        what = f"{recorded.request.method} {recorded.request.target} (exchange {recorded.exchange.exchange_id})"
-        log.warning("the answer to %s has a gap: %d bytes of it were not kept", what, recorded.end.gap_bytes)
+    if answer.failure is not None:
+        raise answer.failure
 
 
 def match_request(request: messages.Request, body: bytes) -> MatchRequest:
@@ -306,14 +282,9 @@ def match_request(request: messages.Request, body: bytes) -> MatchRequest:
     headers = redact_headers(origin.headers)
     body, _ = decoded_body(headers, body)
     target = redact_target(origin.target)
-    return MatchRequest(
-        request.method, target, origin.upstream, headers, body, upstream_is_known=_names_upstream(request)
-    )
-
-
-def _names_upstream(request: messages.Request) -> bool:
-    """Return whether a request names its upstream: it came through a proxy, or goes to a host of the public APIs."""
-    return isinstance(request.extensions.get("recorder"), Origin) or request.url.host in HOSTS
+    # It names its upstream if it came through a proxy, or goes to a host of the public APIs.
+    is_known = isinstance(request.extensions.get("recorder"), Origin) or request.url.host in HOSTS
+    return MatchRequest(request.method, target, origin.upstream, headers, body, upstream_is_known=is_known)
 
 
 def origin_of(request: messages.Request) -> Origin:

@@ -31,7 +31,7 @@ from urllib.parse import quote_plus, unquote, unquote_plus
 import msgspec
 
 from recorder.errors import UsageError
-from recorder.model.payloads import Header
+from recorder.model.payloads import Header, header
 from recorder.model.recording import Recording
 from recorder.replay.matching import MatchRequest, request_of
 from recorder.wire.redaction.headers import REDACTED
@@ -233,8 +233,7 @@ class Redactions:
     def cleared(self, request: MatchRequest) -> tuple[MatchRequest, Found]:
         """Return a request as it is written, and what was taken out of it. Raises `UnreadableError`."""
         head, found = self._cleared_head(request)
-        type_ = next((value for name, value in request.headers if name.lower() == "content-type"), "")
-        body, taken = without(request.body, type_, self._paths)
+        body, taken = without(request.body, header(request.headers, "content-type"), self._paths)
         found += [(f"fields:{self._fields[number]}", value) for number, value in taken]
         return msgspec.structs.replace(head, body=body), found
 

@@ -27,6 +27,7 @@ from requests.adapters import BaseAdapter, HTTPAdapter
 from urllib3.exceptions import IncompleteRead, ProtocolError, ReadTimeoutError
 
 from recorder.errors import UpstreamError
+from recorder.model.payloads import as_sent
 from recorder.proxy.http.messages import (
     BodyStream,
     IteratedBody,
@@ -88,10 +89,10 @@ class AdapterBack:
         with _translated():
             response = self._adapter.send(prepared, **{**options.how, "stream": True})
         raw = response.raw
-        headers = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in raw.headers.items()]
         chunks = iter(lambda: raw.read1(READ_BYTES, decode_content=False), b"")
         stream = IteratedBody(Unsync(chunks, response.close, _translated))
-        return Response(response.status_code, (response.reason or "").encode("latin-1"), headers, stream)
+        reason = (response.reason or "").encode("latin-1")
+        return Response(response.status_code, reason, as_sent(raw.headers.items()), stream)
 
     async def aclose(self) -> None:
         self._adapter.close()

@@ -22,17 +22,16 @@ from recorder.cassettes.calls import (
     check_values,
     from_base64,
     in_blocks,
-    latin,
     read_whole,
     target_of,
-    true_headers,
 )
 from recorder.cassettes.connections import ImportedConnection
 from recorder.cassettes.har.messages import WebSocketMessage, read_message
 from recorder.cassettes.sse_jsonl.header import nanoseconds
 from recorder.cassettes.sse_jsonl.lines import SECONDS_LIMIT
 from recorder.model.events import SWITCHED, Outcome
-from recorder.model.payloads import ExchangeEnd, Header, ResponseHead
+from recorder.model.payloads import ExchangeEnd, Header, ResponseHead, as_sent
+from recorder.model.recording import true_headers
 from recorder.wire.dialects import by_path
 from recorder.wire.redaction.headers import redact_headers
 from recorder.wire.sse import Splitter, parse
@@ -207,7 +206,7 @@ def _response_head(response: _HarResponse) -> ResponseHead:
 
 def _headers(pairs: tuple[_Pair, ...]) -> list[Header]:
     """Return redacted headers without pseudo-headers, and without those of the coding, which is undone."""
-    given = latin((pair.name, pair.value) for pair in pairs if not pair.name.startswith(":"))
+    given = as_sent((pair.name, pair.value) for pair in pairs if not pair.name.startswith(":"))
     return true_headers(redact_headers(given))
 
 

@@ -20,7 +20,7 @@ from recorder.cassettes.calls import url
 from recorder.cassettes.har.messages import WrittenConnection, connections, inexpressible, websocket_messages
 from recorder.cassettes.sse_jsonl.header import instant
 from recorder.model.events import WHOLE
-from recorder.model.payloads import Header
+from recorder.model.payloads import Header, header
 from recorder.model.recording import Recording
 from recorder.wire.sse import Fields, parse
 from recorder.wire.turns import as_http, is_connection, is_turn
@@ -77,7 +77,7 @@ def _entry(connection: WrittenConnection, was_imported: bool) -> dict[str, Any]:
 
 def _events(each: Recording) -> Iterator[tuple[Any, Fields]]:
     """Yield the pieces that are events, with their fields."""
-    if _mime_type(each.headers).startswith("text/event-stream"):
+    if header(each.headers, "content-type").startswith("text/event-stream"):
         for piece in each.pieces:
             fields = parse(piece.raw)
             if fields.data is not None:
@@ -86,7 +86,7 @@ def _events(each: Recording) -> Iterator[tuple[Any, Fields]]:
 
 def _request(each: Recording, was_imported: bool) -> dict[str, Any]:
     request = each.request
-    body = {"mimeType": _mime_type(request.headers), "text": each.request_body.decode("utf-8", "replace")}
+    body = {"mimeType": header(request.headers, "content-type"), "text": each.request_body.decode("utf-8", "replace")}
     return {
         "method": request.method,
         "url": url(request, was_imported=was_imported),
@@ -114,7 +114,7 @@ def _response(each: Recording, turns: Iterable[Recording]) -> dict[str, Any]:
         "redirectURL": "",
         "headersSize": -1,
         "bodySize": each.end.wire_bytes if each.end else -1,
-        "content": _content(b"" if is_connection(each) else each.body, _mime_type(each.headers)),
+        "content": _content(b"" if is_connection(each) else each.body, header(each.headers, "content-type")),
         **error,
     }
 
@@ -129,10 +129,6 @@ def _content(body: bytes, mime_type: str) -> dict[str, Any]:
 
 def _pairs(given: Iterable[Header]) -> list[dict[str, str]]:
     return [{"name": name, "value": value} for name, value in given]
-
-
-def _mime_type(headers: Iterable[Header]) -> str:
-    return next((value for name, value in headers if name.lower() == "content-type"), "")
 
 
 def _text(given: bytes | None) -> str:

@@ -9,7 +9,7 @@ it is another value. `raw` that no value gives back exactly is `{"raw": …}`. P
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from hashlib import sha256
 from typing import Any
 
@@ -26,7 +26,17 @@ from recorder.cassettes.sse_jsonl.lines import (
     value,
 )
 from recorder.model.events import BODY_KINDS, LEFT_OUT, Event, Kind
-from recorder.model.payloads import ControlRecord, EndRecord, FrameShape, GapRecord, RequestRecord, ResponseHead, Side
+from recorder.model.payloads import (
+    ControlRecord,
+    EndRecord,
+    FrameShape,
+    GapRecord,
+    Header,
+    RequestRecord,
+    ResponseHead,
+    Side,
+    as_sent,
+)
 from recorder.wire.content_coding import Decoder
 from recorder.wire.redaction.headers import redact_headers, redact_target
 
@@ -106,11 +116,9 @@ def _cleaned(kind: Kind, raw: bytes) -> bytes:
     return raw if redacted == record else _encode(redacted)
 
 
-def clean_headers(given: list[tuple[str, str]]) -> list[tuple[str, str]]:
+def clean_headers(given: Iterable[Header]) -> list[Header]:
     """Redact headers as a recorder does."""
-    return redact_headers(
-        (name.encode("latin-1", "replace"), value.encode("latin-1", "replace")) for name, value in given
-    )
+    return redact_headers(as_sent(given))
 
 
 def _shortened(kind: Kind, raw: bytes, usual: Mapping[str, Any]) -> Any:

@@ -31,10 +31,8 @@ from recorder.cassettes.calls import (
     check_values,
     from_base64,
     in_blocks,
-    latin,
     read_whole,
     target_of,
-    true_headers,
 )
 from recorder.cassettes.content import looks_like_stream
 from recorder.cassettes.plain import STEP_NS
@@ -42,10 +40,11 @@ from recorder.cassettes.sse_jsonl.header import nanoseconds
 from recorder.cassettes.vcr.yaml_values import YAML_LIMIT, as_bytes, read_yaml
 from recorder.errors import RecorderError
 from recorder.model.events import Session
-from recorder.model.payloads import ResponseHead
+from recorder.model.payloads import Header, ResponseHead, as_sent, header
+from recorder.model.recording import true_headers
 from recorder.wire.content_coding import Decoder, UndecodableError
 from recorder.wire.dialects import framing
-from recorder.wire.redaction.headers import Header, redact_headers
+from recorder.wire.redaction.headers import redact_headers
 from recorder.wire.sse import Splitter
 
 NOT_TEXT = "its method, uri or message is not text"
@@ -91,7 +90,7 @@ class _DecodedMessage(NamedTuple):
 
     @property
     def content_type(self) -> str:
-        return next((value.decode("latin-1") for name, value in self.headers if name.lower() == b"content-type"), "")
+        return header(self.headers, "content-type")
 
 
 def calls(
@@ -113,7 +112,6 @@ def _call(each: VcrInteraction, left: int) -> ImportedCall:
     method, status = each.request.method.upper(), each.response.status
     check_storable(NOT_TEXT, method, each.request.uri, status.message or "")
     request = _message(each.request.headers, each.request.body, left)
-    request.headers[:0] = missing_host(each.request.uri, request.headers)
     response = _message(each.response.headers, each.response.body, left)
     pieces = list(_pieces(response))
     # A body that is empty is a text in the file.
@@ -121,40 +119,39 @@ def _call(each: VcrInteraction, left: int) -> ImportedCall:
     return ImportedCall(
         method=method,
         target=target_of(each.request.uri),
-        headers=redact_headers(request.headers),
+        headers=[*missing_host(each.request.uri, request.headers), *request.headers],
         body=request.body,
-        response=ResponseHead(status.code, status.message or "", redact_headers(response.headers)),
+        response=ResponseHead(status.code, status.message or "", response.headers),
         pieces=pieces,
         end_ns=pieces[-1][0] if pieces else STEP_NS,
         missing_response=NO_BODY if lacks_body else None,
     )
 
 
-def missing_host(uri: str, headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+def missing_host(uri: str, headers: Iterable[Header]) -> list[Header]:
     """Return the header that names the host of the URI, if there is one and no header names it yet."""
     host = urlsplit(uri).netloc.rpartition("@")[2]
-    is_named = any(name.lower() == b"host" for name, _ in headers)
-    return latin([("host", host)]) if host and not is_named else []
+    is_named = any(name.lower() == "host" for name, _ in headers)
+    return redact_headers(as_sent([("host", host)])) if host and not is_named else []
 
 
 def _message(given: VcrHeaders | None, body: str | VcrBody | None, left: int) -> _DecodedMessage:
     """Return headers and body; the coding is undone and forgotten if that is possible. Raises `ValueError`."""
-    headers = header_pairs(given)
-    coding = next((value.decode("latin-1") for name, value in headers if name.lower() == b"content-encoding"), None)
-    data, is_coded = _decoded(coding, _body(body), left)
+    headers = vcr_headers(given)
+    data, is_coded = _decoded(header(headers, "content-encoding"), _body(body), left)
     return _DecodedMessage(true_headers(headers, is_coded=is_coded), data)
 
 
-def header_pairs(given: VcrHeaders | None) -> list[tuple[bytes, bytes]]:
-    """Return headers in their order, each value with its name."""
+def vcr_headers(given: VcrHeaders | None) -> list[Header]:
+    """Return redacted headers in their order, each value with its name."""
     pairs = []
     for name, values in (given or {}).items():
         listed = values if isinstance(values, list) else [values]
         pairs += [(name, value) for value in listed if value is not None]
-    return latin(pairs)
+    return redact_headers(as_sent(pairs))
 
 
-def _decoded(coding: str | None, data: bytes, left: int) -> tuple[bytes, bool]:
+def _decoded(coding: str, data: bytes, left: int) -> tuple[bytes, bool]:
     """Return a body, and whether it is still in its coding, cut or huge, as a recorder reports a received one.
 
     What gives nothing, or is text, was never in it: the tools keep the header of a coding that they have undone.

@@ -47,7 +47,7 @@ def interaction(each: Recording, *, was_imported: bool = False) -> bytes:
         f"    headers:{_headers(each.request.headers)}",
         f"    method: {_text(each.request.method, 6)}",
         f"    uri: {_text(url(each.request, was_imported=was_imported), 6)}",
-        f"  response:\n    body:\n      string: {_content(b''.join(piece.raw for piece in each.pieces), 8)}",
+        f"  response:\n    body:\n      string: {_content(each.body, 8)}",
         f"    headers:{_headers(each.headers)}",
         f"    status:\n      code: {each.response.status}\n      message: {_text(each.response.reason, 8)}",
     ]

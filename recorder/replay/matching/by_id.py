@@ -95,7 +95,7 @@ def _document(parts: Iterable[Recording]) -> Retrieval | None:
     """Return the finished response as one document: recorded as such, or as the last event of a stream states it."""
     for part in parts:
         if not is_stream(part):
-            response = object_(_json(_body(part)))
+            response = object_(_json(part.body))
             if text(response.get("status")) not in _UNFINISHED:
                 return Retrieval(part, None)
         elif (found := _finished(part)) is not None:
@@ -140,16 +140,12 @@ def _as_document(recorded: Recording, body: bytes) -> Recording:
 def response_id(recorded: Recording) -> str | None:
     """Return the id of the response that an exchange received, in a stream or as a document."""
     if not is_stream(recorded):
-        return text(object_(_json(_body(recorded))).get("id"))
+        return text(object_(_json(recorded.body)).get("id"))
     for block in islice(payloads_of(joined(recorded.pieces)), FIRST_EVENTS):
         id = text(object_(object_(_json(block)).get("response")).get("id"))
         if id is not None:
             return id
     return None
-
-
-def _body(recorded: Recording) -> bytes:
-    return b"".join(piece.raw for piece in recorded.pieces)
 
 
 def _json(data: bytes) -> Any:

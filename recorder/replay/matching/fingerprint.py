@@ -20,7 +20,7 @@ from zlib import crc32
 import msgspec
 
 from recorder.model.events import WEBSOCKET
-from recorder.model.payloads import Header
+from recorder.model.payloads import Header, header
 from recorder.model.recording import Recording
 from recorder.replay.matching.noise import QuietBody, Rules
 from recorder.replay.matching.once import Once
@@ -233,8 +233,7 @@ _BOUNDARY = re.compile(r"multipart/.*?;\s*boundary=\"?([^\s\";]{8,70})", re.IGNO
 
 def _without_boundary(request: MatchRequest) -> bytes:
     """Return a form without its boundary, which is drawn again for each."""
-    content_type = next((value for name, value in request.headers if name.lower() == "content-type"), "")
-    match = _BOUNDARY.match(content_type)
+    match = _BOUNDARY.match(header(request.headers, "content-type"))
     return request.body.replace(match[1].encode("latin-1", "replace"), b"boundary") if match else request.body
 
 

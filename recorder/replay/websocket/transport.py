@@ -12,6 +12,7 @@ from collections.abc import Sequence
 import msgspec
 
 from recorder.model.events import SWITCHED, WEBSOCKET
+from recorder.model.payloads import as_sent, header
 from recorder.model.recording import Recording
 from recorder.proxy.http.messages import IteratedBody, Request, Response, Transport
 from recorder.replay.matching import MatchRequest, Miss
@@ -73,8 +74,8 @@ def _accepted(request: Request, recorded: Recording | None, connection: Replayed
         origin = origin_of(request)
         body = error_body(request.method, origin.target, origin.upstream, answer.status, answer.message)
         return whole(answer.status, body, answer.headers)
-    more = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in given if not COUNTED.fullmatch(value)]
-    headers = [*answer, *(header for header in more if not header[0].lower().startswith(OF_THE_HANDSHAKE))]
+    more = as_sent((name, value) for name, value in given if not COUNTED.fullmatch(value))
+    headers = [*answer, *(each for each in more if not each[0].lower().startswith(OF_THE_HANDSHAKE))]
     return Response(SWITCHED, b"Switching Protocols", headers, IteratedBody(connection.stream()))
 
 
@@ -84,7 +85,7 @@ def _protocol(request: Request, recorded: Sequence[tuple[str, str]]) -> str | No
     Its name may have been redacted, because clients put keys into it. They prefer the one that has none.
     """
     offered = offered_protocols(request.headers.raw)
-    chosen = [value for name, value in recorded if name.lower() == "sec-websocket-protocol"]
+    chosen = header(recorded, "sec-websocket-protocol")
     if not chosen or not offered:
         return None
-    return chosen[0] if chosen[0] in offered else offered[0]
+    return chosen if chosen in offered else offered[0]
