@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from functools import partial
+from typing import NamedTuple
 
 import msgspec
 
@@ -66,6 +67,44 @@ class _InvalidFault(Exception):
     """The form is right, but a value in it is not: the message, if there is one, has the reason."""
 
 
+class _Form(NamedTuple):
+    """A fault as it is written, after its name."""
+
+    place: str | None
+    options: list[str]
+
+    def event(self, least: int = 0) -> int:
+        return _whole(self.place, least)
+
+    def placeless(self) -> _Form:
+        if self.place is not None:
+            raise _InvalidFault
+        return self
+
+    def up_to(self, limit: int) -> list[str]:
+        """Return the options, if they are not more than that."""
+        if len(self.options) > limit:
+            raise _InvalidFault
+        return self.options
+
+    def only(self) -> str:
+        """Return the one option."""
+        if len(self.options) != 1:
+            raise _InvalidFault
+        return self.options[0]
+
+    def which(self) -> Which:
+        if self.place is not None:
+            self.up_to(0)
+            return Which(self.event(1))
+        share = _SHARE.fullmatch(self.only())
+        if share is None:
+            raise _InvalidFault
+        if float(share[1]) > 100:
+            raise _InvalidFault(f"{share[0]} is more than all")
+        return Which(share=float(share[1]) / 100)
+
+
 def parse_fault(text: str) -> Fault:
     """Parse a fault. Raises `ValueError` with one sentence for a person."""
     form = _FORM.fullmatch(text)
@@ -75,101 +114,53 @@ def parse_fault(text: str) -> Fault:
     try:
         if form is None:
             raise _InvalidFault
-        fault = _PARSERS[name](form["place"], form["options"].split(":")[1:])
+        fault = _PARSERS[name](_Form(form["place"], form["options"].split(":")[1:]))
     except _InvalidFault as nonsense:
         why = f"{nonsense}; " if str(nonsense) else ""
         raise ValueError(f"{text!r} is not a fault: {why}write {FORMS[name]}.") from None
     return msgspec.structs.replace(fault, form=text)
 
 
-def _cut(place: str | None, options: list[str]) -> Fault:
-    if options not in ([], ["reset"]) or place is None:
+def _cut(form: _Form) -> Fault:
+    if form.options not in ([], ["reset"]) or form.place is None:
         raise _InvalidFault
-    outcome = "upstream_reset" if options else "truncated"
-    return CutAfter(_whole(place), outcome) if re.fullmatch("-?[0-9]+", place) else CutAt(_seconds(place), outcome)
+    outcome = "upstream_reset" if form.options else "truncated"
+    if re.fullmatch("-?[0-9]+", form.place):
+        return CutAfter(form.event(), outcome)
+    return CutAt(_seconds(form.place), outcome)
 
 
-def _close(place: str | None, options: list[str]) -> Fault:
-    code = _whole(_only(options), 1000, 4999)
+def _close(form: _Form) -> Fault:
+    code = _whole(form.only(), 1000, 4999)
     if code in UNSENDABLE:
         raise _InvalidFault(f"no Close frame has the code {code}")
-    return CutAfter(_whole(place), code=code)
+    return CutAfter(form.event(), code=code)
 
 
-def _fragment(place: str | None, options: list[str]) -> Fault:
-    event = _whole(place, least=1)
-    return Fragmented(event, _whole(_only(options), least=1)) if options else Fragmented(event)
-
-
-def _ping(place: str | None, options: list[str]) -> Fault:
-    if options:
-        raise _InvalidFault
-    return Pinged(_whole(place, least=1))
-
-
-def _stall(place: str | None, options: list[str]) -> Fault:
-    event = _whole(place)
-    return Stall(event, _seconds(_only(options))) if options else Stall(event)
-
-
-def _delay(place: str | None, options: list[str]) -> Fault:
-    _nowhere(place)
-    return Delay(_seconds(_only(options)))
-
-
-def _slice(place: str | None, options: list[str]) -> Fault:
-    _nowhere(place)
-    if options == ["utf8"]:
+def _slice(form: _Form) -> Fault:
+    if form.placeless().options == ["utf8"]:
         return Slice(in_characters=True)
-    return Slice(_whole(_only(options), least=1)) if options else Slice()
+    return Slice(_count(form.only())) if form.options else Slice()
 
 
-def _altered(how: str, place: str | None, options: list[str]) -> Fault:
-    return Altered(_which(place, options), how)
+def _ping(form: _Form) -> Fault:
+    form.up_to(0)
+    return Pinged(form.event(1))
 
 
-def _reordered(place: str | None, options: list[str]) -> Fault:
-    return Reordered(_which(place, options))
+def _altered(how: str, form: _Form) -> Fault:
+    return Altered(form.which(), how)
 
 
-def _status(place: str | None, options: list[str]) -> Fault:
-    _nowhere(place)
+def _status(form: _Form) -> Fault:
+    options = form.placeless().options
     status = _whole(options[0] if options else None, 400, 599)
     named = dict(option.partition("=")[::2] for option in options[1:])
     if len(named) < len(options) - 1 or not named.keys() <= {"retry-after", "times"}:
         raise _InvalidFault
-    times = _whole(named["times"], least=1) if "times" in named else None
+    times = _count(named["times"]) if "times" in named else None
     after = [("retry-after", _number(named["retry-after"]))] if "retry-after" in named else []
     return Status(status, tuple(after), times)
-
-
-def _drip(place: str | None, options: list[str]) -> Fault:
-    _nowhere(place)
-    return Drip(_whole(_only(options), least=1))
-
-
-def _which(place: str | None, options: list[str]) -> Which:
-    if place is not None:
-        if options:
-            raise _InvalidFault
-        return Which(_whole(place, least=1))
-    share = _SHARE.fullmatch(_only(options))
-    if share is None:
-        raise _InvalidFault
-    if float(share[1]) > 100:
-        raise _InvalidFault(f"{share[0]} is more than all")
-    return Which(share=float(share[1]) / 100)
-
-
-def _nowhere(place: str | None) -> None:
-    if place is not None:
-        raise _InvalidFault
-
-
-def _only(options: list[str]) -> str:
-    if len(options) != 1:
-        raise _InvalidFault
-    return options[0]
 
 
 def _whole(text: str | None, least: int = 0, most: int = _WHOLE_LIMIT) -> int:
@@ -178,6 +169,10 @@ def _whole(text: str | None, least: int = 0, most: int = _WHOLE_LIMIT) -> int:
     if text.startswith("-") or len(text) > 9 or not least <= int(text) <= most:
         raise _InvalidFault(f"{text} is not between {least} and {most}")
     return int(text)
+
+
+def _count(text: str) -> int:
+    return _whole(text, least=1)
 
 
 def _number(text: str) -> str:
@@ -198,16 +193,16 @@ def _seconds(text: str) -> float:
     return seconds
 
 
-_PARSERS: Mapping[str, Callable[[str | None, list[str]], Fault]] = {
+_PARSERS: Mapping[str, Callable[[_Form], Fault]] = {
     "cut": _cut,
     "close": _close,
-    "stall": _stall,
-    "delay": _delay,
+    "stall": lambda form: Stall(form.event(), *map(_seconds, form.up_to(1))),
+    "delay": lambda form: Delay(_seconds(form.placeless().only())),
     "slice": _slice,
     **{how: partial(_altered, how) for how in ALTERED},
-    "reorder": _reordered,
+    "reorder": lambda form: Reordered(form.which()),
     "status": _status,
-    "drip": _drip,
-    "fragment": _fragment,
+    "drip": lambda form: Drip(_count(form.placeless().only())),
+    "fragment": lambda form: Fragmented(form.event(1), *map(_count, form.up_to(1))),
     "ping": _ping,
 }
