@@ -4,9 +4,9 @@ Rules of this file:
 
 * No other module asks which engine a URL is of, or imports the folder of an engine: it asks for a part, and calls a
   function of that.
-* A part is a module of the folder whose functions are a protocol: all of them are here but `upkeep`, which is in
-  `recorder.store.maintain.upkeep`. Another engine is a folder with these modules beside `sqlite/` and `postgres/`, and
-  one line in `_FOLDERS`. `recorder.store` names the places outside where SQL still differs by engine.
+* A part is a module of the folder whose functions are a protocol: all of them are here but `verify` and `upkeep`,
+  which are in `recorder.store.maintain.upkeep`. Another engine is a folder with these modules beside `sqlite/` and
+  `postgres/`, and one line in `_FOLDERS`. `recorder.store` names the places outside where SQL still differs by engine.
 * A part is loaded when it is asked for. An address loads no driver: a user of SQLite has no psycopg, and a list of
   sessions loads no writer.
 """
@@ -200,10 +200,26 @@ class Querying(Protocol):
         """Return how DuckDB opens a database to read it."""
 
 
-class Writer(Protocol):
+class Database(Protocol):
+    """A log in a transaction."""
+
+    @property
+    def engine(self) -> str:
+        """Return the name of its dialect (`engine_name`)."""
+
+    def run(self, statement: Statement, values: Any) -> None:
+        """Run a statement with values by name, or for each of a list of them."""
+
+    def ask(self, statement: Statement, values: Any) -> Generator[Sequence[Any]]:
+        """Yield the rows of a statement as they are read. To be closed if they are not read to the end."""
+
+    def run_all(self, steps: Sequence[Step]) -> list[list[Sequence[Any]]]:
+        """Run statements one after another, and return the rows of each: a server gets all of them at once."""
+
+
+class Writer(Database, Protocol):
     """A connection that writes to one kind of database."""
 
-    engine: str  # as SQLAlchemy names its dialect
     connection: Connection
 
     def translated(self) -> AbstractContextManager[None]:
@@ -223,15 +239,6 @@ class Writer(Protocol):
 
     def delete_session(self, session_id: str) -> None:
         """Delete a session, its exchanges and events from the log. It has a tombstone."""
-
-    def run(self, statement: Statement, values: Any) -> None:
-        """Run a statement with values by name, or for each of a list of them."""
-
-    def ask(self, statement: Statement, values: Any) -> Generator[Sequence[Any]]:
-        """Yield the rows of a statement as they are read."""
-
-    def run_all(self, steps: Sequence[Step]) -> list[list[Sequence[Any]]]:
-        """Run statements one after another, and return the rows of each: a server gets all of them at once."""
 
     def checkpoint(self) -> None:
         """Move what was committed to where it stays. For idle moments."""
@@ -275,7 +282,7 @@ class ReadSource(NamedTuple):
     of_bodies: str  # the engine that finds the parts of a body
 
 
-Part = Literal["address", "schema", "reading", "query", "writer", "upkeep"]
+Part = Literal["address", "schema", "reading", "query", "writer", "verify", "upkeep"]
 
 _FOLDERS = {"sqlite": "recorder.store.sqlite", "postgresql": "recorder.store.postgres"}
 _OTHER_NAMES = {"postgres": "postgresql"}  # as libpq and most hosts of databases write a URL

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -22,11 +22,12 @@ LIMIT_S = 1.0
 ENOUGH_S = 0.3  # after which no more is asked: the rest is for the next probe
 IDS = 50  # asked for at once: exchanges of a thousand events take some milliseconds
 
-ENDED = """SELECT x.exchange_id, e.raw, (
+_BEGUN = "SELECT exchange_id FROM exchanges WHERE exchange_id "
+_ENDED = """SELECT x.exchange_id, e.raw, (
     SELECT coalesce(sum(json_array_length({reads})), 0) FROM events AS r
     WHERE r.session_id = e.session_id AND r.exchange_id = e.exchange_id AND r.kind = 'reads' AND r.type IS NULL
 ) FROM exchanges AS x JOIN events AS e ON e.session_id = x.session_id AND e.exchange_id = x.exchange_id
-AND e.kind = 'end' WHERE x.exchange_id {is_asked_for}"""
+AND e.kind = 'end' WHERE x.exchange_id """
 
 
 class Ended(NamedTuple):
@@ -55,29 +56,30 @@ Fetch = Callable[[str, Any], list[Any]]
 """Returns the rows of a statement with one value."""
 
 
-class LogProbe(Protocol):
+class LogProbe:
     """A probe of one recorder's log, for one thread."""
+
+    reads: str
+    """The expression for the JSON of a row of `reads`."""
+
+    is_asked_for: str
+    """The condition that an id is one of those that are given."""
 
     def look(self, begun: Sequence[str], ended: Sequence[str]) -> ProbeResult:
         """Find the exchanges that have begun and those that have ended, as far as time allows."""
+        raise NotImplementedError
 
     def interrupt(self) -> None:
         """End a look that got no answer in time, if anything can. Called in another thread."""
 
     def close(self) -> None: ...
 
-
-Query = tuple[str, Sequence[str]]
-"""A statement, and the ids of exchanges that it is asked with."""
-
-
-def found(ask: Fetch, begun: Query, ended: Query) -> ProbeResult:
-    """Return the exchanges that one connection finds."""
-    until_s = time.monotonic() + ENOUGH_S
-    return ProbeResult(
-        [exchange_id for (exchange_id,) in _rows(ask, *begun, until_s)],
-        [_ended(*row) for row in _rows(ask, *ended, until_s)],
-    )
+    def found(self, ask: Fetch, begun: Sequence[str], ended: Sequence[str]) -> ProbeResult:
+        """Return the exchanges that one connection finds."""
+        until_s = time.monotonic() + ENOUGH_S
+        began = _rows(ask, _BEGUN + self.is_asked_for, begun, until_s)
+        over = _rows(ask, _ENDED.format(reads=self.reads) + self.is_asked_for, ended, until_s)
+        return ProbeResult([exchange_id for (exchange_id,) in began], [_ended(*row) for row in over])
 
 
 def _rows(ask: Fetch, sql: str, ids: Sequence[str], until_s: float) -> Iterator[Any]:

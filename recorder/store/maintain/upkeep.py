@@ -1,10 +1,11 @@
-"""The part of an engine that proves, checks and copies a log: what it must have, and how it is asked for."""
+"""The parts of an engine that prove, check and copy a log: what they must have, and how they are asked for."""
 
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, Protocol
 
 from sqlalchemy import URL, Table
@@ -17,40 +18,70 @@ if TYPE_CHECKING:
     from recorder.store.sql import Statement, Step
 
 
-class VerifyConnection(Protocol):
-    """A connection that only reads the log, for one thread. Everything raises the errors of recorder.
+class VerifyConnection:
+    """A `recorder.store.engine.Database` that only reads, for one thread. Everything raises the errors of recorder.
 
     A transaction sees the log as it is at one moment, and is rolled back at its end. A scratch connection has empty
     tables with the names of some of the log's, in front of these: rows written there are deleted at the end of the
     transaction, and the log's own tables have the name of their schema.
     """
 
-    engine: str  # as SQLAlchemy names its dialect
+    driver: ModuleType
+    """The `connection` module of the engine, which runs statements."""
 
-    def transaction(self) -> AbstractContextManager[None]:
+    begin: str | bytes
+    """Begins a transaction."""
+
+    def __init__(self, place: Any, connection: Any) -> None:
+        """`place` is where the log is, as the engine's `translated` takes it."""
+        self._place, self._connection = place, connection
+
+    @property
+    def engine(self) -> str:
+        return str(self.driver.ENGINE)
+
+    def translated(self) -> AbstractContextManager[None]:
+        translated: AbstractContextManager[None] = self.driver.translated(self._place)
+        return translated
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
         """Give all statements inside the same moment."""
+        with self.translated():
+            self._connection.execute(self.begin)
+            try:
+                yield
+            finally:
+                self._connection.rollback()
 
     def ask(self, statement: Statement, values: Any) -> Generator[Sequence[Any]]:
         """Yield the rows of a statement as they are read; a long one inside a transaction, and closed by the caller."""
+        with self.translated():
+            yield from self.driver.rows(self._connection, statement, values)
 
     def run(self, statement: Statement, values: Any) -> None:
-        """Write to the tables of a scratch connection."""
+        self.run_all([(statement, values)])
 
     def run_all(self, steps: Sequence[Step]) -> list[list[Sequence[Any]]]:
-        """Run statements one after another, those too that write to tables of a scratch connection; return the rows."""
+        with self.translated():
+            answers: list[list[Sequence[Any]]] = self.driver.run_all(self._connection, steps)
+            return answers
 
     def damage(self) -> list[str]:
         """Return the damage that the engine itself finds, a sentence each."""
+        return []
 
     def orphans(self) -> list[str]:
         """Return the rows of the log that no view shows, because what they belong to was removed: a sentence each."""
+        return []
 
     def search_damage(self) -> list[str]:
         """Return the full-text indexes that do not have the words of their rows, a sentence each."""
+        raise NotImplementedError
 
 
-class Upkeep(Protocol):
-    """The proof, the checks and the copy of a log."""
+class Verifying(Protocol):
+    """Connections that prove a log."""
 
     def verify_connection(self, url: URL) -> AbstractContextManager[VerifyConnection]:
         """Open a connection that proves a log. Raise `NotFoundError` or `StoreError` if there is none to read."""
@@ -58,8 +89,12 @@ class Upkeep(Protocol):
     def scratch_connection(self, url: URL, tables: Sequence[Table]) -> AbstractContextManager[VerifyConnection]:
         """Open one that can also write to empty tables of these names, which are dropped at the end.
 
-        Raise `RecorderError` if they cannot be made.
+        What is written to the full-text indexes is dropped. Raise `RecorderError` if the tables cannot be made.
         """
+
+
+class Upkeep(Protocol):
+    """The checks and the copy of a log."""
 
     def log_probe(self, url: URL) -> LogProbe:
         """Return what reads the sums of ended exchanges for the metrics of a recorder."""
@@ -80,6 +115,11 @@ class Upkeep(Protocol):
         """Copy a database to a file. Raise `UsageError` where that is the task of another program."""
 
 
+def verifying_of(url: URL) -> Verifying:
+    verifying: Verifying = part(engine_name(url), "verify")
+    return verifying
+
+
 def upkeep_of(url: URL) -> Upkeep:
     upkeep: Upkeep = part(engine_name(url), "upkeep")
     return upkeep
@@ -87,4 +127,4 @@ def upkeep_of(url: URL) -> Upkeep:
 
 def opened(url: URL) -> AbstractContextManager[VerifyConnection]:
     """Open a log to prove it. Raise `NotFoundError` if there is none, `StoreError` if it cannot be read here."""
-    return upkeep_of(url).verify_connection(url)
+    return verifying_of(url).verify_connection(url)

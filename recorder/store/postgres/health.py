@@ -35,8 +35,7 @@ _ASTRAY = """SELECT count(*) FROM (SELECT FROM sessions_other
 _TIMES = {MONTH: ("this month", "the next month"), DAY: ("today", "tomorrow")}
 
 
-def log(url: URL, more: Mapping[str, Check]) -> Iterator[CheckResult]:
-    """Yield the checks of a server and `more`, up to the first failure that prevents the others."""
+def checks(url: URL, more: Mapping[str, Check]) -> Iterator[CheckResult]:
     try:
         connections = load("recorder.store.postgres.connection")  # without the driver it is refused, which is a result
         limit = {"statement_timeout": str(round(LIMIT_S * 1000))}
@@ -64,7 +63,7 @@ def _checks(url: URL, ask: Ask, more: Mapping[str, Check]) -> Iterator[CheckResu
     yield CheckResult(
         "ok", "database", f"{name} has {size / 2**20:.1f} MiB and schema {revision}, on PostgreSQL {version}."
     )
-    checks: dict[str, Check] = {
+    named: dict[str, Check] = {
         "rights": _rights,
         "partitions": _partitions,
         **CHECKS,
@@ -72,7 +71,7 @@ def _checks(url: URL, ask: Ask, more: Mapping[str, Check]) -> Iterator[CheckResu
         "server": _settings,
         "connections": _connections,
     }
-    yield from run_checks(checks, ask, lambda error: getattr(error, "sqlstate", None) == CANCELED)
+    yield from run_checks(named, ask, lambda error: getattr(error, "sqlstate", None) == CANCELED)
 
 
 def _rights(ask: Ask) -> Iterator[CheckResult]:

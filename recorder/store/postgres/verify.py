@@ -6,22 +6,21 @@ damaged there and gives other rows, or none, is found like everything else.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
 
 import psycopg
 from sqlalchemy import URL, Table
 
 from recorder.errors import RecorderError
 from recorder.store.location import database_name
-from recorder.store.postgres.connection import ENGINE, open_reader, rows, run_all, translated
+from recorder.store.maintain.upkeep import VerifyConnection
+from recorder.store.postgres import connection as of_server
+from recorder.store.postgres.connection import open_reader
 from recorder.store.postgres.ddl import SCHEMA, WORDS
 from recorder.store.postgres.migrate import open_log
 from recorder.store.search import INDEX_NAMES, INDEXES, Indexed
-from recorder.store.sql import Statement, Step
-
-_BEGIN = b"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"  # temporary tables may be written all the same
+from recorder.store.sql import Statement
 
 _NO_SEARCH = (
     "CREATE TEMP VIEW {name} AS SELECT * FROM {schema}.{name}",
@@ -33,17 +32,13 @@ _NO_SEARCH = (
 
 @contextmanager
 def verify_connection(url: URL) -> Iterator[PostgresVerifyConnection]:
-    """Open a log to prove it. Raise `NotFoundError` if nothing was recorded there, `StoreError` if it is unreadable."""
     with open_log(url, {}) as connection:
         yield PostgresVerifyConnection(url, connection)
 
 
 @contextmanager
 def scratch_connection(url: URL, tables: Sequence[Table]) -> Iterator[PostgresVerifyConnection]:
-    """Open a log, which is the schema `recorder`, with scratch tables in the schema `pg_temp`.
-
-    What is written to the full-text indexes is dropped.
-    """
+    """The scratch tables are in the schema `pg_temp`, the log is the schema `recorder`."""
     with open_reader(url, {"search_path": f"pg_temp, {SCHEMA}"}) as connection:
         try:
             with connection.transaction():
@@ -62,49 +57,14 @@ def scratch_connection(url: URL, tables: Sequence[Table]) -> Iterator[PostgresVe
         yield PostgresVerifyConnection(url, connection)
 
 
-class PostgresVerifyConnection:
-    """A `recorder.store.maintain.upkeep.VerifyConnection`."""
-
-    engine = ENGINE
-
-    def __init__(self, url: URL, connection: psycopg.Connection) -> None:
-        self._url, self._connection = url, connection
-
-    @contextmanager
-    def transaction(self) -> Iterator[None]:
-        with translated(self._url):
-            self._connection.execute(_BEGIN)
-            try:
-                yield
-            finally:
-                self._connection.execute(b"ROLLBACK")
-
-    def ask(self, statement: Statement, values: Any) -> Generator[Sequence[Any]]:
-        with translated(self._url):
-            yield from rows(self._connection, statement, values)
-
-    def run(self, statement: Statement, values: Any) -> None:
-        self.run_all([(statement, values)])
-
-    def run_all(self, steps: Sequence[Step]) -> list[list[Sequence[Any]]]:
-        with translated(self._url):
-            return run_all(self._connection, steps)
-
-    def damage(self) -> list[str]:
-        """Return nothing: whether its pages are whole is the server's own affair."""
-        return []
-
-    def orphans(self) -> list[str]:
-        return []  # an event has the ids of its session and its exchange itself
+class PostgresVerifyConnection(VerifyConnection):
+    driver = of_server
+    begin = b"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"  # temporary tables may be written all the same
 
     def search_damage(self) -> list[str]:
-        found = []
         with self.transaction():
-            for index in INDEXES:
-                row = self._connection.execute(_search_differs(index).encode()).fetchone()
-                if row is not None and row[0]:
-                    found.append(index.damage)
-        return found
+            answers = self.run_all([(Statement(_search_differs(index)), {}) for index in INDEXES])
+        return [index.damage for index, [(differs,)] in zip(INDEXES, answers, strict=True) if differs]
 
 
 def _search_differs(index: Indexed) -> str:

@@ -17,10 +17,13 @@ from hashlib import sha256
 from pathlib import Path
 from typing import NamedTuple
 
+from sqlalchemy import URL
+
 from recorder.errors import NotFoundError, RecorderError, StoreError
 from recorder.files import sync
 from recorder.store.engine import Backup, Progress
 from recorder.store.schema import LOG
+from recorder.store.sqlite import address
 from recorder.store.sqlite.connection import is_empty, open_reader, translated
 
 PAGES = 2_000  # between two words on the progress: 8 MB
@@ -34,8 +37,10 @@ class Contents(NamedTuple):
     heads: bytes  # a digest of how every exchange ended, which is chained to all that came before
 
 
-def back_up(source: Path, target: Path, progress: Progress, *, force: bool = False) -> Backup:
-    """Copy the database at `source` to `target`. Raise `RecorderError` if it cannot be: then nothing is left there."""
+def back_up(url: URL, target: Path, progress: Progress, *, force: bool = False) -> Backup:
+    """Copy a database to `target`. Raise `RecorderError` if it cannot be: then nothing is left there."""
+    address.require(url)
+    source = address.path(url)
     if is_empty(source):
         raise NotFoundError(f"There is nothing in the database {source} yet.")
     _check_target(source, target, force)

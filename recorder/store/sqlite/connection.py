@@ -15,7 +15,7 @@ import fcntl
 import os
 import sqlite3
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from functools import partial
 from pathlib import Path
@@ -28,7 +28,7 @@ from sqlalchemy.exc import DBAPIError
 from recorder.errors import StoreBusyError, StoreConflictError, StoreError
 from recorder.store.engine import BUSY_TIMEOUT_S
 from recorder.store.schema import APPLICATION_ID
-from recorder.store.sql import Step
+from recorder.store.sql import Statement, Step
 from recorder.store.sqlite.address import lock_path
 
 ENGINE = "sqlite"
@@ -140,6 +140,12 @@ def apply(connection: Any, recipe: Recipe) -> None:
                 raise StoreError(f"This SQLite does not take PRAGMA {pragma} = {value}; it says {row and row[0]!r}.")
 
 
+def rows(connection: sqlite3.Connection, statement: Statement, values: Any) -> Generator[Sequence[Any]]:
+    """Yield the rows of a statement as they are read."""
+    with closing(connection.execute(statement.text(ENGINE), values)) as cursor:
+        yield from cursor
+
+
 def run_all(connection: sqlite3.Connection, steps: Sequence[Step]) -> list[list[Any]]:
     """Run statements one after another, and return the rows of each.
 
@@ -149,8 +155,8 @@ def run_all(connection: sqlite3.Connection, steps: Sequence[Step]) -> list[list[
     for statement, values in steps:
         if isinstance(values, list):
             sql, names = statement.positional(ENGINE)
-            rows = (tuple(map(row.__getitem__, names)) for row in values)
-            found.append(connection.executemany(sql, rows).fetchall())
+            given = (tuple(map(row.__getitem__, names)) for row in values)
+            found.append(connection.executemany(sql, given).fetchall())
         else:
             found.append(connection.execute(statement.text(ENGINE), values).fetchall())
     return found

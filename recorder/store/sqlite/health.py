@@ -12,10 +12,13 @@ from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from pathlib import Path
 
+from sqlalchemy import URL
+
 from recorder.errors import StoreError
-from recorder.store.maintain import migrate
 from recorder.store.maintain.checks import Ask, Check, CheckResult, run_checks
 from recorder.store.maintain.health import CHECKS, LIMIT_S, of_schema
+from recorder.store.schema import APPLICATION_ID, READ_REVISION
+from recorder.store.sqlite import address
 from recorder.store.sqlite.connection import application_id, open_reader, translated
 
 STEPS = 100_000  # of SQLite's machine between two looks at the time
@@ -25,7 +28,7 @@ LEAST = (3, 37, 0)  # STRICT tables
 NEEDED = ("ENABLE_FTS5",)
 
 
-def library() -> Iterator[CheckResult]:
+def library_checks() -> Iterator[CheckResult]:
     """Check the version of the SQLite library and how it was compiled."""
     version = sqlite3.sqlite_version_info
     if version < LEAST:
@@ -53,9 +56,9 @@ def has_wal_fix(version: tuple[int, ...]) -> bool:
     return version >= FIXED[-1] or any(version[:2] == fixed[:2] and version >= fixed for fixed in FIXED)
 
 
-def wal(database: Path) -> Iterator[CheckResult]:
+def file_checks(url: URL) -> Iterator[CheckResult]:
     """Check the size of the WAL, which grows while a reader holds a transaction open."""
-    path = Path(f"{database}-wal")
+    path = Path(f"{address.path(url)}-wal")
     size = path.stat().st_size if path.exists() else 0
     if size > WAL_BYTES:
         message = f"The WAL has {size // 2**20} MiB: end the program that reads the database without ever finishing."
@@ -64,8 +67,8 @@ def wal(database: Path) -> Iterator[CheckResult]:
         yield CheckResult("ok", "wal", f"The WAL has {size / 2**20:.1f} MiB.")
 
 
-def log(path: Path, more: Mapping[str, Check]) -> Iterator[CheckResult]:
-    """Yield the checks of a database file and then `more`, up to the first failure that prevents the others."""
+def checks(url: URL, more: Mapping[str, Check]) -> Iterator[CheckResult]:
+    path = address.path(url)
     if path.is_dir():
         yield CheckResult("bad", "database", f"{path} is a directory: give the path of a file with --db.")
     elif not path.exists():
@@ -83,11 +86,11 @@ def log(path: Path, more: Mapping[str, Check]) -> Iterator[CheckResult]:
 
 
 def _opened(path: Path, more: Mapping[str, Check]) -> Iterator[CheckResult]:
-    if application_id(path) != migrate.APPLICATION_ID:
+    if application_id(path) != APPLICATION_ID:
         yield CheckResult("bad", "database", f"{path} belongs to another program: give another path with --db.")
         return
     with _connection(path) as ask:
-        revision = ask(migrate.READ_REVISION)
+        revision = ask(READ_REVISION)
         if wrong := of_schema(path, revision):
             yield wrong
             return

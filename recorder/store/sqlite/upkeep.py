@@ -1,45 +1,56 @@
-"""The proof, the checks and the copy of a log in a file: a `recorder.store.maintain.upkeep.Upkeep`."""
+"""The checks, the probe and the copy of a log in a file: a `recorder.store.maintain.upkeep.Upkeep`."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+import time
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
-from sqlalchemy import URL, Table
+import msgspec
+from sqlalchemy import URL
 
-from recorder.store.engine import Backup, Progress
-from recorder.store.maintain.checks import Check, CheckResult
-from recorder.store.sqlite import address, backup, health, verify
-from recorder.store.sqlite.log_probe import SqliteLogProbe
-from recorder.store.sqlite.verify import SqliteVerifyConnection
+from recorder.errors import StoreError
+from recorder.journal.reader import size_bytes
+from recorder.store.maintain.log_probe import LIMIT_S, NOTHING, LogProbe, ProbeResult
+from recorder.store.sqlite import address
+from recorder.store.sqlite.backup import back_up as back_up
+from recorder.store.sqlite.connection import open_reader, translated
+from recorder.store.sqlite.health import checks as checks
+from recorder.store.sqlite.health import file_checks as file_checks
+from recorder.store.sqlite.health import library_checks as library_checks
 
-
-def verify_connection(url: URL) -> AbstractContextManager[SqliteVerifyConnection]:
-    address.require(url)
-    return verify.verify_connection(address.path(url))
-
-
-def scratch_connection(url: URL, tables: Sequence[Table]) -> AbstractContextManager[SqliteVerifyConnection]:
-    return verify.scratch_connection(address.path(url), tables)
-
-
-def log_probe(url: URL) -> SqliteLogProbe:
-    return SqliteLogProbe(address.path(url))
+STEPS = 10_000  # of SQLite's machine between two looks at the time
 
 
-def checks(url: URL, more: Mapping[str, Check]) -> Iterator[CheckResult]:
-    return health.log(address.path(url), more)
+class SqliteLogProbe(LogProbe):
+    """A probe that opens the file again each time, which takes a part of a millisecond. Nothing ends a call of the
+    system that hangs.
+    """
+
+    reads = "CAST(r.raw AS TEXT)"
+    is_asked_for = "IN (SELECT value FROM json_each(?))"
+
+    def __init__(self, url: URL) -> None:
+        self._path = address.path(url)
+
+    def look(self, begun: Sequence[str], ended: Sequence[str]) -> ProbeResult:
+        try:
+            result = self._look(begun, ended)
+        except StoreError as error:
+            result = NOTHING._replace(error=str(error))
+        wal_bytes = size_bytes(Path(f"{self._path}-wal"))
+        return result._replace(database_bytes=size_bytes(self._path), wal_bytes=wal_bytes)
+
+    def _look(self, begun: Sequence[str], ended: Sequence[str]) -> ProbeResult:
+        with translated(self._path), open_reader(self._path, LIMIT_S) as connection:
+            began_s = time.monotonic()
+            connection.set_progress_handler(lambda: time.monotonic() > began_s + LIMIT_S, STEPS)
+
+            def ask(sql: str, ids: Sequence[str]) -> list[Any]:
+                return connection.execute(sql, (msgspec.json.encode(ids).decode(),)).fetchall()
+
+            return self.found(ask, begun, ended)
 
 
-def library_checks() -> Iterator[CheckResult]:
-    return health.library()
-
-
-def file_checks(url: URL) -> Iterator[CheckResult]:
-    return health.wal(address.path(url))
-
-
-def back_up(url: URL, target: Path, progress: Progress, *, force: bool) -> Backup:
-    address.require(url)
-    return backup.back_up(address.path(url), target, progress, force=force)
+log_probe = SqliteLogProbe

@@ -6,26 +6,29 @@ Scratch tables are in a separate database, in memory or a temporary file, to whi
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Any
 
-from sqlalchemy import Table
+from sqlalchemy import URL, Table
 from sqlalchemy.dialects import sqlite as dialect
 from sqlalchemy.schema import CreateTable
 
 from recorder.errors import StoreError
 from recorder.model.text import counted
 from recorder.store.engine import BUSY_TIMEOUT_S
+from recorder.store.maintain.upkeep import VerifyConnection
 from recorder.store.search import INDEXES, Indexed
-from recorder.store.sql import Statement, Step
-from recorder.store.sqlite.connection import Recipe, apply, file_uri, run_all, translated
+from recorder.store.sql import Statement
+from recorder.store.sqlite import address
+from recorder.store.sqlite import connection as of_file
+from recorder.store.sqlite.connection import Recipe, apply, file_uri, translated
 from recorder.store.sqlite.ddl import SEARCH_TABLES
 from recorder.store.sqlite.migrate import open_log
 
-_ORPHANS = """SELECT count(*) FROM (SELECT DISTINCT exchange FROM stored_events)
-WHERE exchange NOT IN (SELECT number FROM stored_exchanges)"""
+_DAMAGE = Statement("PRAGMA integrity_check(20)")
+_ORPHANS = Statement("""SELECT count(*) FROM (SELECT DISTINCT exchange FROM stored_events)
+WHERE exchange NOT IN (SELECT number FROM stored_exchanges)""")
 
 SCRATCH: Recipe = {"trusted_schema": 0, "cell_size_check": 1}
 
@@ -40,18 +43,17 @@ def _no_search(index: Indexed) -> tuple[str, str]:
 
 
 @contextmanager
-def verify_connection(path: Path) -> Iterator[SqliteVerifyConnection]:
-    """Open a log to prove it. Raise `StoreError` if it cannot be read here."""
+def verify_connection(url: URL) -> Iterator[SqliteVerifyConnection]:
+    address.require(url)
+    path = address.path(url)
     with open_log(path) as connection:
         yield SqliteVerifyConnection(path, connection)
 
 
 @contextmanager
-def scratch_connection(path: Path, tables: Sequence[Table]) -> Iterator[SqliteVerifyConnection]:
-    """Open a scratch database, whose tables are in the schema `main`, with the log attached as the schema `log`.
-
-    What is written to the full-text indexes is dropped.
-    """
+def scratch_connection(url: URL, tables: Sequence[Table]) -> Iterator[SqliteVerifyConnection]:
+    """The scratch tables are in the schema `main`, and the log is attached as the schema `log`."""
+    path = address.path(url)
     with translated(path):
         connection = sqlite3.connect("", uri=True, isolation_level=None, timeout=BUSY_TIMEOUT_S)
     with closing(connection):
@@ -67,47 +69,19 @@ def scratch_connection(path: Path, tables: Sequence[Table]) -> Iterator[SqliteVe
         yield SqliteVerifyConnection(path, connection)
 
 
-class SqliteVerifyConnection:
-    """A `recorder.store.maintain.upkeep.VerifyConnection`."""
-
-    engine = "sqlite"
-
-    def __init__(self, path: Path, connection: sqlite3.Connection) -> None:
-        self._path, self._connection = path, connection
-
-    @contextmanager
-    def transaction(self) -> Iterator[None]:
-        with translated(self._path):
-            self._connection.execute("BEGIN")
-            try:
-                yield
-            finally:
-                if self._connection.in_transaction:
-                    self._connection.execute("ROLLBACK")
-
-    def ask(self, statement: Statement, values: Any) -> Generator[Sequence[Any]]:
-        with translated(self._path), closing(self._connection.execute(statement.text(self.engine), values)) as rows:
-            yield from rows
-
-    def run_all(self, steps: Sequence[Step]) -> list[list[Sequence[Any]]]:
-        with translated(self._path):
-            return run_all(self._connection, steps)
-
-    def run(self, statement: Statement, values: Any) -> None:
-        self.run_all([(statement, values)])
+class SqliteVerifyConnection(VerifyConnection):
+    driver, begin = of_file, "BEGIN"
 
     def damage(self) -> list[str]:
         """Return what `PRAGMA integrity_check` finds, which reads all of the file and compares indexes with tables."""
         try:
-            with translated(self._path):
-                found = [str(row[0]) for row in self._connection.execute("PRAGMA integrity_check(20)")]
+            found = [str(message) for (message,) in self.ask(_DAMAGE, {})]
         except StoreError as error:
             return [str(error)]
         return [] if found == ["ok"] else found
 
     def orphans(self) -> list[str]:
-        with translated(self._path):
-            [(count,)] = self._connection.execute(_ORPHANS)
+        [(count,)] = self.ask(_ORPHANS, {})
         if not count:
             return []
         return [f"{counted(count, 'exchange')} removed: the events are still there, and no view shows them"]
@@ -116,7 +90,7 @@ class SqliteVerifyConnection:
         return [
             index.damage
             for index, create in zip(INDEXES, SEARCH_TABLES, strict=True)
-            if not _has_its_words(self._path, index, create)
+            if not _has_its_words(self._place, index, create)
         ]
 
 

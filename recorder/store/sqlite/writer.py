@@ -177,8 +177,7 @@ class SqliteWriter:
         self.run_all([(statement, values)])
 
     def ask(self, statement: Statement, values: Any) -> Generator[Sequence[Any]]:
-        with closing(self._driver.execute(statement.text(ENGINE), values)) as cursor:
-            yield from cursor
+        return of_file.rows(self._driver, statement, values)
 
     def run_all(self, steps: Sequence[Step]) -> list[list[Sequence[Any]]]:
         return run_all(self._driver, steps)

@@ -18,9 +18,10 @@ from sqlalchemy import bindparam, or_, select, update
 
 from recorder.projections.cache_misses import COMPARISON, WINDOW, compared
 from recorder.projections.rows import PromptRow
+from recorder.store.engine import Database
 from recorder.store.schema import tables_of
 from recorder.store.sql import Statement, Step, constant, of_exchange, of_session, structs_of
-from recorder.store.write.request_links import Asking, Key, LinkDatabase, Links, key_of
+from recorder.store.write.request_links import Asking, Key, Links, key_of
 
 _prompts, _requests = tables_of["prompts"], tables_of["requests"]
 _earlier = (
@@ -58,7 +59,7 @@ _UPDATE = Statement(
 class Comparisons:
     """The comparisons of new rows, which are to be written with them."""
 
-    def __init__(self, database: LinkDatabase, new: Sequence[PromptRow], links: Links, *, in_order: bool) -> None:
+    def __init__(self, database: Database, new: Sequence[PromptRow], links: Links, *, in_order: bool) -> None:
         """`links` are those of the requests; with `in_order` the later rows of the sessions follow."""
         self._database, self._new, self._links = database, new, links
         self._in_order = in_order
@@ -122,7 +123,7 @@ class _Window:
         self._near, self._is_full = near, len(near) == NEAR
         self.rows: list[PromptRow] = []
 
-    def before(self, database: LinkDatabase, row: PromptRow) -> list[PromptRow]:
+    def before(self, database: Database, row: PromptRow) -> list[PromptRow]:
         """Return the rows that one is compared with: the last of which a response had begun when it began."""
         new, stored = _served(self.rows, row), _served(self._near, row)
         if self._is_full and len(new) + len(stored) < WINDOW:  # more are stored than are here
@@ -144,13 +145,13 @@ def _since(row: PromptRow, since_ns: int | None) -> dict[str, Any]:
     return {**_values(row), "since_ns": NEVER_NS if since_ns is None else since_ns}
 
 
-def _one(database: LinkDatabase, session_id: str, exchange_id: str, near: Sequence[PromptRow]) -> PromptRow | None:
+def _one(database: Database, session_id: str, exchange_id: str, near: Sequence[PromptRow]) -> PromptRow | None:
     """Return the stored row of an exchange, which mostly is one of those that were read."""
     found = next((each for each in near if each.exchange_id == exchange_id), None)
     return found or next(iter(_rows(database, _ONE, {"session_id": session_id, "exchange_id": exchange_id})), None)
 
 
-def _compare(database: LinkDatabase, row: PromptRow) -> tuple[PromptRow, Sequence[PromptRow]]:
+def _compare(database: Database, row: PromptRow) -> tuple[PromptRow, Sequence[PromptRow]]:
     """Write the comparison of a stored row. Return it, and the rows that it was compared with."""
     values = _values(row)
     earlier = _rows(database, _EARLIER, values)[::-1]
@@ -160,13 +161,13 @@ def _compare(database: LinkDatabase, row: PromptRow) -> tuple[PromptRow, Sequenc
     return found, earlier
 
 
-def _parent(database: LinkDatabase, row: PromptRow, earlier: Sequence[PromptRow]) -> PromptRow | None:
+def _parent(database: Database, row: PromptRow, earlier: Sequence[PromptRow]) -> PromptRow | None:
     ids = {"session_id": row.session_id, "exchange_id": row.exchange_id}
     parent = next((id for (id,) in list(database.ask(_PREVIOUS, ids))), None)
     return None if parent is None else _one(database, row.session_id, str(parent), earlier)
 
 
-def _compare_later(database: LinkDatabase, row: PromptRow) -> None:
+def _compare_later(database: Database, row: PromptRow) -> None:
     """Compare the later rows again, as far as one is in the window of them, and those that continue one."""
     computed, after, since_ns = {row.exchange_id}, row, row.served_ns
     while later := _rows(database, _LATER, _since(after, since_ns)):
@@ -179,7 +180,7 @@ def _compare_later(database: LinkDatabase, row: PromptRow) -> None:
             break
 
 
-def _compare_continuing(database: LinkDatabase, session_id: str, computed: set[str]) -> None:
+def _compare_continuing(database: Database, session_id: str, computed: set[str]) -> None:
     """Compare the rows again that continue some, further on in the session."""
     waiting = list(computed)
     while waiting:
@@ -193,5 +194,5 @@ def _compare_continuing(database: LinkDatabase, session_id: str, computed: set[s
                 _compare(database, row)
 
 
-def _rows(database: LinkDatabase, statement: Statement, values: Mapping[str, Any]) -> list[PromptRow]:
+def _rows(database: Database, statement: Statement, values: Mapping[str, Any]) -> list[PromptRow]:
     return structs_of(PromptRow, list(database.ask(statement, values)))

@@ -24,9 +24,10 @@ from recorder.model.text import storable
 from recorder.projections.history import CLIENTS_CALLS
 from recorder.projections.results import RepeatedCalls
 from recorder.projections.rows import TABLES, ItemRow
+from recorder.store.engine import Database
 from recorder.store.schema import tables_of
 from recorder.store.sql import Statement, Step, of_exchange
-from recorder.store.write.request_links import Asking, Key, LinkDatabase, key_of
+from recorder.store.write.request_links import Asking, Key, key_of
 from recorder.wire.dialects.canonical import call_place
 
 NEAR = 16
@@ -84,7 +85,7 @@ def is_given(repeated: RepeatedCalls) -> Step:
     return _IS_GIVEN, _values(repeated)
 
 
-def rekey(database: LinkDatabase, requests: Sequence[RepeatedCalls]) -> None:
+def rekey(database: Database, requests: Sequence[RepeatedCalls]) -> None:
     """Give the calls that requests repeat under ids of their own these ids as keys."""
     for repeated in sorted(requests, key=key_of):
         values = _values(repeated)

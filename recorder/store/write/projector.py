@@ -13,10 +13,10 @@ Rules of this file:
 from __future__ import annotations
 
 import logging
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, closing
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from operator import itemgetter
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import msgspec
 from sqlalchemy import Table, bindparam, delete, func, select, tuple_
@@ -29,34 +29,18 @@ from recorder.model.text import storable
 from recorder.projections.fold import Folding, Rows
 from recorder.projections.results import RepeatedCalls
 from recorder.store.bodies.rows import whole_events
-from recorder.store.engine import schema_named
+from recorder.store.engine import Database, schema_named
 from recorder.store.queries.resumed_response import EARLIER_EVENTS, MAY_RESUME, RESUMING, each_number_once, earlier
 from recorder.store.schema import REBUILD_IS_DUE, dead_letters, events, exchanges, rebuilds, sessions, tables_of
 from recorder.store.search import INDEXES
-from recorder.store.sql import IS_END, Statement, Step, of_exchange, of_session
+from recorder.store.sql import IS_END, RELEASE, ROLLBACK_TO, SAVEPOINT, Statement, Step, of_exchange, of_session
 from recorder.store.write.cache_links import Comparisons
 from recorder.store.write.call_keys import is_given, later_requests, rekey
-from recorder.store.write.request_links import Asking, Key, LinkDatabase, Links, ask_together, key_of
+from recorder.store.write.request_links import Asking, Key, Links, ask_together, key_of
 from recorder.store.write.search import of_each
 from recorder.wire.grouping.session import HISTORY
 
 log = logging.getLogger(__name__)
-
-
-class Database(LinkDatabase, Protocol):
-    """A database that a projector works on, in a transaction: `recorder.store.write.writer.Store`. It raises our
-    errors.
-    """
-
-    @property
-    def engine(self) -> str:
-        """Return the name of its dialect (`engine_name`)."""
-
-    def ask(self, statement: Statement, values: Any) -> Generator[Sequence[Any]]:
-        """Yield the rows of a statement as they are read. To be closed if they are not read to the end."""
-
-    def attempt(self) -> AbstractContextManager[None]:
-        """Begin a part of the transaction that is undone alone if it fails."""
 
 
 REASON_LIMIT = 500  # characters
@@ -130,6 +114,24 @@ _INDEX = {index.projection.name: add for index, add in zip(INDEXES, of_each("add
 _UNINDEX = of_each("remove")
 
 
+@contextmanager
+def attempt(database: Database) -> Iterator[None]:
+    """Begin a part of the transaction that is undone alone if it fails; the rest may still be committed.
+
+    Not so where the whole transaction is in question: the disk is full, the database locked or gone.
+    """
+    database.run(SAVEPOINT, {})
+    try:
+        yield
+    except (StoreBusyError, StoreLostError):
+        raise
+    except BaseException:
+        database.run(ROLLBACK_TO, {})
+        database.run(RELEASE, {})
+        raise
+    database.run(RELEASE, {})
+
+
 class Whole(NamedTuple):
     """An exchange with all its events, in memory."""
 
@@ -179,7 +181,7 @@ class Projector:
         if not keys:
             return []
         try:
-            with self._database.attempt():
+            with attempt(self._database):
                 return self._projected(keys, known)
         except (StoreBusyError, StoreLostError):
             raise

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, islice
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 from sqlalchemy import ColumnElement, and_, bindparam, select, update
 
 from recorder.projections.requests import linked
 from recorder.projections.rows import RequestRow
+from recorder.store.engine import Database
 from recorder.store.schema import tables_of
 from recorder.store.sql import Statement, Step, constant, of_exchange, of_same_exchange, of_session, structs_of
 
@@ -63,24 +64,11 @@ _Link = tuple[str, str, str]
 Rows = Sequence[Sequence[Any]]
 
 
-class LinkDatabase(Protocol):
-    """The part of a projector's database that is used here."""
-
-    def run(self, statement: Statement, values: Any) -> None:
-        """Run a statement with values by name."""
-
-    def ask(self, statement: Statement, values: Any) -> Iterable[Sequence[Any]]:
-        """Return the rows of a statement."""
-
-    def run_all(self, steps: Sequence[Step]) -> list[list[Sequence[Any]]]:
-        """Run statements one after another, and return the rows of each."""
-
-
 Asking = Generator[Sequence[Step], Sequence[Rows], None]
 """Work that yields the steps that it needs, and gets their rows."""
 
 
-def ask_together(database: LinkDatabase, works: Iterable[Asking]) -> None:
+def ask_together(database: Database, works: Iterable[Asking]) -> None:
     """Do several works side by side, each a step after those before it: what they ask then is asked at once."""
     asked: list[tuple[Asking, Sequence[Step]]] = []
     for work in works:
@@ -101,7 +89,7 @@ class Links:
     """The links of new rows, which are to be written with them."""
 
     def __init__(
-        self, database: LinkDatabase, new: Sequence[RequestRow], retrievals: Collection[Key], *, in_order: bool
+        self, database: Database, new: Sequence[RequestRow], retrievals: Collection[Key], *, in_order: bool
     ) -> None:
         """`retrievals` are the exchanges among the new rows that only retrieved a response; with `in_order` those that
         continue them follow.
@@ -200,14 +188,14 @@ def _of_response(id: str | None, rows: Sequence[RequestRow]) -> RequestRow | Non
     return next((row for row in rows if id in row.response_ids), None)
 
 
-def _linked(database: LinkDatabase, row: RequestRow) -> RequestRow:
+def _linked(database: Database, row: RequestRow) -> RequestRow:
     previous = next(iter(_rows(database, *_previous(row))), None) if _link_of(row) else None
     if previous is None and row.previous_response_id is not None:
         previous = _of_response(row.previous_response_id, _rows(database, _ROTATED, _values(row)))
     return linked(row, previous, [] if previous is None else _outputs(database, row, previous))
 
 
-def _outputs(database: LinkDatabase, row: RequestRow, previous: RequestRow) -> list[int]:
+def _outputs(database: Database, row: RequestRow, previous: RequestRow) -> list[int]:
     values = {**_values(row), "after": previous.exchange_id, "of_response": previous.response_id}
     return [count for (count,) in database.ask(_OUTPUTS, values)]
 
@@ -219,7 +207,7 @@ def _continuing_steps(row: RequestRow) -> list[Step]:
     return steps if row.conversation_id is None else [*steps, (_CONVERSING, values)]
 
 
-def _continuing(database: LinkDatabase, row: RequestRow) -> list[RequestRow]:
+def _continuing(database: Database, row: RequestRow) -> list[RequestRow]:
     """Return the later rows that name the response or the conversation of this one."""
     found: list[RequestRow] = []
     for id in row.response_ids:
@@ -227,7 +215,7 @@ def _continuing(database: LinkDatabase, row: RequestRow) -> list[RequestRow]:
     return found if row.conversation_id is None else [*found, *_conversing(database, row)]
 
 
-def _conversing(database: LinkDatabase, row: RequestRow) -> Iterator[RequestRow]:
+def _conversing(database: Database, row: RequestRow) -> Iterator[RequestRow]:
     """Yield the later rows of a conversation up to the first with a response: the rows after that continue that one,
     so that a rebuild of a long conversation is linear.
     """
@@ -244,5 +232,5 @@ def _values(row: RequestRow) -> Mapping[str, Any]:
     return msgspec.structs.asdict(row)
 
 
-def _rows(database: LinkDatabase, statement: Statement, values: Mapping[str, Any]) -> list[RequestRow]:
+def _rows(database: Database, statement: Statement, values: Mapping[str, Any]) -> list[RequestRow]:
     return structs_of(RequestRow, list(database.ask(statement, values)))

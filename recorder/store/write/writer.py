@@ -26,7 +26,7 @@ from sqlalchemy import URL, Connection, CursorResult, Table, bindparam, delete, 
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.sql import Executable
 
-from recorder.errors import StoreBusyError, StoreError, StoreLostError
+from recorder.errors import StoreError
 from recorder.model.events import Event, Exchange, Session
 from recorder.store.bodies.appender import EventAppender
 from recorder.store.bodies.rows import events_as_they_are
@@ -34,7 +34,7 @@ from recorder.store.engine import BUSY_TIMEOUT_S, WRITER_ROLE, schema_of, writin
 from recorder.store.location import database_name, database_path, database_url, default_url
 from recorder.store.queries.resumed_response import SESSION_OF_LAST_RESPONSE, SESSION_OF_RESPONSE, SESSIONS_OF_LINKS
 from recorder.store.schema import events, exchanges, ingest_offsets, sessions
-from recorder.store.sql import RELEASE, ROLLBACK_TO, SAVEPOINT, ServerTime, Statement, Step, of_exchange
+from recorder.store.sql import ROLLBACK_TO, SAVEPOINT, ServerTime, Statement, Step, of_exchange
 from recorder.store.write.projector import Projector
 
 __all__ = ["Store", "database_path", "database_url", "default_url"]
@@ -111,6 +111,7 @@ class Store:
         self.projector = Projector(self)  # inside a transaction, as everything else
         self._is_inside = False  # a transaction, or a look
         self._failure: StoreError | None = None  # of a statement of this transaction
+        self._failed_before: StoreError | None = None  # the same before the attempt
 
     @property
     def path(self) -> Path:
@@ -119,7 +120,6 @@ class Store:
 
     @property
     def engine(self) -> str:
-        """Return the name of the dialect (`engine_name`)."""
         return self._writer.engine
 
     @property
@@ -282,37 +282,19 @@ class Store:
         with self._statement():
             return self._connection.execute(statement, values)
 
-    @contextmanager
-    def attempt(self) -> Iterator[None]:
-        """Begin a part of the transaction that is undone alone if it fails; the rest may still be committed.
-
-        Not so where the whole transaction is in question: the disk is full, the database locked or gone.
-        """
-        self.run(SAVEPOINT, {})
-        failure = self._failure
-        try:
-            yield
-        except (StoreBusyError, StoreLostError):
-            raise
-        except BaseException:
-            self._failure = failure
-            self.run(ROLLBACK_TO, {})
-            self.run(RELEASE, {})
-            raise
-        self.run(RELEASE, {})
-
     def run(self, statement: Statement, values: Any) -> None:
-        """Run a statement of the projector, at the driver."""
         with self._statement():
             self._writer.run(statement, values)
+        if statement is SAVEPOINT:
+            self._failed_before = self._failure
+        elif statement is ROLLBACK_TO:
+            self._failure = self._failed_before
 
     def ask(self, statement: Statement, values: Any) -> Generator[Sequence[Any]]:
-        """Yield the rows of a statement as they are wanted: of a long exchange only a few are in memory."""
         with self._statement():
             yield from self._writer.ask(statement, values)
 
     def run_all(self, steps: Sequence[Step]) -> list[list[Sequence[Any]]]:
-        """Run statements one after another, and return the rows of each: a server gets all of them at once."""
         with self._statement():
             return self._writer.run_all(steps)
 

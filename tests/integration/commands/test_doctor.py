@@ -26,8 +26,9 @@ from recorder.commands.verify import command as verify
 from recorder.ingest.ingester import Ingester, recover
 from recorder.journal.format import Mark
 from recorder.journal.writer import Journal
+from recorder.store.location import database_url
 from recorder.store.maintain.checks import CheckResult
-from recorder.store.sqlite.health import WAL_BYTES, has_wal_fix, wal
+from recorder.store.sqlite.health import WAL_BYTES, file_checks, has_wal_fix
 from recorder.store.write.writer import Store
 from tests.integration.ingest.test_ingester import COMPLETED, Exchange, never
 from tests.support.empty_log import empty
@@ -265,7 +266,7 @@ def test_a_disk_that_fills_up_is_said(path: Path, monkeypatch: pytest.MonkeyPatc
 def test_a_wal_that_nobody_can_empty_is_said(path: Path) -> None:
     with open(f"{path}-wal", "wb") as file:
         file.truncate(WAL_BYTES + 1)
-    assert [line.state for line in wal(path)] == ["warn"]
+    assert [line.state for line in file_checks(database_url(path))] == ["warn"]
 
 
 def test_a_port_that_is_taken_is_said() -> None:

@@ -15,6 +15,7 @@ from recorder.commands.db import command
 from recorder.errors import NotFoundError, RecorderError, StoreError
 from recorder.ingest.ingester import Ingester
 from recorder.journal.writer import Journal
+from recorder.store.location import database_url
 from recorder.store.queries.reader import LogReader
 from recorder.store.queries.session_list import list_sessions
 from recorder.store.sqlite.backup import back_up, check, contents_of
@@ -60,7 +61,7 @@ def run(db: Path, *arguments: object) -> Result:
 
 async def test_a_backup_is_a_log_like_any_other(tmp_path: Path) -> None:
     path = make_log(tmp_path / "log.db")
-    assert back_up(path, tmp_path / "copy.db", quiet).exchanges == 1
+    assert back_up(database_url(path), tmp_path / "copy.db", quiet).exchanges == 1
     assert others(tmp_path) == ["copy.db"]
     assert stat.S_IMODE((tmp_path / "copy.db").stat().st_mode) == 0o600
     assert dumped(tmp_path / "copy.db") == dumped(path)
@@ -91,7 +92,7 @@ def test_backups_while_it_records_have_all_that_had_ended(tmp_path: Path) -> Non
         counts: list[int] = []
         while len(counts) < 8 or counts[-1] - counts[0] < 20:
             before, copy = ended(path), tmp_path / "copy.db"
-            counts.append(back_up(path, copy, quiet, force=True).exchanges)
+            counts.append(back_up(database_url(path), copy, quiet, force=True).exchanges)
             assert before <= ended(copy)
             assert counts[-1] == len(ended(copy))
             with closing(sqlite3.connect(copy)) as connection:
@@ -111,7 +112,7 @@ def test_a_backup_that_breaks_off_leaves_nothing(tmp_path: Path) -> None:
 
     (tmp_path / "copy.db").write_bytes(b"an older one")
     with pytest.raises(KeyboardInterrupt):
-        back_up(path, tmp_path / "copy.db", interrupt, force=True)
+        back_up(database_url(path), tmp_path / "copy.db", interrupt, force=True)
     assert others(tmp_path) == ["copy.db"]
     assert (tmp_path / "copy.db").read_bytes() == b"an older one"
 
@@ -120,9 +121,9 @@ def test_nothing_is_replaced_unasked(tmp_path: Path) -> None:
     path, copy = make_log(tmp_path / "log.db"), tmp_path / "copy.db"
     copy.write_bytes(b"mine")
     with pytest.raises(RecorderError, match=r"is there already: give another path, or --force to replace it\."):
-        back_up(path, copy, quiet)
+        back_up(database_url(path), copy, quiet)
     assert copy.read_bytes() == b"mine"
-    back_up(path, copy, quiet, force=True)
+    back_up(database_url(path), copy, quiet, force=True)
     assert dumped(copy) == dumped(path)
 
 
@@ -131,7 +132,7 @@ def test_a_database_in_use_is_not_replaced_even_if_asked(tmp_path: Path, suffix:
     path = make_log(tmp_path / "log.db")
     (tmp_path / f"copy.db{suffix}").touch()
     with pytest.raises(RecorderError, match="is a database that is in use"):
-        back_up(path, tmp_path / "copy.db", quiet, force=True)
+        back_up(database_url(path), tmp_path / "copy.db", quiet, force=True)
 
 
 def test_the_database_is_not_its_own_backup(tmp_path: Path) -> None:
@@ -140,21 +141,21 @@ def test_the_database_is_not_its_own_backup(tmp_path: Path) -> None:
     (tmp_path / "link.db").symlink_to(path)
     for target in (path, tmp_path / "link.db"):
         with pytest.raises(RecorderError, match="is the database itself"):
-            back_up(path, target, quiet, force=True)
+            back_up(database_url(path), target, quiet, force=True)
     with pytest.raises(RecorderError, match="is a directory"):
-        back_up(path, tmp_path, quiet, force=True)
+        back_up(database_url(path), tmp_path, quiet, force=True)
     with pytest.raises(RecorderError, match="cannot be written: No such file or directory"):
-        back_up(path, tmp_path / "none" / "copy.db", quiet)
+        back_up(database_url(path), tmp_path / "none" / "copy.db", quiet)
     assert dumped(path) == before
 
 
 def test_an_empty_database_and_one_of_another_program_are_refused(tmp_path: Path) -> None:
     (tmp_path / "empty.db").touch()
     with pytest.raises(NotFoundError, match="There is nothing in the database"):
-        back_up(tmp_path / "empty.db", tmp_path / "copy.db", quiet)
+        back_up(database_url(tmp_path / "empty.db"), tmp_path / "copy.db", quiet)
     (tmp_path / "words.db").write_bytes(b"words\n" * 1000)
     with pytest.raises(StoreError):
-        back_up(tmp_path / "words.db", tmp_path / "copy.db", quiet)
+        back_up(database_url(tmp_path / "words.db"), tmp_path / "copy.db", quiet)
     assert not (tmp_path / "copy.db").exists()
 
 

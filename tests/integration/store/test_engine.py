@@ -15,17 +15,19 @@ import recorder.store.postgres.query
 import recorder.store.postgres.reading
 import recorder.store.postgres.schema
 import recorder.store.postgres.upkeep
+import recorder.store.postgres.verify
 import recorder.store.postgres.writer
 import recorder.store.sqlite.address
 import recorder.store.sqlite.query
 import recorder.store.sqlite.reading
 import recorder.store.sqlite.schema
 import recorder.store.sqlite.upkeep
+import recorder.store.sqlite.verify
 import recorder.store.sqlite.writer
 from recorder.errors import NotFoundError, StoreBusyError, StoreConflictError, StoreError, UsageError
 from recorder.store.engine import Address, Part, Querying, Reading, Schema, Writing, address_of, part, writing_of
 from recorder.store.location import database_url, is_same_database
-from recorder.store.maintain.upkeep import Upkeep
+from recorder.store.maintain.upkeep import Upkeep, Verifying
 from recorder.store.sql import Statement
 from recorder.store.write.retry import Retry, Stopped, is_final
 from recorder.store.write.writer import Store
@@ -43,8 +45,9 @@ SCHEMAS: tuple[Schema, ...] = (recorder.store.sqlite.schema, recorder.store.post
 READINGS: tuple[Reading, ...] = (recorder.store.sqlite.reading, recorder.store.postgres.reading)
 QUERYINGS: tuple[Querying, ...] = (recorder.store.sqlite.query, recorder.store.postgres.query)
 WRITINGS: tuple[Writing, ...] = (recorder.store.sqlite.writer, recorder.store.postgres.writer)
+VERIFYINGS: tuple[Verifying, ...] = (recorder.store.sqlite.verify, recorder.store.postgres.verify)
 UPKEEPS: tuple[Upkeep, ...] = (recorder.store.sqlite.upkeep, recorder.store.postgres.upkeep)
-PARTS = (ADDRESSES, SCHEMAS, READINGS, QUERYINGS, WRITINGS, UPKEEPS)
+PARTS = (ADDRESSES, SCHEMAS, READINGS, QUERYINGS, WRITINGS, VERIFYINGS, UPKEEPS)
 
 
 def test_each_engine_has_every_part() -> None:

@@ -14,6 +14,7 @@ from recorder.errors import StoreBusyError, StoreConflictError, StoreError, Stor
 from recorder.model.events import Event, Exchange
 from recorder.store.sqlite.connection import WRITER, write_lock
 from recorder.store.sqlite.writer import WAL_BYTES
+from recorder.store.write.projector import attempt
 from recorder.store.write.writer import Store
 from tests.support.empty_log import empty
 from tests.support.rows import add, begin, make_events, make_session, of_type
@@ -333,7 +334,7 @@ def test_closing_a_lost_store_does_nothing_to_what_is_at_its_path_now(store: Sto
 def test_the_numbers_of_an_attempt_that_was_undone_are_nobody_s(store: Store) -> None:
     undone, kept = begin(store, 1), begin(store, 2)
     with store.transaction():
-        with suppress(ZeroDivisionError), store.attempt():
+        with suppress(ZeroDivisionError), attempt(store):
             store.append(of_type(undone, "a"))
             raise ZeroDivisionError
         store.append(of_type(kept, "b", "a"))

@@ -42,6 +42,7 @@ from recorder.store.schema import (
 )
 from recorder.store.search import INDEXES
 from recorder.store.sql import ENDED_EXCHANGES, Contains, Statement, constant
+from recorder.store.write.projector import attempt
 from recorder.store.write.search import of_each
 from recorder.store.write.writer import Store
 
@@ -176,7 +177,7 @@ def bury(store: Store, tombstone: Tombstone) -> bool:
 def _unindex(store: Store, key: Mapping[str, str]) -> None:
     """Remove the words of a session from the full-text indexes. Damaged ones are rebuilt without them."""
     try:
-        with store.attempt():
+        with attempt(store):
             for statement in _UNINDEX:
                 store.run(statement, key)
     except (StoreBusyError, StoreLostError):

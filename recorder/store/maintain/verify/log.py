@@ -24,7 +24,7 @@ from recorder.store.engine import address_named
 from recorder.store.location import database_name
 from recorder.store.maintain.declared import schema_differences
 from recorder.store.maintain.purge.tombstone import Tombstone
-from recorder.store.maintain.upkeep import VerifyConnection, opened, upkeep_of
+from recorder.store.maintain.upkeep import VerifyConnection, opened, verifying_of
 from recorder.store.maintain.verify.chain import ChainVerifier
 from recorder.store.maintain.verify.manifest import Roots
 from recorder.store.maintain.verify.projections import MADE, ProjectionVerifier
@@ -275,7 +275,7 @@ class LogVerifier:
 
     def _check_projections(self, verified: SessionReport) -> None:
         if self._refolding is None:
-            scratch = upkeep_of(self._url).scratch_connection(self._url, MADE)
+            scratch = verifying_of(self._url).scratch_connection(self._url, MADE)
             self._refolding = ProjectionVerifier(self._rest.enter_context(scratch))
         for exchange_id, table in self._refolding.differences(verified.session_id):
             message = f"{table} differs from what its events give: run `recorder db rebuild`"

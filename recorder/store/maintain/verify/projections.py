@@ -7,17 +7,15 @@ rebuild` makes anew.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Sequence
-from contextlib import contextmanager
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from sqlalchemy import Table
 
 from recorder.store.maintain.upkeep import VerifyConnection
 from recorder.store.maintain.verify.session_rows import differing_keys
 from recorder.store.schema import dead_letters, rebuilds, tables_of
-from recorder.store.sql import ENDED_EXCHANGES, FORMS, RELEASE, ROLLBACK_TO, SAVEPOINT, Statement, Step
+from recorder.store.sql import ENDED_EXCHANGES, FORMS, Statement
 from recorder.store.write.projector import Projector
 
 COMPARED = (*tables_of.values(), dead_letters)
@@ -41,45 +39,19 @@ _COMPARED = {table.name: Statement(partial(_compared, table)) for table in COMPA
 
 
 class ProjectionVerifier:
-    """Projections that are computed again and thrown away; a `recorder.store.write.projector.Database`, for one
-    thread.
-    """
+    """Projections that are computed again and thrown away."""
 
     def __init__(self, scratch: VerifyConnection) -> None:
-        self._scratch, self.engine = scratch, scratch.engine
-        self._projector = Projector(self)
+        self._scratch, self._projector = scratch, Projector(scratch)
 
     def differences(self, session_id: str) -> list[ProjectionDifference]:
         """Return the differences of one session at this moment, in one transaction as long as its fold."""
+        key = {"session_id": session_id}
         with self._scratch.transaction():
-            ended = list(self.ask(ENDED_EXCHANGES, {"session_id": session_id}))
-            self._projector.project_all([(session_id, str(exchange_id)) for (exchange_id,) in ended], in_order=True)
-            return sorted(self._differences(session_id))
-
-    def _differences(self, session_id: str) -> Iterator[ProjectionDifference]:
-        found = self.run_all([(statement, {"session_id": session_id}) for statement in _COMPARED.values()])
-        for table, exchanges in zip(_COMPARED, found, strict=True):
-            for (exchange_id,) in exchanges:
-                yield ProjectionDifference(exchange_id, table)
-
-    # -- what the projector works on
-
-    def run(self, statement: Statement, values: Any) -> None:
-        self._scratch.run(statement, values)
-
-    def ask(self, statement: Statement, values: Any) -> Generator[Sequence[Any]]:
-        return self._scratch.ask(statement, values)
-
-    def run_all(self, steps: Sequence[Step]) -> list[list[Sequence[Any]]]:
-        return self._scratch.run_all(steps)
-
-    @contextmanager
-    def attempt(self) -> Iterator[None]:
-        self.run(SAVEPOINT, {})
-        try:
-            yield
-        except BaseException:
-            self.run(ROLLBACK_TO, {})
-            self.run(RELEASE, {})
-            raise
-        self.run(RELEASE, {})
+            ended = [(session_id, str(exchange_id)) for (exchange_id,) in self._scratch.ask(ENDED_EXCHANGES, key)]
+            self._projector.project_all(ended, in_order=True)
+            answers = self._scratch.run_all([(statement, key) for statement in _COMPARED.values()])
+        found = []
+        for table, exchanges in zip(_COMPARED, answers, strict=True):
+            found += [ProjectionDifference(exchange_id, table) for (exchange_id,) in exchanges]
+        return sorted(found)
