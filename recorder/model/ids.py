@@ -37,6 +37,7 @@ class Ids(NamedTuple):
 
 ID_LENGTH = 36
 BEFORE_ALL = "00000000-0000-0000-0000-000000000000"  # no id is as low
+AFTER_ALL = "ffffffff-ffff-ffff-ffff-ffffffffffff"  # no id is as high
 PREFIX_LENGTH = 4  # of an id: fewer digits mean too many
 _ID = re.compile("-".join(f"[0-9a-f]{{{length}}}" for length in (8, 4, 4, 4, 12)))
 _LOWEST, _HIGHEST = ("-".join(digit * length for length in (8, 4, 4, 4, 12)) for digit in "0f")

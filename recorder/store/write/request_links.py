@@ -1,19 +1,20 @@
 """The links between the rows of `requests` in a session: each row comes after the one that it continues.
 
 New rows are linked before they are written: to rows that are there, and to each other. An exchange may be projected
-before the one that it continues, or be projected again: then the rows that continue it are computed again, and those
-that continue them, until nothing changes. Links lead to earlier exchanges only, so that ends.
+before the one that it continues, or be projected again: then the rows that continue it are linked again in the same
+way, and those that continue them, until nothing changes. Links lead to earlier exchanges only, so that ends.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Generator, Iterable, Mapping, Sequence
 from itertools import chain, islice
 from typing import Any
 
-import msgspec
-from sqlalchemy import ColumnElement, and_, bindparam, select, update
+from msgspec.structs import asdict
+from sqlalchemy import ColumnElement, and_, bindparam, func, select, update
 
+from recorder.model.ids import AFTER_ALL
 from recorder.projections.requests import linked
 from recorder.projections.rows import RequestRow
 from recorder.store.engine import Database
@@ -46,12 +47,19 @@ _OUTPUTS = Statement(
 )
 _after = and_(of_session(_requests), _requests.c.exchange_id > bindparam("exchange_id"))
 _CONTINUING = Statement(select(_requests).where(_after, _requests.c.previous_response_id == bindparam("response_id")))
-CONVERSING = 20  # rows that are read at a time: usually the first has a response, and no later one is needed
-_CONVERSING = Statement(
-    select(_requests)
+_conversing = (
+    select(_requests.c.exchange_id)
     .where(_after, _requests.c.conversation_id == bindparam("conversation_id"))
-    .order_by(_requests.c.exchange_id),
-    f"LIMIT {CONVERSING}",
+    .order_by(_requests.c.exchange_id)
+)
+# Up to the first with a response: the rows after that continue that one, so that a long conversation takes linear time.
+_until = (
+    _conversing.where(_requests.c.response_id.is_not(None)).limit(constant(1)).offset(constant(0)).scalar_subquery()
+)
+_CONVERSING = Statement(
+    _conversing.with_only_columns(*_requests.c).where(
+        _requests.c.exchange_id <= func.coalesce(_until, constant(AFTER_ALL))
+    )
 )
 _COMPUTED = ("previous_exchange_id", "depth", "is_complete", "logical_items")
 _UPDATE = Statement(
@@ -62,8 +70,6 @@ _UPDATE = Statement(
 Key = tuple[str, str]
 _Link = tuple[str, str, str]
 Rows = Sequence[Sequence[Any]]
-
-
 Asking = Generator[Sequence[Step], Sequence[Rows], None]
 """Work that yields the steps that it needs, and gets their rows."""
 
@@ -86,10 +92,10 @@ def ask_together(database: Database, works: Iterable[Asking]) -> None:
 
 
 class Links:
-    """The links of new rows, which are to be written with them."""
+    """The links of rows, which are to be written with them."""
 
     def __init__(
-        self, database: Database, new: Sequence[RequestRow], retrievals: Collection[Key], *, in_order: bool
+        self, database: Database, new: Sequence[RequestRow], retrievals: Collection[Key] = (), *, in_order: bool = False
     ) -> None:
         """`retrievals` are the exchanges among the new rows that only retrieved a response; with `in_order` those that
         continue them follow.
@@ -97,47 +103,43 @@ class Links:
         self._database, self._retrievals, self._in_order = database, retrievals, in_order
         self.rows = sorted(new, key=key_of)
         self._retrieved = [row for row in self.rows if key_of(row) in retrievals]
-        self._followed: list[RequestRow] = []
+        self._later: dict[Key, RequestRow] = {}  # that name the response or the conversation of one
 
     def link(self) -> Asking:
-        """Link the new rows to those that they continue."""
+        """Link the rows to those that they continue."""
         linking = [row for row in self.rows if _link_of(row)]
         naming = [row for row in linking if row.previous_response_id is not None]
-        continued: list[tuple[RequestRow, Step]] = []
-        if not self._in_order:
-            for row in self.rows:
-                continued += [(row, step) for step in _continuing_steps(row)]
+        continuing = [] if self._in_order else chain.from_iterable(map(_continuing, self.rows))
         # All at once: comparisons of prompts go by the links as soon as they have their own first answer.
         found = yield [
             *(_previous(row) for row in linking),
-            *((_ROTATED, _values(row)) for row in naming),
-            *(step for _, step in continued),
+            *((_ROTATED, asdict(row)) for row in naming),
+            *continuing,
         ]
-        answers = iter(found)
+        answers = (structs_of(RequestRow, rows) for rows in found)
         stored: dict[Key, RequestRow] = {}
-        for row, rows in zip(linking, answers, strict=False):
-            if rows:
-                [stored[key_of(row)]] = structs_of(RequestRow, rows)
-        for row, rows in zip(naming, answers, strict=False):
-            known = _of_response(row.previous_response_id, structs_of(RequestRow, rows))
+        for row, last in zip(linking, islice(answers, len(linking)), strict=True):
+            if last:
+                [stored[key_of(row)]] = last
+        for row, rotated in zip(naming, islice(answers, len(naming)), strict=True):
+            known = next((each for each in rotated if row.previous_response_id in each.response_ids), None)
             if known is not None:
                 stored.setdefault(key_of(row), known)
-        followed = {key_of(row): row for (row, _), rows in zip(continued, answers, strict=True) if rows}
-        self._followed = list(followed.values())
+        self._later = {key_of(row): row for row in chain.from_iterable(answers)}
         self._link(stored)
 
     def follow(self) -> None:
-        """Link those that continue the new rows to these, which are written now."""
-        waiting: list[RequestRow] = []
-        for row in self._followed:
-            waiting += _continuing(self._database, row)
+        """Link those that continue the rows to these, which are written now."""
+        waiting = self._later
         while waiting:
-            row = waiting.pop()
-            found = _linked(self._database, row)
+            _, row = waiting.popitem()
+            links = Links(self._database, [row])
+            ask_together(self._database, [links.link()])
+            [found] = links.rows
             if found != row:
                 computed = {f"new_{name}": getattr(found, name) for name in _COMPUTED}
-                self._database.run(_UPDATE, {**_values(row), **computed})
-                waiting += _continuing(self._database, found)
+                self._database.run(_UPDATE, {**asdict(row), **computed})
+                waiting |= links._later
 
     def _link(self, stored: Mapping[Key, RequestRow]) -> None:
         """Link the rows in order, so that what a row continues is linked before it. `stored` are the stored rows that
@@ -159,7 +161,8 @@ class Links:
         """Return the numbers of items with which the response before a row was retrieved, before that row."""
         if previous is None:
             return []
-        outputs = _outputs(self._database, row, previous)
+        values = {**asdict(row), "after": previous.exchange_id, "of_response": previous.response_id}
+        outputs = [count for (count,) in self._database.ask(_OUTPUTS, values)]
         for retrieved in self._retrieved:
             is_between = key_of(previous) < key_of(retrieved) < key_of(row)
             if retrieved.response_id == previous.response_id and is_between:
@@ -180,57 +183,11 @@ def _link_of(row: RequestRow) -> _Link | None:
 
 
 def _previous(row: RequestRow) -> Step:
-    return _CONVERSATION if row.previous_response_id is None else _RESPONSE, _values(row)
+    return _CONVERSATION if row.previous_response_id is None else _RESPONSE, asdict(row)
 
 
-def _of_response(id: str | None, rows: Sequence[RequestRow]) -> RequestRow | None:
-    """Return the first row whose response had an id, one of several."""
-    return next((row for row in rows if id in row.response_ids), None)
-
-
-def _linked(database: Database, row: RequestRow) -> RequestRow:
-    previous = next(iter(_rows(database, *_previous(row))), None) if _link_of(row) else None
-    if previous is None and row.previous_response_id is not None:
-        previous = _of_response(row.previous_response_id, _rows(database, _ROTATED, _values(row)))
-    return linked(row, previous, [] if previous is None else _outputs(database, row, previous))
-
-
-def _outputs(database: Database, row: RequestRow, previous: RequestRow) -> list[int]:
-    values = {**_values(row), "after": previous.exchange_id, "of_response": previous.response_id}
-    return [count for (count,) in database.ask(_OUTPUTS, values)]
-
-
-def _continuing_steps(row: RequestRow) -> list[Step]:
+def _continuing(row: RequestRow) -> list[Step]:
     """Return the questions for later rows that name the response or the conversation of this one."""
-    values = _values(row)
+    values = asdict(row)
     steps: list[Step] = [(_CONTINUING, {**values, "response_id": id}) for id in row.response_ids]
     return steps if row.conversation_id is None else [*steps, (_CONVERSING, values)]
-
-
-def _continuing(database: Database, row: RequestRow) -> list[RequestRow]:
-    """Return the later rows that name the response or the conversation of this one."""
-    found: list[RequestRow] = []
-    for id in row.response_ids:
-        found += _rows(database, _CONTINUING, {**_values(row), "response_id": id})
-    return found if row.conversation_id is None else [*found, *_conversing(database, row)]
-
-
-def _conversing(database: Database, row: RequestRow) -> Iterator[RequestRow]:
-    """Yield the later rows of a conversation up to the first with a response: the rows after that continue that one,
-    so that a rebuild of a long conversation is linear.
-    """
-    after, page = row, [row] * CONVERSING
-    while len(page) == CONVERSING:
-        page = _rows(database, _CONVERSING, {**_values(row), "exchange_id": after.exchange_id})
-        for after in page:
-            yield after
-            if after.response_id is not None:
-                return
-
-
-def _values(row: RequestRow) -> Mapping[str, Any]:
-    return msgspec.structs.asdict(row)
-
-
-def _rows(database: Database, statement: Statement, values: Mapping[str, Any]) -> list[RequestRow]:
-    return structs_of(RequestRow, list(database.ask(statement, values)))

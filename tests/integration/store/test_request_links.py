@@ -11,6 +11,7 @@ import pytest
 from sqlalchemy import URL
 
 from recorder.model.events import Exchange
+from recorder.projections.requests import linked
 from recorder.projections.rows import RequestRow
 from recorder.recordings.loader import load_continued, load_exchanges, load_session
 from recorder.recordings.selection import select_exchanges
@@ -158,13 +159,12 @@ def test_a_conversation_is_the_same_in_any_order(database: URL) -> None:
 def test_a_long_conversation_is_rebuilt_in_linear_time(database: URL, monkeypatch: pytest.MonkeyPatch) -> None:
     looked_up: list[str] = []
     exchanges = conversation(Conversations(database).session("run"), 60)
-    linked = request_links._linked
 
-    def counted(database: Any, row: RequestRow) -> RequestRow:
+    def counted(row: RequestRow, *rest: Any) -> RequestRow:
         looked_up.append(row.exchange_id)
-        return linked(database, row)
+        return linked(row, *rest)
 
-    monkeypatch.setattr(request_links, "_linked", counted)
+    monkeypatch.setattr(request_links, "linked", counted)
     with Store(database) as store:
         rebuild(store, lambda done, total: None)
     assert len(looked_up) < 6 * len(exchanges)
@@ -255,7 +255,7 @@ async def test_those_that_an_exchange_continues_are_found(database: URL) -> None
         ("_CONVERSATION", "conversation (session_id=? AND conversation_id=? AND exchange_id<?)"),
         ("_OUTPUTS", "response (session_id=? AND response_id=? AND exchange_id>? AND exchange_id<?)"),
         ("_CONTINUING", "previous_response (session_id=? AND previous_response_id=? AND exchange_id>?)"),
-        ("_CONVERSING", "conversation (session_id=? AND conversation_id=? AND exchange_id>?)"),
+        ("_CONVERSING", "conversation (session_id=? AND conversation_id=? AND exchange_id>? AND exchange_id<?)"),
     ],
 )
 def test_a_link_is_sought_by_its_index(database: URL, name: str, index: str) -> None:
