@@ -40,34 +40,34 @@ class EventAppender:
                 self._sharing.forget()
             raise
 
-    def append(self, new: Sequence[Event]) -> bool:
+    def append(self, new: list[Event]) -> bool:
         """Add events, in order of their keys. Return whether none was there already."""
         if not new:
             return True
-        rows = list(map(msgspec.structs.astuple, new))
-        recipes = {number: self._recipe(event) for number, event in enumerate(new) if event.kind == "request"}
-        recipes = {number: recipe for number, recipe in recipes.items() if recipe is not None}
-        if not recipes:
-            is_new = self._writer.add(events, rows) == len(rows)
-            if not is_new:
-                self._sharing.forget()
-            return is_new
-        written = rows.copy()
-        for number, recipe in recipes.items():
-            written[number] = msgspec.structs.astuple(msgspec.structs.replace(new[number], type=SHARED, raw=recipe))
-        self._writer.run(SAVEPOINT, {})
-        is_new = self._writer.add(events, written) == len(rows)
+        stored = list(map(self._stored, new))
+        has_recipes = stored != new
+        if has_recipes:
+            self._writer.run(SAVEPOINT, {})
+        is_new = self._add(stored)
         if not is_new:  # others may refer to what they are not
             self._sharing.forget()
-            self._writer.run(ROLLBACK_TO, {})
-            self._writer.add(events, rows)
-        self._writer.run(RELEASE, {})
+            if has_recipes:
+                self._writer.run(ROLLBACK_TO, {})
+                self._add(new)
+        if has_recipes:
+            self._writer.run(RELEASE, {})
         return is_new
 
-    def _recipe(self, event: Event) -> bytes | None:
-        """Return the recipe that is written in place of a request's body, or None."""
+    def _add(self, new: Sequence[Event]) -> bool:
+        return self._writer.add(events, list(map(msgspec.structs.astuple, new))) == len(new)
+
+    def _stored(self, event: Event) -> Event:
+        """Return the event as it is written: in place of a request's body there may be a recipe."""
+        if event.kind != "request":
+            return event
         if event.type == SHARED:
             raise StoreConflictError(f"The database refused a row: no event has the type {SHARED!r}.")
         if event.type != "body":
-            return None
-        return self._sharing.row(event.session_id, event.exchange_id, event.pos, event.raw)
+            return event
+        recipe = self._sharing.row(event.session_id, event.exchange_id, event.pos, event.raw)
+        return event if recipe is None else msgspec.structs.replace(event, type=SHARED, raw=recipe)

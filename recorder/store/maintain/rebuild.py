@@ -9,11 +9,25 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from recorder.store.write.projector import START
+from sqlalchemy import bindparam, func, select, tuple_
+
+from recorder.store.schema import events, rebuilds
+from recorder.store.sql import IS_END, Statement
+from recorder.store.write.projector import REBUILD, START
 from recorder.store.write.writer import Store
 
 BATCH_EXCHANGES = 200
 BATCH_EVENTS = 20_000  # about a tenth of a second under the write lock; one exchange may pass it
+
+_PLACE = Statement(select(rebuilds.c.session_id, rebuilds.c.exchange_id).where(rebuilds.c.name == bindparam("name")))
+_ENDED = Statement(select(func.count()).select_from(events).where(IS_END))
+_key = (events.c.session_id, events.c.exchange_id)
+_ENDED_AFTER = Statement(
+    select(*_key, events.c.pos)
+    .where(IS_END, tuple_(*_key) > tuple_(bindparam("session_id"), bindparam("exchange_id")))
+    .order_by(*_key),
+    "LIMIT :limit",
+)
 
 Place = tuple[str, str] | None
 """The last exchange that is done; `None` when all are."""
@@ -32,10 +46,10 @@ class Rebuilt(NamedTuple):
 def rebuild(store: Store, progress: Progress) -> Rebuilt:
     """Fold every exchange that has ended, or those that an interrupted rebuild has left."""
     with store.transaction():
-        place: Place = store.projector.place() or START
+        place: Place = next(((id, exchange_id) for id, exchange_id in store.ask(_PLACE, {"name": REBUILD})), START)
         if place == START and store.projector.dead_letters():
             store.projector.reindex()  # it may be what kept them from being projected
-        total = store.projector.ended()
+        [(total,)] = store.ask(_ENDED, {})
         store.projector.set_place(place)
     done = 0
     while place is not None:
@@ -49,13 +63,15 @@ def rebuild(store: Store, progress: Progress) -> Rebuilt:
 
 def _step(store: Store, place: tuple[str, str]) -> tuple[Place, int]:
     """Do one batch. Return its last exchange, `None` at the end of the log, and its number of exchanges."""
-    projector, keys, events = store.projector, list[tuple[str, str]](), 0
-    for session_id, exchange_id, size in projector.ended_after(place, BATCH_EXCHANGES):
-        if keys and events + size > BATCH_EVENTS:
+    keys: list[tuple[str, str]] = []
+    count = 0
+    after = {"session_id": place[0], "exchange_id": place[1], "limit": BATCH_EXCHANGES}
+    for session_id, exchange_id, pos in list(store.ask(_ENDED_AFTER, after)):
+        count += pos + 1
+        if keys and count > BATCH_EVENTS:
             break
         keys.append((session_id, exchange_id))
-        events += size
-    projector.project_all(keys, in_order=True)
-    reached: Place = keys[-1] if keys else None
-    projector.set_place(reached)
+    store.projector.project_all(keys, in_order=True)
+    reached = keys[-1] if keys else None
+    store.projector.set_place(reached)
     return reached, len(keys)

@@ -15,11 +15,12 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
+from functools import partial
 from operator import itemgetter
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import msgspec
-from sqlalchemy import Table, bindparam, delete, func, select, tuple_
+from sqlalchemy import Table, bindparam, delete, select, tuple_
 from sqlalchemy.dialects.postgresql import insert
 
 from recorder.errors import StoreBusyError, StoreError, StoreLostError
@@ -33,11 +34,10 @@ from recorder.store.engine import Database, schema_named
 from recorder.store.queries.resumed_response import EARLIER_EVENTS, MAY_RESUME, RESUMING, each_number_once, earlier
 from recorder.store.schema import REBUILD_IS_DUE, dead_letters, events, exchanges, rebuilds, sessions, tables_of
 from recorder.store.search import INDEXES
-from recorder.store.sql import IS_END, RELEASE, ROLLBACK_TO, SAVEPOINT, Statement, Step, of_exchange, of_session
+from recorder.store.sql import RELEASE, ROLLBACK_TO, SAVEPOINT, Statement, Step, of_exchange, of_session
 from recorder.store.write.cache_links import Comparisons
 from recorder.store.write.call_keys import is_given, later_requests, rekey
 from recorder.store.write.request_links import Asking, Key, Links, ask_together, key_of
-from recorder.store.write.search import of_each
 from recorder.wire.grouping.session import HISTORY
 
 log = logging.getLogger(__name__)
@@ -94,21 +94,22 @@ _IS_PROJECTED = Statement(
 _FORGIVE = Statement(delete(dead_letters).where(of_exchange(dead_letters)))
 _PUT_ASIDE = Statement(insert(dead_letters))
 
-_key = tuple_(events.c.session_id, events.c.exchange_id)
-_PLACE = Statement(select(rebuilds.c.session_id, rebuilds.c.exchange_id).where(rebuilds.c.name == bindparam("name")))
 _FORGET_PLACE = Statement(delete(rebuilds).where(rebuilds.c.name == bindparam("name")))
 _SET_PLACE = Statement(insert(rebuilds))
-_ENDED = Statement(select(func.count()).select_from(events).where(IS_END))
-_after = _key > tuple_(bindparam("session_id"), bindparam("exchange_id"))
-_ENDED_AFTER = Statement(
-    select(events.c.session_id, events.c.exchange_id, events.c.pos)
-    .where(IS_END, _after)
-    .order_by(events.c.session_id, events.c.exchange_id),
-    "LIMIT :limit",
-)
 _DEAD = Statement(select(dead_letters).order_by(dead_letters.c.session_id, dead_letters.c.exchange_id))
 
 _REBUILD_IS_DUE = Statement(REBUILD_IS_DUE)
+
+
+def of_each(name: Literal["add", "remove", "remove_session"]) -> list[Statement]:
+    """Return one of the statements that keep the full-text indexes with their rows, for each of `INDEXES`."""
+    return [Statement(partial(_of_index, name, number)) for number in range(len(INDEXES))]
+
+
+def _of_index(name: str, number: int, engine: str) -> str:
+    statement: str = getattr(schema_named(engine).search().statements[number], name)
+    return statement
+
 
 _INDEX = {index.projection.name: add for index, add in zip(INDEXES, of_each("add"), strict=True)}
 _UNINDEX = of_each("remove")
@@ -309,17 +310,11 @@ class Projector:
 
     # -- rebuilding
 
-    def place(self) -> tuple[str, str] | None:
-        """Return the last exchange that a rebuild has done, `START` at its beginning, `None` if no rebuild is due."""
-        for session_id, exchange_id in self._ask(_PLACE, {"name": REBUILD}):
-            return session_id, exchange_id
-        return None
-
     def set_place(self, place: tuple[str, str] | None) -> None:
         """Set the last exchange that a rebuild has done, from the next commit on; `None` when it is complete."""
         self._database.run(_FORGET_PLACE, {"name": REBUILD})
         if place is not None:
-            self._database.run(_SET_PLACE, {"name": REBUILD, "session_id": place[0], "exchange_id": place[1]})
+            self._database.run(_SET_PLACE, {"name": REBUILD, **_ids(place)})
 
     def reindex(self) -> None:
         """Make the full-text indexes again from the rows that are there."""
@@ -332,19 +327,9 @@ class Projector:
         [(is_due,)] = self._ask(_REBUILD_IS_DUE, {})
         return bool(is_due)
 
-    def ended(self) -> int:
-        """Return the number of exchanges that have ended."""
-        [(count,)] = self._ask(_ENDED, {})
-        return int(count)
-
-    def ended_after(self, place: tuple[str, str], limit: int) -> list[tuple[str, str, int]]:
-        """Return the next exchanges that have ended, in order of their ids, each with its number of events."""
-        values = {"session_id": place[0], "exchange_id": place[1], "limit": limit}
-        return [(session_id, exchange_id, pos + 1) for session_id, exchange_id, pos in self._ask(_ENDED_AFTER, values)]
-
     def dead_letters(self) -> list[tuple[str, str, str]]:
         """Return the exchanges that could not be folded: session, exchange, reason."""
-        return [(session_id, exchange_id, reason) for session_id, exchange_id, reason in self._ask(_DEAD, {})]
+        return [tuple(row) for row in self._ask(_DEAD, {})]
 
 
 class _Together:

@@ -22,9 +22,8 @@ from types import TracebackType
 from typing import Any, Self
 
 import msgspec
-from sqlalchemy import URL, Connection, CursorResult, Table, bindparam, delete, select, tuple_, update
+from sqlalchemy import URL, Connection, Table, bindparam, delete, select, tuple_, update
 from sqlalchemy.dialects.postgresql import insert
-from sqlalchemy.sql import Executable
 
 from recorder.errors import StoreError
 from recorder.model.events import Event, Exchange, Session
@@ -87,10 +86,10 @@ _SET_OFFSET = Statement(
         >= tuple_(ingest_offsets.c.segment, ingest_offsets.c.offset),
     )
 )
-_RENEW = Statement(
-    update(ingest_offsets).where(ingest_offsets.c.recorder_id == bindparam("recorder")).values(seen_ns=ServerTime())
-)
-_OFFSET = select(ingest_offsets.c.segment, ingest_offsets.c.offset)
+_of_recorder = ingest_offsets.c.recorder_id == bindparam("recorder")
+_RENEW = Statement(update(ingest_offsets).where(_of_recorder).values(seen_ns=ServerTime()))
+_OFFSET = Statement(select(ingest_offsets.c.segment, ingest_offsets.c.offset).where(_of_recorder))
+_FORGET = Statement(delete(ingest_offsets).where(_of_recorder))
 
 
 class Store:
@@ -186,8 +185,10 @@ class Store:
         """Return the id of the one session of a grouping rule whose last exchanges were given one of these ids, of
         calls or items. None if several have them: some servers give the same ids over and over.
         """
-        found: Sequence[str] = self._execute(SESSIONS_OF_LINKS, links=list(links), source=source).scalars().all()
-        return found[0] if len(found) == 1 else None
+        self.run_all([])  # after all that was run before: this statement is not compiled beforehand
+        with self._statement():
+            rows = self._connection.execute(SESSIONS_OF_LINKS, {"links": list(links), "source": source}).all()
+        return _first_id(rows) if len(rows) == 1 else None
 
     def last_event(self, session_id: str, exchange_id: str) -> Event | None:
         """Return the last event that the log has of an exchange, or None."""
@@ -235,12 +236,12 @@ class Store:
 
     def offset(self, recorder_id: str) -> tuple[int, int] | None:
         """Return the segment and offset up to which the journal of a recorder is in the log, or None."""
-        row = self._execute(_OFFSET.where(ingest_offsets.c.recorder_id == recorder_id)).one_or_none()
-        return None if row is None else (row.segment, row.offset)
+        rows = self.ask(_OFFSET, {"recorder": recorder_id})
+        return next(((segment, offset) for segment, offset in rows), None)
 
     def forget_offset(self, recorder_id: str) -> None:
         """Delete the offset of a recorder whose journal was deleted."""
-        self._execute(delete(ingest_offsets).where(ingest_offsets.c.recorder_id == recorder_id))
+        self.run(_FORGET, {"recorder": recorder_id})
 
     def checkpoint(self) -> None:
         """Move what was committed to where it stays, as far as no reader is in the way. For idle moments."""
@@ -275,12 +276,6 @@ class Store:
         with self._statement():
             if rows:
                 self._writer.add(table, [msgspec.structs.astuple(row) for row in rows])
-
-    def _execute(self, statement: Executable, **values: Any) -> CursorResult[Any]:
-        """Run a statement that is not compiled beforehand, after all that was run before."""
-        self.run_all([])
-        with self._statement():
-            return self._connection.execute(statement, values)
 
     def run(self, statement: Statement, values: Any) -> None:
         with self._statement():

@@ -42,8 +42,7 @@ from recorder.store.schema import (
 )
 from recorder.store.search import INDEXES
 from recorder.store.sql import ENDED_EXCHANGES, Contains, Statement, constant
-from recorder.store.write.projector import attempt
-from recorder.store.write.search import of_each
+from recorder.store.write.projector import attempt, of_each
 from recorder.store.write.writer import Store
 
 _EXISTS = Statement(select(sessions.c.session_id).where(sessions.c.session_id == bindparam("session_id")))
