@@ -33,7 +33,6 @@ from recorder.store.maintain.purge.tombstone import Counts, Tombstone, archive_o
 from recorder.store.schema import (
     dead_letters,
     events,
-    exchanges,
     export_cursors,
     ingest_offsets,
     sessions,
@@ -41,30 +40,22 @@ from recorder.store.schema import (
     tombstones,
 )
 from recorder.store.search import INDEXES
-from recorder.store.sql import ENDED_EXCHANGES, Contains, Statement, constant
+from recorder.store.sql import Contains, Statement, constant, has_ended
 from recorder.store.write.projector import attempt, of_each
 from recorder.store.write.writer import Store
 
 _EXISTS = Statement(select(sessions.c.session_id).where(sessions.c.session_id == bindparam("session_id")))
 _EXCHANGES = Statement(
-    select(exchanges.c.recorder_id, exchanges.c.exchange_id)
-    .where(exchanges.c.session_id == bindparam("session_id"))
-    .order_by(exchanges.c.exchange_id)
+    f"SELECT exchange_id, recorder_id, {has_ended('x')}, (SELECT hash FROM events AS e "
+    "WHERE e.session_id = x.session_id AND e.exchange_id = x.exchange_id "
+    "ORDER BY e.session_id DESC, e.exchange_id DESC, e.pos DESC LIMIT 1) "
+    "FROM exchanges AS x WHERE session_id = :session_id ORDER BY exchange_id"
 )
 _RECORDERS = Statement(select(ingest_offsets.c.recorder_id))
 _EVENTS = Statement(
     select(func.count(), func.coalesce(func.sum(func.length(events.c.raw)), constant(0))).where(
         events.c.session_id == bindparam("session_id")
     )
-)
-_LAST_HASH = Statement(
-    "SELECT hash FROM events WHERE session_id = :session_id "
-    "ORDER BY session_id DESC, exchange_id DESC, pos DESC LIMIT 1"
-)
-_LAST_HASHES = Statement(
-    "SELECT exchange_id, (SELECT hash FROM events AS e WHERE e.session_id = x.session_id "
-    "AND e.exchange_id = x.exchange_id ORDER BY e.session_id DESC, e.exchange_id DESC, e.pos DESC LIMIT 1) "
-    "FROM exchanges AS x WHERE session_id = :session_id"
 )
 _BURY = Statement(insert(tombstones))
 _UNINDEX = of_each("remove_session")
@@ -78,6 +69,13 @@ _NAMING = Statement(_GONE.where(Contains(tombstones.c.counts, bindparam("recorde
 
 Ask = Callable[[Statement, Mapping[str, str]], Iterable[Sequence[Any]]]
 """The rows of a statement with values by name."""
+
+
+class _Exchange(NamedTuple):
+    exchange_id: str
+    recorder_id: str
+    has_ended: bool
+    last_hash: bytes | None  # of its last event
 
 
 class Archived(NamedTuple):
@@ -105,21 +103,23 @@ def purge(
     with store.transaction(alone=True):
         if not list(store.ask(_EXISTS, key)):
             return None
-        if archived is not None and last_hashes(store.ask, session_id) != archived.last_hashes:
+        found = _exchanges(store.ask, session_id)
+        hashes = {each.exchange_id: each.last_hash for each in found}
+        if archived is not None and hashes != archived.last_hashes:
             return None
         require_owner(store, "purge")
-        journals = {*journals, *(recorder_id for (recorder_id,) in store.ask(_RECORDERS, {}))}
-        found = [(recorder_id, exchange_id) for recorder_id, exchange_id in store.ask(_EXCHANGES, key)]
-        ended = {exchange_id for (exchange_id,) in store.ask(ENDED_EXCHANGES, key)}
-        if any(is_alive(recorder_id) for recorder_id in {each[0] for each in found if each[1] not in ended}):
+        recording = {each.recorder_id for each in found if not each.has_ended}
+        if any(map(is_alive, recording)):
             raise being_recorded(session_id)
+        journals = {*journals, *(recorder_id for (recorder_id,) in store.ask(_RECORDERS, {}))}
         late: dict[str, list[str]] = {}
-        for recorder_id, exchange_id in found:
-            if recorder_id in journals:
-                late.setdefault(recorder_id, []).append(exchange_id)
+        for each in found:
+            if each.recorder_id in journals:
+                late.setdefault(each.recorder_id, []).append(each.exchange_id)
         [(count, size_bytes)] = store.ask(_EVENTS, key)
         counts = Counts(len(found), count, size_bytes, late, archived.name if archived else "")
-        _bury(store, session_id, now_ns, reason, counts)
+        last_hash = next(filter(None, reversed(hashes.values())), None)
+        _bury(store, Tombstone(session_id, now_ns, reason, msgspec.json.encode(counts).decode(), last_hash))
         _unindex(store, key)
         for statement in _DELETES:
             store.run(statement, key)
@@ -140,7 +140,11 @@ def sweep(database: str | Path | URL, *, vacuum: bool = True, busy_timeout_s: fl
 
 def last_hashes(ask: Ask, session_id: str) -> dict[str, bytes | None]:
     """Return the hash of the last event of each exchange of a session. In a transaction."""
-    return {exchange_id: last for exchange_id, last in ask(_LAST_HASHES, {"session_id": session_id})}
+    return {each.exchange_id: each.last_hash for each in _exchanges(ask, session_id)}
+
+
+def _exchanges(ask: Ask, session_id: str) -> list[_Exchange]:
+    return [_Exchange(*row) for row in ask(_EXCHANGES, {"session_id": session_id})]
 
 
 def require_owner(store: Store, command: str) -> None:
@@ -156,10 +160,7 @@ def being_recorded(name: str) -> RecorderError:
     return RecorderError(f"Session {name} is being recorded: purge it when its streams have ended.")
 
 
-def _bury(store: Store, session_id: str, now_ns: int, reason: str, counts: Counts) -> None:
-    hashes = [last for (last,) in store.ask(_LAST_HASH, {"session_id": session_id})]
-    size = msgspec.json.encode(counts).decode()
-    tombstone = Tombstone(session_id, now_ns, reason, size, hashes[0] if hashes else None)
+def _bury(store: Store, tombstone: Tombstone) -> None:
     store.run(_BURY, msgspec.structs.asdict(tombstone))
 
 
@@ -169,7 +170,7 @@ def bury(store: Store, tombstone: Tombstone) -> bool:
     """
     if list(store.ask(_EXISTS, {"session_id": tombstone.session_id})):
         return False
-    store.run(_BURY, msgspec.structs.asdict(tombstone))
+    _bury(store, tombstone)
     return True
 
 
