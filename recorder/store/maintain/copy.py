@@ -29,8 +29,7 @@ from recorder.model.events import Event, Exchange, Session
 from recorder.store.async_engine import AsyncEngine
 from recorder.store.maintain.purge.delete import bury
 from recorder.store.maintain.purge.tombstone import Tombstone
-from recorder.store.maintain.verify.chain import ChainVerifier
-from recorder.store.maintain.verify.log import LogFinding
+from recorder.store.maintain.verify.chain import ChainVerifier, LogFinding
 from recorder.store.queries.reader import LogReader
 from recorder.store.schema import events, exchanges, ingest_offsets, sessions, tombstones
 from recorder.store.sql import FORMS, HAS_ENDED, of_exchange, of_same_exchange, struct_of
@@ -241,8 +240,7 @@ class _ExchangeCopy:
         verifier, exchange_id = self._verifier, self.exchange.exchange_id
         if not self.is_broken and (verifier.end_pos is not None or not verifier.events):
             verifier.close()
-        for pos, check, message in verifier.findings:
-            self.report.find(exchange_id, check, message, pos)
+        self.report.findings += verifier.findings
         if not self.is_broken and verifier.end_pos is None:
             self.report.open.append(exchange_id)
 

@@ -17,7 +17,7 @@ from recorder.ingest.capture import Capture
 from recorder.model.chain import link, root
 from recorder.model.events import Event, Outcome
 from recorder.model.payloads import EndRecord, ExchangeEnd, GapRecord, RequestHead, RequestRecord, ResponseHead
-from recorder.store.maintain.verify.chain import FINDINGS_LIMIT, ChainFinding, ChainVerifier
+from recorder.store.maintain.verify.chain import FINDINGS_LIMIT, ChainVerifier, LogFinding
 from recorder.wire.dialects import by_name
 from recorder.wire.sse import FRAME_LIMIT
 from tests.support.facts import EXCHANGE
@@ -60,7 +60,7 @@ def verified(events: Sequence[Event]) -> ChainVerifier:
     return verifier
 
 
-def found(events: Sequence[Event]) -> list[ChainFinding]:
+def found(events: Sequence[Event]) -> list[LogFinding]:
     return verified(events).findings
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from hashlib import sha256
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -32,17 +32,19 @@ Comparisons = list[tuple[str, Any, Any]]
 """A name, what a record says of it, and what it is."""
 
 
-class ChainFinding(NamedTuple):
+class LogFinding(msgspec.Struct, frozen=True):
     """A difference from what was recorded. `pos` is None if it is about more than one event."""
 
+    exchange_id: str | None
     pos: int | None
     check: str
     message: str
 
 
-class GapFinding(NamedTuple):
+class RecordedGap(msgspec.Struct, frozen=True):
     """The bytes that a `gap` counts as received and not kept: an honest record, and no error."""
 
+    exchange_id: str
     pos: int
     of: str
     chunks: int
@@ -55,15 +57,15 @@ class ChainVerifier:
 
     def __init__(self, session_id: str, exchange_id: str, exchange: Exchange | None = None) -> None:
         """Without `exchange`, its row, the events are checked against each other only."""
-        self._exchange = exchange
+        self._exchange_id, self._exchange = exchange_id, exchange
         self._previous = _roots(session_id, exchange_id, exchange)  # what the next event may be chained to
         self._next = 0
         self._unlisted = 0
         self._sums = Sums()
         self._request: RequestRecord | None = None
         self._end: EndRecord | None = None
-        self.findings: list[ChainFinding] = []
-        self.gaps: list[GapFinding] = []
+        self.findings: list[LogFinding] = []
+        self.gaps: list[RecordedGap] = []
         self.events = 0
         self.end_pos: int | None = None
         self.head = self._previous[0]  # the hash of `end`; of the last event, if there is none
@@ -83,7 +85,7 @@ class ChainVerifier:
             self._find(event.pos, "order", f"a `{event.kind}` comes after the end of the exchange")
         self._next = max(0, event.pos + 1)
 
-    def close(self) -> list[ChainFinding]:
+    def close(self) -> list[LogFinding]:
         """Check the sums after the last event; return all findings."""
         if not self.events:
             self._find(None, "order", "the exchange has no events: they were removed")
@@ -94,7 +96,7 @@ class ChainVerifier:
         if self._exchange is not None and self._request is not None:
             self._compare(0, "request", _row(self._request, self._exchange))
         if self._unlisted:
-            self.findings.append(ChainFinding(None, "more", f"and {self._unlisted} findings more"))
+            self.findings.append(LogFinding(self._exchange_id, None, "more", f"and {self._unlisted} findings more"))
         return self.findings
 
     # -- one event after the other
@@ -131,7 +133,8 @@ class ChainVerifier:
             gap = _decoded(event, GapRecord)
             self._sums.add_gap(gap)
             if len(self.gaps) < FINDINGS_LIMIT:
-                self.gaps.append(GapFinding(event.pos, gap.of, gap.chunks, gap.size_bytes, gap.reason))
+                of = (gap.of, gap.chunks, gap.size_bytes, gap.reason)
+                self.gaps.append(RecordedGap(self._exchange_id, event.pos, *of))
         elif event.kind == "end":
             self.end_pos = event.pos
             self._read_end(event)
@@ -157,7 +160,7 @@ class ChainVerifier:
 
     def _find(self, pos: int | None, check: str, message: str) -> None:
         if len(self.findings) < FINDINGS_LIMIT:
-            self.findings.append(ChainFinding(pos, check, message))
+            self.findings.append(LogFinding(self._exchange_id, pos, check, message))
         else:
             self._unlisted += 1
 

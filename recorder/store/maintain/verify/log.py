@@ -20,12 +20,12 @@ from sqlalchemy import URL
 from recorder.errors import StoreBusyError, StoreError
 from recorder.model.events import Event
 from recorder.store.bodies.rows import events_as_they_are
-from recorder.store.engine import address_named
 from recorder.store.location import database_name
 from recorder.store.maintain.declared import schema_differences
 from recorder.store.maintain.purge.tombstone import Tombstone
 from recorder.store.maintain.upkeep import VerifyConnection, opened, verifying_of
-from recorder.store.maintain.verify.chain import ChainVerifier
+from recorder.store.maintain.verify.chain import ChainVerifier, RecordedGap
+from recorder.store.maintain.verify.chain import LogFinding as LogFinding
 from recorder.store.maintain.verify.manifest import Roots
 from recorder.store.maintain.verify.projections import MADE, ProjectionVerifier
 from recorder.store.maintain.verify.session_rows import (
@@ -49,39 +49,14 @@ Writer = Literal["alive", "left", "gone"]
 
 def _page(comparison: str) -> Statement:
     """Return the select of the next events of a session, which may be of several exchanges."""
-    order = "ORDER BY session_id, exchange_id, pos"
-    page = f"{all_of(events)} AND (exchange_id, pos) {comparison} (:exchange_id, :pos) {order} LIMIT {PAGE_ROWS}"
-    names = ", ".join(column.name for column in events.c)
-    window = f"sum(length(raw)) OVER ({order} ROWS UNBOUNDED PRECEDING) - length(raw) AS bytes_before"
-    measured = page.replace("SELECT ", f"SELECT {window}, ", 1)
-    bounded = f"SELECT {names} FROM ({measured}) AS page WHERE bytes_before < {PAGE_BYTES} {order}"
-    return Statement(lambda engine: page if address_named(engine).is_local else bounded)
+    after = f"(exchange_id, pos) {comparison} (:exchange_id, :pos)"
+    order = f"ORDER BY session_id, exchange_id, pos LIMIT {PAGE_ROWS}"
+    return Statement(f"{all_of(events)} AND {after} {order}", is_long=True)
 
 
-# A file gives one row after the other. A server gives all rows at once, so it counts their bytes.
 _FIRST_PAGE, _NEXT_PAGE = _page(">="), _page(">")
 _IS_DUE = Statement("SELECT EXISTS (SELECT 1 FROM rebuilds)")
 _COUNT = Statement("SELECT count(*) FROM events")
-
-
-class LogFinding(msgspec.Struct, frozen=True):
-    """A difference from what was recorded, with its place in the session."""
-
-    exchange_id: str | None
-    pos: int | None
-    check: str
-    message: str
-
-
-class RecordedGap(msgspec.Struct, frozen=True):
-    """A gap: bytes that were received and not kept, counted when it happened."""
-
-    exchange_id: str
-    pos: int
-    of: str
-    chunks: int
-    size_bytes: int
-    reason: str
 
 
 class SessionReport(msgspec.Struct):
@@ -207,7 +182,10 @@ class LogVerifier:
             id: self._writer(each.recorder_id) for id, each in found.exchanges.items() if id not in found.ended
         }
         for exchange_id, read in self._read(verified.session_id, found, advance):
-            _note(verified, exchange_id, read)
+            verified.exchanges += 1
+            verified.events += read.events
+            verified.gaps += read.gaps
+            verified.findings += read.findings
             if read.events < found.counts.get(exchange_id, 0):
                 verified.find(exchange_id, "position", "some of its events cannot be reached: the index is damaged")
             if read.end_pos is None:
@@ -289,10 +267,3 @@ _UNENDED: Mapping[Writer, str] = {
     "left": "it has no end, and its recorder is gone: run `recorder db recover`",
     "gone": "it has no end, nobody records it, and no journal has the rest: its last events were cut off",
 }
-
-
-def _note(verified: SessionReport, exchange_id: str, read: ChainVerifier) -> None:
-    verified.exchanges += 1
-    verified.events += read.events
-    verified.gaps += [RecordedGap(exchange_id, *gap) for gap in read.gaps]
-    verified.findings += [LogFinding(exchange_id, *finding) for finding in read.findings]
