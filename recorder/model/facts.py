@@ -320,6 +320,11 @@ class RequestFacts(Fact, frozen=True, gc=False):
     parameters: RequestParameters = RequestParameters()
     repeated_calls: tuple[RepeatedCall, ...] = ()  # of the last turn with results, where ids join them
 
+    @property
+    def continues(self) -> bool:
+        """Return whether items before its own are with the provider."""
+        return self.previous_response_id is not None or self.conversation_id is not None
+
 
 class RequestPurpose(Fact, frozen=True, gc=False):
     """The purpose of a request, by its headers or its text, and the thread that began its own."""

@@ -73,7 +73,11 @@ class Anomalies:
         self._is_connection = False  # over WebSocket: what it has belongs to no one response
 
     def note(self, kind: Anomaly, detail: str, event: Event, characters: int = 0) -> None:
-        """Count an anomaly."""
+        """Count an anomaly: its kind, what it is about in a few words, and the event at which it shows.
+
+        `characters`: the size of the content that no view has because of it. Who drops content reports it here, so that
+        each text that a delta brings is in a view, or in the sum of an anomaly.
+        """
         self.noted += 1
         key = (kind, detail[:DETAIL_LIMIT])
         if key not in self._seen and len(self._seen) >= ANOMALIES_LIMIT - 1:

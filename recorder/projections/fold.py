@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy, deepcopy
-from functools import partial
 from itertools import groupby, islice
-from operator import attrgetter, getitem
+from operator import attrgetter
 from typing import Any, Self
 
 import msgspec
 
 from recorder.model.events import BODY_KINDS, Event, Exchange
 from recorder.model.facts import Fact
-from recorder.projections.anomalies import Anomalies
+from recorder.projections.exchange_facts import ExchangeFacts
+from recorder.projections.exchanges import exchange_rows
 from recorder.projections.fact_reader import FactReader
-from recorder.projections.folds import FOLDS
+from recorder.projections.history import History
 from recorder.projections.items import Items
-from recorder.projections.projection import Fold, FoldContext, Handler
-from recorder.projections.rows import HISTORY, PROJECTIONS
-from recorder.projections.timing import Timing
+from recorder.projections.parameters import parameter_rows
+from recorder.projections.phases import Phases
+from recorder.projections.projection import Handler
+from recorder.projections.prompts import Prompts
+from recorder.projections.requests import request_rows
+from recorder.projections.results import result_rows
+from recorder.projections.rows import PROJECTIONS
+from recorder.projections.usage import iteration_rows, usage_rows
+from recorder.projections.user_texts import user_text_rows
 from recorder.wire.dialects.decoder import FastPath, common_deltas
 from recorder.wire.dialects.json_values import SHALLOW
 
@@ -30,6 +36,18 @@ Rows = Mapping[str, list[Any]]
 
 RECALLED = ("items", "phases", "anomalies")
 """The projections that get the events of an earlier exchange: what a response is, not when this one came."""
+
+
+_ROWS: Mapping[str, Callable[[ExchangeFacts], Iterable[msgspec.Struct]]] = {
+    "exchanges": exchange_rows,
+    "usage": usage_rows,
+    "results": result_rows,
+    "requests": request_rows,
+    "user_texts": user_text_rows,
+    "parameters": parameter_rows,
+    "iterations": iteration_rows,
+}
+"""By name, the projections that need no more than the facts that are gathered for all. `Folding` makes the others."""
 
 
 class Folding:
@@ -45,30 +63,28 @@ class Folding:
         reading: FactReader | None = None,
         *,
         with_history: bool = False,
-        observer: Fold | None = None,
+        observer: Mapping[type[Fact], Handler] | None = None,
     ) -> None:
         """`with_history`: the session was found by the history that requests repeat, so that is projected too.
 
-        `observer` gets the facts after all projections; its rows are not taken.
+        `observer` gets the facts after all projections.
         """
         self._reading = reading or FactReader(exchange)
-        anomalies, timing = Anomalies(exchange), Timing(exchange)
-        self._anomalies, self._timing = anomalies, timing
-        shared: dict[str, Fold] = {"anomalies": anomalies, "timing": timing}
-        self._rows: dict[str, list[Any]] = {}
+        self.facts = facts = ExchangeFacts(exchange)
+        self.items, self.anomalies, self.timing = Items(facts), facts.anomalies, facts.timing
+        self._folds: dict[str, Any] = {  # in the order in which they are told of a fact, and note anomalies
+            "items": self.items,
+            "phases": Phases(facts),
+            "facts": facts,
+            "timing": self.timing,
+            "anomalies": self.anomalies,
+            "prompts": Prompts(facts),
+        }
+        if with_history:
+            self._folds["history"] = History(facts)
         # Nothing here leads back to this object: what is done with an exchange is gone at once, without a collection.
-        items = partial(getitem, self._rows, "items")
-        context = FoldContext(anomalies.note, timing.began, anomalies.last_number, items)
-        self._folds: dict[str, Fold] = {}
-        for projection in PROJECTIONS:
-            if projection is HISTORY and not with_history:
-                continue
-            make = FOLDS.get(projection.name)
-            self._folds[projection.name] = shared[projection.name] if make is None else make(exchange, context)
-        self._observers = () if observer is None else (observer,)
-        self._items: Items = self.fold("items")
         self._readers = {} if observer else self._reading.fast_paths()
-        self._handlers = Handlers((*self._folds.values(), *self._observers))
+        self._handlers = Handlers(self._folds.values(), observer or {})
         self._recall_handlers: Handlers | None = None  # few exchanges go on with another
         self._last: Event | None = None
 
@@ -82,8 +98,8 @@ class Folding:
     def apply(self, event: Event) -> None:
         """Apply the next event of the exchange."""
         if event.kind in BODY_KINDS:
-            self._timing.event(event)
-            self._anomalies.event(event)
+            self.timing.event(event)
+            self.anomalies.event(event)
         self._apply(self._handlers, self._reading.facts(event), event)
         self._last = event
 
@@ -97,7 +113,7 @@ class Folding:
                 continue
             while run := list(islice(same, RUN)):
                 payloads = _payloads(run)
-                if len(payloads) == len(run) and self._anomalies.are_next(run):
+                if len(payloads) == len(run) and self.anomalies.are_next(run):
                     self._tell_run(read, run, payloads)
                 else:
                     for event in run:
@@ -105,11 +121,11 @@ class Folding:
 
     def _tell_run(self, read: FastPath, run: Sequence[Event], payloads: Sequence[bytes]) -> None:
         """Apply frames of one type: their common deltas together, each other one by itself."""
-        self._timing.frames(run)
+        self.timing.frames(run)
         while run:
             self._last = run[-1]
             deltas = common_deltas(read, payloads)
-            self._items.add_texts(deltas, run)
+            self.items.add_texts(deltas, run)
             self._apply(self._handlers, self._reading.latest_usage(), self._last)
             count = len(deltas)
             for other in run[count : count + 1]:
@@ -121,14 +137,15 @@ class Folding:
         """Return True if `rows` may have more than the projections have now: it ends what is not complete."""
         return self._reading.holds_back
 
-    def fold(self, name: str) -> Any:
-        """Return the state of one projection, which changes with every event."""
-        return self._folds[name]
+    def rows_of(self, name: str) -> list[Any]:
+        """Return the rows of one projection after the events so far."""
+        make = _ROWS.get(name)
+        return list(self._folds[name].rows() if make is None else make(self.facts))
 
     def copy(self) -> Self:
         """Return a copy, for a look at its rows while events follow here. It has no observer."""
         made = copy(self)
-        own = {**self.__dict__, "_handlers": {}, "_recall_handlers": None, "_observers": ()}
+        own = {**self.__dict__, "_handlers": {}, "_recall_handlers": None}
         made.__dict__.update(deepcopy(own, {id(self): made}))
         made._handlers = Handlers(made._folds.values())
         return made
@@ -137,9 +154,15 @@ class Folding:
         """Return the rows of all projections after the events so far. No event may follow."""
         if self._last is not None:
             self._apply(self._handlers, self._reading.close(), self._last)
-        for name, fold in self._folds.items():  # in order: the history is told of the items
-            self._rows[name] = list(fold.rows())
-        return self._rows
+        self.facts.items = self.rows_of("items")
+        rows: dict[str, list[Any]] = {}
+        for projection in PROJECTIONS:
+            name = projection.name
+            if name == "items":
+                rows[name] = self.facts.items
+            elif name in _ROWS or name in self._folds:
+                rows[name] = self.rows_of(name)
+        return rows
 
     @staticmethod
     def _apply(handlers: Handlers, facts: Iterable[Fact], event: Event) -> None:
@@ -165,8 +188,8 @@ _type_of = attrgetter("type")
 class Handlers(dict[type[Fact], Handler]):
     """The handlers of all folds joined, by the class of a fact: each when the first such fact comes, as few do."""
 
-    def __init__(self, folds: Iterable[Fold]) -> None:
-        self._wanted = [fold.handlers() for fold in folds]
+    def __init__(self, folds: Iterable[Any], observer: Mapping[type[Fact], Handler] = {}) -> None:
+        self._wanted = [*(fold.handlers() for fold in folds), observer]
 
     def __missing__(self, kind: type[Fact]) -> Handler:
         """Return the handler of a fact: a subclass that no fold handles is handled as its base."""

@@ -6,12 +6,12 @@ They are computed only for exchanges whose session was found by their history: o
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
 
-from recorder.model.events import Event, Exchange
-from recorder.model.facts import ExchangeEnded, Fact, RequestReceived, ResponseStarted
-from recorder.projections.projection import FoldContext, Handler
-from recorder.projections.rows import HistoryRow
+from recorder.model.events import Event
+from recorder.model.facts import Fact, RequestReceived
+from recorder.projections.exchange_facts import ExchangeFacts
+from recorder.projections.projection import Handler
+from recorder.projections.rows import HistoryRow, ItemRow
 from recorder.wire.dialects import by_name
 from recorder.wire.grouping.history import IDS, Chain, ModelAnswer, broken_off, chain_of, unanswered
 
@@ -20,40 +20,31 @@ CLIENTS_CALLS = frozenset({"function", "custom", "tool_use", "function_call", "c
 
 
 class History:
-    def __init__(self, exchange: Exchange, context: FoldContext) -> None:
-        self._exchange, self._items = exchange, context.items
-        self._has_choices = by_name(exchange.api).has_choices
+    def __init__(self, facts: ExchangeFacts) -> None:
+        self._facts, self._api = facts, facts.exchange.api
         self._chain: Chain | None = None
-        self._response_id: str | None = None
-        self._is_whole = False
 
     def handlers(self) -> Mapping[type[Fact], Handler]:
-        return {RequestReceived: self._on_requested, ResponseStarted: self._on_started, ExchangeEnded: self._on_ended}
+        return {RequestReceived: self._on_requested}
 
     def _on_requested(self, fact: RequestReceived, event: Event) -> None:
-        self._chain = chain_of(self._exchange.api, fact.conversation)
-
-    def _on_started(self, fact: ResponseStarted, event: Event) -> None:
-        self._response_id = fact.response_id or self._response_id
-
-    def _on_ended(self, fact: ExchangeEnded, event: Event) -> None:
-        self._is_whole = fact.status in ("completed", "incomplete")
+        self._chain = chain_of(self._api, fact.conversation)
 
     def rows(self) -> Iterable[HistoryRow]:
         request = self._chain
         if request is None:
             return
-        items = [item for item in self._items() if not (self._has_choices and item.output_index)]
+        has_choices = by_name(self._api).has_choices
+        items = [item for item in self._facts.items if not (has_choices and item.output_index)]
         yield HistoryRow(
-            self._exchange.session_id,
-            self._exchange.exchange_id,
+            *self._facts.ids,
             self._digest(request, items),
             request_digest=request.request_digest,
             about=request.about,
             ids=self._ids(request, items),
         )
 
-    def _digest(self, request: Chain, items: Iterable[Any]) -> str:
+    def _digest(self, request: Chain, items: Iterable[ItemRow]) -> str:
         answer = ModelAnswer()
         for item in items:
             if item.kind == "message":
@@ -62,10 +53,13 @@ class History:
                 answer.call(item.name, item.arguments or "")
         if not answer.texts and not answer.calls:
             return unanswered(request.request_digest)
-        return request.answered(answer) if self._is_whole else broken_off(request.request_digest)
+        ended = self._facts.ended
+        if ended is not None and ended.status in ("completed", "incomplete"):
+            return request.answered(answer)
+        return broken_off(request.request_digest)
 
-    def _ids(self, request: Chain, items: Iterable[Any]) -> str:
-        ids = [self._response_id]
+    def _ids(self, request: Chain, items: Iterable[ItemRow]) -> str:
+        ids = [self._facts.last_response_id]
         for item in items:
             ids += [item.call_id, item.item_id]
         known = [id for id in ids if id and " " not in id][:IDS]

@@ -3,7 +3,7 @@
 A text is the sum of its deltas until its end states it, and then until the end of the item does. Where two of them
 differ, the later one counts and the difference is an anomaly. An empty statement removes nothing.
 
-Nothing is dropped in silence: whoever leaves a text out reports its size to `FoldContext.note`, in the same place.
+Nothing is dropped in silence: whoever leaves a text out reports its size to `Anomalies.note`, in the same place.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
-from recorder.model.events import Event, Exchange
+from recorder.model.events import Event
 from recorder.model.facts import (
     AnnotationAdded,
     ExchangeEnded,
@@ -30,8 +30,9 @@ from recorder.model.facts import (
     TextFinished,
     ToolResult,
 )
+from recorder.projections.exchange_facts import ExchangeFacts
 from recorder.projections.item import KINDS, Item, ItemFact, Slot, Streamed, Text, has_place, row_of, slot_of
-from recorder.projections.projection import FoldContext, Handler
+from recorder.projections.projection import Handler
 from recorder.projections.results import call_key
 from recorder.projections.rows import Anomaly, ItemRow
 from recorder.wire.dialects import by_name
@@ -56,10 +57,10 @@ NOTHING = _Growing(None, "text", 0, Item("other", "", 0), Text())
 class Items:
     """The fold."""
 
-    def __init__(self, exchange: Exchange, context: FoldContext) -> None:
-        self._ids = (exchange.session_id, exchange.exchange_id)
-        self._places_calls = by_name(exchange.api).places_calls
-        self._note, self._began = context.note, context.began
+    def __init__(self, facts: ExchangeFacts) -> None:
+        self._ids = facts.ids
+        self._places_calls = by_name(facts.exchange.api).places_calls
+        self._note, self._began = facts.anomalies.note, facts.timing.began
         self._items: dict[Slot, Item] = {}
         self._order: list[Item] = []
         self._numbers: dict[Slot, int] = {}  # of items in that order

@@ -6,19 +6,19 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from recorder.model.events import Event, Exchange
+from recorder.model.events import Event
 from recorder.model.facts import Fact, ToolProgress
 from recorder.model.text import storable, storable_json
-from recorder.projections.projection import FoldContext, Handler
+from recorder.projections.exchange_facts import ExchangeFacts
+from recorder.projections.projection import Handler
 from recorder.projections.rows import PhaseRow
 
 PHASES_LIMIT = 10_000  # of one response: what comes after is counted as an anomaly only
 
 
 class Phases:
-    def __init__(self, exchange: Exchange, context: FoldContext) -> None:
-        self._ids = (exchange.session_id, exchange.exchange_id)
-        self._note = context.note
+    def __init__(self, facts: ExchangeFacts) -> None:
+        self._ids, self._note = facts.ids, facts.anomalies.note
         self._rows: list[PhaseRow] = []
         self._last: dict[tuple[int | None, str | None], int] = {}  # the row of each item's last step
 
@@ -49,4 +49,4 @@ class Phases:
         )
 
     def rows(self) -> Iterable[PhaseRow]:
-        return list(self._rows)
+        return self._rows

@@ -15,21 +15,11 @@ from typing import NamedTuple
 import msgspec
 
 from recorder.model.events import Event, Exchange
-from recorder.model.facts import (
-    ErrorReported,
-    Fact,
-    RequestFacts,
-    RequestPurpose,
-    RequestReceived,
-    ResponseFinished,
-    ResponseStarted,
-    Usage,
-)
-from recorder.model.facts import UsageReported as Reported
+from recorder.model.facts import Fact, RequestReceived
 from recorder.model.text import storable
-from recorder.projections.projection import FoldContext, Handler
+from recorder.projections.exchange_facts import ExchangeFacts
+from recorder.projections.projection import Handler
 from recorder.projections.rows import PromptRow
-from recorder.projections.usage import TOKENS_LIMIT
 from recorder.wire.dialects import by_name
 from recorder.wire.dialects.prompt import CachePolicy, Prompt, PromptFormat, PromptSegment, prompt_of, system_segments
 
@@ -153,73 +143,38 @@ def _marks(packed: bytes) -> list[tuple[int, int]]:
 
 
 class Prompts:
-    def __init__(self, exchange: Exchange, context: FoldContext) -> None:
-        self._exchange, self._format = exchange, by_name(exchange.api).prompt
-        self._request, self._placed, self._usage = RequestFacts(), RequestPurpose(), Usage()
+    def __init__(self, facts: ExchangeFacts) -> None:
+        self._facts = facts
         self._row: PromptRow | None = None
-        self._served_ns: int | None = None
-        self._has_failed = False
 
     def handlers(self) -> Mapping[type[Fact], Handler]:
-        if self._format is None:
-            return {}
-        return {
-            RequestFacts: self._on_facts,
-            RequestReceived: self._on_requested,
-            RequestPurpose: self._on_placed,
-            ResponseStarted: self._on_served,
-            ResponseFinished: self._on_served,
-            Reported: self._on_usage,
-            ErrorReported: self._on_failed,
-        }
-
-    def _on_facts(self, fact: RequestFacts, event: Event) -> None:
-        self._request = fact
+        return {RequestReceived: self._on_requested}
 
     def _on_requested(self, fact: RequestReceived, event: Event) -> None:
-        prompt = prompt_of(self._format, fact.path, fact.body) if self._format is not None else None
-        if prompt is not None and self._format is not None:
-            self._row = _row(self._exchange, self._format, prompt, continues=_continues(self._request))
-
-    def _on_placed(self, fact: RequestPurpose, event: Event) -> None:
-        self._placed = fact
-
-    def _on_served(self, fact: Fact, event: Event) -> None:
-        if self._served_ns is None:
-            self._served_ns = self._exchange.started_ns + event.t_ns
-
-    def _on_usage(self, fact: Reported, event: Event) -> None:
-        if self._served_ns is None:
-            self._on_served(fact, event)
-        self._usage = fact.usage
-
-    def _on_failed(self, fact: ErrorReported, event: Event) -> None:
-        self._has_failed = True
+        exchange = self._facts.exchange
+        format = by_name(exchange.api).prompt
+        prompt = None if format is None else prompt_of(format, fact.path, fact.body)
+        if prompt is not None and format is not None:
+            self._row = _row(exchange, format, prompt, continues=self._facts.request.continues)
 
     def rows(self) -> Iterable[PromptRow]:
-        row, facts = self._row, self._request
+        row, facts = self._row, self._facts
         if row is None:
             return
-        input_tokens = _count(self._usage.input_tokens)
-        cached_tokens = _count(self._usage.cache_read_input_tokens)
+        input_tokens, cached_tokens = facts.usage.input_tokens, facts.usage.cache_read_input_tokens
         if cached_tokens is None and input_tokens is not None and policy_of(row).omits_zero:
             cached_tokens = 0
+        served_ns = None if facts.served_ns is None else row.started_ns + facts.served_ns
+        if facts.failed is not None and input_tokens is None:
+            served_ns = None
         yield msgspec.structs.replace(
             row,
-            model=storable(facts.model),
-            purpose=self._placed.purpose,
-            served_ns=None if self._has_failed and input_tokens is None else self._served_ns,
+            model=storable(facts.request.model),
+            purpose=facts.placed.purpose,
+            served_ns=served_ns,
             input_tokens=input_tokens,
             cached_tokens=cached_tokens,
         )
-
-
-def _continues(facts: RequestFacts) -> bool:
-    return facts.previous_response_id is not None or facts.conversation_id is not None
-
-
-def _count(tokens: int | None) -> int | None:
-    return tokens if tokens is not None and 0 <= tokens < TOKENS_LIMIT else None
 
 
 def _row(exchange: Exchange, format: PromptFormat, prompt: Prompt, *, continues: bool) -> PromptRow:

@@ -7,14 +7,12 @@ put together is `recorder.wire.logical_request`, by the same rules.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from recorder.model.events import Event, Exchange
-from recorder.model.facts import Fact, RequestFacts, ResponseStarted
 from recorder.model.text import storable
-from recorder.projections.projection import FoldContext, Handler
+from recorder.projections.exchange_facts import ExchangeFacts
 from recorder.projections.rows import RequestRow
 from recorder.wire.dialects import by_name
 
@@ -23,48 +21,29 @@ IDS_LIMIT = 32
 others than the last takes an early one."""
 
 
-class Requests:
-    def __init__(self, exchange: Exchange, context: FoldContext) -> None:
-        self._exchange, self._items = exchange, context.items
-        self._facts = RequestFacts()
-        self._response_ids: dict[str, None] = {}
-
-    def handlers(self) -> Mapping[type[Fact], Handler]:
-        return {RequestFacts: self._on_facts, ResponseStarted: self._on_started}
-
-    def _on_facts(self, fact: RequestFacts, event: Event) -> None:
-        self._facts = fact
-
-    def _on_started(self, fact: ResponseStarted, event: Event) -> None:
-        if fact.response_id is not None:
-            self._response_ids.pop(fact.response_id, None)
-            self._response_ids[fact.response_id] = None
-
-    def rows(self) -> Iterable[RequestRow]:
-        facts, exchange = self._facts, self._exchange
-        if facts.model is None and not facts.items and exchange.resumes_response_id is None:
-            return  # nothing is to be generated
-        *others, last = [*self._response_ids] or [exchange.resumes_response_id or ""]
-        known = [id for id in others if id and " " not in id][:IDS_LIMIT]
-        yield RequestRow(
-            session_id=exchange.session_id,
-            exchange_id=exchange.exchange_id,
-            previous_response_id=storable(facts.previous_response_id),
-            conversation_id=storable(facts.conversation_id),
-            is_prewarm=not facts.generates,
-            input_items=facts.items,
-            response_id=storable(last or None),
-            output_items=self._output_items(),
-            previous_exchange_id=None,
-            depth=0,
-            is_complete=facts.previous_response_id is None and facts.conversation_id is None,
-            logical_items=facts.items,
-            other_ids=storable(" ".join(known)) if known else None,
-        )
-
-    def _output_items(self) -> int:
-        continuation, count = by_name(self._exchange.api).continuation, sum(1 for _ in self._items())
-        return min(count, 1) if continuation is not None and continuation.is_one_message else count
+def request_rows(facts: ExchangeFacts) -> Iterable[RequestRow]:
+    request, exchange = facts.request, facts.exchange
+    if request.model is None and not request.items and exchange.resumes_response_id is None:
+        return  # nothing is to be generated
+    *others, last = [*facts.response_ids] or [exchange.resumes_response_id or ""]
+    known = [id for id in others if id and " " not in id][:IDS_LIMIT]
+    continuation, output_items = by_name(exchange.api).continuation, len(facts.items)
+    if continuation is not None and continuation.is_one_message:
+        output_items = min(output_items, 1)
+    yield RequestRow(
+        *facts.ids,
+        previous_response_id=storable(request.previous_response_id),
+        conversation_id=storable(request.conversation_id),
+        is_prewarm=not request.generates,
+        input_items=request.items,
+        response_id=storable(last or None),
+        output_items=output_items,
+        previous_exchange_id=None,
+        depth=0,
+        is_complete=not request.continues,
+        logical_items=request.items,
+        other_ids=storable(" ".join(known)) if known else None,
+    )
 
 
 def linked(row: RequestRow, previous: RequestRow | None, outputs: Sequence[int] = ()) -> RequestRow:

@@ -7,15 +7,14 @@ requests that carry it the store keeps the earliest: in whatever order exchanges
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from hashlib import sha256
 
 import msgspec
 
-from recorder.model.events import Event, Exchange
-from recorder.model.facts import Fact, RepeatedCall, RequestFacts, ToolResult
+from recorder.model.facts import RepeatedCall
 from recorder.model.text import storable
-from recorder.projections.projection import FoldContext, Handler
+from recorder.projections.exchange_facts import ExchangeFacts
 from recorder.projections.rows import ResultRow
 
 RESULTS_LIMIT = 10_000  # of one request: a longer history than any context holds
@@ -34,51 +33,35 @@ class RepeatedCalls(msgspec.Struct, frozen=True):
         return next(call.call_id for call in reversed(self.calls) if call.call_id)
 
 
-class Results:
-    """The results that a request carries."""
+def result_rows(facts: ExchangeFacts) -> Iterable[ResultRow]:
+    """Yield the results that a request carries."""
+    numbers: Counter[str | None] = Counter()
+    counts: Counter[str] = Counter()
+    exchange = facts.exchange
+    for result in facts.request.results[:RESULTS_LIMIT]:
+        key = storable(result.place) or call_key(result.call_id, result.name, numbers[result.name])
+        numbers[result.name] += not result.call_id and result.place is None
+        # Another call may return the same: one of the same id or place is the next of the history, another one is of
+        # this turn.
+        scope = counts[key] if result.call_id or result.place else exchange.exchange_id
+        counts[key] += 1
+        yield ResultRow(
+            session_id=exchange.session_id,
+            call_key=key,
+            digest=sha256(f"{scope} {result.output}".encode("utf-8", "surrogatepass")).hexdigest(),
+            exchange_id=exchange.exchange_id,
+            started_ns=exchange.started_ns,
+            output=storable(result.output),
+            failed=result.failed,
+        )
 
-    def __init__(self, exchange: Exchange, _: FoldContext) -> None:
-        self._exchange = exchange
-        self._request = RequestFacts()
 
-    def handlers(self) -> Mapping[type[Fact], Handler]:
-        return {RequestFacts: self._on_request}
-
-    def _on_request(self, fact: RequestFacts, event: Event) -> None:
-        self._request = fact
-
-    def rows(self) -> Iterable[ResultRow]:
-        numbers: Counter[str | None] = Counter()
-        counts: Counter[str] = Counter()
-        exchange = self._exchange
-        for result in self._request.results[:RESULTS_LIMIT]:
-            key = storable(result.place) or call_key(result.call_id, result.name, numbers[result.name])
-            numbers[result.name] += not result.call_id and result.place is None
-            digest = self._digest(result, counts[key])
-            counts[key] += 1
-            yield ResultRow(
-                session_id=exchange.session_id,
-                call_key=key,
-                digest=digest,
-                exchange_id=exchange.exchange_id,
-                started_ns=exchange.started_ns,
-                output=storable(result.output),
-                failed=result.failed,
-            )
-
-    def repeated(self) -> RepeatedCalls | None:
-        """Return the calls that the request repeats with their results, if they have ids."""
-        calls, exchange = self._request.repeated_calls, self._exchange
-        if not any(call.call_id for call in calls):
-            return None
-        return RepeatedCalls(exchange.session_id, exchange.exchange_id, calls)
-
-    def _digest(self, result: ToolResult, count: int) -> str:
-        """Return the digest of a result. Another call may return the same: one of the same id or place is the next of
-        the history, another one is of this turn.
-        """
-        scope = count if result.call_id or result.place else self._exchange.exchange_id
-        return sha256(f"{scope} {result.output}".encode("utf-8", "surrogatepass")).hexdigest()
+def repeated_calls(facts: ExchangeFacts) -> RepeatedCalls | None:
+    """Return the calls that the request repeats with their results, if they have ids."""
+    calls = facts.request.repeated_calls
+    if not any(call.call_id for call in calls):
+        return None
+    return RepeatedCalls(*facts.ids, calls)
 
 
 def call_key(call_id: str | None, name: str | None, number: int) -> str:

@@ -3,7 +3,7 @@
 Rules of this module:
 
 * It imports nothing of the program but `recorder.model`: who reads or declares a table needs no fold and no decoder.
-* A row has the columns of its table, in order. `recorder.projections.folds` has the fold that makes it.
+* A row has the columns of its table, in order. `recorder.projections.fold` knows what makes it.
 * Whoever adds a column adds it at the end; whoever changes what a column is raises the version of the projection:
   another table, built beside the old one.
 """
@@ -154,7 +154,7 @@ class UsageRow(msgspec.Struct, frozen=True):
     outcome: str | None  # the status of the `end` event
     reported: bool | None  # whether there is a report
     inference_geo: str | None
-    # Together with the runs of models that the counts above leave out (`recorder.projections.iterations`).
+    # Together with the runs of models that the counts above leave out (`recorder.projections.usage`).
     billed_input_tokens: int | None
     billed_output_tokens: int | None
 

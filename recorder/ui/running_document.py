@@ -101,9 +101,6 @@ class _Touched:
     def _on_part(self, part: str, _fact: Fact, _event: Event) -> None:
         self.parts.add(part)
 
-    def rows(self) -> Iterable[msgspec.Struct]:
-        return ()
-
     def clear(self) -> None:
         self.texts.clear()
         self.items.clear()
@@ -127,10 +124,10 @@ class RunningDocument:
         """`earlier` are the events of the response that the exchange resumes, from before it was resumed."""
         self._number, self._exchange, self._view = number, exchange, view
         self._touched = _Touched()
-        self._folding = Folding(exchange, observer=self._touched)
-        self._items = self._folding.fold("items")
-        self._anomalies = self._folding.fold("anomalies")
-        self._timing = self._folding.fold("timing")
+        self._folding = Folding(exchange, observer=self._touched.handlers())
+        self._items = self._folding.items
+        self._anomalies = self._folding.anomalies
+        self._timing = self._folding.timing
         self._counter = counter_of(exchange)
         self._gaps = RunningGaps()
         self._document: dict[str, Any] = {}
@@ -247,7 +244,7 @@ class RunningDocument:
         if "heading" in parts or self._view.copies:
             self._update_heading(ops)
         if "usage" in parts:
-            [usage] = self._folding.fold("usage").rows()
+            [usage] = self._folding.rows_of("usage")
             self._put("usage", usage_document(usage), ops)
         self._update_timing(ops)
         self._update_items(event, ops)
@@ -279,7 +276,7 @@ class RunningDocument:
 
     def _update_heading(self, ops: list[Op]) -> None:
         if not self.is_finished:
-            [self._row] = self._folding.fold("exchanges").rows()
+            [self._row] = self._folding.rows_of("exchanges")
         if self._row is None:
             return
         after = heading(self._exchange, self._row, self._view.superseded_by(self._row), self._connection())

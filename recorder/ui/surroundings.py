@@ -218,7 +218,7 @@ class Surroundings:
                 if folding.holds_back:
                     [row] = folding.copy().rows()["exchanges"]
                 else:
-                    [row] = folding.fold("exchanges").rows()
+                    [row] = folding.rows_of("exchanges")
                 is_final = is_final or event.kind == "end"
                 if row.response_id == self._response_id and row != before:
                     says.append(_Said(exchange.started_ns + event.t_ns, FoldedExchange(number, exchange, row)))

@@ -14,12 +14,8 @@ from recorder.model.events import BODY_KINDS, Event, Exchange, Kind
 from recorder.model.events import Outcome as Ending
 from recorder.model.facts import Fact, RequestFacts
 from recorder.model.payloads import ExchangeEnd, RequestHead, ResponseHead
-from recorder.projections.anomalies import Anomalies
 from recorder.projections.fold import Folding, Rows
-from recorder.projections.folds import FOLDS
-from recorder.projections.projection import FoldContext
-from recorder.projections.rows import PROJECTIONS, AnomalyRow, Projection
-from recorder.projections.timing import Timing
+from recorder.projections.rows import AnomalyRow, Projection
 from recorder.wire.dialects import by_name
 from recorder.wire.dialects.openai_responses import DIALECT
 
@@ -61,24 +57,18 @@ class Outcome(msgspec.Struct):
 
 def fold(projection: Projection, told: Iterable[Told], exchange: Exchange = EXCHANGE) -> Outcome:
     """What one projection makes of facts, beside the others, and the anomalies that they report."""
-    anomalies, timing = Anomalies(exchange), Timing(exchange)
-    shared: dict[str, Any] = {"anomalies": anomalies, "timing": timing}
-    context = FoldContext(anomalies.note, timing.began, anomalies.last_number, lambda: list(folds["items"].rows()))
-    made = {name: make(exchange, context) for name, make in FOLDS.items()}
-    folds: dict[str, Any] = {each.name: {**shared, **made}[each.name] for each in PROJECTIONS}
+    folding = Folding(exchange, with_history=True)
     for pos, each in enumerate(told):
         at, facts = (
             each if isinstance(each, tuple) else (each, ()) if isinstance(each, Event) else (event(pos), (each,))
         )
         if at.kind in BODY_KINDS:
-            timing.event(at)
-            anomalies.event(at)
-        for fact in facts:
-            for state in folds.values():
-                state.handlers().get(type(fact), lambda fact, event: None)(fact, at)
-    rows = list(folds[projection.name].rows())
-    assert rows == list(folds[projection.name].rows()), "rows may be asked for again"
-    return Outcome(rows, list(anomalies.rows()))
+            folding.timing.event(at)
+            folding.anomalies.event(at)
+        folding._apply(folding._handlers, facts, at)
+    rows = folding.rows()
+    assert rows == folding.rows(), "rows may be asked for again"
+    return Outcome(rows[projection.name], rows["anomalies"])
 
 
 def captured(

@@ -7,7 +7,7 @@ Rules of this file:
 * An exchange has the price of one card (`recorder.prices.catalog`): of the cards of its upstream whose pattern
   matches its model, that are valid at its time, for its tier of service and the size of its input, the first one. So
   patterns are compared once for each distinct model, not for each exchange.
-* A response may have taken runs of a model that its usage leaves out (`recorder.projections.iterations`). They are
+* A response may have taken runs of a model that its usage leaves out (`recorder.projections.usage`). They are
   priced in the same way, each by its own model, and added to the cost of the exchange.
 """
 

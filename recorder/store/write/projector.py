@@ -28,7 +28,7 @@ from recorder.model.events import Event, Exchange
 from recorder.model.ids import BEFORE_ALL
 from recorder.model.text import storable
 from recorder.projections.fold import Folding, Rows
-from recorder.projections.results import RepeatedCalls
+from recorder.projections.results import RepeatedCalls, repeated_calls
 from recorder.store.bodies.rows import whole_events
 from recorder.store.engine import Database, schema_named
 from recorder.store.queries.resumed_response import EARLIER_EVENTS, MAY_RESUME, RESUMING, each_number_once, earlier
@@ -243,7 +243,7 @@ class Projector:
         else:
             with closing(self._database.ask(_EVENTS, _ids(key))) as rows:
                 folding.apply_all(together.counted(whole_events(rows, self._database.ask)))
-        together.add(folding.rows(), folding.fold("results").repeated())
+        together.add(folding.rows(), repeated_calls(folding.facts))
 
     def _earlier_events(self, exchange: Exchange) -> Iterator[Event]:
         values = earlier(exchange)
@@ -286,8 +286,7 @@ class Projector:
                 folding.apply(event)
                 if event.kind != "request":  # it is over
                     break
-        calls: RepeatedCalls | None = folding.fold("results").repeated()
-        return calls
+        return repeated_calls(folding.facts)
 
     def _clear(self, ids: Sequence[Mapping[str, str]], *, unindexed: bool = True) -> None:
         """Delete the rows of exchanges, those of the indexes first if they can be read."""

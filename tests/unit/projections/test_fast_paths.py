@@ -47,10 +47,10 @@ class PlainFolding(Folding):
     def apply_all(self, events: Iterable[Event]) -> None:
         for event in events:
             if event.kind in BODY_KINDS:
-                self._timing.event(event)
-                self._anomalies.event(event)
+                self.timing.event(event)
+                self.anomalies.event(event)
             for fact in self._reading.others(event):
-                self.fold("items").growing = NOTHING
+                self.items.growing = NOTHING
                 self._handlers[type(fact)](fact, event)
             self._last = event
 
@@ -210,7 +210,7 @@ def test_usage_of_common_chunks_is_known_after_each_of_them() -> None:
     folding, totals = Folding(exchange), []
     for event in events:
         folding.apply(event)
-        [row] = folding.fold("usage").rows()
+        [row] = folding.rows_of("usage")
         totals.append(row.total_tokens)
     assert [total for total, _ in itertools.groupby(totals)] == [None, 1, 2, 3]
     assert all(same_rows(exchange, events[:count]) for count in range(len(events)))
