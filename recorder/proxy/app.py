@@ -113,7 +113,7 @@ class Proxy:
                 if not incoming.started:
                     _respond(incoming, *_error(too_large(self._body_limit_bytes)))
             elif incoming.gone:  # client leaves: this was cancelled wherever it waited, and has closed the upstream
-                log.debug("%s %s: the client left", request.method, route.upstream.name)
+                log.debug("%s %s: the client left", request.method, route.upstream)
             elif request.extensions.get("outcome") != "recorder_shutdown":
                 raise
         finally:
@@ -129,7 +129,7 @@ class Proxy:
             _respond(incoming, *_error(Refusal(400, "bad_request", str(error))))
             return
         except UpstreamError as error:  # upstream breaks, or cannot be reached
-            log.warning("%s to upstream %r failed: %s", request.method, route.upstream.name, error)
+            log.warning("%s to upstream %r failed: %s", request.method, route.upstream, error)
             _respond(incoming, *_unreachable(route, error))
             return
         try:
@@ -137,7 +137,7 @@ class Proxy:
             # what the journal cannot take is counted (`recorder.proxy.exchange_recorder`).
             await _pass_on(upstream, incoming, tunnel)
         except UpstreamError as error:  # upstream breaks: no end is sent, and the server cuts the client off
-            log.warning("a response of upstream %r broke off: %s", route.upstream.name, error)
+            log.warning("a response of upstream %r broke off: %s", route.upstream, error)
             request.extensions.setdefault("outcome", error.outcome)  # for the record, if it has no end yet
             if not incoming.started:
                 _respond(incoming, *_unreachable(route, error))
@@ -273,8 +273,6 @@ def _error(refused: Refusal) -> tuple[int, bytes, Headers]:
 
 
 def _unreachable(route: Route, error: UpstreamError) -> tuple[int, bytes, Headers]:
-    name, base = route.upstream
-    message = f"recorder: upstream {name!r} ({base}) could not be reached: {error}."
-    if error.outcome != "upstream_unreachable":
-        message = f"recorder: upstream {name!r} ({base}) failed: {error}."
+    what = "could not be reached" if error.outcome == "upstream_unreachable" else "failed"
+    message = f"recorder: upstream {route.upstream!r} ({route.base}) {what}: {error}."
     return _error(Refusal(error.status, error.outcome, message))

@@ -10,7 +10,7 @@ from urllib.parse import unquote_to_bytes, urlsplit
 from recorder.proxy.http.messages import Request, RequestExtensions, Upload
 from recorder.proxy.http.network import PORTS, UNIX, socket_path
 from recorder.proxy.http.server_exchange import Headers, ServerExchange
-from recorder.proxy.routing import SESSION_HEADER, Origin, Route
+from recorder.proxy.routing import SESSION_HEADER, Route
 
 HOP_BY_HOP = frozenset(
     b"connection keep-alive te trailer transfer-encoding upgrade "
@@ -20,22 +20,13 @@ _NOT_FORWARDED = HOP_BY_HOP | {b"expect", b"host", SESSION_HEADER}
 
 
 class Address(NamedTuple):
-    """The part of a URL before its path. On a Unix socket, the host is the path of the socket."""
+    """A URL, as a transport reads it. On a Unix socket, the host is the path of the socket."""
 
     scheme: str
     host: str
     port: int | None  # None is that of the scheme
     netloc: bytes  # as it is sent in Host
-
-
-class _Url(NamedTuple):
-    """The URL of a request, as a transport reads it."""
-
-    scheme: str
-    host: str
-    port: int | None
-    netloc: bytes
-    raw_path: bytes
+    raw_path: bytes = b""
 
 
 @lru_cache(maxsize=256)  # a client asks the same few, again and again
@@ -53,14 +44,12 @@ def address(text: str) -> Address:
 
 def onward(incoming: ServerExchange, route: Route, body: Upload) -> Request:
     """Return the request as it goes to the upstream."""
-    came = incoming.headers
     target = route.url_target
-    url = _Url(*address(route.url.removesuffix(target)), target.encode("ascii"))
-    headers = [(b"host", url.netloc), *end_to_end(came, _NOT_FORWARDED)]
-    if any(name == b"transfer-encoding" for name, _ in came):
+    url = address(route.url.removesuffix(target))._replace(raw_path=target.encode("ascii"))
+    headers = [(b"host", url.netloc), *end_to_end(route.headers, _NOT_FORWARDED)]
+    if any(name == b"transfer-encoding" for name, _ in route.headers):
         headers.append((b"transfer-encoding", b"chunked"))
-    origin = Origin(route.upstream.name, route.target, came, route.session, route.session_source, route.session_fields)
-    extensions: RequestExtensions = {"recorder": origin, "target": url.raw_path}
+    extensions: RequestExtensions = {"recorder": route, "target": url.raw_path}
     if incoming.upgrade is not None:
         extensions["upgrade"] = incoming.upgrade
     return Request(incoming.method, url, headers, body, extensions)

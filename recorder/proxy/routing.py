@@ -28,7 +28,7 @@ SESSION_HEADER = b"x-recorder-session"
 SOCKET_BYTES = 107  # of a path: `sun_path` of Linux, with its NUL (unix(7)); macOS has four less
 SESSION_LIMIT = 200  # characters: a session's name is typed and shown, it is not a place to keep things
 
-Headers = Iterable[tuple[bytes, bytes]]  # names in lower case
+Headers = list[tuple[bytes, bytes]]
 
 _API_PATH = re.compile(
     rf"(?:/upload)?/v\d+(?:alpha|beta)?\d*(?:/|$)|/(?:{'|'.join((*ENDPOINTS, *OTHER_PATHS))})(?:[/:]|$)"
@@ -61,31 +61,27 @@ class Upstream(NamedTuple):
     base: str  # an http, https or http+unix URL without query or userinfo; if it ends in a slash, see `join`
 
 
-class Route(msgspec.Struct, frozen=True):
-    """The destination of one request. `url` and `target` may hold a key: they are not for logs."""
+class Origin(msgspec.Struct, frozen=True):
+    """A request before it was forwarded: `extensions["recorder"]` of the request that a transport gets."""
 
-    upstream: Upstream
-    url: str
+    upstream: str
     target: str  # path and query as the client sent them, without the session prefix
+    headers: Headers
     session: str | None = None
     session_source: str | None = None
     session_fields: tuple[str, ...] = ()
+
+
+class Route(Origin, frozen=True, kw_only=True):
+    """A request and its destination. `url` and `target` may hold a key: they are not for logs."""
+
+    base: str  # of the upstream
+    url: str
 
     @property
     def url_target(self) -> str:
         """Return path and query of `url`, as they are."""
         return self.url[self.url.index("/", self.url.index("//") + 2) :]
-
-
-class Origin(msgspec.Struct, frozen=True):
-    """A request before it was forwarded: `extensions["recorder"]` of the request that a transport gets."""
-
-    upstream: str
-    target: str
-    headers: list[tuple[bytes, bytes]]
-    session: str | None = None
-    session_source: str | None = None
-    session_fields: tuple[str, ...] = ()
 
 
 class Routes:
@@ -114,7 +110,7 @@ class Routes:
         return [Upstream(*item) for item in self._bases.items()]
 
     def route(self, target: str, headers: Headers) -> Route:
-        """Return the route of an origin-form target.
+        """Return the route of an origin-form target. Names in `headers` are in lower case.
 
         Raises `UsageError` for a target that cannot be one, `NotFoundError` for a path that belongs to no upstream and
         no API: it may be a mistyped name, and its request must not go to another upstream.
@@ -138,7 +134,16 @@ class Routes:
         upstream, rest = self._choose(target, known)
         if not self._any_path:
             _refuse_version_twice(upstream, rest)
-        return Route(upstream, join(upstream.base, rest), target, session, source, self._session_places.fields)
+        return Route(
+            upstream=upstream.name,
+            target=target,
+            headers=headers,
+            session=session,
+            session_source=source,
+            session_fields=self._session_places.fields,
+            base=upstream.base,
+            url=join(upstream.base, rest),
+        )
 
     def _named(self, headers: Mapping[bytes, bytes]) -> str | None:
         """Return the name in a header of the user's own. It is of another program: what is not a name is left alone."""

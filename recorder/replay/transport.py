@@ -297,7 +297,7 @@ def origin_of(request: messages.Request) -> Origin:
     if upstream is None:
         known = [(name.lower(), value) for name, value in request.headers.raw]
         try:
-            upstream = Routes(any_path=True).route(target, known).upstream.name
+            upstream = Routes(any_path=True).route(target, known).upstream
         except UsageError:
             upstream = request.url.host
     return Origin(upstream, target, request.headers.raw)

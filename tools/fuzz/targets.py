@@ -172,7 +172,7 @@ def heads(data: bytes) -> None:
     with suppress(UsageError, NotFoundError):
         route = Routes().route(target.decode("latin-1"), headers)
         assert route.url_target.startswith("/")
-        assert route.url.startswith(route.upstream.base.rstrip("/"))
+        assert route.url.startswith(route.base.rstrip("/"))
     with suppress(UsageError):
         parse_upstream(data.decode("utf-8", "replace"))
 

@@ -114,7 +114,7 @@ def test_a_client_keeps_its_own_paths(variable: str, base: str, monkeypatch: pyt
     monkeypatch.setenv(variable, base)
     asked = pointed(os.environ, "")[variable] + "/chat/completions"
     route = Routes(module._inherited([])).route(asked, [])
-    assert (route.upstream.name, route.url) == ("openai", base.rstrip("/") + "/chat/completions")
+    assert (route.upstream, route.url) == ("openai", base.rstrip("/") + "/chat/completions")
 
 
 def test_a_client_without_an_address_is_given_one_with_its_version() -> None:
@@ -132,8 +132,8 @@ def test_litellm_has_variables_of_its_own() -> None:
 def test_keys_go_nowhere_but_where_their_client_goes() -> None:
     """Paths that look like those of another API."""
     routes, child = Routes(), pointed({}, "")
-    assert routes.route(child["ANTHROPIC_BASE_URL"] + "/v1/complete", []).upstream.name == "anthropic"
-    assert routes.route(child["OPENAI_BASE_URL"] + "/messages", []).upstream.name == "openai"
+    assert routes.route(child["ANTHROPIC_BASE_URL"] + "/v1/complete", []).upstream == "anthropic"
+    assert routes.route(child["OPENAI_BASE_URL"] + "/messages", []).upstream == "openai"
 
 
 PLAIN = "http://generativelanguage.googleapis.com"  # without TLS

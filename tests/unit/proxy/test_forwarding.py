@@ -16,8 +16,8 @@ URLS = [
 def test_an_address_is_that_of_httpx() -> None:
     for url in URLS:
         expected = httpx.URL(url)
-        assert address(url) == (expected.scheme, expected.host, expected.port, expected.netloc)
+        assert address(url) == (expected.scheme, expected.host, expected.port, expected.netloc, b"")
 
 
 def test_the_path_of_a_socket_is_its_host() -> None:
-    assert address("http+unix://%2Frun%2Fllm.sock") == ("http+unix", "/run/llm.sock", None, b"localhost")
+    assert address("http+unix://%2Frun%2Fllm.sock") == ("http+unix", "/run/llm.sock", None, b"localhost", b"")
