@@ -108,7 +108,7 @@ class Following:
     async def begin(self) -> None:
         """Skip the events that the log has now."""
         for each in await progress(self._log, self._first_id(BEFORE_S)):
-            self._seen[each.exchange_id] = -1 if each.last_pos is None else each.last_pos
+            self._seen[each.exchange_id] = each.last_pos
             if not each.ended:
                 self._going_on.add(each.exchange_id)
 
@@ -124,7 +124,7 @@ class Following:
 
     async def _news_of(self, exchange: ExchangeProgress) -> AsyncIterator[TailedEvent]:
         id, after = exchange.exchange_id, self._seen.get(exchange.exchange_id, -1)
-        if exchange.last_pos is None or exchange.last_pos <= after:
+        if exchange.last_pos <= after:
             return
         self._going_on.add(id)
         number, api = await self._number(exchange)

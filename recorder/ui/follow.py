@@ -14,14 +14,13 @@ import asyncio
 import logging
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
 from recorder.errors import RecorderError
-from recorder.model.ids import first_id
-from recorder.store.queries.outlines import outlines
-from recorder.store.queries.progress import progress
+from recorder.model.ids import BEFORE_ALL, first_id
+from recorder.store.queries.progress import ExchangeProgress, progress
 from recorder.store.queries.reader import LogReader
 
 CONTENT_TYPE = b"text/event-stream"
@@ -37,73 +36,66 @@ RETRY = b"retry: 2000\n\n"  # milliseconds before a browser asks again
 log = logging.getLogger(__name__)
 
 
-class _Point(NamedTuple):
-    """How far an exchange has come."""
-
-    last_pos: int
-    has_ended: bool
-
-
-_Points = dict[str, _Point]
+_News = Mapping[str, ExchangeProgress]  # by exchange
 
 
 async def growth(reader: LogReader, session_id: str) -> AsyncGenerator[bytes]:
     """Yield an event `grew` when a session has more; the first has all of its exchanges as they are now."""
     numbers: dict[str, int] = {}
-    points = {each.exchange_id: _Point(each.events - 1, each.has_ended) for each in await outlines(reader, session_id)}
 
-    async def message(news: _Points) -> bytes:
+    async def message(news: _News) -> bytes:
         if not news.keys() <= numbers.keys():
             numbers.update((each.exchange_id, at) for at, each in enumerate(await reader.exchanges(session_id), 1))
         grown = []
         for id in sorted(news.keys() & numbers.keys(), key=lambda id: numbers[id]):
-            grown.append({"number": numbers[id], "exchange_id": id, **news[id]._asdict()})
+            point = {"last_pos": news[id].last_pos, "has_ended": bool(news[id].ended)}
+            grown.append({"number": numbers[id], "exchange_id": id, **point})
         return _event("grew", {"exchanges": grown})
 
-    yield RETRY + await message(points)
-    async for chunk in _watch(_Watched(reader, points, session_id), POLL_S, message):
+    watched = _Watched(reader, session_id)
+    yield RETRY + await message(await watched.news(BEFORE_ALL))
+    async for chunk in _watch(watched, POLL_S, message):
         yield chunk
 
 
 async def changes(reader: LogReader) -> AsyncGenerator[bytes]:
     """Yield an event `sessions` when the list of sessions has changed."""
 
-    async def message(_: _Points) -> bytes:
+    async def message(_: _News) -> bytes:
         return _event("sessions", {})
 
-    since = _first_id(BEFORE_S)
-    points = {each.exchange_id: _point(each.last_pos, each.ended) for each in await progress(reader, since)}
+    watched = _Watched(reader, None)
+    await watched.news(_first_id(BEFORE_S))
     yield RETRY
-    async for chunk in _watch(_Watched(reader, points, None), LIST_POLL_S, message):
+    async for chunk in _watch(watched, LIST_POLL_S, message):
         yield chunk
 
 
 class _Watched:
     """The exchanges that may grow, of one session or of all, and how far they had come."""
 
-    def __init__(self, reader: LogReader, points: Mapping[str, _Point], session_id: str | None) -> None:
+    def __init__(self, reader: LogReader, session_id: str | None) -> None:
         self._reader, self._session_id = reader, session_id
-        self._points = dict(points)
+        self._known: dict[str, ExchangeProgress] = {}
 
-    async def news(self) -> _Points:
-        """Return the exchanges that have come further since the last call."""
-        since = _first_id(LATE_S)
-        growing = self._open_before(since)
-        rows = await progress(self._reader, since, growing, self._session_id)
-        found = {row.exchange_id: _point(row.last_pos, row.ended) for row in rows}
-        news = {id: point for id, point in found.items() if self._points.get(id) != point}
-        self._points.update(news)
+    async def news(self, since: str) -> _News:
+        """Return the exchanges with this id or a later one, and of older ones those that go on, which have come
+        further since the last call.
+        """
+        rows = await progress(self._reader, since, self._open_before(since), self._session_id)
+        news = {row.exchange_id: row for row in rows if self._known.get(row.exchange_id) != row}
+        self._known |= news
         open_before = set(self._open_before(since))
-        self._points = {id: each for id, each in self._points.items() if id >= since or id in open_before}
+        self._known = {id: each for id, each in self._known.items() if id >= since or id in open_before}
         return news
 
     def _open_before(self, since: str) -> list[str]:
         """Return the exchanges before an id that may still grow, the newest of them if there are many."""
-        return sorted(id for id, point in self._points.items() if id < since and not point.has_ended)[-OPEN:]
+        return sorted(id for id, each in self._known.items() if id < since and not each.ended)[-OPEN:]
 
 
 async def _watch(
-    watched: _Watched, poll_s: float, message: Callable[[_Points], Awaitable[bytes]]
+    watched: _Watched, poll_s: float, message: Callable[[_News], Awaitable[bytes]]
 ) -> AsyncGenerator[bytes]:
     """Yield a message for news, and a comment when there was nothing for long."""
     sent_s = news_s = time.monotonic()
@@ -111,7 +103,7 @@ async def _watch(
         is_idle = time.monotonic() - news_s > IDLE_S
         await asyncio.sleep(max(poll_s, IDLE_POLL_S) if is_idle else poll_s)
         try:
-            news = await watched.news()
+            news = await watched.news(_first_id(LATE_S))
             chunk = await message(news) if news else b""
         except RecorderError as error:
             log.warning("following stopped, the page will try again: %s", error)
@@ -123,10 +115,6 @@ async def _watch(
         if chunk:
             sent_s = time.monotonic()
             yield chunk
-
-
-def _point(last_pos: int | None, has_ended: bool) -> _Point:
-    return _Point(-1 if last_pos is None else last_pos, bool(has_ended))
 
 
 def _first_id(ago_s: int) -> str:

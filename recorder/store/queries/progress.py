@@ -7,9 +7,10 @@ from collections.abc import Collection
 import msgspec
 from sqlalchemy import bindparam, func, or_, select
 
+from recorder.store.queries.outlines import of_last_event
 from recorder.store.queries.reader import LogReader
-from recorder.store.schema import events, exchanges, sessions
-from recorder.store.sql import HAS_ENDED, of_same_exchange, of_session, struct_of
+from recorder.store.schema import exchanges, sessions
+from recorder.store.sql import HAS_ENDED, of_session, struct_of
 
 
 class ExchangeProgress(msgspec.Struct, frozen=True):
@@ -19,18 +20,17 @@ class ExchangeProgress(msgspec.Struct, frozen=True):
     exchange_id: str
     session_name: str
     origin: str
-    last_pos: int | None
+    last_pos: int  # of its last event; -1 without one
     ended: bool
 
 
-_last_pos = select(func.max(events.c.pos)).where(of_same_exchange(events, exchanges)).correlate(exchanges)
 _PROGRESS = (
     select(
         exchanges.c.session_id,
         exchanges.c.exchange_id,
         sessions.c.name.label("session_name"),
         sessions.c.origin,
-        _last_pos.scalar_subquery().label("last_pos"),
+        func.coalesce(of_last_event("pos"), -1).label("last_pos"),
         HAS_ENDED.label("ended"),
     )
     .join_from(exchanges, sessions, exchanges.c.session_id == sessions.c.session_id)
