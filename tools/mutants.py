@@ -512,9 +512,9 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "D7: connections are never let go of",
-        "recorder/proxy/upstream.py",
-        'if the body was read to its end, else closed."""\n        self._response.close()',
-        'if the body was read to its end, else closed."""\n        _KEPT.append(self)\n\n\n_KEPT: list[_Body] = []',
+        "recorder/proxy/http/client_response.py",
+        'if the body was read to its end, else closed."""\n        self.close()',
+        'if the body was read to its end, else closed."""\n        vars(errno).setdefault("kept", []).append(self)',
         "tests/integration/proxy/test_endings.py::test_after_300_cancels_nothing_is_leaked_and_requests_succeed",
         r"<= before \+ kept",
     ),

@@ -14,8 +14,8 @@ from urllib.parse import unquote_to_bytes
 
 from recorder.errors import UpstreamError, UsageError
 from recorder.proxy.http.client_pool import Pool
-from recorder.proxy.http.client_response import ClientResponse, Headers
-from recorder.proxy.http.messages import Flow, Request, Response, Sink, Upload
+from recorder.proxy.http.client_response import Headers
+from recorder.proxy.http.messages import Request, Response, Upload
 from recorder.proxy.http.network import DIRECT, PORTS, Endpoint, Network
 from recorder.wire.redaction.headers import NEVER
 
@@ -59,7 +59,7 @@ class UpstreamTransport:
         except BaseException:
             response.close()
             raise
-        return Response(response.status, response.reason, response.headers, _Body(response), response.version)
+        return Response(response.status, response.reason, response.headers, response, response.version)
 
     async def aclose(self) -> None:
         self._pool.close()
@@ -76,37 +76,6 @@ async def _read_rest(body: Upload | None) -> None:
         async with asyncio.timeout(REST_S):
             async for _ in body:
                 pass
-
-
-class _Body:
-    """A response body, read by read."""
-
-    def __init__(self, response: ClientResponse) -> None:
-        self._response = response
-        self._has_ended = False
-
-    def __aiter__(self) -> _Body:
-        return self
-
-    async def __anext__(self) -> bytes:
-        data = b"" if self._has_ended else await self._response.read()
-        if not data:
-            if self._response.is_switched and not self._has_ended:
-                self._has_ended = True
-                return b""
-            await self._response.uploaded()
-            raise StopAsyncIteration
-        return data
-
-    def begun(self) -> bytes:
-        return self._response.begun()
-
-    async def pump(self, sink: Sink, flow: Flow) -> bytes:
-        return await self._response.pump(sink, flow)
-
-    async def aclose(self) -> None:
-        """Release the connection: kept for the next request if the body was read to its end, else closed."""
-        self._response.close()
 
 
 def _head(request: Request, target: bytes, *, chunked: bool) -> bytes:

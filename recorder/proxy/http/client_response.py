@@ -14,6 +14,7 @@ import asyncio
 import errno
 import os
 import ssl
+from collections.abc import AsyncIterator
 from typing import Any, Protocol
 
 import httptools
@@ -57,7 +58,7 @@ class Connection(Protocol):
 
 
 class ClientResponse:
-    """The response on its way: its head, then its body, piece by piece. Read by one task."""
+    """The response on its way: its head, then its body, piece by piece, a `BodyStream`. Read by one task."""
 
     def __init__(self, connection: Connection, is_head: bool) -> None:
         self._connection, self._is_head = connection, is_head
@@ -99,6 +100,13 @@ class ClientResponse:
                 return b""
             await self._wait()
         return self._taken()
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        while data := await self.read():
+            yield data
+        if self.is_switched:
+            yield b""
+        await self.uploaded()
 
     def _taken(self) -> bytes:
         data = self._held[0] if len(self._held) == 1 else b"".join(self._held)
@@ -167,6 +175,10 @@ class ClientResponse:
             self.upload.cancel()
         self._connection.release(self)
         self._sink = self._flow = self._parser = None  # each of which knows this response: no garbage for the collector
+
+    async def aclose(self) -> None:
+        """Release the connection: kept for the next request if the body was read to its end, else closed."""
+        self.close()
 
     # -- from the connection
 
