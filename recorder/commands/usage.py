@@ -28,6 +28,7 @@ from recorder.store.queries.usage import (
     Summed,
     Tally,
     Unpriced,
+    costs_together,
     keys,
     numbers,
     together,
@@ -133,7 +134,7 @@ class _Costs(NamedTuple):
         return any(each.reason in _UNKNOWN for each in self.unpriced)
 
     def total(self) -> CostTally:
-        return sum(self.by_key.values(), CostTally())
+        return costs_together(self.by_key.values())
 
 
 async def _tallies(

@@ -46,6 +46,8 @@ from sqlalchemy.types import TypeEngine
 from recorder.errors import StoreError
 from recorder.model.events import Event, Exchange, Session
 from recorder.model.facts import Usage
+from recorder.model.prices import KEY as PRICE_KEY
+from recorder.model.prices import PriceRow
 from recorder.program import load
 from recorder.projections.rows import DAY, PROJECTIONS, TABLES
 
@@ -187,30 +189,7 @@ REBUILD_IS_DUE = f"""SELECT EXISTS (SELECT 1 FROM rebuilds) OR EXISTS (
 STALE = "The projections are not up to date: run `recorder db rebuild`."
 
 # What providers charge, and since when: no event says it, so no rebuild makes it and no purge deletes it.
-# Its columns are the fields of `recorder.model.prices.PriceRow`.
-_PRICES = {
-    "provider": str,
-    "rank": int,
-    "model": str,
-    "unit": str,
-    "service_tier": str,
-    "above_input_tokens": int,
-    "daily_from_s": int,
-    "daily_to_s": int,
-    "valid_from_ns": int,
-    "valid_to_ns": int | None,
-    "usd_per_million": str | None,
-    "picousd": int | None,
-    "source": str,
-    "source_version": str,
-}
-_NOT_IN_KEY = ("daily_to_s", "valid_to_ns", "usd_per_million", "picousd", "source", "source_version")
-prices = Table(
-    "prices",
-    metadata,
-    *(_column(name, type, name not in _NOT_IN_KEY) for name, type in _PRICES.items()),
-    sqlite_strict=True,
-)
+prices = Table("prices", metadata, *_columns(PriceRow, PRICE_KEY), sqlite_strict=True)
 
 # When a target of exports took the spans and the metrics of an exchange: a row for each exchange, because they end, and
 # are imported, in any order. The target is a URL without secrets; spans are sent in several forms, metrics in one, so

@@ -30,9 +30,10 @@ from recorder.store.async_engine import AsyncEngine
 from recorder.store.maintain.purge.delete import bury
 from recorder.store.maintain.purge.tombstone import Tombstone
 from recorder.store.maintain.verify.chain import ChainVerifier, LogFinding
+from recorder.store.queries.outlines import of_last_event
 from recorder.store.queries.reader import LogReader
 from recorder.store.schema import events, exchanges, ingest_offsets, sessions, tombstones
-from recorder.store.sql import FORMS, HAS_ENDED, of_exchange, of_same_exchange, struct_of
+from recorder.store.sql import FORMS, HAS_ENDED, of_exchange, struct_of
 from recorder.store.write.writer import Store
 
 PAGE_ROWS = 2_000
@@ -59,19 +60,13 @@ class Extent(msgspec.Struct, frozen=True):
     has_ended: bool = False
 
 
-def _of_last(name: str) -> Any:
-    """Select a column of the last event of an exchange."""
-    last = select(events.c[name]).where(of_same_exchange(events, exchanges)).order_by(events.c.pos.desc()).limit(1)
-    return last.correlate(exchanges).scalar_subquery()
-
-
 _SESSION = select(sessions).where(sessions.c.session_id == bindparam("session_id"))
 _SESSION_IDS = select(sessions.c.session_id).order_by(sessions.c.session_id)
 _EXTENTS = (
     select(
         *exchanges.c,
-        func.coalesce(_of_last("pos"), -1).label("last_pos"),
-        _of_last("hash").label("last_hash"),
+        func.coalesce(of_last_event("pos"), -1).label("last_pos"),
+        of_last_event("hash").label("last_hash"),
         HAS_ENDED.label("has_ended"),
     )
     .where(exchanges.c.session_id == bindparam("session_id"))

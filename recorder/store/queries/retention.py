@@ -10,7 +10,7 @@ from sqlalchemy import Select, func, select, text
 
 from recorder.store.queries.reader import LogReader
 from recorder.store.schema import events, exchanges, sessions
-from recorder.store.sql import has_ended
+from recorder.store.sql import has_ended, struct_of
 
 AnySelect = Select[*tuple[Any, ...]]
 
@@ -36,11 +36,7 @@ class RetentionPolicy(msgspec.Struct, frozen=True):
 
 async def holdings(log: LogReader, session_ids: Collection[str] | None = None) -> list[SessionSize]:
     """Return the sizes of some sessions, or of all: the least recently used first."""
-    sizes = []
-    for row in await log.rows(_session_sizes(session_ids)):
-        size = SessionSize(row.session_id, row.name, row.used_ns, row.exchanges, row.events, row.bytes)
-        sizes.append(size)
-    return sizes
+    return [struct_of(SessionSize, row) for row in await log.rows(_session_sizes(session_ids))]
 
 
 async def recorders_of_open(log: LogReader) -> dict[str, set[str]]:

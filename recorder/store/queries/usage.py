@@ -10,7 +10,7 @@ from __future__ import annotations
 import datetime
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from decimal import Context, Decimal
+from decimal import Context, Decimal, localcontext
 from functools import cache
 from itertools import chain
 from typing import Any, Literal
@@ -99,17 +99,6 @@ class CostTally(msgspec.Struct, frozen=True):
     partial: int = 0  # of those, streams that broke off: they may have cost more
     reported_usd: Decimal | None = None  # the sum of what providers and gateways report themselves
 
-    def __add__(self, other: CostTally) -> CostTally:
-        reported = self.reported_usd
-        if other.reported_usd is not None:
-            reported = _EXACT.add(reported or Decimal(), other.reported_usd)
-        return CostTally(
-            cost_picousd=_sum([self.cost_picousd, other.cost_picousd]),
-            priced=self.priced + other.priced,
-            partial=self.partial + other.partial,
-            reported_usd=reported,
-        )
-
     def row(self) -> dict[str, Any]:
         """Return the columns after those of the tokens: amounts in USD are exact decimals, as text."""
         cost = None if self.cost_picousd is None else Decimal(self.cost_picousd).scaleb(-12)
@@ -188,22 +177,29 @@ async def usage_costs(
     log: LogReader, by: Sequence[By], summed: Summed = EVERYTHING
 ) -> tuple[dict[tuple[Any, ...], CostTally], list[Unpriced]]:
     """Return the costs of ended exchanges by the same keys, and the models of them that have no price."""
-    costs: defaultdict[tuple[Any, ...], CostTally] = defaultdict(CostTally)
-    unpriced: dict[tuple[str, str, str], Unpriced] = {}
+    costs: defaultdict[tuple[Any, ...], list[CostTally]] = defaultdict(list)
+    unpriced: defaultdict[tuple[str, str, str], list[Unpriced]] = defaultdict(list)
 
     async def add_costs_of(part: LogReader) -> None:
         mine = msgspec.structs.replace(summed, without=await log.repeated_in(part))
         rows = await part.rows(_costs_by(by, mine))
         for row in await part.rows(_unpriced(mine)):
-            without_price = struct_of(Unpriced, row)
-            key = without_price.provider, without_price.model or "", without_price.reason
-            before = unpriced[key].exchanges if key in unpriced else 0
-            unpriced[key] = msgspec.structs.replace(without_price, exchanges=before + without_price.exchanges)
+            model = struct_of(Unpriced, row)
+            unpriced[model.provider, model.model or "", model.reason].append(model)
         for row in rows:
-            costs[_key(by, row._mapping)] += _cost_of(row)
+            costs[_key(by, row._mapping)].append(_cost_of(row))
 
     await log.of_each(add_costs_of)
-    return dict(costs), [unpriced[key] for key in sorted(unpriced)]
+    models = []
+    for key in sorted(unpriced):
+        exchanges = sum(model.exchanges for model in unpriced[key])
+        models.append(msgspec.structs.replace(unpriced[key][-1], exchanges=exchanges))
+    return {key: costs_together(several) for key, several in costs.items()}, models
+
+
+def costs_together(several: Iterable[CostTally]) -> CostTally:
+    """Return the sum of costs."""
+    return CostTally(**_sums([CostTally(), *several], CostTally.__struct_fields__))
 
 
 def _cost_of(row: Any) -> CostTally:
@@ -259,8 +255,12 @@ def _added_up(by: Sequence[By], parts: Iterable[Tally]) -> list[Tally]:
 
 def together(several: Iterable[Tally], key: tuple[Any, ...] = ()) -> Tally:
     """Return the sum of sums that have no exchange in common."""
-    parts = list(several)
-    return Tally(key, *(_sum([getattr(part, name) for part in parts]) for name in _NUMBERS))
+    return Tally(key, **_sums(list(several), _NUMBERS))
+
+
+def _sums(parts: Sequence[msgspec.Struct], names: Iterable[str]) -> dict[str, Any]:
+    with localcontext(_EXACT):
+        return {name: _sum([getattr(part, name) for part in parts]) for name in names}
 
 
 def _sum(values: Iterable[Any]) -> Any:
@@ -274,12 +274,7 @@ def _share(part: int | None, whole: int | None) -> float | None:
 
 def _decimal_text(value: Decimal | None) -> str | None:
     """Return a decimal without an exponent and without zeros at its end."""
-    if value is None:
-        return None
-    text = f"{value:f}"
-    if "." in text:
-        text = text.rstrip("0").rstrip(".")
-    return text or "0"
+    return None if value is None else f"{value.normalize(_EXACT):f}"
 
 
 # -- the statements
@@ -309,24 +304,17 @@ def _usage(engine: str) -> Any:
 def _sums_by(by: Sequence[By], summed: Summed, engine: str) -> Select[Any]:
     """Return the statement for the sums by key, for an engine (`engine_name`); times are grouped by hour or day."""
     usage = _usage(engine)
+    of_numbers = zip(_SUMS, DAILY_SUMS.values(), strict=True)
+    sums: list[Any] = [literal_column(value).label(name) for name, value in of_numbers]
     if _IN_INDEX.issuperset(by):
-        return _of_days(by, summed, usage, engine)
-    reported = func.count(case((usage.c.reported == 1, 1)))
-    sums = [func.count().label("exchanges"), reported.label("reported")]
-    sums += [func.sum(usage.c[name]).label(name) for name in _TOKENS]
-    shares = zip(_SUMS[-4::2], SHARES.values(), strict=True)
-    for name, (part, whole) in shares:
-        has_both = and_(usage.c[part].is_not(None), usage.c[whole].is_not(None))
-        sums.append(func.sum(case((has_both, usage.c[part]))).label(name))
-        sums.append(func.sum(case((has_both, usage.c[whole]))).label(f"{name}_of"))
+        return _of_days(by, summed, usage, sums, engine)
     if "tool" in by:
         return _of_tools(by, summed, usage, sums, _CALLS)
     return _grouped(by, summed, usage, sums)
 
 
-def _of_days(by: Sequence[By], summed: Summed, usage: Any, engine: str) -> Select[Any]:
+def _of_days(by: Sequence[By], summed: Summed, usage: Any, sums: Sequence[Any], engine: str) -> Select[Any]:
     """Return the statement for sums of the sums of each day, model, client and outcome: an index has those in order."""
-    sums: list[Any] = [literal_column(value).label(name) for name, value in DAILY_SUMS.items()]
     keys: list[Any] = [literal_column(written(value, engine)).label(name) for name, value in DAILY_KEYS.items()]
     grouped = select(*keys, *sums).select_from(usage).where(*summed.conditions(usage.c)).group_by(*keys)
     daily = grouped.subquery("daily").c
@@ -334,8 +322,7 @@ def _of_days(by: Sequence[By], summed: Summed, usage: Any, engine: str) -> Selec
     for number, name in enumerate(by):
         column = daily.days if name in _DATES else daily[name]
         columns.append(column.label(f"key_{number}"))
-    totals = [func.sum(daily[name]).label(field) for name, field in zip(DAILY_SUMS, _SUMS, strict=True)]
-    return select(*columns, *totals).group_by(*columns)
+    return select(*columns, *(func.sum(daily[name]).label(name) for name in _SUMS)).group_by(*columns)
 
 
 def _costs_by(by: Sequence[By], summed: Summed) -> Select[Any]:
