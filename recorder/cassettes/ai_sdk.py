@@ -25,10 +25,11 @@ from recorder.cassettes.calls import (
     milliseconds,
     read_whole,
 )
-from recorder.cassettes.content import dialect_of, value
+from recorder.cassettes.content import dialect_of
 from recorder.cassettes.sse_jsonl.header import nanoseconds
 from recorder.model.payloads import ExchangeEnd, ResponseHead
 from recorder.wire.dialects import by_name
+from recorder.wire.dialects.json_values import decoded_or_none, object_
 
 ABORTED = "Request aborted"  # the `error` of a step whose stream the program left
 
@@ -120,15 +121,17 @@ def _payloads(step: _SdkStep) -> Sequence[Any]:
 
 def _headers(step: _SdkStep) -> dict[str, str]:
     """Return the headers of a document's response, which its output has; those of a stream are not stored."""
-    output = None if step.output is None else value(check_values(step.output.encode("utf-8", "surrogatepass")))
-    response = output.get("response") if isinstance(output, dict) else None
-    headers = response.get("headers") if isinstance(response, dict) else None
-    given = headers if isinstance(headers, dict) else {}
-    return {name.lower(): text for name, text in given.items() if isinstance(text, str)}
+    output = object_(_decoded(step.output or ""))
+    headers = object_(object_(output.get("response")).get("headers"))
+    return {name.lower(): text for name, text in headers.items() if isinstance(text, str)}
+
+
+def _decoded(text: str) -> Any:
+    return decoded_or_none(check_values(text.encode("utf-8", "surrogatepass")))
 
 
 def _json(text: str, name: str) -> Any:
-    found = value(check_values(text.encode("utf-8", "surrogatepass")))
+    found = _decoded(text)
     if found is None:
         raise ValueError(f"its {name} is not JSON")
     return found

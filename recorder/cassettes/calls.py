@@ -29,7 +29,6 @@ from urllib.parse import urlsplit
 import msgspec
 
 from recorder.cassettes import Entry, Names
-from recorder.cassettes.content import value
 from recorder.cassettes.sse_jsonl.lines import SECONDS_LIMIT
 from recorder.errors import RecorderError
 from recorder.journal.format import Gap, Mark
@@ -46,8 +45,9 @@ from recorder.model.payloads import (
     header,
 )
 from recorder.model.recording import true_headers
+from recorder.model.text import UNSTORABLE
 from recorder.wire.dialects import by_name, by_path
-from recorder.wire.dialects.json_values import as_json
+from recorder.wire.dialects.json_values import as_json, decoded_or_none
 from recorder.wire.redaction.headers import redact_headers, redact_record, redact_target
 from recorder.wire.sse import BOM
 from recorder.wire.upstreams import KNOWN, join
@@ -99,7 +99,6 @@ BODILESS = frozenset({204, 205, 304})  # statuses of responses that have none
 
 BLOCK_BYTES = 256 * 1024  # of a body, in one record of a journal
 
-_UNSTORABLE = re.compile("[\0\ud800-\udfff]")  # bytes that are not UTF-8, and what no text of a database has
 _LOOPBACK = re.compile(r"(?:localhost|127\.\d+\.\d+\.\d+|\[::1\])(?::\d+)?", re.IGNORECASE)
 
 
@@ -133,7 +132,7 @@ def target_of(url: str) -> str:
 
 def check_storable(message: str, *texts: str) -> None:
     """Raise `ValueError` with a message if one of the texts cannot be a text of a database."""
-    if any(map(_UNSTORABLE.search, texts)):
+    if any(map(UNSTORABLE.search, texts)):
         raise ValueError(message)
 
 
@@ -273,7 +272,7 @@ def framed(line: bytes, dialect: str) -> bytes:
     """Return a payload, framed as its API does."""
     spoken = by_name(dialect)
     line = line.replace(b"\r", b" ")  # white space in JSON, the end of a line in a stream
-    payload = value(line) if spoken.has_event_lines else None
+    payload = decoded_or_none(line) if spoken.has_event_lines else None
     type = payload.get("type") if isinstance(payload, dict) else None
     if isinstance(type, str) and type and type.isprintable():
         return b"event: %b\ndata: %b\n\n" % (type.encode(), line)

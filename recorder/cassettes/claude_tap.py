@@ -31,12 +31,12 @@ from recorder.cassettes.calls import (
     read_whole,
     target_of,
 )
-from recorder.cassettes.connections import ImportedConnection, of_client, of_server
-from recorder.cassettes.content import value
+from recorder.cassettes.connections import ImportedConnection, message_of
 from recorder.cassettes.sse_jsonl.header import nanoseconds
 from recorder.errors import RecorderError
 from recorder.model.payloads import ExchangeEnd, ResponseHead, header
 from recorder.wire.dialects import by_name, by_path, framing
+from recorder.wire.dialects.json_values import decoded_or_none, object_
 
 BUNDLE, RECORD, REFERENCE = "__claude_tap_compact_trace__", "__claude_tap_compact_record__", "__claude_tap_blob_ref__"
 VERSION = 1  # of a bundle, its records and its references
@@ -110,27 +110,27 @@ class ClaudeTap(ImportedFile):
 def _lines(data: bytes) -> Iterator[_TapCall]:
     for number, line in enumerate(data.splitlines(), 1):
         if line.strip():
-            yield _call(value(check_values(line)), f"line {number}")
+            yield _call(decoded_or_none(check_values(line)), f"line {number}")
 
 
 def _bundle(data: bytes, budget: BodyBudget) -> Iterator[_TapCall]:
-    document = value(check_values(data))
-    marker, records, blobs = (_member(document, name) for name in (BUNDLE, "records", "blobs"))
+    document = decoded_or_none(check_values(data))
+    marker, records, blobs = (object_(document).get(name) for name in (BUNDLE, "records", "blobs"))
     if not isinstance(records, list) or not isinstance(blobs, dict):
         raise RecorderError("it is not a bundle of claude-tap, or it was cut off: `records` and `blobs` are not there")
     _check_version(marker, "the bundle")
     stored = _Blobs(blobs)
     for number, record in enumerate(records, 1):
         place = f"record {number}"
-        packed = _member(record, RECORD)
+        packed = object_(record).get(RECORD)
         if packed is not None:
             _check_version(packed, place)
-            record = _unpacked(_member(record, "record"), stored, place, BodyBudget(budget.left_bytes))
+            record = _unpacked(object_(record).get("record"), stored, place, BodyBudget(budget.left_bytes))
         yield _call(record, place)
 
 
 def _check_version(marker: Any, place: str) -> None:
-    if (version := _member(marker, "version")) != VERSION:
+    if (version := object_(marker).get("version")) != VERSION:
         raise RecorderError(f"{place} has version {version!r:.20} of claude-tap's format, only {VERSION} is known")
 
 
@@ -157,7 +157,7 @@ def _unpacked(record: Any, blobs: _Blobs, place: str, budget: BodyBudget) -> Any
     """Return a record with its references followed: values of a body, and the items of its lists."""
     unpacked = record
     for side in ("request", "response"):
-        body = _member(_member(record, side), "body")
+        body = object_(object_(record).get(side)).get("body")
         if isinstance(body, dict):
             whole = {name: _followed(each, blobs, place, budget) for name, each in body.items()}
             unpacked = {**unpacked, side: {**record[side], "body": whole}}
@@ -170,14 +170,10 @@ def _followed(given: Any, blobs: _Blobs, place: str, budget: BodyBudget) -> Any:
         for each in given:
             followed.append(_followed(each, blobs, place, budget) if isinstance(each, dict) else each)
         return followed
-    reference = _member(given, REFERENCE)
+    reference = object_(given).get(REFERENCE)
     if reference is None:
         return given
-    return blobs.value(_member(reference, "hash"), place, budget)
-
-
-def _member(given: Any, name: str) -> Any:
-    return given.get(name) if isinstance(given, dict) else None
+    return blobs.value(object_(reference).get("hash"), place, budget)
 
 
 def _call(record: Any, place: str) -> _TapCall:
@@ -190,8 +186,8 @@ def _call(record: Any, place: str) -> _TapCall:
 
 def _connection(record: _TapRecord) -> ImportedConnection:
     request, end_ns = record.request, record.duration_ns
-    sent = [of_client(0, _message(each)) for each in request.ws_events]
-    came = [of_server(end_ns, _message(each)) for each in record.response.ws_events]
+    sent = [message_of("client", 0, _message(each)) for each in request.ws_events]
+    came = [message_of("server", end_ns, _message(each)) for each in record.response.ws_events]
     return ImportedConnection(
         target_of(request.path),
         header_list(request.headers, **_host(record)),

@@ -17,7 +17,7 @@ from recorder.cassettes.calls import in_blocks
 from recorder.journal.format import Mark
 from recorder.model.events import SWITCHED, Session
 from recorder.model.ids import turn_id
-from recorder.model.payloads import ExchangeEnd, Header, Imported, RequestEnd, RequestHead, ResponseHead
+from recorder.model.payloads import ExchangeEnd, Header, Imported, RequestEnd, RequestHead, ResponseHead, Side
 from recorder.wire.dialects import by_path
 from recorder.wire.redaction.headers import redact_record, redact_target
 from recorder.wire.turns import PROTOCOL
@@ -37,21 +37,13 @@ class TimedMessage(NamedTuple):
     frame: bytes
 
 
-def of_client(t_ns: int, payload: bytes, opcode: Opcode = "text") -> TimedMessage:
-    """Return a message of the client. Raises `ValueError` if it is longer than a recorder takes."""
-    _check_length(payload)
-    return TimedMessage(t_ns, Mark.CLIENT_CHUNK, encode_frame(opcode, payload, mask=NO_MASK))
-
-
-def of_server(t_ns: int, payload: bytes, opcode: Opcode = "text") -> TimedMessage:
-    """Return a message of the server. Raises `ValueError` if it is longer than a recorder takes."""
-    _check_length(payload)
-    return TimedMessage(t_ns, Mark.CHUNK, encode_frame(opcode, payload))
-
-
-def _check_length(payload: bytes) -> None:
+def message_of(side: Side, t_ns: int, payload: bytes, opcode: Opcode = "text") -> TimedMessage:
+    """Return a message. Raises `ValueError` if it is longer than a recorder takes."""
     if len(payload) > MESSAGE_LIMIT:
         raise ValueError(f"a message over WebSocket has over {MESSAGE_LIMIT >> 20} MiB")
+    if side == "client":
+        return TimedMessage(t_ns, Mark.CLIENT_CHUNK, encode_frame(opcode, payload, mask=NO_MASK))
+    return TimedMessage(t_ns, Mark.CHUNK, encode_frame(opcode, payload))
 
 
 SWITCHING = ResponseHead(SWITCHED, "Switching Protocols", [])

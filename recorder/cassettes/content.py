@@ -6,15 +6,12 @@ Pure. A guess, never an error: whether a file really is what it looks like is ch
 from __future__ import annotations
 
 import codecs
-import json
 import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Literal
 
-import msgspec
-
 from recorder.wire.dialects import DIALECTS
-from recorder.wire.dialects.json_values import too_deep
+from recorder.wire.dialects.json_values import decoded_or_none
 from recorder.wire.sse import BOM, Splitter, parse
 
 Format = Literal[
@@ -101,21 +98,7 @@ def looks_like_stream(head: bytes) -> bool:
 
 def is_payload(line: bytes) -> bool:
     """Return whether a line can be the payload of an event: a JSON object, or the mark that ends a stream."""
-    return line == b"[DONE]" or isinstance(value(line), dict)
-
-
-def value(data: bytes) -> Any:
-    """Decode JSON; return `None` for bytes that are not JSON, or that nest deeper than the views read it."""
-    if too_deep(data):
-        return None
-    try:
-        return msgspec.json.decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        pass
-    try:
-        return json.loads(data)  # half an emoji, which the standard library reads
-    except (ValueError, RecursionError):
-        return None
+    return line == b"[DONE]" or isinstance(decoded_or_none(line), dict)
 
 
 def dialect_of(payloads: Iterable[Any]) -> str:
@@ -132,9 +115,9 @@ def dialect_of(payloads: Iterable[Any]) -> str:
 def payloads_of(format: Format, head: bytes) -> Iterable[Any]:
     """Return the payloads in the beginning of a file."""
     if format == "json":
-        return [value(head)]
+        return [decoded_or_none(head)]
     if format == "payloads":
-        return [value(line) for line in head.splitlines()[:PAYLOADS]]
+        return [decoded_or_none(line) for line in head.splitlines()[:PAYLOADS]]
     splitter = Splitter()
     blocks = [piece.raw.removeprefix(BOM) for piece in (*splitter.feed(head), *splitter.close())]
     return [_payload(block) for block in blocks[:PAYLOADS]]
@@ -143,14 +126,14 @@ def payloads_of(format: Format, head: bytes) -> Iterable[Any]:
 def _payload(block: bytes) -> Any:
     """Return the payload of a block; if it is cut or no JSON, an object with the type that its event line gives."""
     fields = parse(block)
-    found = value(fields.data or b"")
+    found = decoded_or_none(fields.data or b"")
     return {"type": (fields.event or b"").decode("utf-8", "replace")} if found is None else found
 
 
 def _is_in_lines(head: bytes) -> bool:
     """Return whether the first line is a payload, and others follow or it is clearly one of a stream."""
     lines = [line for line in head.split(b"\n") if line.strip()]
-    first = value(lines[0])
+    first = decoded_or_none(lines[0])
     return isinstance(first, dict) and (len(lines) > 1 or _is_of_a_stream(first))
 
 

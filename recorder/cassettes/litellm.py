@@ -20,9 +20,9 @@ import msgspec
 
 from recorder.cassettes import refusing
 from recorder.cassettes.calls import NO_BODY, ImportedCall, ImportedFile, check_values, read_whole
-from recorder.cassettes.content import value
 from recorder.cassettes.sse_jsonl.lines import SECONDS_LIMIT
 from recorder.model.payloads import ExchangeEnd, Header, ResponseHead
+from recorder.wire.dialects.json_values import decoded_or_none
 from recorder.wire.redaction.headers import redact_headers
 
 CHAT, RESPONSES = "/v1/chat/completions", "/v1/responses"
@@ -86,7 +86,7 @@ def _payloads(data: bytes) -> Iterator[_Payload]:
         yield from _of_array(data)
         return
     first, _, rest = data.strip().partition(b"\n")
-    if rest and value(check_values(first)) is not None:
+    if rest and decoded_or_none(check_values(first)) is not None:
         yield from _of_lines(data)
         return
     yield _payload(data, "it")

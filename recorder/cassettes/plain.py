@@ -20,12 +20,13 @@ from recorder.cassettes.calls import (
     imported_session,
     target_of,
 )
-from recorder.cassettes.content import HEAD_BYTES, Format, dialect_of, is_payload, looks_like_stream, payloads_of, value
+from recorder.cassettes.content import HEAD_BYTES, Format, dialect_of, is_payload, looks_like_stream, payloads_of
 from recorder.errors import RecorderError
 from recorder.model.events import Event, Session
 from recorder.model.payloads import Header, ResponseHead
 from recorder.model.recording import true_headers
 from recorder.wire.dialects import by_name, by_path
+from recorder.wire.dialects.json_values import decoded_or_none
 from recorder.wire.redaction.headers import redact_headers, redact_target
 from recorder.wire.sse import BOM, Splitter, ends_block, ends_message, parse
 
@@ -56,7 +57,7 @@ def read_request(data: bytes) -> PlainRequest:
     """Decode a request from JSON: `{"method", "url", "headers", "body"}`, or the body alone. Raises `ValueError`."""
     if len(data) > DOCUMENT_LIMIT:
         raise ValueError(f"it is over {DOCUMENT_LIMIT >> 20} MiB, more than any API takes")
-    if value(check_values(data)) is None:
+    if decoded_or_none(check_values(data)) is None:
         raise ValueError("it is not JSON")
     try:
         stored = msgspec.json.decode(data, type=_RequestFile)
@@ -70,7 +71,7 @@ def read_request(data: bytes) -> PlainRequest:
 
 def _body(raw: bytes) -> bytes:
     """Return the bytes of a stored body. A body that is not JSON is a string in the file."""
-    given = value(raw)
+    given = decoded_or_none(raw)
     if isinstance(given, str):
         return given.encode("utf-8", "surrogatepass")
     return raw if given is not None else b""
@@ -178,7 +179,7 @@ def _check_payloads(file: BinaryIO, head: bytes) -> None:
 def _check_document(file: BinaryIO, data: bytes) -> None:
     if len(data) > DOCUMENT_LIMIT:
         raise RecorderError(f"it is over {DOCUMENT_LIMIT >> 20} MiB, more than any API sends as one JSON document")
-    if not isinstance(value(check_values(data.removeprefix(BOM))), dict | list):
+    if not isinstance(decoded_or_none(check_values(data.removeprefix(BOM))), dict | list):
         raise RecorderError("it is not a JSON document")
 
 

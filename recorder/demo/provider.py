@@ -27,11 +27,12 @@ from recorder.proxy.routing import Routes
 from recorder.replay.fork import in_path
 from recorder.replay.matching import Matcher, MatchRequest, Miss, request_of
 from recorder.replay.matching.client_ids import with_client_ids
-from recorder.replay.matching.fingerprint import SPOKEN, Place, canonical, place
+from recorder.replay.matching.fingerprint import SPOKEN, Place, place
 from recorder.replay.matching.noise import DEFAULT_RULES
 from recorder.replay.transport import ReplayTransport, match_request, origin_of, whole
 from recorder.replay.websocket.transport import WebSocketTransport
 from recorder.wire import dialects
+from recorder.wire.dialects.canonical import canonical
 from recorder.wire.dialects.json_values import request_object
 from recorder.wire.turns import is_connection, is_turn
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from recorder.diff.compared import NOT_JSON, json_of
 from recorder.diff.field_owners import Tree
 from recorder.diff.noise import KINDS, REDACTED_BLOCKS, SECRETS
-from recorder.replay.matching.fingerprint import canonical
+from recorder.wire.dialects.canonical import canonical
 
 BLANK = "…"
 ID = "(an id)"

@@ -10,7 +10,8 @@ from recorder.diff.compared import ComparedRecording
 from recorder.diff.pairing import directories_of
 from recorder.diff.report import DIFFERENCES_LIMIT, Change, Difference, LevelReport, Terms, found, unknown
 from recorder.replay.matching.differences import differences
-from recorder.replay.matching.fingerprint import NO_JSON, Fingerprint, canonical, json_value, parameters, place
+from recorder.replay.matching.fingerprint import NO_JSON, Fingerprint, json_value, parameters, place
+from recorder.wire.dialects.canonical import canonical
 from recorder.wire.redaction.headers import REDACTED
 
 

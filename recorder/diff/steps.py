@@ -25,7 +25,7 @@ from recorder.diff.report import Terms
 from recorder.diff.request import joined_by_name
 from recorder.model.events import WHOLE, Event
 from recorder.model.facts import TextAdded, UsageReported
-from recorder.replay.matching.fingerprint import canonical
+from recorder.wire.dialects.canonical import canonical
 from recorder.wire.sse import BOM, Fields, parse
 
 _KEEP_ALIVE = frozenset({"ping", "keepalive"})

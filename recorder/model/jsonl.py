@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from recorder.model.events import SHARED, Event, Exchange, Kind, Session
-from recorder.model.text import json_value
+from recorder.model.text import UNSTORABLE, json_value
 
 VERSION = 1
 RAW_LIMIT = 2**20  # bytes of an event: the recorder cuts at a quarter of it
@@ -106,7 +106,7 @@ def read_opening(line: bytes) -> Session:
     opening = _decode_opening(line)
     if opening.recorder_export != VERSION:
         raise ValueError(f"version {opening.recorder_export} of the format is not known here")
-    return _storable(opening.session)
+    return storable_row(opening.session)
 
 
 def read_line(line: bytes) -> Exchange | Event | Counts:
@@ -114,7 +114,7 @@ def read_line(line: bytes) -> Exchange | Event | Counts:
     if line.startswith(b'{"exported":'):
         return _decode_closing(line).exported
     if line.startswith(b'{"exchange":'):
-        return _storable(_decode_chapter(line).exchange)
+        return storable_row(_decode_chapter(line).exchange)
     return read_event(line)
 
 
@@ -126,12 +126,13 @@ def read_event(line: bytes) -> Event:
     if len(raw) > RAW_LIMIT or row.t_ns < 0:
         raise ValueError("it is not an event of a log: its bytes are too many, or its time is before the request")
     columns = {**msgspec.structs.asdict(row), "raw": raw, "hash": bytes.fromhex(row.hash)}
-    return _storable(Event(**columns))
+    return storable_row(Event(**columns))
 
 
-def _storable(row: Row) -> Row:
-    """Return a row that every engine can hold. Raises `ValueError` for a number over bigint, or a text with NUL."""
+def storable_row(row: Row) -> Row:
+    """Return a row that every engine can hold. Raises `ValueError` for a number over bigint, or a text with NUL or half
+    a character."""
     for value in msgspec.structs.astuple(row):
-        if (isinstance(value, int) and value not in _WHOLE) or (isinstance(value, str) and "\0" in value):
+        if (isinstance(value, int) and value not in _WHOLE) or (isinstance(value, str) and UNSTORABLE.search(value)):
             raise ValueError("it holds a value that no log can hold")
     return row

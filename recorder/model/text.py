@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, overload
 
+UNSTORABLE = re.compile("[\0\ud800-\udfff]")  # PostgreSQL's text has neither
 STORABLE_LIMIT = 2**20  # characters of a text in a projection: far above any answer, and a row stays a row
 
 _ESCAPED = {

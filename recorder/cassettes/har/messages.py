@@ -17,7 +17,7 @@ from typing import Any, Literal, NamedTuple
 
 import msgspec
 
-from recorder.cassettes.connections import TimedMessage, of_client, of_server
+from recorder.cassettes.connections import TimedMessage, message_of
 from recorder.model.payloads import Side, WebSocketTurn
 from recorder.model.recording import Recording
 from recorder.model.text import counted
@@ -129,7 +129,5 @@ def read_message(message: WebSocketMessage, t_ns: int) -> TimedMessage | None:
         payload = message.data.encode() if message.opcode == TEXT else b64decode(message.data, validate=True)
     except (binascii.Error, UnicodeEncodeError) as error:
         raise ValueError(f"the data of a message over WebSocket cannot be read: {error}") from error
-    opcode = _OPCODES.get(message.opcode, "binary")
-    if message.type == "send":
-        return of_client(t_ns, payload, opcode)
-    return of_server(t_ns, payload, opcode)
+    side: Side = "client" if message.type == "send" else "server"
+    return message_of(side, t_ns, payload, _OPCODES.get(message.opcode, "binary"))

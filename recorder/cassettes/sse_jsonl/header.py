@@ -12,9 +12,10 @@ from datetime import UTC, datetime, timedelta
 
 import msgspec
 
-from recorder.cassettes.sse_jsonl.lines import line, object_, storable, value
+from recorder.cassettes.sse_jsonl.lines import line, object_, value
 from recorder.model.events import Session
 from recorder.model.ids import first_id
+from recorder.model.jsonl import storable_row
 
 VERSION = 2
 READABLE = (1, 2)
@@ -53,7 +54,7 @@ def read_header(written: bytes) -> Session:
     row |= {"name": about.name, "source": about.source, "origin": about.origin, "labels": about.labels}
     if not isinstance(value(about.labels), dict):
         raise ValueError("labels is not a JSON object")
-    return storable(msgspec.convert(row, Session))
+    return storable_row(msgspec.convert(row, Session))
 
 
 def instant(ns: int) -> str:

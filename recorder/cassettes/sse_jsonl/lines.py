@@ -12,9 +12,7 @@ import re
 from base64 import b64decode, b64encode
 from collections.abc import Iterable
 from itertools import chain
-from typing import Any, NoReturn, TypeVar
-
-import msgspec
+from typing import Any, NoReturn
 
 LINE_LIMIT = 128 * 2**20
 """Bytes: a request body has at most 64 MiB, and never takes more than twice that, as text or in base64."""
@@ -22,11 +20,6 @@ LINE_LIMIT = 128 * 2**20
 CONTENT_LIMIT = 2**20  # bytes of a piece: what a row of the log may have
 
 _UNSEEN = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]")
-
-_UNSTORABLE = re.compile("[\0\ud800-\udfff]")  # PostgreSQL's text has neither
-_WHOLE = range(-(2**63), 2**63)  # a bigint
-
-Row = TypeVar("Row", bound=msgspec.Struct)
 
 
 class Literal(str):
@@ -93,17 +86,6 @@ def _inside(given: Any) -> Iterable[Any]:
 
 def _refuse(name: str) -> NoReturn:
     raise ValueError(f"{name} is not JSON")
-
-
-# -- rows
-
-
-def storable(row: Row) -> Row:
-    """Return the row if every engine can hold it. Raises `ValueError`."""
-    for value in msgspec.structs.astuple(row):
-        if (isinstance(value, int) and value not in _WHOLE) or (isinstance(value, str) and _UNSTORABLE.search(value)):
-            raise ValueError("it holds a value that no log can hold")
-    return row
 
 
 # -- bytes

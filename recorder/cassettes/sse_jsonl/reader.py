@@ -13,13 +13,14 @@ import msgspec
 
 from recorder.cassettes.sse_jsonl.frames import Framing, Style, bounded, piece
 from recorder.cassettes.sse_jsonl.header import nanoseconds, read_header
-from recorder.cassettes.sse_jsonl.lines import LINE_LIMIT, SECONDS_LIMIT, content_bytes, microseconds, storable, value
+from recorder.cassettes.sse_jsonl.lines import LINE_LIMIT, SECONDS_LIMIT, content_bytes, microseconds, value
 from recorder.cassettes.sse_jsonl.steps import Sums, restore, usual_request
 from recorder.cassettes.sse_jsonl.writer import LEFT_OUT, NO_KEYS, is_raw, usual_keys, usual_row, usual_step
 from recorder.errors import RecorderError
 from recorder.model.chain import hash_after, root
 from recorder.model.events import Event, Exchange, Kind, Session
 from recorder.model.ids import uuid7
+from recorder.model.jsonl import storable_row
 from recorder.model.payloads import RequestRecord
 from recorder.model.recording import EVENT_BYTES, MemoryBudget
 from recorder.wire.dialects import DIALECTS, Keys
@@ -165,7 +166,7 @@ def _read_request(
     ids = {"session_id": session_id, "exchange_id": uuid7(max(0, started_ns), number.to_bytes(10, "big"))}
     own = {**ids, "started_ns": started_ns, "recorder_id": "cassette", "api": first.api}
     exchange = msgspec.convert({**usual, **first.about, **own}, Exchange)
-    exchange = storable(msgspec.structs.replace(exchange, target=redact_target(exchange.target)))
+    exchange = storable_row(msgspec.structs.replace(exchange, target=redact_target(exchange.target)))
     reader = _ExchangeReader(number, exchange)
     parts = [body[at : at + FRAME_LIMIT] for at in range(0, len(body), FRAME_LIMIT)]
     return [
@@ -234,7 +235,7 @@ class _ExchangeReader:
         if self._ended and kind != "note":
             raise ValueError(f"exchange {self.number} has ended before it")
         ids = (self._exchange.session_id, self._exchange.exchange_id)
-        columns = msgspec.structs.asdict(storable(keys))
+        columns = msgspec.structs.asdict(storable_row(keys))
         event = Event(*ids, self._pos, kind, self._at_us * 1000, raw=bounded(raw), hash=b"", **columns)
         self._hash = hash_after(self._hash, event, self._pos)
         self._pos += 1

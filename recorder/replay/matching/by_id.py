@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
@@ -22,7 +22,7 @@ from recorder.model.events import WHOLE
 from recorder.model.payloads import Header, ResponseHead
 from recorder.model.recording import Piece, Recording
 from recorder.replay.matching.fingerprint import Place
-from recorder.wire.dialects.json_values import decoded, object_, text, whole
+from recorder.wire.dialects.json_values import decoded_or_none, object_, text, whole
 from recorder.wire.payloads import is_stream, joined, payloads_of
 
 FIRST_EVENTS = 8
@@ -95,7 +95,7 @@ def _document(parts: Iterable[Recording]) -> Retrieval | None:
     """Return the finished response as one document: recorded as such, or as the last event of a stream states it."""
     for part in parts:
         if not is_stream(part):
-            response = object_(_json(part.body))
+            response = object_(decoded_or_none(part.body))
             if text(response.get("status")) not in _UNFINISHED:
                 return Retrieval(part, None)
         elif (found := _finished(part)) is not None:
@@ -140,19 +140,12 @@ def _as_document(recorded: Recording, body: bytes) -> Recording:
 def response_id(recorded: Recording) -> str | None:
     """Return the id of the response that an exchange received, in a stream or as a document."""
     if not is_stream(recorded):
-        return text(object_(_json(recorded.body)).get("id"))
+        return text(object_(decoded_or_none(recorded.body)).get("id"))
     for block in islice(payloads_of(joined(recorded.pieces)), FIRST_EVENTS):
-        id = text(object_(object_(_json(block)).get("response")).get("id"))
+        id = text(object_(object_(decoded_or_none(block)).get("response")).get("id"))
         if id is not None:
             return id
     return None
-
-
-def _json(data: bytes) -> Any:
-    try:
-        return decoded(data)
-    except ValueError:
-        return None
 
 
 def _span(recorded: Recording) -> tuple[int, int] | None:

@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from recorder.replay.matching.fingerprint import canonical
+from recorder.wire.dialects.canonical import canonical
 from recorder.wire.dialects.json_values import as_json
 
 SHOWN = 120

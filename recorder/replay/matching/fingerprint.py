@@ -9,7 +9,6 @@ Pure, and never raises: what cannot be read is compared as bytes.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping
 from hashlib import sha256
@@ -25,7 +24,8 @@ from recorder.model.recording import Recording
 from recorder.replay.matching.noise import QuietBody, Rules
 from recorder.replay.matching.once import Once
 from recorder.wire.dialects import by_path
-from recorder.wire.dialects.json_values import Object, array, decoded, object_, too_deep
+from recorder.wire.dialects.canonical import canonical
+from recorder.wire.dialects.json_values import Object, array, decoded_or_none, object_, too_deep
 from recorder.wire.redaction.headers import REDACTED
 from recorder.wire.turns import as_post, is_connection, is_turn
 
@@ -186,36 +186,17 @@ def _number(digits: str) -> Any:
 
 
 _decode = msgspec.json.Decoder(float_hook=_number).decode
-_encode = msgspec.json.Encoder(order="deterministic").encode
 
 
 def json_value(body: bytes) -> Any:
     """Decode a body as JSON, or return `NO_JSON`."""
+    if too_deep(body):
+        return NO_JSON
     try:
-        if too_deep(body):
-            return NO_JSON
         return _decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError):
-        return _tolerant(body)
-
-
-def _tolerant(body: bytes) -> Any:
-    try:
-        return decoded(body)
-    except ValueError:
-        return NO_JSON
-
-
-def canonical(value: Any) -> bytes:
-    """Encode JSON; equal values give the same bytes."""
-    try:
-        return _encode(value)
-    except (ValueError, TypeError, msgspec.MsgspecError):
-        return _with_lone_surrogates(value)
-
-
-def _with_lone_surrogates(value: Any) -> bytes:
-    return json.dumps(value, sort_keys=True, separators=(",", ":")).encode()
+        value = decoded_or_none(body)
+        return NO_JSON if value is None else value
 
 
 def _outlined(value: Any) -> Iterator[tuple[str, bytes]]:

@@ -14,7 +14,8 @@ from recorder.model.recording import Recording
 from recorder.model.text import counted
 from recorder.replay.matching.candidates import Candidate, CandidateQueue, Group, MatchQuery
 from recorder.replay.matching.differences import RequestDifference, differences
-from recorder.replay.matching.fingerprint import NO_JSON, Fingerprint, MatchRequest, Place, canonical, json_value
+from recorder.replay.matching.fingerprint import NO_JSON, Fingerprint, MatchRequest, Place, json_value
+from recorder.wire.dialects.canonical import canonical
 from recorder.wire.grouping.probes import is_optional
 from recorder.wire.turns import is_prewarm
 

@@ -13,6 +13,7 @@ import msgspec
 
 from recorder.wire.dialects import DIALECTS
 from recorder.wire.dialects.anthropic.conversation import BILLING
+from recorder.wire.redaction.bodies import words_of
 
 Kind = Literal["fields", "texts", "ids", "directories", "handles", "headers", "parameters"]
 How = Literal["exact", "noise", "position"]
@@ -181,7 +182,7 @@ def read(table: Mapping[str, object]) -> tuple[list[Rule], How]:
         if key not in _KEYS:
             raise ValueError(f"[match] has no setting {key!r}: it has {', '.join(_KEYS)}.")
     names = sorted({rule.name for rule in DEFAULT})
-    without = _words(table, "without")
+    without = words_of(table, "without", "match")
     if unknown := set(without).difference(names):
         raise ValueError(f"[match] without: there is no rule {min(unknown)!r}; the rules are {', '.join(names)}.")
     until = table.get("until", "position")
@@ -190,15 +191,8 @@ def read(table: Mapping[str, object]) -> tuple[list[Rule], How]:
         raise ValueError(f"[match] until must be one of {', '.join(rungs)}, not {until!r}.")
     rules = [rule for rule in DEFAULT if rule.name not in without]
     for kind in get_args(Kind):
-        rules += [_own(kind, what) for what in _words(table, kind)]
+        rules += [_own(kind, what) for what in words_of(table, kind, "match")]
     return rules, rungs[until]
-
-
-def _words(table: Mapping[str, object], key: str) -> list[str]:
-    words = table.get(key, [])
-    if not isinstance(words, list) or not all(isinstance(word, str) and word for word in words):
-        raise ValueError(f'[match] {key} must be a list of texts, for example {key} = ["…"].')
-    return words
 
 
 def _own(kind: Kind, what: str) -> Rule:

@@ -68,6 +68,14 @@ def decoded(data: bytes) -> Any:
         return _tolerant(data)
 
 
+def decoded_or_none(data: bytes) -> Any:
+    """Decode any JSON; return `None` for all that cannot be read."""
+    try:
+        return decoded(data)
+    except ValueError:
+        return None
+
+
 def _tolerant(data: bytes) -> Any:
     """Decode JSON that only the standard library reads: half an emoji as an escape, NaN, a byte order mark."""
     try:

@@ -165,16 +165,17 @@ def redactor_from(tables: Sequence[Mapping[str, object]], environment: Mapping[s
         for key in table:
             if key not in KEYS:
                 raise ValueError(f"[redact] has no setting {key!r}: it has {', '.join(KEYS)}.")
-        values += [environment[name] for name in _words(table, "env") if name in environment]
-        patterns += [_pattern(what) for what in _words(table, "patterns")]
-        fields += [_path(what) for what in _words(table, "fields")]
+        values += [environment[name] for name in words_of(table, "env") if name in environment]
+        patterns += [_pattern(what) for what in words_of(table, "patterns")]
+        fields += [_path(what) for what in words_of(table, "fields")]
     return Redactor(values, patterns, fields)
 
 
-def _words(table: Mapping[str, object], key: str) -> list[str]:
+def words_of(table: Mapping[str, object], key: str, name: str = "redact") -> list[str]:
+    """Return the texts of a setting in the table of that name. Raises `ValueError` with one sentence."""
     words = table.get(key, [])
     if not isinstance(words, list) or not all(isinstance(word, str) and word for word in words):
-        raise ValueError(f'[redact] {key} must be a list of texts, for example {key} = ["…"].')
+        raise ValueError(f'[{name}] {key} must be a list of texts, for example {key} = ["…"].')
     return words
 
 
