@@ -14,6 +14,7 @@ from recorder.diff.report import Difference, LevelReport, Measure, Terms, cut, f
 from recorder.diff.request import compared
 from recorder.model.events import BODY_KINDS
 from recorder.model.facts import Usage
+from recorder.model.text import shared_length
 
 BYTES_SHOWN = 40  # from the first difference on
 
@@ -124,7 +125,7 @@ def body(a: ComparedRecording, b: ComparedRecording, terms: Terms) -> LevelRepor
     one, other = a.recording.body, b.recording.body
     if one == other:
         return found("bytes", ())
-    at = parting(one, other)
+    at = shared_length(one, other)
     whole = Difference("body", "changed", _digest(one), _digest(other))
     rest = Difference(f"from byte {at:,} on", "changed", _after(one, at), _after(other, at))
     return found("bytes", [whole, rest])
@@ -136,15 +137,3 @@ def _digest(body: bytes) -> str:
 
 def _after(body: bytes, at: int) -> str:
     return cut(body[at : at + BYTES_SHOWN + 1].decode("utf-8", "backslashreplace"), BYTES_SHOWN)
-
-
-def parting(a: bytes, b: bytes) -> int:
-    """Count the bytes that the beginnings share, by halving: comparing slices is cheap, a loop is not."""
-    low, high = 0, min(len(a), len(b))
-    while low < high:
-        middle = (low + high + 1) // 2
-        if a[low:middle] == b[low:middle]:
-            low = middle
-        else:
-            high = middle - 1
-    return low

@@ -1,9 +1,9 @@
-"""Text that every database takes, and text that a terminal may see. Pure."""
+"""Text that every database takes, text that a terminal may see, and text that is compared. Pure."""
 
 from __future__ import annotations
 
 import re
-from typing import Any, overload
+from typing import Any, AnyStr, overload
 
 UNSTORABLE = re.compile("[\0\ud800-\udfff]")  # PostgreSQL's text has neither
 STORABLE_LIMIT = 2**20  # characters of a text in a projection: far above any answer, and a row stays a row
@@ -38,6 +38,18 @@ def storable(text: str | None) -> str | None:
 def storable_json(text: str | None) -> str | None:
     """Return JSON whole, or None if it is too long: half of it would be no JSON."""
     return None if text is None or len(text) > STORABLE_LIMIT else storable(text)
+
+
+def shared_length(one: AnyStr, other: AnyStr) -> int:
+    """Return the length of the beginning that both share, by halving: comparing slices is cheap, a loop is not."""
+    low, high = 0, min(len(one), len(other))
+    while low < high:
+        middle = (low + high + 1) // 2
+        if one[low:middle] == other[low:middle]:
+            low = middle
+        else:
+            high = middle - 1
+    return low
 
 
 def safe_text(text: str) -> str:

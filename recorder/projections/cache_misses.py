@@ -20,8 +20,10 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from recorder.model.text import shared_length
 from recorder.projections.prompts import (
     DIGEST_BYTES,
+    NO_COMPARISON,
     SegmentPlace,
     format_of,
     head_of,
@@ -75,7 +77,8 @@ def compared(row: PromptRow, earlier: Sequence[PromptRow], parent: PromptRow | N
     """Return a row with its comparison. `earlier` are rows of its session in order, `parent` the one it continues."""
     if parent is not None and not parent.digests:  # a prewarm of Codex may have nothing in its `input`
         return msgspec.structs.replace(compared(msgspec.structs.replace(row, continues=False), earlier), continues=True)
-    row = _inherited(row, parent)
+    if row.continues:
+        row = inherited(row, parent)
     if row.served_ns is None or not row.digests:
         return _with(row)
     if row.continues:
@@ -88,20 +91,15 @@ def compared(row: PromptRow, earlier: Sequence[PromptRow], parent: PromptRow | N
     pairs.sort(key=lambda each: (each.common_bytes, each.row.exchange_id), reverse=True)
     verdict = _found(row, [each for each in pairs if each.row.model == row.model])
     if verdict is None or not (verdict.pair.is_whole or verdict.pair.is_related):
-        verdict = _other_model(row, [each for each in pairs if each.row.model != row.model]) or verdict
+        others = [each for each in pairs if each.row.model != row.model]
+        pair = _best([each for each in others if each.is_whole or each.is_related])
+        verdict = verdict if pair is None else _of_other_model(row, pair)
     return _judged(row, verdict, pairs)
 
 
 def _is_served(earlier: PromptRow, row: PromptRow) -> bool:
     has_begun = earlier.served_ns is not None and earlier.served_ns <= row.started_ns
     return has_begun and (earlier.provider, earlier.api) == (row.provider, row.api)
-
-
-def _inherited(row: PromptRow, parent: PromptRow | None) -> PromptRow:
-    """Return a row that continues another one with the conversation of that one, as far as it is known."""
-    if not row.continues:
-        return row
-    return inherited(row, parent)
 
 
 # -- pairs
@@ -124,15 +122,8 @@ def _continued(row: PromptRow, parent: PromptRow) -> _EarlierPrompt:
 
 
 def _common(one: bytes, other: bytes) -> int:
-    """Return the number of digests with which both begin, by halves: to compare bytes is quick."""
-    low, high = 0, min(len(one), len(other)) // DIGEST_BYTES
-    while low < high:
-        middle = (low + high + 1) // 2
-        if one[: middle * DIGEST_BYTES] == other[: middle * DIGEST_BYTES]:
-            low = middle
-        else:
-            high = middle - 1
-    return low
+    """Return the number of digests with which both begin."""
+    return shared_length(one, other) // DIGEST_BYTES
 
 
 def _is_related(row: PromptRow, earlier: PromptRow, common: int) -> bool:
@@ -186,11 +177,6 @@ def _best(pairs: Sequence[_EarlierPrompt]) -> _EarlierPrompt | None:
     """Return the first of those with the longest beginning that is of the conversation, or the first of all."""
     longest = (each for each in pairs if each.common_bytes == pairs[0].common_bytes)
     return next((each for each in longest if each.is_related), pairs[0] if pairs else None)
-
-
-def _other_model(row: PromptRow, pairs: Sequence[_EarlierPrompt]) -> _Verdict | None:
-    pair = _best([each for each in pairs if each.is_whole or each.is_related])
-    return None if pair is None else _of_other_model(row, pair)
 
 
 def _of_other_model(row: PromptRow, pair: _EarlierPrompt) -> _Verdict:
@@ -383,19 +369,5 @@ def _suspect(row: PromptRow, earlier: PromptRow) -> str | None:
     return next((path for path in (*one, *other) if one.get(path) != other.get(path)), None)
 
 
-_NOTHING: dict[str, Any] = {
-    "cache_class": None,
-    "previous_exchange_id": None,
-    "common_bytes": None,
-    "could_tokens": None,
-    "missed_tokens": None,
-    "is_estimate": False,
-    "since_use_ns": None,
-    "path": None,
-}
-COMPARISON = tuple(_NOTHING)
-"""The columns that a comparison computes, besides the segments of a request that continues another one."""
-
-
 def _with(row: PromptRow, **found: Any) -> PromptRow:
-    return msgspec.structs.replace(row, **{**_NOTHING, **found})
+    return msgspec.structs.replace(row, **{**NO_COMPARISON, **found})

@@ -7,14 +7,15 @@ the store writes the result into the columns of the comparison (`recorder.store.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from hashlib import sha256
 from itertools import accumulate, chain
 from struct import Struct
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
-from recorder.model.events import Event, Exchange
+from recorder.model.events import Event
 from recorder.model.facts import Fact, RequestReceived
 from recorder.model.text import storable
 from recorder.projections.exchange_facts import ExchangeFacts
@@ -26,6 +27,18 @@ from recorder.wire.dialects.prompt import CachePolicy, Prompt, PromptFormat, Pro
 SEGMENTS_LIMIT = 4_096
 """Segments of a prompt that are told apart, 55 KB of a row: the longest sessions of agents have some thousand messages.
 The rest is one segment."""
+
+NO_COMPARISON: dict[str, Any] = {
+    "cache_class": None,
+    "previous_exchange_id": None,
+    "common_bytes": None,
+    "could_tokens": None,
+    "missed_tokens": None,
+    "is_estimate": False,
+    "since_use_ns": None,
+    "path": None,
+}
+"""The columns that a comparison computes, besides the segments of a request that continues another one."""
 
 _DIGEST, _SIZE = Struct("<8sI"), Struct("<8xI")
 _PLACE = Struct("<Bhh")
@@ -145,7 +158,7 @@ def _marks(packed: bytes) -> list[tuple[int, int]]:
 class Prompts:
     def __init__(self, facts: ExchangeFacts) -> None:
         self._facts = facts
-        self._row: PromptRow | None = None
+        self._row: partial[PromptRow] | None = None  # as far as the request makes it
 
     def handlers(self) -> Mapping[type[Fact], Handler]:
         return {RequestReceived: self._on_requested}
@@ -155,47 +168,42 @@ class Prompts:
         format = by_name(exchange.api).prompt
         prompt = None if format is None else prompt_of(format, fact.path, fact.body)
         if prompt is not None and format is not None:
-            self._row = _row(exchange, format, prompt, continues=self._facts.request.continues)
+            self._row = _row(format, prompt, continues=self._facts.request.continues)
 
     def rows(self) -> Iterable[PromptRow]:
-        row, facts = self._row, self._facts
-        if row is None:
+        if self._row is None:
             return
+        facts, exchange = self._facts, self._facts.exchange
+        policy = by_name(exchange.api).cache
         input_tokens, cached_tokens = facts.usage.input_tokens, facts.usage.cache_read_input_tokens
-        if cached_tokens is None and input_tokens is not None and policy_of(row).omits_zero:
+        if cached_tokens is None and input_tokens is not None and policy is not None and policy.omits_zero:
             cached_tokens = 0
-        served_ns = None if facts.served_ns is None else row.started_ns + facts.served_ns
+        served_ns = None if facts.served_ns is None else exchange.started_ns + facts.served_ns
         if facts.failed is not None and input_tokens is None:
             served_ns = None
-        yield msgspec.structs.replace(
-            row,
+        yield self._row(
+            *facts.ids,
+            provider=exchange.provider,
+            api=exchange.api,
             model=storable(facts.request.model),
+            thread_id=exchange.thread_id,
             purpose=facts.placed.purpose,
+            started_ns=exchange.started_ns,
             served_ns=served_ns,
             input_tokens=input_tokens,
             cached_tokens=cached_tokens,
         )
 
 
-def _row(exchange: Exchange, format: PromptFormat, prompt: Prompt, *, continues: bool) -> PromptRow:
+def _row(format: PromptFormat, prompt: Prompt, *, continues: bool) -> partial[PromptRow]:
     segments = prompt.segments[:SEGMENTS_LIMIT]
     if len(segments) < len(prompt.segments):
         segments[-1] = _rest(prompt.segments[SEGMENTS_LIMIT - 1 :])
     messages = [number for number, part in enumerate(format.parts) if part.kind == "conversation"]
-    head = sum([each[0] not in messages for each in segments])
+    head = sum([each.part not in messages for each in segments])
     digests = _digests(segments)
-    return PromptRow(
-        session_id=exchange.session_id,
-        exchange_id=exchange.exchange_id,
-        provider=exchange.provider,
-        api=exchange.api,
-        model=None,
-        thread_id=exchange.thread_id,
-        purpose=None,
-        started_ns=exchange.started_ns,
-        served_ns=None,
-        input_tokens=None,
-        cached_tokens=None,
+    return partial(
+        PromptRow,
         continues=continues,
         retention=storable(prompt.retention),
         root=prompt.root,
@@ -203,16 +211,9 @@ def _row(exchange: Exchange, format: PromptFormat, prompt: Prompt, *, continues:
         head_segments=head,
         system_segments=head if continues else system_segments(format, segments),
         prompt_bytes=size_of(digests),
-        cache_class=None,
-        previous_exchange_id=None,
-        common_bytes=None,
-        could_tokens=None,
-        missed_tokens=None,
-        is_estimate=False,
-        since_use_ns=None,
-        path=None,
         digests=digests,
-        places=packed((part, at, block, mark_s) for part, at, block, _, _, _, mark_s, _ in segments),
+        places=packed((each.part, each.element, each.block, each.mark_s) for each in segments),
+        **NO_COMPARISON,
     )
 
 

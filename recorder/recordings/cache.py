@@ -14,12 +14,11 @@ from decimal import Decimal
 from itertools import zip_longest
 from typing import Any, NamedTuple
 
-from recorder.model.text import counted, safe_text
+from recorder.model.text import counted, safe_text, shared_length
 from recorder.projections.cache_misses import WINDOW, compared
 from recorder.projections.prompts import format_of
 from recorder.projections.rows import AVOIDABLE, CacheClass, PromptRow, RequestRow
 from recorder.recordings.session import RecordedSession, projected
-from recorder.replay.matching.differences import shared_length
 from recorder.wire.dialects import by_name
 from recorder.wire.dialects.json_values import as_json, decoded
 from recorder.wire.dialects.prompt import Prompt, PromptSegment, prompt_of, segment_path

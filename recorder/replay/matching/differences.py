@@ -13,6 +13,7 @@ from typing import Any
 
 import msgspec
 
+from recorder.model.text import shared_length
 from recorder.wire.dialects.canonical import canonical
 from recorder.wire.dialects.json_values import as_json
 
@@ -97,15 +98,6 @@ def _shown(recorded: Any, requested: Any) -> tuple[str, str]:
     sides = as_json(recorded), as_json(requested)
     start = max(0, shared_length(*sides) - BEFORE)
     return _cut(sides[0], start), _cut(sides[1], start)
-
-
-def shared_length(one: str, other: str) -> int:
-    """Count the characters that the beginnings share, by halving: comparing slices is cheap, a loop is not."""
-    low, high = 0, min(len(one), len(other))
-    while low < high:
-        middle = (low + high + 1) // 2
-        low, high = (middle, high) if one[low:middle] == other[low:middle] else (low, middle - 1)
-    return low
 
 
 def _cut(text: str, start: int) -> str:

@@ -16,7 +16,8 @@ from typing import Any
 import msgspec
 from sqlalchemy import bindparam, or_, select, update
 
-from recorder.projections.cache_misses import COMPARISON, WINDOW, compared
+from recorder.projections.cache_misses import WINDOW, compared
+from recorder.projections.prompts import NO_COMPARISON
 from recorder.projections.rows import PromptRow
 from recorder.store.engine import Database
 from recorder.store.schema import tables_of
@@ -50,7 +51,7 @@ _CONTINUING = Statement(
         of_session(_requests), _requests.c.previous_exchange_id == bindparam("exchange_id")
     )
 )
-_COMPUTED = (*COMPARISON, "digests", "places")
+_COMPUTED = (*NO_COMPARISON, "digests", "places")
 _UPDATE = Statement(
     update(_prompts).where(of_exchange(_prompts)).values({name: bindparam(f"new_{name}") for name in _COMPUTED})
 )
