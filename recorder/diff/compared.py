@@ -5,23 +5,22 @@ Pure; never raises on what was recorded. Each part is computed once, when it is 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import chain
 from typing import Any, NamedTuple
 
 import msgspec
 
-from recorder.diff.streamed_texts import StreamedTexts
+from recorder.diff.noted_facts import NotedFacts
 from recorder.model.events import Event, Exchange
-from recorder.model.facts import Fact, UsageReported
+from recorder.model.facts import Fact
 from recorder.model.recording import Recording
 from recorder.projections.fact_reader import DOCUMENT_LIMIT, PAYLOAD_LIMIT, FactReader, Pieces
-from recorder.projections.fold import Folding, Rows
+from recorder.projections.fold import Folding
 from recorder.projections.rows import ItemRow, TimingRow, UsageRow
 from recorder.replay.matching import MatchRequest
 from recorder.replay.matching.fingerprint import NO_JSON, json_value, request_of
-from recorder.wire.dialects.decoder import FastPath
 from recorder.wire.logical_request import LogicalRequests, links_of
 from recorder.wire.recording import blocks
 
@@ -94,13 +93,16 @@ class ComparedRecording:
         return self.noted.first.get(kind)
 
     @cached_property
-    def noted(self) -> _Noting:
+    def noted(self) -> NotedFacts:
         """Return what is known when all events were read once."""
-        reading = _Noting(self.exchange)
-        folding = Folding(self.exchange, reading)
-        folding.apply_all(self.events)
-        reading.rows = folding.rows()
-        return reading
+        noted = NotedFacts()
+        folding = Folding(self.exchange, observer=noted.handlers())
+        noted.numbers = folding.items.numbers
+        for event in self.events:
+            noted.first.setdefault(event.kind, event)
+            folding.apply(event)
+        noted.rows = folding.rows()
+        return noted
 
 
 def compared_sides(
@@ -148,42 +150,6 @@ class _Passing:
             yield ComparedBlock(self._last_piece, self._pieces.take(), at_the_end)
 
 
-class _Noting(FactReader):
-    """A reader that notes what a comparison needs of the facts, before they are gone."""
-
-    def __init__(self, exchange: Exchange) -> None:
-        super().__init__(exchange)
-        self.rows: Rows = {}  # of the projections
-        self.texts = StreamedTexts()
-        self.reports: list[str] = []  # of usage, as JSON
-        self.first: dict[str, Event] = {}  # event of each kind
-
-    def fast_paths(self) -> Mapping[str | None, FastPath]:
-        """Leave every event to `facts`, which notes it."""
-        return {}
-
-    def facts(self, event: Event) -> Sequence[Fact]:
-        found = super().facts(event)
-        self.first.setdefault(event.kind, event)
-        self._note(found)
-        return found
-
-    def close(self) -> Sequence[Fact]:
-        found = super().close()
-        self._note(found)
-        return found
-
-    def _note(self, facts: Sequence[Fact]) -> None:
-        add = self.texts.add
-        for fact in facts:
-            add(fact)
-            if isinstance(fact, UsageReported):
-                self.reports.append(fact.raw)
-
-
 def json_of(data: bytes | None) -> Any:
-    """Return any JSON, as requests are read too (`1.0` is `1`), or `NOT_JSON`."""
-    return NOT_JSON if data is None else json_value(data)
-
-
-NOT_JSON = NO_JSON
+    """Return any JSON, as requests are read too (`1.0` is `1`), or `NO_JSON`."""
+    return NO_JSON if data is None else json_value(data)

@@ -1,7 +1,6 @@
 """The final content of the items of one response, and the texts of its events that only repeat it.
 
-An item is found by its number among the rows of `items`: the fold makes them in the order in which facts first name
-them, and so are they numbered here.
+An item is found by its number among the rows of `items`.
 """
 
 from __future__ import annotations
@@ -13,14 +12,10 @@ from typing import Any, NamedTuple
 import msgspec
 
 from recorder.diff.compared import ComparedBlock
-from recorder.diff.streamed_texts import NAMES_ITEMS, Parts, StreamedTexts, stated_parts
-from recorder.model.facts import (
-    Field,
-    ItemState,
-    ResponseItems,
-    TextAdded,
-)
+from recorder.diff.noted_facts import NotedFacts, Parts, stated_parts
+from recorder.model.facts import Field, ResponseItems, TextAdded
 from recorder.model.text import storable
+from recorder.projections.item import ItemFact, Unmatched
 from recorder.projections.rows import ItemRow
 
 _NOTHING: AbstractSet[str] = frozenset()
@@ -40,7 +35,7 @@ NO_STATEMENT = Statement((), (), False)
 class FinalTexts:
     """The final texts of one response: read from all its events first, then compared block by block."""
 
-    def __init__(self, texts: StreamedTexts, rows: Sequence[ItemRow]) -> None:
+    def __init__(self, texts: NotedFacts, rows: Sequence[ItemRow]) -> None:
         self._rows = rows
         self._final = [_texts(row) for row in rows]
         self._number = texts.number
@@ -65,7 +60,7 @@ class FinalTexts:
         for fact in facts:
             if isinstance(fact, ResponseItems):
                 items += self._row_numbers(fact)
-            elif isinstance(fact, NAMES_ITEMS):
+            elif isinstance(fact, ItemFact):
                 number = self._number(fact)
                 items.append(number)
                 if isinstance(fact, TextAdded):
@@ -82,16 +77,20 @@ class FinalTexts:
         return self._known[number] if number < len(self._known) else _NOTHING
 
     def _row_numbers(self, fact: ResponseItems) -> list[int]:
-        """Return the rows of the items of the end: by id, else the next of their type; one past them all for none."""
-        left = _Left(self._rows)
-        return [left.take(stated) for stated in fact.items]
+        """Return the rows of the items of the end; one past them all for none."""
+        left = Unmatched(self._rows)
+        numbers: list[int] = []
+        for index, stated in enumerate(fact.items):
+            row = left.take(index, stated)
+            numbers.append(len(self._rows) if row is None else row.item)
+        return numbers
 
     # -- what agrees with the end
 
     def _agrees(self, number: int, field: Field, text: str) -> bool:
         return number < len(self._final) and storable(text) == self._final[number].get(field)
 
-    def _add_parts(self, ended: dict[tuple[int, Field], Parts], texts: StreamedTexts) -> None:
+    def _add_parts(self, ended: dict[tuple[int, Field], Parts], texts: NotedFacts) -> None:
         """Add texts in parts: the parts as they ended, if together they are the item's final text."""
         for number, field, stated in self._stated(texts):
             ended.setdefault((number, field), {}).update({part: text for part, text in stated.items() if text})
@@ -99,7 +98,7 @@ class FinalTexts:
         for (number, field), parts in ended.items():
             self._add_if_whole(number, field, parts)
 
-    def _stated(self, texts: StreamedTexts) -> Iterator[tuple[int, Field, Parts]]:
+    def _stated(self, texts: NotedFacts) -> Iterator[tuple[int, Field, Parts]]:
         for each in texts.stated:
             if not isinstance(each, ResponseItems):
                 yield each
@@ -114,28 +113,6 @@ class FinalTexts:
 
 def _joined(parts: Mapping[int, str]) -> str:
     return "".join(parts[part] for part in sorted(parts))
-
-
-class _Left:
-    """Rows, each to be found once."""
-
-    def __init__(self, rows: Sequence[ItemRow]) -> None:
-        self._left = dict.fromkeys(range(len(rows)))
-        self._by_id = {row.item_id: number for number, row in enumerate(rows) if row.item_id is not None}
-        self._by_type: dict[str, list[int]] = {}
-        for number, row in reversed(list(enumerate(rows))):
-            self._by_type.setdefault(row.type, []).append(number)
-        self._none = len(rows)
-
-    def take(self, stated: ItemState) -> int:
-        number = self._by_id.get(stated.item_id or "", self._none)
-        others = self._by_type.get(stated.type, [])
-        while number not in self._left and others:
-            number = others.pop()
-        if number not in self._left:
-            return self._none
-        del self._left[number]
-        return number
 
 
 def _texts(row: ItemRow) -> dict[Field, str]:

@@ -9,12 +9,13 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from recorder.diff.compared import NOT_JSON, ComparedRecording, json_of
+from recorder.diff.compared import ComparedRecording, json_of
 from recorder.diff.final_texts import summaries
 from recorder.diff.report import Change, Difference, LevelReport, Terms, cut, found
 from recorder.diff.request import compared
 from recorder.diff.words import changes
 from recorder.projections.rows import ItemRow
+from recorder.replay.matching.fingerprint import NO_JSON
 
 _WITH_TEXT = ("message", "reasoning", "other")
 _CALLS = ("tool_call", "other")
@@ -125,7 +126,7 @@ def _texts_of(row: ItemRow | None) -> dict[str, str]:
 
 def _called(name: str, a: ItemRow | None, b: ItemRow | None) -> Iterator[Difference]:
     one, other = _arguments(a), _arguments(b)
-    if a is None or b is None or one is NOT_JSON or other is NOT_JSON:
+    if a is None or b is None or one is NO_JSON or other is NO_JSON:
         yield from _called_exactly(name, a, b)
         return
     yield from _name(name, a, b)
@@ -133,7 +134,7 @@ def _called(name: str, a: ItemRow | None, b: ItemRow | None) -> Iterator[Differe
 
 
 def _arguments(row: ItemRow | None) -> Any:
-    return json_of(row.arguments.encode()) if row and row.arguments else NOT_JSON
+    return json_of(row.arguments.encode()) if row and row.arguments else NO_JSON
 
 
 def _called_exactly(name: str, a: ItemRow | None, b: ItemRow | None) -> Iterator[Difference]:

@@ -7,14 +7,15 @@ from hashlib import sha256
 from itertools import chain, pairwise
 from typing import Any
 
-from recorder.diff.compared import NOT_JSON, ComparedRecording, json_of
-from recorder.diff.noise import in_usage
+from recorder.diff.compared import ComparedRecording, json_of
+from recorder.diff.field_owners import in_usage
 from recorder.diff.noise_filter import NoiseFilter
 from recorder.diff.report import Difference, LevelReport, Measure, Terms, cut, found, ratio, unknown
 from recorder.diff.request import compared
 from recorder.model.events import BODY_KINDS
 from recorder.model.facts import Usage
 from recorder.model.text import shared_length
+from recorder.replay.matching.fingerprint import NO_JSON
 
 BYTES_SHOWN = 40  # from the first difference on
 
@@ -80,7 +81,7 @@ def _earlier(a: ComparedRecording, b: ComparedRecording, terms: Terms) -> Iterat
 
 def _report(side: ComparedRecording, raw: str | None, terms: Terms) -> Any:
     value = json_of(None if raw is None else raw.encode("utf-8", "surrogatepass"))
-    if value is NOT_JSON:
+    if value is NO_JSON:
         return {}
     return NoiseFilter(in_usage(side.exchange.api), exact=terms.exact).apply(value, (), ()).value
 

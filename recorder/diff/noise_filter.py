@@ -7,9 +7,9 @@ from collections.abc import Set as AbstractSet
 from itertools import chain
 from typing import Any, NamedTuple
 
-from recorder.diff.compared import NOT_JSON, json_of
-from recorder.diff.field_owners import Tree
-from recorder.diff.noise import KINDS, REDACTED_BLOCKS, SECRETS
+from recorder.diff.compared import json_of
+from recorder.diff.field_owners import KINDS, REDACTED_BLOCKS, SECRETS, Tree
+from recorder.replay.matching.fingerprint import NO_JSON
 from recorder.wire.dialects.canonical import canonical
 
 BLANK = "…"
@@ -128,7 +128,7 @@ class NoiseFilter:
         if value.__class__ is not dict or not value:
             return False
         reports = [json_of(raw.encode("utf-8", "surrogatepass")) for raw in self._reports]
-        return any(report is not NOT_JSON and _within(value, report) for report in reports)
+        return any(report is not NO_JSON and _within(value, report) for report in reports)
 
 
 def _same(one: Any, other: Any) -> bool:

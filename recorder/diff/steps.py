@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 
 from recorder.diff.alignment import Numbers
-from recorder.diff.compared import NOT_JSON, ComparedBlock, ComparedRecording, json_of
+from recorder.diff.compared import ComparedBlock, ComparedRecording, json_of
 from recorder.diff.field_owners import owned
 from recorder.diff.final_texts import NO_STATEMENT, FinalTexts, Statement
 from recorder.diff.noise_filter import FilteredPayload, NoiseFilter
@@ -25,6 +25,7 @@ from recorder.diff.report import Terms
 from recorder.diff.request import joined_by_name
 from recorder.model.events import WHOLE, Event
 from recorder.model.facts import TextAdded, UsageReported
+from recorder.replay.matching.fingerprint import NO_JSON
 from recorder.wire.dialects.canonical import canonical
 from recorder.wire.sse import BOM, Fields, parse
 
@@ -109,7 +110,7 @@ class ExchangeSteps(msgspec.Struct):
 
 def steps(side: ComparedRecording, terms: Terms) -> ExchangeSteps:
     """Return the steps of one exchange."""
-    final_texts = FinalTexts(side.noted.texts, [] if terms.exact else side.items)
+    final_texts = FinalTexts(side.noted, [] if terms.exact else side.items)
     events = _events(side, final_texts, terms)
     body = events if terms.exact else _in_runs(events)
     return ExchangeSteps(PackedSteps(chain(_head(side, terms), body, _end(side, terms)), KEYS), final_texts)
@@ -179,7 +180,7 @@ def _around(fields: Fields) -> Mapping[str, str]:
 
 def _payload(data: bytes) -> Any:
     value = json_of(data)
-    return data.decode("utf-8", "backslashreplace") if value is NOT_JSON else value
+    return data.decode("utf-8", "backslashreplace") if value is NO_JSON else value
 
 
 def _in_runs(steps: Iterable[Step]) -> Iterator[Step]:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Container, Iterable, Mapping
-from typing import get_args
+from collections.abc import Container, Mapping, Sequence
+from typing import Generic, TypeVar, get_args
 
 from recorder.model.facts import (
     AnnotationAdded,
@@ -197,18 +197,22 @@ class Item:
         return f"[{','.join(entry for entry in entries if entry.strip())}]" if self.logprobs else None
 
 
-class Streamed:
-    """The items of the stream, each to be matched once with one of the end."""
+AnyItem = TypeVar("AnyItem", Item, ItemRow)
 
-    def __init__(self, items: Iterable[Item]) -> None:
-        self._left = {id(item): item for item in items}
-        self._by_id = {item.item_id: item for item in items if item.item_id is not None}
-        self._by_place = {(item.output_index, item.type): item for item in items}
-        self._by_type: dict[tuple[ItemKind, str], list[Item]] = {}
+
+class Unmatched(Generic[AnyItem]):
+    """The items of the stream, or their rows, each to be matched once with one of the end."""
+
+    def __init__(self, items: Sequence[AnyItem]) -> None:
+        self._left: dict[int, AnyItem] = {id(item): item for item in items}
+        self._by_id: dict[str, AnyItem] = {item.item_id: item for item in items if item.item_id is not None}
+        self._by_place: dict[tuple[int | None, str], AnyItem] = {}
+        self._by_type: dict[tuple[ItemKind, str], list[AnyItem]] = {}
         for item in items:
+            self._by_place[item.output_index, item.type] = item
             self._by_type.setdefault((item.kind, item.type), []).append(item)
 
-    def take(self, index: int, stated: ItemState) -> Item | None:
+    def take(self, index: int, stated: ItemState) -> AnyItem | None:
         """Return the streamed item that a final one is: by its id, by its place and type, else the next of its type."""
         for item in (self._by_id.get(stated.item_id or ""), self._by_place.get((index, stated.type))):
             if item is None or item.kind != stated.kind:

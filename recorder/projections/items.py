@@ -31,7 +31,7 @@ from recorder.model.facts import (
     ToolResult,
 )
 from recorder.projections.exchange_facts import ExchangeFacts
-from recorder.projections.item import KINDS, Item, ItemFact, Slot, Streamed, Text, has_place, row_of, slot_of
+from recorder.projections.item import KINDS, Item, ItemFact, Slot, Text, Unmatched, has_place, row_of, slot_of
 from recorder.projections.projection import Handler
 from recorder.projections.results import call_key
 from recorder.projections.rows import Anomaly, ItemRow
@@ -63,7 +63,7 @@ class Items:
         self._note, self._began = facts.anomalies.note, facts.timing.began
         self._items: dict[Slot, Item] = {}
         self._order: list[Item] = []
-        self._numbers: dict[Slot, int] = {}  # of items in that order
+        self.numbers: dict[Slot, int] = {}  # of items in that order
         self._calls: dict[str, Item] = {}  # by call id
         self._undeclared: set[Slot] = set()
         self._is_finished = False
@@ -170,7 +170,7 @@ class Items:
 
     def _on_restated(self, fact: ResponseItems, event: Event) -> None:
         """Take the items that the end of a response (or a document) states; items that it leaves out stay."""
-        streamed = Streamed(self._order)
+        streamed = Unmatched(self._order)
         if len(fact.items) > ITEMS_LIMIT:
             self._note("cut", _TOO_MANY, event)
         for index, stated in enumerate(fact.items[:ITEMS_LIMIT]):
@@ -196,7 +196,7 @@ class Items:
             if cut:
                 self._note("cut", f"texts of {item.about()}", event, cut)
         for slot, item in self._items.items():
-            if slot not in self._numbers:
+            if slot not in self.numbers:
                 self._note("cut", _TOO_MANY, event, sum(map(len, item.texts.values())))
 
     def _take(self, item: Item, stated: ItemState, mismatch: Anomaly | None, event: Event) -> None:
@@ -267,10 +267,10 @@ class Items:
         self.growing = NOTHING
         item = self._items[slot] = Item(slot[1], type, event.t_ns)
         if len(self._order) < ITEMS_LIMIT:
-            self._numbers[slot] = len(self._order)
+            self.numbers[slot] = len(self._order)
             self._order.append(item)
         else:
-            self._numbers.pop(slot, None)
+            self.numbers.pop(slot, None)
             self._note("cut", _TOO_MANY, event)
         return item
 
@@ -283,7 +283,7 @@ class Items:
 
     def number(self, fact: ItemFact) -> int | None:
         """Return the number of the item that a fact is about; None if it has no row."""
-        return self._numbers.get(slot_of(fact, self._items))
+        return self.numbers.get(slot_of(fact, self._items))
 
     def item(self, number: int) -> Item:
         """Return an item by the number of its row."""

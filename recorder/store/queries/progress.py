@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 import msgspec
-from sqlalchemy import bindparam, or_, select
+from sqlalchemy import bindparam, func, or_, select
 
 from recorder.store.queries.outlines import of_last_event
 from recorder.store.queries.reader import LogReader
