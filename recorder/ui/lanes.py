@@ -24,8 +24,8 @@ from recorder.recordings.selection import Numbered, select_exchanges
 from recorder.store.engine import AnyRow
 from recorder.store.queries.outlines import Outline, outlines
 from recorder.store.queries.reader import LogReader
-from recorder.store.schema import events, tables_of
-from recorder.store.sql import constant, of_session
+from recorder.store.schema import events, exchanges, tables_of
+from recorder.store.sql import constant, of_same_exchange, of_session
 
 PAGE = 20_000  # events that one transaction reads: a tenth of a second
 TICKS_LIMIT = 1_000_000  # events of one answer: 20 MB of JSON, and more than a browser draws
@@ -59,7 +59,11 @@ _ITEMS = (
     .order_by(_items.c.exchange_id, _items.c.item)
 )
 _FIRST_BYTES = select(_timing.c.exchange_id, _timing.c.first_byte_ns).where(of_session(_timing))
-_RETURNED = select(_results.c.call_key, _results.c.exchange_id, _results.c.started_ns).where(of_session(_results))
+_RETURNED = (
+    select(_results.c.call_key, _results.c.started_ns, exchanges.c.thread_id)
+    .join_from(_results, exchanges, of_same_exchange(_results, exchanges))
+    .where(of_session(_results))
+)
 
 
 class ExchangeTicks(msgspec.Struct, frozen=True):
@@ -231,7 +235,6 @@ def _drawn(
     kinds, types = _Index(), _Index()
     exchanges: list[ExchangeTicks] = []
     blocks: list[Block] = []
-    calls = _Returned(projected.results, {each.exchange_id: each for _, each in numbered})
     for number, each in numbered:
         id = each.exchange_id
         if one not in (None, id):
@@ -242,7 +245,7 @@ def _drawn(
         items = projected.items[id]
         if outlines[id].has_ended and items:
             blocks += drawn.item_blocks(items)
-            blocks += drawn.client_blocks(items, calls)
+            blocks += drawn.client_blocks(items, projected.results)
         else:
             blocks += drawn.output_blocks()
         blocks += drawn.gap_blocks(projected.gaps[id])
@@ -254,23 +257,6 @@ class _Index(dict[str, int]):
 
     def __missing__(self, name: str) -> int:
         return self.setdefault(name, len(self))
-
-
-class _Returned:
-    """The requests that bring the results of calls."""
-
-    def __init__(self, by_call: _Grouped, exchanges: Mapping[str, Exchange]) -> None:
-        self._by_call, self._exchanges = by_call, exchanges
-
-    def at_ns(self, call: AnyRow, exchange: Exchange) -> int | None:
-        """Return the wall time of the first request with the result of a call, preferably of the same thread."""
-        later = [row for row in self._by_call[call.call_key] if row.started_ns > exchange.started_ns]
-        of_thread = [row for row in later if self._is_of_thread(exchange, row)]
-        return min((row.started_ns for row in of_thread or later), default=None)
-
-    def _is_of_thread(self, exchange: Exchange, row: AnyRow) -> bool:
-        other = self._exchanges.get(row.exchange_id)
-        return other is not None and other.thread_id == exchange.thread_id
 
 
 class _Columns(NamedTuple):
@@ -383,15 +369,20 @@ class _Exchange:
             to_ns = last.t_ns if self._outline.has_ended else None
             yield self._block(row, "other", label, first.t_ns, to_ns, (first.pos, last.pos))
 
-    def client_blocks(self, items: Iterable[AnyRow], calls: _Returned) -> Iterator[Block]:
-        """Yield the time of the client's tools: from the end of a call to the request with its result."""
+    def client_blocks(self, items: Iterable[AnyRow], results: _Grouped) -> Iterator[Block]:
+        """Yield the time of the client's tools: from the end of a call to the first request with its result,
+        preferably of the same thread.
+        """
+        began_ns = self._exchange.started_ns
         for item in items:
             if item.kind != "tool_call" or item.has_output or item.ended_ns is None:
                 continue
-            at_ns = calls.at_ns(item, self._exchange)
-            if at_ns is not None:
+            later = [row for row in results[item.call_key] if row.started_ns > began_ns]
+            of_thread = [row for row in later if row.thread_id == self._exchange.thread_id]
+            if later:
                 row = self._lanes.number(self._group, "client")
-                to_ns = max(at_ns - self._exchange.started_ns, item.ended_ns)
+                at_ns = min(row.started_ns for row in of_thread or later)
+                to_ns = max(at_ns - began_ns, item.ended_ns)
                 yield self._block(row, "client", item.name or item.type, item.ended_ns, to_ns, item=item.item)
 
     def _block(
