@@ -156,8 +156,7 @@ class Mock:
         """Return whether this is an admitted request for the page; the proxy refuses all others."""
         if path_of(incoming) != REQUESTS or incoming.method not in ("GET", "HEAD"):
             return False
-        hosts = [name for name, _ in incoming.headers].count(b"host")
-        return refusal(incoming.method, dict(incoming.headers), hosts, self._hosts, BODY_LIMIT_BYTES) is None
+        return refusal(incoming.method, incoming.headers, self._hosts, BODY_LIMIT_BYTES) is None
 
     def _page(self) -> Mapping[str, Any]:
         return {

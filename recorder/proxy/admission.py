@@ -10,7 +10,7 @@ CORS (Fetch Standard, section 3.3) from us where the upstream sends none. Pure.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from functools import lru_cache
 from hmac import compare_digest
 from ipaddress import ip_address
@@ -40,7 +40,7 @@ _ORIGIN = re.compile(
     r"(?P<scheme>[a-z][a-z0-9+.-]*)://(?P<host>\[[0-9a-f:.]+\]|[a-z0-9._-]+)(?::(?P<port>[0-9]{1,5}))?"
 )
 
-Headers = Iterable[tuple[bytes, bytes]]  # names in lower case
+Headers = Sequence[tuple[bytes, bytes]]  # names in lower case
 
 
 class Refusal(NamedTuple):
@@ -53,8 +53,7 @@ class Refusal(NamedTuple):
 
 def refusal(
     method: str,
-    headers: Mapping[bytes, bytes],
-    host_count: int,
+    came: Headers,
     names: Collection[str],
     body_limit_bytes: int,
     *,
@@ -63,10 +62,11 @@ def refusal(
 ) -> Refusal | None:
     """Return why a request is not forwarded, or None.
 
-    `names` are the host names that the user allowed, in lower case; `host_count` is how many Host headers there are.
-    Without `websocket` an offer to switch to it is refused. Of web pages, those of `origins` are let in.
+    `names` are the host names that the user allowed, in lower case. Without `websocket` an offer to switch to it is
+    refused. Of web pages, those of `origins` are let in.
     """
-    if host_count != 1:
+    headers = dict(came)
+    if [name for name, _ in came].count(b"host") != 1:
         return Refusal(400, "bad_request", "A request needs exactly one Host header.")
     if not is_local(headers[b"host"], names):
         message = "This Host is not one of ours: use localhost or 127.0.0.1, or allow it with the setting allow-host."

@@ -163,12 +163,10 @@ class Proxy:
     def _own_answer(self, incoming: ServerExchange) -> tuple[int, bytes, Headers] | None:
         """Return our own answer: a refusal, or one of our pages. None if the request is to be forwarded."""
         headers = dict(incoming.headers)
-        hosts = [name for name, _ in incoming.headers].count(b"host")
         incoming.added = shared_with(headers, self._origins)
         refused = refusal(
             incoming.method,
-            headers,
-            hosts,
+            incoming.headers,
             self._hosts,
             self._body_limit_bytes,
             websocket=self._websocket,

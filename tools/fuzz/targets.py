@@ -163,9 +163,7 @@ def heads(data: bytes) -> None:
     method, _, target = start.partition(b" ")
     fields = [line.partition(b":") for line in lines]
     headers = [(name.lower(), value.strip()) for name, _, value in fields]
-    by_name = dict(headers)
-    hosts = sum(name == b"host" for name, _ in headers)
-    admission.refusal(method.decode("latin-1"), by_name, hosts, {"name.example"}, 2**20)
+    admission.refusal(method.decode("latin-1"), headers, {"name.example"}, 2**20)
     admission.without_token(b"token", target, headers)
     is_framed(headers, "1.1")
     redact_target(target.decode("latin-1"))

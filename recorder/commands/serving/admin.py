@@ -59,8 +59,7 @@ class Admin:
         incoming.respond(page.status, [(b"content-type", page.content_type), NO_STORE], page.body)
 
     def _refusal(self, incoming: ServerExchange) -> Refusal | None:
-        hosts = [name for name, _ in incoming.headers].count(b"host")
-        refused = refusal(incoming.method, dict(incoming.headers), hosts, self._hosts, body_limit_bytes=0)
+        refused = refusal(incoming.method, incoming.headers, self._hosts, body_limit_bytes=0)
         if refused is None and path_of(incoming) not in PAGES:
             return Refusal(404, "not_found", f"There is {METRICS} and {HEALTH} here, and nothing else.")
         if refused is None and incoming.method not in METHODS:
