@@ -858,8 +858,8 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "viewer: the token is always the same",
         "recorder/ui/security.py",
-        "token or secrets.token_urlsafe(TOKEN_BYTES)",
-        'token or "viewer"',
+        "self.token = secrets.token_urlsafe(TOKEN_BYTES)",
+        'self.token = "viewer"',
         "tests/integration/ui/test_security.py::test_each_viewer_has_a_token_of_its_own",
     ),
     Mutant(

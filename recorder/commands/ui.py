@@ -18,7 +18,6 @@ from recorder.commands.terminal.rules import match_rules
 from recorder.proxy.http import server
 from recorder.store.queries.session_named import session_named
 from recorder.ui.app import Viewer
-from recorder.ui.security import Guard
 
 PORT = 8788  # the one after the proxy's
 HOST = "127.0.0.1"
@@ -52,7 +51,7 @@ def command(db: str | None, session: str | None, port: int, open: bool | None) -
             fragment = ""
             if session is not None:
                 fragment = f"#/s/{quote((await session_named(log, session)).session_id)}"
-            viewer = Viewer(Guard())
+            viewer = Viewer()
             viewer.show(log, url, rules)
 
             def ready(port: int) -> None:

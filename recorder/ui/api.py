@@ -82,6 +82,11 @@ class Parameters:
         """Return a value of the path."""
         return self.path[name]
 
+    @property
+    def exchange(self) -> tuple[str, str]:
+        """Return the session and the exchange in the path."""
+        return self["session"], self["exchange"]
+
     def text(self, name: str) -> str | None:
         """Return a value of the query; None if it is absent or empty."""
         return self.query.get(name) or None
@@ -167,12 +172,6 @@ _OF_EXCHANGE = ("started_ns", "provider", "api", "method", "target", "client", "
 _OF_OUTLINE = ("purpose", "status", "has_ended", "events", "duration_ns")
 
 
-async def _track(context: Context, parameters: Parameters) -> Json:
-    return await segment(
-        context.log, parameters["session"], parameters["exchange"], parameters.number("at", 0), context.tracks
-    )
-
-
 async def _diff(context: Context, parameters: Parameters) -> Json:
     a, b = parameters.text("a"), parameters.text("b")
     terms = terms_of(parameters.text("tolerance"), context.rules, exact=parameters.flag("exact"))
@@ -180,32 +179,18 @@ async def _diff(context: Context, parameters: Parameters) -> Json:
         return await comparison(context.log, context.url, a, b, levels_of(parameters.text("only")), terms)
 
 
-async def _raw(context: Context, parameters: Parameters) -> Json:
-    at = parameters.optional_number("at")
-    return await raw_exchange(context.log, context.url, parameters["session"], parameters["exchange"], at)
-
-
 async def _model(context: Context, parameters: Parameters) -> Json:
     async with context.loading:
-        return await model_request(context.log, parameters["session"], parameters["exchange"])
+        return await model_request(context.log, *parameters.exchange)
 
 
 async def _body(context: Context, parameters: Parameters) -> Streamed:
     """Return bytes that no browser takes for a page, whatever was recorded."""
     which, start, limit = parameters.text("of"), parameters.number("from", 0), parameters.optional_number("limit")
     async with context.loading if which == "model" else nullcontext():
-        saved_as, chunks = await exchange_body(context.log, parameters["session"], parameters["exchange"], which)
+        saved_as, chunks = await exchange_body(context.log, *parameters.exchange, which)
     disposition = (b"content-disposition", f'attachment; filename="{saved_as}"'.encode())
     return Streamed(b"text/plain; charset=utf-8", sliced(chunks, start, limit), (disposition,))
-
-
-async def _events(context: Context, parameters: Parameters) -> Json:
-    first, limit = parameters.number("from", 0), parameters.number("limit", PAGE_EVENTS, 1, PAGE_EVENTS)
-    return await events.listed(context.log, parameters["session"], parameters["exchange"], first, limit)
-
-
-async def _event(context: Context, parameters: Parameters) -> Json:
-    return await events.details(context.log, parameters["session"], parameters["exchange"], parameters.number("pos", 0))
 
 
 async def _views(context: Context, _: Parameters) -> list[Json]:
@@ -227,7 +212,9 @@ EXCHANGE = f"{SESSION}/exchanges/{{exchange}}"
 ROUTES: dict[str, Handler] = {
     "/api/about": _about,
     "/api/sessions?limit&before&q&model&client&status&since&until&probes": _sessions,
-    f"{EXCHANGE}/raw?at": _raw,
+    f"{EXCHANGE}/raw?at": lambda context, parameters: raw_exchange(
+        context.log, context.url, *parameters.exchange, parameters.optional_number("at")
+    ),
     f"{EXCHANGE}/model": _model,
     f"{EXCHANGE}/body?of&from&limit": _body,
     "/api/diff?a&b&only&tolerance&exact": _diff,
@@ -237,9 +224,18 @@ ROUTES: dict[str, Handler] = {
     ),
     f"{SESSION}/marks": lambda context, parameters: marks(context.log, parameters["session"]),
     f"{SESSION}/follow": _follow_session,
-    f"{EXCHANGE}/track?at": _track,
-    f"{EXCHANGE}/events?from&limit": _events,
-    f"{EXCHANGE}/events/{{pos}}": _event,
+    f"{EXCHANGE}/track?at": lambda context, parameters: segment(
+        context.log, *parameters.exchange, parameters.number("at", 0), context.tracks
+    ),
+    f"{EXCHANGE}/events?from&limit": lambda context, parameters: events.listed(
+        context.log,
+        *parameters.exchange,
+        parameters.number("from", 0),
+        parameters.number("limit", PAGE_EVENTS, 1, PAGE_EVENTS),
+    ),
+    f"{EXCHANGE}/events/{{pos}}": lambda context, parameters: events.details(
+        context.log, *parameters.exchange, parameters.number("pos", 0)
+    ),
     "/api/home?days": lambda context, parameters: home(
         context.questions, context.log, parameters.number("days", HOME_DAYS, 1, MOST_DAYS)
     ),

@@ -58,8 +58,8 @@ log = logging.getLogger(__name__)
 class Viewer:
     """The application: an `App` of `recorder.proxy.http`."""
 
-    def __init__(self, guard: Guard) -> None:
-        self.guard = guard
+    def __init__(self) -> None:
+        self.guard = Guard()
         self.why_closed = "The log is not open yet: try again in a moment."
         self._context: api.Context | None = None
         self._endpoints = api.endpoints()

@@ -46,8 +46,8 @@ NO_TOKEN = Refusal(
 class Guard:
     """The token of a viewer, and the check of a request."""
 
-    def __init__(self, token: str | None = None) -> None:
-        self.token = token or secrets.token_urlsafe(TOKEN_BYTES)
+    def __init__(self) -> None:
+        self.token = secrets.token_urlsafe(TOKEN_BYTES)
         self.port = 0  # where the viewer listens; nobody has the token before it is known
 
     def refusal(self, method: str, path: bytes, headers: list[tuple[bytes, bytes]]) -> Refusal | None:

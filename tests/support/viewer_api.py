@@ -20,7 +20,6 @@ from recorder.proxy.http.server import Server
 from recorder.store.location import database_url
 from recorder.store.write.writer import Store
 from recorder.ui.app import Viewer
-from recorder.ui.security import Guard
 from tests.support.facts import captured
 from tests.support.projects import stream
 from tests.support.rows import make_exchange, make_session
@@ -65,7 +64,7 @@ class Viewing:
 async def viewing(database: Path | URL, *, is_open: bool = True) -> AsyncIterator[Viewing]:
     """A viewer of a log, which it does not open yet unless `is_open`."""
     url = database_url(database)
-    viewer = Viewer(Guard())
+    viewer = Viewer()
     server = Server(viewer, "127.0.0.1", 0, on_drain=viewer.shut_down)
     await server.start()
     viewer.guard.port = server.port

@@ -21,14 +21,13 @@ from recorder.proxy.http import server
 from recorder.store.location import VARIABLE
 from recorder.store.write.retry import RETRY_S
 from recorder.ui.app import Viewer
-from recorder.ui.security import Guard
 
 HOST = "127.0.0.1"  # wherever the proxy listens: who has its token need not see what passed
 NICENESS = 5  # a person waits for it, but the proxy comes first
 
 
 async def _serve(url: URL, port: int) -> None:
-    viewer = Viewer(Guard())
+    viewer = Viewer()
     front = server.Server(viewer, HOST, port, on_drain=viewer.shut_down)
     try:
         await front.start()
