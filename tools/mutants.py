@@ -558,7 +558,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "D12: what came on an idle connection is not looked for",
-        "recorder/proxy/http/client_pool.py",
+        "recorder/proxy/upstream.py",
         "if connection.is_silent():",
         "if True:",
         "tests/integration/proxy/http/test_client_pool.py::test_what_nobody_asked_for_is_found_before_a_connection_is_used_again",
@@ -634,7 +634,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "idle: a connection to an upstream is kept for an hour",
-        "recorder/proxy/http/client_pool.py",
+        "recorder/proxy/upstream.py",
         "IDLE_S = 15.0",
         "IDLE_S = 3600.0",
         "tests/integration/proxy/http/test_client_pool.py::test_an_idle_connection_is_kept_for_some_seconds_and_no_minute",

@@ -16,10 +16,9 @@ import pytest
 
 from recorder.errors import UpstreamError
 from recorder.proxy.http.client_connection import ClientConnection
-from recorder.proxy.http.client_pool import Pool
 from recorder.proxy.http.messages import Request, WholeUpload
 from recorder.proxy.http.network import Endpoint
-from recorder.proxy.upstream import UpstreamTransport, is_credential
+from recorder.proxy.upstream import UpstreamTransport
 from tests.support.event_loop import DEADLINE_S, Clock, both_loops, eventually, on_uvloop, turns
 from tests.support.proxy import Proxied, get, proxied, request_for, upstream_transport
 from tests.support.sockets import Reset, ScriptedUpstream, Send, Stall, Wait, answer, head, listening, reset
@@ -222,14 +221,14 @@ async def test_requests_without_credentials_share_connections_whatever_else_they
 def test_no_credential_is_kept_and_what_is_kept_tells_nothing_outside() -> None:
     endpoint = Endpoint("https", "api.test", 443)
     asked = (endpoint, [(b"Authorization", b"Bearer sk-secret")], b"/v1?key=AIza-secret")
-    pool = Pool(is_credential)
+    pool = UpstreamTransport()
     assert pool.key(*asked) == pool.key(*asked)
-    assert pool.key(*asked) != Pool(is_credential).key(*asked), "each process has its own digests"
+    assert pool.key(*asked) != UpstreamTransport().key(*asked), "each process has its own digests"
     assert "secret" not in repr(pool.key(*asked))
 
 
 def test_where_one_value_ends_and_the_next_begins_is_part_of_it() -> None:
-    pool, endpoint = Pool(is_credential), Endpoint("https", "api.test", 443)
+    pool, endpoint = UpstreamTransport(), Endpoint("https", "api.test", 443)
     one = pool.key(endpoint, [(b"x-api-key", b"ab"), (b"cookie", b"c")], b"/")
     assert one != pool.key(endpoint, [(b"x-api-key", b"a"), (b"cookie", b"bc")], b"/")
     assert one != pool.key(endpoint, [(b"x-api-key", b"abcookie:c")], b"/")

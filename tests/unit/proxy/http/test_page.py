@@ -14,5 +14,6 @@ def test_every_limit_is_the_one_that_the_page_has() -> None:
     rows = re.findall(r"^\| `(\w+)\.(\w+)` \| ([\d,]+) \|", PAGE, re.MULTILINE)
     assert len(rows) > 10
     for module, name, shown in rows:
-        limit = getattr(import_module(f"recorder.proxy.http.{module}"), name)
+        folder = "recorder.proxy" if module == "upstream" else "recorder.proxy.http"
+        limit = getattr(import_module(f"{folder}.{module}"), name)
         assert limit == int(shown.replace(",", "")), f"{module}.{name}"
