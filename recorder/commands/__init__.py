@@ -64,7 +64,7 @@ class Verbs(LoadingGroup):
     cls=Verbs,
     places={verb: f"recorder.commands.{verb}:command" for verb in VERBS},
     moved=MOVED,
-    context_settings={"help_option_names": ["-h", "--help"], "auto_envvar_prefix": "RECORDER"},
+    context_settings={"help_option_names": ["-h", "--help"], "auto_envvar_prefix": "RECORDER", "show_default": True},
 )
 @click.version_option(__version__, prog_name="recorder", allow_from_autoenv=False)
 def recorder() -> None:

@@ -22,7 +22,7 @@ from recorder.commands import recorder
 from recorder.commands.env import DEFAULT_URL
 from recorder.commands.ops.recover import recover_left
 from recorder.commands.serving.recording import Ending, recording
-from recorder.commands.terminal.options import database_option
+from recorder.commands.terminal.options import database_option, flag
 from recorder.commands.terminal.output import echo, write_line
 from recorder.demo.client import DemoClient, connected
 from recorder.demo.provider import listening, provider
@@ -49,12 +49,11 @@ Connect = Callable[[], AbstractAsyncContextManager[DemoClient]]
 
 
 @click.command()
-@click.option("--serve", is_flag=True, help="Only serve the built-in upstream, until interrupted.")
+@flag("--serve", help="Only serve the built-in upstream, until interrupted.")
 @click.option(
     "--port",
     type=click.IntRange(0, 65535),
     default=PORT,
-    show_default=True,
     help="With --serve: where it listens, on this machine only. 0 is any free one.",
 )
 @database_option

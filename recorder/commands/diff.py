@@ -15,7 +15,7 @@ from rich.text import Text
 
 from recorder.commands.terminal.catch_up import wait_option
 from recorder.commands.terminal.conversation import as_written, wrapped
-from recorder.commands.terminal.options import Parsed, database_option, format_option
+from recorder.commands.terminal.options import Parsed, database_option, flag, format_option
 from recorder.commands.terminal.output import FOUND, echo, is_plain, terminal_width, write_document, write_line
 from recorder.commands.terminal.recordings import loader
 from recorder.commands.terminal.rules import match_rules
@@ -48,18 +48,15 @@ def _levels(names: str) -> tuple[Level, ...]:
     "if this names them, or with --exact: ids alone make them differ. `shape` is what stays when a model answers once "
     "more, and compared only if this names it.",
 )
-@click.option(
-    "--exact", is_flag=True, help="Nothing is noise: ids, times and padding count, and each level sees all there is."
-)
+@flag("--exact", help="Nothing is noise: ids, times and padding count, and each level sees all there is.")
 @click.option(
     "--tolerance",
     type=click.FloatRange(min=1),
     default=TOLERANCE,
-    show_default=True,
     help="By what factor times may differ; below 50 ms no difference counts.",
 )
-@click.option("--all", is_flag=True, help=f"Show all differences, not the first {SHOWN} of each level.")
-@click.option("--stat", is_flag=True, help="One line per level.")
+@flag("--all", help=f"Show all differences, not the first {SHOWN} of each level.")
+@flag("--stat", help="One line per level.")
 @format_option("json", json="one object; its keys are in docs/diff.md")
 @wait_option
 @database_option

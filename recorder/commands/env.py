@@ -97,7 +97,6 @@ def _base_url(ctx: click.Context, param: click.Parameter, value: str) -> str:
 @click.option(
     "--url",
     default=DEFAULT_URL,
-    show_default=True,
     callback=_base_url,
     help="The URL of `recorder serve`.",
 )

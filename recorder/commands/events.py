@@ -11,10 +11,10 @@ import click
 
 from recorder.commands.terminal.catch_up import open_current, wait_option
 from recorder.commands.terminal.completion import session_names
-from recorder.commands.terminal.options import database_option, format_option
+from recorder.commands.terminal.options import database_option, flag, format_option
 from recorder.commands.terminal.output import JsonRows, write_bytes
 from recorder.commands.terminal.selection import exchange_option, select
-from recorder.commands.terminal.table import SIZED_ROWS, Column, Table, say_hidden
+from recorder.commands.terminal.table import SIZED_ROWS, Column, Number, Table, say_hidden
 from recorder.errors import UsageError
 from recorder.model.events import BODY_KINDS, Event, Exchange
 from recorder.model.jsonl import event_row
@@ -25,14 +25,14 @@ FOLLOW_S = 0.1  # how often a followed session is looked at: a person does not s
 SAMPLED_BYTES = 2**24  # of the events whose rows say how wide the table is: they are held
 HIDDEN = "--json has every column, --raw the bytes"
 _COLUMNS = (
-    Column("exchange", right=True),
-    Column("pos", right=True, usual=4),
-    Column("t_ms", right=True, usual=8),
+    Number("exchange"),
+    Number("pos", usual=4),
+    Number("t_ms", usual=8),
     Column("type", cap=42, least=38, usual=38),
-    Column("seq", right=True, goes=3, usual=4),
+    Number("seq", goes=3, usual=4),
     Column("item_id", cap=12, goes=1, usual=12),
-    Column("index", right=True, goes=2),
-    Column("bytes", right=True, goes=4),
+    Number("index", goes=2),
+    Number("bytes", goes=4),
     Column("text", least=16, usual=PREVIEW),
 )
 
@@ -49,7 +49,7 @@ class NumberedEvent(NamedTuple):
 @click.argument("session", shell_complete=session_names)
 @exchange_option
 @click.option("--limit", type=click.IntRange(min=1), help="At most so many events.")
-@click.option("--follow", is_flag=True, help="Go on as events come in, until interrupted.")
+@flag("--follow", help="Go on as events come in, until interrupted.")
 @format_option("json", "jsonl", "raw")
 @wait_option
 @database_option

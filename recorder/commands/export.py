@@ -14,7 +14,7 @@ from recorder.commands import replay
 from recorder.commands.formats.exchanges import ExportSource
 from recorder.commands.terminal.catch_up import open_current, wait_option
 from recorder.commands.terminal.completion import session_names
-from recorder.commands.terminal.options import database_option, json_options
+from recorder.commands.terminal.options import database_option, flag, json_options
 from recorder.commands.terminal.selection import exchange_option, select
 from recorder.commands.terminal.times import INSTANT
 from recorder.errors import UsageError
@@ -55,7 +55,6 @@ _TAKEN_BY = {
     type=click.Choice(_FORMATS),
     metavar="FORMAT",
     default="jsonl",
-    show_default=True,
     help="jsonl: every row of the log, for `recorder import`. cassette: the same for people, git and tests, see "
     "docs/cassettes.md. payloads: the JSON of one event a line. har: HAR 1.2. vcr: YAML for vcrpy and "
     "pytest-recording. sse: the bytes of the response bodies. html: the player of `recorder ui` and the session as one "
@@ -65,7 +64,7 @@ _TAKEN_BY = {
     "in DIR.",
 )
 @exchange_option
-@click.option("--allow-gaps", is_flag=True, help="With sse: also bodies of which some bytes were not kept.")
+@flag("--allow-gaps", help="With sse: also bodies of which some bytes were not kept.")
 @click.option(
     "--to",
     metavar="[URL]",
@@ -82,10 +81,9 @@ _TAKEN_BY = {
     help="With --to: send this header too. Other users of the machine may see it; OTEL_EXPORTER_OTLP_HEADERS is not "
     "shown to them.",
 )
-@click.option("--follow", is_flag=True, help="With --to: go on with what is recorded, until interrupted.")
-@click.option(
+@flag("--follow", help="With --to: go on with what is recorded, until interrupted.")
+@flag(
     "--content",
-    is_flag=True,
     help="OpenTelemetry: also texts of requests, responses and tools, which may be private. Without it none is "
     "written.",
 )
@@ -109,10 +107,9 @@ _TAKEN_BY = {
     "With --to: only what began since then.",
 )
 @click.option("--session", metavar="SESSION", help="With parquet: only this session.")
-@click.option("--events", is_flag=True, help="With parquet: also the events, with their bytes.")
-@click.option(
+@flag("--events", help="With parquet: also the events, with their bytes.")
+@flag(
     "--rewrite",
-    is_flag=True,
     help="Rewrite each cassette FILE in its canonical form, in place: headers are redacted, exchanges numbered from 1. "
     "A file is replaced as a whole or not at all; one that cannot be read is named and skipped, and the exit code is "
     "1, or 3 if it does not exist.",

@@ -47,7 +47,6 @@ class Wanted(NamedTuple):
     type=click.Choice(["auto", *get_args(Format)]),
     metavar="FORMAT",
     default="auto",
-    show_default=True,
     help="sse: the body of an event stream. payloads: the JSON of one event a line. json: a body that is one document. "
     "jsonl, cassette: what `recorder export` wrote. har: what a browser saved. vcr: YAML or JSON of vcrpy. "
     "cassetter: its YAML or TOML. litellm: payloads of its logs. claude-tap: its trace, lines or a bundle. "

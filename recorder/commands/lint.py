@@ -12,7 +12,7 @@ import click
 
 from recorder.commands.terminal.catch_up import wait_option
 from recorder.commands.terminal.lenience import lenience_options
-from recorder.commands.terminal.options import database_option, format_option
+from recorder.commands.terminal.options import database_option, flag, format_option
 from recorder.commands.terminal.output import FOUND, echo, is_plain, terminal_width, write_json, write_line
 from recorder.commands.terminal.recordings import loader
 from recorder.commands.terminal.table import Column, write_table
@@ -38,13 +38,12 @@ _COLUMNS = (Column("rule"), Column("severity"), Column("profiles", goes=1), Colu
     "OpenAI SDKs need of it; `chat`, `anthropic` and `gemini` are those APIs. Without it, each exchange is judged by "
     "the profile of its own API.",
 )
-@click.option(
+@flag(
     "--cassette",
-    is_flag=True,
     help="Check each SUBJECT as the file of a cassette instead: unreadable lines, contradictions, and text that looks "
     "like a secret.",
 )
-@click.option("--list", is_flag=True, help="Name the rules, of all profiles or of one.")
+@flag("--list", help="Name the rules, of all profiles or of one.")
 @format_option(
     *("json", "jsonl"),
     variants=("list",),

@@ -23,7 +23,6 @@ MAX_ANSWER = 30_000  # characters, some 10,000 tokens: above that, clients warn,
     "--max-answer",
     type=click.IntRange(min=LEAST_CHARS),
     default=MAX_ANSWER,
-    show_default=True,
     metavar="CHARACTERS",
     help="The largest answer. What does not fit is named with the arguments that ask for it.",
 )

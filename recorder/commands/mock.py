@@ -24,7 +24,7 @@ from recorder.commands.serving.ready_file import announced
 from recorder.commands.serving.recording import departures
 from recorder.commands.terminal.catch_up import wait_option
 from recorder.commands.terminal.completion import session_names
-from recorder.commands.terminal.options import database_option
+from recorder.commands.terminal.options import database_option, flag
 from recorder.commands.terminal.output import echo, log_to_stderr
 from recorder.commands.terminal.recordings import loader
 from recorder.commands.terminal.rules import match_rules
@@ -56,12 +56,11 @@ REQUESTS = "/_recorder/requests"
     help="A cassette (.sse.jsonl), besides the sessions. Can be given many times.",
 )
 @speed_option("A factor on the original speed.")
-@click.option("--strict", is_flag=True, help="Use each recording once; else they are used again.")
+@flag("--strict", help="Use each recording once; else they are used again.")
 @click.option(
     "--otherwise",
     type=click.Choice(["forward", "400", "404", "503"]),
     default=str(MISS_STATUS),
-    show_default=True,
     help="Forward requests that are not recorded to their upstream, or refuse them with this status.",
 )
 @click.option(
@@ -70,8 +69,8 @@ REQUESTS = "/_recorder/requests"
     multiple=True,
     help=f"Inject this fault into every response: {'; '.join(FORMS.values())}. {RANGES}. Can be given many times.",
 )
-@click.option("--seed", type=int, default=0, show_default=True, help="The seed of random faults.")
-@click.option("--allow-gaps", is_flag=True, help="Use sessions even if some of their bytes were not kept.")
+@click.option("--seed", type=int, default=0, help="The seed of random faults.")
+@flag("--allow-gaps", help="Use sessions even if some of their bytes were not kept.")
 @listening_options
 @network_settings
 @wait_option

@@ -14,9 +14,9 @@ from sqlalchemy import URL
 
 from recorder.archive.opening import open_log
 from recorder.archive.place import chosen_url
-from recorder.commands.terminal.options import database_option, format_option
+from recorder.commands.terminal.options import FILE, database_option, format_option
 from recorder.commands.terminal.output import echo, write_json, write_line
-from recorder.commands.terminal.table import Column, write_table
+from recorder.commands.terminal.table import Column, Number, write_table
 from recorder.commands.terminal.times import INSTANT
 from recorder.errors import NotFoundError
 from recorder.model.prices import UNITS, PriceRow
@@ -44,7 +44,7 @@ def command() -> None:
 )
 @click.option(
     "--file",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=FILE,
     help="The file with prices of one's own. [default: the path that `recorder prices path` prints]",
 )
 @database_option
@@ -160,9 +160,9 @@ def _write(cards: Sequence[dict[str, Any]]) -> None:
         Column("provider"),
         Column("model", least=NAME_WIDTH),
         Column("tier", rare=True),
-        Column("above", right=True, rare=True),
+        Number("above", rare=True),
         Column("hours", rare=True),
-        *(Column(unit, right=True, goes=len(units) - number) for number, unit in enumerate(units)),
+        *(Number(unit, goes=len(units) - number) for number, unit in enumerate(units)),
         Column("source"),
     ]
     lines = []

@@ -20,7 +20,7 @@ from recorder.commands.serving.listening import listening
 from recorder.commands.serving.network import network_settings
 from recorder.commands.serving.recording import Ending, departures, recording
 from recorder.commands.terminal.lenience import lenience_options
-from recorder.commands.terminal.options import database_option, format_option
+from recorder.commands.terminal.options import FILE, database_option, flag, format_option
 from recorder.commands.terminal.output import (
     FOUND,
     dollars,
@@ -80,18 +80,17 @@ class Plan(NamedTuple):
     "--timeout",
     type=click.FloatRange(min=0.1),
     default=SILENCE_S,
-    show_default=True,
     metavar="SECONDS",
     help="Give up on a request if nothing comes for so long. A request may take five times that.",
 )
 @click.option(
     "--junit",
     metavar="FILE",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=FILE,
     help="Also write the result as JUnit's XML, for a CI.",
 )
 @lenience_options
-@click.option("--dry-run", is_flag=True, help="Only print what would be sent, and what it may cost.")
+@flag("--dry-run", help="Only print what would be sent, and what it may cost.")
 @format_option(
     *("json", "jsonl"),
     json="an array of cases: session, case, title, mode, state (passed, faulty, unsupported), exchanges, seconds, "

@@ -14,7 +14,7 @@ from rich.cells import cell_len
 from recorder.archive.place import chosen_url, dialect_of
 from recorder.archive.query import DUCKDB, OWN, open_query
 from recorder.commands.terminal.catch_up import current_url, wait_option
-from recorder.commands.terminal.options import database_option, format_option
+from recorder.commands.terminal.options import database_option, flag, format_option
 from recorder.commands.terminal.output import csv_cell, echo, is_plain, write_csv, write_json, write_line
 from recorder.commands.terminal.table import Column, write_table
 from recorder.errors import RecorderError, UsageError
@@ -43,16 +43,14 @@ WIDTH = 80  # characters of a line of prose: the least terminal
     "--engine",
     type=click.Choice([OWN, DUCKDB]),
     default=OWN,
-    show_default=True,
     help="Who computes it: the log's own engine, or DuckDB with its functions (extra analytics).",
 )
-@click.option("--list", is_flag=True, help="List the views, with the meaning of their rows and columns.")
+@flag("--list", help="List the views, with the meaning of their rows and columns.")
 @click.option(
     "--timeout",
     metavar="SECONDS",
     type=click.FloatRange(min=0, min_open=True),
     default=TIMEOUT_S,
-    show_default=True,
     help="Stop a statement that returns no row for this long.",
 )
 @format_option("json", "jsonl", "csv", variants=("list",), csv="with a header, NULL is empty")

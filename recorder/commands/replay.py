@@ -10,7 +10,7 @@ import msgspec
 
 from recorder.commands.terminal.catch_up import open_current, wait_option
 from recorder.commands.terminal.completion import session_names
-from recorder.commands.terminal.options import Decorator, Parsed, database_option
+from recorder.commands.terminal.options import Decorator, Parsed, database_option, flag
 from recorder.commands.terminal.output import echo, write_bytes, write_json, write_line
 from recorder.commands.terminal.selection import exchange_option, select
 from recorder.errors import NotFoundError, RecorderError
@@ -42,7 +42,7 @@ def _speed(text: str) -> float | None:
 
 def speed_option(help: str) -> Decorator:
     """Return the option `--speed`."""
-    return click.option("--speed", type=Parsed(SPEED, _speed), metavar=SPEED, default="1", show_default=True, help=help)
+    return click.option("--speed", type=Parsed(SPEED, _speed), metavar=SPEED, default="1", help=help)
 
 
 class _End(msgspec.Struct, frozen=True):
@@ -58,12 +58,11 @@ class _End(msgspec.Struct, frozen=True):
     "--format",
     type=click.Choice(["sse", "jsonl", "text"]),
     default="sse",
-    show_default=True,
     help="sse: the bytes of the response body, messages over WebSocket as events. jsonl: one event a line, with its "
     "JSON payload as data, or its bytes as raw. text: what the model wrote.",
 )
 @exchange_option
-@click.option("--allow-gaps", is_flag=True, help="Play a session even if some of its bytes were not kept.")
+@flag("--allow-gaps", help="Play a session even if some of its bytes were not kept.")
 @wait_option
 @database_option
 def command(

@@ -38,7 +38,7 @@ from recorder.commands.serving.listening import listening, upstream_option
 from recorder.commands.serving.network import network_settings
 from recorder.commands.serving.recording import Durability, Ending, departures, durability_setting, recording
 from recorder.commands.serving.run_report import EndedCommand, report, say
-from recorder.commands.terminal.options import database_option
+from recorder.commands.terminal.options import FILE, database_option, flag
 from recorder.commands.terminal.output import log_to_stderr
 from recorder.commands.terminal.recordings import loader
 from recorder.commands.terminal.rules import match_rules
@@ -76,20 +76,18 @@ _OF_RECORDINGS = ("session", "cassette", "upstream")
 @click.option(
     "--cassette",
     metavar="FILE",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=FILE,
     help="Also write the recording to a cassette (.sse.jsonl). An existing one is replaced only if CMD succeeds and no "
     "exchange broke off.",
 )
 @click.option("--replay", metavar="SESSION|FILE", help="Record nothing; answer from this session or cassette.")
 @speed_option("In a replay: a factor on the original speed, or max.")
-@click.option(
+@flag(
     "--strict",
-    is_flag=True,
     help="In a replay: use each recording once, and exit with 5 if CMD succeeds without using all of them.",
 )
-@click.option(
+@flag(
     "--allow-network",
-    is_flag=True,
     help="In a replay: let CMD reach other hosts. Without it, requests through a proxy variable are refused.",
 )
 @click.option(
@@ -102,9 +100,7 @@ _OF_RECORDINGS = ("session", "cassette", "upstream")
     "new session, which names its parent. Over HTTP, without WebSocket.",
 )
 @click.option("--model", metavar="NAME", help="With --then: the model of the live requests, in place of CMD's own.")
-@click.option(
-    "--no-websocket", is_flag=True, help="Refuse WebSocket with a 426, also in a replay; Codex is set to HTTP and SSE."
-)
+@flag("--no-websocket", help="Refuse WebSocket with a 426, also in a replay; Codex is set to HTTP and SSE.")
 @upstream_option
 @durability_setting
 @network_settings

@@ -13,9 +13,9 @@ import click
 import msgspec
 
 from recorder.commands.terminal.catch_up import nothing_yet, open_current, wait_option
-from recorder.commands.terminal.options import database_option, format_option
+from recorder.commands.terminal.options import database_option, flag, format_option
 from recorder.commands.terminal.output import dollars, echo, seconds, write_csv, write_json
-from recorder.commands.terminal.table import Column, short_ids, write_table
+from recorder.commands.terminal.table import Column, Number, short_ids, write_table
 from recorder.commands.terminal.times import between, check_order
 from recorder.errors import NotFoundError, UsageError
 from recorder.model.events import Status
@@ -29,22 +29,22 @@ _COLUMNS = (
     Column("title", least=14),
     Column("last"),
     Column("model", least=10, goes=5),
-    Column("tokens", right=True, goes=4),
-    Column("cost", right=True, goes=4),
+    Number("tokens", goes=4),
+    Number("cost", goes=4),
     Column("status"),
-    Column("errors", right=True, goes=3, rare=True),
+    Number("errors", goes=3, rare=True),
     Column("origin", goes=2, rare=True),
 )
 _MORE = (
     Column("started"),
-    Column("lasted", right=True),
-    Column("exchanges", right=True),
-    Column("turns", right=True),
-    Column("input", right=True),
-    Column("output", right=True),
-    Column("tools", right=True),
-    Column("events", right=True),
-    Column("size", right=True),
+    Number("lasted"),
+    Number("exchanges"),
+    Number("turns"),
+    Number("input"),
+    Number("output"),
+    Number("tools"),
+    Number("events"),
+    Number("size"),
     Column("api"),
     Column("client"),
 )
@@ -55,9 +55,7 @@ _STATUSES = (OPEN, *chain.from_iterable(_PARTS), UNKNOWN)
 
 
 @click.command()
-@click.option(
-    "--limit", type=click.IntRange(min=1), default=50, show_default=True, help="Show at most this many, newest first."
-)
+@click.option("--limit", type=click.IntRange(min=1), default=50, help="Show at most this many, newest first.")
 @click.option("--model", metavar="TEXT", help="Only sessions with an exchange whose model has this in its name.")
 @click.option("--client", metavar="TEXT", help="Only sessions with an exchange whose client has this in its name.")
 @click.option(
@@ -74,9 +72,8 @@ _STATUSES = (OPEN, *chain.from_iterable(_PARTS), UNKNOWN)
     help="Only sessions with all these words in one prompt, one message, one piece of reasoning, or the arguments or "
     "the result of one call; `wea*` is any word that begins with wea.",
 )
-@click.option(
+@flag(
     "--probes",
-    is_flag=True,
     help="Only the sessions of probes, one a day: HEAD requests, GET requests that list what a server offers, and "
     "Gemini CLI's requests that choose a model.",
 )

@@ -10,7 +10,7 @@ import click
 from recorder.commands.terminal.catch_up import open_current, wait_option
 from recorder.commands.terminal.completion import session_names
 from recorder.commands.terminal.conversation import as_written, conversation
-from recorder.commands.terminal.options import database_option, format_option
+from recorder.commands.terminal.options import database_option, flag, format_option
 from recorder.commands.terminal.output import FOUND, echo, seconds, terminal_width, write_document, write_line
 from recorder.commands.terminal.request_view import request_lines
 from recorder.commands.terminal.selection import say_if_stale, select
@@ -34,14 +34,12 @@ from recorder.store.queries.session_state import Snapshot, cutoff, take_snapshot
     "at this time after it began.",
 )
 @click.option("--at-event", type=click.IntRange(min=0), metavar="POS", help="Show it after this event.")
-@click.option(
+@flag(
     "--request",
-    is_flag=True,
     help="Show the requests instead, each with all that it continues: the earlier input and the items that came back.",
 )
-@click.option(
+@flag(
     "--cache",
-    is_flag=True,
     help="Show instead for each request what the provider's prompt cache could have given, what it gave, and why it "
     "was less. SESSION may be a file that `recorder import` reads, too.",
 )

@@ -14,7 +14,7 @@ from recorder.archive.place import chosen_url
 from recorder.commands.terminal.completion import session_names
 from recorder.commands.terminal.options import database_option, format_option
 from recorder.commands.terminal.output import echo, write_json
-from recorder.commands.terminal.table import Column, Table
+from recorder.commands.terminal.table import Column, Number, Table
 from recorder.model.events import BODY_KINDS, Event
 from recorder.model.ids import first_id
 from recorder.model.jsonl import event_row
@@ -30,9 +30,9 @@ BURST = 1_000  # events of one exchange at a time, so that the others have their
 
 _SHOWN = frozenset({*BODY_KINDS, "request", "response", "gap", "end", "note"})
 _COLUMNS = (
-    Column("t_s", right=True, usual=8),
+    Number("t_s", usual=8),
     Column("session", cap=24, usual=18),
-    Column("exchange", right=True),
+    Number("exchange"),
     Column("type", cap=42, usual=26),
     Column("text", least=16, usual=PREVIEW),
 )

@@ -25,9 +25,7 @@ HOST = "127.0.0.1"
 
 @click.command()
 @click.argument("session", required=False, shell_complete=session_names)
-@click.option(
-    "--port", type=click.IntRange(0, 65535), default=PORT, show_default=True, help="The port; 0 takes a free one."
-)
+@click.option("--port", type=click.IntRange(0, 65535), default=PORT, help="The port; 0 takes a free one.")
 @click.option("--open/--no-open", default=None, help="Open a browser with the URL. [default: if stdout is a terminal]")
 @wait_option
 @database_option

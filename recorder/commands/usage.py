@@ -13,9 +13,9 @@ import click
 
 from recorder.archive.opening import open_log
 from recorder.commands.terminal.catch_up import current_url, wait_option
-from recorder.commands.terminal.options import database_option, format_option
+from recorder.commands.terminal.options import database_option, flag, format_option
 from recorder.commands.terminal.output import echo, write_csv, write_json
-from recorder.commands.terminal.table import Column, short_ids, write_table
+from recorder.commands.terminal.table import Column, Number, short_ids, write_table
 from recorder.commands.terminal.times import between, check_order
 from recorder.errors import NotFoundError
 from recorder.model.text import counted, safe_text
@@ -40,23 +40,23 @@ from recorder.store.schema import STALE
 # Of the table: all but the keys are tokens or what is said of them, so the names are shorter there.
 _COLUMNS = {
     "session_id": Column("session_id", goes=1),
-    "calls": Column("calls", right=True),
-    "answered": Column("answered", right=True, goes=6),
-    "failed": Column("failed", right=True, goes=9),
-    "exchanges": Column("exchanges", right=True),
-    "reported": Column("reported", right=True, goes=5),
-    "input_tokens": Column("input", right=True),
-    "cache_read_input_tokens": Column("cached", right=True, goes=7),
-    "cache_write_input_tokens": Column("cache_write", right=True, goes=4),
-    "output_tokens": Column("output", right=True),
-    "reasoning_output_tokens": Column("reasoning", right=True, goes=8),
-    "total_tokens": Column("total", right=True, goes=10),
-    "reasoning_share": Column("reasoning_share", right=True, goes=2),
-    "cached_share": Column("cached_share", right=True, goes=3),
-    "cost_usd": Column("cost_usd", right=True),
-    "reported_cost_usd": Column("reported_usd", right=True, goes=11, rare=True),
-    "priced": Column("priced", right=True, goes=5),
-    "partial": Column("partial", right=True, goes=5),
+    "calls": Number("calls"),
+    "answered": Number("answered", goes=6),
+    "failed": Number("failed", goes=9),
+    "exchanges": Number("exchanges"),
+    "reported": Number("reported", goes=5),
+    "input_tokens": Number("input"),
+    "cache_read_input_tokens": Number("cached", goes=7),
+    "cache_write_input_tokens": Number("cache_write", goes=4),
+    "output_tokens": Number("output"),
+    "reasoning_output_tokens": Number("reasoning", goes=8),
+    "total_tokens": Number("total", goes=10),
+    "reasoning_share": Number("reasoning_share", goes=2),
+    "cached_share": Number("cached_share", goes=3),
+    "cost_usd": Number("cost_usd"),
+    "reported_cost_usd": Number("reported_usd", goes=11, rare=True),
+    "priced": Number("priced", goes=5),
+    "partial": Number("partial", goes=5),
 }
 NAME_WIDTH = 200  # of a model, a session, a tool: numbers are left out before a name is cut
 MODELS_SHOWN = 10  # without a price: a line that one can read
@@ -69,13 +69,12 @@ _SHARES = ("reasoning_share", "cached_share")
     type=click.Choice(get_args(By)),
     multiple=True,
     default=("model",),
-    show_default=True,
     help="One row for each of these; given twice, one for each pair. Hours and days are of UTC, weeks of ISO 8601. "
     "Rows of `tool` overlap: an exchange that calls two tools counts for both. `outcome` is how the exchange ended, "
     "`effort` that of the reasoning requested, `tier` the service tier by the response, else the one requested, "
     "`tools` the number of tools offered.",
 )
-@click.option("--cost", is_flag=True, help="With costs in USD, by the prices valid when it was recorded.")
+@flag("--cost", help="With costs in USD, by the prices valid when it was recorded.")
 @between
 @format_option("json", "jsonl", "csv")
 @wait_option

@@ -24,7 +24,7 @@ from recorder.commands.ops.last_verify import LastVerify, keep
 from recorder.commands.ops.writers import writer_at
 from recorder.commands.terminal.catch_up import current_url, nothing_yet, other_killed, wait_option
 from recorder.commands.terminal.completion import session_names
-from recorder.commands.terminal.options import database_option, format_option
+from recorder.commands.terminal.options import database_option, flag, format_option
 from recorder.commands.terminal.output import FOUND, echo, write_json, write_line
 from recorder.commands.terminal.progress import progress_bar
 from recorder.errors import NotFoundError, RecorderError, StoreBusyError, StoreError, UsageError
@@ -50,7 +50,7 @@ STALE = "The projections must be rebuilt and were not compared: run `recorder db
 
 @click.command()
 @click.argument("sessions", nargs=-1, metavar="[SESSION]…", shell_complete=session_names)
-@click.option("--manifest", is_flag=True, help="Print a line with a digest for each session; keep it elsewhere.")
+@flag("--manifest", help="Print a line with a digest for each session; keep it elsewhere.")
 @click.option(
     "--against",
     type=click.Path(path_type=Path),

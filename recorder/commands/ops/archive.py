@@ -55,7 +55,10 @@ _COLUMNS = (
 )
 @click.option("--dry-run", is_flag=True, help="Only list what would be archived, by month.")
 @click.option(
-    "--vacuum/--no-vacuum", default=True, help="Rewrite the file of the log: it gets smaller. On PostgreSQL, VACUUM."
+    "--vacuum/--no-vacuum",
+    default=True,
+    show_default=False,
+    help="Rewrite the file of the log: it gets smaller. On PostgreSQL, VACUUM.",
 )
 @click.option("--list", is_flag=True, help="List the archives that are read together with the log.")
 @click.option(

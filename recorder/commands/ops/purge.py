@@ -101,6 +101,7 @@ class Chosen(NamedTuple):
 @click.option(
     "--vacuum/--no-vacuum",
     default=True,
+    show_default=False,
     help="Rewrite the file: it gets smaller, and no deleted byte stays in it. On PostgreSQL, VACUUM the tables.",
 )
 @format_option("json", json="the deleted sessions, as one array")

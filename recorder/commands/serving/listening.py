@@ -16,7 +16,7 @@ import click
 import msgspec
 
 from recorder.commands.env import DEFAULT_URL
-from recorder.commands.terminal.options import Setting, joined_options
+from recorder.commands.terminal.options import FILE, joined_options, setting
 from recorder.commands.terminal.output import echo
 from recorder.errors import RecorderError, UsageError
 from recorder.proxy.admission import (
@@ -117,18 +117,16 @@ _OPTIONS = (
         "--port",
         type=click.IntRange(0, 65535),
         default=8787,
-        show_default=True,
         help="The port; 0 takes a free one.",
     ),
     click.option(
         "--host",
         default=HOST,
-        show_default=True,
         callback=_listenable,
         help="The address to listen on; one that other machines reach needs --token.",
     ),
     upstream_option,
-    click.option("--allow-host", cls=Setting, metavar="NAME", multiple=True, callback=_names),
+    setting("--allow-host", metavar="NAME", multiple=True, callback=_names),
     click.option(
         "--allow-origin",
         metavar="ORIGIN",
@@ -148,13 +146,11 @@ _OPTIONS = (
         "Without a value, one is made. It is neither forwarded nor recorded. In a network, put a proxy with TLS in "
         "front.",
     ),
-    click.option(
-        "--max-body", cls=Setting, metavar="MIB", type=click.IntRange(min=1, max=64), default=BODY_LIMIT_BYTES // 2**20
-    ),
+    setting("--max-body", metavar="MIB", type=click.IntRange(min=1, max=64), default=BODY_LIMIT_BYTES // 2**20),
     click.option(
         "--ready-file",
         metavar="PATH",
-        type=click.Path(path_type=Path, dir_okay=False),
+        type=FILE,
         help="Write the URL of this server to this file while it listens.",
     ),
 )

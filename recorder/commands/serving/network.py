@@ -13,7 +13,7 @@ from typing import Any
 
 import click
 
-from recorder.commands.terminal.options import Setting, joined_options
+from recorder.commands.terminal.options import FILE, joined_options, setting
 from recorder.errors import UsageError
 from recorder.proxy.http.network import Exemption, Network, UpstreamProxy, exemptions_of, proxies_of, proxy_of
 
@@ -23,8 +23,6 @@ CONNECTING = ("serve", "run", "mock", "probe")
 
 VARIABLES = ("HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY", "https_proxy", "http_proxy", "all_proxy")
 _EXCEPTIONS = ("no_proxy", "NO_PROXY")  # the small name first, as of the others
-
-_FILE = click.Path(path_type=Path, dir_okay=False)
 
 NAMES = ("upstream_proxy", "no_proxy", "ca_file", "client_cert", "client_key")
 """The parameters of these settings."""
@@ -54,11 +52,11 @@ def network_of(
 network_settings = joined_options(
     "network",
     partial(network_of, os.environ),
-    click.option("--client-key", cls=Setting, metavar="FILE", type=_FILE),
-    click.option("--client-cert", cls=Setting, metavar="FILE", type=_FILE),
-    click.option("--ca-file", cls=Setting, metavar="FILE", type=_FILE),
-    click.option("--no-proxy", cls=Setting, metavar="HOSTS", multiple=True),
-    click.option("--upstream-proxy", cls=Setting, metavar="URL|env"),
+    setting("--client-key", metavar="FILE", type=FILE),
+    setting("--client-cert", metavar="FILE", type=FILE),
+    setting("--ca-file", metavar="FILE", type=FILE),
+    setting("--no-proxy", metavar="HOSTS", multiple=True),
+    setting("--upstream-proxy", metavar="URL|env"),
 )
 """Add the settings, for which the command gets one argument, `network`."""
 

@@ -15,7 +15,7 @@ from sqlalchemy import URL
 from recorder.commands.serving.disk_watch import watch_disk
 from recorder.commands.serving.meter import Meter
 from recorder.commands.serving.session_places import session_places
-from recorder.commands.terminal.options import Setting
+from recorder.commands.terminal.options import flag, setting
 from recorder.commands.terminal.rules import redactor
 from recorder.errors import StoreBusyError, StoreError
 from recorder.ingest.supervisor import IngesterSupervisor
@@ -170,14 +170,11 @@ async def _ingesting(
         raise failure
 
 
-durability_setting = click.option(
-    "--durability", cls=Setting, type=click.Choice(get_args(Durability)), default="journal"
-)
+durability_setting = setting("--durability", type=click.Choice(get_args(Durability)), default="journal")
 
 
-websocket_option = click.option(
+websocket_option = flag(
     "--no-websocket",
-    is_flag=True,
     help="Refuse WebSocket with a 426, upon which Codex goes on over HTTP; else it is passed on and recorded.",
 )
 

@@ -13,7 +13,7 @@ from sqlalchemy import select as select_rows
 from recorder.commands.terminal.catch_up import open_current
 from recorder.commands.terminal.output import echo, is_plain, seconds, write_document, write_line
 from recorder.commands.terminal.selection import say_if_stale, select
-from recorder.commands.terminal.table import Column, write_table
+from recorder.commands.terminal.table import Column, Number, write_table
 from recorder.errors import NotFoundError
 from recorder.model.events import Session
 from recorder.model.text import safe_text
@@ -38,15 +38,15 @@ from recorder.wire.dialects.prompt import Prompt
 
 _COLUMNS = [name for name in PromptRow.__struct_fields__ if name not in ("digests", "places")]
 _TABLE = (
-    Column("number", right=True),
+    Number("number"),
     Column("class"),
-    Column("input", right=True, goes=2),
-    Column("could", right=True),
-    Column("cached", right=True),
-    Column("missed", right=True),
-    Column("cost_usd", right=True, goes=4),
-    Column("since_use", right=True, goes=3),
-    Column("than", right=True, goes=1),
+    Number("input", goes=2),
+    Number("could"),
+    Number("cached"),
+    Number("missed"),
+    Number("cost_usd", goes=4),
+    Number("since_use", goes=3),
+    Number("than", goes=1),
     Column("path", least=24),
 )
 

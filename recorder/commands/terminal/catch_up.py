@@ -51,7 +51,6 @@ def wait_option(function: Callable[..., Any]) -> Callable[..., Any]:
         "--wait",
         type=click.FloatRange(min=0),
         default=WAIT_S,
-        show_default=True,
         metavar="SECONDS",
         help="Wait up to this long for earlier recordings if the log is behind; 0 does not wait.",
     )(decorated)

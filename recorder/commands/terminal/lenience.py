@@ -32,7 +32,6 @@ lenience_options = joined_options(
         "--fail-on",
         type=click.Choice(get_args(Severity)),
         default="warning",
-        show_default=True,
         help="The least severity of a finding for which the exit code is 4.",
     ),
 )

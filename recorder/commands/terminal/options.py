@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from functools import wraps
+from functools import partial, wraps
+from pathlib import Path
 from typing import Any, TypeVar
 
 import click
@@ -33,6 +34,11 @@ _PLACES = (ParameterSource.COMMANDLINE, ParameterSource.ENVIRONMENT, ParameterSo
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 T = TypeVar("T")
+
+FILE = click.Path(path_type=Path, dir_okay=False)
+
+flag = partial(click.option, is_flag=True)
+"""An option that is given or not."""
 
 database_option = click.option(
     "--db",
@@ -74,7 +80,6 @@ def format_option(*names: str, variants: Sequence[str] = (), **meanings: str) ->
         "--format",
         type=click.Choice(["table", *names]),
         default="table",
-        show_default=True,
         help=f"table: for people; {forms}. {short} {'is' if len(names) == 1 else 'are'} short for it.",
     )
 
@@ -86,7 +91,7 @@ def format_option(*names: str, variants: Sequence[str] = (), **meanings: str) ->
 
         decorated: Any = command
         for name in reversed(names):
-            decorated = click.option(f"--{name}", is_flag=True, hidden=True)(decorated)
+            decorated = flag(f"--{name}", hidden=True)(decorated)
         return option(_schema_option(variants)(decorated))
 
     return decorate
@@ -101,9 +106,9 @@ def json_options(json: str, jsonl: str) -> Decorator:
     return joined_options(
         "output",
         lambda json, jsonl: _chosen({"json": json, "jsonl": jsonl}),
-        click.option("--json", is_flag=True, help=json),
+        flag("--json", help=json),
         _schema_option(()),
-        click.option("--jsonl", is_flag=True, help=jsonl),
+        flag("--jsonl", help=jsonl),
     )
 
 
@@ -141,6 +146,9 @@ class Setting(click.Option):
 
     def get_error_hint(self, ctx: click.Context | None) -> str:
         return f"'{self.opts[0].removeprefix('--')}'"
+
+
+setting = partial(click.option, cls=Setting)
 
 
 def _chosen(short: Mapping[str, bool], format: str | None = None) -> str:
@@ -181,11 +189,10 @@ class _SchemaOption(click.Option):
 
 
 def _schema_option(variants: Sequence[str]) -> Decorator:
-    return click.option(
+    return flag(
         "--schema",
         cls=_SchemaOption,
         variants=variants,
-        is_flag=True,
         is_eager=True,
         expose_value=False,
         help="Only print the JSON Schema of what --json writes.",

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Sequence
+from functools import partial
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -36,6 +37,9 @@ class Column(NamedTuple):
     least: int = 0  # of a column that shares what the others leave: below this, others are left out
     usual: int = 0  # the width it mostly needs, for a table whose rows are still to come
 
+
+Number = partial(Column, right=True)
+"""A column of numbers."""
 
 Widths = dict[int, int]  # of the columns that are shown, by their number
 
