@@ -99,9 +99,9 @@ def schema(name: str) -> dict[str, Any]:
     """Return the schema of a form, of JSON Schema 2020-12, without references."""
     written = FORMS[name]
     [stated], components = msgspec.json.schema_components([written.type], ref_template="{name}")
-    texts = {form.__name__: meanings(form) for form in _forms(Form) if form.__name__ in components}
+    forms = {form.__name__: form for form in _forms(Form)}
     about = {"title": f"recorder {written.title}", "description": written.description}
-    return {"$schema": DRAFT, **_plain(stated, components, texts), **about}
+    return {"$schema": DRAFT, **_plain(stated, components, forms), **about}
 
 
 def _forms(base: type[Form]) -> Iterator[type[Form]]:
@@ -110,21 +110,27 @@ def _forms(base: type[Form]) -> Iterator[type[Form]]:
         yield from _forms(form)
 
 
-def _plain(stated: Any, components: Mapping[str, Any], texts: Mapping[str, Mapping[str, str]]) -> dict[str, Any]:
+def _plain(stated: Any, components: Mapping[str, Any], forms: Mapping[str, type[Form]]) -> dict[str, Any]:
     """Return a part of a schema as people read it: whole, with the meaning of each property, and open for more."""
     if "$ref" in stated:
-        name = stated["$ref"]
+        found, form = components[stated["$ref"]], forms[stated["$ref"]]
+        texts = meanings(form)
         properties = {}
-        for key, value in components[name]["properties"].items():
-            properties[key] = {**_plain(value, components, texts), "description": texts[name][key]}
-        kept = {key: components[name][key] for key in ("type", "description", "required")}
-        return {**kept, "properties": properties, "additionalProperties": True}
+        for key, value in found["properties"].items():
+            properties[key] = {**_plain(value, components, forms), "description": texts[key]}
+        return {
+            "type": "object",
+            "description": found["description"],
+            "required": form.required(),
+            "properties": properties,
+            "additionalProperties": True,
+        }
     if "anyOf" in stated:
-        return _choice([_plain(choice, components, texts) for choice in stated["anyOf"]])
+        return _choice([_plain(choice, components, forms) for choice in stated["anyOf"]])
     plain = {name: value for name, value in stated.items() if name != "default"}
     for kind, inner, anything in (("array", "items", {}), ("object", "additionalProperties", True)):
         if plain.get("type") == kind:
-            plain[inner] = _plain(plain[inner], components, texts) if inner in plain else anything
+            plain[inner] = _plain(plain[inner], components, forms) if inner in plain else anything
     if "enum" in plain:
         plain["type"] = "string"
     return plain

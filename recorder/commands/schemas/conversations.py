@@ -4,24 +4,24 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from msgspec import UNSET, UnsetType
+from msgspec import UnsetType
 
 from recorder.commands.schemas.form import Form, IntIfAny, IntOrNull, TextIfAny, TextOrNull
 from recorder.model.facts import ItemKind
 
 
-class Parent(Form, kw_only=True):
+class Parent(Form):
     """What a session is a fork of."""
 
     name: str
     "Name of the parent."
     until: int
     "Number of the last exchange that was to be answered from the recording."
-    session_id: TextIfAny = UNSET
+    session_id: TextIfAny
     "Id of the parent; absent if that is a cassette."
 
 
-class ShownSession(Form, kw_only=True):
+class ShownSession(Form):
     """The head of a conversation."""
 
     session_id: str
@@ -34,28 +34,28 @@ class ShownSession(Form, kw_only=True):
     "Where it is from: `live`, `import` or `synthetic`."
     source: str
     "The rule that found the session's name."
-    title: TextIfAny = UNSET
+    title: TextIfAny
     "The first text of a person, cut to a title."
-    cost_usd: TextIfAny = UNSET
+    cost_usd: TextIfAny
     "Sum over the exchanges shown, as decimal text."
-    cost_partial: bool | UnsetType = UNSET
+    cost_partial: bool | UnsetType
     "True if there may be more: the cost of an exchange is not known, or its stream broke off."
-    forked_from: Parent | UnsetType = UNSET
+    forked_from: Parent | UnsetType
     "The session or cassette that it is a fork of."
 
 
-class ConnectionClose(Form, kw_only=True):
+class ConnectionClose(Form):
     """The end of a connection."""
 
-    by: TextOrNull = UNSET
+    by: TextOrNull
     "Who closed it first."
-    code: IntOrNull = UNSET
+    code: IntOrNull
     "The code of the Close frame."
-    reason: TextOrNull = UNSET
+    reason: TextOrNull
     "The reason of the Close frame."
 
 
-class Connection(Form, kw_only=True):
+class Connection(Form):
     """A WebSocket connection."""
 
     sent: dict[str, int]
@@ -68,162 +68,162 @@ class Connection(Form, kw_only=True):
     "Frames of the client."
     server_frames: int
     "Frames of the server."
-    close: ConnectionClose | UnsetType | None = UNSET
+    close: ConnectionClose | UnsetType | None
     "How the connection was closed; null while it is open."
-    undecoded: TextOrNull = UNSET
+    undecoded: TextOrNull
     "The first thing that could not be read."
 
 
-class Usage(Form, kw_only=True):
+class Usage(Form):
     """The counts of an exchange."""
 
-    input_tokens: IntIfAny = UNSET
+    input_tokens: IntIfAny
     "Cached tokens included."
-    cache_read_input_tokens: IntIfAny = UNSET
+    cache_read_input_tokens: IntIfAny
     "Part of `input_tokens`: read from the provider's cache."
-    cache_write_input_tokens: IntIfAny = UNSET
+    cache_write_input_tokens: IntIfAny
     "Part of `input_tokens`: written to the provider's cache."
-    output_tokens: IntIfAny = UNSET
+    output_tokens: IntIfAny
     "Reasoning included."
-    reasoning_output_tokens: IntIfAny = UNSET
+    reasoning_output_tokens: IntIfAny
     "Part of `output_tokens`: spent on reasoning."
-    total_tokens: IntIfAny = UNSET
+    total_tokens: IntIfAny
     "Tokens in total, as reported."
-    cache_write_1h_input_tokens: IntIfAny = UNSET
+    cache_write_1h_input_tokens: IntIfAny
     "Part of `cache_write_input_tokens`: kept for an hour, not for five minutes."
-    input_audio_tokens: IntIfAny = UNSET
+    input_audio_tokens: IntIfAny
     "Part of `input_tokens`."
-    cache_read_input_audio_tokens: IntIfAny = UNSET
+    cache_read_input_audio_tokens: IntIfAny
     "Part of `input_audio_tokens` and of `cache_read_input_tokens`."
-    input_image_tokens: IntIfAny = UNSET
+    input_image_tokens: IntIfAny
     "Part of `input_tokens`; of Gemini, those of documents too."
-    input_video_tokens: IntIfAny = UNSET
+    input_video_tokens: IntIfAny
     "Part of `input_tokens`."
-    output_audio_tokens: IntIfAny = UNSET
+    output_audio_tokens: IntIfAny
     "Part of `output_tokens`."
-    output_image_tokens: IntIfAny = UNSET
+    output_image_tokens: IntIfAny
     "Part of `output_tokens`."
-    output_video_tokens: IntIfAny = UNSET
+    output_video_tokens: IntIfAny
     "Part of `output_tokens`."
-    output_citation_tokens: IntIfAny = UNSET
+    output_citation_tokens: IntIfAny
     "Part of `output_tokens`: of citations, which Perplexity counts apart."
-    web_searches: IntIfAny = UNSET
+    web_searches: IntIfAny
     """Number of web searches that the provider charges for, if the report has it; OpenAI and Gemini do not report
     it."""
-    reported_cost_usd: TextIfAny = UNSET
+    reported_cost_usd: TextIfAny
     "The cost that the provider or a gateway reports itself, as decimal text; see `docs/cost.md`."
-    reported_cost_source: TextIfAny = UNSET
+    reported_cost_source: TextIfAny
     "Where that was: `usage.cost`, `usage.cost_in_usd_ticks`, `usage.cost.total_cost`, `x-litellm-response-cost`."
-    inference_geo: TextIfAny = UNSET
+    inference_geo: TextIfAny
     "The region in which the model ran, in the provider's word."
 
 
-class Cost(Form, kw_only=True):
+class Cost(Form):
     """The cost of an exchange."""
 
-    cost_usd: TextIfAny = UNSET
+    cost_usd: TextIfAny
     "The whole cost in USD, as exact decimal text."
-    input_usd: TextIfAny = UNSET
+    input_usd: TextIfAny
     "Cost of the input that was not cached."
-    cache_read_usd: TextIfAny = UNSET
+    cache_read_usd: TextIfAny
     "Cost of the input that was read from the cache."
-    cache_write_usd: TextIfAny = UNSET
+    cache_write_usd: TextIfAny
     "Cost of the input that was written to the cache."
-    output_usd: TextIfAny = UNSET
+    output_usd: TextIfAny
     "Cost of the output without reasoning."
-    reasoning_usd: TextIfAny = UNSET
+    reasoning_usd: TextIfAny
     "Cost of the reasoning."
-    other_usd: TextIfAny = UNSET
+    other_usd: TextIfAny
     "Cost of web searches, and of the request itself."
-    cost_partial: bool | UnsetType = UNSET
+    cost_partial: bool | UnsetType
     "True if the stream broke off, so that it may have cost more."
-    price_source: TextIfAny = UNSET
+    price_source: TextIfAny
     "Where the price is from."
-    price_model: TextIfAny = UNSET
+    price_model: TextIfAny
     "The pattern of models that matched."
-    no_price: TextOrNull = UNSET
+    no_price: TextOrNull
     "Why the cost is not known, as the only key."
 
 
-class Timing(Form, kw_only=True):
+class Timing(Form):
     """The times of an exchange."""
 
-    head_ns: IntIfAny = UNSET
+    head_ns: IntIfAny
     "Time to the response head."
-    first_byte_ns: IntIfAny = UNSET
+    first_byte_ns: IntIfAny
     "Time to the first read of the body."
-    first_event_ns: IntIfAny = UNSET
+    first_event_ns: IntIfAny
     "Time to the first event."
-    first_reasoning_ns: IntIfAny = UNSET
+    first_reasoning_ns: IntIfAny
     "Time to the first token of reasoning."
-    first_text_ns: IntIfAny = UNSET
+    first_text_ns: IntIfAny
     "Time to the first token of text."
-    first_arguments_ns: IntIfAny = UNSET
+    first_arguments_ns: IntIfAny
     "Time to the first arguments of a tool call."
-    ttft_ns: IntIfAny = UNSET
+    ttft_ns: IntIfAny
     "Time to the first token: of reasoning, text or arguments, whichever came first."
-    last_event_ns: IntIfAny = UNSET
+    last_event_ns: IntIfAny
     "Time to the last event."
-    duration_ns: IntIfAny = UNSET
+    duration_ns: IntIfAny
     "Nanoseconds to the end of the exchange."
-    longest_silence_ns: IntIfAny = UNSET
+    longest_silence_ns: IntIfAny
     "Longest time between two events."
-    stalls: IntIfAny = UNSET
+    stalls: IntIfAny
     "Number of silences over two seconds."
-    events: IntIfAny = UNSET
+    events: IntIfAny
     "Number of events."
-    bytes: IntIfAny = UNSET
+    bytes: IntIfAny
     "Bytes of the decoded body."
-    events_per_s: float | UnsetType = UNSET
+    events_per_s: float | UnsetType
     "Events a second, from the first to the last."
-    bytes_per_s: float | UnsetType = UNSET
+    bytes_per_s: float | UnsetType
     "Bytes a second, from the first event to the last."
-    gap_p50_ns: IntIfAny = UNSET
+    gap_p50_ns: IntIfAny
     "Median of the gaps between events."
-    gap_p95_ns: IntIfAny = UNSET
+    gap_p95_ns: IntIfAny
     "95 % of the gaps between events are at most this."
-    gap_p99_ns: IntIfAny = UNSET
+    gap_p99_ns: IntIfAny
     "99 % of the gaps between events are at most this."
 
 
-class ShownItem(Form, kw_only=True):
+class ShownItem(Form):
     """A part of the answer."""
 
     kind: ItemKind
     "What the item is."
-    output_index: IntIfAny = UNSET
+    output_index: IntIfAny
     "The place that the provider gives it; for Chat the choice, for Gemini the candidate."
-    item_id: TextIfAny = UNSET
+    item_id: TextIfAny
     "The provider's id of the item."
     type: str
     "The provider's type."
-    role: TextIfAny = UNSET
+    role: TextIfAny
     "Mostly `assistant`."
-    phase: TextIfAny = UNSET
+    phase: TextIfAny
     "`commentary` or `final_answer`, if the provider reports it."
-    status: TextIfAny = UNSET
+    status: TextIfAny
     "In the provider's word: `completed`, `incomplete`, …"
-    text: TextIfAny = UNSET
+    text: TextIfAny
     "The text; of reasoning, the raw text."
-    refusal: TextIfAny = UNSET
+    refusal: TextIfAny
     "The text of a refusal."
-    annotations: list[Any] | UnsetType = UNSET
+    annotations: list[Any] | UnsetType
     "Citations and files, as the provider has them."
-    encrypted: bool | UnsetType = UNSET
+    encrypted: bool | UnsetType
     "True if there was reasoning that only the provider can read."
-    summary: list[Any] | UnsetType = UNSET
+    summary: list[Any] | UnsetType
     "The parts of the summary of reasoning."
-    name: TextIfAny = UNSET
+    name: TextIfAny
     "Name of the tool."
-    call_id: TextIfAny = UNSET
+    call_id: TextIfAny
     "The id under which the result is sent."
-    arguments: TextIfAny = UNSET
+    arguments: TextIfAny
     "The arguments as sent: JSON or not, whole or cut off."
-    output: TextIfAny = UNSET
+    output: TextIfAny
     "The result of the tool: text, or JSON."
-    failed: bool | UnsetType = UNSET
+    failed: bool | UnsetType
     "True if the result is marked as an error."
-    latency_ns: IntIfAny = UNSET
+    latency_ns: IntIfAny
     "Nanoseconds from the end of the call to the request with its result."
 
 
@@ -240,7 +240,7 @@ class Anomaly(Form):
     "Subject of the anomaly."
 
 
-class ShownExchange(Form, kw_only=True):
+class ShownExchange(Form):
     """An exchange of a conversation."""
 
     exchange_id: str
@@ -249,44 +249,44 @@ class ShownExchange(Form, kw_only=True):
     "The upstream's name."
     api: str
     "The wire format."
-    thread_id: TextIfAny = UNSET
+    thread_id: TextIfAny
     "The client's id of the thread."
-    turn_id: TextIfAny = UNSET
+    turn_id: TextIfAny
     "The client's id of the turn."
-    user_text: TextIfAny = UNSET
+    user_text: TextIfAny
     "What a person says in this request, cut to a title; absent if it continues a turn."
-    purpose: TextIfAny = UNSET
+    purpose: TextIfAny
     """Purpose of the request: `turn`, `subagent`, `title`, `router`, `compaction`, `memory`, `prewarm`, `probe`,
     `helper`; null if it is unknown."""
-    parent_thread_id: TextIfAny = UNSET
+    parent_thread_id: TextIfAny
     "The client's id of the thread that began this one."
-    request_model: TextIfAny = UNSET
+    request_model: TextIfAny
     "The model in the request."
-    response_model: TextIfAny = UNSET
+    response_model: TextIfAny
     "The model in the response."
-    response_id: TextIfAny = UNSET
+    response_id: TextIfAny
     "The provider's id of the response."
-    status: TextIfAny = UNSET
+    status: TextIfAny
     "How the exchange ended; absent while it is open."
-    finish_reason: TextIfAny = UNSET
+    finish_reason: TextIfAny
     "Why the answer ended, in the provider's word."
-    error: TextIfAny = UNSET
+    error: TextIfAny
     "The provider's message, else the fault of the connection."
-    superseded_by: TextIfAny = UNSET
+    superseded_by: TextIfAny
     "The exchange that has the most complete copy of the same response."
-    connection: Connection | UnsetType = UNSET
+    connection: Connection | UnsetType
     "Of a WebSocket connection: what is not in its turns."
-    usage: Usage | UnsetType = UNSET
+    usage: Usage | UnsetType
     "What the provider reported; only values that it has."
-    cost: Cost | UnsetType = UNSET
+    cost: Cost | UnsetType
     "The cost by the prices, if there are any and the exchange has ended."
-    timing: Timing | UnsetType = UNSET
+    timing: Timing | UnsetType
     "Times since the exchange began, in nanoseconds."
-    items: list[ShownItem] | UnsetType = UNSET
+    items: list[ShownItem] | UnsetType
     "The parts of the answer, in order of appearance."
-    anomalies: list[Anomaly] | UnsetType = UNSET
+    anomalies: list[Anomaly] | UnsetType
     "What the protocol does not allow, or what was lost."
-    fault: TextIfAny = UNSET
+    fault: TextIfAny
     "Why recorder cannot decode the exchange; the only key beside the ids."
 
 
@@ -321,7 +321,7 @@ class ShownPart(Form):
     "Number of items."
 
 
-class ShownRequest(Form, kw_only=True):
+class ShownRequest(Form):
     """A request as the model saw it."""
 
     exchange_id: str
@@ -338,9 +338,9 @@ class ShownRequest(Form, kw_only=True):
     "Number of exchanges that it continues, one behind the other."
     is_complete: bool
     "False if a link leads to nothing in the session."
-    missing_id: TextIfAny = UNSET
+    missing_id: TextIfAny
     "The id that leads to nothing."
-    reason: TextIfAny = UNSET
+    reason: TextIfAny
     "Why what came before is missing."
     parts: list[ShownPart]
     "Where the items are from, in their order."

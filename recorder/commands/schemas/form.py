@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import inspect
 import textwrap
+from typing import get_args
 
 import msgspec
 from msgspec import UnsetType
@@ -21,7 +22,13 @@ IntOrNull = IntIfAny | None
 
 
 class Form(msgspec.Struct, rename=lambda name: name.rstrip("_")):
-    """A JSON object. A field that may be absent has the default `UNSET`."""
+    """A JSON object."""
+
+    @classmethod
+    def required(cls) -> list[str]:
+        """Return the names of the fields that are never absent: those whose type has no `UnsetType`."""
+        fields = msgspec.structs.fields(cls)
+        return [field.encode_name for field in fields if UnsetType not in get_args(field.type)]
 
 
 def meanings(struct: type[msgspec.Struct]) -> dict[str, str]:

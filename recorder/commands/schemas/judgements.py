@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from msgspec import UNSET, UnsetType
+from msgspec import UnsetType
 
 from recorder.commands.schemas.form import Form, IntOrNull, TextOrNull
 from recorder.diff import Level
@@ -24,22 +24,22 @@ class ComparedExchange(Form):
     "Method and path."
 
 
-class Difference(Form, kw_only=True):
+class Difference(Form):
     """One difference."""
 
     where: str
     "The place."
-    change: Literal["changed", "missing", "added", "moved"] | UnsetType = UNSET
+    change: Literal["changed", "missing", "added", "moved"] | UnsetType
     "Kind of the difference; absent if a value changed."
-    a: TextOrNull = UNSET
+    a: TextOrNull
     "The value in A."
-    b: TextOrNull = UNSET
+    b: TextOrNull
     "The value in B."
-    a_pos: IntOrNull = UNSET
+    a_pos: IntOrNull
     "Position of the event in A."
-    b_pos: IntOrNull = UNSET
+    b_pos: IntOrNull
     "Position of the event in B."
-    words: list[list[str]] | UnsetType | None = UNSET
+    words: list[list[str]] | UnsetType | None
     "The changed text in pieces: in both (`=`), only in A (`-`), only in B (`+`)."
 
 

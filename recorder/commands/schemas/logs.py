@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from msgspec import UNSET, UnsetType
+from msgspec import UnsetType
 
 from recorder.commands.schemas.form import Form, IntIfAny, IntOrNull, TextOrNull
 from recorder.model.events import Kind
@@ -132,40 +132,40 @@ class TailedEvent(Event):
     "Number of the exchange in its session."
 
 
-class UsageSum(Form, kw_only=True):
+class UsageSum(Form):
     """The sums of one key."""
 
-    hour: TextOrNull = UNSET
+    hour: TextOrNull
     "Hour in UTC."
-    day: TextOrNull = UNSET
+    day: TextOrNull
     "Date in UTC."
-    week: TextOrNull = UNSET
+    week: TextOrNull
     "Week in UTC, of ISO 8601."
-    month: TextOrNull = UNSET
+    month: TextOrNull
     "Month in UTC."
-    model: TextOrNull = UNSET
+    model: TextOrNull
     "The model."
-    session_id: TextOrNull = UNSET
+    session_id: TextOrNull
     "Id of the session, a UUIDv7."
-    session_name: TextOrNull = UNSET
+    session_name: TextOrNull
     "Name of the session."
-    client: TextOrNull = UNSET
+    client: TextOrNull
     "The program that sent the requests."
-    tool: TextOrNull = UNSET
+    tool: TextOrNull
     "Name of the tool."
-    outcome: TextOrNull = UNSET
+    outcome: TextOrNull
     "How the exchanges ended."
-    effort: TextOrNull = UNSET
+    effort: TextOrNull
     "Requested effort of reasoning."
-    tier: TextOrNull = UNSET
+    tier: TextOrNull
     "Tier of service."
-    tools: str | int | UnsetType | None = UNSET
+    tools: str | int | UnsetType | None
     "Number of tools offered."
-    calls: IntOrNull = UNSET
+    calls: IntOrNull
     "Number of calls."
-    answered: IntOrNull = UNSET
+    answered: IntOrNull
     "Number of calls that have a result."
-    failed: IntOrNull = UNSET
+    failed: IntOrNull
     "Number of calls whose result is marked as an error."
     exchanges: int | None
     "Number of exchanges."
@@ -187,11 +187,11 @@ class UsageSum(Form, kw_only=True):
     "`reasoning_output_tokens` / `output_tokens`, of the exchanges that report both: 0.0 to 1.0."
     cached_share: float | None
     "`cache_read_input_tokens` / `input_tokens`, of the exchanges that report both: 0.0 to 1.0."
-    cost_usd: TextOrNull = UNSET
+    cost_usd: TextOrNull
     "Sum of the known costs, as exact decimal text."
-    reported_cost_usd: TextOrNull = UNSET
+    reported_cost_usd: TextOrNull
     "Sum of what providers and gateways report themselves."
-    priced: IntIfAny = UNSET
+    priced: IntIfAny
     "Number of exchanges that have a cost."
-    partial: IntIfAny = UNSET
+    partial: IntIfAny
     "Of those, the ones whose stream broke off."
