@@ -13,6 +13,7 @@ import msgspec
 
 from recorder.commands.schemas import conversations, judgements, logs, upkeep
 from recorder.commands.schemas.form import Form, meanings
+from recorder.projections.views.columns import MEANINGS
 
 DRAFT = "https://json-schema.org/draft/2020-12/schema"
 
@@ -117,7 +118,8 @@ def _plain(stated: Any, components: Mapping[str, Any], forms: Mapping[str, type[
         texts = meanings(form)
         properties = {}
         for key, value in found["properties"].items():
-            properties[key] = {**_plain(value, components, forms), "description": texts[key]}
+            text = texts.get(key) or _of_views(key)
+            properties[key] = {**_plain(value, components, forms), "description": text}
         return {
             "type": "object",
             "description": found["description"],
@@ -134,6 +136,12 @@ def _plain(stated: Any, components: Mapping[str, Any], forms: Mapping[str, type[
     if "enum" in plain:
         plain["type"] = "string"
     return plain
+
+
+def _of_views(column: str) -> str:
+    """Return the meaning of a column in the views, as a sentence."""
+    meaning = MEANINGS[column]
+    return f"{meaning[0].upper()}{meaning[1:]}."
 
 
 def _choice(choices: list[dict[str, Any]]) -> dict[str, Any]:

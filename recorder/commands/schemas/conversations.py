@@ -78,44 +78,25 @@ class Usage(Form):
     """The counts of an exchange."""
 
     input_tokens: IntIfAny
-    "Cached tokens included."
     cache_read_input_tokens: IntIfAny
-    "Part of `input_tokens`: read from the provider's cache."
     cache_write_input_tokens: IntIfAny
-    "Part of `input_tokens`: written to the provider's cache."
     output_tokens: IntIfAny
-    "Reasoning included."
     reasoning_output_tokens: IntIfAny
-    "Part of `output_tokens`: spent on reasoning."
     total_tokens: IntIfAny
     "Tokens in total, as reported."
     cache_write_1h_input_tokens: IntIfAny
-    "Part of `cache_write_input_tokens`: kept for an hour, not for five minutes."
     input_audio_tokens: IntIfAny
-    "Part of `input_tokens`."
     cache_read_input_audio_tokens: IntIfAny
-    "Part of `input_audio_tokens` and of `cache_read_input_tokens`."
     input_image_tokens: IntIfAny
-    "Part of `input_tokens`; of Gemini, those of documents too."
     input_video_tokens: IntIfAny
-    "Part of `input_tokens`."
     output_audio_tokens: IntIfAny
-    "Part of `output_tokens`."
     output_image_tokens: IntIfAny
-    "Part of `output_tokens`."
     output_video_tokens: IntIfAny
-    "Part of `output_tokens`."
     output_citation_tokens: IntIfAny
-    "Part of `output_tokens`: of citations, which Perplexity counts apart."
     web_searches: IntIfAny
-    """Number of web searches that the provider charges for, if the report has it; OpenAI and Gemini do not report
-    it."""
     reported_cost_usd: TextIfAny
-    "The cost that the provider or a gateway reports itself, as decimal text; see `docs/cost.md`."
     reported_cost_source: TextIfAny
-    "Where that was: `usage.cost`, `usage.cost_in_usd_ticks`, `usage.cost.total_cost`, `x-litellm-response-cost`."
     inference_geo: TextIfAny
-    "The region in which the model ran, in the provider's word."
 
 
 class Cost(Form):
@@ -149,9 +130,7 @@ class Timing(Form):
     """The times of an exchange."""
 
     head_ns: IntIfAny
-    "Time to the response head."
     first_byte_ns: IntIfAny
-    "Time to the first read of the body."
     first_event_ns: IntIfAny
     "Time to the first event."
     first_reasoning_ns: IntIfAny
@@ -159,17 +138,13 @@ class Timing(Form):
     first_text_ns: IntIfAny
     "Time to the first token of text."
     first_arguments_ns: IntIfAny
-    "Time to the first arguments of a tool call."
     ttft_ns: IntIfAny
-    "Time to the first token: of reasoning, text or arguments, whichever came first."
     last_event_ns: IntIfAny
     "Time to the last event."
     duration_ns: IntIfAny
     "Nanoseconds to the end of the exchange."
     longest_silence_ns: IntIfAny
-    "Longest time between two events."
     stalls: IntIfAny
-    "Number of silences over two seconds."
     events: IntIfAny
     "Number of events."
     bytes: IntIfAny
@@ -179,7 +154,6 @@ class Timing(Form):
     bytes_per_s: float | UnsetType
     "Bytes a second, from the first event to the last."
     gap_p50_ns: IntIfAny
-    "Median of the gaps between events."
     gap_p95_ns: IntIfAny
     "95 % of the gaps between events are at most this."
     gap_p99_ns: IntIfAny
@@ -192,19 +166,13 @@ class ShownItem(Form):
     kind: ItemKind
     "What the item is."
     output_index: IntIfAny
-    "The place that the provider gives it; for Chat the choice, for Gemini the candidate."
     item_id: TextIfAny
-    "The provider's id of the item."
     type: str
-    "The provider's type."
     role: TextIfAny
-    "Mostly `assistant`."
     phase: TextIfAny
-    "`commentary` or `final_answer`, if the provider reports it."
     status: TextIfAny
     "In the provider's word: `completed`, `incomplete`, …"
     text: TextIfAny
-    "The text; of reasoning, the raw text."
     refusal: TextIfAny
     "The text of a refusal."
     annotations: list[Any] | UnsetType
@@ -214,7 +182,6 @@ class ShownItem(Form):
     summary: list[Any] | UnsetType
     "The parts of the summary of reasoning."
     name: TextIfAny
-    "Name of the tool."
     call_id: TextIfAny
     "The id under which the result is sent."
     arguments: TextIfAny
@@ -246,26 +213,19 @@ class ShownExchange(Form):
     exchange_id: str
     "Id of the exchange, a UUIDv7."
     provider: str
-    "The upstream's name."
     api: str
     "The wire format."
     thread_id: TextIfAny
-    "The client's id of the thread."
     turn_id: TextIfAny
-    "The client's id of the turn."
     user_text: TextIfAny
     "What a person says in this request, cut to a title; absent if it continues a turn."
     purpose: TextIfAny
     """Purpose of the request: `turn`, `subagent`, `title`, `router`, `compaction`, `memory`, `prewarm`, `probe`,
     `helper`; null if it is unknown."""
     parent_thread_id: TextIfAny
-    "The client's id of the thread that began this one."
     request_model: TextIfAny
-    "The model in the request."
     response_model: TextIfAny
-    "The model in the response."
     response_id: TextIfAny
-    "The provider's id of the response."
     status: TextIfAny
     "How the exchange ended; absent while it is open."
     finish_reason: TextIfAny
@@ -333,9 +293,7 @@ class ShownRequest(Form):
     method: str
     "Of HTTP, or `WEBSOCKET`."
     target: str
-    "Path and query, secrets redacted."
     depth: int
-    "Number of exchanges that it continues, one behind the other."
     is_complete: bool
     "False if a link leads to nothing in the session."
     missing_id: TextIfAny
@@ -392,7 +350,6 @@ class CachedTurn(Form):
     is_estimate: bool
     "True if `could_tokens` is computed from bytes."
     since_use_ns: int | None
-    "Time since a response to a request with that beginning began."
     previous_exchange_id: str | None
     "The earlier request that it is compared with."
     previous_number: int | None

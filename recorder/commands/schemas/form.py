@@ -1,6 +1,7 @@
 """The struct of a value that a command writes as JSON: the names and types are a promise, and the texts say what it is.
 
-The text after a field is its meaning. It is read from the source, which is there wherever the program is.
+The text after a field is its meaning; a field without has that of its column in the views. The text is read from the
+source, which is there wherever the program is.
 """
 
 from __future__ import annotations

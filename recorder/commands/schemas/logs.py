@@ -52,33 +52,21 @@ class ListedSession(Form):
     title: str | None
     "The first text of a person, cut to a title."
     turns: int
-    """Number of turns, in exchanges whose `purpose` is `turn`: distinct `turn_id`s, and without one the exchanges
-    with `is_turn`."""
     threads: int
-    "Number of distinct `thread_id`s."
     models: list[str]
     "The models, each once."
     tools: list[str]
     "The names of the tools that were called, each once."
     tool_calls: int
-    "Number of tool calls."
     errors: int
-    """Number of exchanges with an error, or with an end other than `completed` and `incomplete`; exchanges of no
-    turn that the client broke off do not count."""
     input_tokens: int | None
-    "Cached tokens included."
     cache_read_input_tokens: int | None
-    "Part of `input_tokens`: read from the provider's cache."
     cache_write_input_tokens: int | None
-    "Part of `input_tokens`: written to the provider's cache."
     output_tokens: int | None
-    "Reasoning included."
     reasoning_output_tokens: int | None
-    "Part of `output_tokens`: spent on reasoning."
     total_tokens: int | None
     "Tokens in total, as reported."
     answers: int
-    "Number of exchanges that ask for an answer: not connections, prewarms and probes."
     cost_usd: str | None
     "Sum of the known costs in USD, as exact decimal text; null without prices."
     cost_partial: bool | None
@@ -110,7 +98,6 @@ class Event(Form):
     sequence_number: int | None
     "The provider's number of the event."
     item_id: str | None
-    "The provider's id of the item."
     output_index: int | None
     "The place that the provider gives the item."
     raw: str | Base64
@@ -162,7 +149,6 @@ class UsageSum(Form):
     tools: str | int | UnsetType | None
     "Number of tools offered."
     calls: IntOrNull
-    "Number of calls."
     answered: IntOrNull
     "Number of calls that have a result."
     failed: IntOrNull
@@ -170,23 +156,15 @@ class UsageSum(Form):
     exchanges: int | None
     "Number of exchanges."
     reported: int | None
-    "Number of exchanges that reported any tokens."
     input_tokens: int | None
-    "Cached tokens included."
     cache_read_input_tokens: int | None
-    "Part of `input_tokens`: read from the provider's cache."
     cache_write_input_tokens: int | None
-    "Part of `input_tokens`: written to the provider's cache."
     output_tokens: int | None
-    "Reasoning included."
     reasoning_output_tokens: int | None
-    "Part of `output_tokens`: spent on reasoning."
     total_tokens: int | None
     "Tokens in total, as reported."
     reasoning_share: float | None
-    "`reasoning_output_tokens` / `output_tokens`, of the exchanges that report both: 0.0 to 1.0."
     cached_share: float | None
-    "`cache_read_input_tokens` / `input_tokens`, of the exchanges that report both: 0.0 to 1.0."
     cost_usd: TextOrNull
     "Sum of the known costs, as exact decimal text."
     reported_cost_usd: TextOrNull
