@@ -55,7 +55,7 @@ class MessageCapture(Capture):
         the `raw` of the client's rows that the log has already: they stay, whatever is a secret now.
         """
         super().__init__(session_id, exchange_id, dialect, started_ns, first)
-        self._keys_of = (message_dialect or dialect).message_keys
+        self._keys_of = (message_dialect or dialect).keys.of_message
         self._sent_before = iter(sent_before)
         self._is_turn = True
         self._now_ns = 0  # of the latest of both directions: their reads come in several rows, the times in order

@@ -12,7 +12,7 @@ import msgspec
 from recorder.model.events import BODY_KINDS, Event, payload_of
 from recorder.model.facts import TextAdded
 from recorder.wire.dialects import by_name
-from recorder.wire.dialects.dialect import FactDecoder
+from recorder.wire.dialects.decoder import JsonDecoder
 
 PREVIEW = 120  # characters of an event, for a person
 
@@ -25,7 +25,7 @@ class Previews:
     def __init__(self, limit: int | None = PREVIEW) -> None:
         """Take the characters that a preview may have; None is for all of an event, on one line."""
         self._limit = limit
-        self._decoders: dict[str, FactDecoder] = {}  # of the exchanges that go on
+        self._decoders: dict[str, JsonDecoder] = {}  # of the exchanges that go on
 
     def of(self, api: str, event: Event) -> str:
         """Return the preview of an event; `api` is that of its exchange."""

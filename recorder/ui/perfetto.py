@@ -21,7 +21,7 @@ from recorder.recordings.selection import Numbered
 from recorder.store.queries.reader import LogReader
 from recorder.ui.lanes import Block, ExchangeTicks, Timeline
 from recorder.wire.dialects import by_name
-from recorder.wire.dialects.dialect import FactDecoder
+from recorder.wire.dialects.decoder import JsonDecoder
 
 Json = dict[str, Any]
 
@@ -84,7 +84,7 @@ async def _exchange(log: LogReader, exchange: Exchange, ticks: ExchangeTicks, th
             yield threads.complete_event(block, _sum_of(block, ticks.row, characters))
 
 
-def _text_chars(decoder: FactDecoder, event: Event) -> int:
+def _text_chars(decoder: JsonDecoder, event: Event) -> int:
     """Return how many characters of text an event adds. The decoder is given the events in order."""
     payload = payload_of(event)
     if event.kind not in BODY_KINDS or payload is None:

@@ -250,7 +250,7 @@ def usual_keys(exchange: Exchange, form: Form, kind: str, raw: bytes) -> Keys:
     if kind == "control":
         return Keys(type=msgspec.json.decode(raw, type=ControlRecord).opcode)
     if kind == "sent" or (kind == "frame" and form == "message"):
-        return _dialect_of_messages(exchange).message_keys(raw)
+        return _dialect_of_messages(exchange).keys.of_message(raw)
     return by_name(exchange.api).keys(raw) if kind in ("frame", "tail") else NO_KEYS
 
 

@@ -31,7 +31,10 @@ DOCUMENT = "(document)"
 
 
 class JsonDecoder(ABC):
-    """A `FactDecoder` for which a dialect decodes payloads that are JSON already."""
+    """A decoder of one response, fed with its events in order, for which a dialect decodes their JSON.
+
+    The events may begin or end anywhere. `type` is that of the log, `data` the payload.
+    """
 
     about: ClassVar[AbstractSet[str]] = frozenset()
     """Names of members whose texts say something of the content, and are none: ids, types, signatures."""

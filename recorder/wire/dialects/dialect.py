@@ -10,15 +10,15 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import product
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 
-from recorder.model.facts import Fact, Links, RequestFacts
+from recorder.model.facts import Links, RequestFacts
 from recorder.wire.dialects.conversation import Conversation
-from recorder.wire.dialects.decoder import FastPath
+from recorder.wire.dialects.decoder import JsonDecoder
 from recorder.wire.dialects.json_values import Object, request_object
-from recorder.wire.dialects.keys import DONE, Keys, KeysOfFrame
+from recorder.wire.dialects.keys import DONE, KeyExtractor
 from recorder.wire.dialects.prompt import CachePolicy, PromptFormat
 from recorder.wire.providers import home_of
 
@@ -27,25 +27,6 @@ Ending = Literal["completed", "incomplete", "failed"]
 
 Noise = Literal["id", "time", "made", "padding"]
 """`id`: only which of them are the same counts. `time`, `made`: that there is one counts. `padding`: nothing counts."""
-
-
-class FactDecoder(Protocol):
-    """A decoder of one response, fed with its events in order. May begin or end anywhere; never raises."""
-
-    def event(self, type: str | None, data: bytes) -> Sequence[Fact]:
-        """Decode an event; `type` is that of the log, `data` its payload."""
-
-    def fast_paths(self) -> Mapping[str | None, FastPath]:
-        """Return the fast paths of common deltas, by type of event: `event` tries them first."""
-
-    def latest_usage(self) -> Sequence[Fact]:
-        """Return, once, the last report of usage that fast paths have left unread: only the last one counts."""
-
-    def general(self, type: str | None, data: bytes) -> Sequence[Fact]:
-        """Decode an event without them, with the same facts."""
-
-    def document(self, data: bytes) -> Sequence[Fact]:
-        """Decode a response body that is not a stream."""
 
 
 class NoiseField(msgspec.Struct, frozen=True):
@@ -131,9 +112,8 @@ class Dialect(msgspec.Struct, frozen=True):
 
     name: str  # in the log and on the command line
     routes: re.Pattern[str]  # searched in "METHOD /path", the path without its query
-    keys: KeysOfFrame
-    message_keys: Callable[[bytes], Keys]  # of a WebSocket message; never raises
-    decoder: Callable[[], FactDecoder]  # one for each response
+    keys: KeyExtractor[Any]
+    decoder: Callable[[], JsonDecoder]  # one for each response
     terminal: Mapping[str, Ending]  # by `Keys.type`; of several in one stream, `failed` is the one that counts
     needs_terminal: bool  # a clean end of the body without such an event means that the stream is incomplete
     is_last: Callable[[Sequence[Mapping[str, Any]]], bool] | None = None

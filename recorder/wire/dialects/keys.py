@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from typing import Annotated, Any, Generic, NoReturn, Protocol, TypeVar
+from typing import Annotated, Any, Generic, NoReturn, TypeVar
 
 import msgspec
 from msgspec import Meta
@@ -48,13 +48,6 @@ class Keys(msgspec.Struct, frozen=True, gc=False):
     data_length: int | None = None
 
 
-class KeysOfFrame(Protocol):
-    """A function that reads the keys of a frame, and never raises."""
-
-    def __call__(self, raw: bytes, common: CommonFields | None = None) -> Keys:
-        """Return the keys of a block, complete or not. `common` is what `common_fields` gives, if it was asked."""
-
-
 class Payload(msgspec.Struct):
     """The fields that any payload may have. A truthy `error` is an error whatever its shape, as it is to the SDKs."""
 
@@ -77,7 +70,7 @@ class KeyExtractor(Generic[Shape]):
         self._decode = msgspec.json.Decoder(shape).decode
         self._event_line_first = event_line_first
 
-    def keys(self, raw: bytes, common: CommonFields | None = None) -> Keys:
+    def __call__(self, raw: bytes, common: CommonFields | None = None) -> Keys:
         """Return the keys of a block, with or without its terminator. `common` is what `common_fields` gives, if it was
         asked before.
         """
@@ -97,7 +90,7 @@ class KeyExtractor(Generic[Shape]):
             type = _text(event) or type or None
         return Keys(type, sequence_number, item_id, output_index, start, length)
 
-    def message_keys(self, payload: bytes) -> Keys:
+    def of_message(self, payload: bytes) -> Keys:
         """Return the keys of a WebSocket message; what is not JSON has none."""
         named = self._named(payload)
         return Keys() if named is None else Keys(named[0] or None, *named[1:], 0, len(payload))

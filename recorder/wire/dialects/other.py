@@ -97,8 +97,6 @@ def _report(usage: Object) -> UsageReported | None:
     return UsageReported(Usage(**counts), as_json(usage), UsageDetails(**details))
 
 
-_KEYS = KeyExtractor(_TypedEvent, _name, event_line_first=True)
-
 _LAST = frozenset(
     {
         *(DONE, "done"),
@@ -114,8 +112,7 @@ _STEPS = ("step_details", "delta.step_details")
 DIALECT = Dialect(
     name="other",
     routes=re.compile(""),
-    keys=_KEYS.keys,
-    message_keys=_KEYS.message_keys,
+    keys=KeyExtractor(_TypedEvent, _name, event_line_first=True),
     decoder=OtherDecoder,
     terminal={ERROR: "failed"},
     last_types=_LAST,

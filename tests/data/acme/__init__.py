@@ -52,13 +52,10 @@ def _error_body(status: int, message: str, code: str | None) -> dict[str, Any]:
     return {"acme_error": message}
 
 
-_KEYS = KeyExtractor(Payload, _name)
-
 DIALECT = Dialect(
     name="acme-chatter",
     routes=re.compile(r"^POST /(?:.*/)?v1/chatter$"),
-    keys=_KEYS.keys,
-    message_keys=_KEYS.message_keys,
+    keys=KeyExtractor(Payload, _name),
     decoder=_Decoder,
     terminal={"end": "completed"},
     needs_terminal=True,

@@ -341,8 +341,6 @@ def _finished(message: Object) -> Sequence[Fact]:
     return (ResponseFinished(reason),) if reason else ()
 
 
-_KEYS = KeyExtractor(_MessagesEvent, _name)
-
 DIALECT = Dialect(
     name="anthropic",
     # The messages of an Assistants thread are OpenAI's; on Vertex, the model's publisher says whose the method is.
@@ -351,8 +349,7 @@ DIALECT = Dialect(
         r"|^\S+ /(?:.*/)?messages/batches(?:/|$)"
         r"|^\S+ /.*\bpublishers/anthropic/models/[^/]+:(?:streamR|r)awPredict$"
     ),
-    keys=_KEYS.keys,
-    message_keys=_KEYS.message_keys,
+    keys=KeyExtractor(_MessagesEvent, _name),
     decoder=MessagesDecoder,
     terminal={"message_stop": "completed", ERROR: "failed"},
     needs_terminal=True,

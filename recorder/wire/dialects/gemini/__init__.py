@@ -364,13 +364,10 @@ def _is_last(chunks: Sequence[Object]) -> bool:
     )
 
 
-_KEYS = KeyExtractor(_Response, _name)
-
 DIALECT = Dialect(
     name="gemini",
     routes=re.compile(r"(?::|%3[Aa])(?:streamGenerateContent|generateContent|countTokens)$"),
-    keys=_KEYS.keys,
-    message_keys=_KEYS.message_keys,
+    keys=KeyExtractor(_Response, _name),
     decoder=GeminiDecoder,
     terminal={ERROR: "failed"},
     needs_terminal=False,

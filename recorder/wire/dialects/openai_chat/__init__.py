@@ -268,13 +268,10 @@ def _is_last(chunks: Sequence[Object]) -> bool:
     return is_usage and is_finished and all(len(objects(chunk.get("choices"))) <= 1 for chunk in before)
 
 
-_KEYS = KeyExtractor(_Chunk, _name)
-
 DIALECT = Dialect(
     name="openai-chat",
     routes=re.compile(r"^\S+ /(?:.*/)?completions(?:/|$)"),
-    keys=_KEYS.keys,
-    message_keys=_KEYS.message_keys,
+    keys=KeyExtractor(_Chunk, _name),
     decoder=ChatDecoder,
     terminal={DONE: "completed", ERROR: "failed"},
     needs_terminal=False,

@@ -68,13 +68,10 @@ def message_ids(payload: bytes) -> MessageIds:
     return MessageIds(found.stream_id, found.response_id or response.id, previous_response_id)
 
 
-_KEYS = KeyExtractor(_ResponsesEvent, _name)
-
 DIALECT = Dialect(
     name="openai-responses",
     routes=re.compile(r"^\S+ /(?:.*/)?responses(?:/|$)"),
-    keys=_KEYS.keys,
-    message_keys=_KEYS.message_keys,
+    keys=KeyExtractor(_ResponsesEvent, _name),
     decoder=ResponsesDecoder,
     terminal={
         "response.completed": "completed",

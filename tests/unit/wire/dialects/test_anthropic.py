@@ -27,11 +27,11 @@ from recorder.model.facts import (
     UsageReported,
 )
 from recorder.wire.dialects.anthropic import DELTA, DIALECT
-from recorder.wire.dialects.dialect import FactDecoder
+from recorder.wire.dialects.decoder import JsonDecoder
 from tests.support.tables import table
 
 
-def told(*events: Any, teller: FactDecoder | None = None) -> list[Fact]:
+def told(*events: Any, teller: JsonDecoder | None = None) -> list[Fact]:
     teller = teller or DIALECT.decoder()
     return [fact for event in events for fact in teller.event(event["type"], json.dumps(event).encode())]
 

@@ -340,6 +340,6 @@ def test_a_websocket_message_is_assigned_by_its_ids(payload: bytes, ids: tuple[s
 
 def test_a_websocket_message_is_its_payload() -> None:
     payload = b'{"type":"response.output_item.done","sequence_number":3,"output_index":1,"item":{"id":"msg_1"}}'
-    keys = DIALECT.message_keys(payload)
+    keys = DIALECT.keys.of_message(payload)
     assert keys == Keys("response.output_item.done", 3, "msg_1", 1, 0, len(payload))
-    assert DIALECT.message_keys(b"data: {}") == Keys()
+    assert DIALECT.keys.of_message(b"data: {}") == Keys()
