@@ -14,8 +14,7 @@ from recorder.model.facts import RequestFacts, RequestParameters, ToolResult
 from recorder.wire.dialects.canonical import texts_of
 from recorder.wire.dialects.conversation import Conversation, Kind, Message, Part, Tool, image_part, role_of, text_part
 from recorder.wire.dialects.json_values import Object, array, object_, objects, text, text_or_json
-from recorder.wire.dialects.openai import MARKS
-from recorder.wire.dialects.openai_parameters import NOT_OF_ANSWER, ROLES, settings, tool_of
+from recorder.wire.dialects.openai import MARKS, NOT_OF_ANSWER, ROLES, settings, tool_of
 
 _DEPLOYMENT = re.compile(r"/deployments/([^/]+)/")  # Azure names the model in the path alone
 

@@ -8,18 +8,26 @@ The live API nests its errors (`{"type": "error", "error": {…}}`), and sends `
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from typing import Any
 
 import msgspec
 
-from recorder.wire.dialects.dialect import Dialect, MessageIds, WebSocketFormat
+from recorder.wire.dialects.dialect import (
+    Dialect,
+    MessageIds,
+    NoiseField,
+    RequestPlaces,
+    ResponseFields,
+    WebSocketFormat,
+    below,
+)
 from recorder.wire.dialects.json_values import UNUSUAL
 from recorder.wire.dialects.keys import ERROR, KeyExtractor, Named, Payload, Text, Whole
-from recorder.wire.dialects.openai import CACHE, error_body
-from recorder.wire.dialects.openai_responses.continuation import CONTINUATION
-from recorder.wire.dialects.openai_responses.conversation import ResponsesConversation
+from recorder.wire.dialects.openai import CACHE, MARKS, SUSPECTS, error_body
+from recorder.wire.dialects.openai_responses.conversation import CONTINUATION, OF_THE_RESPONSE, ResponsesConversation
 from recorder.wire.dialects.openai_responses.decoder import ResponsesDecoder
-from recorder.wire.dialects.openai_responses.fields import FIELDS, PLACES, is_event, speaks
-from recorder.wire.dialects.openai_responses.prompt import PROMPT
+from recorder.wire.dialects.prompt import PromptFormat, PromptPart
 
 
 class _OutputItem(msgspec.Struct):
@@ -68,6 +76,23 @@ def message_ids(payload: bytes) -> MessageIds:
     return MessageIds(found.stream_id, found.response_id or response.id, previous_response_id)
 
 
+def is_event(payload: Mapping[str, Any]) -> bool:
+    """Return whether a payload is an event of a response."""
+    return str(payload.get("type")).startswith("response.")
+
+
+def speaks(payload: Mapping[str, Any]) -> bool:
+    """Return whether a payload is a response or an event of one."""
+    return is_event(payload) or payload.get("object") == "response"
+
+
+_RESPONSES = ("", "response.")  # a document, and events that hold one
+_ITEMS = ("item.", "output.*.", "response.output.*.")
+_OF_ITEMS = (
+    *("content.*.text", "content.*.refusal", "summary.*.text", "arguments", "input", "code", "name"),
+    *("action", "operation", "actions"),  # what tools of the provider are called with: objects
+)
+
 DIALECT = Dialect(
     name="openai-responses",
     routes=re.compile(r"^\S+ /(?:.*/)?responses(?:/|$)"),
@@ -84,10 +109,64 @@ DIALECT = Dialect(
     error_body=error_body,
     conversation=ResponsesConversation,
     continuation=CONTINUATION,
-    prompt=PROMPT,
+    # Source: OpenAI's guide "Prompt caching" of September 2026, "Which settings affect the cached prefix?".
+    prompt=PromptFormat(
+        generates=re.compile(r"/responses/?$"),
+        parts=(
+            PromptPart(("tools",)),
+            PromptPart(("text", "format"), "parameter"),
+            PromptPart(("prompt",)),
+            PromptPart(("instructions",)),
+            PromptPart(
+                ("input",), "conversation", text_as=(b'[{"role":"user","content":', b"}]"), ignored=OF_THE_RESPONSE
+            ),
+        ),
+        marks=MARKS,
+        suspects=(*SUSPECTS, ("reasoning", "effort"), ("reasoning", "summary"), ("text", "verbosity"), ("truncation",)),
+        retention="prompt_cache_retention",
+    ),
     cache=CACHE,
-    fields=FIELDS,
-    places=PLACES,
+    fields=ResponseFields(
+        texts=(
+            *("delta", "text", "refusal", "arguments", "input", "code", "name", "part.text", "part.refusal"),
+            *below(_ITEMS, *_OF_ITEMS),
+        ),
+        arguments=below(_ITEMS, "queries", "prompt", "revised_prompt"),
+        usage=("response.usage", "usage"),
+        noise=(
+            NoiseField("id", below(_RESPONSES, "id", "previous_response_id"), "made anew for each response"),
+            NoiseField("id", below(_RESPONSES, "conversation.id"), "made anew for each conversation"),
+            NoiseField("id", ("response_id",), "made anew for each response"),
+            NoiseField("id", below(_ITEMS, "id"), "made anew for each item"),
+            NoiseField("id", ("item_id", *below(_ITEMS, "approval_request_id")), "names an item of this response"),
+            NoiseField("id", below(_ITEMS, "call_id"), "names a call of this response"),
+            NoiseField(
+                "id",
+                (
+                    *below(_ITEMS, "container_id", "environment.container_id", "content.*.annotations.*.container_id"),
+                    *("annotation.container_id", "part.annotations.*.container_id"),
+                    *below(_RESPONSES, "tools.*.environment.container_id"),
+                ),
+                "of the sandbox that a tool ran in",
+            ),
+            NoiseField("time", below(_RESPONSES, "created_at"), "when a response was made"),
+            NoiseField("time", below(_RESPONSES, "completed_at"), "when it was complete"),
+            NoiseField("made", below(_RESPONSES, "metadata.system_fingerprint"), "names the machines that answered"),
+            NoiseField("padding", ("obfuscation",), "hides from a listener how long a delta is"),
+        ),
+        ciphertexts={"encrypted_content": "only the provider can read it, and it never comes out twice the same"},
+    ),
+    places=RequestPlaces(
+        credentials=(
+            "tools.*.authorization",  # of an MCP server or a connector
+            "tools.*.container.network_policy.domain_secrets.*.value",
+        ),
+        of_model=(
+            *("input", "instructions", "prompt", "text", "format"),
+            *("tools.*.parameters", "tools.*.description"),
+            *("output", "item", "part", "delta", "annotation", "annotations", "logprobs", "top_logprobs"),
+        ),
+    ),
     profiles=("openai", "codex", "sdk"),
     speaks=speaks,
     is_event=is_event,

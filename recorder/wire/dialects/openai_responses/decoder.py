@@ -36,10 +36,10 @@ from recorder.wire.dialects.openai_responses.items import (
     patch,
     stated,
     strange_parts,
+    tool_result,
     type_of,
     written,
 )
-from recorder.wire.dialects.openai_responses.results import tool_result
 from recorder.wire.dialects.openai_responses.texts import ABOUT, FAST_PATHS, TEXT_EVENTS
 from recorder.wire.dialects.unread import Content
 from recorder.wire.dialects.usage_report import (

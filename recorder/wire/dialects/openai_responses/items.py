@@ -12,10 +12,19 @@ from typing import Any
 
 import msgspec
 
-from recorder.model.facts import Field, ItemKind, ItemState
-from recorder.wire.dialects.json_values import Object, array, as_json, object_, objects, text, text_or_json
+from recorder.model.facts import Field, ItemKind, ItemState, ToolResult
+from recorder.wire.dialects.json_values import (
+    Object,
+    array,
+    as_json,
+    decoded,
+    object_,
+    objects,
+    text,
+    text_or_json,
+    whole,
+)
 from recorder.wire.dialects.media import digested, without_bytes
-from recorder.wire.dialects.openai_responses.results import output_of
 
 Texts = tuple[tuple[Field, int, str], ...]
 
@@ -192,6 +201,82 @@ def _computer(item: Object) -> str | None:
     return None if given is None else as_json(given)
 
 
+# -- results that are an item by themselves, of a request's input or of a response's output
+
+_RESULTS: Mapping[str, tuple[str, str | None]] = {
+    "function_call_output": ("output", None),
+    "custom_tool_call_output": ("output", None),
+    "local_shell_call_output": ("output", "local_shell"),
+    "shell_call_output": ("output", "shell"),
+    "apply_patch_call_output": ("output", "apply_patch"),
+    "computer_call_output": ("output", "computer"),
+    "multi_agent_call_output": ("output", None),
+    "program_output": ("result", "program"),
+    "tool_search_output": ("tools", "tool_search"),
+}
+"""By the type of the item: where its result stands, and what the tool is called (None: as the item says)."""
+
+_TEXTS = frozenset({"input_text", "output_text", "text"})
+
+_NOT_WELL = frozenset({"failed", "incomplete"})
+
+
+def tool_result(item: Object) -> ToolResult | None:
+    """Return the result that an item carries, if it does."""
+    type = text(item.get("type")) or ""
+    if type not in _RESULTS:
+        return None
+    field, name = _RESULTS[type]
+    call_id = text(item.get("call_id"))
+    if call_id is None and type == "local_shell_call_output":
+        call_id = text(item.get("id"))  # is declared as the id of the call
+    name = text(item.get("name")) or text(item.get("action")) or name
+    return ToolResult(call_id, name, output_of(item.get(field)), _failed(item, item.get(field)))
+
+
+def output_of(value: Any) -> str:
+    """Return a result as text if it is only text, else as JSON."""
+    if value is None:
+        return ""
+    parts = objects(value)
+    if parts and len(parts) == len(value) and all(part.get("type") in _TEXTS for part in parts):
+        return "\n".join(text(part.get("text")) or "" for part in parts)
+    return text_or_json(without_bytes(value))
+
+
+def _failed(item: Object, value: Any) -> bool | None:
+    """Return whether a call failed, as far as a field of its result shows it: prose is not read."""
+    status = text(item.get("status"))
+    if status in _NOT_WELL:
+        return True
+    if item.get("type") == "apply_patch_call_output":
+        return False if status == "completed" else None
+    verdicts = _outcomes(value) if isinstance(value, list) else _exit_codes(value)
+    return any(verdicts) if verdicts else None
+
+
+def _outcomes(value: Any) -> list[bool]:
+    """Return for each command that a shell ran whether it failed."""
+    outcomes = [object_(each.get("outcome")) for each in objects(value)]
+    return [whole(outcome.get("exit_code")) != 0 for outcome in outcomes if outcome]
+
+
+def _exit_codes(value: Any) -> list[bool]:
+    """Return whether the exit codes of a result are not 0, if it is JSON that has some (Codex: in its metadata)."""
+    output = _object_in(value)
+    codes = [whole(each.get("exit_code")) for each in (output, object_(output.get("metadata")))]
+    return [code != 0 for code in codes if code is not None]
+
+
+def _object_in(value: Any) -> Object:
+    if not isinstance(value, str):
+        return object_(value)
+    try:
+        return object_(decoded(value.encode())) if value.lstrip().startswith("{") else {}
+    except ValueError:
+        return {}
+
+
 # -- outputs
 
 
@@ -233,10 +318,9 @@ ITEM_TYPES: Mapping[str, _Type] = {
     "message": _Type("message", _content),
     "agent_message": _Type("message", _content),
     "reasoning": _Type("reasoning", _reasoning),
-    "function_call": _Type("tool_call", _TEXTUAL),
+    **dict.fromkeys(("function_call", "tool_search_call"), _Type("tool_call", _TEXTUAL)),
     "custom_tool_call": _Type("tool_call", _arguments(_field("input"))),
     "mcp_call": _Type("tool_call", _TEXTUAL, _result(lambda item: item.get("output"))),
-    "tool_search_call": _Type("tool_call", _TEXTUAL),
     "multi_agent_call": _Type("tool_call", _TEXTUAL, name="action"),
     "program": _Type("tool_call", _arguments(_field("code"))),
     "code_interpreter_call": _Type("tool_call", _arguments(_field("code")), _result(lambda item: item.get("outputs"))),
@@ -245,26 +329,15 @@ ITEM_TYPES: Mapping[str, _Type] = {
     ),
     "file_search_call": _Type("tool_call", _arguments(_fields("queries")), _result(lambda item: item.get("results"))),
     "image_generation_call": _Type("tool_call", _arguments(_fields("prompt", "revised_prompt")), _image),
-    "x_search_call": _Type("tool_call"),  # these are xAI's: their arguments are a text
-    "code_execution_call": _Type("tool_call"),
-    "view_image_call": _Type("tool_call"),
-    "view_x_video_call": _Type("tool_call"),
+    # These are xAI's: their arguments are a text.
+    **dict.fromkeys(
+        ("x_search_call", "code_execution_call", "view_image_call", "view_x_video_call"), _Type("tool_call")
+    ),
     "local_shell_call": _Type("tool_call", _arguments(_field("action"))),
     "shell_call": _Type("tool_call", _arguments(_shell)),
     "apply_patch_call": _Type("tool_call", _arguments(_operation)),
     "computer_call": _Type("tool_call", _arguments(_computer)),
-    "compaction": _Type("other", output=_untyped_output),
-    "additional_tools": _Type("other", output=_untyped_output),
-    "mcp_list_tools": _Type("other", output=_untyped_output),
+    **dict.fromkeys(("compaction", "additional_tools", "mcp_list_tools", "mcp_approval_response"), _STRANGE),
     "mcp_approval_request": _Type("other", _TEXTUAL, _untyped_output),
-    "mcp_approval_response": _Type("other", output=_untyped_output),
-    "function_call_output": _given_back("output"),
-    "custom_tool_call_output": _given_back("output"),
-    "local_shell_call_output": _given_back("output"),
-    "shell_call_output": _given_back("output"),
-    "apply_patch_call_output": _given_back("output"),
-    "computer_call_output": _given_back("output"),
-    "multi_agent_call_output": _given_back("output"),
-    "program_output": _given_back("result"),
-    "tool_search_output": _given_back("tools"),
+    **{type: _given_back(field) for type, (field, _) in _RESULTS.items()},
 }

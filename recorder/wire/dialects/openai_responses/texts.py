@@ -29,34 +29,23 @@ from recorder.wire.dialects.openai_responses.items import part_text
 _NO_NAME = "-"  # that no field has
 _ONE_PART = ""  # nor this, for texts that come in one part: their index is 0
 
-_DELTAS: Mapping[str, tuple[Field, str]] = {
-    "response.output_text.delta": ("text", "content_index"),
-    "response.refusal.delta": ("refusal", "content_index"),
-    "response.reasoning_text.delta": ("reasoning", "content_index"),
-    "response.reasoning_summary_text.delta": ("summary", "summary_index"),
-    "response.reasoning.delta": ("reasoning", "content_index"),  # the two before, as they were called at first
-    "response.reasoning_summary.delta": ("summary", "summary_index"),
-    "response.function_call_arguments.delta": ("arguments", _ONE_PART),
-    "response.custom_tool_call_input.delta": ("arguments", _ONE_PART),
-    "response.mcp_call_arguments.delta": ("arguments", _ONE_PART),
-    "response.code_interpreter_call_code.delta": ("arguments", _ONE_PART),
-    "response.audio.transcript.delta": ("text", _ONE_PART),
+_TEXTS: Mapping[str, tuple[Field, str, str]] = {
+    "response.output_text": ("text", "content_index", "text"),
+    "response.refusal": ("refusal", "content_index", "refusal"),
+    "response.reasoning_text": ("reasoning", "content_index", "text"),
+    "response.reasoning_summary_text": ("summary", "summary_index", "text"),
+    "response.reasoning": ("reasoning", "content_index", "text"),  # the two before, as they were called at first
+    "response.reasoning_summary": ("summary", "summary_index", "text"),
+    "response.function_call_arguments": ("arguments", _ONE_PART, "arguments"),
+    "response.custom_tool_call_input": ("arguments", _ONE_PART, "input"),
+    "response.mcp_call_arguments": ("arguments", _ONE_PART, "arguments"),
+    "response.code_interpreter_call_code": ("arguments", _ONE_PART, "code"),
 }
-"""Which text of an item a delta is of, and the field with the number of its part."""
+"""Which text of an item an event is of, the field with the number of its part, and the one that has the whole of it."""
 
-_ENDS: Mapping[str, tuple[Field, str, str]] = {
-    "response.output_text.done": ("text", "content_index", "text"),
-    "response.refusal.done": ("refusal", "content_index", "refusal"),
-    "response.reasoning_text.done": ("reasoning", "content_index", "text"),
-    "response.reasoning_summary_text.done": ("summary", "summary_index", "text"),
-    "response.reasoning.done": ("reasoning", "content_index", "text"),
-    "response.reasoning_summary.done": ("summary", "summary_index", "text"),
-    "response.function_call_arguments.done": ("arguments", _ONE_PART, "arguments"),
-    "response.custom_tool_call_input.done": ("arguments", _ONE_PART, "input"),
-    "response.mcp_call_arguments.done": ("arguments", _ONE_PART, "arguments"),
-    "response.code_interpreter_call_code.done": ("arguments", _ONE_PART, "code"),
-}
-"""The same for the whole of a text, and the field that it stands in."""
+_ENDS = {f"{of}.done": text for of, text in _TEXTS.items()}
+_DELTAS = {f"{of}.delta": text for of, text in _TEXTS.items()}
+_DELTAS["response.audio.transcript.delta"] = ("text", _ONE_PART, "")  # its end says nothing new
 
 
 ABOUT = frozenset(
@@ -91,11 +80,13 @@ def _fast_path(field: Field, index: str) -> FastPath:
     return partial(map, msgspec.json.Decoder(shape).decode)
 
 
-FAST_PATHS: Mapping[str | None, FastPath] = {type: _fast_path(*text) for type, text in _DELTAS.items()}
+FAST_PATHS: Mapping[str | None, FastPath] = {
+    type: _fast_path(field, index) for type, (field, index, _) in _DELTAS.items()
+}
 
 
 def _delta(type: str, item: ItemKey, payload: Object) -> Sequence[Fact]:
-    field, index = _DELTAS[type]
+    field, index, _ = _DELTAS[type]
     delta = text(payload.get("delta"))
     if delta is None:
         return (MalformedPayload(f"{type} without its delta"),)
