@@ -385,8 +385,8 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "C2: an index that is declared is not made",
         "recorder/store/schema.py",
-        "['results']}_exchange\", ",
-        "['results']}_exchanges\", ",
+        '_index("results", "exchange", ',
+        '_index("results", "exchanges", ',
         "tests/integration/store/test_schema.py::test_the_migrated_schema_is_the_declared_one",
     ),
     Mutant(

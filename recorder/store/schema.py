@@ -81,6 +81,11 @@ def _column(name: str, type: Any, is_key: bool) -> Column[Any]:
     return Column(name, kind, primary_key=is_key, nullable=NoneType in types)
 
 
+def _table(name: str, key: Collection[str], **types: Any) -> Table:
+    columns = [_column(column, type, column in key) for column, type in types.items()]
+    return Table(name, metadata, *columns, sqlite_strict=True)
+
+
 sessions = Table(
     "sessions",
     metadata,
@@ -111,29 +116,27 @@ events = Table("events", metadata, *_columns(Event, ["session_id", "exchange_id"
 # One entry for each exchange that is over: how it ended, without a look at its other events.
 Index("events_end", events.c.session_id, events.c.exchange_id, sqlite_where=text("kind = 'end'"))
 
-tombstones = Table(
+tombstones = _table(
     "tombstones",
-    metadata,
-    Column("session_id", ID, primary_key=True),
-    Column("purged_ns", INTEGER, nullable=False),
-    Column("reason", TEXT, nullable=False),
-    Column("counts", TEXT, nullable=False),  # a JSON object: `recorder.store.maintain.purge.tombstone.Counts`
-    Column("last_hash", BYTES),
-    sqlite_strict=True,
+    ["session_id"],
+    session_id=str,
+    purged_ns=int,
+    reason=str,
+    counts=str,  # a JSON object: `recorder.store.maintain.purge.tombstone.Counts`
+    last_hash=bytes | None,
 )
 
 # How far each journal is in the log. The rows of `prices` and `export_cursors` change too, and of no other table.
 # `seen_ns` is by the clock of the server, and not there in a file: locks tell whether a recorder lives whose journal is
 # on this machine.
-ingest_offsets = Table(
+ingest_offsets = _table(
     "ingest_offsets",
-    metadata,
-    Column("recorder_id", TEXT, primary_key=True),
-    Column("segment", INTEGER, nullable=False),
-    Column("offset", INTEGER, nullable=False),
-    Column("seen_ns", INTEGER),
-    Column("host", TEXT),
-    sqlite_strict=True,
+    ["recorder_id"],
+    recorder_id=str,
+    segment=int,
+    offset=int,
+    seen_ns=int | None,
+    host=str | None,
 )
 
 LOG = (sessions, exchanges, events, tombstones)
@@ -153,14 +156,7 @@ tables_of = {
 }
 
 # Exchanges without projections, because their fold raised.
-dead_letters = Table(
-    "dead_letters",
-    metadata,
-    Column("session_id", ID, primary_key=True),
-    Column("exchange_id", ID, primary_key=True),
-    Column("reason", TEXT, nullable=False),
-    sqlite_strict=True,
-)
+dead_letters = _table("dead_letters", ["session_id", "exchange_id"], session_id=str, exchange_id=str, reason=str)
 
 # A row means that a rebuild is due or under way, and up to which exchange it has come; '' is the beginning.
 rebuilds = Table(
@@ -195,78 +191,55 @@ prices = Table("prices", metadata, *_columns(PriceRow, PRICE_KEY), sqlite_strict
 # are imported, in any order. The target is a URL without secrets; spans are sent in several forms, metrics in one, so
 # any row of the target may have them. `tool_items` is a JSON array: the calls of the response, by their item, whose
 # spans it took, with whichever exchange brought the result.
-export_cursors = Table(
+export_cursors = _table(
     "export_cursors",
-    metadata,
-    Column("session_id", ID, primary_key=True),
-    Column("exchange_id", ID, primary_key=True),
-    Column("target", TEXT, primary_key=True),
-    Column("form", TEXT, primary_key=True),
-    Column("traces_ns", INTEGER),
-    Column("metrics_ns", INTEGER),
-    Column("tool_items", TEXT),
-    sqlite_strict=True,
+    ["session_id", "exchange_id", "target", "form"],
+    session_id=str,
+    exchange_id=str,
+    target=str,
+    form=str,
+    traces_ns=int | None,
+    metrics_ns=int | None,
+    tool_items=str | None,
 )
 
 # The archives that are read together with this log (`recorder.archive.registry`). A URL has no password.
-archives = Table(
-    "archives",
-    metadata,
-    Column("url", TEXT, primary_key=True),
-    Column("attached_ns", INTEGER, nullable=False),
-    sqlite_strict=True,
-)
+archives = _table("archives", ["url"], url=str, attached_ns=int)
 
 # Exchanges that retrieve a response again are few.
-Index(
-    "exchanges_resumes",
-    exchanges.c.session_id,
-    exchanges.c.resumes_response_id,
-    sqlite_where=text("resumes_response_id IS NOT NULL"),
-)
+_few = text("resumes_response_id IS NOT NULL")
+Index("exchanges_resumes", exchanges.c.session_id, exchanges.c.resumes_response_id, sqlite_where=_few)
+
+
+def _index(projection: str, name: str, *columns: Any, where: str | None = None, **options: Any) -> None:
+    """Declare an index by columns of a projection, over its rows, or over those that a condition is true of."""
+    table = tables_of[projection]
+    by = (table.c[column] if column in table.c else text(column) for column in columns)
+    Index(f"{table.name}_{name}", *by, sqlite_where=None if where is None else text(where), **options)
+
+
 # … and those that do are found by their session, so that sums need not look at the others.
-Index(
-    f"{TABLES['exchanges']}_retrieval",
-    tables_of["exchanges"].c.session_id,
-    sqlite_where=text("is_retrieval = 1"),
-)
+_index("exchanges", "retrieval", "session_id", where="is_retrieval = 1")
 # All that sums of tokens read, in the order of their most usual keys: a file has the rows of a table as they came, with
 # the report of the provider in each, and sorts whatever is not in order. A server does without.
-_usage = tables_of["usage"].c
-Index(
-    f"{TABLES['usage']}_sums",
-    text(DAY),
-    *(_usage[name] for name in ("model", "client", "outcome", "session_id", "exchange_id", "started_ns", "reported")),
-    *(_usage[name] for name in Usage.__struct_fields__),
-    info=IN_A_FILE,
-)
-Index(f"{TABLES['exchanges']}_response", tables_of["exchanges"].c.session_id, tables_of["exchanges"].c.response_id)
+_OF_USAGE = ("model", "client", "outcome", "session_id", "exchange_id", "started_ns", "reported")
+_index("usage", "sums", DAY, *_OF_USAGE, *Usage.__struct_fields__, info=IN_A_FILE)
+_index("exchanges", "response", "session_id", "response_id")
 # What a request continues, and what continues it. Few requests have such a link.
-_requests = tables_of["requests"]
-Index(f"{_requests.name}_response", _requests.c.session_id, _requests.c.response_id, _requests.c.exchange_id)
+_index("requests", "response", "session_id", "response_id", "exchange_id")
 for _link in ("previous_response_id", "conversation_id"):
-    Index(
-        f"{_requests.name}_{_link.removesuffix('_id')}",
-        *(_requests.c.session_id, _requests.c[_link], _requests.c.exchange_id),
-        sqlite_where=text(f"{_link} IS NOT NULL"),
-    )
+    _name = _link.removesuffix("_id")
+    _index("requests", _name, "session_id", _link, "exchange_id", where=f"{_link} IS NOT NULL")
 # Of a response whose id rotates, any may be named: such responses are few.
-Index(
-    f"{_requests.name}_rotated",
-    *(_requests.c.session_id, _requests.c.exchange_id),
-    sqlite_where=text("other_ids IS NOT NULL"),
-)
+_index("requests", "rotated", "session_id", "exchange_id", where="other_ids IS NOT NULL")
 # The indexes that do not begin with a session: they find the session that a request belongs to.
-Index(f"{TABLES['history']}_digest", tables_of["history"].c.digest)
-Index(f"{TABLES['history']}_request", tables_of["history"].c.request_digest)
-Index(f"{TABLES['results']}_call", *(tables_of["results"].c[name] for name in ("session_id", "call_key", "started_ns")))
-Index(f"{TABLES['results']}_exchange", tables_of["results"].c.session_id, tables_of["results"].c.exchange_id)
-Index(
-    f"{TABLES['user_texts']}_exchange",
-    *(tables_of["user_texts"].c[name] for name in ("session_id", "exchange_id")),
-)
+_index("history", "digest", "digest")
+_index("history", "request", "request_digest")
+_index("results", "call", "session_id", "call_key", "started_ns")
+_index("results", "exchange", "session_id", "exchange_id")
+_index("user_texts", "exchange", "session_id", "exchange_id")
 # What an exchange has of each kind is counted without a look at the texts.
-Index(f"{TABLES['items']}_kind", *(tables_of["items"].c[name] for name in ("session_id", "exchange_id", "kind")))
+_index("items", "kind", "session_id", "exchange_id", "kind")
 
 
 def require_head(name: object, revision: str | None) -> None:
