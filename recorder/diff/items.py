@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from recorder.diff.compared import ComparedRecording, json_of
 from recorder.diff.final_texts import summaries
@@ -21,14 +21,7 @@ _WITH_TEXT = ("message", "reasoning", "other")
 _CALLS = ("tool_call", "other")
 
 
-class NamedItem(NamedTuple):
-    """An item with a name for it: its kind, and which of that kind."""
-
-    name: str
-    row: ItemRow
-
-
-Partners = list[tuple[NamedItem | None, NamedItem | None]]
+Partners = list[tuple[ItemRow | None, ItemRow | None]]
 
 
 def answer(a: ComparedRecording, b: ComparedRecording, terms: Terms) -> LevelReport:
@@ -43,16 +36,11 @@ def tools(a: ComparedRecording, b: ComparedRecording, terms: Terms) -> LevelRepo
 
 def item_pairs(a: ComparedRecording, b: ComparedRecording) -> list[tuple[int | None, int | None]]:
     """Return the items that are partners, as their indices on each side; None where one has no partner."""
-    pairs = _partners(_numbered(a.items), _numbered(b.items))
-    return [(_index(one), _index(other)) for one, other in pairs]
+    return [(_number(one), _number(other)) for one, other in _partners(a.items, b.items)]
 
 
-def _numbered(rows: Sequence[ItemRow]) -> list[NamedItem]:
-    return [NamedItem(str(index), row) for index, row in enumerate(rows)]
-
-
-def _index(item: NamedItem | None) -> int | None:
-    return None if item is None else int(item.name)
+def _number(row: ItemRow | None) -> int | None:
+    return None if row is None else row.item
 
 
 def _each(
@@ -61,37 +49,38 @@ def _each(
     kinds: Sequence[str],
     compare: Callable[[str, ItemRow | None, ItemRow | None], Iterator[Difference]],
 ) -> Iterator[Difference]:
-    for one, other in _partners(_named(a.items, kinds), _named(b.items, kinds)):
-        if one is None:
-            assert other is not None
-            yield from compare(other.name, None, other.row)
-        else:
-            yield from compare(one.name, one.row, other and other.row)
+    names_a, names_b = _names(a.items), _names(b.items)
+    rows_a, rows_b = ([row for row in side.items if row.kind in kinds] for side in (a, b))
+    for one, other in _partners(rows_a, rows_b):
+        if one is not None:
+            yield from compare(names_a[one.item], one, other)
+        elif other is not None:
+            yield from compare(names_b[other.item], one, other)
 
 
-def _named(rows: Sequence[ItemRow], kinds: Sequence[str]) -> list[NamedItem]:
+def _names(rows: Sequence[ItemRow]) -> dict[int, str]:
+    """Return a name for each item by its number: its kind, and which of that kind."""
     counts: Counter[str] = Counter()
-    named: list[NamedItem] = []
+    names: dict[int, str] = {}
     for row in rows:
-        if row.kind in kinds:
-            named.append(NamedItem(f"{row.kind} {counts[row.kind]}", row))
-            counts[row.kind] += 1
-    return named
+        names[row.item] = f"{row.kind} {counts[row.kind]}"
+        counts[row.kind] += 1
+    return names
 
 
 _KEYS: Sequence[Callable[[ItemRow], Hashable]] = (lambda row: (row.kind, row.output_index), lambda row: row.kind)
 
 
-def _partners(a: Sequence[NamedItem], b: Sequence[NamedItem]) -> Partners:
+def _partners(a: Sequence[ItemRow], b: Sequence[ItemRow]) -> Partners:
     pairs: Partners = []
     left_a, left_b = list(a), list(b)
     for key in _KEYS:
-        waiting: dict[Hashable, list[NamedItem]] = {}
+        waiting: dict[Hashable, list[ItemRow]] = {}
         for other in reversed(left_b):
-            waiting.setdefault(key(other.row), []).append(other)
+            waiting.setdefault(key(other), []).append(other)
         unmatched = []
         for one in left_a:
-            line = waiting.get(key(one.row))
+            line = waiting.get(key(one))
             if line:
                 pairs.append((one, line.pop()))
             else:

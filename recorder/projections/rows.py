@@ -22,9 +22,9 @@ class Projection(msgspec.Struct, frozen=True):
     """One table."""
 
     name: str
-    version: int
     row: type[msgspec.Struct]
-    key: tuple[str, ...]
+    key: tuple[str, ...] = ("session_id", "exchange_id")
+    version: int = 1
 
     @property
     def table(self) -> str:
@@ -388,19 +388,19 @@ class IterationRow(msgspec.Struct, frozen=True):
     output_tokens: int | None
 
 
-EXCHANGES = Projection("exchanges", 1, ExchangeRow, ("session_id", "exchange_id"))
-ITEMS = Projection("items", 1, ItemRow, ("session_id", "exchange_id", "item"))
-PHASES = Projection("phases", 1, PhaseRow, ("session_id", "exchange_id", "step"))
-USAGE = Projection("usage", 1, UsageRow, ("session_id", "exchange_id"))
-TIMING = Projection("timing", 1, TimingRow, ("session_id", "exchange_id"))
-RESULTS = Projection("results", 1, ResultRow, ("session_id", "call_key", "digest"))
-ANOMALIES = Projection("anomalies", 1, AnomalyRow, ("session_id", "exchange_id", "anomaly"))
-HISTORY = Projection("history", 1, HistoryRow, ("session_id", "exchange_id"))
-REQUESTS = Projection("requests", 1, RequestRow, ("session_id", "exchange_id"))
-USER_TEXTS = Projection("user_texts", 1, UserTextRow, ("session_id", "digest"))
-PARAMETERS = Projection("parameters", 1, ParametersRow, ("session_id", "exchange_id"))
-PROMPTS = Projection("prompts", 1, PromptRow, ("session_id", "exchange_id"))
-ITERATIONS = Projection("iterations", 1, IterationRow, ("session_id", "exchange_id", "iteration"))
+EXCHANGES = Projection("exchanges", ExchangeRow)
+ITEMS = Projection("items", ItemRow, ("session_id", "exchange_id", "item"))
+PHASES = Projection("phases", PhaseRow, ("session_id", "exchange_id", "step"))
+USAGE = Projection("usage", UsageRow)
+TIMING = Projection("timing", TimingRow)
+RESULTS = Projection("results", ResultRow, ("session_id", "call_key", "digest"))
+ANOMALIES = Projection("anomalies", AnomalyRow, ("session_id", "exchange_id", "anomaly"))
+HISTORY = Projection("history", HistoryRow)
+REQUESTS = Projection("requests", RequestRow)
+USER_TEXTS = Projection("user_texts", UserTextRow, ("session_id", "digest"))
+PARAMETERS = Projection("parameters", ParametersRow)
+PROMPTS = Projection("prompts", PromptRow)
+ITERATIONS = Projection("iterations", IterationRow, ("session_id", "exchange_id", "iteration"))
 
 PROJECTIONS: tuple[Projection, ...] = (
     EXCHANGES,
