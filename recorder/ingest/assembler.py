@@ -77,6 +77,7 @@ class Assembler:
         self._recorder_id, self._find_session, self._late = recorder_id, find_session, late or {}
         self._redactor, self._find_request, self._journal = redactor, find_request, journal or RecordSource()
         self._rejected: set[int] = set()
+        self._diverted: dict[str, LateRecordCounter | None] = {}  # exchanges that the log has ended, or purged
         self._turns: list[Exchange] = []  # rows of turns that the record being read begins: they come with their events
         self.open: dict[int, OpenExchange] = {}
         self.batch = Batch()
@@ -132,20 +133,37 @@ class Assembler:
 
     def divert(self, number: int, exchange_id: str, late: LateRecordCounter) -> None:
         """Count what still comes of an exchange that the log has ended: of a connection, or of a turn on it."""
-        exchange = self.open[number]
-        if isinstance(exchange.capture, DamagedExchange):
-            exchange.capture.go_on(exchange_id, late)
-        elif isinstance(exchange.capture, WebSocketCapture):
-            exchange.capture.divert(exchange_id, late)
-        else:
-            exchange.capture = late.instead_of(exchange.capture)
-
-    def reject_turn(self, number: int, exchange_id: str, reason: str) -> None:
-        """Ignore all that still comes of a turn. Its connection, and other turns, go on."""
         capture = self.open[number].capture
-        if isinstance(capture, WebSocketCapture):
-            capture.divert(exchange_id, None)
+        if isinstance(capture, DamagedExchange):
+            capture.late = late
+        self._diverted[exchange_id] = late
+
+    def reject_turn(self, exchange_id: str, reason: str) -> None:
+        """Ignore all that still comes of a turn. Its connection, and other turns, go on."""
+        self._diverted[exchange_id] = None
         log.error("exchange %s of recorder %s is not recorded further: %s", exchange_id, self._recorder_id, reason)
+
+    def take(self) -> Batch:
+        """Return the rows so far, without events of exchanges that are diverted, and begin the next commit."""
+        batch, self.batch = self.batch, Batch()
+        if self._diverted:
+            events, batch.events = batch.events, []
+            for event in events:
+                self._pass(event, batch)
+        return batch
+
+    def _pass(self, event: Event, batch: Batch) -> None:
+        """Add an event to a batch, or count it; the note on what was counted comes in the place of the end."""
+        id = event.exchange_id
+        if event.kind == "note" or id not in self._diverted:
+            batch.events.append(event)
+            return
+        late = self._diverted[id]
+        if late is not None:
+            late.count((event,))
+        if event.kind == "end":
+            batch.events += late.note() if late is not None else ()
+            del self._diverted[id]
 
     def _name(self, number: int, exchange: OpenExchange | None) -> str:
         name = exchange.head.exchange_id if exchange and exchange.head is not NOBODY else f"number {number}"
@@ -169,15 +187,14 @@ class Assembler:
             exchange.capture = DamagedExchange(capture, record.t_ns, UNREAD_REQUEST)
         elif not isinstance(exchange.capture, DamagedExchange):
             exchange.capture = DamagedExchange(self._as_before(number, exchange), record.t_ns, reason)
+            exchange.capture.late = self._diverted.get(exchange.head.exchange_id)
         if record.mark in (Mark.CHUNK, Mark.CLIENT_CHUNK):
             exchange.capture.chunk(record.t_ns, record.payload)
         if record.mark == Mark.END:
             events += self._end(number, exchange, record.t_ns, ExchangeEnd("recorder_crash", reason))
         return events
 
-    def _as_before(
-        self, number: int, exchange: OpenExchange
-    ) -> Capture | WebSocketCapture | ImportedExchange | LateRecordCounter | None:
+    def _as_before(self, number: int, exchange: OpenExchange) -> Capture | WebSocketCapture | ImportedExchange | None:
         """Return the capture as it was before the record that raised, made again from the journal."""
         if not isinstance(exchange.capture, Capture | WebSocketCapture):
             return None if isinstance(exchange.capture, DamagedExchange) else exchange.capture
@@ -381,7 +398,8 @@ class Assembler:
         head = turn_head(exchange.head, max(0, t_ns - exchange.started_ns), number)
         if head.exchange_id in self._late:  # it takes its messages nevertheless: they are of nothing else
             late = MessageCapture(head.session_id, head.exchange_id, dialect_of(head), t_ns)
-            return BegunTurn(late, [], lambda: None, is_late=True)
+            self._diverted[head.exchange_id] = None
+            return BegunTurn(late, [], lambda: None)
         earlier = self._find_request(head.exchange_id)
         body = self._recorded_body(head, payload, earlier, complete=complete)
         dialect = dialect_of(head)

@@ -25,7 +25,7 @@ class DamagedExchange:
 
     def __init__(
         self,
-        capture: Capture | WebSocketCapture | ImportedExchange | LateRecordCounter | None,
+        capture: Capture | WebSocketCapture | ImportedExchange | None,
         t_ns: int,
         reason: str,
     ) -> None:
@@ -37,15 +37,7 @@ class DamagedExchange:
         self._digest = sha256()
         self._has_digest = True
         self.chunks = self.size_bytes = 0
-
-    def go_on(self, exchange_id: str, late: LateRecordCounter) -> None:
-        """Continue with a counter, because the log has ended the exchange without its recorder; of a connection,
-        perhaps only one of its turns.
-        """
-        if isinstance(self._capture, WebSocketCapture):
-            self._capture.divert(exchange_id, late)
-        else:
-            self._capture = late
+        self.late: LateRecordCounter | None = None  # used in the end, if the log has ended the exchange already
 
     def response(self, t_ns: int, head: ResponseHead) -> list[Event]:
         return []
@@ -76,4 +68,6 @@ class DamagedExchange:
             return []
         digest = self._digest.hexdigest() if self._has_digest and self.chunks else ""
         gap = GapRecord("response", self.chunks, self.size_bytes, digest, self._from_ns, self._to_ns, self._reason)
+        if self.late is not None and not isinstance(self._capture, WebSocketCapture):
+            return self.late.break_off(gap)
         return self._capture.break_off(t_ns, gap, ExchangeEnd("recorder_crash", self._reason))

@@ -223,7 +223,7 @@ class Ingester:
             raise Uncommitted(f"{type(error).__name__}: {error}") from error
 
     def _commit(self) -> None:
-        batch, self._assembler.batch = self._assembler.batch, Batch()
+        batch = self._assembler.take()
         place = min((exchange.start for exchange in self._assembler.open.values()), default=self._position)
         is_far = not self._records.writer_is_dead and self._position.segment - place.segment > CARRY_SEGMENTS
         if is_far and is_worth_carrying(self._directory, place, self._records.place) and self._carry():
@@ -293,7 +293,7 @@ class Ingester:
     def _reject(self, number: int, exchange_id: str, reason: str) -> None:
         exchange = self._assembler.open.get(number)
         if exchange is not None and exchange.head.exchange_id != exchange_id:
-            self._assembler.reject_turn(number, exchange_id, reason)
+            self._assembler.reject_turn(exchange_id, reason)
         elif exchange is not None:
             self._assembler.reject(number, reason)
 

@@ -2,7 +2,7 @@
 
 A recovery ends what a recorder has left open that seems to be gone. If the recorder comes back nevertheless, its bytes
 come too late: only a note may follow an `end`. So they are counted, and the note has the counts. The same records give
-the same note. As pure as `recorder.ingest.capture`, in whose place it is used.
+the same note. The captures of the exchange go on to make the events that are counted.
 """
 
 from __future__ import annotations
@@ -14,9 +14,8 @@ from hashlib import sha256
 import msgspec
 
 from recorder.ingest.capture import Capture
-from recorder.ingest.imported import ImportedExchange
 from recorder.model.events import BODY_KINDS, Event
-from recorder.model.payloads import EndRecord, ExchangeEnd, GapRecord, LateRecord, ResponseHead
+from recorder.model.payloads import EndRecord, GapRecord, LateRecord
 
 log = logging.getLogger(__name__)
 
@@ -29,17 +28,11 @@ class LateRecordCounter:
     def __init__(self, end: Event) -> None:
         """`end` is the last event in the log."""
         self._end = end
-        self._capture: Capture | ImportedExchange | None = None
         self._events = self._body_bytes = 0
         self._body = sha256()
         self._ended: EndRecord | None = None
 
-    def instead_of(self, capture: Capture | ImportedExchange | LateRecordCounter | None) -> LateRecordCounter:
-        """Replace a capture, which continues to make the events that are counted."""
-        self._capture = capture if isinstance(capture, Capture | ImportedExchange) else None
-        return self
-
-    def count(self, events: Iterable[Event]) -> list[Event]:
+    def count(self, events: Iterable[Event]) -> None:
         """Count the events that the log does not have: it has a gap instead of the first."""
         for event in events:
             if event.pos < self._end.pos - 1:
@@ -50,23 +43,9 @@ class LateRecordCounter:
                 self._body.update(event.raw)
             if event.kind == "end":
                 self._ended = msgspec.json.decode(event.raw, type=EndRecord)
-        return []
 
-    def response(self, t_ns: int, head: ResponseHead) -> list[Event]:
-        return self.count(self._events_of.response(t_ns, head))
-
-    def chunk(self, t_ns: int, data: bytes) -> list[Event]:
-        return self.count(self._events_of.chunk(t_ns, data))
-
-    def gap(self, gap: GapRecord) -> list[Event]:
-        return self.count(self._events_of.gap(gap))
-
-    def end(self, t_ns: int, end: ExchangeEnd) -> list[Event]:
-        self.count(self._events_of.end(t_ns, end))
-        return self.note()
-
-    def break_off(self, t_ns: int, gap: GapRecord, end: ExchangeEnd) -> list[Event]:
-        """Count a rest that cannot be read with the other bytes."""
+    def break_off(self, gap: GapRecord) -> list[Event]:
+        """Count a rest that cannot be read with the other bytes. Return the note."""
         self._body_bytes += gap.size_bytes
         return self.note()
 
@@ -76,9 +55,3 @@ class LateRecordCounter:
         record = LateRecord(REASON, self._events, self._body_bytes, digest, ended.status if ended else None)
         log.error("exchange %s: %d bytes came after the log had ended it", self._end.exchange_id, self._body_bytes)
         return [Capture.after(self._end).note(self._end.t_ns, msgspec.json.encode(record))]
-
-    @property
-    def _events_of(self) -> Capture | ImportedExchange:
-        if self._capture is None:
-            raise ValueError("records of an exchange that is over")
-        return self._capture

@@ -40,7 +40,6 @@ class BegunTurn(NamedTuple):
     capture: MessageCapture
     events: list[Event]  # of its request
     on_end: Callable[[], None]
-    is_late: bool = False  # it was purged: the log takes nothing of it
 
 
 class OpenTurn:

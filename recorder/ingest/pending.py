@@ -9,7 +9,6 @@ import msgspec
 from recorder.ingest.capture import Capture
 from recorder.ingest.damaged_exchange import DamagedExchange
 from recorder.ingest.imported import ImportedExchange
-from recorder.ingest.late_records import LateRecordCounter
 from recorder.ingest.websocket_capture import WebSocketCapture
 from recorder.journal.format import Gap, Mark, Position, Record
 from recorder.model.events import Event, Exchange, Session
@@ -18,7 +17,7 @@ from recorder.wire.grouping.history import Chain
 from recorder.wire.grouping.session import Grouping
 from recorder.wire.request_body import Body, LoggedRequest
 
-AnyCapture = Capture | WebSocketCapture | ImportedExchange | LateRecordCounter | DamagedExchange
+AnyCapture = Capture | WebSocketCapture | ImportedExchange | DamagedExchange
 
 
 class OpenExchange(msgspec.Struct):

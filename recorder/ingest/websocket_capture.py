@@ -25,7 +25,6 @@ from hashlib import sha256
 import msgspec
 
 from recorder.ingest.capture import Capture
-from recorder.ingest.late_records import LateRecordCounter
 from recorder.ingest.message_capture import MessageCapture
 from recorder.ingest.open_turns import BegunTurn, OpenTurn, OpenTurns
 from recorder.model.events import WEBSOCKET, Event, Outcome
@@ -112,7 +111,6 @@ class WebSocketCapture:
         self._over: set[Side] = set()  # the directions of which nothing more comes
         self._close: tuple[int, str | None] | None = None  # code and reason of the first Close frame
         self._unfinished: str | None = None
-        self._diverted: dict[str, LateRecordCounter | None] = {}  # exchanges that the log has ended, or purged
 
     # -- for its owner
 
@@ -124,10 +122,6 @@ class WebSocketCapture:
     def after_request(self) -> Capture:
         """Return a capture of the connection as it was after its request."""
         return self._handshake.after_request()
-
-    def divert(self, exchange_id: str, late: LateRecordCounter | None) -> None:
-        """Give further events of an exchange, of a turn or the connection, to a counter, or drop them."""
-        self._diverted[exchange_id] = late
 
     def response(self, t_ns: int, head: ResponseHead) -> list[Event]:
         """Return the event of the response 101. It decides how the messages are compressed."""
@@ -143,7 +137,7 @@ class WebSocketCapture:
                 "client": MessageParser(from_client=True, deflate=of_client),
                 "server": MessageParser(from_client=False, deflate=of_server),
             }
-        return self._passed(self._connection.response(t_ns, head))
+        return self._connection.response(t_ns, head)
 
     def _refusal(self, head: ResponseHead) -> str | None:
         """Return why the bytes that follow are not WebSocket, and flag an answer that is not quite one."""
@@ -160,18 +154,18 @@ class WebSocketCapture:
     def chunk(self, t_ns: int, data: bytes) -> list[Event]:
         """Return the events of one read from the server; an empty one is the end of its direction."""
         if not data:
-            return self._passed(self._end_direction("server", t_ns))
+            return self._end_direction("server", t_ns)
         events = self._connection.received(t_ns, data)
         self._take("server", t_ns, self._parsers["server"].feed(data), events)
-        return self._passed(events)
+        return events
 
     def client_chunk(self, t_ns: int, data: bytes) -> list[Event]:
         """Return the events of one read from the client; an empty one is the end of its direction."""
         if not data:
-            return self._passed(self._end_direction("client", t_ns))
+            return self._end_direction("client", t_ns)
         events = self._connection.sent_bytes(t_ns, len(data))
         self._take("client", t_ns, self._parsers["client"].feed(data), events)
-        return self._passed(events)
+        return events
 
     def gap(self, gap: GapRecord) -> list[Event]:
         """Return the events of bytes of one direction that were not kept. Of the server's, no open turn can go on."""
@@ -184,7 +178,7 @@ class WebSocketCapture:
         if side == "server":
             self._gap_in_turns(gap, events)
             self._end_turns(gap.to_ns, ExchangeEnd("recorder_crash", gap.reason), events)
-        return self._passed(events)
+        return events
 
     def end(self, t_ns: int, end: ExchangeEnd) -> list[Event]:
         """Return the last events, when the connection is over one way or another."""
@@ -196,7 +190,7 @@ class WebSocketCapture:
             self._connection.flag(self._unfinished)
         if end.outcome == "client_disconnect" and self._turns:
             end = ExchangeEnd("client_done")  # what it left unfinished are turns, which say so
-        return self._passed([*events, *self._connection.end(t_ns, end, self._close_record())])
+        return [*events, *self._connection.end(t_ns, end, self._close_record())]
 
     def break_off(self, t_ns: int, gap: GapRecord, end: ExchangeEnd) -> list[Event]:
         """End all with a gap, because the rest cannot be read. What the parsers hold is not looked at."""
@@ -204,28 +198,13 @@ class WebSocketCapture:
         self._gap_in_turns(gap, events)
         self._end_turns(t_ns, end, events)
         events += self._connection.gap(gap)
-        return self._passed([*events, *self._connection.end(t_ns, end, self._close_record())])
+        return [*events, *self._connection.end(t_ns, end, self._close_record())]
 
     def _gap_in_turns(self, gap: GapRecord, events: list[Event]) -> None:
         """Note a gap in all open turns. Whose bytes it were, nobody knows: the connection counts them."""
         uncounted = msgspec.structs.replace(gap, size_bytes=0, sha256="")
         for turn in self._open:
             events += turn.capture.gap(uncounted)
-
-    def _passed(self, events: list[Event]) -> list[Event]:
-        """Return events without those of exchanges that are diverted."""
-        if not self._diverted:
-            return events
-        passed: list[Event] = []
-        for event in events:
-            if event.exchange_id not in self._diverted:
-                passed.append(event)
-                continue
-            late = self._diverted[event.exchange_id]
-            if late is not None:
-                late.count((event,))
-                passed += late.note() if event.kind == "end" else ()
-        return passed
 
     # -- what a direction holds
 
@@ -333,8 +312,6 @@ class WebSocketCapture:
     def _begin_turn(self, t_ns: int, request: Message, stream_id: str | None, events: list[Event]) -> OpenTurn:
         self._turns += 1
         begun = self._begin(t_ns, self._turns, request.payload, request.fault is None, stream_id)
-        if begun.is_late:
-            self.divert(begun.capture.exchange_id, None)
         turn = OpenTurn(begun, stream_id)
         self._open.add(turn)
         events += begun.events
