@@ -186,11 +186,11 @@ async def record(path: Path) -> Mapping[str, list[Recording]]:
     """Return what was recorded of each wire format; the session of the demo comes first."""
     url = database_url(path)
     async with await start() as provider:
-        async with recorder_before(provider.base_url, url) as port:
-            await converse(port, "demo")
+        async with recorder_before(provider.base_url, url) as base_url:
+            await converse(base_url, "demo")
             async with asyncio.TaskGroup() as tasks:
                 for api in FORMATS:
-                    tasks.create_task(ask_all(f"http://127.0.0.1:{port}/s/{api}", api))
+                    tasks.create_task(ask_all(f"{base_url}/s/{api}", api))
         for api in FORMATS:
             await probe(provider.base_url, api, path)
     found: dict[str, list[Recording]] = {api: [] for api in FORMATS}

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import shlex
 import time
+from base64 import b64encode
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
 from typing import Any
+from urllib.parse import urlsplit
 
 import click
 import httpx
@@ -21,16 +24,18 @@ from recorder.archive.place import chosen_url, database_name
 from recorder.commands import recorder
 from recorder.commands.env import DEFAULT_URL
 from recorder.commands.ops.recover import recover_left
+from recorder.commands.serving.listening import listening
 from recorder.commands.serving.recording import Ending, recording
 from recorder.commands.terminal.options import database_option, flag
 from recorder.commands.terminal.output import echo, write_line
-from recorder.demo.client import DemoClient, connected
-from recorder.demo.provider import listening, provider
-from recorder.errors import UsageError
+from recorder.demo.provider import provider
+from recorder.errors import RecorderError, UsageError
 from recorder.model.events import BODY_KINDS
 from recorder.proxy.http import server
 from recorder.proxy.routing import Upstream
 from recorder.store.queries.session_named import session_named
+from recorder.wire.dialects.json_values import request_object
+from recorder.wire.websocket import Message, MessageParser, encode_close, encode_frame
 
 HOST = "127.0.0.1"
 PORT = 8900  # of the provider that stays up
@@ -43,6 +48,53 @@ TOOLS = [{"type": "function", "name": "get_weather", "parameters": {"type": "obj
 GEMINI = {"contents": [{"role": "user", "parts": [{"text": "What is a stream?"}]}]}
 CHAT = {"model": "gpt-demo", "stream": True, "stream_options": {"include_usage": True}}
 ANTHROPIC = {"model": "claude-demo", "stream": True, "max_tokens": 1024}
+
+TERMINAL = frozenset({"response.completed", "response.incomplete", "response.failed", "error"})
+KEY_BYTES, MASK_BYTES = 16, 4
+READ_BYTES = 64 * 2**10
+HEAD_LIMIT = 64 * 2**10  # of the answer to the handshake, which has some hundred bytes
+
+
+class DemoClient:
+    """The client, connected."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader, self._writer = reader, writer
+        self._parser = MessageParser(from_client=False)
+
+    async def ask(self, request: dict[str, Any]) -> list[bytes]:
+        """Send a request; return the messages that answer it. Raises `RecorderError` if the server leaves before."""
+        message = msgspec.json.encode({"type": "response.create", **request})
+        self._writer.write(encode_frame("text", message, mask=os.urandom(MASK_BYTES)))
+        received: list[bytes] = []
+        while not received or request_object(received[-1]).get("type") not in TERMINAL:
+            data = await self._reader.read(READ_BYTES)
+            if not data:
+                raise RecorderError("The server has ended the WebSocket connection in mid-answer.")
+            parts = self._parser.feed(data)
+            received += [part.payload for part in parts if isinstance(part, Message) and part.opcode == "text"]
+        return received
+
+
+@asynccontextmanager
+async def connected(url: str) -> AsyncIterator[DemoClient]:
+    """Connect for the length of the block, and close properly. Raises `RecorderError` if the server refuses."""
+    place = urlsplit(url)
+    reader, writer = await asyncio.open_connection(place.hostname, place.port, limit=HEAD_LIMIT)
+    key = b64encode(os.urandom(KEY_BYTES)).decode()
+    head = [f"GET {place.path} HTTP/1.1", f"Host: {place.netloc}", "Connection: Upgrade", "Upgrade: websocket"]
+    head += ["Sec-WebSocket-Version: 13", f"Sec-WebSocket-Key: {key}", "", ""]
+    writer.write("\r\n".join(head).encode())
+    try:
+        answer = await reader.readuntil(b"\r\n\r\n")
+        if not answer.startswith(b"HTTP/1.1 101 "):
+            raise RecorderError(f"The server refuses the WebSocket connection: {answer.splitlines()[0].decode()}")
+        yield DemoClient(reader, writer)
+        writer.write(encode_close(1000, mask=os.urandom(MASK_BYTES)))
+        while await reader.read(READ_BYTES):
+            pass
+    finally:
+        writer.close()
 
 
 Connect = Callable[[], AbstractAsyncContextManager[DemoClient]]
@@ -119,24 +171,24 @@ def _run(*arguments: str) -> None:
 
 async def _record(url: URL, name: str) -> list[bytes]:
     """Record several exchanges through the real proxy; return the bodies that the client received, in order."""
-    async with listening(provider()) as upstream, recorder_before(f"http://{HOST}:{upstream}", url) as port:
-        return await converse(port, name)
+    async with listening(provider()) as upstream, recorder_before(upstream, url) as base_url:
+        return await converse(base_url, name)
 
 
 @asynccontextmanager
-async def recorder_before(base_url: str, url: URL) -> AsyncIterator[int]:
-    """Record into the database at `url` what passes to the provider at `base_url`; yield the port for its clients."""
+async def recorder_before(base_url: str, url: URL) -> AsyncIterator[str]:
+    """Record into the database at `url` what passes to the provider at `base_url`; yield the URL for its clients."""
     upstreams = [Upstream(name, base_url) for name in ("openai", "anthropic", "gemini")]
     # The recorder stops before its upstream does, or Ctrl-C would be recorded as a fault of that.
-    async with recording(url, upstreams, ending=Ending(DRAIN_S)) as proxy, listening(proxy) as port:
-        yield port
+    async with recording(url, upstreams, ending=Ending(DRAIN_S)) as proxy, listening(proxy) as base:
+        yield base
 
 
-async def converse(port: int, name: str) -> list[bytes]:
-    """Ask what the demo shows, through the recorder at that port, as one session; return the bodies in order."""
-    connect = partial(connected, HOST, port, f"/s/{name}/v1/responses")
-    async with httpx.AsyncClient(base_url=f"http://{HOST}:{port}/s/{name}", timeout=30) as client:
-        return await _converse(client, connect)
+async def converse(base_url: str, name: str) -> list[bytes]:
+    """Ask what the demo shows, through the recorder at that URL, as one session; return the bodies in order."""
+    session_url = f"{base_url}/s/{name}"
+    async with httpx.AsyncClient(base_url=session_url, timeout=30) as client:
+        return await _converse(client, partial(connected, f"{session_url}/v1/responses"))
 
 
 async def _converse(client: httpx.AsyncClient, connect: Connect) -> list[bytes]:

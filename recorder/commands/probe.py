@@ -217,7 +217,7 @@ async def _usd(database: URL, plan: Plan, most: Bound) -> Decimal | None:
 async def _send(database: URL, name: str, plan: Plan, network: Network) -> list[Sent]:
     """Send all requests through a recorder of our own. Raises `RecorderError` if the gateway cannot be reached."""
     async with recording(database, [plan.upstream], ending=Ending(DRAIN_S), network=network) as proxy:
-        async with listening(proxy, on_drain=proxy.shutdown, on_stop=proxy.stop) as base:
+        async with listening(proxy) as base:
             settings = ProbeSettings(f"{base}/s/{name}", plan.key or NO_KEY, plan.model, plan.silence_s)
             return await send_all(plan.api, plan.cases, settings, _Progress().report)
 

@@ -219,11 +219,6 @@ def _inherited(named: Iterable[str]) -> list[Upstream]:
     return list(found.values())
 
 
-def _listening(proxy: Proxy) -> contextlib.AbstractAsyncContextManager[str]:
-    """Serve a proxy on a free port during the block; give its URL."""
-    return listening(proxy, grace_s=GRACE_S, on_drain=proxy.shutdown, on_stop=proxy.stop)
-
-
 async def _run(words: Sequence[str], given: dict[str, str], doors: Doors, descriptors: int) -> int:
     """Run the command with its clients pointed at a server; Codex, which reads no variable, by arguments."""
     place = codex_place(words)
@@ -254,7 +249,7 @@ async def _record(
     async with recording(url, ending=Ending(DRAIN_S), websocket=websocket, recorded=recorded, **options) as proxy:
         for line in before:
             say(line)
-        async with _listening(proxy) as base:
+        async with listening(proxy, GRACE_S) as base:
             base = f"{base}/s/{quote(name, safe='')}"
             given = {**os.environ, **of_companies((name for name, _ in options["upstreams"]), base)}
             code = await _run(words, given, Doors(base, names, websocket=websocket), found)
@@ -282,7 +277,7 @@ async def _replay(
     sessions, cassettes = ([], [Path(source)]) if _is_file(source) else ([source], [])
     held = await loader(db).answers(sessions, cassettes)
     answering, found = Answering(held, match_rules(), speed=speed, strict=strict, websocket=websocket), raise_limit()
-    async with _listening(answering.proxy) as base, _refusing() as refusing:
+    async with listening(answering.proxy, GRACE_S) as base, _refusing() as refusing:
         recorded = {each.request.upstream for each in held}
         given = {**os.environ, **{name: "none" for name in keys_of(recorded) if not os.environ.get(name)}}
         given |= _own_bases(recorded, given) | of_companies(recorded, base)

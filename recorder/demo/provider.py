@@ -11,8 +11,7 @@ Rules of this file:
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -22,7 +21,6 @@ from recorder.cassettes.sse_jsonl import read_cassette
 from recorder.model.recording import Recording
 from recorder.proxy.app import Proxy
 from recorder.proxy.http.messages import Request, Response
-from recorder.proxy.http.server import Server
 from recorder.proxy.routing import Routes
 from recorder.replay.fork import in_path
 from recorder.replay.matching import Matcher, MatchRequest, Miss, request_of
@@ -169,14 +167,3 @@ def provider(speed: float | None = 1.0) -> Proxy:
     """Return the app of the provider, at `speed` times the original pace; for `None` nothing waits."""
     transport = DemoTransport(bundled(), speed)
     return Proxy(WebSocketTransport(transport, transport), Routes(any_path=True))
-
-
-@asynccontextmanager
-async def listening(app: Proxy) -> AsyncIterator[int]:
-    """Serve an app on a free port of this machine for the length of the block."""
-    server = Server(app, "127.0.0.1", 0, on_drain=app.shutdown, on_stop=app.stop)
-    await server.start()
-    try:
-        yield server.port
-    finally:
-        await server.stop(grace_s=0)

@@ -14,12 +14,13 @@ import click
 import msgspec
 
 from recorder.commands.serving.health_snapshot import HealthSnapshot, reasons
-from recorder.commands.serving.listening import listening, refuse
+from recorder.commands.serving.listening import HOST, refuse
 from recorder.commands.serving.meter import Meter
 from recorder.commands.serving.metrics import CONTENT_TYPE, exposition
 from recorder.errors import RecorderError
 from recorder.proxy.admission import ANY_HOST, Refusal, refusal
 from recorder.proxy.forwarding import path_of
+from recorder.proxy.http import server
 from recorder.proxy.http.server_exchange import ServerExchange
 
 METRICS, HEALTH = "/metrics", "/healthz"
@@ -87,9 +88,12 @@ async def administered(meter: Meter, port: int, hosts: Collection[str]) -> Async
 
     It is on loopback wherever the proxy listens: who sees its pages knows who talks to whom, and how much.
     """
-    async with contextlib.AsyncExitStack() as stack:
-        try:
-            url = await stack.enter_async_context(listening(Admin(meter.health, hosts), port))
-        except RecorderError as error:
-            raise RecorderError(str(error).replace("--port", "--admin-port")) from None
-        yield url
+    front = server.Server(Admin(meter.health, hosts), HOST, port, on_drain=lambda: None)
+    try:
+        await front.start()
+    except RecorderError as error:
+        raise RecorderError(str(error).replace("--port", "--admin-port")) from None
+    try:
+        yield f"http://{HOST}:{front.port}"
+    finally:
+        await front.stop(grace_s=0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import secrets
 import shlex
-from collections.abc import AsyncIterator, Callable, Collection, Iterable, Sequence
+from collections.abc import AsyncIterator, Collection, Iterable, Sequence
 from contextlib import asynccontextmanager
 from ipaddress import ip_address
 from pathlib import Path
@@ -28,7 +28,7 @@ from recorder.proxy.admission import (
     shared_with,
     without_token,
 )
-from recorder.proxy.app import BODY_LIMIT_BYTES
+from recorder.proxy.app import BODY_LIMIT_BYTES, Proxy
 from recorder.proxy.http import server
 from recorder.proxy.http.server_exchange import App, ServerExchange
 from recorder.proxy.routing import Upstream, parse_upstream
@@ -53,9 +53,6 @@ class Token(NamedTuple):
 
     text: str
     is_made: bool = False
-
-    def as_printed(self) -> Token:
-        return self if self.is_made else Token("TOKEN")
 
 
 def _token(ctx: click.Context, param: click.Parameter, value: str | None) -> Token | None:
@@ -174,16 +171,23 @@ class Door(NamedTuple):
 
     @property
     def names(self) -> Collection[str]:
-        return names(self.allow_host, self.token)
+        """The accepted names in Host. A client with the token is not a web page, so any name is accepted then."""
+        return self.allow_host if self.token is None else (ANY_HOST,)
 
     def guarded(self, app: App) -> App:
-        return guarded(app, self.token, self.allow_origin)
+        """Return the application behind a check of the token, or itself without one."""
+        return app if self.token is None else _Guarded(app, self.token.text.encode(), self.allow_origin)
 
     def entrance(self, port: int) -> str:
-        return entrance(address(self.host, port), self.token)
+        """Return the URL that a client needs, with the token."""
+        token = "" if self.token is None else f"/t/{self.token.text}"
+        return f"http://{_in_url(self.host)}:{port}{token}"
 
     def printed_entrance(self, port: int) -> str:
-        return entrance(address(self.host, port), self.token and self.token.as_printed())
+        """Return that URL for a terminal: a token that was given is not repeated."""
+        if self.token is None or self.token.is_made:
+            return self.entrance(port)
+        return self._replace(token=Token("TOKEN")).entrance(port)
 
 
 listening_options = joined_options("door", Door, *_OPTIONS)
@@ -203,47 +207,21 @@ def say_stopping(streams: int) -> None:
 
 
 @asynccontextmanager
-async def listening(
-    app: App,
-    port: int = 0,
-    *,
-    grace_s: float = 0,
-    on_drain: Callable[[], None] = lambda: None,
-    on_stop: Callable[[int], None] = lambda _: None,
-) -> AsyncIterator[str]:
-    """Serve an application on this machine during the block; give its URL. Raise `RecorderError` for a taken port."""
-    front = server.Server(app, HOST, port, on_drain=on_drain, on_stop=on_stop)
+async def listening(proxy: Proxy, grace_s: float = 0) -> AsyncIterator[str]:
+    """Serve a proxy on a free port of this machine during the block; give its URL."""
+    front = server.Server(proxy, HOST, 0, on_drain=proxy.shutdown, on_stop=proxy.stop)
     await front.start()
     try:
-        yield address(HOST, front.port)
+        yield f"http://{HOST}:{front.port}"
     finally:
         await front.stop(grace_s)
-
-
-def address(host: str, port: int) -> str:
-    """Return the URL of a server at this address."""
-    return f"http://{_in_url(host)}:{port}"
-
-
-def names(allowed: Collection[str], token: Token | None) -> Collection[str]:
-    """Return the accepted names in Host. A client with the token is not a web page, so any name is accepted then."""
-    return (ANY_HOST,) if token is not None else allowed
-
-
-def entrance(url: str, token: Token | None) -> str:
-    """Return the URL that a client needs, with the token."""
-    return url if token is None else f"{url}/t/{token.text}"
-
-
-def guarded(app: App, token: Token | None, origins: Collection[bytes]) -> App:
-    """Return the application behind a check of the token, or itself without one. Pages of `origins` may read a 401."""
-    return app if token is None else _Guarded(app, token.text.encode(), origins)
 
 
 class _Guarded:
     """A check of the token when a request begins. It removes the token, and is not on the path of the bytes.
 
-    A browser shows no token when it asks for permission: the app answers that, and forwards it to nobody.
+    A browser shows no token when it asks for permission: the app answers that, and forwards it to nobody. Pages of
+    `origins` may read a 401.
     """
 
     def __init__(self, app: App, token: bytes, origins: Collection[bytes]) -> None:

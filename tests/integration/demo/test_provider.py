@@ -13,8 +13,9 @@ import openai
 import pytest
 from google.genai import errors as gemini_errors
 
-from recorder.demo.client import connected
-from recorder.demo.provider import KEYWORDS, bundled, listening, provider, question_of
+from recorder.commands.demo import connected
+from recorder.commands.serving.listening import listening
+from recorder.demo.provider import KEYWORDS, bundled, provider, question_of
 from recorder.errors import RecorderError
 from recorder.replay.matching import request_of
 from tests.support.probe.gateway import faults_in, probed
@@ -33,14 +34,14 @@ FORMATS = ("anthropic", "gemini", "openai-chat", "openai-responses")
 
 
 @pytest.fixture
-async def port() -> AsyncIterator[int]:
-    async with listening(provider(speed=None)) as port:
-        yield port
+async def base_url() -> AsyncIterator[str]:
+    async with listening(provider(speed=None)) as base_url:
+        yield base_url
 
 
 @pytest.fixture
-async def client(port: int) -> AsyncIterator[httpx.AsyncClient]:
-    async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}") as client:
+async def client(base_url: str) -> AsyncIterator[httpx.AsyncClient]:
+    async with httpx.AsyncClient(base_url=base_url) as client:
         yield client
 
 
@@ -48,9 +49,9 @@ async def client(port: int) -> AsyncIterator[httpx.AsyncClient]:
 @pytest.mark.parametrize("question", BEGINNINGS)
 @pytest.mark.parametrize("ask", ASKS)
 async def test_an_sdk_reads_the_answer_to_a_question_that_was_never_recorded(
-    port: int, ask: str, question: str
+    base_url: str, ask: str, question: str
 ) -> None:
-    got = await ASKS[ask](f"http://127.0.0.1:{port}", question)
+    got = await ASKS[ask](base_url, question)
     is_silent = question == "refuse" and ask.startswith("gemini")
     assert got.text.startswith("" if is_silent else BEGINNINGS[question])
     assert got.refused == (question == "refuse")
@@ -66,9 +67,9 @@ BREAKS: dict[str, type[Exception]] = {
 
 
 @pytest.mark.parametrize("ask", ASKS)
-async def test_an_sdk_raises_when_the_stream_fails(port: int, ask: str) -> None:
+async def test_an_sdk_raises_when_the_stream_fails(base_url: str, ask: str) -> None:
     with pytest.raises(BREAKS[re.split("[ -]", ask)[0]]):
-        await ASKS[ask](f"http://127.0.0.1:{port}", "fail")
+        await ASKS[ask](base_url, "fail")
 
 
 REFUSED = {"rate limit": 429, "unauthorized": 401, "bad request": 400}
@@ -134,9 +135,9 @@ async def test_a_path_without_recordings_is_not_found(client: httpx.AsyncClient)
     assert "no answer for POST /v1/embeddings" in missing.json()["error"]["message"]
 
 
-async def test_a_websocket_turn_is_answered_and_continued(port: int) -> None:
+async def test_a_websocket_turn_is_answered_and_continued(base_url: str) -> None:
     request = {"model": "gpt-demo", "tools": [WEATHER_TOOL]}
-    async with connected("127.0.0.1", port, "/v1/responses") as client:
+    async with connected(f"{base_url}/v1/responses") as client:
         called = json.loads((await client.ask({**request, "input": "weather in Rome?"}))[-1])["response"]
         [first, *_] = [item for item in called["output"] if item["type"] == "function_call"]
         result = {"type": "function_call_output", "call_id": first["call_id"], "output": "18 °C"}
@@ -145,13 +146,13 @@ async def test_a_websocket_turn_is_answered_and_continued(port: int) -> None:
     assert "Here is what the tools reported" in concluded["output"][-1]["content"][0]["text"]
 
 
-async def test_a_websocket_elsewhere_is_declined(port: int) -> None:
+async def test_a_websocket_elsewhere_is_declined(base_url: str) -> None:
     with pytest.raises(RecorderError, match=r"HTTP/1.1 404"):
-        async with connected("127.0.0.1", port, "/v1/realtime"):
+        async with connected(f"{base_url}/v1/realtime"):
             pass
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("api", FORMATS)
-async def test_a_probe_finds_nothing(port: int, api: str) -> None:
-    assert faults_in(await probed(f"http://127.0.0.1:{port}", api)) == {}
+async def test_a_probe_finds_nothing(base_url: str, api: str) -> None:
+    assert faults_in(await probed(base_url, api)) == {}

@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from recorder.commands import main
-from recorder.commands.serving.listening import Token, entrance
 from recorder.commands.serving.ready_file import write as write_ready_file
 from recorder.files import save
 from tests.support.conversations import FRAMES, Recorded
@@ -67,7 +66,7 @@ def test_commands_leave_only_private_files(folder: Path, monkeypatch: pytest.Mon
 
 
 def test_the_ready_file_of_a_mock_may_hold_a_token(folder: Path) -> None:
-    url = entrance("http://127.0.0.1:1", Token("x" * 22))
+    url = f"http://127.0.0.1:1/t/{'x' * 22}"
     write_ready_file(folder / "mock.url", url)
     assert (folder / "mock.url").read_text() == f"{url}\n"
     assert loose(folder) == {}

@@ -11,7 +11,7 @@ import click
 import pytest
 
 from recorder.commands import recorder
-from recorder.commands.serving.listening import Token, entrance, guarded, names
+from recorder.commands.serving.listening import Door, Token
 from recorder.journal.writer import Journal
 from recorder.proxy.admission import ANY_HOST, Refusal, Shown, without_token
 from recorder.proxy.app import Proxy
@@ -27,6 +27,7 @@ from tests.support.sockets import RawClient, ScriptedUpstream, answer
 TOKEN = Token("canary-Token_0123456789")
 HEADER = b"X-Recorder-Token: " + TOKEN.text.encode()
 PAGE = b"https://page.test"
+DOOR = Door("h", 0, [], (), [PAGE], TOKEN, 1, None)
 
 
 @asynccontextmanager
@@ -34,8 +35,8 @@ async def behind_token(folder: Path, base: str) -> AsyncIterator[Proxied]:
     """The recorder as `proxied` has it, for those who show the token."""
     journal, upstream = Journal(folder / "journal", "recorder"), UpstreamTransport()
     transport = RecordingTransport(upstream, journal)
-    proxy = Proxy(transport, Routes([Upstream("openai", base)]), hosts=names((), TOKEN), origins=[PAGE])
-    server = Server(guarded(proxy, TOKEN, [PAGE]), "127.0.0.1", 0, on_drain=proxy.shutdown)
+    proxy = Proxy(transport, Routes([Upstream("openai", base)]), hosts=DOOR.names, origins=[PAGE])
+    server = Server(DOOR.guarded(proxy), "127.0.0.1", 0, on_drain=proxy.shutdown)
     await server.start()
     try:
         yield Proxied(server, proxy, journal.directory)
@@ -199,9 +200,9 @@ def test_no_name_stands_for_all_names_without_a_token(monkeypatch: pytest.Monkey
 
 
 def test_a_token_that_was_given_is_not_repeated() -> None:
-    assert entrance("http://h:1", TOKEN.as_printed()) == "http://h:1/t/TOKEN"
-    assert entrance("http://h:1", Token("made", is_made=True).as_printed()) == "http://h:1/t/made"
-    assert entrance("http://h:1", None) == "http://h:1"
+    assert DOOR.printed_entrance(1) == "http://h:1/t/TOKEN"
+    assert DOOR._replace(token=Token("made", is_made=True)).printed_entrance(1) == "http://h:1/t/made"
+    assert DOOR._replace(token=None).printed_entrance(1) == "http://h:1"
 
 
 async def test_a_page_asks_for_permission_without_a_token_and_may_read_that_it_needs_one(tmp_path: Path) -> None:
