@@ -102,12 +102,12 @@ BLOCK_BYTES = 256 * 1024  # of a body, in one record of a journal
 _LOOPBACK = re.compile(r"(?:localhost|127\.\d+\.\d+\.\d+|\[::1\])(?::\d+)?", re.IGNORECASE)
 
 
-def from_base64(written: str, said: str) -> bytes:
-    """Decode base64. Raise `ValueError`, which begins with what is said of it."""
+def from_base64(written: str) -> bytes:
+    """Decode the base64 of a body. Raise `ValueError`."""
     try:
         return b64decode(written, validate=True)
     except binascii.Error as error:
-        raise ValueError(f"{said}: {error}") from error
+        raise ValueError(f"the base64 of a body is none: {error}") from error
 
 
 def url(request: RequestRecord, *, was_imported: bool = False) -> str:

@@ -114,8 +114,8 @@ def _lines(data: bytes) -> Iterator[_TapCall]:
 
 
 def _bundle(data: bytes, budget: BodyBudget) -> Iterator[_TapCall]:
-    document = decoded_or_none(check_values(data))
-    marker, records, blobs = (object_(document).get(name) for name in (BUNDLE, "records", "blobs"))
+    document = object_(decoded_or_none(check_values(data)))
+    marker, records, blobs = map(document.get, (BUNDLE, "records", "blobs"))
     if not isinstance(records, list) or not isinstance(blobs, dict):
         raise RecorderError("it is not a bundle of claude-tap, or it was cut off: `records` and `blobs` are not there")
     _check_version(marker, "the bundle")

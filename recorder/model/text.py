@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Any, AnyStr, overload
 
 UNSTORABLE = re.compile("[\0\ud800-\udfff]")  # PostgreSQL's text has neither
@@ -60,6 +61,11 @@ def safe_text(text: str) -> str:
 def counted(count: int, noun: str) -> str:
     """Return a number with its noun: `1 event`, `2,000 events`."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def limited(lines: Sequence[str], limit: int, others: str = "more") -> list[str]:
+    """Return so many lines, and one that counts the others."""
+    return [*lines[:limit], *([f"  and {len(lines) - limit} {others}"] if len(lines) > limit else [])]
 
 
 def span_text(span_ns: int) -> str:

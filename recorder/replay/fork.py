@@ -49,12 +49,11 @@ class ForkTransport:
         record: Callable[[Transport], Transport],
         *,
         model: str | None = None,
-        wall_ns: Callable[[], int] = time.time_ns,
     ) -> None:
         """`replay` has a strict matcher. `record` wraps a transport in one that records; `model` is that of live
         requests, if it is another one.
         """
-        self._replay, self._record, self._model, self._wall_ns = replay, record, model, wall_ns
+        self._replay, self._record, self._model = replay, record, model
         self._upstream, self._live = upstream, record(upstream)
         self.replayed = self.asked = 0
         self.live_since_ns: int | None = None  # wall time of the first request that went live
@@ -66,7 +65,7 @@ class ForkTransport:
             self.replayed += 1
             return await self._record(_Playback(self._replay, found)).handle_async_request(request)
         if self._is_live and self.live_since_ns is None:
-            self.live_since_ns = self._wall_ns()
+            self.live_since_ns = time.time_ns()
         if self._model is not None:
             await _put_model(request, self._model)
         return await self._live.handle_async_request(request)

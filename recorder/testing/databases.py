@@ -12,22 +12,16 @@ from recorder.recordings.session import RecordedSession
 from recorder.store.queries.reader import LogReader
 
 
-async def session_in(database: str | Path, name: str, *, keeps_events: bool = True) -> RecordedSession:
-    """Return a session of a database."""
-    async with await open_log(database) as log:
+async def session_in(database: str | Path | None, name: str, *, keeps_events: bool = True) -> RecordedSession:
+    """Return a session of a database; for None of the user's."""
+    async with await _opened(database) as log:
         return await load_session(log, name, keeps_events=keeps_events)
-
-
-async def session_of_user(name: str) -> RecordedSession:
-    """Return a session of the user's database."""
-    async with await _users() as log:
-        return await load_session(log, name)
 
 
 async def find(ref: str) -> RecordedSession:
     """Return a file, or a session of the user's database, as `recorder lint` does."""
-    return await Loader(_users).find(ref)
+    return await Loader(_opened).find(ref)
 
 
-async def _users() -> LogReader:
-    return await open_log(chosen_url(os.environ.get("RECORDER_DB")))
+async def _opened(database: str | Path | None = None) -> LogReader:
+    return await open_log(chosen_url(os.environ.get("RECORDER_DB")) if database is None else database)

@@ -29,7 +29,7 @@ from recorder.diff.rendering import Rendering
 from recorder.errors import NotFoundError, RecorderError, UsageError
 from recorder.model.events import Session
 from recorder.model.recording import Recording
-from recorder.model.text import counted, safe_text
+from recorder.model.text import counted, limited, safe_text
 from recorder.program import load
 from recorder.proxy.http.messages import Transport
 from recorder.proxy.recording import new_id
@@ -51,7 +51,7 @@ from recorder.testing.redactions import Redactions
 from recorder.testing.replaying import AsyncReplay, MemoryRecording, SyncReplay
 from recorder.testing.saving import SOURCE, is_of_this_run, is_only_of, is_shared, of_test, save_recorded
 from recorder.testing.settings import Settings, settings
-from recorder.testing.subject import RecordedTest, session_in_user_database
+from recorder.testing.subject import RecordedTest, loaded
 from recorder.wire.providers import PROVIDERS
 from recorder.wire.recording import recording_of
 from recorder.wire.upstreams import HOSTS
@@ -68,12 +68,10 @@ def deviations(chosen: Settings, there: RecordedSession, recorded: Sequence[Reco
     if report.is_equal:
         return []
     lines = [safe_text(line.plain) for line in Rendering().lines(report)]
-    more = [f"  and {len(lines) - LINES} lines more"] if len(lines) > LINES else []
     return [
         f"recorder: the upstream does not answer as {chosen.source} does. "
         f"A is what was recorded, B what came now; compared: {', '.join(report.levels)}.",
-        *lines[:LINES],
-        *more,
+        *limited(lines, LINES, "lines more"),
         *_advice(chosen),
     ]
 
@@ -127,7 +125,7 @@ def opened(item: pytest.Item, mode: str, began_ns: int) -> Replay:
 
 def _load(chosen: Settings, name: str) -> RecordedSession:
     if chosen.session is not None:
-        return session_in_user_database(chosen.session)
+        return loaded("session_in", None, chosen.session)
     if chosen.replays and chosen.is_there:
         return load_cassette(chosen.cassette)
     if chosen.records:
@@ -253,7 +251,9 @@ class Replay(RecordedTest):
         wrong = [*self._unmatched(), *self._past(), *self._unused(), *self._idle()]
         if wrong:
             requests = [f"  {_place(each)}: {each.how}" for each in self.requests] or ["  nothing"]
-            pytest.fail("\n".join([*wrong, *self._advice(), "", "Asked was:", *_short(requests)]), pytrace=False)
+            pytest.fail(
+                "\n".join([*wrong, *self._advice(), "", "Asked was:", *limited(requests, LISTED)]), pytrace=False
+            )
         return remark
 
     def explanation(self) -> str:
@@ -310,7 +310,7 @@ class Replay(RecordedTest):
         count = "1 request was" if len(missed) == 1 else f"{len(missed)} requests were"
         return [
             f"recorder: {count} not answered by {self._settings.source}.",
-            *_short(_once(str(each.message) for each in missed)),
+            *limited(_once(str(each.message) for each in missed), LISTED),
         ]
 
     def _past(self) -> list[str]:
@@ -333,7 +333,7 @@ class Replay(RecordedTest):
         count = f"{len(unused)} of {counted(len(self._recordings), 'recording')}"
         verb = "was" if len(unused) == 1 else "were"
         lines = [f"  {number}. {_place(each.request)}" for number, each in numbered]
-        return [f"recorder: {count} in {self._settings.source} {verb} not asked for:", *_short(lines)]
+        return [f"recorder: {count} in {self._settings.source} {verb} not asked for:", *limited(lines, LISTED)]
 
     def _idle(self) -> list[str]:
         """Return a message on each fault that no request of the test has met."""
@@ -372,8 +372,3 @@ def _once(messages: Iterable[str]) -> list[str]:
     for text, count in Counter(messages).items():
         once.append(text if count == 1 else f"{count} times: {text}")
     return once
-
-
-def _short(lines: Sequence[str]) -> list[str]:
-    more = [f"  and {len(lines) - LISTED} more"] if len(lines) > LISTED else []
-    return [*lines[:LISTED], *more]

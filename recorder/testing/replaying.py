@@ -16,6 +16,7 @@ from typing import Any
 import msgspec
 
 from recorder.model.recording import Recording
+from recorder.model.text import limited
 from recorder.program import load
 from recorder.proxy.http.messages import Request, Response, Transport
 from recorder.proxy.recording import RecordingTransport
@@ -139,9 +140,8 @@ def _faulty(core: Any, faults: Sequence[str], seed: int, clock: Clock) -> Any:
 
 def _listed(unused: Sequence[Recording]) -> str:
     requests = [f"  {each.request.method} {each.request.target} ({each.request.upstream})" for each in unused]
-    more = [f"  and {len(unused) - NAMED} more"] if len(unused) > NAMED else []
     count = "1 recording was" if len(unused) == 1 else f"{len(unused)} recordings were"
-    return "\n".join([f"{count} not asked for:", *requests[:NAMED], *more])
+    return "\n".join([f"{count} not asked for:", *limited(requests, NAMED)])
 
 
 Wait = Callable[[Callable[[], None]], Awaitable[None]]  # runs work that takes a while

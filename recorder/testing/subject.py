@@ -36,15 +36,14 @@ def recorded_in(database: str | Path, session: str = "latest") -> list[Recording
     missing in one of them, or too many.
     """
     __tracebackhide__ = True
-    session_in = load("recorder.testing.databases:session_in")
-    found: RecordedSession = in_thread(lambda: session_in(database, session, keeps_events=False))
-    return require_whole(found.recordings)
+    return require_whole(loaded("session_in", database, session, keeps_events=False).recordings)
 
 
-def session_in_user_database(name: str) -> RecordedSession:
-    """Return a session of the database that `RECORDER_DB` names, else of the user's. Raises `RecorderError`."""
-    session_of_user = load("recorder.testing.databases:session_of_user")
-    found: RecordedSession = in_thread(lambda: session_of_user(name))
+def loaded(function: str, *given: Any, **how: Any) -> RecordedSession:
+    """Return what a function of `recorder.testing.databases` loads. Raises `RecorderError`."""
+    __tracebackhide__ = True
+    loading = load(f"recorder.testing.databases:{function}")
+    found: RecordedSession = in_thread(lambda: loading(*given, **how))
     return found
 
 
@@ -60,9 +59,7 @@ def session_of(subject: Subject) -> RecordedSession:
         return subject
     if not isinstance(subject, str | Path):
         raise UsageError(f"{subject!r} is not a recording: give a path, the name of a session, or what was recorded.")
-    find = load("recorder.testing.databases:find")
-    found: RecordedSession = in_thread(lambda: find(str(subject)))
-    return found
+    return loaded("find", str(subject))
 
 
 def name_of(subject: Subject, session: RecordedSession) -> str:

@@ -237,7 +237,7 @@ def _pieces(call: _Call, started_ns: int, head_ns: int, came_ns: int) -> Iterato
 
 def _body(content: _Content) -> bytes:
     text = content.text or ""
-    return text.encode() if content.encoding != "base64" else from_base64(text, "the base64 of a body is none")
+    return text.encode() if content.encoding != "base64" else from_base64(text)
 
 
 def _framed(message: _HarMessage) -> bytes:

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from recorder.model.recording import Recording
-from recorder.model.text import counted
+from recorder.model.text import counted, limited
 from recorder.replay.matching.candidates import Candidate, CandidateQueue, Group, MatchQuery
 from recorder.replay.matching.differences import RequestDifference, differences
 from recorder.replay.matching.fingerprint import NO_JSON, Fingerprint, MatchRequest, Place, json_value
@@ -70,14 +70,12 @@ def all_used(query: MatchQuery, queue: CandidateQueue) -> Miss:
 def unlike(query: MatchQuery, unused: Container[int], alike: int) -> Miss:
     """Return the miss of a request that nothing equals; `alike` is the number of unused ones at its position of a
     conversation."""
-    nearest, found = _nearest(query, unused)
+    nearest, parting = _nearest(query, unused)
     lines = [f"Nothing recorded answers {query.place}: of {len(query.group.candidates)} there, none is equal."]
     if alike > 1:
         lines.append(f"{alike} of them are at the same position of a conversation: which is meant is unclear.")
-    lines.append(f"The nearest is {_named(nearest, unused)}. It differs in {_counted(found)}:")
-    more = [f"and {len(found) - LISTED} more"] if len(found) > LISTED else []
-    message = _listed(lines, [*map(str, found[:LISTED]), *more])
-    return Miss(query.own.request, nearest.original, found, message)
+    lines.append(f"The nearest is {_named(nearest, unused)}. It differs in {_counted(parting)}:")
+    return Miss(query.own.request, nearest.original, parting, _listed(lines, [*map(str, parting)], "more"))
 
 
 def elsewhere(request: MatchRequest, at: Place, groups: Mapping[Place, Group]) -> Miss:
@@ -86,8 +84,7 @@ def elsewhere(request: MatchRequest, at: Place, groups: Mapping[Place, Group]) -
         return Miss(request, None, [], f"Nothing recorded answers {at}: there are no recordings.")
     near = min(groups, key=lambda other: len(_parting(other, at)) + (other.path != at.path))
     counts = [f"{place}: {len(group.candidates)}" for place, group in groups.items()]
-    more = [f"and {len(counts) - LISTED} other places"] if len(counts) > LISTED else []
-    message = _listed([f"Nothing recorded answers {at}. Recorded were:"], [*counts[:LISTED], *more])
+    message = _listed([f"Nothing recorded answers {at}. Recorded were:"], counts, "other places")
     return Miss(request, groups[near].candidates[0].original, _parting(near, at), message)
 
 
@@ -143,5 +140,5 @@ def _counted(found: Sequence[RequestDifference]) -> str:
     return f"{more}{counted(len(found), 'place')}"
 
 
-def _listed(lines: Sequence[str], items: Sequence[str]) -> str:
-    return "\n".join([*lines, *(f"{INDENT}{each}" for each in items)])
+def _listed(lines: Sequence[str], items: Sequence[str], others: str) -> str:
+    return "\n".join([*lines, *limited([f"{INDENT}{each}" for each in items], LISTED, others)])
