@@ -303,4 +303,9 @@ def header_list(given: Mapping[str, str], **changed: str) -> list[Header]:
 
 def milliseconds(given: float | None) -> int:
     """Return a duration in nanoseconds that a journal can hold."""
-    return round(max(0.0, min((given or 0) / 1000, SECONDS_LIMIT)) * 1e6) * 1000
+    return journal_ns((given or 0) / 1000)
+
+
+def journal_ns(seconds: float) -> int:
+    """Return nanoseconds that a journal can hold; a double of today is exact to the microsecond."""
+    return round(max(0.0, min(seconds, SECONDS_LIMIT)) * 1e6) * 1000

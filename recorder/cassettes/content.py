@@ -134,8 +134,6 @@ def _is_in_lines(head: bytes) -> bool:
     """Return whether the first line is a payload, and others follow or it is clearly one of a stream."""
     lines = [line for line in head.split(b"\n") if line.strip()]
     first = decoded_or_none(lines[0])
-    return isinstance(first, dict) and (len(lines) > 1 or _is_of_a_stream(first))
-
-
-def _is_of_a_stream(payload: Mapping[str, Any]) -> bool:
-    return any(dialect.is_event and dialect.is_event(payload) for dialect in DIALECTS)
+    if not isinstance(first, dict):
+        return False
+    return len(lines) > 1 or any(dialect.is_event and dialect.is_event(first) for dialect in DIALECTS)

@@ -19,8 +19,7 @@ from typing import Any, BinaryIO
 import msgspec
 
 from recorder.cassettes import refusing
-from recorder.cassettes.calls import NO_BODY, ImportedCall, ImportedFile, check_values, read_whole
-from recorder.cassettes.sse_jsonl.lines import SECONDS_LIMIT
+from recorder.cassettes.calls import NO_BODY, ImportedCall, ImportedFile, check_values, journal_ns, read_whole
 from recorder.model.payloads import ExchangeEnd, Header, ResponseHead
 from recorder.wire.dialects.json_values import decoded_or_none
 from recorder.wire.redaction.headers import redact_headers
@@ -83,24 +82,17 @@ class LiteLlm(ImportedFile):
 def _payloads(data: bytes) -> Iterator[_Payload]:
     """Yield the payloads of a document, an array, or lines. Raises `RecorderError`, with the line or the number."""
     if data.lstrip().startswith(b"["):
-        yield from _of_array(data)
+        with refusing("it is not an array of payloads of LiteLLM"):
+            raw = msgspec.json.decode(check_values(data), type=list[msgspec.Raw])
+        yield from (_payload(each, f"payload {number}") for number, each in enumerate(raw, 1))
         return
     first, _, rest = data.strip().partition(b"\n")
-    if rest and decoded_or_none(check_values(first)) is not None:
-        yield from _of_lines(data)
+    if not rest or decoded_or_none(check_values(first)) is None:
+        yield _payload(data, "it")
         return
-    yield _payload(data, "it")
-
-
-def _of_array(data: bytes) -> Iterator[_Payload]:
-    with refusing("it is not an array of payloads of LiteLLM"):
-        raw = msgspec.json.decode(check_values(data), type=list[msgspec.Raw])
-    yield from (_payload(each, f"payload {number}") for number, each in enumerate(raw, 1))
-
-
-def _of_lines(data: bytes) -> Iterator[_Payload]:
-    lines = ((number, line) for number, line in enumerate(data.split(b"\n"), 1) if line.strip())
-    yield from (_payload(line, f"line {number}") for number, line in lines)
+    for number, line in enumerate(data.split(b"\n"), 1):
+        if line.strip():
+            yield _payload(line, f"line {number}")
 
 
 def _payload(data: bytes | msgspec.Raw, place: str) -> _Payload:
@@ -110,8 +102,8 @@ def _payload(data: bytes | msgspec.Raw, place: str) -> _Payload:
 
 def _call(payload: _Payload) -> ImportedCall:
     """Return a call as a recorder in front of LiteLLM would have recorded it."""
-    started_ns, end_ns = _ns(payload.started), max(0, _ns(payload.ended) - _ns(payload.started))
-    first_ns = end_ns if payload.first_token is None else max(0, _ns(payload.first_token) - started_ns)
+    started_ns, end_ns = journal_ns(payload.started), max(0, journal_ns(payload.ended) - journal_ns(payload.started))
+    first_ns = end_ns if payload.first_token is None else max(0, journal_ns(payload.first_token) - started_ns)
     target = _TARGETS[payload.call_type]
     failed = payload.status == "failure"
     response, answer, end = _failure(payload) if failed else _success(payload, target)
@@ -177,8 +169,3 @@ def _headers(payload: _Payload) -> list[Header]:
     given += [(b"x-litellm-call-id", payload.litellm_call_id.encode())] if payload.litellm_call_id else []
     given += [] if cost is None else [(b"x-litellm-response-cost", repr(cost).encode())]
     return redact_headers(given)
-
-
-def _ns(seconds: float) -> int:
-    """Return nanoseconds that a log can hold; a double of today is exact to the microsecond."""
-    return round(max(0.0, min(seconds, SECONDS_LIMIT)) * 1e6) * 1000

@@ -91,7 +91,11 @@ async def cache_of_recordings(session: RecordedSession) -> list[CacheTurn]:
         prompts += projection["prompts"]
     rows: list[PromptRow] = []
     for row in sorted(prompts, key=lambda row: row.exchange_id):
-        served = [earlier for earlier in rows if _was_served(earlier, row)]
+        served = []
+        for earlier in rows:
+            # Its answer had begun when the same provider got this request.
+            if earlier.provider == row.provider and earlier.served_ns and earlier.served_ns <= row.started_ns:
+                served.append(earlier)
         rows.append(compared(row, served[-WINDOW:], _parent(row, rows, links)))
 
     async def load(exchange_id: str) -> Prompt | None:
@@ -99,13 +103,6 @@ async def cache_of_recordings(session: RecordedSession) -> list[CacheTurn]:
         return prompt_in(recording.exchange.api, recording.exchange.target, recording.request_body)
 
     return await turns_of(rows, numbers, load)
-
-
-def _was_served(earlier: PromptRow, row: PromptRow) -> bool:
-    """Return whether the answer to an earlier request had begun when the same provider got this one."""
-    if earlier.provider != row.provider or not earlier.served_ns:
-        return False
-    return earlier.served_ns <= row.started_ns
 
 
 def _parent(row: PromptRow, rows: Iterable[PromptRow], links: dict[str, RequestRow]) -> PromptRow | None:
@@ -210,15 +207,11 @@ def _of_segments(
         before = None
     if after is not None and after.part != first.part:
         after = None
-    if before is not None and after is not None and _differ_in_role(before, after):
+    if before and after and _position(before) == _position(after) and before.role != after.role:
         return _of_values(f"{place.partition('.')[0]}.role", _value(before.role), _value(after.role))
     found = _of_values("", _value(before and before.content), _value(after and after.content))
     is_text = (after or first).is_text and (before is None or before.is_text)
     return found._replace(path=place if is_text else place + found.path)
-
-
-def _differ_in_role(before: PromptSegment, after: PromptSegment) -> bool:
-    return _position(before) == _position(after) and before.role != after.role
 
 
 def _position(segment: PromptSegment) -> tuple[int, int, int]:
@@ -243,11 +236,8 @@ def _repeated(row: PromptRow, segments: Sequence[PromptSegment]) -> Sequence[Pro
     return [each for each in segments if parts[each.part].kind != "conversation"]
 
 
-class _Missing:
-    """The value of a member that is not there."""
-
-
-_MISSING = _Missing()
+_MISSING = object()
+"""The value of a member that is not there."""
 
 
 def _value(content: bytes | None) -> Any:

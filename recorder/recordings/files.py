@@ -84,16 +84,12 @@ def cassette_in(
     likeliest: RecorderError | None = None  # of the likeliest format: what a person can mend
     for each in likely:
         try:
-            return _read_as(each, file, dialect, request)
+            if each in _SELF_CONTAINED:
+                return _SELF_CONTAINED[each](file)
+            return PlainStream(file, each, dialect, request)
         except RecorderError as error:
             likeliest = likeliest or error
     raise likeliest or RecorderError("it is not a stream of server-sent events, no JSON, and no export of recorder")
-
-
-def _read_as(format: Format, file: BinaryIO, dialect: str | None, request: PlainRequest | None) -> Cassette:
-    if format in _SELF_CONTAINED:
-        return _SELF_CONTAINED[format](file)
-    return PlainStream(file, format, dialect, request)
 
 
 def opening(path: Path) -> BinaryIO:

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from recorder.cassettes import SUFFIX
 from recorder.diff import ALL, Level
 from recorder.errors import UsageError
 from recorder.proxy.routing import Upstream, parse_upstream
@@ -25,7 +26,6 @@ from recorder.replay.faults.transport import Fault
 from recorder.replay.matching.noise import Rules, rules_from
 from recorder.testing.redactions import Redactions
 
-SUFFIX = ".sse.jsonl"
 MATCH_FILE = "recorder.toml"
 VERIFY = "verify"  # the mode
 STABLE: Sequence[Level] = ("shape",)  # between two runs of a model
@@ -103,11 +103,15 @@ def check(config: pytest.Config) -> None:
 def settings(item: pytest.Item, mode: str, began_ns: int) -> Settings:
     """Return the settings of a test. Raises `UsageError` for a value that makes no sense."""
     keywords = _keywords(item)
-    own = _own_cassette(item)
+    folder = Path(item.config.getini("recorder_cassette_dir"))
+    own = item.path.parent / folder / item.path.stem / f"{_file_name(item)}{SUFFIX}"
     cassette = _cassette(item, keywords["cassette"]) if keywords.get("cassette") is not None else own
     session = keywords.get("session")
     if session is not None and not isinstance(session, str):
         raise UsageError(f"session={session!r} of the recorder marker is not a name or id of a session.")
+    allows_network = keywords.get("allow_network", item.config.getini("recorder_allow_network"))
+    if not isinstance(allows_network, bool):
+        raise UsageError(f"allow_network={allows_network!r} of the recorder marker is neither True nor False.")
     return Settings(
         test=item.nodeid,
         name=item.name,
@@ -123,7 +127,7 @@ def settings(item: pytest.Item, mode: str, began_ns: int) -> Settings:
         upstreams=_upstreams(item.config, _texts(keywords, "upstream")),
         rules=_rules(item.config, keywords.get("match", {})),
         redactions=Redactions(item.config.getini("recorder_redact")),
-        allows_network=_switch(keywords.get("allow_network", item.config.getini("recorder_allow_network"))),
+        allows_network=allows_network,
         levels=_levels("verify of the recorder marker", _texts(keywords, "verify"))
         or _levels("recorder_verify", item.config.getini("recorder_verify"))
         or STABLE,
@@ -147,11 +151,6 @@ def _keywords(item: pytest.Item) -> Mapping[str, Any]:
             found = {name: value for name, value in found.items() if name not in _SOURCES}
         found |= marker.kwargs
     return found
-
-
-def _own_cassette(item: pytest.Item) -> Path:
-    folder = Path(item.config.getini("recorder_cassette_dir"))
-    return item.path.parent / folder / item.path.stem / f"{_file_name(item)}{SUFFIX}"
 
 
 def _cassette(item: pytest.Item, named: Any) -> Path:
@@ -180,12 +179,6 @@ def _speed(given: Any) -> float | None:
     if not 0 < speed < float("inf"):
         raise UsageError(f"{given!r} is not a speed: give 1 for the recorded one, a factor, or max for no pauses.")
     return speed
-
-
-def _switch(given: Any) -> bool:
-    if not isinstance(given, bool):
-        raise UsageError(f"allow_network={given!r} of the recorder marker is neither True nor False.")
-    return given
 
 
 def _texts(keywords: Mapping[str, Any], keyword: str) -> list[str]:

@@ -90,21 +90,14 @@ class Frame(NamedTuple):
 
 def parsed(raw: bytes, form: Form = "event") -> Frame | None:
     """Decode a frame; return `None` if no framing can make it."""
-    if form == "message":
-        return _parsed_message(raw)
-    fields = parse(raw)
-    if fields.data is None or fields.data_start is None:
-        return None
+    data, name = raw, None
+    if form == "event":
+        fields = parse(raw)
+        if fields.data is None or fields.data_start is None:
+            return None
+        data, name = fields.data, fields.event
     try:
-        name = None if fields.event is None else fields.event.decode()
-        return Frame(name, value(fields.data, PAYLOAD_DEPTH), _pad(fields.data))
-    except ValueError:
-        return None
-
-
-def _parsed_message(raw: bytes) -> Frame | None:
-    try:
-        return Frame(None, value(raw, PAYLOAD_DEPTH), _pad(raw))
+        return Frame(None if name is None else name.decode(), value(data, PAYLOAD_DEPTH), _pad(data))
     except ValueError:
         return None
 

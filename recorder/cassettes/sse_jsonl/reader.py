@@ -96,7 +96,7 @@ def _read_line(
 ) -> tuple[list[Row], _ExchangeReader]:
     given = value(written)
     number = given.get("exchange") if isinstance(given, dict) else None
-    if _is_piece(given):
+    if isinstance(given, list) and len(given) in (4, 5):
         number = given[1]
     if isinstance(number, bool) or not isinstance(number, int) or not 0 < number < 2**31:
         raise ValueError(
@@ -109,10 +109,6 @@ def _read_line(
     if current is None or number != current.number:
         raise ValueError(f"it is of exchange {number}, whose request does not stand before it")
     return [current.piece(given) if isinstance(given, list) else current.step(given)], current
-
-
-def _is_piece(given: Any) -> bool:
-    return isinstance(given, list) and len(given) in (4, 5)
 
 
 class _Request(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -75,19 +75,32 @@ class _AtEvent(Fault, frozen=True):
         return _no_event(self.event) if self.event else "there was no response"
 
 
-class CutAfter(_AtEvent, frozen=True):
+class _AfterEvent(_AtEvent, frozen=True):
+    """Strikes the body there."""
+
+    @abstractmethod
+    async def _strike(self, run: Run) -> None: ...
+
+    async def body(self, chunks: Chunks, run: Run) -> Chunks:
+        if self.event == 0:
+            await self._strike(run)
+            async for chunk in chunks:
+                yield chunk
+            return
+        async for block in blocks(chunks):
+            yield block.raw
+            if block.event == self.event:
+                await self._strike(run)
+
+
+class CutAfter(_AfterEvent, frozen=True):
     """The connection breaks after an event: with a code after a Close frame, if it is one of WebSocket."""
 
     outcome: str = "truncated"
     code: int | None = None
 
-    async def body(self, chunks: Chunks, run: Run) -> Chunks:
-        if self.event == 0:
-            raise _cut(self, run)
-        async for block in blocks(chunks):
-            yield block.raw
-            if block.event == self.event:
-                raise _cut(self, run)
+    async def _strike(self, run: Run) -> None:
+        raise _cut(self, run)
 
 
 class CutAt(Fault, frozen=True):
@@ -112,23 +125,12 @@ class CutAt(Fault, frozen=True):
             yield chunk
 
 
-class Stall(_AtEvent, frozen=True):
+class Stall(_AfterEvent, frozen=True):
     """Nothing comes for a while after an event, or nothing any more."""
 
     seconds: float = FOREVER_S
 
-    async def body(self, chunks: Chunks, run: Run) -> Chunks:
-        if self.event == 0:
-            await self._pause(run)
-            async for chunk in chunks:
-                yield chunk
-            return
-        async for block in blocks(chunks):
-            yield block.raw
-            if block.event == self.event:
-                await self._pause(run)
-
-    async def _pause(self, run: Run) -> None:
+    async def _strike(self, run: Run) -> None:
         run.struck(self)
         await run.waiting.pause(self.seconds)
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from itertools import accumulate
 from typing import Any, NamedTuple
@@ -49,11 +49,15 @@ def is_client_id(text: str) -> bool:
     return len(text) in ID_BYTES and _SAFE.fullmatch(text) is not None
 
 
-def finding(ids: Iterable[str]) -> re.Pattern[str] | None:
+def finding(ids: Collection[str]) -> re.Pattern[str] | None:
     """Return a pattern that finds ids that no letter or digit continues; in a JSON text within a text a newline ends
     in `n`."""
-    names = "|".join(map(re.escape, sorted(ids, key=len, reverse=True)))
-    return re.compile(rf"(?:(?<![0-9A-Za-z.])|(?<=\\[nrt]))(?:{names})(?![0-9A-Za-z])") if names else None
+    return re.compile(rf"(?:(?<![0-9A-Za-z.])|(?<=\\[nrt]))(?:{any_of(ids)})(?![0-9A-Za-z])") if ids else None
+
+
+def any_of(names: Iterable[str]) -> str:
+    """Return the expression for any of these texts, the longest first."""
+    return "|".join(map(re.escape, sorted(names, key=len, reverse=True)))
 
 
 def pairs(recorded: Mapping[str, int], requested: Mapping[str, int]) -> Mapping[str, str]:

@@ -12,11 +12,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
-from functools import cached_property
 from itertools import islice
 from typing import Any, NamedTuple
 
-from recorder.replay.matching.client_ids import finding, is_client_id
+from recorder.replay.matching.client_ids import any_of, finding, is_client_id
 from recorder.replay.matching.noise_rules import DEFAULT, IN_TEXTS, How, Kind, Rule, read
 from recorder.wire.redaction.bodies import BY_SHAPE, Redactor
 from recorder.wire.redaction.headers import NEVER, REDACTED
@@ -93,11 +92,7 @@ class Rules:
         return [rule for rule in self.rules if rule.kind == kind]
 
     def _is(self, kind: Kind, name: str) -> bool:
-        return any(fnmatchcase(name, what) for what in self._names[kind])
-
-    @cached_property
-    def _names(self) -> Mapping[str, Sequence[str]]:
-        return {kind: [rule.what for rule in self._of(kind)] for kind in ("headers", "parameters")}
+        return any(fnmatchcase(name, rule.what) for rule in self._of(kind))
 
 
 DEFAULT_RULES = Rules()
@@ -130,16 +125,11 @@ class _NoiseFilter:
 
     def value(self, value: Any) -> Any:
         """Return a JSON value without noise. Keys are visited in order: so are ids numbered."""
-        if value.__class__ is dict:
-            return {name: self._within(each) for name, each in sorted(value.items())}
-        if value.__class__ is list:
-            return [self._within(each) for each in value]
-        return self._text(value) if value.__class__ is str else value
-
-    def _within(self, value: Any) -> Any:
         if value.__class__ is str:
             return self._text(value)
-        return self.value(value) if value.__class__ in (dict, list) else value
+        if value.__class__ is dict:
+            return {name: self.value(each) for name, each in sorted(value.items())}
+        return [self.value(each) for each in value] if value.__class__ is list else value
 
     def _text(self, text: str) -> str:
         if len(text) > TEXT_LIMIT:
@@ -176,8 +166,7 @@ def _of_kind(kind: Kind, patterns: _Patterns) -> _Patterns:
 
 def _anywhere(directories: Mapping[str, int]) -> re.Pattern[str] | None:
     """Return a pattern of the directories, the longest first, where a path may begin and where a step of it ends."""
-    names = "|".join(map(re.escape, sorted(directories, key=len, reverse=True)))
-    return re.compile(rf"(?<![\w./\\-])(?:{names})(?![\w-])") if names else None
+    return re.compile(rf"(?<![\w./\\-])(?:{any_of(directories)})(?![\w-])") if directories else None
 
 
 def _named(texts: Sequence[str], patterns: _Patterns, name_of: Callable[[str], str | None]) -> dict[str, int]:
@@ -211,8 +200,7 @@ def _texts(value: Any) -> Iterator[str]:
             yield from _texts(each)
     elif value.__class__ is list:
         for each in value:
-            if each.__class__ in (str, dict, list):
-                yield from _texts(each)
+            yield from _texts(each)
 
 
 def _remove(value: Any, path: Sequence[str]) -> None:
