@@ -124,9 +124,12 @@ class PlainStream:
             for line in _lines(self._file):
                 yield framed(line, self._dialect), True
             return
-        splitter = Splitter() if self._format == "sse" else _Whole()
-        begins = True
+        splitter, begins = Splitter(), True
         for block in iter(lambda: self._file.read(BLOCK_BYTES), b""):
+            if self._format == "json":  # all of it is one event, however it is read
+                yield block, begins
+                begins = False
+                continue
             for piece in splitter.feed(block):
                 yield piece.raw, begins
                 begins = piece.complete
@@ -141,21 +144,6 @@ class PlainStream:
             if not given or spoken == self._dialect:
                 return known
         return by_name(self._dialect).target(self._format == "json", payloads)
-
-
-class _PlainPiece(NamedTuple):
-    raw: bytes
-    complete: bool
-
-
-class _Whole:
-    """A document: all of it is one event, however it is read."""
-
-    def feed(self, data: bytes) -> list[_PlainPiece]:
-        return [_PlainPiece(data, False)]
-
-    def close(self) -> list[_PlainPiece]:
-        return []
 
 
 def _lines(file: BinaryIO) -> Iterator[bytes]:

@@ -56,7 +56,10 @@ class CacheTurn(NamedTuple):
 
     def document(self) -> dict[str, Any]:
         """Return the turn as in `recorder show --cache --json`; its keys are in docs/formats.md."""
-        row, difference = self.row, self.difference
+        row = self.row
+        shown: dict[str, Any] = {"path": row.path, "offset": None, "before": None, "after": None}
+        if self.difference is not None:
+            shown = self.difference._asdict()
         return {
             "exchange_id": row.exchange_id,
             "number": self.number,
@@ -72,10 +75,7 @@ class CacheTurn(NamedTuple):
             "since_use_ns": row.since_use_ns,
             "previous_exchange_id": row.previous_exchange_id,
             "previous_number": self.previous_number,
-            "path": row.path if difference is None else difference.path,
-            "offset": None if difference is None else difference.offset,
-            "before": None if difference is None else difference.before,
-            "after": None if difference is None else difference.after,
+            **shown,
         }
 
 

@@ -244,7 +244,7 @@ def _check(number: int, exchange: Exchange, events: Sequence[Event], private: Pr
     places = {
         "its request": (b"".join(request),),
         "its response": (b"".join(response), texts_of_items),
-        "what is said about it": tuple(exchange_lines(number, exchange, events)),
+        "what is said about it": tuple(exchange_lines(number, exchange, events, {})),
     }
     for place, texts in places.items():
         if line := private.line_of(*texts):

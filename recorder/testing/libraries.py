@@ -130,7 +130,7 @@ class _AsyncStream(_Body):
         await self._close()
 
 
-class _SyncStream(_Body):
+class SyncStream(_Body):
     """An asynchronous body, run."""
 
     base = "SyncByteStream"
@@ -210,7 +210,7 @@ class AsyncFace(Side):
 class SyncFace(Side):
     """A core as a transport for the library's Client."""
 
-    kind = _SyncStream
+    kind = SyncStream
 
     def handle_request(self, request: Any) -> Any:
         __tracebackhide__ = True
@@ -248,7 +248,7 @@ class AsyncBack(Side):
 class SyncBack(Side):
     """A sync transport of the library, for a core to wrap that is run."""
 
-    kind = _SyncStream
+    kind = SyncStream
 
     async def handle_async_request(self, request: Request) -> Response:
         guard = partial(_translated, self._library)

@@ -39,7 +39,7 @@ from recorder.proxy.http.messages import (
     Upload,
     WholeUpload,
 )
-from recorder.testing.libraries import Unsync, run
+from recorder.testing.libraries import SyncStream, Unsync, run
 
 READ_BYTES = 64 * 2**10  # of a response at once, at most: less if less has come
 
@@ -209,7 +209,7 @@ def _written(response: Response) -> Iterator[bytes]:
     lines = [b"HTTP/1.1 %d %b" % (response.status_code, reason), *(b"%b: %b" % each for each in headers)]
     yield b"\r\n".join([*lines, b"", b""])
     try:
-        for chunk in _run_through(response.stream):
+        for chunk in SyncStream(response.stream):
             if chunk:
                 yield b"%x\r\n%b\r\n" % (len(chunk), chunk) if is_chunked else chunk
     except UpstreamError as error:
@@ -220,15 +220,6 @@ def _written(response: Response) -> Iterator[bytes]:
         return
     if is_chunked:
         yield b"0\r\n\r\n"
-
-
-def _run_through(stream: BodyStream) -> Iterator[bytes]:
-    chunks = aiter(stream)
-    while True:
-        try:
-            yield run(anext(chunks))
-        except StopAsyncIteration:
-            return
 
 
 @contextmanager

@@ -63,6 +63,10 @@ class _Content(msgspec.Struct, frozen=True, rename="camel"):
     text: str | None = None
     encoding: str | None = None
 
+    @property
+    def is_stream(self) -> bool:
+        return self.mime_type.startswith("text/event-stream")
+
 
 class _HarResponse(msgspec.Struct, frozen=True):
     status: int
@@ -121,19 +125,13 @@ def _lacks_body(call: _Call) -> bool:
     content = call.response.content
     if content.text is not None or call.response.status in BODILESS:
         return False
-    is_stream = content.mime_type.startswith("text/event-stream")
-    return is_stream or any(size not in (0, None) for size in (content.size, call.response.body_size))
+    return content.is_stream or any(size not in (0, None) for size in (content.size, call.response.body_size))
 
 
 def _is_wanted(call: _Call) -> bool:
     path = target_of(call.request.url).partition("?")[0]
     known = by_path(call.request.method.upper(), path).name != "other"
-    return (
-        known
-        or call.is_websocket
-        or bool(call.messages)
-        or call.response.content.mime_type.startswith("text/event-stream")
-    )
+    return known or call.is_websocket or bool(call.messages) or call.response.content.is_stream
 
 
 def _times(call: _Call) -> tuple[int, int, int]:

@@ -116,13 +116,12 @@ def cassette_lines(session: Session, exchanges: Iterable[tuple[Exchange, Sequenc
 
 
 def exchange_lines(
-    number: int, exchange: Exchange, events: Sequence[Event], numbers: dict[str, int] | None = None
+    number: int, exchange: Exchange, events: Sequence[Event], numbers: dict[str, int]
 ) -> Iterator[bytes]:
     """Yield the lines of one exchange. Raises `RecorderError` if it has no request.
 
     `numbers` has those of the exchanges before, by id, and gets this one: a turn over WebSocket names its connection.
     """
-    numbers = {} if numbers is None else numbers
     numbers[exchange.exchange_id] = number
     if not events or events[0].kind != "request":
         raise RecorderError(f"Exchange {exchange.exchange_id} has no request: it cannot stand in a cassette.")

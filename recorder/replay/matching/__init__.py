@@ -38,12 +38,11 @@ from recorder.replay.matching.candidates import Candidate, CandidateQueue, Group
 from recorder.replay.matching.client_ids import pairs
 from recorder.replay.matching.differences import RequestDifference
 from recorder.replay.matching.fingerprint import MatchRequest, Place, place, request_of, without_secrets
-from recorder.replay.matching.miss import Miss, all_used, elsewhere, unlike
+from recorder.replay.matching.miss import Miss, all_used, elsewhere, may_go_unanswered, unlike
 from recorder.replay.matching.noise import DEFAULT_RULES, Rules
 from recorder.replay.matching.noise_rules import How
 from recorder.replay.matching.once import Once
 from recorder.replay.matching.successors import Successor, following, response_id, successors
-from recorder.wire.grouping.probes import is_optional
 from recorder.wire.redaction.headers import redact_target
 from recorder.wire.turns import is_prewarm, is_turn, prewarm_id
 
@@ -51,6 +50,9 @@ __all__ = ["Elsewhere", "HangUp", "Match", "MatchRequest", "Matcher", "Miss", "R
 
 Elsewhere = Literal["fault", "forwarded"]
 """Who answered a request in place of a recording."""
+
+HowAnswered = How | Elsewhere | Literal["miss", "probe"]
+"""How a request was answered. A probe: nothing is recorded, and nothing is missed."""
 
 SEEN_LIMIT = 10_000
 """Requests that are remembered: a mock server may run for days."""
@@ -82,7 +84,7 @@ class Seen(msgspec.Struct, frozen=True):
     target: str  # redacted
     upstream: str
     body_bytes: int
-    how: How | Elsewhere | Literal["miss", "probe"]  # a probe: nothing is recorded, and nothing is missed
+    how: HowAnswered
     exchange_id: str | None = None  # of the recording that answered it
     message: str | None = None  # why no recording did
 
@@ -114,8 +116,11 @@ class Matcher:
         if isinstance(found, Match) and is_turn(found.recorded):
             turn = self._by_id[found.recorded.exchange.exchange_id].original
             found = msgspec.structs.replace(found, hang_up=self._hang_up(turn), followed_by=self._followed_by(turn))
-        self._seen.append(_seen(request, found))
-        if isinstance(found, Miss) and is_prewarm(request.target, request.body):
+        if isinstance(found, Match):
+            self._seen.append(_seen(request, found.how, found.recorded.exchange.exchange_id))
+            return found
+        self._seen.append(_seen(request, "probe" if found.is_optional else "miss", message=found.message))
+        if is_prewarm(request.target, request.body):
             self._history.add(prewarm_id(request.body), request)
         return found
 
@@ -180,7 +185,7 @@ class Matcher:
 
     def note(self, request: MatchRequest, how: Elsewhere, message: str) -> None:
         """Record that a request was answered by something else."""
-        self._seen.append(Seen(*_fields(request), how, message=message))
+        self._seen.append(_seen(request, how, message=message))
 
     def unused(self) -> list[Recording]:
         """Return the exchanges that were not requested, in recorded order.
@@ -194,7 +199,7 @@ class Matcher:
         request = candidate.fingerprint.request
         if request.method == WEBSOCKET:  # its turns stand for it
             return candidate.original.exchange.exchange_id not in self._last_turns
-        return not is_optional(request.method, request.target) and not is_prewarm(request.target, request.body)
+        return not may_go_unanswered(request)
 
     def seen(self) -> list[Seen]:
         """Return the requests and how they were answered, in order."""
@@ -283,12 +288,6 @@ def _match(query: MatchQuery, candidate: Candidate, how: How) -> Match:
     return Match(candidate.recorded, how, client_ids=client_ids)
 
 
-def _seen(request: MatchRequest, found: Match | Miss) -> Seen:
-    if isinstance(found, Match):
-        return Seen(*_fields(request), found.how, found.recorded.exchange.exchange_id)
-    how: Literal["miss", "probe"] = "probe" if found.is_optional else "miss"
-    return Seen(*_fields(request), how, message=found.message)
-
-
-def _fields(request: MatchRequest) -> tuple[str, str, str, int]:
-    return request.method, redact_target(request.target), request.upstream, len(request.body)
+def _seen(request: MatchRequest, how: HowAnswered, exchange_id: str | None = None, message: str | None = None) -> Seen:
+    target = redact_target(request.target)
+    return Seen(request.method, target, request.upstream, len(request.body), how, exchange_id, message)

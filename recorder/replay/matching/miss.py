@@ -46,9 +46,7 @@ class Miss(msgspec.Struct, frozen=True):
     @property
     def is_optional(self) -> bool:
         """Return True if the client goes on without an answer, or with one that is made here."""
-        return is_optional(self.request.method, self.request.target) or is_prewarm(
-            self.request.target, self.request.body
-        )
+        return may_go_unanswered(self.request)
 
     @property
     def line(self) -> str:
@@ -57,6 +55,11 @@ class Miss(msgspec.Struct, frozen=True):
         parts = [each for each in lines if not each.startswith(INDENT)]
         listed = [each.strip() for each in lines if each.startswith(INDENT)]
         return " ".join([*parts, "; ".join(listed)]).strip()
+
+
+def may_go_unanswered(request: MatchRequest) -> bool:
+    """Return whether a client goes on without an answer, or with one that is made here."""
+    return is_optional(request.method, request.target) or is_prewarm(request.target, request.body)
 
 
 def all_used(query: MatchQuery, queue: CandidateQueue) -> Miss:
