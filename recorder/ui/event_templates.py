@@ -100,7 +100,12 @@ def _copied_op(op: Sequence[Any]) -> Sequence[Any]:
 def escaped(text: str, as_ascii: bool) -> str:
     """Return a text as a string of JSON has it, without its quotes, the way that JSON.stringify writes it."""
     written = json.dumps(text, ensure_ascii=as_ascii)[1:-1]
-    return written if as_ascii or text.isascii() else _LONE.sub(lambda match: f"\\u{ord(match[0]):04x}", written)
+    return written if as_ascii or text.isascii() else without_halves(written)
+
+
+def without_halves(written: str) -> str:
+    """Return JSON with an escape for each half of a character that stands alone."""
+    return _LONE.sub(lambda match: f"\\u{ord(match[0]):04x}", written)
 
 
 def _styles(text: str) -> tuple[bool, ...]:

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import base64
 import json
-import re
 import time
 import zlib
 from collections import Counter
@@ -32,12 +31,12 @@ from recorder.recordings.selection import Numbered
 from recorder.store.queries.reader import LogReader
 from recorder.ui.api import session_outline
 from recorder.ui.bundle import bundle
-from recorder.ui.event_templates import Template, Templates, documents
+from recorder.ui.event_templates import Template, Templates, documents, without_halves
 from recorder.ui.events import BodyRead, body_reads, chain_roots, holds, reads_of
 from recorder.ui.lanes import timeline
 from recorder.ui.marks import marks
 from recorder.ui.ops import Op
-from recorder.ui.redaction import redacted_rows, redacted_track, redacted_value
+from recorder.ui.redaction import RedactedTrack, redacted_rows, redacted_value
 from recorder.ui.track import TrackCache, segment
 from recorder.wire.redaction.bodies import Redactor
 
@@ -55,8 +54,6 @@ _CHANGED = (
     "Hashes and sizes are those of the recorded bytes. An event that brought a part of a secret has no bytes here."
 )
 
-_LONE = re.compile("[\ud800-\udfff]")
-
 
 async def html_file(log: LogReader, session: Session, chosen: Sequence[Numbered], redactor: Redactor) -> bytes:
     """Return the file. `chosen` are all exchanges of the session, or the one to be in the file.
@@ -69,8 +66,7 @@ async def html_file(log: LogReader, session: Session, chosen: Sequence[Numbered]
 
 def _element(data: Json) -> str:
     """Return the element of the page that holds the data. Nothing in it can end it."""
-    written = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
-    written = _LONE.sub(lambda match: f"\\u{ord(match[0]):04x}", written)
+    written = without_halves(json.dumps(data, ensure_ascii=False, separators=(",", ":")))
     if len(written) < DEFLATED_FROM:
         escaped = written.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
         return f'<script type="application/json" id="data">{escaped}</script>\n'
@@ -139,7 +135,7 @@ class FileData:
                 break
             self._budget.add(len(event.raw))
             events.append(event)
-        track = redacted_track([step for step in await self._steps(number) if step[0] <= last], self._redactor)
+        track = RedactedTrack([step for step in await self._steps(number) if step[0] <= last], self._redactor)
         self._counts.update(track.counts)
         changed = redacted_rows(events, track.pieces, self._redactor)
         self._changed_events += len(changed)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from recorder.model.events import Event
@@ -28,22 +28,6 @@ class _Contribution(NamedTuple):
     text: str
 
 
-class RedactedTrack(NamedTuple):
-    """The steps of a track without secrets, the positions whose events brought a piece of one, and how many of which
-    kind there were."""
-
-    steps: list[Step]
-    pieces: frozenset[int]
-    counts: Mapping[str, int]
-
-
-def redacted_track(steps: list[Step], redactor: Redactor) -> RedactedTrack:
-    """Redact the steps of a whole exchange, from its first event on, in place."""
-    texts = _Texts(steps, redactor)
-    texts.read()
-    return RedactedTrack(texts.steps, frozenset(texts.in_pieces), texts.counts)
-
-
 def redacted_value(value: Any, redactor: Redactor, counts: Counter[str]) -> Any:
     """Return a value of JSON without a secret in any of its texts."""
     if isinstance(value, str):
@@ -55,7 +39,7 @@ def redacted_value(value: Any, redactor: Redactor, counts: Counter[str]) -> Any:
     return value
 
 
-def redacted_rows(events: Iterable[Event], in_pieces: frozenset[int], redactor: Redactor) -> dict[int, bytes]:
+def redacted_rows(events: Iterable[Event], in_pieces: Collection[int], redactor: Redactor) -> dict[int, bytes]:
     """Return the bytes of events as they may be shown, by position, where they are not as recorded.
 
     What is cut anywhere is read as one: of a body that is not an event stream, and of a request, the first piece has
@@ -120,19 +104,20 @@ class _TextTree:
         return tree
 
 
-class _Texts:
-    """The texts of a track while its steps are read: each a list of the pieces that wrote it."""
+class RedactedTrack:
+    """The steps of a whole exchange without secrets, the positions whose events brought a piece of one, and how many of
+    which kind there were.
+    """
 
     def __init__(self, steps: list[Step], redactor: Redactor) -> None:
+        """Redact steps from the first event on, in place."""
         self.steps = steps
-        self.in_pieces = set[int]()
+        self.pieces = set[int]()
         self.counts: Counter[str] = Counter()
         self._redactor = redactor
-        self._open = _TextTree()
+        self._open = _TextTree()  # texts that grow, each a list of the pieces that wrote it
         self._lengths = dict[PathKey, int]()  # of arrays, by path
-
-    def read(self) -> None:
-        for number, step in enumerate(self.steps):
+        for number, step in enumerate(steps):
             for op_number, op in enumerate(step[1]):
                 self._read(number, op_number, op)
         self._close(self._open)
@@ -200,7 +185,7 @@ class _Texts:
         op = step[1][piece.op]
         op[2] = _replaced(op[2], piece.inner, text)
         if is_part and len(step) == 2:
-            self.in_pieces.add(step[0])
+            self.pieces.add(step[0])
 
 
 def _replaced(value: Any, path: PathKey, text: str) -> Any:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from recorder.ui.ops import apply
-from recorder.ui.redaction import redacted_rows, redacted_track, redacted_value
+from recorder.ui.redaction import RedactedTrack, redacted_rows, redacted_value
 from recorder.wire.redaction.bodies import BY_SHAPE, Redactor
 from tests.support.rows import make_events, make_exchange, make_session
 from tests.support.secret_shapes import secrets_of
@@ -38,7 +38,7 @@ def track(*deltas: str) -> list[Any]:
 def test_a_secret_in_deltas_of_any_size_is_in_none_of_them(size: int) -> None:
     said = f"Here: {KEY}, {KEY}!"
     deltas = [said[at : at + size] for at in range(0, len(said), size)]
-    redacted = redacted_track(track(*deltas), BY_SHAPE)
+    redacted = RedactedTrack(track(*deltas), BY_SHAPE)
     written = "".join(step[1][0][2] for step in redacted.steps[1:])
     assert written == f"Here: {INSTEAD}, {INSTEAD}!"
     assert redacted.counts == {"openai-key": 2}
@@ -54,7 +54,7 @@ def test_a_secret_in_deltas_of_any_size_is_in_none_of_them(size: int) -> None:
 def test_a_text_that_is_set_anew_is_another_text() -> None:
     steps = track("Here: ", KEY[:20])
     steps += [[3, [["set", ["items", 0, "text"], "No."]]], [4, [["add", ["items", 0, "text"], KEY[20:]]]]]
-    redacted = redacted_track(steps, BY_SHAPE)
+    redacted = RedactedTrack(steps, BY_SHAPE)
     assert not redacted.counts
     assert redacted.steps[4][1][0][2] == KEY[20:]
 
@@ -66,7 +66,7 @@ def test_texts_in_values_that_are_set_or_pushed_are_found() -> None:
         [2, [["add", ["items", 0, "text"], KEY[9:]], ["add", ["items", 0, "summary", 1], KEY[12:]]]],
         [2, [["set", ["items", 0, "output"], {"images": [KEY]}]], 99],
     ]
-    redacted = redacted_track(steps, BY_SHAPE)
+    redacted = RedactedTrack(steps, BY_SHAPE)
     assert redacted.counts == {"openai-key": 4}
     assert redacted.pieces == {1, 2}
     last = texts_at(redacted.steps)[-1]
@@ -76,7 +76,7 @@ def test_texts_in_values_that_are_set_or_pushed_are_found() -> None:
 
 def test_patterns_and_values_of_the_settings_are_found() -> None:
     redactor = Redactor(["tops secret value"], [re.compile(r"employee-\d+")])
-    redacted = redacted_track(track("emplo", "yee-12", "34 has tops", " secret value"), redactor)
+    redacted = RedactedTrack(track("emplo", "yee-12", "34 has tops", " secret value"), redactor)
     assert "".join(step[1][0][2] for step in redacted.steps[1:]) == (
         "<REDACTED pattern, 13 bytes> has <REDACTED value, 17 bytes>"
     )
@@ -109,4 +109,4 @@ def test_many_items_cost_each_the_same() -> None:
         steps.append([number + 1, [["push", ["items"], {"text": KEY[:9], "kind": "message"}]]])
         steps.append([number + 1, [["set", ["items", number, "status"], "completed"]]])
     steps.append([15_001, [["add", ["items", 14_999, "text"], KEY[9:]]]])
-    assert redacted_track(steps, BY_SHAPE).counts == {"openai-key": 1}
+    assert RedactedTrack(steps, BY_SHAPE).counts == {"openai-key": 1}
