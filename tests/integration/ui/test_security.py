@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from recorder.ui.security import BODY_LIMIT_BYTES
+from recorder.ui.app import BODY_LIMIT_BYTES
 from tests.support.sockets import RawClient
 from tests.support.viewer_api import Viewing, request, viewing
 
