@@ -1,60 +1,26 @@
 """Chat Completions, legacy completions and everything compatible: `data: {chunk}` until `data: [DONE]`, mostly.
 
-Must not know: other wire formats. `message` reads a delta, `choice` makes facts of it, those of a tool call
-too; the rows are made in `recorder.projections`.
+Must not know: other wire formats.
 
 No event line, no sequence number, no items: `id` is the completion's. Several vendors never send `[DONE]`.
-
-What has `choices` is a chunk, or as a body a completion, whatever it calls itself. Fields that vendors add are
-ignored, except those that the modules of this folder name.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import chain
-from types import NoneType
-from typing import Any, Literal
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import msgspec
 
-from recorder.model.facts import (
-    Fact,
-    MalformedPayload,
-    ResponseFinished,
-    ResponseItems,
-    ResponseStarted,
-    TextAdded,
-    Usage,
-    UsageDetails,
-    UsageReported,
-)
-from recorder.wire.dialects.decoder import DOCUMENT, FastPath, JsonDecoder, failed, unknown
-from recorder.wire.dialects.dialect import Dialect
-from recorder.wire.dialects.errors import vendors_errors
-from recorder.wire.dialects.json_values import Object, as_json, object_, objects, objects_in, text, whole
+from recorder.wire.dialects.dialect import Dialect, NoiseField, RequestPlaces, ResponseFields, below
+from recorder.wire.dialects.json_values import Object, objects, objects_in
 from recorder.wire.dialects.keys import DONE, ERROR, KeyExtractor, Named, Payload, Text, Whole
-from recorder.wire.dialects.openai import CACHE, error_body
-from recorder.wire.dialects.openai_chat.choice import Choice, items
-from recorder.wire.dialects.openai_chat.common import added, decode
+from recorder.wire.dialects.openai import CACHE, MARKS, SUSPECTS, error_body
 from recorder.wire.dialects.openai_chat.conversation import CompletionConversation
-from recorder.wire.dialects.openai_chat.fields import CHUNK, FIELDS, PLACES, WHOLE, is_event, speaks
-from recorder.wire.dialects.openai_chat.message import ABOUT, Delta, citations, content_of, delta_of
-from recorder.wire.dialects.openai_chat.prompt import PROMPT
-from recorder.wire.dialects.unread import Content
-from recorder.wire.dialects.usage_report import (
-    CACHE_READ,
-    INPUT,
-    OUTPUT,
-    REASONING,
-    TOTAL,
-    ReportedCost,
-    first_count,
-    reported_cost,
-)
-
-_COMPLETIONS = (CHUNK, "chat.completion", "text_completion")
+from recorder.wire.dialects.openai_chat.decoder import ChatDecoder
+from recorder.wire.dialects.openai_chat.message import CHUNK, WHOLE
+from recorder.wire.dialects.prompt import PromptFormat, PromptPart
 
 
 class _ChunkChoice(msgspec.Struct):
@@ -71,190 +37,14 @@ def _name(chunk: _Chunk) -> Named:
     return ERROR if chunk.error else chunk.object or chunk.type, None, None, index
 
 
-class ChatDecoder(JsonDecoder):
-    """Follows one response: its id and model, its choices by index."""
-
-    def __init__(self) -> None:
-        self._id: str | None = None
-        self._model: str | None = None
-        self._choices: dict[int, Choice] = {}
-
-    about = ABOUT
-
-    def contents(self, type: str | None, payload: Any) -> Iterator[Content]:
-        choices = object_(payload).get("choices")
-        if isinstance(choices, list):
-            yield from (content_of(choice) if isinstance(choice, dict) else ("choices", choice) for choice in choices)
-        elif type != DOCUMENT:
-            yield "", payload
-
-    def fast_paths(self) -> Mapping[str | None, FastPath]:
-        return {CHUNK: self._fast_path}
-
-    def _fast_path(self, payloads: Iterable[bytes]) -> Iterator[TextAdded]:
-        id, model, choice_of = self._id, self._model, self._choices.get
-        for chunk in map(decode, payloads):
-            if (chunk.id != id and chunk.id) or (chunk.model != model and chunk.model):
-                return
-            piece = chunk.choices[0]
-            choice = choice_of(piece.index)
-            delta = None if choice is None else added(piece.delta, choice)
-            if delta is None:
-                return
-            yield delta
-
-    def payload(self, type: str | None, payload: Any) -> Sequence[Fact]:
-        facts = self._decoded(type, payload, self._chunk)
-        return (unknown(_kind(object_(payload)) or type),) if facts is None else facts
-
-    def whole(self, payload: Any) -> Sequence[Fact]:
-        facts = self._decoded(None, payload, _body)
-        return tuple(_refused(object_(payload))) if facts is None else facts
-
-    def _decoded(
-        self, type: str | None, payload: Any, facts_of: Callable[[Object], Iterator[Fact]]
-    ) -> Sequence[Fact] | None:
-        """Decode a payload as a completion and for errors; `None` if it is neither."""
-        if not isinstance(payload, dict):
-            return (MalformedPayload("the payload is not a JSON object"),)
-        if not isinstance(payload.get("choices"), list | NoneType):
-            return (MalformedPayload("`choices` is not an array"),)
-        errors = [*_errors(type, payload)]
-        if not _is_completion(payload):
-            return errors or None
-        return [*self._started(payload), *facts_of(payload), *errors, *self._used(payload)]
-
-    def _chunk(self, chunk: Object) -> Iterator[Fact]:
-        for given in objects(chunk.get("choices")):
-            index = whole(given.get("index")) or 0
-            choice = self._choices.setdefault(index, Choice(index))
-            yield from choice.add_delta(delta_of(given), object_(given.get("logprobs")))
-            if reason := text(given.get("finish_reason")):
-                yield from choice.end(reason, citations(chunk))
-                yield ResponseFinished(reason, _verdict(reason))
-
-    def _started(self, chunk: Object) -> Iterator[Fact]:
-        id, model = text(chunk.get("id")) or self._id, text(chunk.get("model")) or self._model
-        if (id, model) != (self._id, self._model):
-            self._id, self._model = id, model
-            yield ResponseStarted(id, model)
-        yield from self._served_at(text(chunk.get("service_tier")))
-
-    def _used(self, chunk: Object) -> Iterator[Fact]:
-        """Yield the usage of a chunk or a body: at its top, where Groq has it, or in a choice (Moonshot)."""
-        places = (chunk, object_(chunk.get("x_groq")), *objects(chunk.get("choices")))
-        usage = next((usage for place in places if (usage := object_(place.get("usage")))), None)
-        if usage:
-            cost = reported_cost(usage, self._data, ("usage",))
-            counts = normalised(usage)
-            yield UsageReported(counts, as_json(usage), details(usage, cost))
-            yield from self._fallen(counts)
+def is_event(payload: Mapping[str, Any]) -> bool:
+    """Return whether a payload is a chunk of a completion."""
+    return payload.get("object") == CHUNK
 
 
-def _body(body: Object) -> Iterator[Fact]:
-    choices = [(choice, _whole_message(choice, body)) for choice in objects(body.get("choices"))]
-    yield ResponseItems(tuple(chain.from_iterable(items(message, choice) for choice, message in choices)))
-    for choice, message in choices:
-        yield from map(unknown, message.unknown)
-        if reason := text(choice.get("finish_reason")):
-            yield ResponseFinished(reason, _verdict(reason))
-
-
-def _verdict(reason: str) -> Literal["failed"] | None:
-    return "failed" if reason == "error" else None  # of OpenRouter and others, with an error beside it or without
-
-
-def _whole_message(choice: Object, body: Object) -> Delta:
-    message = delta_of(choice)
-    if message.texts and not message.annotations:
-        message.annotations += citations(body)
-    return message
-
-
-def _errors(type: str | None, payload: Object) -> Iterator[Fact]:
-    """Yield the errors at the top of a chunk or a body, where Groq has them, or in a choice (OpenRouter)."""
-    if payload.get("error") or type == ERROR or (payload.get("choices") is None and _kind(payload) == ERROR):
-        yield failed(payload)
-        return
-    for place in (object_(payload.get("x_groq")), *objects(payload.get("choices"))):
-        if place.get("error"):
-            yield failed({"error": place["error"]})
-        else:
-            yield from vendors_errors(place)
-
-
-def _is_completion(payload: Object) -> bool:
-    return (
-        isinstance(payload.get("choices"), list)
-        or text(payload.get("object")) in _COMPLETIONS
-        or bool(payload.get("usage"))
-    )
-
-
-def _kind(payload: Object) -> str:
-    return text(payload.get("object")) or text(payload.get("type")) or ""
-
-
-def _refused(body: Object) -> Iterator[Fact]:
-    """Yield the fact of a body that is neither a completion nor an error of OpenAI: of another server or route."""
-    kind = _kind(body)
-    reason = body.get("message") or body.get("detail")
-    if reason:
-        yield failed(body)
-    elif kind != "list" and not kind.endswith(".deleted"):
-        yield unknown(kind)
-
-
-_INPUT = "prompt_tokens_details"
-_OUTPUT = "completion_tokens_details"
-
-_CACHE_WRITE = ((_INPUT, "cache_write_tokens"), ("cache_creation_input_tokens",))
-_CITATIONS = (("citation_tokens",),)  # Perplexity
-_WEB_SEARCHES = (
-    ("num_search_queries",),  # Perplexity
-    ("server_tool_use_details", "web_search_requests"),  # OpenRouter
-    ("server_tool_use", "web_search_requests"),  # the same, and Anthropic behind a gateway
-)
-
-
-def normalised(usage: Object) -> Usage:
-    """Return the six counts, in the words of every vendor.
-
-    Input includes what was cached. Output includes reasoning, though xAI counts it apart, where the total shows it, and
-    Perplexity, which counts citations apart too.
-    """
-    input, output, total = (first_count(usage, paths) for paths in (INPUT, OUTPUT, TOTAL))
-    reasoning, citations = first_count(usage, REASONING), first_count(usage, _CITATIONS)
-    if output is not None and citations is not None:
-        output = whole(output + citations + (reasoning or 0))
-    elif reasoning and input is not None and output is not None and total == input + output + reasoning:
-        output = whole(output + reasoning)
-    return Usage(
-        input_tokens=input,
-        cache_read_input_tokens=first_count(usage, CACHE_READ),
-        cache_write_input_tokens=first_count(usage, _CACHE_WRITE),
-        output_tokens=output,
-        reasoning_output_tokens=reasoning,
-        total_tokens=total,
-    )
-
-
-def details(usage: Object, cost: ReportedCost) -> UsageDetails:
-    """Return the counts that only some vendors and models have, and the cost."""
-    return UsageDetails(
-        cache_write_1h_input_tokens=first_count(usage, (("cache_creation", "ephemeral_1h_input_tokens"),)),
-        input_audio_tokens=first_count(usage, ((_INPUT, "audio_tokens"),)),
-        cache_read_input_audio_tokens=first_count(usage, ((_INPUT, "cached_tokens_details", "audio_tokens"),)),
-        input_image_tokens=first_count(usage, ((_INPUT, "image_tokens"),)),
-        input_video_tokens=first_count(usage, ((_INPUT, "video_tokens"),)),
-        output_audio_tokens=first_count(usage, ((_OUTPUT, "audio_tokens"),)),
-        output_image_tokens=first_count(usage, ((_OUTPUT, "image_tokens"),)),
-        output_video_tokens=first_count(usage, ((_OUTPUT, "video_tokens"),)),
-        output_citation_tokens=first_count(usage, _CITATIONS),
-        web_searches=first_count(usage, _WEB_SEARCHES),
-        reported_cost_usd=cost.usd,
-        reported_cost_source=cost.source,
-    )
+def speaks(payload: Mapping[str, Any]) -> bool:
+    """Return whether a payload is a completion or a chunk of one."""
+    return str(payload.get("object")).startswith("chat.completion") or "choices" in payload
 
 
 def _is_last(chunks: Sequence[Object]) -> bool:
@@ -268,6 +58,15 @@ def _is_last(chunks: Sequence[Object]) -> bool:
     return is_usage and is_finished and all(len(objects(chunk.get("choices"))) <= 1 for chunk in before)
 
 
+_CHOICES = ("choices.*.delta.", "choices.*.message.")
+_TEXTS = (
+    *("content", "content.*.text", "content.*.thinking.*.text", "refusal", "reasoning", "reasoning_content"),
+    *("reasoning_text", "thinking", "cot_summary", "thinking_blocks.*.thinking"),
+    *("reasoning_details.*.text", "reasoning_details.*.summary"),
+    *("tool_calls.*.function.arguments", "tool_calls.*.function.name", "function_call.arguments", "function_call.name"),
+)
+_SECONDS = ("queue_time", "prompt_time", "completion_time", "total_time")
+
 DIALECT = Dialect(
     name="openai-chat",
     routes=re.compile(r"^\S+ /(?:.*/)?completions(?:/|$)"),
@@ -280,10 +79,55 @@ DIALECT = Dialect(
     has_choices=True,
     error_body=error_body,
     conversation=CompletionConversation,
-    prompt=PROMPT,
+    # Source: OpenAI's guide "Prompt caching".
+    prompt=PromptFormat(
+        generates=re.compile(r"/completions/?$"),
+        parts=(
+            PromptPart(("tools",)),
+            PromptPart(("functions",)),
+            PromptPart(("response_format",), "parameter"),
+            PromptPart(("prompt",)),
+            PromptPart(("messages",), "conversation"),
+        ),
+        marks=MARKS,
+        suspects=(*SUSPECTS, ("reasoning_effort",), ("verbosity",)),
+        retention="prompt_cache_retention",
+    ),
     cache=CACHE,
-    fields=FIELDS,
-    places=PLACES,
+    fields=ResponseFields(
+        texts=(*below(_CHOICES, *_TEXTS), "choices.*.text"),
+        usage=("usage", "x_groq.usage"),
+        noise=(
+            NoiseField("id", ("id", "x_groq.id", "request_id"), "made anew for each completion"),
+            NoiseField("id", below(_CHOICES, "tool_calls.*.id"), "made anew for each call"),
+            NoiseField("id", below(_CHOICES, "audio.id", "reasoning_details.*.id"), "made anew for each part"),
+            NoiseField(
+                "id",
+                below(_CHOICES, "provider_metadata.openai.responseId"),
+                "a gateway tells the id of what it stands for",
+            ),
+            NoiseField("time", ("created",), "when a completion was made"),
+            NoiseField("time", below(_CHOICES, "audio.expires_at"), "when something will be forgotten"),
+            NoiseField("time", below(("usage.", "x_groq.usage."), *_SECONDS), "Groq reports seconds among the tokens"),
+            NoiseField("time", below(("time_info.",), "created", *_SECONDS), "Cerebras reports seconds"),
+            NoiseField("made", ("system_fingerprint",), "names the machines that answered"),
+            NoiseField("padding", ("obfuscation",), "hides from a listener how long a delta is"),
+            NoiseField("padding", ("p",), "the same at Mistral"),
+        ),
+    ),
+    places=RequestPlaces(
+        credentials=(  # of Azure's "On Your Data", in both of its spellings
+            *("data_sources.*.parameters.key", "data_sources.*.parameters.authentication.key"),
+            *("dataSources.*.parameters.key", "dataSources.*.parameters.authentication.key"),
+            "data_sources.*.parameters.embedding_dependency.authentication.key",
+            "dataSources.*.parameters.embeddingDependency.authentication.key",
+        ),
+        of_model=(
+            *("messages", "prompt", "suffix", "prediction", "response_format", "functions", "function"),
+            *("role_information", "roleInformation"),
+            "choices",
+        ),
+    ),
     profiles=("chat",),
     has_error_lines=True,
     speaks=speaks,

@@ -16,6 +16,12 @@ from recorder.wire.dialects.json_values import Object, array, as_json, object_, 
 from recorder.wire.dialects.media import medium
 from recorder.wire.dialects.unread import Content
 
+CHUNK = "chat.completion.chunk"
+
+CALLING = ("tool_calls", "function_call")
+WHOLE = ("stop", *CALLING)
+"""The reasons for which a choice ends when all of it was said."""
+
 LEGACY = "function_call"
 """The slot of the one call that there was before there were `tool_calls`."""
 

@@ -26,7 +26,8 @@ from recorder.model.facts import (
     UsageDetails,
     UsageReported,
 )
-from recorder.wire.dialects.anthropic import DELTA, DIALECT
+from recorder.wire.dialects.anthropic import DIALECT
+from recorder.wire.dialects.anthropic.decoder import DELTA
 from recorder.wire.dialects.decoder import JsonDecoder
 from tests.support.tables import table
 

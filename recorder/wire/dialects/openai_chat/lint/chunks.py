@@ -13,8 +13,8 @@ from recorder.lint.faults import Fault, frames_before_gap, is_json, is_seen_whol
 from recorder.lint.rule import Hit
 from recorder.lint.stream import StreamBlock, StreamView
 from recorder.wire.dialects.json_values import Object, array, decoded, object_, objects
-from recorder.wire.dialects.openai_chat.fields import CALLING, CHUNK, WHOLE
 from recorder.wire.dialects.openai_chat.lint.shapes import SHAPES
+from recorder.wire.dialects.openai_chat.message import CALLING, CHUNK, WHOLE
 
 _SAME = {"id": "CH004", "created": "CH005", "model": "CH005"}
 _REQUIRED: Mapping[str, type | tuple[type, ...]] = {"id": str, "created": (int, float), "model": str}

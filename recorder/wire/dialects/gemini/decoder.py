@@ -1,0 +1,327 @@
+"""The chunks of Gemini → facts.
+
+Numbers that are zero are not on the wire (proto3), the index of a candidate among them. An error may come as bare JSON
+over many lines, without `data:`, between events.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from itertools import chain
+from typing import Annotated, Any
+
+import msgspec
+
+from recorder.model.facts import (
+    ErrorReported,
+    Fact,
+    MalformedPayload,
+    ResponseFinished,
+    ResponseStarted,
+    TextAdded,
+    TierReported,
+    Usage,
+    UsageDetails,
+    UsageReported,
+)
+from recorder.wire.dialects.decoder import DOCUMENT, FastPath, JsonDecoder, failed, unknown
+from recorder.wire.dialects.gemini.candidate import NO_CONTENT, Candidate
+from recorder.wire.dialects.json_values import (
+    Object,
+    as_json,
+    object_,
+    objects,
+    objects_in,
+    text,
+    too_deep,
+    whole,
+)
+from recorder.wire.dialects.keys import ERROR, Whole
+from recorder.wire.dialects.unread import Content
+from recorder.wire.dialects.usage_report import CACHE_READ, INPUT, OUTPUT, TOTAL, first_count, token_count
+
+RESPONSE = "GenerateContentResponse"
+
+
+class _Common(msgspec.Struct, gc=False, forbid_unknown_fields=True):
+    """A part of a common chunk. A chunk that has anything else is read as plain JSON."""
+
+
+class _Text(_Common, gc=False, forbid_unknown_fields=True):
+    text: str
+    thought: bool = False
+
+
+class _Content(_Common, gc=False, forbid_unknown_fields=True):
+    parts: tuple[_Text]
+    role: str | None = None
+
+
+class _CommonCandidate(_Common, gc=False, forbid_unknown_fields=True):
+    content: _Content
+    index: Whole = 0
+
+
+_CommonCount = Annotated[int, msgspec.Meta(ge=0, lt=2**32)]
+
+
+class _ModalityCount(msgspec.Struct, gc=False, rename="camel"):
+    token_count: _CommonCount = 0
+
+
+_CommonList = Annotated[list[_ModalityCount], msgspec.Meta(max_length=64)] | None
+
+
+class _CommonUsage(msgspec.Struct, gc=False, rename="camel"):
+    """A report of usage whose counts are surely numbers of tokens: their sums too."""
+
+    total_token_count: _CommonCount
+    prompt_token_count: _CommonCount | None = None
+    tool_use_prompt_token_count: _CommonCount | None = None
+    cached_content_token_count: _CommonCount | None = None
+    candidates_token_count: _CommonCount | None = None
+    thoughts_token_count: _CommonCount | None = None
+    prompt_tokens_details: _CommonList = None
+    tool_use_prompt_tokens_details: _CommonList = None
+    cache_tokens_details: _CommonList = None
+    candidates_tokens_details: _CommonList = None
+    service_tier: str | None = None
+
+
+class _CommonChunk(_Common, gc=False, forbid_unknown_fields=True, rename="camel"):
+    candidates: tuple[_CommonCandidate]
+    usage_metadata: _CommonUsage | None = None
+    model_version: str | None = None
+    response_id: str | None = None
+    create_time: str | None = None
+
+
+_decode_chunk = msgspec.json.Decoder(_CommonChunk).decode
+
+_COUNT = "TokenCount"
+
+
+class _TokenCounts(msgspec.Struct, gc=False, frozen=True):
+    """The counts of a snapshot that have a column."""
+
+    prompt: Whole | None = msgspec.field(name=f"prompt{_COUNT}", default=None)
+    tool_use_prompt: Whole | None = msgspec.field(name=f"toolUsePrompt{_COUNT}", default=None)
+    cached_content: Whole | None = msgspec.field(name=f"cachedContent{_COUNT}", default=None)
+    candidates: Whole | None = msgspec.field(name=f"candidates{_COUNT}", default=None)
+    thoughts: Whole | None = msgspec.field(name=f"thoughts{_COUNT}", default=None)
+    total: Whole | None = msgspec.field(name=f"total{_COUNT}", default=None)
+
+
+_convert = msgspec.convert
+_NO_DETAILS = UsageDetails()
+
+_ELSEWHERE = {
+    ERROR,  # null, or empty
+    *("usageMetadata", "promptFeedback", "responseId", "modelVersion", "createTime", "modelStatus", "traceId"),
+    *("totalTokens", "promptTokensDetails", "cachedContentTokenCount", "totalBillableCharacters"),  # of countTokens
+}
+"""Fields of a chunk without candidates that are known."""
+
+
+class GeminiDecoder(JsonDecoder):
+    """Follows one response; there are only chunks, so a document, or an array of chunks, is decoded in the same way."""
+
+    def __init__(self) -> None:
+        self._candidates: dict[int, Candidate] = {}
+        self._started = ResponseStarted()
+        self._tier: str | None = None
+        self._lists, self._details = "", _NO_DETAILS  # of the usage so far, by modality
+        self._reporting = b""  # the last chunk whose usage is not read yet
+
+    about = NO_CONTENT
+
+    def contents(self, type: str | None, payload: Any) -> Iterator[Content]:
+        for given in payload if isinstance(payload, list) else (payload,):
+            wrapped = object_(given).get("response")
+            chunk = wrapped if isinstance(wrapped, dict) else given
+            if not isinstance(chunk, dict):
+                yield "", chunk
+            elif "candidates" in chunk:
+                yield "candidates", chunk["candidates"]
+            else:
+                yield from ((name, value) for name, value in chunk.items() if name not in _ELSEWHERE)
+
+    def fast_paths(self) -> Mapping[str | None, FastPath]:
+        return {RESPONSE: self._fast_path}
+
+    def _fast_path(self, payloads: Iterable[bytes]) -> Iterator[TextAdded]:
+        for data in payloads:
+            chunk, before = _decode_chunk(data), self._started
+            id, model = chunk.response_id, chunk.model_version
+            if (id != before.response_id and id) or (model != before.model and model):
+                return
+            piece = chunk.candidates[0]
+            candidate, part = self._candidates.get(piece.index), piece.content.parts[0]
+            delta = candidate.added(part.text, part.thought) if candidate is not None and part.text else None
+            if delta is None:
+                return
+            usage = chunk.usage_metadata
+            if usage is not None:
+                if usage.service_tier and usage.service_tier != self._tier:
+                    return
+                self._reporting = data
+            yield delta
+
+    def latest_usage(self) -> Sequence[Fact]:
+        """Return the usage of the last chunk that was read on the fast path, and had one: each chunk repeats it."""
+        if not self._reporting:
+            return ()
+        data, self._reporting = self._reporting, b""
+        return self._read(data, lambda chunk: self._used(chunk["usageMetadata"]))
+
+    def payload(self, type: str | None, payload: Any) -> Sequence[Fact]:
+        if isinstance(payload, list):
+            return list(chain.from_iterable(map(self._chunk, payload)))
+        return (failed(payload),) if type == ERROR and isinstance(payload, dict) else self._chunk(payload)
+
+    def whole(self, payload: Any) -> Sequence[Fact]:
+        return self.payload(None, payload)
+
+    def document(self, data: bytes) -> Sequence[Fact]:
+        facts = super().document(data)
+        if not (facts and isinstance(facts[0], MalformedPayload) and data.lstrip().startswith(b"[")):
+            return facts
+        chunks, left = _complete_elements(data)
+        read = self._all_of(DOCUMENT, chunks, self.payload(None, chunks))
+        return (*read, MalformedPayload(facts[0].reason, left))
+
+    def _chunk(self, payload: Any) -> Sequence[Fact]:
+        if not isinstance(payload, dict):
+            return (MalformedPayload("the payload is not a JSON object"),)
+        if payload.get("error"):
+            return (failed(payload),)
+        wrapped = payload.get("response")  # as to the Gemini CLI
+        chunk: Object = wrapped if isinstance(wrapped, dict) else payload
+        usage = object_(chunk.get("usageMetadata"))
+        strange = [] if "candidates" in chunk else [name for name in chunk if name not in _ELSEWHERE]
+        return (
+            *self._begun(text(chunk.get("responseId")), text(chunk.get("modelVersion"))),
+            *chain.from_iterable(map(self._answered, objects(chunk.get("candidates")))),
+            *_blocked(object_(chunk.get("promptFeedback"))),
+            *self._served(usage),
+            *self._used(usage),
+            *map(unknown, strange),
+        )
+
+    def _answered(self, candidate: Object) -> Sequence[Fact]:
+        return self._candidate(whole(candidate.get("index")) or 0).add_chunk(candidate)
+
+    def _begun(self, response_id: str | None, model: str | None) -> Sequence[Fact]:
+        before = self._started
+        self._started = ResponseStarted(response_id or before.response_id, model or before.model)
+        return () if self._started == before else (self._started,)
+
+    def _served(self, snapshot: Object) -> Sequence[Fact]:
+        """Return the service tier of a snapshot, where it is not that of the one before."""
+        before, tier = self._tier, text(snapshot.get("serviceTier"))
+        self._tier = tier or before
+        return (TierReported(tier.lower()),) if tier and tier != before else ()
+
+    def _used(self, snapshot: Object) -> Sequence[Fact]:
+        """Return the usage of a snapshot. A count that it leaves out is not that of the one before; some have none."""
+        try:
+            counts = _convert(snapshot, _TokenCounts)
+        except msgspec.ValidationError:  # a count that is none: the others count all the same
+            counts = _convert({name: token_count(value) for name, value in snapshot.items()}, _TokenCounts)
+        if counts.prompt is None and counts.total is None:
+            counts = _of_another_api(snapshot, counts)
+        if counts.total is None and not _has_count(snapshot):
+            return ()
+        usage = Usage(
+            counts.prompt if counts.tool_use_prompt is None else _sum(counts.prompt, counts.tool_use_prompt),
+            counts.cached_content,
+            None,
+            counts.candidates if counts.thoughts is None else _sum(counts.candidates, counts.thoughts),
+            counts.thoughts,
+            counts.total,
+        )
+        details = _NO_DETAILS if _LISTS.isdisjoint(snapshot) else self._listed(snapshot)
+        return (UsageReported(usage, as_json(snapshot), details),)
+
+    def _listed(self, snapshot: Object) -> UsageDetails:
+        """Return the counts by modality, which most chunks repeat."""
+        lists = as_json([snapshot.get(name) for name in _INPUT + _CACHED + _OUTPUT])
+        if lists != self._lists:
+            self._lists, self._details = lists, _details(snapshot)
+        return self._details
+
+    def _candidate(self, index: int) -> Candidate:
+        candidate = self._candidates.get(index)
+        if candidate is None:
+            candidate = self._candidates[index] = Candidate(index)
+        return candidate
+
+
+_SEPARATOR = re.compile(r"[\s,]*")
+_next_value = json.JSONDecoder().raw_decode
+
+
+def _complete_elements(data: bytes) -> tuple[list[Any], int]:
+    """Return the elements of an array that was cut, as far as they are complete, and how many characters are left."""
+    written = "" if too_deep(data) else data.decode("utf-8", "replace")
+    chunks, at = [], written.find("[") + 1
+    with suppress(ValueError, RecursionError):
+        while True:
+            if separator := _SEPARATOR.match(written, at):
+                at = separator.end()
+            chunk, at = _next_value(written, at)
+            chunks.append(chunk)
+    return chunks, len(written) - at
+
+
+def _blocked(feedback: Object) -> Sequence[Fact]:
+    reason, explanation = text(feedback.get("blockReason")), text(feedback.get("blockReasonMessage"))
+    facts: list[Fact] = [ResponseFinished(reason)] if reason else []
+    if explanation:
+        facts.append(ErrorReported(reason, None, explanation))
+    return facts
+
+
+def _has_count(snapshot: Object) -> bool:
+    return any(name.endswith((_COUNT, "_tokens")) and value is not None for name, value in snapshot.items())
+
+
+def _of_another_api(snapshot: Object, counts: _TokenCounts) -> _TokenCounts:
+    """Return counts with those that a gateway reports under the names of the API that it speaks to."""
+    read = {"prompt": INPUT, "cached_content": CACHE_READ, "candidates": OUTPUT, "total": TOTAL}
+    return msgspec.structs.replace(counts, **{name: first_count(snapshot, paths) for name, paths in read.items()})
+
+
+_INPUT = ("promptTokensDetails", "toolUsePromptTokensDetails")
+_CACHED = ("cacheTokensDetails",)
+_OUTPUT = ("candidatesTokensDetails",)
+_LISTS = frozenset(_INPUT + _CACHED + _OUTPUT)
+
+
+def _details(snapshot: Object) -> UsageDetails:
+    return UsageDetails(
+        input_audio_tokens=_of_modality(snapshot, _INPUT, "AUDIO"),
+        cache_read_input_audio_tokens=_of_modality(snapshot, _CACHED, "AUDIO"),
+        input_image_tokens=_of_modality(snapshot, _INPUT, "IMAGE", "DOCUMENT"),
+        input_video_tokens=_of_modality(snapshot, _INPUT, "VIDEO"),
+        output_audio_tokens=_of_modality(snapshot, _OUTPUT, "AUDIO"),
+        output_image_tokens=_of_modality(snapshot, _OUTPUT, "IMAGE", "DOCUMENT"),
+        output_video_tokens=_of_modality(snapshot, _OUTPUT, "VIDEO"),
+    )
+
+
+def _of_modality(snapshot: Object, names: Sequence[str], *modalities: str) -> int | None:
+    """Return the tokens of some modalities in the lists of these names; None if none of them is listed."""
+    entries = [entry for entry in objects_in([snapshot], *names) if entry.get("modality") in modalities]
+    counts = [token_count(entry.get("tokenCount")) for entry in entries]
+    known = [count for count in counts if count is not None]
+    return whole(sum(known)) if known else None
+
+
+def _sum(one: int | None, other: int | None) -> int | None:
+    if one is None or other is None:
+        return one if other is None else other
+    return whole(one + other)
