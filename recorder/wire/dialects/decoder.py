@@ -95,7 +95,7 @@ class JsonDecoder(ABC):
         is_lost = before.input_tokens and now.input_tokens == 0
         return (MalformedPayload(f"tokens: input became 0, from {before.input_tokens}"),) if is_lost else ()
 
-    def _served_at(self, tier: str | None) -> Sequence[Fact]:
+    def _served_at(self, tier: str | None) -> Sequence[TierReported]:
         """Return the service tier of a response, where it is not that of the report before."""
         before, self._tier = self._tier, tier or self._tier
         return (TierReported(tier),) if tier and tier != before else ()

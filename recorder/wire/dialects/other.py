@@ -11,20 +11,12 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from recorder.model.facts import Fact, ResponseStarted, Usage, UsageDetails, UsageReported
+from recorder.model.facts import Fact, ResponseStarted, Usage, UsageReported
 from recorder.wire.dialects.decoder import JsonDecoder, failed
 from recorder.wire.dialects.dialect import Dialect, NoiseField, RequestPlaces, ResponseFields
 from recorder.wire.dialects.json_values import Object, as_json, object_, text, whole
 from recorder.wire.dialects.keys import DONE, ERROR, KeyExtractor, Named, Payload, Text, Whole
-from recorder.wire.dialects.usage_report import (
-    CACHE_READ,
-    INPUT,
-    OUTPUT,
-    REASONING,
-    TOTAL,
-    Path,
-    first_count,
-)
+from recorder.wire.dialects.usage_report import COUNTS, Paths, ReportedCost, counts_at, details_at, first_count
 
 
 class _TypedEvent(Payload):
@@ -44,25 +36,23 @@ def _name(event: _TypedEvent) -> Named:
 _HOLDERS = ("interaction", "delta")
 _INPUT_DETAILS = ("input_token_details", "input_tokens_details", "prompt_token_details", "prompt_tokens_details")
 _OUTPUT_DETAILS = ("output_tokens_details", "completion_tokens_details")
-_COUNTS: Mapping[str, Sequence[Path]] = {
-    "input_tokens": (*INPUT, ("total_input_tokens",), ("tokens", "input_tokens")),
+_COUNTS: Mapping[str, Paths] = {
+    **COUNTS,
+    "input_tokens": (*COUNTS["input_tokens"], "total_input_tokens", "tokens.input_tokens"),
     "cache_read_input_tokens": (
-        *CACHE_READ,
-        ("input_token_details", "cached_tokens"),
-        ("prompt_token_details", "cached_tokens"),
-        ("total_cached_tokens",),
+        *COUNTS["cache_read_input_tokens"],
+        *("input_token_details.cached_tokens", "prompt_token_details.cached_tokens", "total_cached_tokens"),
     ),
-    "output_tokens": (*OUTPUT, ("total_output_tokens",), ("tokens", "output_tokens")),
-    "reasoning_output_tokens": (*REASONING, ("total_thought_tokens",)),
-    "total_tokens": TOTAL,
+    "output_tokens": (*COUNTS["output_tokens"], "total_output_tokens", "tokens.output_tokens"),
+    "reasoning_output_tokens": (*COUNTS["reasoning_output_tokens"], "total_thought_tokens"),
 }
-_THOUGHTS: Sequence[Path] = (("total_thought_tokens",), ("thoughtsTokenCount",))
+_THOUGHTS = ("total_thought_tokens", "thoughtsTokenCount")
 """The thoughts of Gemini, which are not in its output."""
 
-_DETAILS: Mapping[str, Sequence[Path]] = {
-    "input_audio_tokens": tuple((name, "audio_tokens") for name in _INPUT_DETAILS),
-    "input_image_tokens": tuple((name, "image_tokens") for name in _INPUT_DETAILS),
-    "output_image_tokens": tuple((name, "image_tokens") for name in _OUTPUT_DETAILS),
+_DETAILS: Mapping[str, Paths] = {
+    "input_audio_tokens": tuple(f"{name}.audio_tokens" for name in _INPUT_DETAILS),
+    "input_image_tokens": tuple(f"{name}.image_tokens" for name in _INPUT_DETAILS),
+    "output_image_tokens": tuple(f"{name}.image_tokens" for name in _OUTPUT_DETAILS),
 }
 
 
@@ -87,14 +77,13 @@ class OtherDecoder(JsonDecoder):
 
 def _report(usage: Object) -> UsageReported | None:
     """Return the report, None if it counts no tokens: some transcriptions are paid by their length."""
-    counts = {name: first_count(usage, paths) for name, paths in _COUNTS.items()}
+    counts = counts_at(usage, _COUNTS)
     if all(count is None for count in counts.values()):
         return None
     output, thoughts = counts["output_tokens"], first_count(usage, _THOUGHTS)
     if output is not None and thoughts is not None:
         counts["output_tokens"] = whole(output + thoughts)
-    details: dict[str, Any] = {name: first_count(usage, paths) for name, paths in _DETAILS.items()}
-    return UsageReported(Usage(**counts), as_json(usage), UsageDetails(**details))
+    return UsageReported(Usage(**counts), as_json(usage), details_at(usage, _DETAILS, ReportedCost()))
 
 
 _LAST = frozenset(

@@ -6,21 +6,23 @@ Must not know: prices. An amount is exact: decimal text, made from the digits of
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from decimal import Decimal, InvalidOperation
 from typing import Any, NamedTuple
 
+from recorder.model.facts import UsageDetails
 from recorder.model.prices import usd
 from recorder.wire.dialects.json_values import BIGINT, Object, whole
 
-Path = tuple[str, ...]
+Paths = Sequence[str]
+"""Places in a usage object, each the names of members with dots between. Of several the first that has a count."""
 
-_AMOUNTS: tuple[tuple[Path, int], ...] = (
-    (("cost_in_usd_ticks",), 10),  # xAI: https://docs.x.ai/developers/cost-tracking, 1 USD is 10^10 ticks
-    (("cost", "total_cost"), 0),  # Perplexity
-    (("cost",), 0),  # OpenRouter, Vercel, LiteLLM
+_AMOUNTS = (
+    ("cost_in_usd_ticks", 10),  # xAI: https://docs.x.ai/developers/cost-tracking, 1 USD is 10^10 ticks
+    ("cost.total_cost", 0),  # Perplexity
+    ("cost", 0),  # OpenRouter, Vercel, LiteLLM
 )
-"""By path in the usage object, the amounts in US dollars, and the power of ten by which they are divided."""
+"""By place in the usage object, the amounts in US dollars, and the power of ten by which they are divided."""
 
 
 class ReportedCost(NamedTuple):
@@ -32,26 +34,30 @@ class ReportedCost(NamedTuple):
 
 _DIGITS = len(str(BIGINT))
 
-INPUT: tuple[Path, ...] = (("prompt_tokens",), ("input_tokens",), ("promptTokenCount",))
-OUTPUT: tuple[Path, ...] = (("completion_tokens",), ("output_tokens",), ("candidatesTokenCount",))
-TOTAL: tuple[Path, ...] = (("total_tokens",), ("totalTokenCount",))
-CACHE_READ: tuple[Path, ...] = (
-    ("prompt_tokens_details", "cached_tokens"),
-    ("input_tokens_details", "cached_tokens"),
-    ("input_tokens_details", "cache_read_input_tokens"),  # Perplexity
-    ("prompt_cache_hit_tokens",),  # DeepSeek
-    ("cached_tokens",),
-    ("cache_read_input_tokens",),
-    ("cachedContentTokenCount",),
-)
-REASONING: tuple[Path, ...] = (
-    ("completion_tokens_details", "reasoning_tokens"),
-    ("output_tokens_details", "reasoning_tokens"),
-    ("reasoning_tokens",),
-    ("thoughtsTokenCount",),
-)
+COUNTS: Mapping[str, Paths] = {
+    "input_tokens": ("prompt_tokens", "input_tokens", "promptTokenCount"),
+    "cache_read_input_tokens": (
+        "prompt_tokens_details.cached_tokens",
+        "input_tokens_details.cached_tokens",
+        "input_tokens_details.cache_read_input_tokens",  # Perplexity
+        "prompt_cache_hit_tokens",  # DeepSeek
+        *("cached_tokens", "cache_read_input_tokens", "cachedContentTokenCount"),
+    ),
+    "cache_write_input_tokens": (),
+    "output_tokens": ("completion_tokens", "output_tokens", "candidatesTokenCount"),
+    "reasoning_output_tokens": (
+        *("completion_tokens_details.reasoning_tokens", "output_tokens_details.reasoning_tokens"),
+        *("reasoning_tokens", "thoughtsTokenCount"),
+    ),
+    "total_tokens": ("total_tokens", "totalTokenCount"),
+}
 """The places of a count in every API: gateways report under the names of the API that they speak to, not always of that
-which they speak. A dialect whose own name is not the first has that before."""
+which they speak."""
+
+
+def with_own(**own: Paths) -> Mapping[str, Paths]:
+    """Return the places of the counts, before them those that a dialect has of its own."""
+    return {name: (*own.get(name, ()), *paths) for name, paths in COUNTS.items()}
 
 
 def token_count(value: Any) -> int | None:
@@ -61,9 +67,24 @@ def token_count(value: Any) -> int | None:
     return whole(value)
 
 
-def first_count(usage: Object, paths: Sequence[Path]) -> int | None:
+def first_count(usage: Object, paths: Paths) -> int | None:
     """Return the count at the first of the paths that has one."""
     return next((count for path in paths if (count := token_count(_at(usage, path))) is not None), None)
+
+
+def counts_at(usage: Object, places: Mapping[str, Paths]) -> dict[str, Any]:
+    """Return the counts of a usage object, by what they are of."""
+    return {name: first_count(usage, paths) for name, paths in places.items()}
+
+
+def details_at(
+    usage: Object, places: Mapping[str, Paths], cost: ReportedCost, inference_geo: str | None = None
+) -> UsageDetails:
+    """Return the counts that only some vendors and models have, and the cost."""
+    counts = counts_at(usage, places)
+    return UsageDetails(
+        **counts, reported_cost_usd=cost.usd, reported_cost_source=cost.source, inference_geo=inference_geo
+    )
 
 
 def unreadable(usage: Object) -> list[str]:
@@ -75,7 +96,7 @@ def unreadable(usage: Object) -> list[str]:
     ]
 
 
-def reported_cost(usage: Object, data: bytes, place: Path) -> ReportedCost:
+def reported_cost(usage: Object, data: bytes, place: str) -> ReportedCost:
     """Return the cost that a usage object reports, if it does.
 
     `data` is the payload that it was decoded from and `place` its path in there: a number with a fraction is read again
@@ -84,22 +105,22 @@ def reported_cost(usage: Object, data: bytes, place: Path) -> ReportedCost:
     for path, divided in _AMOUNTS:
         value = _at(usage, path)
         if isinstance(value, float):
-            value = _exact(data, (*place, *path))
+            value = _exact(data, f"{place}.{path}")
         amount = usd(value, divided)
         if amount is not None:
-            return ReportedCost(amount, ".".join(("usage", *path)))
+            return ReportedCost(amount, f"usage.{path}")
     return ReportedCost()
 
 
-def _at(value: Any, path: Path) -> Any:
-    for name in path:
+def _at(value: Any, path: str) -> Any:
+    for name in path.split("."):
         if not isinstance(value, dict):
             return None
         value = value.get(name)
     return value
 
 
-def _exact(data: bytes, path: Path) -> Decimal | None:
+def _exact(data: bytes, path: str) -> Decimal | None:
     """Return the number at a path of JSON, from its digits."""
     try:
         value = _at(json.loads(data, parse_float=Decimal), path)

@@ -29,7 +29,6 @@ from recorder.model.facts import (
     ResponseStarted,
     TextAdded,
     Usage,
-    UsageDetails,
     UsageReported,
 )
 from recorder.wire.dialects.anthropic.blocks import ContentBlock, returned, stated, written_input
@@ -39,14 +38,12 @@ from recorder.wire.dialects.json_values import Object, as_json, object_, objects
 from recorder.wire.dialects.keys import ERROR, Whole
 from recorder.wire.dialects.unread import Content
 from recorder.wire.dialects.usage_report import (
-    CACHE_READ,
-    INPUT,
-    OUTPUT,
-    REASONING,
-    Path,
     ReportedCost,
+    counts_at,
+    details_at,
     first_count,
     reported_cost,
+    with_own,
 )
 
 DELTA = "content_block_delta"
@@ -163,7 +160,7 @@ class MessagesDecoder(JsonDecoder):
         return (
             *self._begun(message),
             *chain.from_iterable(starmap(self._whole, enumerate(objects(message.get("content"))))),
-            *self._used(message, ("message",)),
+            *self._used(message, "message."),
             *_refused(message),
             *_finished(message),
         )
@@ -181,18 +178,19 @@ class MessagesDecoder(JsonDecoder):
             return ()
         return self._starting(msgspec.structs.replace(self._started or ResponseStarted(), model=model))
 
-    def _used(self, reported: Object, place: Path = ()) -> Sequence[Fact]:
-        """Return the usage after what an object reports of it, which is at `place` in the payload."""
+    def _used(self, reported: Object, place: str = "") -> Sequence[Fact]:
+        """Return the usage after what an object reports of it, which is after `place` in the payload."""
         usage = object_(reported.get("usage"))
         if not usage:
             return ()
         self._usage |= {name: value for name, value in usage.items() if value is not None or name not in self._usage}
-        cost = reported_cost(usage, self._data, (*place, "usage"))
+        cost = reported_cost(usage, self._data, f"{place}usage")
         self._cost = cost if cost.usd is not None else self._cost
         iterations = objects(usage.get("iterations"))
         counts = _counts(self._usage)
         runs = _beside(objects(self._usage.get("iterations")))
-        used = UsageReported(counts, as_json(self._usage), _details(self._usage, self._cost), runs)
+        details = details_at(self._usage, _DETAILS, self._cost, text(self._usage.get("inference_geo")))
+        used = UsageReported(counts, as_json(self._usage), details, runs)
         return (
             *self._served_by(_fallback(iterations)),
             *self._served_at(text(usage.get("service_tier"))),
@@ -331,42 +329,27 @@ def _finished(message: Object) -> Sequence[Fact]:
 
 # -- usage, of a response and of what it took beside its message
 
-_FRESH: Sequence[Path] = (("input_tokens",),)
-_OUTPUT: Sequence[Path] = (("output_tokens",), *OUTPUT)
-_OWN_CACHE_READ: Sequence[Path] = (("cache_read_input_tokens",),)  # which `input_tokens` leaves out, as no other does
-_CACHE_READ: Sequence[Path] = (*_OWN_CACHE_READ, *CACHE_READ)
-_CACHE_WRITE: Sequence[Path] = (("cache_creation_input_tokens",),)
-_REASONING: Sequence[Path] = (("output_tokens_details", "thinking_tokens"), *REASONING)
+_FRESH = ("input_tokens",)
+_OWN_CACHE_READ = ("cache_read_input_tokens",)  # which `input_tokens` leaves out, as no other does
+_COUNTS = with_own(
+    cache_read_input_tokens=_OWN_CACHE_READ,
+    cache_write_input_tokens=("cache_creation_input_tokens",),
+    output_tokens=("output_tokens",),
+    reasoning_output_tokens=("output_tokens_details.thinking_tokens",),
+)
+_WRITTEN_1H = ("cache_creation.ephemeral_1h_input_tokens",)
+_DETAILS = {"cache_write_1h_input_tokens": _WRITTEN_1H, "web_searches": ("server_tool_use.web_search_requests",)}
 
 
 def _counts(usage: Object) -> Usage:
     """Return the counts, `input_tokens` with those read from the cache and written to it; a total is not sent."""
-    fresh, output = first_count(usage, _FRESH), first_count(usage, _OUTPUT)
-    read, written = first_count(usage, _CACHE_READ), first_count(usage, _CACHE_WRITE)
-    gross = first_count(usage, INPUT)  # of another API: what was cached is in it
+    counts, fresh = counts_at(usage, _COUNTS), first_count(usage, _FRESH)
+    gross, output = counts["input_tokens"], counts["output_tokens"]  # of another API: what was cached is in it
     if fresh is not None:
-        gross = whole(fresh + (first_count(usage, _OWN_CACHE_READ) or 0) + (written or 0))
-    return Usage(
-        input_tokens=gross,
-        cache_read_input_tokens=read,
-        cache_write_input_tokens=written,
-        output_tokens=output,
-        reasoning_output_tokens=first_count(usage, _REASONING),
-        total_tokens=None if gross is None or output is None else whole(gross + output),
-    )
-
-
-_WRITTEN_1H = (("cache_creation", "ephemeral_1h_input_tokens"),)
-
-
-def _details(usage: Object, cost: ReportedCost) -> UsageDetails:
-    return UsageDetails(
-        cache_write_1h_input_tokens=first_count(usage, _WRITTEN_1H),
-        web_searches=first_count(usage, (("server_tool_use", "web_search_requests"),)),
-        reported_cost_usd=cost.usd,
-        reported_cost_source=cost.source,
-        inference_geo=text(usage.get("inference_geo")),
-    )
+        read, written = first_count(usage, _OWN_CACHE_READ), counts["cache_write_input_tokens"]
+        gross = whole(fresh + (read or 0) + (written or 0))
+    total = None if gross is None or output is None else whole(gross + output)
+    return Usage(**{**counts, "input_tokens": gross, "total_tokens": total})
 
 
 # The types of the entries of `usage.iterations`. Source: anthropic-sdk-python, `BetaUsage.iterations`: "A `compaction`

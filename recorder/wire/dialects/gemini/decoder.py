@@ -41,7 +41,7 @@ from recorder.wire.dialects.json_values import (
 )
 from recorder.wire.dialects.keys import ERROR, Whole
 from recorder.wire.dialects.unread import Content
-from recorder.wire.dialects.usage_report import CACHE_READ, INPUT, OUTPUT, TOTAL, first_count, token_count
+from recorder.wire.dialects.usage_report import COUNTS, Paths, counts_at, token_count
 
 RESPONSE = "GenerateContentResponse"
 
@@ -104,18 +104,17 @@ _decode_chunk = msgspec.json.Decoder(_CommonChunk).decode
 _COUNT = "TokenCount"
 
 
-class _TokenCounts(msgspec.Struct, gc=False, frozen=True):
-    """The counts of a snapshot that have a column."""
+_OWN: Mapping[str, Paths] = {
+    "input_tokens": (f"prompt{_COUNT}",),
+    "tool_use": (f"toolUsePrompt{_COUNT}",),
+    "cache_read_input_tokens": (f"cachedContent{_COUNT}",),
+    "output_tokens": (f"candidates{_COUNT}",),
+    "reasoning_output_tokens": (f"thoughts{_COUNT}",),
+    "total_tokens": (f"total{_COUNT}",),
+}
+_OF_ANOTHER_API = {name: paths for name, paths in COUNTS.items() if name != "reasoning_output_tokens"}
+"""Counts that a gateway reports under the names of the API that it speaks to."""
 
-    prompt: Whole | None = msgspec.field(name=f"prompt{_COUNT}", default=None)
-    tool_use_prompt: Whole | None = msgspec.field(name=f"toolUsePrompt{_COUNT}", default=None)
-    cached_content: Whole | None = msgspec.field(name=f"cachedContent{_COUNT}", default=None)
-    candidates: Whole | None = msgspec.field(name=f"candidates{_COUNT}", default=None)
-    thoughts: Whole | None = msgspec.field(name=f"thoughts{_COUNT}", default=None)
-    total: Whole | None = msgspec.field(name=f"total{_COUNT}", default=None)
-
-
-_convert = msgspec.convert
 _NO_DETAILS = UsageDetails()
 
 _ELSEWHERE = {
@@ -132,7 +131,6 @@ class GeminiDecoder(JsonDecoder):
     def __init__(self) -> None:
         self._candidates: dict[int, Candidate] = {}
         self._started = ResponseStarted()
-        self._tier: str | None = None
         self._lists, self._details = "", _NO_DETAILS  # of the usage so far, by modality
         self._reporting = b""  # the last chunk whose usage is not read yet
 
@@ -201,50 +199,37 @@ class GeminiDecoder(JsonDecoder):
         wrapped = payload.get("response")  # as to the Gemini CLI
         chunk: Object = wrapped if isinstance(wrapped, dict) else payload
         usage = object_(chunk.get("usageMetadata"))
+        tiers = [TierReported(each.tier.lower()) for each in self._served_at(text(usage.get("serviceTier")))]
         strange = [] if "candidates" in chunk else [name for name in chunk if name not in _ELSEWHERE]
         return (
             *self._begun(text(chunk.get("responseId")), text(chunk.get("modelVersion"))),
             *chain.from_iterable(map(self._answered, objects(chunk.get("candidates")))),
             *_blocked(object_(chunk.get("promptFeedback"))),
-            *self._served(usage),
+            *tiers,
             *self._used(usage),
             *map(unknown, strange),
         )
 
     def _answered(self, candidate: Object) -> Sequence[Fact]:
-        return self._candidate(whole(candidate.get("index")) or 0).add_chunk(candidate)
+        index = whole(candidate.get("index")) or 0
+        return self._candidates.setdefault(index, Candidate(index)).add_chunk(candidate)
 
     def _begun(self, response_id: str | None, model: str | None) -> Sequence[Fact]:
         before = self._started
         self._started = ResponseStarted(response_id or before.response_id, model or before.model)
         return () if self._started == before else (self._started,)
 
-    def _served(self, snapshot: Object) -> Sequence[Fact]:
-        """Return the service tier of a snapshot, where it is not that of the one before."""
-        before, tier = self._tier, text(snapshot.get("serviceTier"))
-        self._tier = tier or before
-        return (TierReported(tier.lower()),) if tier and tier != before else ()
-
     def _used(self, snapshot: Object) -> Sequence[Fact]:
         """Return the usage of a snapshot. A count that it leaves out is not that of the one before; some have none."""
-        try:
-            counts = _convert(snapshot, _TokenCounts)
-        except msgspec.ValidationError:  # a count that is none: the others count all the same
-            counts = _convert({name: token_count(value) for name, value in snapshot.items()}, _TokenCounts)
-        if counts.prompt is None and counts.total is None:
-            counts = _of_another_api(snapshot, counts)
-        if counts.total is None and not _has_count(snapshot):
+        counts = counts_at(snapshot, _OWN)
+        if counts["input_tokens"] is None and counts["total_tokens"] is None:
+            counts |= counts_at(snapshot, _OF_ANOTHER_API)
+        if counts["total_tokens"] is None and not _has_count(snapshot):
             return ()
-        usage = Usage(
-            counts.prompt if counts.tool_use_prompt is None else _sum(counts.prompt, counts.tool_use_prompt),
-            counts.cached_content,
-            None,
-            counts.candidates if counts.thoughts is None else _sum(counts.candidates, counts.thoughts),
-            counts.thoughts,
-            counts.total,
-        )
+        counts["input_tokens"] = _sum(counts["input_tokens"], counts.pop("tool_use"))
+        counts["output_tokens"] = _sum(counts["output_tokens"], counts["reasoning_output_tokens"])
         details = _NO_DETAILS if _LISTS.isdisjoint(snapshot) else self._listed(snapshot)
-        return (UsageReported(usage, as_json(snapshot), details),)
+        return (UsageReported(Usage(**counts), as_json(snapshot), details),)
 
     def _listed(self, snapshot: Object) -> UsageDetails:
         """Return the counts by modality, which most chunks repeat."""
@@ -252,12 +237,6 @@ class GeminiDecoder(JsonDecoder):
         if lists != self._lists:
             self._lists, self._details = lists, _details(snapshot)
         return self._details
-
-    def _candidate(self, index: int) -> Candidate:
-        candidate = self._candidates.get(index)
-        if candidate is None:
-            candidate = self._candidates[index] = Candidate(index)
-        return candidate
 
 
 _SEPARATOR = re.compile(r"[\s,]*")
@@ -287,12 +266,6 @@ def _blocked(feedback: Object) -> Sequence[Fact]:
 
 def _has_count(snapshot: Object) -> bool:
     return any(name.endswith((_COUNT, "_tokens")) and value is not None for name, value in snapshot.items())
-
-
-def _of_another_api(snapshot: Object, counts: _TokenCounts) -> _TokenCounts:
-    """Return counts with those that a gateway reports under the names of the API that it speaks to."""
-    read = {"prompt": INPUT, "cached_content": CACHE_READ, "candidates": OUTPUT, "total": TOTAL}
-    return msgspec.structs.replace(counts, **{name: first_count(snapshot, paths) for name, paths in read.items()})
 
 
 _INPUT = ("promptTokensDetails", "toolUsePromptTokensDetails")

@@ -14,6 +14,8 @@ from itertools import chain
 from types import NoneType
 from typing import Any, Literal
 
+import msgspec
+
 from recorder.model.facts import (
     Fact,
     MalformedPayload,
@@ -22,7 +24,6 @@ from recorder.model.facts import (
     ResponseStarted,
     TextAdded,
     Usage,
-    UsageDetails,
     UsageReported,
 )
 from recorder.wire.dialects.decoder import DOCUMENT, FastPath, JsonDecoder, failed, unknown
@@ -32,16 +33,7 @@ from recorder.wire.dialects.keys import ERROR
 from recorder.wire.dialects.openai_chat.choice import Choice, added, decode, items
 from recorder.wire.dialects.openai_chat.message import ABOUT, CHUNK, Delta, citations, content_of, delta_of
 from recorder.wire.dialects.unread import Content
-from recorder.wire.dialects.usage_report import (
-    CACHE_READ,
-    INPUT,
-    OUTPUT,
-    REASONING,
-    TOTAL,
-    ReportedCost,
-    first_count,
-    reported_cost,
-)
+from recorder.wire.dialects.usage_report import COUNTS, Paths, counts_at, details_at, first_count, reported_cost
 
 _COMPLETIONS = (CHUNK, "chat.completion", "text_completion")
 
@@ -120,9 +112,9 @@ class ChatDecoder(JsonDecoder):
         places = (chunk, object_(chunk.get("x_groq")), *objects(chunk.get("choices")))
         usage = next((usage for place in places if (usage := object_(place.get("usage")))), None)
         if usage:
-            cost = reported_cost(usage, self._data, ("usage",))
-            counts = normalised(usage)
-            yield UsageReported(counts, as_json(usage), details(usage, cost))
+            cost = reported_cost(usage, self._data, "usage")
+            counts = _counts(usage)
+            yield UsageReported(counts, as_json(usage), details_at(usage, _DETAILS, cost))
             yield from self._fallen(counts)
 
 
@@ -180,53 +172,39 @@ def _refused(body: Object) -> Iterator[Fact]:
         yield unknown(kind)
 
 
-_INPUT = "prompt_tokens_details"
-_OUTPUT = "completion_tokens_details"
+_COUNTS: Mapping[str, Paths] = {
+    **COUNTS,
+    "cache_write_input_tokens": ("prompt_tokens_details.cache_write_tokens", "cache_creation_input_tokens"),
+}
+_CITATIONS = ("citation_tokens",)  # Perplexity
+_DETAILS: Mapping[str, Paths] = {
+    "cache_write_1h_input_tokens": ("cache_creation.ephemeral_1h_input_tokens",),
+    "input_audio_tokens": ("prompt_tokens_details.audio_tokens",),
+    "cache_read_input_audio_tokens": ("prompt_tokens_details.cached_tokens_details.audio_tokens",),
+    "input_image_tokens": ("prompt_tokens_details.image_tokens",),
+    "input_video_tokens": ("prompt_tokens_details.video_tokens",),
+    "output_audio_tokens": ("completion_tokens_details.audio_tokens",),
+    "output_image_tokens": ("completion_tokens_details.image_tokens",),
+    "output_video_tokens": ("completion_tokens_details.video_tokens",),
+    "output_citation_tokens": _CITATIONS,
+    "web_searches": (
+        "num_search_queries",  # Perplexity
+        "server_tool_use_details.web_search_requests",  # OpenRouter
+        "server_tool_use.web_search_requests",  # the same, and Anthropic behind a gateway
+    ),
+}
 
-_CACHE_WRITE = ((_INPUT, "cache_write_tokens"), ("cache_creation_input_tokens",))
-_CITATIONS = (("citation_tokens",),)  # Perplexity
-_WEB_SEARCHES = (
-    ("num_search_queries",),  # Perplexity
-    ("server_tool_use_details", "web_search_requests"),  # OpenRouter
-    ("server_tool_use", "web_search_requests"),  # the same, and Anthropic behind a gateway
-)
 
-
-def normalised(usage: Object) -> Usage:
+def _counts(usage: Object) -> Usage:
     """Return the six counts, in the words of every vendor.
 
     Input includes what was cached. Output includes reasoning, though xAI counts it apart, where the total shows it, and
     Perplexity, which counts citations apart too.
     """
-    input, output, total = (first_count(usage, paths) for paths in (INPUT, OUTPUT, TOTAL))
-    reasoning, citations = first_count(usage, REASONING), first_count(usage, _CITATIONS)
+    counts, citations = Usage(**counts_at(usage, _COUNTS)), first_count(usage, _CITATIONS)
+    input, output, reasoning = counts.input_tokens, counts.output_tokens, counts.reasoning_output_tokens
     if output is not None and citations is not None:
         output = whole(output + citations + (reasoning or 0))
-    elif reasoning and input is not None and output is not None and total == input + output + reasoning:
+    elif reasoning and input is not None and output is not None and counts.total_tokens == input + output + reasoning:
         output = whole(output + reasoning)
-    return Usage(
-        input_tokens=input,
-        cache_read_input_tokens=first_count(usage, CACHE_READ),
-        cache_write_input_tokens=first_count(usage, _CACHE_WRITE),
-        output_tokens=output,
-        reasoning_output_tokens=reasoning,
-        total_tokens=total,
-    )
-
-
-def details(usage: Object, cost: ReportedCost) -> UsageDetails:
-    """Return the counts that only some vendors and models have, and the cost."""
-    return UsageDetails(
-        cache_write_1h_input_tokens=first_count(usage, (("cache_creation", "ephemeral_1h_input_tokens"),)),
-        input_audio_tokens=first_count(usage, ((_INPUT, "audio_tokens"),)),
-        cache_read_input_audio_tokens=first_count(usage, ((_INPUT, "cached_tokens_details", "audio_tokens"),)),
-        input_image_tokens=first_count(usage, ((_INPUT, "image_tokens"),)),
-        input_video_tokens=first_count(usage, ((_INPUT, "video_tokens"),)),
-        output_audio_tokens=first_count(usage, ((_OUTPUT, "audio_tokens"),)),
-        output_image_tokens=first_count(usage, ((_OUTPUT, "image_tokens"),)),
-        output_video_tokens=first_count(usage, ((_OUTPUT, "video_tokens"),)),
-        output_citation_tokens=first_count(usage, _CITATIONS),
-        web_searches=first_count(usage, _WEB_SEARCHES),
-        reported_cost_usd=cost.usd,
-        reported_cost_source=cost.source,
-    )
+    return msgspec.structs.replace(counts, output_tokens=output)

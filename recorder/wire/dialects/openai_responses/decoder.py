@@ -22,7 +22,6 @@ from recorder.model.facts import (
     ToolProgress,
     ToolResult,
     Usage,
-    UsageDetails,
     UsageReported,
 )
 from recorder.wire.dialects.decoder import DOCUMENT, FastPath, JsonDecoder, failed, unknown
@@ -42,17 +41,7 @@ from recorder.wire.dialects.openai_responses.items import (
 )
 from recorder.wire.dialects.openai_responses.texts import ABOUT, FAST_PATHS, TEXT_EVENTS
 from recorder.wire.dialects.unread import Content
-from recorder.wire.dialects.usage_report import (
-    CACHE_READ,
-    INPUT,
-    OUTPUT,
-    REASONING,
-    TOTAL,
-    Path,
-    ReportedCost,
-    first_count,
-    reported_cost,
-)
+from recorder.wire.dialects.usage_report import Paths, counts_at, details_at, reported_cost, with_own
 
 
 def _types(steps: Mapping[str, str]) -> list[str]:
@@ -193,7 +182,7 @@ class ResponsesDecoder(JsonDecoder):
         kind = text(payload.get("object"))
         if kind in _RESPONSES or (kind is None and "output" in payload):
             status = text(payload.get("status"))
-            return self._response(payload, (), status if status in _ENDED else None, has_all=True)
+            return self._response(payload, "", status if status in _ENDED else None, has_all=True)
         if payload.get("error"):
             return (failed(payload),)
         return () if kind in _OTHER_DOCUMENTS else (unknown(kind),)
@@ -206,20 +195,20 @@ class ResponsesDecoder(JsonDecoder):
             return (MalformedPayload(f"{type} without its response"),)
         step = type.removeprefix("response.")
         if step not in _ENDED:
-            return self._response(response, ("response",), None, has_all=False)
-        return self._response(response, ("response",), text(response.get("status")) or step, has_all=True)
+            return self._response(response, "response.", None, has_all=False)
+        return self._response(response, "response.", text(response.get("status")) or step, has_all=True)
 
-    def _response(self, response: Object, place: Path, end: str | None, *, has_all: bool) -> Sequence[Fact]:
-        """Decode a response object, which is at `place` in the payload.
+    def _response(self, response: Object, place: str, end: str | None, *, has_all: bool) -> Sequence[Fact]:
+        """Decode a response object, at whose members the paths in the payload begin with `place`.
 
         `end` is its status if that is final; `has_all`: its items are complete.
         """
         facts: list[Fact] = [*self._started(response), *self._served_at(text(response.get("service_tier")))]
         usage = object_(response.get("usage"))
         if usage:
-            cost = reported_cost(usage, self._data, (*place, "usage"))
-            counts = _usage(usage)
-            facts += (UsageReported(counts, as_json(usage), _details(usage, cost)), *self._fallen(counts))
+            cost = reported_cost(usage, self._data, f"{place}usage")
+            counts = Usage(**counts_at(usage, _COUNTS))
+            facts += (UsageReported(counts, as_json(usage), details_at(usage, _DETAILS, cost)), *self._fallen(counts))
         if has_all:
             facts += self._restated(written(response))
         if response.get("error"):
@@ -318,37 +307,20 @@ class ResponsesDecoder(JsonDecoder):
         return (TextAdded(key, "arguments", 0, draft.add(number(payload.get("command_index")) or 0, delta)),)
 
 
-_INPUT = (("input_tokens",), *INPUT)
-_OUTPUT = (("output_tokens",), *OUTPUT)
-_CACHE_READ = (("input_tokens_details", "cached_tokens"), *CACHE_READ)
-_CACHE_WRITE = (("input_tokens_details", "cache_write_tokens"),)
-_REASONING = (("output_tokens_details", "reasoning_tokens"), *REASONING)
-
-
-def _usage(usage: Object) -> Usage:
-    return Usage(
-        input_tokens=first_count(usage, _INPUT),
-        cache_read_input_tokens=first_count(usage, _CACHE_READ),
-        cache_write_input_tokens=first_count(usage, _CACHE_WRITE),
-        output_tokens=first_count(usage, _OUTPUT),
-        reasoning_output_tokens=first_count(usage, _REASONING),
-        total_tokens=first_count(usage, TOTAL),
-    )
-
-
-_WEB_SEARCHES = (
-    ("server_side_tool_usage_details", "web_search_calls"),  # xAI
-    ("tool_calls_details", "search_web", "invocation"),  # Perplexity
-    ("server_tool_use_details", "web_search_requests"),  # OpenRouter
+_COUNTS = with_own(
+    input_tokens=("input_tokens",),
+    cache_read_input_tokens=("input_tokens_details.cached_tokens",),
+    cache_write_input_tokens=("input_tokens_details.cache_write_tokens",),
+    output_tokens=("output_tokens",),
+    reasoning_output_tokens=("output_tokens_details.reasoning_tokens",),
 )
-
-
-def _details(usage: Object, cost: ReportedCost) -> UsageDetails:
-    return UsageDetails(
-        web_searches=first_count(usage, _WEB_SEARCHES),
-        reported_cost_usd=cost.usd,
-        reported_cost_source=cost.source,
+_DETAILS: Mapping[str, Paths] = {
+    "web_searches": (
+        "server_side_tool_usage_details.web_search_calls",  # xAI
+        "tool_calls_details.search_web.invocation",  # Perplexity
+        "server_tool_use_details.web_search_requests",  # OpenRouter
     )
+}
 
 
 _EVENTS: Mapping[str, Callable[[ResponsesDecoder, str, Object], Sequence[Fact]]] = {
