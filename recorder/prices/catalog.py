@@ -26,7 +26,7 @@ PICO = Decimal(10**6)  # picodollars for one unit, of a dollar for a million
 TOKEN_LIMIT, CALL_LIMIT = Decimal(25_000), Decimal(1_000_000)
 NAME_LIMIT = 200  # characters of a name or a pattern: it is in a key of the table
 DECIMALS_LIMIT = 60  # of a price: six decimals count, the rest is noise of floats
-CALLS = frozenset[Unit]({"web_search", "request"})  # units that are not tokens
+CALLS = frozenset[Unit]({"web_search", "request"})  # units that are not tokens: lists have the price of a thousand
 DAY_S = 86_400
 NS = 10**9
 OWN_RANK = -1_000_000  # of the first price of one's own: all of them come before those of the package
@@ -59,12 +59,15 @@ class Period(msgspec.Struct, frozen=True):
     valid_to_ns: int | None = None
 
 
-def amount(unit: Unit, usd_per_million: Decimal) -> Amount:
-    """Return the price of a unit. Raise `ValueError` if it is negative, not finite, above the limit, or too long.
+def amount(unit: Unit, listed: Decimal) -> Amount:
+    """Return the price of a unit. It is listed in USD for a million tokens, or for a thousand calls.
 
+    Raise `ValueError` if it is negative, not finite, above the limit, or too long.
     A price with more than six decimals is rounded to whole picodollars: such decimals are noise of floats.
     """
-    limit = CALL_LIMIT if unit in CALLS else TOKEN_LIMIT
+    usd_per_million, limit = listed, TOKEN_LIMIT
+    if unit in CALLS:
+        usd_per_million, limit = listed * 1_000, CALL_LIMIT
     if not usd_per_million.is_finite() or not 0 <= usd_per_million <= limit:
         raise ValueError(f"a price is 0 to {limit:,} USD for a million")
     if usd_per_million.adjusted() < -DECIMALS_LIMIT or len(usd_per_million.as_tuple().digits) > DECIMALS_LIMIT:

@@ -22,7 +22,7 @@ import msgspec
 
 from recorder.errors import missing_extra
 from recorder.model.prices import PriceRow, Unit
-from recorder.prices.catalog import DAY_S, NAME_LIMIT, NO_PRICE, NS, Amount, Period, amount, literal, rows_of
+from recorder.prices.catalog import DAY_S, NAME_LIMIT, NO_PRICE, NS, Period, amount, literal, rows_of
 from recorder.wire.providers import BY_NAME
 
 SOURCE = "genai-prices"
@@ -31,25 +31,26 @@ LIST = ""
 
 _ANY_DAY = datetime(2000, 1, 2, tzinfo=UTC)
 
-# The package's keys of prices, and how many units one of its prices is for.
-_UNITS: Mapping[str, tuple[Unit, int]] = {
-    "input_mtok": ("input", 1_000_000),
-    "cache_read_mtok": ("cache_read", 1_000_000),
-    "cache_write_mtok": ("cache_write", 1_000_000),
-    "cache_write_1h_mtok": ("cache_write_1h", 1_000_000),
-    "input_audio_mtok": ("input_audio", 1_000_000),
-    "cache_audio_read_mtok": ("cache_read_audio", 1_000_000),
-    "input_image_mtok": ("input_image", 1_000_000),
-    "input_video_mtok": ("input_video", 1_000_000),
-    "output_mtok": ("output", 1_000_000),
-    "output_reasoning_mtok": ("reasoning", 1_000_000),
-    "output_audio_mtok": ("output_audio", 1_000_000),
-    "output_image_mtok": ("output_image", 1_000_000),
-    "output_video_mtok": ("output_video", 1_000_000),
-    "output_citation_mtok": ("citation", 1_000_000),
-    "web_searches_kcount": ("web_search", 1_000),
-    "requests_kcount": ("request", 1_000),
+_UNITS: Mapping[str, Unit] = {
+    "input_mtok": "input",
+    "cache_read_mtok": "cache_read",
+    "cache_write_mtok": "cache_write",
+    "cache_write_1h_mtok": "cache_write_1h",
+    "input_audio_mtok": "input_audio",
+    "cache_audio_read_mtok": "cache_read_audio",
+    "input_image_mtok": "input_image",
+    "input_video_mtok": "input_video",
+    "output_mtok": "output",
+    "output_reasoning_mtok": "reasoning",
+    "output_audio_mtok": "output_audio",
+    "output_image_mtok": "output_image",
+    "output_video_mtok": "output_video",
+    "output_citation_mtok": "citation",
+    "web_searches_kcount": "web_search",
+    "requests_kcount": "request",
 }
+"""Units by the package's keys of prices."""
+
 _TOKENS = {"input", "output"}  # a model without either is not priced by what responses report
 # Of the conditions of its variants, those that are a tier of service; others (a route, a type of search) are in no log.
 _TIERS = ("service_tier", "processing", "speed")
@@ -183,19 +184,22 @@ def _levels(price: Any, period: Period) -> Iterator[Period]:
     """Yield a card for each size of the input above which a price changes; none if tokens have no price."""
     prices = vars(price) if price is not None else {}
     given = {_UNITS[key]: value for key, value in prices.items() if key in _UNITS and value is not None}
-    if not _TOKENS & {unit for unit, _ in given}:
+    if not _TOKENS & given.keys():
         return
     sizes = {0}
     for value in given.values():
         sizes.update(tier.start for tier in getattr(value, "tiers", ()))
     for size in sorted(sizes):
-        card: dict[Unit, Amount] = {unit: _amount(unit, value, size, per) for (unit, per), value in given.items()}
+        card = {unit: amount(unit, _reached(value, size)) for unit, value in given.items()}
         yield msgspec.structs.replace(period, card=card, above_input_tokens=size)
 
 
-def _amount(unit: Unit, value: Any, size: int, per: int) -> Amount:
+def _reached(value: Any, size: int) -> Decimal:
     """Return the price of requests with more than `size` input tokens: as in the package, of all their tokens."""
+    price = value
     if not isinstance(value, Decimal):
-        reached = [tier.price for tier in value.tiers if tier.start <= size and size]
-        value = reached[-1] if reached else value.base
-    return amount(unit, value * 1_000_000 / per)
+        price = value.base
+        for tier in value.tiers if size else ():
+            if tier.start <= size:
+                price = tier.price
+    return Decimal(price)

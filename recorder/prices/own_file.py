@@ -38,7 +38,6 @@ import platformdirs
 from recorder.errors import UsageError
 from recorder.model.prices import UNITS, PriceRow, Unit
 from recorder.prices.catalog import (
-    CALLS,
     DATED_RANK,
     NAME_LIMIT,
     NS,
@@ -58,7 +57,6 @@ TOKENS_LIMIT = 10**8  # of one exchange: as in the view `costs`
 SECONDS_LIMIT = 9_214_646_400  # 2262-01-01: nanoseconds since 1970 fit a bigint
 
 _OPTIONAL = ("service_tier", "above_input_tokens", "from", "to")
-_CALL_PRICES = 1_000  # a price in the file is for so many searches or requests
 
 
 class OwnPrices(NamedTuple):
@@ -202,9 +200,8 @@ class _File:
     def _amount(self, number: int, unit: Unit, value: Any) -> Amount:
         if isinstance(value, bool) or not isinstance(value, int | Decimal):
             raise self._error(number, unit, "a number of USD")
-        usd = Decimal(value)
         try:
-            return amount(unit, usd * 1_000_000 / _CALL_PRICES if unit in CALLS else usd)
+            return amount(unit, Decimal(value))
         except ValueError as error:
             raise self._error(number, unit, str(error)) from None
 

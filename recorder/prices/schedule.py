@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 import msgspec
 
@@ -22,14 +23,11 @@ from recorder.model.prices import PriceRow
 from recorder.prices.catalog import FILLER_RANK, OWN_RANK
 
 
-class Changes(msgspec.Struct, frozen=True):
+class Changes(NamedTuple):
     """The rows to delete, and then those to add."""
 
     deleted: list[PriceRow]
     added: list[PriceRow]
-
-    def __bool__(self) -> bool:
-        return bool(self.deleted or self.added)
 
 
 def changes(there: Sequence[PriceRow], new: Sequence[PriceRow], sources: Sequence[str], at_ns: int) -> Changes:

@@ -63,7 +63,8 @@ def update(store: Store, own: OwnPrices | None, models: Models, at_ns: int) -> U
     with store.transaction(alone=True):  # two updates at a time would add the same rows
         there = _rows(store)
         if len(sources) > 1:
-            found = genai.package_prices(_upstreams(store), {*models, *_asked(there)}, aliases)
+            recorded = [name for (name,) in store.ask(_UPSTREAMS, {})]
+            found = genai.package_prices([*UPSTREAMS, *recorded], {*models, *_asked(there)}, aliases)
         if unknown := [name for name in found.unpriced if name in aliases]:
             raise UsageError(
                 f"In prices.toml, `{unknown[0]}` of [providers]: genai-prices has no provider {aliases[unknown[0]]!r}."
@@ -104,7 +105,8 @@ async def valid_prices(log: LogReader, at_ns: int, model: str | None = None) -> 
         upstreams = {row.provider for row in there if row.model == LIST}
         there += _of_new(there, {(upstream, model) for upstream in upstreams})
         there = [row for row in there if matches(row.model, model)]
-    return [row for row in there if row.model != LIST and _is_valid(row, at_ns)]
+    begun = [row for row in there if row.model != LIST and row.valid_from_ns <= at_ns]
+    return [row for row in begun if row.valid_to_ns is None or row.valid_to_ns > at_ns]
 
 
 def own_prices(path: Path | None) -> OwnPrices | None:
@@ -121,9 +123,8 @@ def rates(rows: Sequence[PriceRow]) -> Mapping[str, str | None]:
     return {row.unit: row.usd_per_million for row in rows}
 
 
-def _of_new(there: Iterable[PriceRow], models: Models) -> list[PriceRow]:
+def _of_new(there: Sequence[PriceRow], models: Models) -> list[PriceRow]:
     """Return the package's prices of models for which the table has none of it; none before the first update."""
-    there = list(there)
     asked = _asked(there)
     new = {(upstream, name) for upstream, name in models if (upstream, name.lower()) not in asked}
     if not new or not asked:
@@ -142,10 +143,6 @@ def _asked(there: Iterable[PriceRow]) -> set[tuple[str, str]]:
     return {(upstream, name) for upstream, name in names if name is not None}
 
 
-def _is_valid(row: PriceRow, at_ns: int) -> bool:
-    return row.valid_from_ns <= at_ns and (row.valid_to_ns is None or row.valid_to_ns > at_ns)
-
-
 def _rows(store: Store) -> list[PriceRow]:
     return [PriceRow(*row) for row in store.ask(_ALL, {})]
 
@@ -155,7 +152,3 @@ def _write(store: Store, changed: Changes) -> None:
         store.run(_DELETE, [{f"key_{name}": getattr(row, name) for name in KEY} for row in changed.deleted])
     if changed.added:
         store.run(_ADD, [msgspec.structs.asdict(row) for row in changed.added])
-
-
-def _upstreams(store: Store) -> list[str]:
-    return [*UPSTREAMS, *(name for (name,) in store.ask(_UPSTREAMS, {}))]

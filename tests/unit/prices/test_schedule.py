@@ -39,12 +39,12 @@ def test_the_same_list_again_changes_nothing() -> None:
     dated = [*rows("1", end=50), *rows("2", begin=50, end=500), *rows("3", begin=500)]
     for list_ in (rows("1"), dated):
         for at_ns in (10, 50, 100, 500, 900):
-            assert not changes(updated([], list_, 10), list_, SOURCES, at_ns)
+            assert not any(changes(updated([], list_, 10), list_, SOURCES, at_ns))
 
 
 def test_a_newer_version_with_the_same_price_changes_nothing() -> None:
     newer = [msgspec.structs.replace(row, source_version="2") for row in rows("1")]
-    assert not changes(rows("1"), newer, SOURCES, 100)
+    assert not any(changes(rows("1"), newer, SOURCES, 100))
 
 
 def test_another_price_counts_from_the_update_on() -> None:
@@ -62,7 +62,7 @@ def test_a_model_that_the_list_did_not_have_is_priced_for_the_past_after_all_oth
     found = updated(rows("1"), [*rows("1"), *rows("5", "new%", 3)], 100)
     assert spans(found) == [(0, None, "1", 0)]
     assert spans(found, "new%") == [(0, 100, "5", FILLER_RANK + 3), (100, None, "5", 3)]
-    assert not changes(found, [*rows("1"), *rows("5", "new%", 3)], SOURCES, 200)
+    assert not any(changes(found, [*rows("1"), *rows("5", "new%", 3)], SOURCES, 200))
 
 
 def test_a_model_that_the_list_has_no_more_keeps_its_past() -> None:
@@ -75,7 +75,7 @@ def test_an_update_from_an_earlier_time_counts_from_then_on() -> None:
 
 
 def test_other_sources_keep_their_rows() -> None:
-    assert not changes(rows("1"), [], ["prices.toml"], 100)
+    assert not any(changes(rows("1"), [], ["prices.toml"], 100))
 
 
 def test_entries_of_ones_own_with_a_date_count_as_they_stand() -> None:
