@@ -152,8 +152,7 @@ class Schema(Protocol):
     may_delete_sql: str | None
     """Selects flags which all are true if the user may delete from the log. `None`: who may write may delete."""
 
-    def search(self) -> SearchIndex:
-        """Return the statements of the full-text index."""
+    search: SearchIndex
 
     def schema_reader(self, url: URL) -> AbstractContextManager[ReadSchema]:
         """Open a log for `schema_objects`. Raise `NotFoundError` or `StoreError` if none can be read here."""
@@ -343,7 +342,7 @@ def source_of(url: URL) -> ReadSource:
         name=address_of(url).display_name(url),
         pool=reading.reader(url),
         translated=reading.translated,
-        search=lambda: schema_named(engine).search(),
+        search=lambda: schema_named(engine).search,
         of_bodies=engine,
     )
 

@@ -35,13 +35,12 @@ from recorder.model.payloads import RequestRecord
 from recorder.proxy.durable import DurableTransport
 from recorder.proxy.http.messages import Request, Response
 from recorder.proxy.recording import RecordingTransport, new_id
-from recorder.store.bodies.appender import EventAppender
 from recorder.store.location import database_path
 from recorder.store.sqlite import migrate
 from recorder.store.sqlite import writer as sqlite_writer
 from recorder.store.sqlite.connection import MIGRATION, WRITER
 from recorder.store.sqlite.writer import SqliteWriter
-from recorder.store.write.writer import Store
+from recorder.store.write.writer import EventAppender, Store
 from tests.integration.ingest.test_ingester import COMPLETED, Exchange, never
 from tests.support.disk_faults import Drive, Image, crashes, on_disk
 from tests.support.logbook import Entry, assert_chained, entries

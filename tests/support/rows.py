@@ -162,7 +162,7 @@ def forget_projections(database: Path | URL) -> None:
 def reindex(connection: Any) -> None:
     """Have full-text search find what stands in the tables now."""
     name = "sqlite" if isinstance(connection, sqlite3.Connection) else "postgresql"
-    for index in schema_named(name).search().statements:
+    for index in schema_named(name).search.statements:
         for statement in index.rebuild:
             execute(connection, statement)
 

@@ -44,10 +44,7 @@ grants: Sequence[str] = GRANTS
 partitions: Mapping[str, Sequence[str]] = PARTITIONS
 may_add_sql: str | None = MAY_ADD
 may_delete_sql: str | None = MAY_DELETE
-
-
-def search() -> SearchIndex:
-    return INDEX
+search: SearchIndex = INDEX
 
 
 def bridge(connection: Connection) -> None:

@@ -59,14 +59,6 @@ def own_engine(url: URL) -> AbstractContextManager[Query]:
     return querying_of(url).query(url)
 
 
-def open_query(url: URL, opener: str = OWN_ENGINE) -> AbstractContextManager[Query]:
-    """Open a log for questions, in a process of its own.
-
-    Raise `NotFoundError` or `StoreError` if there is none that can be read here.
-    """
-    return QueryProcess.open(url, opener)
-
-
 class QueryProcess:
     """A `Query` whose statements another process runs."""
 
@@ -74,22 +66,11 @@ class QueryProcess:
         self._process = process
         self._is_stopped = self._is_late = False
 
-    @classmethod
-    @contextmanager
-    def open(cls, url: URL, opener: str) -> Iterator[QueryProcess]:
-        with _scratch() as folder, _started(folder) as process:
-            query = cls(process)
-            try:
-                query._call("open", (url, opener))
-                yield query
-            finally:
-                query._end()
-
     def is_stale(self) -> bool:
-        return bool(self._call("is_stale"))
+        return bool(self.call("is_stale"))
 
     def ask(self, sql: str, values: Mapping[str, Value] | None = None, timeout_s: float = TIMEOUT_S) -> QueryResult:
-        columns = self._call("ask", (sql, dict(values or {}), timeout_s), timeout_s)
+        columns = self.call("ask", (sql, dict(values or {}), timeout_s), timeout_s)
         return QueryResult(columns, self._rows(timeout_s))
 
     def stop(self) -> None:
@@ -97,10 +78,10 @@ class QueryProcess:
         self._close_stdin()
 
     def _rows(self, timeout_s: float) -> Iterator[Row]:
-        while batch := self._call("more", timeout_s=timeout_s):
+        while batch := self.call("more", timeout_s=timeout_s):
             yield from batch
 
-    def _call(self, name: str, arguments: tuple[Any, ...] = (), timeout_s: float | None = None) -> Any:
+    def call(self, name: str, arguments: tuple[Any, ...] = (), timeout_s: float | None = None) -> Any:
         """Have the process call a method of `_Service`, and return its value.
 
         Raise `RecorderError` if it failed, or if the process has ended.
@@ -138,12 +119,27 @@ class QueryProcess:
         with contextlib.suppress(OSError, ValueError):  # it has ended, or is just being written to
             self._process.stdin.close()
 
-    def _end(self) -> None:
+    def end(self) -> None:
         self._close_stdin()
         try:
             self._process.wait(GRACE_S)
         except subprocess.TimeoutExpired:
             self._process.kill()
+
+
+@contextmanager
+def open_query(url: URL, opener: str = OWN_ENGINE) -> Iterator[Query]:
+    """Open a log for questions, in a process of its own.
+
+    Raise `NotFoundError` or `StoreError` if there is none that can be read here.
+    """
+    with _scratch() as folder, _started(folder) as process:
+        query = QueryProcess(process)
+        try:
+            query.call("open", (url, opener))
+            yield query
+        finally:
+            query.end()
 
 
 @contextmanager

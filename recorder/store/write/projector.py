@@ -107,7 +107,7 @@ def of_each(name: Literal["add", "remove", "remove_session"]) -> list[Statement]
 
 
 def _of_index(name: str, number: int, engine: str) -> str:
-    statement: str = getattr(schema_named(engine).search().statements[number], name)
+    statement: str = getattr(schema_named(engine).search.statements[number], name)
     return statement
 
 
@@ -317,7 +317,7 @@ class Projector:
 
     def reindex(self) -> None:
         """Make the full-text indexes again from the rows that are there."""
-        for index in schema_named(self._database.engine).search().statements:
+        for index in schema_named(self._database.engine).search.statements:
             for statement in index.rebuild:
                 self._database.run(Statement(statement), {})
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 import platform
 from collections import defaultdict
 from collections.abc import Generator, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from math import inf
 from operator import attrgetter
 from pathlib import Path
@@ -25,15 +25,15 @@ import msgspec
 from sqlalchemy import URL, Connection, Table, bindparam, delete, select, tuple_, update
 from sqlalchemy.dialects.postgresql import insert
 
-from recorder.errors import StoreError
-from recorder.model.events import Event, Exchange, Session
-from recorder.store.bodies.appender import EventAppender
+from recorder.errors import StoreConflictError, StoreError
+from recorder.model.events import SHARED, Event, Exchange, Session
+from recorder.store.bodies.dedup import BodyDeduplicator
 from recorder.store.bodies.rows import events_as_they_are
-from recorder.store.engine import BUSY_TIMEOUT_S, WRITER_ROLE, schema_of, writing_of
+from recorder.store.engine import BUSY_TIMEOUT_S, WRITER_ROLE, Writer, schema_of, writing_of
 from recorder.store.location import database_name, database_path, database_url, default_url
 from recorder.store.queries.resumed_response import SESSION_OF_LAST_RESPONSE, SESSION_OF_RESPONSE, SESSIONS_OF_LINKS
 from recorder.store.schema import events, exchanges, ingest_offsets, sessions
-from recorder.store.sql import ROLLBACK_TO, SAVEPOINT, ServerTime, Statement, Step, of_exchange
+from recorder.store.sql import RELEASE, ROLLBACK_TO, SAVEPOINT, ServerTime, Statement, Step, of_exchange
 from recorder.store.write.projector import Projector
 
 __all__ = ["Store", "database_path", "database_url", "default_url"]
@@ -90,6 +90,65 @@ _of_recorder = ingest_offsets.c.recorder_id == bindparam("recorder")
 _RENEW = Statement(update(ingest_offsets).where(_of_recorder).values(seen_ns=ServerTime()))
 _OFFSET = Statement(select(ingest_offsets.c.segment, ingest_offsets.c.offset).where(_of_recorder))
 _FORGET = Statement(delete(ingest_offsets).where(_of_recorder))
+
+
+class EventAppender:
+    """A writer of events, in the transactions of its owner, all of which pass through `certain`.
+
+    A body may be written as a recipe, which refers only to rows whose content is certain: those that this writer has
+    inserted itself, in this transaction or a committed one. A row that was there before may be encoded otherwise, and
+    it is unknown if a failed transaction is in the log: then everything is forgotten, and the next bodies are stored
+    whole.
+    """
+
+    def __init__(self, writer: Writer) -> None:
+        self._writer = writer
+        self._sharing = BodyDeduplicator()
+
+    @contextmanager
+    def certain(self, transaction: AbstractContextManager[None]) -> Iterator[None]:
+        """Run a transaction in which events are appended, and forget all bodies if it fails after it began."""
+        has_begun = False
+        try:
+            with transaction:
+                has_begun = True
+                yield
+        except BaseException:
+            if has_begun:
+                self._sharing.forget()
+            raise
+
+    def append(self, new: list[Event]) -> bool:
+        """Add events, in order of their keys. Return whether none was there already."""
+        if not new:
+            return True
+        stored = list(map(self._stored, new))
+        has_recipes = stored != new
+        if has_recipes:
+            self._writer.run(SAVEPOINT, {})
+        is_new = self._add(stored)
+        if not is_new:  # others may refer to what they are not
+            self._sharing.forget()
+            if has_recipes:
+                self._writer.run(ROLLBACK_TO, {})
+                self._add(new)
+        if has_recipes:
+            self._writer.run(RELEASE, {})
+        return is_new
+
+    def _add(self, new: Sequence[Event]) -> bool:
+        return self._writer.add(events, list(map(msgspec.structs.astuple, new))) == len(new)
+
+    def _stored(self, event: Event) -> Event:
+        """Return the event as it is written: in place of a request's body there may be a recipe."""
+        if event.kind != "request":
+            return event
+        if event.type == SHARED:
+            raise StoreConflictError(f"The database refused a row: no event has the type {SHARED!r}.")
+        if event.type != "body":
+            return event
+        recipe = self._sharing.row(event.session_id, event.exchange_id, event.pos, event.raw)
+        return event if recipe is None else msgspec.structs.replace(event, type=SHARED, raw=recipe)
 
 
 class Store:

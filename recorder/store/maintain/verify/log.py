@@ -2,8 +2,7 @@
 
 Rules of this file:
 
-* It only reads, and a transaction holds a page of events, or the fold of one session
-  (`recorder.store.maintain.verify.projections`).
+* It only reads, and a transaction holds a page of events, or the fold of one session.
 * Recorders may continue to record, and sessions may be purged meanwhile: neither is a finding.
 * A row that belongs to nothing is found as well as one that is missing: sessions are looked for in every table.
 """
@@ -12,10 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
+from functools import partial
 from typing import Any, Literal, Self
 
 import msgspec
-from sqlalchemy import URL
+from sqlalchemy import URL, Table
 
 from recorder.errors import StoreBusyError, StoreError
 from recorder.model.events import Event
@@ -27,17 +27,18 @@ from recorder.store.maintain.upkeep import VerifyConnection, opened, verifying_o
 from recorder.store.maintain.verify.chain import ChainVerifier, RecordedGap
 from recorder.store.maintain.verify.chain import LogFinding as LogFinding
 from recorder.store.maintain.verify.manifest import Roots
-from recorder.store.maintain.verify.projections import MADE, ProjectionVerifier
 from recorder.store.maintain.verify.session_rows import (
     HAS,
     SESSION_IDS,
     SESSION_IDS_OF_EVENTS,
     SessionRows,
     all_of,
+    differing_keys,
     session_rows,
 )
-from recorder.store.schema import events
-from recorder.store.sql import Statement
+from recorder.store.schema import dead_letters, events, rebuilds, tables_of
+from recorder.store.sql import ENDED_EXCHANGES, FORMS, Statement
+from recorder.store.write.projector import Projector
 
 PAGE_ROWS = 2_000
 PAGE_BYTES = 4 * 2**20
@@ -78,6 +79,45 @@ class SessionReport(msgspec.Struct):
 
     def find(self, exchange_id: str | None, check: str, message: str, pos: int | None = None) -> None:
         self.findings.append(LogFinding(exchange_id, pos, check, message))
+
+
+COMPARED = (*tables_of.values(), dead_letters)
+MADE = (*COMPARED, rebuilds)
+"""The tables that a scratch connection must have of its own."""
+
+
+def _compared(table: Table, engine: str) -> str:
+    schemas = FORMS[engine].scratch_schemas
+    return differing_keys(table, schemas, "exchange_id", "WHERE session_id = :session_id")
+
+
+_COMPARED = {table.name: Statement(partial(_compared, table)) for table in COMPARED}
+
+
+class ProjectionVerifier:
+    """The projections of a session, computed again in scratch tables, compared with those of the log, and thrown away.
+
+    The projector itself writes them: the log's tables are only read, and those that it writes are the scratch ones,
+    which have the same names. The full-text index is neither made nor compared: it is only a list of words that
+    `recorder db rebuild` makes anew.
+    """
+
+    def __init__(self, scratch: VerifyConnection) -> None:
+        self._scratch, self._projector = scratch, Projector(scratch)
+
+    def differences(self, session_id: str) -> list[tuple[str, str]]:
+        """Return the exchanges of a session, each with a table whose rows for it are not what its events give: at this
+        moment, in one transaction as long as the fold.
+        """
+        key = {"session_id": session_id}
+        with self._scratch.transaction():
+            ended = [(session_id, str(exchange_id)) for (exchange_id,) in self._scratch.ask(ENDED_EXCHANGES, key)]
+            self._projector.project_all(ended, in_order=True)
+            answers = self._scratch.run_all([(statement, key) for statement in _COMPARED.values()])
+        found = []
+        for table, exchanges in zip(_COMPARED, answers, strict=True):
+            found += [(exchange_id, table) for (exchange_id,) in exchanges]
+        return sorted(found)
 
 
 class LogVerifier:
