@@ -8,8 +8,7 @@ from itertools import chain, pairwise
 from typing import Any
 
 from recorder.diff.compared import ComparedRecording, json_of
-from recorder.diff.field_owners import in_usage
-from recorder.diff.noise_filter import NoiseFilter
+from recorder.diff.noise_filter import NoiseFilter, in_usage
 from recorder.diff.report import Difference, LevelReport, Measure, Terms, cut, found, ratio, unknown
 from recorder.diff.request import compared
 from recorder.model.events import BODY_KINDS

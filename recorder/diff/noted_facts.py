@@ -12,6 +12,7 @@ from recorder.model.events import Event
 from recorder.model.facts import (
     Fact,
     Field,
+    Handler,
     ItemFinished,
     ItemStarted,
     ItemState,
@@ -23,7 +24,6 @@ from recorder.model.facts import (
 from recorder.projections.fold import Rows
 from recorder.projections.item import ItemFact, Slot, slot_of
 from recorder.projections.items import ITEMS_LIMIT
-from recorder.projections.projection import Handler
 
 Parts = dict[int, str]
 

@@ -17,9 +17,8 @@ import msgspec
 
 from recorder.diff.alignment import Numbers
 from recorder.diff.compared import ComparedBlock, ComparedRecording, json_of
-from recorder.diff.field_owners import owned
 from recorder.diff.final_texts import NO_STATEMENT, FinalTexts, Statement
-from recorder.diff.noise_filter import FilteredPayload, NoiseFilter
+from recorder.diff.noise_filter import FilteredPayload, NoiseFilter, owned
 from recorder.diff.packed_steps import CutText, PackedSteps
 from recorder.diff.report import Terms
 from recorder.diff.request import joined_by_name

@@ -10,9 +10,12 @@ Rules of this file:
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Literal, NamedTuple
 
 import msgspec
+
+from recorder.model.events import Event
 
 ItemKey = int | str
 
@@ -396,3 +399,7 @@ class Links(NamedTuple):
 
     response_id: str | None = None  # of the response before
     conversation_id: str | None = None  # of all that was added to a conversation so far
+
+
+Handler = Callable[[Any, Event], None]
+"""Takes a fact of one class and its event."""

@@ -14,6 +14,7 @@ from recorder.model.events import ENDED_HERE, SWITCHED, WEBSOCKET, Event, Exchan
 from recorder.model.facts import (
     ExchangeEnded,
     Fact,
+    Handler,
     HeadReceived,
     LostBytes,
     MalformedPayload,
@@ -26,7 +27,6 @@ from recorder.model.facts import (
     UnterminatedEvent,
 )
 from recorder.model.text import counted, storable
-from recorder.projections.projection import Handler
 from recorder.projections.rows import Anomaly, AnomalyRow
 from recorder.wire.dialects import by_name
 from recorder.wire.dialects.keys import DONE

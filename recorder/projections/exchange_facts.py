@@ -16,6 +16,7 @@ from recorder.model.facts import (
     ErrorReported,
     ExchangeEnded,
     Fact,
+    Handler,
     HeadReceived,
     Iteration,
     RequestFacts,
@@ -28,7 +29,6 @@ from recorder.model.facts import (
     UsageReported,
 )
 from recorder.projections.anomalies import Anomalies
-from recorder.projections.projection import Handler
 from recorder.projections.rows import ItemRow
 from recorder.projections.timing import Timing
 from recorder.wire.dialects.json_values import request_object

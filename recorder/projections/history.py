@@ -8,9 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from recorder.model.events import Event
-from recorder.model.facts import Fact, RequestReceived
+from recorder.model.facts import Fact, Handler, RequestReceived
 from recorder.projections.exchange_facts import ExchangeFacts
-from recorder.projections.projection import Handler
 from recorder.projections.rows import HistoryRow, ItemRow
 from recorder.wire.dialects import by_name
 from recorder.wire.grouping.history import IDS, Chain, ModelAnswer, broken_off, chain_of, unanswered

@@ -1,4 +1,4 @@
-"""Messages, reasoning and tool calls of a response, as far as its events have come.
+"""Messages, reasoning and tool calls of a response, as far as its events have come; and the steps of provider's tools.
 
 A text is the sum of its deltas until its end states it, and then until the end of the item does. Where two of them
 differ, the later one counts and the difference is an anomaly. An empty statement removes nothing.
@@ -9,7 +9,7 @@ Nothing is dropped in silence: whoever leaves a text out reports its size to `An
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
@@ -19,6 +19,7 @@ from recorder.model.facts import (
     ExchangeEnded,
     Fact,
     Field,
+    Handler,
     ItemFinished,
     ItemKey,
     ItemStarted,
@@ -28,17 +29,19 @@ from recorder.model.facts import (
     ResponseItems,
     TextAdded,
     TextFinished,
+    ToolProgress,
     ToolResult,
 )
+from recorder.model.text import storable, storable_json
 from recorder.projections.exchange_facts import ExchangeFacts
 from recorder.projections.item import KINDS, Item, ItemFact, Slot, Text, Unmatched, has_place, row_of, slot_of
-from recorder.projections.projection import Handler
 from recorder.projections.results import call_key
-from recorder.projections.rows import Anomaly, ItemRow
+from recorder.projections.rows import Anomaly, ItemRow, PhaseRow
 from recorder.wire.dialects import by_name
 from recorder.wire.dialects.canonical import call_place
 
 ITEMS_LIMIT = 10_000  # of one response: what comes after is counted as anomalies only
+PHASES_LIMIT = 10_000  # of one response: what comes after is counted as an anomaly only
 _TOO_MANY = f"items after the first {ITEMS_LIMIT:,}"
 
 
@@ -319,3 +322,41 @@ class Items:
 def _lost(known: str, stated: str) -> int:
     """Return the characters of a text that a statement of it leaves out."""
     return 0 if known in stated else len(known)
+
+
+class Phases:
+    """The fold of the steps of the provider's own tools with their times. They have no content."""
+
+    def __init__(self, facts: ExchangeFacts) -> None:
+        self._ids, self._note = facts.ids, facts.anomalies.note
+        self._rows: list[PhaseRow] = []
+        self._last: dict[tuple[int | None, str | None], int] = {}  # the row of each item's last step
+
+    def handlers(self) -> Mapping[type[Fact], Handler]:
+        return {ToolProgress: self._on_progressed}
+
+    def _on_progressed(self, fact: ToolProgress, event: Event) -> None:
+        if len(self._rows) == PHASES_LIMIT:
+            self._note("cut", f"phases after the first {PHASES_LIMIT:,}", event)
+            return
+        item = (event.output_index, None if event.output_index is not None else event.item_id)
+        before = self._last.get(item)
+        if before is not None:
+            self._rows[before] = msgspec.structs.replace(self._rows[before], ended_ns=event.t_ns)
+        self._last[item] = len(self._rows)
+        self._rows.append(
+            PhaseRow(
+                *self._ids,
+                step=len(self._rows),
+                output_index=event.output_index,
+                item_id=storable(event.item_id),
+                type=storable(fact.type),
+                phase=storable(fact.phase),
+                detail=storable_json(fact.detail),
+                began_ns=event.t_ns,
+                ended_ns=None,
+            )
+        )
+
+    def rows(self) -> Iterable[PhaseRow]:
+        return self._rows

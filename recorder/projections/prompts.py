@@ -16,10 +16,9 @@ from typing import Any, NamedTuple
 import msgspec
 
 from recorder.model.events import Event
-from recorder.model.facts import Fact, RequestReceived
+from recorder.model.facts import Fact, Handler, RequestReceived
 from recorder.model.text import storable
 from recorder.projections.exchange_facts import ExchangeFacts
-from recorder.projections.projection import Handler
 from recorder.projections.rows import PromptRow
 from recorder.wire.dialects import by_name
 from recorder.wire.dialects.prompt import CachePolicy, Prompt, PromptFormat, PromptSegment, prompt_of, system_segments

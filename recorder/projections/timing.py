@@ -8,8 +8,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from operator import sub
 
 from recorder.model.events import Event, Exchange
-from recorder.model.facts import ExchangeEnded, Fact, Field, FirstByte, HeadReceived
-from recorder.projections.projection import Handler
+from recorder.model.facts import (
+    ExchangeEnded,
+    Fact,
+    Field,
+    FirstByte,
+    Handler,
+    HeadReceived,
+)
 from recorder.projections.rows import TimingRow
 
 STALL_NS = 2_000_000_000  # a silence in which a person wonders whether it still runs

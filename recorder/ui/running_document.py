@@ -19,6 +19,7 @@ from recorder.model.facts import (
     ErrorReported,
     ExchangeEnded,
     Fact,
+    Handler,
     HeadReceived,
     ItemFinished,
     ItemStarted,
@@ -37,7 +38,6 @@ from recorder.model.text import STORABLE_LIMIT
 from recorder.projections.connection import ConnectionSummary
 from recorder.projections.fold import Folding, Rows
 from recorder.projections.item import ItemFact, Text
-from recorder.projections.projection import Handler
 from recorder.projections.rows import ExchangeRow, ItemRow, TimingRow
 from recorder.projections.timing import RunningGaps
 from recorder.store.queries.session_document import (
