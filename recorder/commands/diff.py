@@ -13,9 +13,8 @@ from itertools import chain
 import click
 from rich.text import Text
 
-from recorder.commands.terminal.catch_up import wait_option
 from recorder.commands.terminal.conversation import as_written, wrapped
-from recorder.commands.terminal.options import Parsed, database_option, flag, format_option
+from recorder.commands.terminal.options import Parsed, flag, format_option, log_options
 from recorder.commands.terminal.output import FOUND, echo, is_plain, terminal_width, write_document, write_line
 from recorder.commands.terminal.recordings import loader
 from recorder.commands.terminal.rules import match_rules
@@ -58,8 +57,7 @@ def _levels(names: str) -> tuple[Level, ...]:
 @flag("--all", help=f"Show all differences, not the first {SHOWN} of each level.")
 @flag("--stat", help="One line per level.")
 @format_option("json", json="one object; its keys are in docs/diff.md")
-@wait_option
-@database_option
+@log_options
 def command(
     db: str | None,
     a: str,

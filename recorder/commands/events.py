@@ -9,9 +9,8 @@ from typing import NamedTuple
 
 import click
 
-from recorder.commands.terminal.catch_up import open_current, wait_option
 from recorder.commands.terminal.completion import session_names
-from recorder.commands.terminal.options import database_option, flag, format_option
+from recorder.commands.terminal.options import flag, format_option, log_options, open_current
 from recorder.commands.terminal.output import JsonRows, write_bytes
 from recorder.commands.terminal.selection import exchange_option, select
 from recorder.commands.terminal.table import SIZED_ROWS, Column, Number, Table, say_hidden
@@ -51,8 +50,7 @@ class NumberedEvent(NamedTuple):
 @click.option("--limit", type=click.IntRange(min=1), help="At most so many events.")
 @flag("--follow", help="Go on as events come in, until interrupted.")
 @format_option("json", "jsonl", "raw")
-@wait_option
-@database_option
+@log_options
 def command(
     db: str | None,
     session: str,

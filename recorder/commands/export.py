@@ -12,9 +12,8 @@ from click.core import ParameterSource
 
 from recorder.commands import replay
 from recorder.commands.formats.exchanges import ExportSource
-from recorder.commands.terminal.catch_up import open_current, wait_option
 from recorder.commands.terminal.completion import session_names
-from recorder.commands.terminal.options import database_option, flag, json_options
+from recorder.commands.terminal.options import flag, json_options, log_options, open_current
 from recorder.commands.terminal.selection import exchange_option, select
 from recorder.commands.terminal.times import INSTANT
 from recorder.errors import UsageError
@@ -115,8 +114,7 @@ _TAKEN_BY = {
     "1, or 3 if it does not exist.",
 )
 @json_options("With --to: what was sent, an array with one object.", "With --to: what was sent, as one line.")
-@wait_option
-@database_option
+@log_options
 @click.pass_context
 def command(
     ctx: click.Context, /, db: str | None, places: Sequence[str], format: str, output: str, **options: Any

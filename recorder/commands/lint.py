@@ -10,9 +10,8 @@ from itertools import chain
 
 import click
 
-from recorder.commands.terminal.catch_up import wait_option
 from recorder.commands.terminal.lenience import lenience_options
-from recorder.commands.terminal.options import database_option, flag, format_option
+from recorder.commands.terminal.options import flag, format_option, log_options
 from recorder.commands.terminal.output import FOUND, echo, is_plain, terminal_width, write_json, write_line
 from recorder.commands.terminal.recordings import loader
 from recorder.commands.terminal.table import Column, write_table
@@ -51,8 +50,7 @@ _COLUMNS = (Column("rule"), Column("severity"), Column("profiles", goes=1), Colu
     "and places (each with pos and said), with --list of rules",
 )
 @lenience_options
-@wait_option
-@database_option
+@log_options
 def command(
     db: str | None,
     subjects: Sequence[str],

@@ -9,8 +9,7 @@ import click
 
 from recorder.archive.place import chosen_url
 from recorder.commands.agents.answer import LEAST_CHARS
-from recorder.commands.terminal.catch_up import chosen_wait_s, wait_option
-from recorder.commands.terminal.options import database_option
+from recorder.commands.terminal.options import chosen_wait_s, log_options
 from recorder.commands.terminal.output import echo
 from recorder.errors import missing_extra
 from recorder.program import load
@@ -26,8 +25,7 @@ MAX_ANSWER = 30_000  # characters, some 10,000 tokens: above that, clients warn,
     metavar="CHARACTERS",
     help="The largest answer. What does not fit is named with the arguments that ask for it.",
 )
-@wait_option
-@database_option
+@log_options
 def command(db: str | None, max_answer: int) -> None:
     """Serve the log to an agent over stdin and stdout, by the Model Context Protocol (MCP).
 

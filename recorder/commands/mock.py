@@ -22,9 +22,8 @@ from recorder.commands.serving.listening import (
 from recorder.commands.serving.network import network_settings
 from recorder.commands.serving.ready_file import announced
 from recorder.commands.serving.recording import departures
-from recorder.commands.terminal.catch_up import wait_option
 from recorder.commands.terminal.completion import session_names
-from recorder.commands.terminal.options import database_option, flag
+from recorder.commands.terminal.options import flag, log_options
 from recorder.commands.terminal.output import echo, log_to_stderr
 from recorder.commands.terminal.recordings import loader
 from recorder.commands.terminal.rules import match_rules
@@ -73,8 +72,7 @@ REQUESTS = "/_recorder/requests"
 @flag("--allow-gaps", help="Use sessions even if some of their bytes were not kept.")
 @listening_options
 @network_settings
-@wait_option
-@database_option
+@log_options
 def command(
     db: str | None,
     sessions: tuple[str, ...],

@@ -13,8 +13,7 @@ from rich.cells import cell_len
 
 from recorder.archive.place import chosen_url, dialect_of
 from recorder.archive.query import DUCKDB, OWN, open_query
-from recorder.commands.terminal.catch_up import current_url, wait_option
-from recorder.commands.terminal.options import database_option, flag, format_option
+from recorder.commands.terminal.options import current_url, flag, format_option, log_options
 from recorder.commands.terminal.output import csv_cell, echo, is_plain, write_csv, write_json, write_line
 from recorder.commands.terminal.table import Column, write_table
 from recorder.errors import RecorderError, UsageError
@@ -54,8 +53,7 @@ WIDTH = 80  # characters of a line of prose: the least terminal
     help="Stop a statement that returns no row for this long.",
 )
 @format_option("json", "jsonl", "csv", variants=("list",), csv="with a header, NULL is empty")
-@wait_option
-@database_option
+@log_options
 def command(
     db: str | None,
     sql: str | None,

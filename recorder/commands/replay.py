@@ -8,9 +8,8 @@ from typing import get_args
 import click
 import msgspec
 
-from recorder.commands.terminal.catch_up import open_current, wait_option
 from recorder.commands.terminal.completion import session_names
-from recorder.commands.terminal.options import Decorator, Parsed, database_option, flag
+from recorder.commands.terminal.options import Decorator, Parsed, flag, log_options, open_current
 from recorder.commands.terminal.output import echo, write_bytes, write_json, write_line
 from recorder.commands.terminal.selection import exchange_option, select
 from recorder.errors import NotFoundError, RecorderError
@@ -63,8 +62,7 @@ class _End(msgspec.Struct, frozen=True):
 )
 @exchange_option
 @flag("--allow-gaps", help="Play a session even if some of its bytes were not kept.")
-@wait_option
-@database_option
+@log_options
 def command(
     db: str | None, session: str, speed: float | None, format: str, exchange: str | None, allow_gaps: bool
 ) -> None:

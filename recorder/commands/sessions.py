@@ -12,8 +12,7 @@ from typing import Any, get_args
 import click
 import msgspec
 
-from recorder.commands.terminal.catch_up import nothing_yet, open_current, wait_option
-from recorder.commands.terminal.options import database_option, flag, format_option
+from recorder.commands.terminal.options import flag, format_option, log_options, nothing_yet, open_current
 from recorder.commands.terminal.output import dollars, echo, seconds, write_csv, write_json
 from recorder.commands.terminal.table import Column, Number, short_ids, write_table
 from recorder.commands.terminal.times import between, check_order
@@ -83,8 +82,7 @@ _STATUSES = (OPEN, *chain.from_iterable(_PARTS), UNKNOWN)
     help=f"The columns of the table, in this order, separated by commas: {', '.join(_BY_NAME)}; or all.",
 )
 @format_option("json", "jsonl", "csv")
-@wait_option
-@database_option
+@log_options
 def command(
     db: str | None,
     limit: int,

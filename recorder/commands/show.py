@@ -7,10 +7,9 @@ import sys
 
 import click
 
-from recorder.commands.terminal.catch_up import open_current, wait_option
 from recorder.commands.terminal.completion import session_names
 from recorder.commands.terminal.conversation import as_written, conversation
-from recorder.commands.terminal.options import database_option, flag, format_option
+from recorder.commands.terminal.options import flag, format_option, log_options, open_current
 from recorder.commands.terminal.output import FOUND, echo, seconds, terminal_width, write_document, write_line
 from recorder.commands.terminal.request_view import request_lines
 from recorder.commands.terminal.selection import say_if_stale, select
@@ -44,8 +43,7 @@ from recorder.store.queries.session_state import Snapshot, cutoff, take_snapshot
     "was less. SESSION may be a file that `recorder import` reads, too.",
 )
 @format_option("json", variants=("request", "cache"), json="one object with the session and all of its exchanges")
-@wait_option
-@database_option
+@log_options
 def command(
     db: str | None,
     session: str,

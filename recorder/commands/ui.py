@@ -10,9 +10,8 @@ from urllib.parse import quote
 import click
 
 from recorder.archive.opening import open_log
-from recorder.commands.terminal.catch_up import current_url, wait_option
 from recorder.commands.terminal.completion import session_names
-from recorder.commands.terminal.options import database_option
+from recorder.commands.terminal.options import current_url, log_options
 from recorder.commands.terminal.output import log_to_stderr, write_line
 from recorder.commands.terminal.rules import match_rules
 from recorder.proxy.http import server
@@ -27,8 +26,7 @@ HOST = "127.0.0.1"
 @click.argument("session", required=False, shell_complete=session_names)
 @click.option("--port", type=click.IntRange(0, 65535), default=PORT, help="The port; 0 takes a free one.")
 @click.option("--open/--no-open", default=None, help="Open a browser with the URL. [default: if stdout is a terminal]")
-@wait_option
-@database_option
+@log_options
 def command(db: str | None, session: str | None, port: int, open: bool | None) -> None:
     """Look at recordings in a browser, or at SESSION (an id, the beginning of one, a name, or `latest`).
 

@@ -12,8 +12,7 @@ from typing import Any, NamedTuple, get_args
 import click
 
 from recorder.archive.opening import open_log
-from recorder.commands.terminal.catch_up import current_url, wait_option
-from recorder.commands.terminal.options import database_option, flag, format_option
+from recorder.commands.terminal.options import current_url, flag, format_option, log_options
 from recorder.commands.terminal.output import echo, write_csv, write_json
 from recorder.commands.terminal.table import Column, Number, short_ids, write_table
 from recorder.commands.terminal.times import between, check_order
@@ -77,8 +76,7 @@ _SHARES = ("reasoning_share", "cached_share")
 @flag("--cost", help="With costs in USD, by the prices valid when it was recorded.")
 @between
 @format_option("json", "jsonl", "csv")
-@wait_option
-@database_option
+@log_options
 def command(
     db: str | None,
     by: tuple[By, ...],

@@ -22,9 +22,8 @@ from recorder.cassettes import refused
 from recorder.commands.ops.findings import bad_line
 from recorder.commands.ops.last_verify import LastVerify, keep
 from recorder.commands.ops.writers import writer_at
-from recorder.commands.terminal.catch_up import current_url, nothing_yet, other_killed, wait_option
 from recorder.commands.terminal.completion import session_names
-from recorder.commands.terminal.options import database_option, flag, format_option
+from recorder.commands.terminal.options import current_url, flag, format_option, log_options, nothing_yet, other_killed
 from recorder.commands.terminal.output import FOUND, echo, write_json, write_line
 from recorder.commands.terminal.progress import progress_bar
 from recorder.errors import NotFoundError, RecorderError, StoreBusyError, StoreError, UsageError
@@ -58,8 +57,7 @@ STALE = "The projections must be rebuilt and were not compared: run `recorder db
     help="Compare with this earlier manifest, or with an export to Parquet.",
 )
 @format_option("json", "jsonl")
-@wait_option
-@database_option
+@log_options
 @click.pass_context
 def command(
     ctx: click.Context,

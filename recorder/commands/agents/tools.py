@@ -32,7 +32,7 @@ from recorder.commands.agents.arguments import (
     ShowArguments,
 )
 from recorder.commands.terminal.behind import caught_up, sentence
-from recorder.commands.terminal.catch_up import ALL_BEHIND
+from recorder.commands.terminal.options import ALL_BEHIND
 from recorder.commands.terminal.rules import match_rules
 from recorder.commands.terminal.times import INSTANT, MOMENT, At, check_order
 from recorder.diff import Terms, diff

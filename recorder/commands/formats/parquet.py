@@ -6,7 +6,7 @@ import asyncio
 import time
 from pathlib import Path
 
-from recorder.commands.terminal.catch_up import current_url, open_current
+from recorder.commands.terminal.options import current_url, open_current
 from recorder.commands.terminal.output import echo
 from recorder.commands.terminal.progress import progress_bar
 from recorder.commands.terminal.selection import say_if_stale

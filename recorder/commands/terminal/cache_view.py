@@ -10,7 +10,7 @@ import click
 import msgspec
 from sqlalchemy import select as select_rows
 
-from recorder.commands.terminal.catch_up import open_current
+from recorder.commands.terminal.options import open_current
 from recorder.commands.terminal.output import echo, is_plain, seconds, write_document, write_line
 from recorder.commands.terminal.selection import say_if_stale, select
 from recorder.commands.terminal.table import Column, Number, write_table

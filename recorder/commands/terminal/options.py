@@ -1,28 +1,42 @@
 """Options that commands share: the database, in which form they write, and those that are only set.
 
+A command that reads a log which is behind the journals on this machine waits a moment, and reports what is missing.
+
 Rules of this file:
 
 * A command gets one form. What is typed wins over a variable, and that over a file, in whichever spelling.
 * Two forms from one of these places contradict each other, and are refused.
+* Where nothing waits, it costs a look at the folder of the journals: `recorder.commands.terminal.behind` has the rest.
 * `--schema` is answered before anything else is looked at: no argument is missing then.
 """
 
 from __future__ import annotations
 
 import inspect
+import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial, wraps
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 import msgspec
 from click.core import ParameterSource
+from sqlalchemy import URL
 
-from recorder.commands.terminal.output import write_bytes
-from recorder.errors import UsageError
+from recorder.archive.place import chosen_url, database_of, is_missing
+from recorder.commands.terminal.output import echo, write_bytes
+from recorder.errors import NotFoundError, UsageError
 from recorder.program import load
-from recorder.store.location import VARIABLE
+from recorder.store.location import VARIABLE, journal_root
+
+if TYPE_CHECKING:
+    from recorder.commands.terminal.behind import Behind
+    from recorder.store.queries.reader import LogReader
+
+WAIT_S = 2.0  # an ingester that is well takes a quarter of a second, on a busy machine some of them
+ALL_BEHIND = "The log is empty: the recording is still in a journal."
+KEY = "recorder.behind"  # of what the context of a command knows
 
 MEANINGS = {
     "json": "one array, whose keys are the SQL column names",
@@ -47,6 +61,24 @@ database_option = click.option(
     help="The database: a path or a SQLAlchemy URL. [default: a file in the user's data directory]",
 )
 """`--db`, for a command that opens the database."""
+
+
+def log_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add `--wait` and `--db` to a command that reads the log; `current_url` uses them."""
+
+    @wraps(function)
+    def decorated(*arguments: Any, wait: float, **options: Any) -> Any:
+        click.get_current_context().meta.setdefault(KEY, _Waited(wait))
+        return function(*arguments, **options)
+
+    wait_option = click.option(
+        "--wait",
+        type=click.FloatRange(min=0),
+        default=WAIT_S,
+        metavar="SECONDS",
+        help="Wait up to this long for earlier recordings if the log is behind; 0 does not wait.",
+    )
+    return wait_option(database_option(decorated))
 
 
 def joined_options(argument: str, make: Callable[..., Any], *options: Any) -> Decorator:
@@ -197,3 +229,68 @@ def _schema_option(variants: Sequence[str]) -> Decorator:
         expose_value=False,
         help="Only print the JSON Schema of what --json writes.",
     )
+
+
+class _Waited:
+    """The state of the wait in one command: it waits once, however often it opens the log."""
+
+    def __init__(self, wait_s: float) -> None:
+        self.wait_s, self.until_s = wait_s, time.monotonic() + wait_s
+        self.behind: list[Behind] | None = None
+
+
+def current_url(db: str | None) -> URL:
+    """Return the URL that `--db` names, after a wait for everything that was in a journal before.
+
+    Raises `NotFoundError` if there is no log yet, and a journal has what is to be in it.
+    """
+    url = chosen_url(db)
+    waited = _waited()
+    if waited.behind is None:
+        waited.behind = []
+        if _may_have_journals(url):
+            journals = load("recorder.commands.terminal.behind")
+            waited.behind = journals.caught_up(url, waited.until_s)
+            for each in waited.behind:
+                echo(journals.sentence(each))
+    if waited.behind and is_missing(url):
+        raise NotFoundError(nothing_yet(""))
+    return url
+
+
+async def open_current(db: str | None) -> LogReader:
+    """Open the log that `--db` names after that wait."""
+    log: LogReader = await load("recorder.archive.opening:open_log")(current_url(db))
+    return log
+
+
+def chosen_wait_s() -> float:
+    """Return the seconds of `--wait`, for a command that reads the log again and again and waits each time."""
+    return _waited().wait_s
+
+
+def nothing_yet(otherwise: str) -> str:
+    """Return the message about an empty log; another one if the log is only behind."""
+    return ALL_BEHIND if _waited().behind else otherwise
+
+
+def other_killed(url: URL) -> list[str]:
+    """Return sentences about journals of killed recorders that were not reported as missing in the log."""
+    named = {each.directory for each in _waited().behind or ()}
+    sentences: list[str] = load("recorder.commands.terminal.behind:killed_recorders")(url, named)
+    return sentences
+
+
+def _may_have_journals(url: URL) -> bool:
+    try:
+        return any(journal_root(database_of(url)).iterdir())
+    except OSError:
+        return False  # there is no folder, or one of somebody else: what cannot be seen cannot be waited for
+
+
+def _waited() -> _Waited:
+    context = click.get_current_context(silent=True)
+    if context is None:
+        return _Waited(WAIT_S)
+    waited: _Waited = context.meta.setdefault(KEY, _Waited(WAIT_S))
+    return waited

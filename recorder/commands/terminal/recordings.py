@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from recorder.commands.terminal.catch_up import open_current
+from recorder.commands.terminal.options import open_current
 from recorder.commands.terminal.selection import select
 from recorder.recordings.loader import Loader
 

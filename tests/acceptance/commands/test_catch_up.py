@@ -1,4 +1,4 @@
-"""`recorder.commands.terminal.catch_up`: who reads a log that is behind waits a moment, and hears what is missing."""
+"""`recorder.commands.terminal.options`: who reads a log that is behind waits a moment, and hears what is missing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`recorder.commands.terminal.catch_up`: what is waited for, by a journal and an ingester that works when told to."""
+"""`recorder.commands.terminal.options`: what is waited for, by a journal and an ingester that works when told to."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 from sqlalchemy import URL
 
 from recorder.commands.terminal.behind import behind, wait_for
-from recorder.commands.terminal.catch_up import WAIT_S
+from recorder.commands.terminal.options import WAIT_S
 from recorder.ingest.ingester import Ingester
 from recorder.journal.reader import waiting
 from recorder.journal.writer import Journal
