@@ -1,20 +1,18 @@
-"""HTTP calls as other tools store them: their target and true headers, and their records of a journal. Pure.
-
-All of these formats keep a body without its content coding, under the headers that it was sent with.
-
-What a file of another program may take in memory: the same for every format.
+"""HTTP calls and WebSocket connections as other tools store them, and their records of a journal. Pure.
 
 Rules of this file:
+
+* All of these formats keep a body without its content coding, under the headers that it was sent with.
 
 * A file is read whole, since its records refer to each other, or are not in the order of their times. So three things
   have a limit: its bytes, the values in one document of it, and the bodies that are made from it. Each is held at once.
 * A limit is checked before what it limits is made.
-
-Calls as tools store them that decode what they see: JSON in place of bytes, and when a call began and ended. Pure.
-
-Bytes are made up from the values: JSON without spaces, and each event framed as its API does. Such tools store no time
-of an event, so a response came, as far as anybody knows, when its last byte did. What a tool did not store at all is a
-gap, with the reason: the exchange is then not lossless, and no replay takes it for whole.
+* Of tools that decode what they see, bytes are made up from the values: JSON without spaces, and each event framed as
+  its API does. Such tools store no time of an event, so a response came, as far as anybody knows, when its last byte
+  did. What a tool did not store at all is a gap, with the reason: the exchange is then not lossless, and no replay
+  takes it for whole.
+* Messages over WebSocket become frames, so that the ingester finds the turns in them as in a connection that it
+  records. The frames are made up: one for each message, uncompressed.
 """
 
 from __future__ import annotations
@@ -22,17 +20,19 @@ from __future__ import annotations
 import binascii
 import re
 from base64 import b64decode
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, BinaryIO, NamedTuple, Protocol
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, BinaryIO, NamedTuple
 from urllib.parse import urlsplit
 
 import msgspec
+from msgspec.structs import replace
 
 from recorder.cassettes import Entry, Names
 from recorder.cassettes.sse_jsonl.lines import SECONDS_LIMIT
 from recorder.errors import RecorderError
 from recorder.journal.format import Gap, Mark
-from recorder.model.events import Session
+from recorder.model.events import SWITCHED, Session
+from recorder.model.ids import turn_id
 from recorder.model.payloads import (
     ExchangeEnd,
     Header,
@@ -41,6 +41,7 @@ from recorder.model.payloads import (
     RequestHead,
     RequestRecord,
     ResponseHead,
+    Side,
     as_sent,
     header,
 )
@@ -50,7 +51,9 @@ from recorder.wire.dialects import by_name, by_path
 from recorder.wire.dialects.json_values import as_json, decoded_or_none
 from recorder.wire.redaction.headers import redact_headers, redact_record, redact_target
 from recorder.wire.sse import BOM
+from recorder.wire.turns import PROTOCOL
 from recorder.wire.upstreams import KNOWN, join
+from recorder.wire.websocket import MESSAGE_LIMIT, Opcode, encode_frame
 
 FILE_LIMIT = 256 * 2**20  # bytes: hours of a browser, with images, or about 20,000 calls as LiteLLM logs them
 VALUES_LIMIT = 10**7  # in one JSON document: of 64 bytes each, where three bytes of a file can be a value
@@ -215,30 +218,15 @@ def imported_session(name: str, names: Names) -> Session:
     return Session(names.new_id(), names.now_ns(), name, "import", "{}", "import")
 
 
-class _Imported(Protocol):
-    """A call or a connection."""
-
-    @property
-    def started_ns(self) -> int: ...
-
-    @property
-    def size_bytes(self) -> int: ...
-
-    @property
-    def events(self) -> int: ...
-
-    def entries(self, session: Session, names: Names) -> Iterator[Entry]: ...
-
-
 class ImportedFile:
     """A file of another program, checked: a `Cassette` of calls and connections."""
 
-    def __init__(self, calls: Iterable[_Imported], nothing: str, budget: BodyBudget | None = None) -> None:
+    def __init__(self, calls: Iterable[ImportedExchange], nothing: str, budget: BodyBudget | None = None) -> None:
         """Hold the calls of a file, as far as their bodies have room in a budget. Raise `RecorderError`; `nothing` says
         that there are none.
         """
         self.events = 0
-        self._calls: list[_Imported] = []
+        self._calls: list[ImportedExchange] = []
         budget = budget or BodyBudget()
         for each in calls:
             budget.take(each.size_bytes)
@@ -309,3 +297,93 @@ def milliseconds(given: float | None) -> int:
 def journal_ns(seconds: float) -> int:
     """Return nanoseconds that a journal can hold; a double of today is exact to the microsecond."""
     return round(max(0.0, min(seconds, SECONDS_LIMIT)) * 1e6) * 1000
+
+
+NO_MASK = bytes(4)  # the frame of a client must be masked; this key leaves the payload as it is
+
+_EXTENSIONS = "sec-websocket-extensions"  # the messages are stored without their compression
+_KEY, _ACCEPT = "sec-websocket-key", "sec-websocket-accept"
+
+
+class TimedMessage(NamedTuple):
+    """A message, and when it came, in nanoseconds since its connection began."""
+
+    t_ns: int
+    mark: Mark
+    frame: bytes
+
+
+def message_of(side: Side, t_ns: int, payload: bytes, opcode: Opcode = "text") -> TimedMessage:
+    """Return a message. Raises `ValueError` if it is longer than a recorder takes."""
+    if len(payload) > MESSAGE_LIMIT:
+        raise ValueError(f"a message over WebSocket has over {MESSAGE_LIMIT >> 20} MiB")
+    if side == "client":
+        return TimedMessage(t_ns, Mark.CLIENT_CHUNK, encode_frame(opcode, payload, mask=NO_MASK))
+    return TimedMessage(t_ns, Mark.CHUNK, encode_frame(opcode, payload))
+
+
+SWITCHING = ResponseHead(SWITCHED, "Switching Protocols", [])
+
+
+class ImportedConnection(NamedTuple):
+    """A connection as a recorder would have recorded it."""
+
+    target: str
+    headers: list[Header]
+    pieces: Sequence[TimedMessage]
+    response: ResponseHead = SWITCHING
+    end: ExchangeEnd = ExchangeEnd("eof")
+    started_ns: int = 0
+    head_ns: int = 0
+    end_ns: int = 0  # it does not end before its last message
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(len(each.frame) for each in self.pieces)
+
+    @property
+    def events(self) -> int:
+        return len(self.pieces)
+
+    def entries(self, session: Session, names: Names) -> Iterator[Entry]:
+        """Yield its records."""
+        # A key without its answer is left out: nothing can be checked with it.
+        is_answered = any(name.lower() == _ACCEPT for name, _ in self.response.headers)
+        untrue = {_EXTENSIONS} if is_answered else {_EXTENSIONS, _KEY}
+        head = self._head(session, names, _upgraded(self.headers, untrue))
+        response = replace(self.response, headers=_upgraded(self.response.headers, untrue))
+        yield Entry(Mark.REQUEST, 0, redact_record(head))
+        yield Entry(Mark.REQUEST_END, 0, msgspec.json.encode(RequestEnd(complete=True)))
+        yield Entry(Mark.RESPONSE, self.head_ns, redact_record(response))
+        end_ns = self.end_ns
+        for t_ns, mark, frame in self.pieces:
+            end_ns = max(end_ns, t_ns)
+            for block in in_blocks(frame):
+                yield Entry(mark, t_ns, block)
+        yield Entry(Mark.END, end_ns, redact_record(self.end))
+
+    def _head(self, session: Session, names: Names, headers: list[Header]) -> RequestHead:
+        """Return the request. Its turns have their ids from its own, and are to sort right behind it."""
+        return RequestHead(
+            exchange_id=turn_id(names.new_id(), 0),
+            session_id=session.session_id,
+            started_ns=self.started_ns,
+            method="GET",
+            target=redact_target(self.target),
+            upstream=by_path("POST", self.target.partition("?")[0]).upstream,
+            headers=headers,
+            imported=Imported(session),
+        )
+
+
+def _upgraded(given: Sequence[Header], untrue: set[str]) -> list[Header]:
+    """Return the headers of a handshake that are true for messages without compression; both sides offer and accept it,
+    also where the browser did not save them.
+    """
+    kept = [(name, value) for name, value in given if name.lower() not in untrue]
+    names = {name.lower() for name, _ in kept}
+    needed = [each for each in (("connection", "Upgrade"), ("upgrade", PROTOCOL)) if each[0] not in names]
+    return [*needed, *kept]
+
+
+ImportedExchange = ImportedCall | ImportedConnection

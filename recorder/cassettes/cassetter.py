@@ -18,8 +18,17 @@ from typing import Annotated, Any, BinaryIO, Literal
 import msgspec
 
 from recorder.cassettes import refusing
-from recorder.cassettes.calls import BodyBudget, ImportedCall, ImportedFile, check_storable, read_whole, target_of
-from recorder.cassettes.connections import NO_MASK, ImportedConnection, TimedMessage
+from recorder.cassettes.calls import (
+    NO_MASK,
+    BodyBudget,
+    ImportedCall,
+    ImportedConnection,
+    ImportedFile,
+    TimedMessage,
+    check_storable,
+    read_whole,
+    target_of,
+)
 from recorder.cassettes.sse_jsonl.header import nanoseconds
 from recorder.cassettes.sse_jsonl.lines import SECONDS_LIMIT
 from recorder.cassettes.vcr.reader import (

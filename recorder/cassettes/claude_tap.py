@@ -21,17 +21,18 @@ from recorder.cassettes.calls import (
     NOT_TEXT,
     BodyBudget,
     DecodedCall,
+    ImportedConnection,
     ImportedFile,
     block,
     check_storable,
     check_values,
     header_list,
     json_bytes,
+    message_of,
     milliseconds,
     read_whole,
     target_of,
 )
-from recorder.cassettes.connections import ImportedConnection, message_of
 from recorder.cassettes.sse_jsonl.header import nanoseconds
 from recorder.errors import RecorderError
 from recorder.model.payloads import ExchangeEnd, ResponseHead, header

@@ -6,7 +6,7 @@ raise.
 * Each level owns fields of a recording, so that one change is reported once (`recorder.diff.noise_filter`). A change is
   reported at several levels only if it is several changes: a word that comes in more deltas than before is also one
   event more.
-* The rules of noise are data (`recorder.replay.matching.noise_rules` for requests, `recorder.diff.noise_filter` for
+* The rules of noise are data (`recorder.replay.matching.noise` for requests, `recorder.diff.noise_filter` for
   responses). With `exact`, noise counts too. Of ciphertext only the length is compared.
 """
 

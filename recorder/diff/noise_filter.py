@@ -9,7 +9,7 @@ contradicts its item is an event that differs.
 
 Noise are fields that differ between two answers which are the same otherwise: each dialect lists its own, with reasons.
 A path is where the API itself puts the field: a field of the same name in the arguments of a call, in the text of a
-user or in a list of models is not noise. The noise of requests is in `recorder.replay.matching.noise_rules`; what a
+user or in a list of models is not noise. The noise of requests is in `recorder.replay.matching.noise`; what a
 response echoes of it is noise here too.
 """
 

@@ -4,7 +4,7 @@
 
 An entry is a connection, and its messages are those of both sides in order. The log has each turn as an exchange of its
 own: written, its messages are among those of its connection; read, the messages are a connection again
-(`recorder.cassettes.connections`).
+(`recorder.cassettes.calls`).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any, Literal, NamedTuple
 
 import msgspec
 
-from recorder.cassettes.connections import TimedMessage, message_of
+from recorder.cassettes.calls import TimedMessage, message_of
 from recorder.model.payloads import Side, WebSocketTurn
 from recorder.model.recording import Recording
 from recorder.model.text import counted

@@ -18,6 +18,7 @@ from recorder.cassettes.calls import (
     BODILESS,
     NO_BODY,
     ImportedCall,
+    ImportedConnection,
     ImportedFile,
     check_values,
     from_base64,
@@ -25,7 +26,6 @@ from recorder.cassettes.calls import (
     read_whole,
     target_of,
 )
-from recorder.cassettes.connections import ImportedConnection
 from recorder.cassettes.har.messages import WebSocketMessage, read_message
 from recorder.cassettes.sse_jsonl.header import nanoseconds
 from recorder.cassettes.sse_jsonl.lines import SECONDS_LIMIT

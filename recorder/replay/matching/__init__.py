@@ -20,13 +20,16 @@ Rules of this file:
   so two threads that compute it at once get the same result. There is no lock.
 * Secrets are removed from both, as when a request is recorded: two requests never differ by a secret.
 * Pure, and never raises, whatever the request.
+* A response that was steered has a successor that no request asked for, on the same connection. A recording has it as a
+  turn whose request is the `response.steer`; one of an older recorder has its messages with the connection. Either way
+  they are sent behind the response that they continue.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping, Sequence
-from typing import Literal
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Literal, NamedTuple
 
 import msgspec
 
@@ -39,12 +42,72 @@ from recorder.replay.matching.client_ids import pairs
 from recorder.replay.matching.differences import RequestDifference
 from recorder.replay.matching.fingerprint import MatchRequest, Place, place, request_of, without_secrets
 from recorder.replay.matching.miss import Miss, all_used, elsewhere, may_go_unanswered, unlike
-from recorder.replay.matching.noise import DEFAULT_RULES, Rules
-from recorder.replay.matching.noise_rules import How
+from recorder.replay.matching.noise import DEFAULT_RULES, How, Rules
 from recorder.replay.matching.once import Once
-from recorder.replay.matching.successors import Successor, following, response_id, successors
 from recorder.wire.redaction.headers import redact_target
-from recorder.wire.turns import is_prewarm, is_turn, prewarm_id
+from recorder.wire.turns import (
+    begins_response,
+    is_connection,
+    is_prewarm,
+    is_turn,
+    message_ids,
+    prewarm_id,
+    was_asked_for,
+)
+
+
+class Successor(NamedTuple):
+    """The messages of such a response, with their wall times."""
+
+    response_id: str
+    exchange_id: str  # of its turn, or of the connection
+    messages: Sequence[tuple[int, bytes]]
+
+
+def successors(recordings: Iterable[Recording]) -> Mapping[str, Successor]:
+    """Return the successors, by the id of the response that each continues."""
+    found: dict[str, Successor] = {}
+    for recorded in recordings:
+        is_asked_for = is_turn(recorded) and was_asked_for(recorded.request.target, recorded.request_body)
+        if is_asked_for or not (is_turn(recorded) or is_connection(recorded)):
+            continue
+        for messages in _responses(recorded):
+            ids = message_ids(recorded.request.target, messages[0][1])
+            if ids.previous_response_id is not None and ids.response_id is not None:
+                successor = Successor(ids.response_id, recorded.exchange.exchange_id, messages)
+                found.setdefault(ids.previous_response_id, successor)
+    return found
+
+
+def response_id(recorded: Recording) -> str | None:
+    """Return the id of the response of a turn."""
+    ids = (message_ids(recorded.request.target, piece.raw).response_id for piece in recorded.pieces)
+    return next((id for id in ids if id is not None), None)
+
+
+def following(id: str | None, found: Mapping[str, Successor]) -> Iterator[Successor]:
+    """Yield the successors of a response, each behind the one that it continues."""
+    seen: set[str] = set()
+    while id is not None and id not in seen and (successor := found.get(id)) is not None:
+        yield successor
+        seen.add(id)
+        id = successor.response_id
+
+
+def _responses(recorded: Recording) -> Iterator[Sequence[tuple[int, bytes]]]:
+    """Yield the messages of each response that begins in a recording."""
+    messages: list[tuple[int, bytes]] = []
+    for piece in recorded.pieces:
+        if begins_response(recorded.request.target, piece.raw):
+            if messages:
+                yield messages
+            messages = []
+        elif not messages:
+            continue
+        messages.append((recorded.exchange.started_ns + piece.t_ns, piece.raw))
+    if messages:
+        yield messages
+
 
 __all__ = ["Elsewhere", "HangUp", "Match", "MatchRequest", "Matcher", "Miss", "RequestDifference", "Seen", "request_of"]
 

@@ -20,8 +20,7 @@ import msgspec
 
 from recorder.model.recording import Recording
 from recorder.replay.matching.fingerprint import Fingerprint, MatchRequest, Place, place, request_of, without_secrets
-from recorder.replay.matching.noise import Rules
-from recorder.replay.matching.noise_rules import How
+from recorder.replay.matching.noise import How, Rules
 from recorder.replay.matching.once import Once
 from recorder.wire.dialects import DIALECTS
 from recorder.wire.logical_request import LogicalRequests, links_in

@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 
-from recorder.cassettes import connections
+from recorder.cassettes import calls
 from recorder.cassettes.claude_tap import NOT_STORED, ClaudeTap
 from recorder.cassettes.content import formats
 from recorder.cassettes.sse_jsonl.header import nanoseconds
@@ -130,6 +130,6 @@ def test_bad_files_are_refused_in_one_sentence(data: bytes, reason: str) -> None
 
 
 def test_a_message_that_no_recorder_takes_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connections, "MESSAGE_LIMIT", 2**6)
+    monkeypatch.setattr(calls, "MESSAGE_LIMIT", 2**6)
     with pytest.raises(RecorderError, match=r"^line 2 is not a call .* a message over WebSocket has over"):
         ClaudeTap(io.BytesIO(LINES.read_bytes()))

@@ -15,8 +15,7 @@ from recorder.model.payloads import EndRecord
 from recorder.model.recording import Recording
 from recorder.replay.matching import Match, Matcher, MatchRequest
 from recorder.replay.matching.client_ids import ANSWER_BYTES, is_client_id, with_client_ids
-from recorder.replay.matching.noise import Rules
-from recorder.replay.matching.noise_rules import DEFAULT
+from recorder.replay.matching.noise import DEFAULT, Rules
 from tests.support.recordings import ask, event, record
 from tests.support.tables import table
 

@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from recorder.replay.matching.noise import DEFAULT_RULES, Rules, rules_from
-from recorder.replay.matching.noise_rules import DEFAULT
+from recorder.replay.matching.noise import DEFAULT, DEFAULT_RULES, Rules, rules_from
 from tests.support.tables import table
 
 
