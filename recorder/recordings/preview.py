@@ -52,7 +52,7 @@ class Previews:
             step = msgspec.json.decode(event.raw, type=_PhaseStep)
         except msgspec.MsgspecError:
             return self._begun(event.raw)
-        text = " ".join(str(each) for each in _shown(step) if each not in ("", None))
+        text = " ".join(str(each) for each in msgspec.structs.astuple(step) if each not in ("", None))
         return text or self._begun(event.raw)
 
     def _begun(self, raw: bytes) -> str:
@@ -71,7 +71,3 @@ class _PhaseStep(msgspec.Struct, frozen=True):
     status: str | int = ""
     code: int | None = None
     reason: str = ""
-
-
-def _shown(step: _PhaseStep) -> tuple[str | int | None, ...]:
-    return step.by, step.method, step.target, step.status, step.code, step.reason

@@ -239,18 +239,14 @@ def _match_table(config: pytest.Config) -> tuple[str, Mapping[str, Any]]:
     where = _shown(path, config.rootpath)
     if not named and not path.is_file():
         return where, {}
-    table = _read_toml(path, where).get("match")
+    try:
+        table = tomllib.loads(path.read_text(encoding="utf-8")).get("match")
+    except OSError as error:
+        raise UsageError(f"recorder_match: {where} cannot be read: {error.strerror}.") from None
+    except ValueError as error:
+        raise UsageError(f"{where} is not valid TOML ({error}): mend it.") from None
     if isinstance(table, dict):
         return where, table
     if table is None and not named:
         return where, {}
     raise UsageError(f"{where} has no table [match], where recorder_match looks for one.")
-
-
-def _read_toml(path: Path, where: str) -> Mapping[str, Any]:
-    try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise UsageError(f"recorder_match: {where} cannot be read: {error.strerror}.") from None
-    except ValueError as error:
-        raise UsageError(f"{where} is not valid TOML ({error}): mend it.") from None

@@ -8,8 +8,10 @@ them came, as far as anybody knows, when its last byte did. Bodies are saved wit
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any, BinaryIO
+import binascii
+from base64 import b64decode
+from collections.abc import Iterator, Mapping
+from typing import Any, BinaryIO, Literal
 
 import msgspec
 
@@ -20,21 +22,23 @@ from recorder.cassettes.calls import (
     ImportedCall,
     ImportedConnection,
     ImportedFile,
+    TimedMessage,
     check_values,
     from_base64,
     in_blocks,
+    message_of,
     read_whole,
     target_of,
 )
-from recorder.cassettes.har.messages import WebSocketMessage, read_message
 from recorder.cassettes.sse_jsonl.header import nanoseconds
 from recorder.cassettes.sse_jsonl.lines import SECONDS_LIMIT
 from recorder.model.events import SWITCHED, Outcome
-from recorder.model.payloads import ExchangeEnd, Header, ResponseHead, as_sent
+from recorder.model.payloads import ExchangeEnd, Header, ResponseHead, Side, as_sent
 from recorder.model.recording import true_headers
 from recorder.wire.dialects import by_path
 from recorder.wire.redaction.headers import redact_headers
 from recorder.wire.sse import Splitter, parse
+from recorder.wire.websocket import Opcode
 
 _BEFORE_HEAD = ("blocked", "dns", "connect", "send", "wait")  # `ssl` is part of `connect`
 _VERSIONS = {"http/1.0": "1.0", "http/2": "2", "http/2.0": "2", "h2": "2", "h3": "3", "http/3": "3", "http/3.0": "3"}
@@ -83,6 +87,30 @@ class _HarMessage(msgspec.Struct, frozen=True, rename="camel"):
     event_name: str | None = None
     event_id: str | None = None
     data: str = ""
+
+
+_OPCODES: Mapping[int, Opcode] = {1: "text", 2: "binary", 8: "close", 9: "ping", 10: "pong"}  # RFC 6455 section 5.2
+
+
+class WebSocketMessage(msgspec.Struct, frozen=True):
+    """A message as DevTools save it; one of type "error" says why the connection broke off."""
+
+    type: Literal["send", "receive", "error"]
+    data: str = ""
+    opcode: int = 1
+    time: float | None = None  # seconds since the epoch
+
+
+def read_message(message: WebSocketMessage, t_ns: int) -> TimedMessage | None:
+    """Return a message as a frame; None for an error. Raises `ValueError` if its base64 is none, or it is too long."""
+    if message.type == "error":
+        return None
+    try:
+        payload = message.data.encode() if message.opcode == 1 else b64decode(message.data, validate=True)
+    except (binascii.Error, UnicodeEncodeError) as error:
+        raise ValueError(f"the data of a message over WebSocket cannot be read: {error}") from error
+    side: Side = "client" if message.type == "send" else "server"
+    return message_of(side, t_ns, payload, _OPCODES.get(message.opcode, "binary"))
 
 
 class _Call(msgspec.Struct, frozen=True):

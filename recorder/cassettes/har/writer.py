@@ -4,30 +4,117 @@ The events of a stream are in `_eventSourceMessages` with their times, as Chrome
 its bytes. The messages of a WebSocket connection, those of its turns among them, are its `_webSocketMessages`; a turn
 without its connection is written as a POST and its stream. Data that HAR cannot express is lost: reads, gaps, and how
 exactly an exchange broke off.
+
+Messages are as Chrome's DevTools write them:
+
+    {"type": "send" | "receive", "time": seconds since the epoch, "opcode": 1 | 2, "data": text, or base64 of opcode 2}
 """
 
 from __future__ import annotations
 
 from base64 import b64encode
+from collections import Counter
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import parse_qsl, urlsplit
 
 import msgspec
 
 from recorder import __version__
 from recorder.cassettes.calls import url
-from recorder.cassettes.har.messages import WrittenConnection, connections, inexpressible, websocket_messages
 from recorder.cassettes.sse_jsonl.header import instant
 from recorder.model.events import WHOLE
-from recorder.model.payloads import Header, header
+from recorder.model.payloads import Header, Side, WebSocketTurn, header
 from recorder.model.recording import Recording
+from recorder.model.text import counted
 from recorder.wire.sse import Fields, parse
 from recorder.wire.turns import as_http, is_connection, is_turn
 
 _ERRORS = {"client_disconnect": "net::ERR_ABORTED", "upstream_unreachable": "net::ERR_CONNECTION_FAILED"}
 _OPENING = b'{"log":{"version":"1.2","creator":{"name":"recorder","version":"%b"},"entries":[\n' % __version__.encode()
 _CLOSING = b"\n]}}\n"
+
+
+TEXT, BINARY = 1, 2  # opcodes, RFC 6455 section 5.2
+
+
+class WrittenConnection(NamedTuple):
+    """A connection and those of its turns that are written with it, or any other exchange, which has none."""
+
+    recording: Recording
+    turns: list[Recording]
+
+
+def connections(recordings: Iterable[Recording]) -> list[WrittenConnection]:
+    """Return the exchanges in their order, each turn with its connection if that is among them."""
+    found: dict[str, WrittenConnection] = {}
+    for each in recordings:
+        place = each.request.websocket
+        of = found.get(place.connection) if isinstance(place, WebSocketTurn) else None
+        if of is None:
+            found[each.exchange.exchange_id] = WrittenConnection(each, [])
+        else:
+            of.turns.append(each)
+    return list(found.values())
+
+
+def websocket_messages(connection: WrittenConnection) -> list[dict[str, Any]]:
+    """Return the messages of a connection and of its turns, in the order of their times."""
+    binary = {side: _binary(connection, side) for side in ("client", "server")}
+    numbers = Counter[str]()
+    messages = []
+    for at_ns, side, raw in sorted(_messages(connection), key=lambda each: each[0]):
+        is_binary = numbers[side] in binary[side]
+        numbers[side] += 1
+        type = "send" if side == "client" else "receive"
+        messages.append({"type": type, "time": at_ns / 1e9, **_data(raw, is_binary=is_binary)})
+    return messages
+
+
+def _messages(connection: WrittenConnection) -> Iterator[tuple[int, Side, bytes]]:
+    """Yield the messages of both sides with their wall times: of each exchange those of the client first."""
+    for each in (connection.recording, *connection.turns):
+        began_ns = each.exchange.started_ns
+        if each is not connection.recording:
+            yield began_ns, "client", each.request_body
+        for message in each.sent:
+            if message.is_message:
+                yield began_ns + message.t_ns, "client", message.raw
+        for piece in each.pieces:
+            yield began_ns + piece.t_ns, "server", piece.raw
+
+
+def _binary(connection: WrittenConnection, side: Side) -> set[int]:
+    """Return the numbers of the binary messages of a side, by the opcodes of their first frames. Frames that are not
+    those of the written messages say nothing of them.
+    """
+    first = [
+        opcode for _, by, byte, _ in connection.recording.frames if by == side and (opcode := byte & 0x0F) in (1, 2)
+    ]
+    if len(first) != sum(each == side for _, each, _ in _messages(connection)):
+        return set()
+    return {number for number, opcode in enumerate(first) if opcode == BINARY}
+
+
+def _data(raw: bytes, *, is_binary: bool) -> dict[str, Any]:
+    try:
+        text = None if is_binary else raw.decode()
+    except UnicodeDecodeError:
+        text = None
+    return {"opcode": BINARY, "data": b64encode(raw).decode()} if text is None else {"opcode": TEXT, "data": text}
+
+
+def inexpressible(connection: WrittenConnection) -> str | None:
+    """Return what HAR cannot express of a connection, as the rest of a sentence; `None` if nothing is lost."""
+    each = connection.recording
+    lost = [counted(len(each.control), "control frame")] if each.control else []
+    lost += [f"the shapes of {counted(len(each.frames), 'frame')}"] if each.frames else []
+    lost += [f"{counted(unread, 'run')} of bytes that are not a message"] if (unread := _unread(each)) else []
+    return f"loses {' and '.join(lost)}: HAR has only the messages of a WebSocket connection" if lost else None
+
+
+def _unread(each: Recording) -> int:
+    return sum(not message.is_message for message in each.sent)
 
 
 def har_lines(recordings: Iterable[Recording], *, was_imported: bool = False) -> Iterator[bytes]:

@@ -9,6 +9,7 @@ added WebSocket to version 1, so one reader reads both.
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from typing import Literal
 
 import msgspec
 
@@ -27,7 +28,7 @@ class _Session(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     name: str
     created: str
     source: str = "import"
-    origin: str = "import"
+    origin: Literal["live", "import", "synthetic"] = "import"
     labels: str = "{}"
 
 
@@ -50,11 +51,10 @@ def read_header(written: bytes) -> Session:
         raise ValueError("it has the version and the session, and nothing else")
     about = msgspec.convert(given["session"], _Session)
     created_ns = nanoseconds(about.created)
-    row = {"session_id": first_id(created_ns), "created_ns": created_ns}
-    row |= {"name": about.name, "source": about.source, "origin": about.origin, "labels": about.labels}
     if not isinstance(value(about.labels), dict):
         raise ValueError("labels is not a JSON object")
-    return storable_row(msgspec.convert(row, Session))
+    session = Session(first_id(created_ns), created_ns, about.name, about.source, about.labels, about.origin)
+    return storable_row(session)
 
 
 def instant(ns: int) -> str:

@@ -88,10 +88,6 @@ class _DecodedMessage(NamedTuple):
     headers: list[Header]
     body: bytes
 
-    @property
-    def content_type(self) -> str:
-        return header(self.headers, "content-type")
-
 
 def calls(
     given: Iterable[tuple[int, VcrInteraction]], program: str, budget: BodyBudget
@@ -207,8 +203,8 @@ def _pieces(response: _DecodedMessage) -> Iterator[tuple[int, bytes]]:
 
 def _is_stream(response: _DecodedMessage) -> bool:
     """Return whether a response is an event stream, by its content type; if that was filtered away, by its look."""
-    if response.content_type:
-        return framing(response.content_type) == "sse"
+    if content_type := header(response.headers, "content-type"):
+        return framing(content_type) == "sse"
     return looks_like_stream(response.body[:BLOCK_BYTES])
 
 
@@ -278,13 +274,10 @@ def _yaml_interactions(data: bytes) -> Sequence[Any]:
 
 
 def _interactions_of(document: _Document | _JsonDocument) -> Sequence[Any]:
-    _check_version(document.version)
+    if document.version != VERSION:
+        version = f"version {document.version} of VCR cassettes is not known here"
+        raise RecorderError(f"{version}, only {VERSION}: upgrade recorder")
     found = document.of_ruby if document.interactions is None else document.interactions
     if found is None:
         raise RecorderError("it is not a VCR cassette: there are no `interactions` in it")
     return found
-
-
-def _check_version(version: int) -> None:
-    if version != VERSION:
-        raise RecorderError(f"version {version} of VCR cassettes is not known here, only {VERSION}: upgrade recorder")

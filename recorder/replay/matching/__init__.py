@@ -224,12 +224,12 @@ class Matcher:
         if not isinstance(place, WebSocketTurn) or self._last_turns[place.connection] is not turn:
             return None
         connection = self._by_id.get(place.connection)
-        end = connection.original.end if connection is not None else None
-        if connection is None or end is None or not isinstance(end.close, CloseRecord) or end.close.by != "server":
+        close = server_close(connection.original) if connection is not None else None
+        if connection is None or close is None:
             return None
         ended_ns = connection.original.exchange.started_ns + connection.original.end_ns
         after_ns = max(0, ended_ns - turn.exchange.started_ns - turn.end_ns)
-        return HangUp(after_ns, end.close.code, end.close.reason or "")
+        return HangUp(after_ns, close.code, close.reason or "")
 
     def connection(self, request: MatchRequest) -> Recording | None:
         """Return the recorded handshake for one whose messages are matched one by one, and mark it as used.
@@ -344,6 +344,12 @@ class Matcher:
     def _unused_at_position(self, query: MatchQuery) -> list[Candidate]:
         """Return the unused exchanges at the same position of a conversation."""
         return [candidate for candidate in query.at_position(self._rules.until) if candidate.number in self._unused]
+
+
+def server_close(connection: Recording) -> CloseRecord | None:
+    """Return how the server ended a connection; None if the client did, or nobody."""
+    close = connection.end.close if connection.end is not None else None
+    return close if isinstance(close, CloseRecord) and close.by == "server" else None
 
 
 def _match(query: MatchQuery, candidate: Candidate, how: How) -> Match:

@@ -10,9 +10,10 @@ import asyncio
 from collections.abc import Iterator, Sequence
 from typing import Literal, NamedTuple
 
-from recorder.model.payloads import CloseRecord, FrameShape
+from recorder.model.payloads import FrameShape
 from recorder.model.recording import Recording
 from recorder.proxy.http.messages import Request
+from recorder.replay.matching import server_close
 from recorder.replay.pace import Pace, Waiting
 from recorder.replay.transport import ReplayTransport
 from recorder.replay.websocket.connection import ReplayedConnection
@@ -100,8 +101,8 @@ class Playback(ReplayedConnection):
     async def _end_as_recorded(self) -> None:
         """End the connection as the server did; one that the client ended, or nobody, stays open for the client."""
         end, sent_ns = self._recorded.end, self._sent_ns
-        close = end.close if end is not None else None
-        if end is None or not isinstance(close, CloseRecord) or close.by != "server":
+        close = server_close(self._recorded)
+        if end is None or close is None:
             return
         await self._until(len(sent_ns), max(0, self._recorded.end_ns - (sent_ns or [self._recorded.head_ns])[-1]))
         await self._end(close.code, close.reason or "", reset=end.outcome == "upstream_reset")

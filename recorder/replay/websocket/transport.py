@@ -43,7 +43,7 @@ class WebSocketTransport:
         found = self._replay.matcher.match(msgspec.structs.replace(query, method=WEBSOCKET))
         if isinstance(found, Miss):
             return await self._replay.missed(request, found)
-        if not _is_accepted(found.recorded):
+        if not found.recorded.is_switched:
             return await self._replay.replay(request, found.recorded)
         return _accepted(request, found.recorded, Playback(request, found.recorded, self._replay))
 
@@ -57,13 +57,9 @@ class WebSocketTransport:
             missed = Miss(query, None, [], f"Nothing recorded answers {query.target} ({query.upstream}).")
             return await replay.missed(request, missed)
         recorded = replay.matcher.connection(msgspec.structs.replace(query, method=WEBSOCKET))
-        if recorded is not None and not _is_accepted(recorded):
+        if recorded is not None and not recorded.is_switched:
             return await replay.replay(request, recorded)
         return _accepted(request, recorded, Turns(request, self._inner))
-
-
-def _is_accepted(recorded: Recording) -> bool:
-    return recorded.response is not None and recorded.response.status == SWITCHED
 
 
 def _accepted(request: Request, recorded: Recording | None, connection: ReplayedConnection) -> Response:

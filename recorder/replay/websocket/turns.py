@@ -131,7 +131,7 @@ class Turns(ReplayedConnection):
 
     async def _pass_on(self, response: Response, asked: _QueuedRequest) -> None:
         """Send each event as a message."""
-        changed = response.extensions.get("frames", _unchanged)
+        changed = response.extensions.get("frames")
         number = 0
         async for block in blocks(response.stream):
             payload = payload_of(block.raw) if block.event is not None else None
@@ -139,7 +139,8 @@ class Turns(ReplayedConnection):
                 continue
             number += 1
             payload = with_stream_id(payload, asked.stream_id)
-            for frame in changed(number, [OutgoingFrame("text", payload)]):
+            frames: Sequence[OutgoingFrame] = [OutgoingFrame("text", payload)]
+            for frame in changed(number, frames) if changed is not None else frames:
                 await self._send(frame)
 
     async def _refuse(self, response: Response, asked: _QueuedRequest) -> None:
@@ -173,7 +174,3 @@ class Turns(ReplayedConnection):
 
     async def _send_text(self, payload: bytes) -> None:
         await self._send(OutgoingFrame("text", payload))
-
-
-def _unchanged(number: int, frames: Sequence[OutgoingFrame]) -> Sequence[OutgoingFrame]:
-    return frames

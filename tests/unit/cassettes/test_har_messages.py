@@ -1,4 +1,4 @@
-"""`recorder.cassettes.har.messages`: WebSocket connections and their turns to HAR and back."""
+"""`recorder.cassettes.har`: WebSocket connections and their turns to HAR and back."""
 
 from __future__ import annotations
 
