@@ -9,7 +9,7 @@ The way of one chunk is a chain of calls from one socket to the other, without a
 
     http/client_connection   data_received   the event loop has read the upstream's socket
     http/client_response     feed            the body bytes of that read, as one piece
-    exchange_recorder        passing         adds the time, and hands it to the journal
+    recording                pass_on         adds the time, and hands it to the journal
     journal/writer           wait, flush     on disk: at once, or with the other chunks of this turn of the loop
     http/server_exchange     write           framed, into the client's socket
 

@@ -134,7 +134,7 @@ class Proxy:
             return
         try:
             # store is slow, store fails: no branch. The transport has a chunk in the journal before it comes here, and
-            # what the journal cannot take is counted (`recorder.proxy.exchange_recorder`).
+            # what the journal cannot take is counted (`recorder.proxy.recording`).
             await _pass_on(upstream, incoming, tunnel)
         except UpstreamError as error:  # upstream breaks: no end is sent, and the server cuts the client off
             log.warning("a response of upstream %r broke off: %s", route.upstream, error)

@@ -14,9 +14,8 @@ from recorder.errors import NotFoundError, UsageError
 from recorder.model.fork import ForkedFrom, fork_labels
 from recorder.model.recording import Recording
 from recorder.model.text import safe_text
-from recorder.proxy.exchange_recorder import ExchangeJournal
 from recorder.proxy.http.messages import Transport
-from recorder.proxy.recording import RecordingTransport
+from recorder.proxy.recording import ExchangeJournal, RecordingTransport
 from recorder.proxy.routing import Routes, Upstream
 from recorder.recordings.session import RecordedSession
 from recorder.replay.fork import ForkTransport

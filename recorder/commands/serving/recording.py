@@ -23,10 +23,9 @@ from recorder.journal.writer import Journal
 from recorder.model.text import safe_text
 from recorder.proxy.app import BODY_LIMIT_BYTES, Proxy
 from recorder.proxy.durable import DurableTransport
-from recorder.proxy.exchange_recorder import ExchangeJournal
 from recorder.proxy.http.messages import Transport
 from recorder.proxy.http.network import DIRECT, Network
-from recorder.proxy.recording import RecordingTransport, new_id
+from recorder.proxy.recording import ExchangeJournal, RecordingTransport, new_id
 from recorder.proxy.routing import Routes, Upstream
 from recorder.proxy.upstream import UpstreamTransport
 from recorder.store.engine import START_TIMEOUT_S

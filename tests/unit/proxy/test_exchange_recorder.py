@@ -1,4 +1,4 @@
-"""`recorder.proxy.exchange_recorder`: what a fault of ours loses has its gap, and nothing stands after it."""
+"""`recorder.proxy.recording.ExchangeRecorder`: what a fault of ours loses has its gap, and nothing stands after it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from recorder.journal.format import Gap, Mark
 from recorder.journal.reader import JournalReader
 from recorder.journal.writer import ExchangeWriter, Journal
 from recorder.model.payloads import ResponseHead
-from recorder.proxy.exchange_recorder import ExchangeRecorder
+from recorder.proxy.recording import ExchangeRecorder
 from tests.support.event_loop import on_uvloop
 
 HEAD = ResponseHead(200, "OK", [])
