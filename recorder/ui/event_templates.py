@@ -12,9 +12,10 @@ import base64
 import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from copy import deepcopy
 from itertools import count
 from typing import Any
+
+import msgspec
 
 from recorder.ui.ops import apply
 
@@ -76,25 +77,17 @@ def documents(steps: Sequence[Sequence[Any]]) -> Iterator[tuple[list[Any], Any]]
     """
     document: Any = {}
     at = 0
+    # `to_builtins` copies: a document has the values of its operations as its own, and later ones change them.
     for pos in count():
         while at < len(steps) and steps[at][0] < pos:
-            document = apply(document, _copied(steps[at][1]))
+            document = apply(document, msgspec.to_builtins(steps[at][1]))
             at += 1
         ops: list[Any] = []
         if at < len(steps) and steps[at][0] == pos and len(steps[at]) == 2:
             ops = steps[at][1]
-            document = apply(document, _copied(ops))
+            document = apply(document, msgspec.to_builtins(ops))
             at += 1
         yield ops, document
-
-
-def _copied(ops: Iterable[Sequence[Any]]) -> list[Sequence[Any]]:
-    """Return operations whose values a document may have as its own."""
-    return [_copied_op(op) for op in ops]
-
-
-def _copied_op(op: Sequence[Any]) -> Sequence[Any]:
-    return op if isinstance(op[-1], str | int | float) else deepcopy(op)  # most add a text
 
 
 def escaped(text: str, as_ascii: bool) -> str:
