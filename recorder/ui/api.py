@@ -13,9 +13,10 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any, NamedTuple
 from urllib.parse import parse_qsl, unquote_to_bytes
 
@@ -23,8 +24,13 @@ import msgspec
 from sqlalchemy import URL
 
 from recorder import __version__
+from recorder.diff import ALL, TOLERANCE, Level, Terms, diff
+from recorder.diff.report import document
 from recorder.errors import NotFoundError, UsageError
+from recorder.model.text import safe_text
+from recorder.recordings.loader import find_session
 from recorder.recordings.selection import select_exchanges
+from recorder.recordings.session import RecordedSession
 from recorder.replay.matching.noise import DEFAULT_RULES, Rules
 from recorder.store.queries.listing import ListPlace, SessionFilter
 from recorder.store.queries.outlines import outlines
@@ -32,7 +38,7 @@ from recorder.store.queries.reader import LogReader
 from recorder.store.queries.session_list import list_sessions, session_page
 from recorder.store.queries.session_named import session_named
 from recorder.ui import events, follow, sql
-from recorder.ui.comparison import comparison, levels_of, terms_of
+from recorder.ui.copies import recorder_line
 from recorder.ui.home import home
 from recorder.ui.lanes import timeline
 from recorder.ui.marks import marks
@@ -47,6 +53,9 @@ MOST_SESSIONS = 500
 HOME_DAYS = 30
 MOST_DAYS = 3_660  # ten years: more days than a chart has pixels
 PAGE_EVENTS = 500
+ANSWER_BYTES = 8 * 2**20
+"""Bytes of differences in one answer: more is not a page that somebody reads. All are counted; of a pair that is
+compared alone there are as many as `recorder diff` lists."""
 
 
 @dataclass(slots=True)
@@ -173,10 +182,75 @@ _OF_OUTLINE = ("purpose", "status", "has_ended", "events", "duration_ns")
 
 
 async def _diff(context: Context, parameters: Parameters) -> Json:
+    # Only sessions of the log are compared, not files: a URL must not choose what is read from the disk.
     a, b = parameters.text("a"), parameters.text("b")
     terms = terms_of(parameters.text("tolerance"), context.rules, exact=parameters.flag("exact"))
     async with context.loading:
         return await comparison(context.log, context.url, a, b, levels_of(parameters.text("only")), terms)
+
+
+def levels_of(given: str | None) -> tuple[Level, ...]:
+    """Return levels by their names, with commas between; none if all are compared. Raise `UsageError`."""
+    named: dict[str, Level] = {level: level for level in ALL}
+    words = [word.strip() for word in (given or "").split(",") if word.strip()]
+    if unknown := [word for word in words if word not in named]:
+        raise UsageError(f"There is no level {unknown[0]!r}: the levels are {', '.join(ALL)}.")
+    return tuple(named[word] for word in words)
+
+
+def terms_of(tolerance: str | None, rules: Rules, *, exact: bool) -> Terms:
+    """Return the terms of a comparison; `rules` are those of requests. Raise `UsageError`."""
+    try:
+        factor = float(tolerance) if tolerance else TOLERANCE
+    except ValueError:
+        factor = 0.0
+    if not 1 <= factor < float("inf"):
+        raise UsageError("The tolerance is a factor of 1 or more, as 1.25.")
+    return Terms(exact, factor, rules)
+
+
+async def comparison(
+    log: LogReader, url: URL, a: str | None, b: str | None, only: Sequence[Level], terms: Terms
+) -> Json:
+    """Return the object of `recorder diff --json` for two sessions, or `SESSION:N` for one exchange, and `sessions`.
+
+    Raises `NotFoundError` for a reference that leads nowhere or to no exchange, `RecorderError` if a side is too large.
+    """
+    if not a or not b:
+        raise UsageError("Name two sessions, a and b: each by its id, its name, or latest; SESSION:N is one exchange.")
+    one, other = await find_session(log, a), await find_session(log, b)
+    for side in (one, other):
+        if not side.recordings:
+            raise NotFoundError(f"{safe_text(side.name)} has no exchanges.")
+    found = await asyncio.to_thread(_compared, one, other, only, terms)
+    command = recorder_line(url, "diff", a, b, *_options(only, terms))
+    return {**found, "sessions": {"a": _side(one), "b": _side(other)}, "command": command}
+
+
+def _compared(one: RecordedSession, other: RecordedSession, only: Sequence[Level], terms: Terms) -> Json:
+    report = diff(one.recordings, other.recordings, only, terms, (one.continued, other.continued))
+    answer = document(one.name, other.name, report)
+    left_bytes = ANSWER_BYTES
+    for level in chain.from_iterable(pair["levels"] for pair in answer["pairs"]):
+        listed = []
+        for difference in level["differences"]:
+            left_bytes -= len(msgspec.json.encode(difference))
+            if left_bytes < 0:
+                break
+            listed.append(difference)
+        level["differences"] = listed
+    return answer
+
+
+def _side(side: RecordedSession) -> Json:
+    session = side.session
+    return {"session_id": session.session_id, "name": session.name, "exchanges": len(side.recordings)}
+
+
+def _options(only: Sequence[Level], terms: Terms) -> list[str]:
+    options = ["--only", ",".join(only)] if only else []
+    options += ["--tolerance", f"{terms.tolerance:g}"] if terms.tolerance != TOLERANCE else []
+    return [*options, "--exact"] if terms.exact else options
 
 
 async def _model(context: Context, parameters: Parameters) -> Json:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -19,7 +20,7 @@ from sqlalchemy import URL
 
 from recorder.model.events import WHOLE
 from recorder.model.recording import Recording
-from recorder.ui.command_line import recorder_line, shell_quoted
+from recorder.ui.sql import database_words
 from recorder.wire.dialects import by_name
 from recorder.wire.providers import BY_NAME
 from recorder.wire.redaction.headers import COUNTED, REDACTED
@@ -49,6 +50,9 @@ _FIT_FOR_QUOTES = re.compile(r"[^\"$`\\!\x00-\x1f\x7f-\uffff]*")
 _UNFIT_FOR_NAME = re.compile(r"[^A-Za-z0-9]+")
 _JSON_SPACE = re.compile(r"[\r\n\t]+")  # a string of JSON has none of these
 _GLOB = re.compile(r"[\[\]{}]")
+
+_ODD = re.compile(r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]")
+"""Characters that break a line, or that a terminal acts on or hides: a pasted line must be the line that was seen."""
 
 
 class Copy(NamedTuple):
@@ -82,6 +86,26 @@ def copies(recorded: Recording, name: str, url: URL, at: int | None = None) -> d
 def request_file(recorded: Recording, name: str) -> str:
     """Return the name of the file that a request body is saved in."""
     return f"{name}-request.{'bin' if _text(as_http(recorded).request_body) is None else 'json'}"
+
+
+def recorder_line(url: URL, *words: str) -> str:
+    """Return a command line of recorder; it names the database unless that is the default one. Never a password."""
+    return " ".join(["recorder", *map(shell_quoted, (*words, *database_words(url)))])
+
+
+def shell_quoted(text: str) -> str:
+    """Return a text as one word of a shell, on one line; without NUL, which no argument can have.
+
+    Control and bidi characters are escapes of `$'…'` (bash, zsh, ksh, POSIX 2024).
+    """
+    if not _ODD.search(text):
+        return shlex.quote(text)
+    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
+    return f"$'{_ODD.sub(_escape, escaped)}'"
+
+
+def _escape(match: re.Match[str]) -> str:
+    return "".join(f"\\{byte:03o}" for byte in match[0].encode())
 
 
 # -- curl

@@ -15,8 +15,8 @@ from recorder.errors import NotFoundError, RecorderError, UsageError
 from recorder.replay.matching.noise import DEFAULT_RULES
 from recorder.store.queries.reader import LogReader
 from recorder.store.queries.session_named import session_named
-from recorder.ui import comparison as compared
-from recorder.ui.comparison import comparison, levels_of, terms_of
+from recorder.ui import api
+from recorder.ui.api import comparison, levels_of, terms_of
 from tests.support.conversations import Conversations, asking, call, message, response, thought
 from tests.support.server import run
 
@@ -84,7 +84,7 @@ async def test_the_command_gives_the_same(tmp_path: Path) -> None:
 async def test_what_is_too_much_for_an_answer_is_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made = record(tmp_path / "log.db")
     whole = await ask(made.database, "before", "after")
-    monkeypatch.setattr(compared, "ANSWER_BYTES", 0)
+    monkeypatch.setattr(api, "ANSWER_BYTES", 0)
     cut = await ask(made.database, "before", "after")
     assert cut["levels"] == whole["levels"]
     assert any(level["count"] for pair in cut["pairs"] for level in pair["levels"])

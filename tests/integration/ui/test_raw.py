@@ -22,7 +22,6 @@ from recorder.store.location import database_url
 from recorder.store.queries.reader import LogReader
 from recorder.store.queries.session_named import session_named
 from recorder.ui import copies
-from recorder.ui.command_line import shell_quoted
 from recorder.ui.raw import exchange_body, model_request, raw_exchange, sliced
 from tests.support.conversations import Conversations, answering, asking, message, response
 from tests.support.server import run
@@ -215,7 +214,7 @@ _TEXT = st.text(st.characters(exclude_characters="\0", codec="utf-8"), max_size=
 @settings(max_examples=5)
 @given(st.lists(_TEXT, min_size=20, max_size=40))
 def test_a_quoted_text_is_one_word_on_one_line(texts: list[str]) -> None:
-    words = [shell_quoted(text) for text in texts]
+    words = [copies.shell_quoted(text) for text in texts]
     assert not re.search("[\0-\x1f\x7f-\x9f\u2028\u202e\u2066]", "".join(words))
     ran = subprocess.run(
         ["bash", "-c", f"printf '%s\\0' {' '.join(words)}"], capture_output=True, env={"LC_ALL": "C.UTF-8"}
