@@ -100,7 +100,7 @@ def as_post(message: bytes) -> bytes:
     if not fields:
         return message
     left_out = {"stream_id"}
-    left_out |= {"type"} if fields.get("type") in REQUEST_TYPES else set()
+    left_out |= {"type"} if text(fields.get("type")) in REQUEST_TYPES else set()
     left_out |= {"generate"} if fields.get("generate") is True else set()
     return _json({**{name: value for name, value in fields.items() if name not in left_out}, "stream": True})
 

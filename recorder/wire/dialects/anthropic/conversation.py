@@ -251,7 +251,7 @@ def compared(message: Any) -> Any:
     kept = [
         {name: each for name, each in block.items() if name not in _NOT_SENT_BACK}
         for block in blocks
-        if block.get("type") not in _REASONING
+        if text(block.get("type")) not in _REASONING
     ]
     return {**message, "content": kept}
 

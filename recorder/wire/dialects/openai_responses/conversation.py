@@ -252,7 +252,7 @@ def compared(item: Any) -> Any:
 def _compared_part(part: Any) -> Any:
     """Return a part of a message. The text of one has another type in the input than in the output."""
     fields = object_(part)
-    return {"type": "text", "text": fields.get("text")} if fields.get("type") in _TEXTS else part
+    return {"type": "text", "text": fields.get("text")} if text(fields.get("type")) in _TEXTS else part
 
 
 CONTINUATION = Continuation(

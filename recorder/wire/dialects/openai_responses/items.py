@@ -239,7 +239,7 @@ def output_of(value: Any) -> str:
     if value is None:
         return ""
     parts = objects(value)
-    if parts and len(parts) == len(value) and all(part.get("type") in _TEXTS for part in parts):
+    if parts and len(parts) == len(value) and all(text(part.get("type")) in _TEXTS for part in parts):
         return "\n".join(text(part.get("text")) or "" for part in parts)
     return text_or_json(without_bytes(value))
 

@@ -37,6 +37,7 @@ RESPONSES: list[Json] = [
     {"type": "response.shell_call_command.delta", "output_index": 0, "command_index": 0, "delta": "ls"},
     item_event("done", {"type": "shell_call", "id": "sh", "call_id": "c", "action": {"commands": ["ls"]}}),
     item_event("done", {"type": "shell_call_output", "call_id": "c", "output": [{"stdout": "", "outcome": {}}]}, 1),
+    item_event("done", {"type": "function_call_output", "call_id": "c", "output": [{"type": {}, "text": "A"}]}, 2),
 ]
 
 CHAT: list[Json] = [
