@@ -153,10 +153,10 @@ class Collector:
                 if response.is_success:
                     if failures:
                         self._say(f"{self._endpoint.name} takes it again.")
-                    return _accepted(answer, self._clean, len(content))
+                    return self._accepted(answer, len(content))
                 if response.status_code not in RETRIED:
                     raise self._refused(response, answer)
-                reason = f"it answers {response.status_code}{_message(answer, self._clean)}"
+                reason = f"it answers {response.status_code}{self._message(answer)}"
                 asked_s = _retry_after(response.headers.get("retry-after"), self._now_s())
             failures += 1
             if failures == self._attempts:
@@ -167,13 +167,7 @@ class Collector:
             await self._sleep(self._pause_s(failures, asked_s))
 
     async def _attempt(self, signal: Signal, content: bytes, taken: Taken) -> tuple[httpx.Response, bytes]:
-        response, answer = await self._post(signal, content)
-        if response.is_success:
-            await taken()
-        return response, answer
-
-    async def _post(self, signal: Signal, content: bytes) -> tuple[httpx.Response, bytes]:
-        """Send a request once; return the response and the beginning of its body."""
+        """Send a request once, and wait for `taken` if it is; return the response and the beginning of its body."""
         url = self._endpoint.url(signal)
         async with self._client.stream("POST", url, content=content, headers=self._headers) as response:
             answer = bytearray()
@@ -187,7 +181,9 @@ class Collector:
                     raise
             except httpx.DecodingError:
                 answer.clear()
-            return response, bytes(answer)
+        if response.is_success:
+            await taken()
+        return response, bytes(answer)
 
     def _pause_s(self, failures: int, asked_s: float | None) -> float:
         if asked_s is not None:
@@ -219,7 +215,35 @@ class Collector:
         if response.is_redirect:
             to = self._clean(safe_text(_host(response.headers.get("location", "")) or "another path"))
             return Refused(f"{name} sends on to {to} ({status}): give the URL that takes OTLP.", status)
-        return Refused(f"{name} refused it with status {status}{_message(answer, self._clean)}. {AGAIN}", status)
+        return Refused(f"{name} refused it with status {status}{self._message(answer)}. {AGAIN}", status)
+
+    def _accepted(self, answer: bytes, size_bytes: int) -> Accepted:
+        """Return what an accepting answer says. One that is not JSON, or empty, rejects nothing."""
+        partial = _object(answer).get("partialSuccess")
+        if not isinstance(partial, dict):
+            return Accepted(0, "", size_bytes)
+        rejected = 0
+        for name in ("rejectedSpans", "rejectedDataPoints"):
+            count = str(partial.get(name))
+            if re.fullmatch(r"[0-9]{1,18}", count):
+                rejected += int(count)
+        return Accepted(rejected, self._shown(partial.get("errorMessage")), size_bytes)
+
+    def _message(self, answer: bytes) -> str:
+        """Return the message of a refusal after a colon: of a `google.rpc.Status` in JSON, or a line of text."""
+        status = _object(answer)
+        text = status.get("message") or status.get("error")
+        if not status and answer.isascii() and not answer.lstrip().startswith(b"<"):  # no page for a browser
+            text = answer.decode()
+        shown = self._shown(text).rstrip(".")
+        return f": {shown}" if shown else ""
+
+    def _shown(self, text: object) -> str:
+        """Return a message as one line for a terminal. It is cleaned whole: a secret that is cut is none."""
+        if not isinstance(text, str):
+            return ""
+        line = safe_text(" ".join(self._clean(text).split()))
+        return line if len(line) <= MESSAGE_CHARS else f"{line[:MESSAGE_CHARS]}…"
 
     def _clean(self, text: str) -> str:
         for secret in self._secrets:
@@ -276,40 +300,9 @@ def _retry_after(value: str | None, now_s: float) -> float | None:
     return at.replace(tzinfo=at.tzinfo or datetime.UTC).timestamp() - now_s
 
 
-def _accepted(answer: bytes, clean: Callable[[str], str], size_bytes: int) -> Accepted:
-    """Return what an accepting answer says. One that is not JSON, or empty, rejects nothing."""
-    partial = _object(answer).get("partialSuccess")
-    if not isinstance(partial, dict):
-        return Accepted(0, "", size_bytes)
-    rejected = 0
-    for name in ("rejectedSpans", "rejectedDataPoints"):
-        count = str(partial.get(name))
-        if re.fullmatch(r"[0-9]{1,18}", count):
-            rejected += int(count)
-    return Accepted(rejected, _shown(partial.get("errorMessage"), clean), size_bytes)
-
-
-def _message(answer: bytes, clean: Callable[[str], str]) -> str:
-    """Return the message of a refusal after a colon: of a `google.rpc.Status` in JSON, or a line of text."""
-    status = _object(answer)
-    text = status.get("message") or status.get("error")
-    if not status and answer.isascii() and not answer.lstrip().startswith(b"<"):  # no page for a browser
-        text = answer.decode()
-    shown = _shown(text, clean).rstrip(".")
-    return f": {shown}" if shown else ""
-
-
 def _object(answer: bytes) -> dict[str, Any]:
     try:
         found = decoded(answer)
     except ValueError:
         return {}
     return found if isinstance(found, dict) else {}
-
-
-def _shown(text: object, clean: Callable[[str], str]) -> str:
-    """Return a message of a collector as one line for a terminal. It is cleaned whole: a secret that is cut is none."""
-    if not isinstance(text, str):
-        return ""
-    line = safe_text(" ".join(clean(text).split()))
-    return line if len(line) <= MESSAGE_CHARS else f"{line[:MESSAGE_CHARS]}…"

@@ -127,8 +127,7 @@ def _measured(exported: ExportedExchange) -> Iterator[tuple[Instrument, Attribut
             yield TOKENS, {**common, "gen_ai.token.type": type}, count
     if found.is_retrieval:
         return
-    failure = error_type(exported)
-    yield DURATION, {**common, "error.type": failure} if failure else common, exported.duration_ns / S
+    yield DURATION, {**common, "error.type": error_type(exported)}, exported.duration_ns / S
     first_ns = first_chunk_ns(exported)
     if first_ns is not None:
         yield FIRST_CHUNK, common, first_ns / S

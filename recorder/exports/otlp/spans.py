@@ -77,15 +77,13 @@ def first_chunk_ns(exported: ExportedExchange) -> int | None:
 def common_attributes(exported: ExportedExchange) -> dict[str, Value]:
     """Return the attributes of an inference that its span and all of its metrics have."""
     exchange, found = exported.exchange, exported.projected
-    return _given(
-        {
-            "gen_ai.operation.name": by_name(exchange.api).operation,
-            "gen_ai.provider.name": PROVIDER_NAMES.get(exchange.provider, exchange.provider),
-            "gen_ai.request.model": found.request_model,
-            "gen_ai.response.model": found.response_model,
-            **_server(exchange.provider),
-        }
-    )
+    return {
+        "gen_ai.operation.name": by_name(exchange.api).operation,
+        "gen_ai.provider.name": PROVIDER_NAMES.get(exchange.provider, exchange.provider),
+        "gen_ai.request.model": found.request_model,
+        "gen_ai.response.model": found.response_model,
+        **_server(exchange.provider),
+    }
 
 
 def error_type(exported: ExportedExchange) -> str | None:
@@ -109,7 +107,8 @@ def _exchange_span(exported: ExportedExchange, convention: Convention, content: 
     name = f"{own['gen_ai.operation.name']} {model}" if inference else exchange.method
     attributes = {
         **own,
-        **_given({"error.type": failure, "http.response.status_code": _http_status(exported)}),
+        "error.type": failure,
+        "http.response.status_code": _http_status(exported),
         **_recorder(exported),
         **(content or {}),
     }
@@ -151,7 +150,7 @@ def _tool_span(exported: ExportedExchange, result: ToolResult, convention: Conve
         kind=SpanKind.INTERNAL,
         start_time_unix_nano=str(result.began_ns),
         end_time_unix_nano=str(result.ended_ns),
-        attributes=key_values(convention.known(_given(attributes))),
+        attributes=key_values(convention.known(attributes)),
         status=Status(code=SpanStatus.ERROR) if result.failed else None,
     )
 
@@ -171,23 +170,22 @@ def _links(exported: ExportedExchange) -> list[SpanLink]:
 
 def _inference(exported: ExportedExchange) -> dict[str, Value]:
     found = exported.projected
-    return common_attributes(exported) | _given(
-        {
-            "gen_ai.conversation.id": _conversation(exported),
-            "gen_ai.output.type": _OUTPUT_TYPES.get(found.response_format or ""),
-            "gen_ai.request.stream": True if is_streamed(exported) else None,  # unset: it is not
-            "gen_ai.request.max_tokens": found.max_output_tokens,
-            "gen_ai.request.temperature": found.temperature,
-            "gen_ai.request.top_p": found.top_p,
-            "gen_ai.response.id": found.response_id,
-            "gen_ai.response.finish_reasons": (found.finish_reason,) if found.finish_reason else None,
-            "gen_ai.response.time_to_first_chunk": _seconds(first_chunk_ns(exported)),
-            **({} if exported.is_repeat else _tokens(found)),
-        }
-    )
+    return {
+        **common_attributes(exported),
+        "gen_ai.conversation.id": _conversation(exported),
+        "gen_ai.output.type": _OUTPUT_TYPES.get(found.response_format or ""),
+        "gen_ai.request.stream": True if is_streamed(exported) else None,  # unset: it is not
+        "gen_ai.request.max_tokens": found.max_output_tokens,
+        "gen_ai.request.temperature": found.temperature,
+        "gen_ai.request.top_p": found.top_p,
+        "gen_ai.response.id": found.response_id,
+        "gen_ai.response.finish_reasons": (found.finish_reason,) if found.finish_reason else None,
+        "gen_ai.response.time_to_first_chunk": _seconds(first_chunk_ns(exported)),
+        **({} if exported.is_repeat else _tokens(found)),
+    }
 
 
-def _tokens(found: Projected) -> dict[str, Value | None]:
+def _tokens(found: Projected) -> dict[str, Value]:
     """Return the counts of tokens. A response that was retrieved again has them once: back ends add them up."""
     return {
         "gen_ai.usage.input_tokens": found.input_tokens,
@@ -215,40 +213,38 @@ def _server(upstream: str) -> dict[str, Value]:
 
 def _recorder(exported: ExportedExchange) -> dict[str, Value]:
     exchange, found, end, retry = exported.exchange, exported.projected, exported.end, exported.retry
-    return _given(
-        {
-            "recorder.session.id": exchange.session_id,
-            "recorder.session.name": exported.session.name,
-            "recorder.session.origin": exported.session.origin,
-            "recorder.exchange.id": exchange.exchange_id,
-            "recorder.upstream": exchange.provider,
-            "recorder.api": exchange.api,
-            "recorder.client.name": exchange.client,
-            "recorder.client.version": exchange.client_version,
-            "recorder.thread.id": exchange.thread_id,
-            "recorder.thread.parent_id": found.parent_thread_id,
-            "recorder.turn.id": exchange.turn_id,
-            "recorder.purpose": found.purpose,
-            "recorder.status": found.status or (end.status if end else None),
-            "recorder.outcome": end.outcome if end else None,
-            "recorder.lossless": end.lossless if end else None,
-            "recorder.retrieval": True if found.is_retrieval else None,
-            "recorder.attempt": exchange.attempt,
-            "recorder.retry.attempt_number": retry.attempt_number if retry else None,
-            "recorder.retry.waited": _seconds(retry.waited_ns) if retry else None,
-            "recorder.request.reasoning_effort": found.reasoning_effort,
-            "recorder.request.service_tier": found.service_tier,
-            "recorder.response.service_tier": found.response_service_tier,
-            "recorder.response.events": found.events,
-            "recorder.response.size_bytes": found.bytes,
-            "recorder.time_to_first_token": _seconds(found.ttft_ns),
-            "recorder.gap.longest": _seconds(found.longest_silence_ns),
-            "recorder.gap.p50": _seconds(found.gap_p50_ns),
-            "recorder.gap.p95": _seconds(found.gap_p95_ns),
-            "recorder.gap.p99": _seconds(found.gap_p99_ns),
-            "recorder.stalls": found.stalls,
-        }
-    )
+    return {
+        "recorder.session.id": exchange.session_id,
+        "recorder.session.name": exported.session.name,
+        "recorder.session.origin": exported.session.origin,
+        "recorder.exchange.id": exchange.exchange_id,
+        "recorder.upstream": exchange.provider,
+        "recorder.api": exchange.api,
+        "recorder.client.name": exchange.client,
+        "recorder.client.version": exchange.client_version,
+        "recorder.thread.id": exchange.thread_id,
+        "recorder.thread.parent_id": found.parent_thread_id,
+        "recorder.turn.id": exchange.turn_id,
+        "recorder.purpose": found.purpose,
+        "recorder.status": found.status or (end.status if end else None),
+        "recorder.outcome": end.outcome if end else None,
+        "recorder.lossless": end.lossless if end else None,
+        "recorder.retrieval": True if found.is_retrieval else None,
+        "recorder.attempt": exchange.attempt,
+        "recorder.retry.attempt_number": retry.attempt_number if retry else None,
+        "recorder.retry.waited": _seconds(retry.waited_ns) if retry else None,
+        "recorder.request.reasoning_effort": found.reasoning_effort,
+        "recorder.request.service_tier": found.service_tier,
+        "recorder.response.service_tier": found.response_service_tier,
+        "recorder.response.events": found.events,
+        "recorder.response.size_bytes": found.bytes,
+        "recorder.time_to_first_token": _seconds(found.ttft_ns),
+        "recorder.gap.longest": _seconds(found.longest_silence_ns),
+        "recorder.gap.p50": _seconds(found.gap_p50_ns),
+        "recorder.gap.p95": _seconds(found.gap_p95_ns),
+        "recorder.gap.p99": _seconds(found.gap_p99_ns),
+        "recorder.stalls": found.stalls,
+    }
 
 
 def _conversation(exported: ExportedExchange) -> str:
@@ -266,7 +262,3 @@ def _http_status(exported: ExportedExchange) -> int | None:
 
 def _seconds(ns: int | None) -> float | None:
     return None if ns is None else ns / S
-
-
-def _given(values: Mapping[str, Value | None]) -> dict[str, Value]:
-    return {name: value for name, value in values.items() if value is not None}

@@ -25,7 +25,7 @@ import msgspec
 
 from recorder import __version__
 
-Value = str | bool | int | float | tuple[str, ...]
+Value = str | bool | int | float | tuple[str, ...] | None
 Attributes = Mapping[str, Value]
 KeyValues = list[dict[str, Any]]
 """Attributes as OTLP has them, see `key_values`."""
@@ -108,11 +108,11 @@ class Metric(msgspec.Struct, frozen=True):
 
 
 def key_values(attributes: Attributes) -> KeyValues:
-    """Return attributes as OTLP has them."""
-    return [{"key": name, "value": _any_value(value)} for name, value in attributes.items()]
+    """Return attributes as OTLP has them, without those of the value None."""
+    return [{"key": name, "value": _any_value(value)} for name, value in attributes.items() if value is not None]
 
 
-def _any_value(value: Value) -> dict[str, Any]:
+def _any_value(value: str | bool | int | float | tuple[str, ...]) -> dict[str, Any]:
     match value:
         case bool():
             return {"boolValue": value}
