@@ -214,7 +214,7 @@ Index("exchanges_resumes", exchanges.c.session_id, exchanges.c.resumes_response_
 def _index(projection: str, name: str, *columns: Any, where: str | None = None, **options: Any) -> None:
     """Declare an index by columns of a projection, over its rows, or over those that a condition is true of."""
     table = tables_of[projection]
-    by = (table.c[column] if column in table.c else text(column) for column in columns)
+    by = (table.c.get(column, text(column)) for column in columns)
     Index(f"{table.name}_{name}", *by, sqlite_where=None if where is None else text(where), **options)
 
 

@@ -37,8 +37,7 @@ from recorder.journal.reader import waiting
 from recorder.journal.writer import ExchangeWriter, Journal
 from recorder.model.payloads import ExchangeEnd, RequestHead
 from recorder.store.location import database_name, database_url
-from recorder.store.maintain.log_probe import NOTHING, Ended, LogProbe, ProbeResult
-from recorder.store.maintain.upkeep import upkeep_of
+from recorder.store.maintain.upkeep import NOTHING, Ended, LogProbe, ProbeResult, upkeep_of
 
 log = logging.getLogger(__name__)
 

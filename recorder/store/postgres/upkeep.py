@@ -5,21 +5,38 @@ It loads no driver: `recorder doctor` says that there is none, and a recorder ha
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from threading import Lock
 from typing import Any, NoReturn
 
 from sqlalchemy import URL
 
-from recorder.errors import StoreError, UsageError
+from recorder.errors import RecorderError, StoreError, UsageError
+from recorder.model.text import span_text
 from recorder.program import load
 from recorder.store.engine import Progress
-from recorder.store.maintain.checks import CheckResult
-from recorder.store.maintain.log_probe import LIMIT_S, NOTHING, LogProbe, ProbeResult
+from recorder.store.location import database_name
+from recorder.store.maintain.checks import Ask, Check, CheckResult, run_checks
+from recorder.store.maintain.health import CHECKS, LIMIT_S, of_schema
+from recorder.store.maintain.migrate import READ_REVISION, VERSION_TABLE
+from recorder.store.maintain.upkeep import NOTHING, PROBE_S, LogProbe, ProbeResult
 from recorder.store.postgres import address
-from recorder.store.postgres.health import checks as checks
+from recorder.store.postgres.ddl import APPENDED, MAY_ADD, READ_TABLES, WRITER
+from recorder.store.postgres.partitions import DAY, MONTH, UNIT, missing
 
+FEW = 5  # connections: a recorder takes one, with an admin port two, a command up to four
+CANCELED = "57014"
+
+_CHANGES = "UPDATE, DELETE, TRUNCATE"
+_TABLES = ", ".join(f"('{name}')" for name in APPENDED)
+_MAY_CHANGE = f"SELECT bool_or(has_table_privilege(name, '{_CHANGES}')) FROM (VALUES {_TABLES}) AS t (name)"
+_FREE = """SELECT CAST(current_setting('max_connections') AS int)
+    - CAST(current_setting('superuser_reserved_connections') AS int) - count(*)
+    FROM pg_stat_activity WHERE backend_type = 'client backend'"""
+_ASTRAY = """SELECT count(*) FROM (SELECT FROM sessions_other
+    WHERE session_id >= first_id(date_trunc('{unit}', now() AT TIME ZONE 'UTC')) LIMIT 1000) AS s"""
+_TIMES = {MONTH: ("this month", "the next month"), DAY: ("today", "tomorrow")}
 CONNECT_S = 2  # the least that libpq takes
 _SIZE = "SELECT pg_database_size(current_database())"
 
@@ -48,7 +65,7 @@ class PostgresLogProbe(LogProbe):
         connections = load("recorder.store.postgres.connection")  # in the thread of the probe
         with connections.translated(self._url):
             if self._connection is None:
-                limit = {"statement_timeout": str(round(LIMIT_S * 1000))}
+                limit = {"statement_timeout": str(round(PROBE_S * 1000))}
                 self._connection = connections.connect_reader(self._url, limit, connect_timeout=CONNECT_S)
 
             def ask(sql: str, ids: Sequence[str]) -> list[Any]:
@@ -84,3 +101,95 @@ def file_checks(_url: URL) -> Iterator[CheckResult]:
 
 def back_up(url: URL, target: Path, progress: Progress, *, force: bool) -> NoReturn:
     raise UsageError(f"{address.display_name(url)} is on a server: copy it with `pg_dump --schema recorder`.")
+
+
+def checks(url: URL, more: Mapping[str, Check]) -> Iterator[CheckResult]:
+    try:
+        connections = load("recorder.store.postgres.connection")  # without the driver it is refused, which is a result
+        limit = {"statement_timeout": str(round(LIMIT_S * 1000))}
+        with connections.translated(url), connections.open_reader(url, limit) as connection:
+
+            def rows(sql: str) -> list[Any]:
+                return list(connection.execute(sql.encode()).fetchall())
+
+            yield from _checks(url, Ask(rows), more)
+    except RecorderError as error:
+        yield CheckResult("bad", "database", str(error))
+
+
+def _checks(url: URL, ask: Ask, more: Mapping[str, Check]) -> Iterator[CheckResult]:
+    name, version = database_name(url), str(ask("SHOW server_version")).split()[0]
+    if VERSION_TABLE not in {row[0] for row in ask.rows(READ_TABLES)}:
+        message = f"There is no log in {name} (PostgreSQL {version}) yet: the first recording makes it."
+        yield CheckResult("ok", "database", message)
+        return
+    revision = ask(READ_REVISION)
+    if wrong := of_schema(name, revision):
+        yield wrong
+        return
+    size = ask("SELECT pg_database_size(current_database())")
+    yield CheckResult(
+        "ok", "database", f"{name} has {size / 2**20:.1f} MiB and schema {revision}, on PostgreSQL {version}."
+    )
+    named: dict[str, Check] = {
+        "rights": _rights,
+        "partitions": _partitions,
+        **CHECKS,
+        **more,
+        "server": _settings,
+        "connections": _connections,
+    }
+    yield from run_checks(named, ask, lambda error: getattr(error, "sqlstate", None) == CANCELED)
+
+
+def _rights(ask: Ask) -> Iterator[CheckResult]:
+    user = ask("SELECT current_user")
+    remedy = f"run `recorder db upgrade --roles`, and record as a login that was granted {WRITER}"
+    if ask("SELECT rolsuper FROM pg_roles WHERE rolname = current_user"):
+        yield CheckResult("warn", "rights", f"{user} is a superuser, who may change what was recorded: {remedy}.")
+    elif ask(_MAY_CHANGE):
+        yield CheckResult("warn", "rights", f"{user} may change what was recorded: {remedy}.")
+    elif ask(MAY_ADD):
+        yield CheckResult("ok", "rights", f"{user} may add to the log, and not change it.")
+    else:
+        yield CheckResult("ok", "rights", f"{user} may read the log; who records here needs the role {WRITER}.")
+
+
+def _partitions(ask: Ask) -> Iterator[CheckResult]:
+    unit = str(ask(UNIT))
+    astray = ask(_ASTRAY.format(unit=unit))
+    late = [name for ahead, name in enumerate(_TIMES[unit]) if ask(missing(unit, ahead))]
+    if astray:
+        message = f"{astray:,} sessions from {_TIMES[unit][0]} on are in the default partition: no {unit} gets its own"
+        yield CheckResult("warn", "partitions", f"{message} before they are moved out of it, and all works without.")
+    elif late:
+        message = f"There are no partitions for {' and '.join(late)}: a recorder that runs makes them."
+        yield CheckResult("warn", "partitions", message)
+    else:
+        rows = f"has sessions of other {unit}s" if ask("SELECT EXISTS (SELECT FROM sessions_other)") else "is empty"
+        times = " and ".join(_TIMES[unit]).capitalize()
+        yield CheckResult("ok", "partitions", f"{times} have their partitions; the default one {rows}.")
+
+
+def _settings(ask: Ask) -> Iterator[CheckResult]:
+    off = [name for name in ("fsync", "full_page_writes") if ask(f"SHOW {name}") == "off"]
+    if ask("SELECT pg_is_in_recovery()"):
+        yield CheckResult(
+            "bad", "server", "This server is a standby: it can be read, and nothing can be recorded there."
+        )
+    elif off:
+        message = f"{' and '.join(off)} off: a power cut may destroy the database. Set it to on in postgresql.conf."
+        yield CheckResult("warn", "server", f"The server has {message}")
+    else:
+        since = span_text(int(ask("SELECT extract(epoch FROM now() - pg_postmaster_start_time())") * 10**9))
+        yield CheckResult("ok", "server", f"The server has been up for {since}, and keeps what it has committed.")
+
+
+def _connections(ask: Ask) -> Iterator[CheckResult]:
+    free = ask(_FREE)
+    if free < FEW:
+        yield CheckResult(
+            "warn", "connections", f"{max(0, free)} connections are free: raise max_connections on the server."
+        )
+    else:
+        yield CheckResult("ok", "connections", f"{free:,} connections are free.")

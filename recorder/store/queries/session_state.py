@@ -134,10 +134,12 @@ async def cutoff(
     if at_event is not None:
         if len(chosen) != 1:
             raise UsageError(f"An event has its place in one exchange, and here are {len(chosen)}: say which.")
-        return await _at_event(log, chosen[0][1], at_event)
+        [(_, exchange)] = chosen
+        return await _at_event(log, exchange, at_event)
     if (after_ns is None and share is None) or not chosen:
         return Cutoff()
-    began_ns, spans = chosen[0][1].started_ns, await spans_of(log, chosen[0][1].session_id)
+    _, first = chosen[0]
+    began_ns, spans = first.started_ns, await spans_of(log, first.session_id)
     if share is not None:
         return Cutoff(began_ns + round(share * (_last_ns(chosen, spans) - began_ns)))
     last_ns = _last_ns(everything, spans) - began_ns  # a call may have its result after the exchange that is chosen
@@ -304,7 +306,8 @@ class _Folds:
             self.failed[exchange_id] = str(error)
             return
         self.connections[exchange_id] = None if counter is None else counter.summary()
-        folded = FoldedExchange(number, exchange, rows["exchanges"][0])
+        [row] = rows["exchanges"]
+        folded = FoldedExchange(number, exchange, row)
         self._by_response.setdefault(folded.row.response_id, []).append(folded)
 
     def have_any(self, response_ids: Set[str | None]) -> bool:
@@ -318,7 +321,7 @@ class _Folds:
 
     def first_ns(self, exchange: Exchange) -> int:
         """Return when a response began: if it was retrieved later, results may have come before that."""
-        row = self.rows[exchange.exchange_id]["exchanges"][0]
+        [row] = self.rows[exchange.exchange_id]["exchanges"]
         same = self.with_response(row) if row.is_retrieval else ()
         return min((each.exchange.started_ns for each in same), default=exchange.started_ns)
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sqlite3
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -12,15 +14,19 @@ from sqlalchemy import URL
 
 from recorder.errors import StoreError
 from recorder.journal.reader import size_bytes
-from recorder.store.maintain.log_probe import LIMIT_S, NOTHING, LogProbe, ProbeResult
+from recorder.store.maintain.checks import Ask, Check, CheckResult, run_checks
+from recorder.store.maintain.health import CHECKS, LIMIT_S, of_schema
+from recorder.store.maintain.upkeep import NOTHING, PROBE_S, LogProbe, ProbeResult
+from recorder.store.schema import APPLICATION_ID, READ_REVISION
 from recorder.store.sqlite import address
 from recorder.store.sqlite.backup import back_up as back_up
-from recorder.store.sqlite.connection import open_reader, translated
-from recorder.store.sqlite.health import checks as checks
-from recorder.store.sqlite.health import file_checks as file_checks
-from recorder.store.sqlite.health import library_checks as library_checks
+from recorder.store.sqlite.connection import application_id, open_reader, translated
 
 STEPS = 10_000  # of SQLite's machine between two looks at the time
+WAL_BYTES = 64 * 2**20  # four times the size at which the store empties it: somebody keeps it from that
+FIXED = ((3, 44, 6), (3, 50, 7), (3, 51, 3))  # the WAL-reset bug, in the releases of a branch and all later ones
+LEAST = (3, 37, 0)  # STRICT tables
+NEEDED = ("ENABLE_FTS5",)
 
 
 class SqliteLogProbe(LogProbe):
@@ -43,9 +49,9 @@ class SqliteLogProbe(LogProbe):
         return result._replace(database_bytes=size_bytes(self._path), wal_bytes=wal_bytes)
 
     def _look(self, begun: Sequence[str], ended: Sequence[str]) -> ProbeResult:
-        with translated(self._path), open_reader(self._path, LIMIT_S) as connection:
+        with translated(self._path), open_reader(self._path, PROBE_S) as connection:
             began_s = time.monotonic()
-            connection.set_progress_handler(lambda: time.monotonic() > began_s + LIMIT_S, STEPS)
+            connection.set_progress_handler(lambda: time.monotonic() > began_s + PROBE_S, STEPS)
 
             def ask(sql: str, ids: Sequence[str]) -> list[Any]:
                 return connection.execute(sql, (msgspec.json.encode(ids).decode(),)).fetchall()
@@ -54,3 +60,90 @@ class SqliteLogProbe(LogProbe):
 
 
 log_probe = SqliteLogProbe
+
+
+def library_checks() -> Iterator[CheckResult]:
+    """Check the version of the SQLite library and how it was compiled."""
+    version = sqlite3.sqlite_version_info
+    if version < LEAST:
+        least = ".".join(map(str, LEAST))
+        yield CheckResult(
+            "bad", "sqlite", f"SQLite {sqlite3.sqlite_version} is too old: install a Python with {least} or later."
+        )
+    elif has_wal_fix(version):
+        yield CheckResult("ok", "sqlite", f"SQLite {sqlite3.sqlite_version} has the fix of the WAL-reset bug.")
+    else:
+        message = (
+            f"SQLite {sqlite3.sqlite_version} has the WAL-reset bug, harmless here: it needs two connections that "
+            "write or checkpoint at once, and recorder's take turns. Let no other program write to the database."
+        )
+        yield CheckResult("ok", "sqlite", message)
+    with closing(sqlite3.connect(":memory:")) as connection:
+        options = {row[0] for row in connection.execute("PRAGMA compile_options")}
+    for missing in (name for name in NEEDED if name not in options):
+        yield CheckResult(
+            "bad", "sqlite", f"This SQLite was compiled without {missing}: install another Python or SQLite."
+        )
+
+
+def has_wal_fix(version: tuple[int, ...]) -> bool:
+    return version >= FIXED[-1] or any(version[:2] == fixed[:2] and version >= fixed for fixed in FIXED)
+
+
+def file_checks(url: URL) -> Iterator[CheckResult]:
+    """Check the size of the WAL, which grows while a reader holds a transaction open."""
+    path = Path(f"{address.path(url)}-wal")
+    size = path.stat().st_size if path.exists() else 0
+    if size > WAL_BYTES:
+        message = f"The WAL has {size // 2**20} MiB: end the program that reads the database without ever finishing."
+        yield CheckResult("warn", "wal", message)
+    else:
+        yield CheckResult("ok", "wal", f"The WAL has {size / 2**20:.1f} MiB.")
+
+
+def checks(url: URL, more: Mapping[str, Check]) -> Iterator[CheckResult]:
+    path = address.path(url)
+    if path.is_dir():
+        yield CheckResult("bad", "database", f"{path} is a directory: give the path of a file with --db.")
+    elif not path.exists():
+        yield CheckResult("ok", "database", f"There is no database {path} yet: the first recording makes it.")
+    elif Path(f"{path}-journal").exists():
+        message = "An upgrade of the database was interrupted: run `recorder db upgrade`, which undoes and repeats it."
+        yield CheckResult("warn", "database", message)
+    elif path.stat().st_size == 0:
+        yield CheckResult("ok", "database", f"The database {path} is empty: the first recording fills it.")
+    else:
+        try:
+            yield from _opened(path, more)
+        except StoreError as error:
+            yield CheckResult("bad", "database", str(error))
+
+
+def _opened(path: Path, more: Mapping[str, Check]) -> Iterator[CheckResult]:
+    if application_id(path) != APPLICATION_ID:
+        yield CheckResult("bad", "database", f"{path} belongs to another program: give another path with --db.")
+        return
+    with _connection(path) as ask:
+        revision = ask(READ_REVISION)
+        if wrong := of_schema(path, revision):
+            yield wrong
+            return
+        size = path.stat().st_size
+        yield CheckResult("ok", "database", f"{path} has {size / 2**20:.1f} MiB and schema {revision}.")
+        yield from run_checks({**CHECKS, **more}, ask, _is_timeout)
+
+
+def _is_timeout(error: Exception) -> bool:
+    return isinstance(error, sqlite3.OperationalError) and error.sqlite_errorcode == sqlite3.SQLITE_INTERRUPT
+
+
+@contextmanager
+def _connection(path: Path) -> Iterator[Ask]:
+    """Open a read-only connection. A file without a WAL is complete, and opened as immutable."""
+    wal = Path(f"{path}-wal")
+    options = "mode=ro" if wal.exists() and wal.stat().st_size else "mode=ro&immutable=1"
+    with translated(path):
+        with open_reader(path, LIMIT_S, options) as connection:
+            deadline = time.monotonic() + LIMIT_S
+            connection.set_progress_handler(lambda: time.monotonic() > deadline, STEPS)
+            yield Ask(lambda sql: connection.execute(sql).fetchall())

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from itertools import chain
 from typing import Any
 
-import msgspec
+from msgspec.structs import asdict
 from sqlalchemy import bindparam, or_, select, update
 
 from recorder.projections.cache_misses import WINDOW, compared
@@ -21,7 +21,7 @@ from recorder.projections.prompts import NO_COMPARISON
 from recorder.projections.rows import PromptRow
 from recorder.store.engine import Database
 from recorder.store.schema import tables_of
-from recorder.store.sql import Statement, Step, constant, of_exchange, of_session, structs_of
+from recorder.store.sql import Statement, Step, constant, of_exchange, of_same_exchange, of_session, structs_of
 from recorder.store.write.request_links import Asking, Key, Links, key_of
 
 _prompts, _requests = tables_of["prompts"], tables_of["requests"]
@@ -47,9 +47,9 @@ _LATER = Statement(
     "LIMIT 1",
 )
 _CONTINUING = Statement(
-    select(_requests.c.exchange_id).where(
-        of_session(_requests), _requests.c.previous_exchange_id == bindparam("exchange_id")
-    )
+    select(_prompts)
+    .join(_requests, of_same_exchange(_requests, _prompts))
+    .where(of_session(_requests), _requests.c.previous_exchange_id == bindparam("exchange_id"))
 )
 _COMPUTED = (*NO_COMPARISON, "digests", "places")
 _UPDATE = Statement(
@@ -95,7 +95,7 @@ class Comparisons:
         steps: list[Step] = []
         for rows in groups.values():
             last_ns = max(row.started_ns for row in rows)
-            steps.append((_NEAR, {**_values(rows[-1]), "started_ns": last_ns}))
+            steps.append((_NEAR, {**asdict(rows[-1]), "started_ns": last_ns}))
         if not self._in_order:
             steps += [(_LATER, _since(row, row.served_ns)) for row in new]
         answers = iter((yield steps))
@@ -113,7 +113,7 @@ class Comparisons:
         parent = self._previous.get(key_of(row))
         if parent is None:
             return None
-        return self._compared.get((row.session_id, parent)) or _one(self._database, row.session_id, parent, earlier)
+        return self._compared.get((row.session_id, parent)) or _one(self._database, row, parent, earlier)
 
 
 class _Window:
@@ -128,7 +128,7 @@ class _Window:
         """Return the rows that one is compared with: the last of which a response had begun when it began."""
         new, stored = _served(self.rows, row), _served(self._near, row)
         if self._is_full and len(new) + len(stored) < WINDOW:  # more are stored than are here
-            stored = _rows(database, _EARLIER, _values(row))
+            stored = _rows(database, _EARLIER, asdict(row))
         return sorted([*stored, *new], key=key_of)[-WINDOW:]
 
 
@@ -138,34 +138,27 @@ def _served(rows: Sequence[PromptRow], row: PromptRow) -> list[PromptRow]:
     return [each for each in before if each.served_ns is not None and each.served_ns <= row.started_ns]
 
 
-def _values(row: PromptRow) -> dict[str, Any]:
-    return msgspec.structs.asdict(row)
-
-
 def _since(row: PromptRow, since_ns: int | None) -> dict[str, Any]:
-    return {**_values(row), "since_ns": NEVER_NS if since_ns is None else since_ns}
+    return {**asdict(row), "since_ns": NEVER_NS if since_ns is None else since_ns}
 
 
-def _one(database: Database, session_id: str, exchange_id: str, near: Sequence[PromptRow]) -> PromptRow | None:
-    """Return the stored row of an exchange, which mostly is one of those that were read."""
+def _one(database: Database, row: PromptRow, exchange_id: str, near: Sequence[PromptRow]) -> PromptRow | None:
+    """Return the stored row of an exchange in the session of one, which mostly is one of those that were read."""
     found = next((each for each in near if each.exchange_id == exchange_id), None)
-    return found or next(iter(_rows(database, _ONE, {"session_id": session_id, "exchange_id": exchange_id})), None)
+    return found or next(iter(_rows(database, _ONE, {**asdict(row), "exchange_id": exchange_id})), None)
 
 
 def _compare(database: Database, row: PromptRow) -> tuple[PromptRow, Sequence[PromptRow]]:
     """Write the comparison of a stored row. Return it, and the rows that it was compared with."""
-    values = _values(row)
+    values, parent = asdict(row), None
     earlier = _rows(database, _EARLIER, values)[::-1]
-    found = compared(row, earlier, _parent(database, row, earlier) if row.continues else None)
+    for (previous,) in list(database.ask(_PREVIOUS, values)) if row.continues else ():
+        if previous is not None:
+            parent = _one(database, row, str(previous), earlier)
+    found = compared(row, earlier, parent)
     if found != row:
         database.run(_UPDATE, {**values, **{f"new_{name}": getattr(found, name) for name in _COMPUTED}})
     return found, earlier
-
-
-def _parent(database: Database, row: PromptRow, earlier: Sequence[PromptRow]) -> PromptRow | None:
-    ids = {"session_id": row.session_id, "exchange_id": row.exchange_id}
-    parent = next((id for (id,) in list(database.ask(_PREVIOUS, ids))), None)
-    return None if parent is None else _one(database, row.session_id, str(parent), earlier)
 
 
 def _compare_later(database: Database, row: PromptRow) -> None:
@@ -186,12 +179,10 @@ def _compare_continuing(database: Database, session_id: str, computed: set[str])
     waiting = list(computed)
     while waiting:
         ids = {"session_id": session_id, "exchange_id": waiting.pop()}
-        for exchange_id in [str(id) for (id,) in database.ask(_CONTINUING, ids)]:
-            if exchange_id in computed:
-                continue
-            computed.add(exchange_id)
-            waiting.append(exchange_id)
-            for row in _rows(database, _ONE, {**ids, "exchange_id": exchange_id}):
+        for row in _rows(database, _CONTINUING, ids):
+            if row.exchange_id not in computed:
+                computed.add(row.exchange_id)
+                waiting.append(row.exchange_id)
                 _compare(database, row)
 
 

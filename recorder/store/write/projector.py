@@ -188,7 +188,8 @@ class Projector:
             raise
         except Exception as error:  # neither a bug nor a damaged table of ours may keep the log from growing
             if len(keys) == 1:
-                self._put_aside(_ids(keys[0]), error)
+                [key] = keys
+                self._put_aside(_ids(key), error)
                 return []
         later: list[Key] = []
         for key in keys:
@@ -222,11 +223,11 @@ class Projector:
         self._clear([_ids(key) for key, rows in zip(projected, answers, strict=False) if rows])
         exchanges = {key: whole.exchange for key, whole in known.whole.items()}
         for key, rows in zip(stored, answers, strict=False):
-            if rows:
-                exchanges[key] = Exchange(*rows[0])
+            for row in rows:
+                exchanges[key] = Exchange(*row)
         for session_id, rows in zip(strange, answers, strict=False):
-            if rows:
-                self._sources[session_id] = rows[0][0]
+            for (source,) in rows:
+                self._sources[session_id] = source
         return [exchanges[key] for key in keys if key in exchanges]
 
     def _ask(self, statement: Statement, values: Mapping[str, Any]) -> list[Sequence[Any]]:
@@ -352,7 +353,8 @@ class _Together:
 
 
 def _ids(key: Key) -> dict[str, str]:
-    return {"session_id": key[0], "exchange_id": key[1]}
+    session_id, exchange_id = key
+    return {"session_id": session_id, "exchange_id": exchange_id}
 
 
 def _resuming(rows: Iterable[Any], later: list[Key]) -> Asking:

@@ -28,7 +28,7 @@ from recorder.journal.format import Mark
 from recorder.journal.writer import Journal
 from recorder.store.location import database_url
 from recorder.store.maintain.checks import CheckResult
-from recorder.store.sqlite.health import WAL_BYTES, file_checks, has_wal_fix
+from recorder.store.sqlite.upkeep import WAL_BYTES, file_checks, has_wal_fix
 from recorder.store.write.writer import Store
 from tests.integration.ingest.test_ingester import COMPLETED, Exchange, never
 from tests.support.empty_log import empty

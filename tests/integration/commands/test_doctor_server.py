@@ -13,7 +13,7 @@ from recorder.commands.doctor import diagnosis
 from recorder.commands.ops import health_log
 from recorder.store.location import database_url, journal_root
 from recorder.store.maintain.checks import CheckResult
-from recorder.store.postgres import health as postgres_health
+from recorder.store.postgres import upkeep as postgres_upkeep
 from recorder.store.postgres.ddl import GRANTS, READER, WRITER
 from recorder.store.write.writer import Store
 from tests.integration.commands.test_recover import Elsewhere
@@ -139,12 +139,12 @@ def test_a_server_that_does_not_write_to_the_disk_is_warned_of(url: URL) -> None
 
 
 def test_few_connections_are_said(url: URL, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(postgres_health, "FEW", 10**6)
+    monkeypatch.setattr(postgres_upkeep, "FEW", 10**6)
     assert said(url, "connections").state == "warn"
 
 
 def test_what_takes_too_long_is_not_waited_for(url: URL, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(postgres_health, "LIMIT_S", 1.0)
+    monkeypatch.setattr(postgres_upkeep, "LIMIT_S", 1.0)
     monkeypatch.setattr(health_log, "unfinished_sql", lambda _engine: "SELECT pg_sleep(60)")
     assert "too long for a quick check" in said(url, "recorders").message
 
