@@ -15,7 +15,7 @@ import msgspec
 from recorder.ingest.capture import Capture
 from recorder.ingest.damaged_exchange import UNREAD, UNREAD_REQUEST, DamagedExchange
 from recorder.ingest.imported import ImportedExchange
-from recorder.ingest.late_records import LateRecordCounter
+from recorder.ingest.late_records import Diverted, LateRecordCounter
 from recorder.ingest.message_capture import MessageCapture
 from recorder.ingest.open_turns import BegunTurn
 from recorder.ingest.pending import (
@@ -77,7 +77,7 @@ class Assembler:
         self._recorder_id, self._find_session, self._late = recorder_id, find_session, late or {}
         self._redactor, self._find_request, self._journal = redactor, find_request, journal or RecordSource()
         self._rejected: set[int] = set()
-        self._diverted: dict[str, LateRecordCounter | None] = {}  # exchanges that the log has ended, or purged
+        self._diverted = Diverted()
         self._turns: list[Exchange] = []  # rows of turns that the record being read begins: they come with their events
         self.open: dict[int, OpenExchange] = {}
         self.batch = Batch()
@@ -147,23 +147,8 @@ class Assembler:
         """Return the rows so far, without events of exchanges that are diverted, and begin the next commit."""
         batch, self.batch = self.batch, Batch()
         if self._diverted:
-            events, batch.events = batch.events, []
-            for event in events:
-                self._pass(event, batch)
+            batch.events = self._diverted.passed(batch.events)
         return batch
-
-    def _pass(self, event: Event, batch: Batch) -> None:
-        """Add an event to a batch, or count it; the note on what was counted comes in the place of the end."""
-        id = event.exchange_id
-        if event.kind == "note" or id not in self._diverted:
-            batch.events.append(event)
-            return
-        late = self._diverted[id]
-        if late is not None:
-            late.count((event,))
-        if event.kind == "end":
-            batch.events += late.note() if late is not None else ()
-            del self._diverted[id]
 
     def _name(self, number: int, exchange: OpenExchange | None) -> str:
         name = exchange.head.exchange_id if exchange and exchange.head is not NOBODY else f"number {number}"

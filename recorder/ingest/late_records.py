@@ -55,3 +55,23 @@ class LateRecordCounter:
         record = LateRecord(REASON, self._events, self._body_bytes, digest, ended.status if ended else None)
         log.error("exchange %s: %d bytes came after the log had ended it", self._end.exchange_id, self._body_bytes)
         return [Capture.after(self._end).note(self._end.t_ns, msgspec.json.encode(record))]
+
+
+class Diverted(dict[str, LateRecordCounter | None]):
+    """The counters of exchanges that the log has ended; of what it takes nothing of, None."""
+
+    def passed(self, events: Iterable[Event]) -> list[Event]:
+        """Return events without theirs, which are counted; the note comes in the place of the end."""
+        passed: list[Event] = []
+        for event in events:
+            id = event.exchange_id
+            if event.kind == "note" or id not in self:
+                passed.append(event)
+                continue
+            late = self[id]
+            if late is not None:
+                late.count((event,))
+                passed += late.note() if event.kind == "end" else ()
+            if event.kind == "end":
+                del self[id]
+        return passed
