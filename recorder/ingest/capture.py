@@ -281,10 +281,10 @@ class Capture:
         for piece in self._splitter.feed(data):
             events.append(self._framed(piece))
 
-    def _keep(self, data: bytes, events: list[Event]) -> None:
+    def _keep(self, data: bytes, events: list[Event], keys: Keys = _NO_KEYS) -> None:
         """Add bytes without frames: a JSON body, a file, what could not be decoded."""
         for start in range(0, len(data), FRAME_LIMIT):
-            events.append(self._event("body", self._t_ns, data[start : start + FRAME_LIMIT]))
+            events.append(self._event("body", self._t_ns, data[start : start + FRAME_LIMIT], keys))
 
     def _flush(self, events: list[Event], outcome: Outcome) -> None:
         """Add what decoder and splitter still buffer, when nothing more comes that would complete it."""
@@ -310,9 +310,7 @@ class Capture:
         if left_out:
             self._decoder.left_out.clear()
             self._close_splitter(events)
-            for start in range(0, len(left_out), FRAME_LIMIT):
-                part = left_out[start : start + FRAME_LIMIT]
-                events.append(self._event("body", self._t_ns, part, Keys(type=LEFT_OUT)))
+            self._keep(left_out, events, Keys(type=LEFT_OUT))
 
     def _close_splitter(self, events: list[Event]) -> None:
         opening, self._opening = self._opening, None

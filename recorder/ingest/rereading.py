@@ -51,9 +51,7 @@ class JournalRecordSource(RecordSource):
                 yield record
 
     def _from(self, place: Position) -> Iterator[Record]:
-        reader = JournalReader(self._directory, place)
-        while records := reader.read(READ_BYTES, writer_is_dead=self.writer_is_dead):
-            yield from records
+        return JournalReader(self._directory, place).records(READ_BYTES, writer_is_dead=self.writer_is_dead)
 
     def keep(self, name: str, session_id: str | None, records: Iterable[Record]) -> None:
         keep = partial(unreadable.keep_exchange, self._root, name, session_id, records)

@@ -125,11 +125,3 @@ def record_bytes(exchange: int, mark: int, t_ns: int, payload: bytes) -> list[by
 def segment_record(before_bytes: int) -> bytes:
     """Return the first record of a segment: how many bytes the one before has, so that a reader can miss them."""
     return b"".join(record_bytes(0, Mark.SEGMENT, 0, before_bytes.to_bytes(8, "little")))
-
-
-def previous_segment_bytes(data: bytes) -> int | None:
-    """Return the size of the segment before, from the beginning of a segment; None if it has none."""
-    if data[: len(MAGIC)] in READABLE:
-        for record in parse(data[len(MAGIC) :], START):
-            return int.from_bytes(record.payload, "little") if record.mark == Mark.SEGMENT else None
-    return None

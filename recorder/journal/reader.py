@@ -27,7 +27,6 @@ from recorder.journal.format import (
     Position,
     Record,
     parse,
-    previous_segment_bytes,
     segment_record,
 )
 
@@ -85,11 +84,17 @@ class JournalReader:
                 if records:
                     return records
                 continue
-            if len(data) >= limit_bytes and self._record_is_longer(data):
-                limit_bytes = HEADER.unpack_from(data, 0)[0] + HEADER.size
+            length = _length(data)
+            if length is not None and limit_bytes <= len(data) < HEADER.size + length:
+                limit_bytes = HEADER.size + length
                 continue
             if not self._go_on(segments, data, writer_is_dead):
                 return []
+
+    def records(self, limit_bytes: int, *, writer_is_dead: bool = False) -> Iterator[Record]:
+        """Yield the records from `position` on, which are read by so many bytes."""
+        while records := self.read(limit_bytes, writer_is_dead=writer_is_dead):
+            yield from records
 
     def _go_on(self, segments: Sequence[int], data: bytes, writer_is_dead: bool) -> bool:
         """Leave a segment of which `data` has no whole record, if nothing more comes. Return whether one follows."""
@@ -166,11 +171,6 @@ class JournalReader:
         except FileNotFoundError:
             return None
 
-    @staticmethod
-    def _record_is_longer(data: bytes) -> bool:
-        length = _length(data)
-        return length is not None and len(data) < HEADER.size + length
-
     def _leave(self, data: bytes, following: int) -> None:
         """Continue with the next segment, which has the size that this one should have."""
         segment, offset = self.position
@@ -202,11 +202,16 @@ class JournalReader:
 
 
 def _previous_segment_bytes(path: Path) -> int | None:
+    """Return the size of the segment before, from the beginning of a segment; None if it has none."""
     try:
         with open(path, "rb") as segment:
-            return previous_segment_bytes(segment.read(SEGMENT_BEGINNING))
+            magic, data = segment.read(len(MAGIC)), segment.read(SEGMENT_BEGINNING - len(MAGIC))
     except FileNotFoundError:
         return None
+    for record in parse(data, START) if magic in READABLE else ():
+        if record.mark == _SEGMENT_MARK:
+            return int.from_bytes(record.payload, "little")
+    return None
 
 
 def _length(data: bytes) -> int | None:

@@ -76,19 +76,16 @@ class RequestBodyScrubber:
 
     def note(self, record: Record, start: Position) -> None:
         """Note a record that begins at or behind `start` and is being ingested."""
-        if record.mark == Mark.REQUEST_BODY:
-            begun, _ = self._noted.get(record.exchange, (start, start))
-            self._noted[record.exchange] = begun, record.position
-        elif record.mark == Mark.CLIENT_CHUNK:
-            begun, _ = self._sent.get(record.exchange, (start, start))
-            self._sent[record.exchange] = begun, record.position
+        if record.mark in FROM_CLIENTS:
+            noted = self._noted if record.mark == Mark.REQUEST_BODY else self._sent
+            begun, _ = noted.get(record.exchange, (start, start))
+            noted[record.exchange] = begun, record.position
 
     def note_carried(self, record: Record, place: Position) -> None:
         """Note a record from before `place` that was carried over and is being ingested."""
         if record.mark in FROM_CLIENTS:
-            noted = self._noted if record.mark == Mark.REQUEST_BODY else self._sent
             self._carried.add(record.exchange)
-            noted.setdefault(record.exchange, (place, place))
+            self.note(record._replace(position=place), place)
 
     def carry(self) -> None:
         """Note that all was carried over that is not to be overwritten yet."""
@@ -211,7 +208,8 @@ def scrub_exchanges(directory: Path, place: Position, exchange_ids: Collection[s
         if number <= place.segment:
             with suppress(FileNotFoundError):  # its recorder is done with it, and deletes it
                 _scrub_segment(directory / segment_name(number), number, place, exchange_ids, others)
-    rest = chain(read_carried(directory, place), _records_from(directory, place))
+    reader = JournalReader(directory, place, waits=False)  # it is asked once: what cannot be read now is said
+    rest = chain(read_carried(directory, place), reader.records(BLOCK_BYTES))
     with suppress(FileNotFoundError):
         return not any(directory.glob("partial-*")) and not any(_exchange_id(each) in exchange_ids for each in rest)
     return True
@@ -238,12 +236,6 @@ def _zero_payload(fd: int, record: Record) -> None:
     length = len(record.payload)
     buffers = record_bytes(record.exchange, record.mark, record.t_ns, bytes(length))
     os.pwrite(fd, b"".join(buffers), record.position.offset - length - HEADER.size)
-
-
-def _records_from(directory: Path, place: Position) -> Iterator[Record]:
-    reader = JournalReader(directory, place, waits=False)  # it is asked once: what cannot be read now is said
-    while records := reader.read(BLOCK_BYTES):
-        yield from records
 
 
 def _exchange_id(record: Record) -> str | None:

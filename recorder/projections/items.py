@@ -94,13 +94,16 @@ class Items:
     def add_texts(self, deltas: Sequence[TextAdded], events: Sequence[Event]) -> None:
         """Add deltas, each with its event; of further events nothing."""
         growing = self.growing
+        text = growing.text
         for delta, event in zip(deltas, events, strict=False):
             if delta.item != growing.key or delta.field != growing.field or delta.part != growing.part:
                 growing = self.growing = self._grown(delta, event)
-            text, number = growing.text, event.sequence_number
+                text = growing.text
+            number = event.sequence_number
             if number is None:
-                number = text.last
-            if number >= text.last:
+                text.pieces.append(delta.text)
+                text.numbers.append(text.last)
+            elif number >= text.last:
                 text.last = number
                 text.pieces.append(delta.text)
                 text.numbers.append(number)
