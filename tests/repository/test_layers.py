@@ -180,7 +180,7 @@ ENGINES = {
     "store.postgres": {"psycopg"},
 }
 OUTSIDE = {
-    "commands.serving.metrics": {"sqlite3"},  # the version of the library is a label of `recorder_build_info`
+    "commands.serving.health_snapshot": {"sqlite3"},  # the version of the library is a label of `recorder_build_info`
 }
 
 

@@ -19,8 +19,7 @@ from pathlib import Path
 
 from recorder import __version__
 from recorder.commands.ops.journals import journals, killed, state
-from recorder.commands.serving.disk_watch import MARK_BYTES
-from recorder.commands.serving.health_snapshot import LAG_S
+from recorder.commands.serving.health_snapshot import LAG_S, MARK_BYTES
 from recorder.journal.held_files import Damage, damage_of
 from recorder.journal.reader import waiting
 from recorder.journal.unreadable import LIMIT_BYTES, folder, unreadable_files

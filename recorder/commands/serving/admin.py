@@ -8,15 +8,13 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection
-from typing import NamedTuple
 
 import click
 import msgspec
 
-from recorder.commands.serving.health_snapshot import HealthSnapshot, reasons
+from recorder.commands.serving.health_snapshot import CONTENT_TYPE, HealthSnapshot, exposition, reasons
 from recorder.commands.serving.listening import HOST, refuse
 from recorder.commands.serving.meter import Meter
-from recorder.commands.serving.metrics import CONTENT_TYPE, exposition
 from recorder.errors import RecorderError
 from recorder.proxy.admission import ANY_HOST, Refusal, refusal
 from recorder.proxy.forwarding import path_of
@@ -25,7 +23,6 @@ from recorder.proxy.http.server_exchange import ServerExchange
 
 METRICS, HEALTH = "/metrics", "/healthz"
 METHODS = ("GET", "HEAD")
-JSON = b"application/json"
 NO_STORE = (b"cache-control", b"no-store")
 
 admin_port_option = click.option(
@@ -33,14 +30,6 @@ admin_port_option = click.option(
     type=click.IntRange(0, 65535),
     help=f"Serve {METRICS} and {HEALTH} on this port of 127.0.0.1; 0 takes a free one. [default: do not]",
 )
-
-
-class Page(NamedTuple):
-    """A page."""
-
-    status: int
-    content_type: bytes
-    body: bytes
 
 
 class Admin:
@@ -56,30 +45,21 @@ class Admin:
         if refused is not None:
             refuse(incoming, refused, [NO_STORE])
             return
-        page = PAGES[path_of(incoming)](await self._health())
-        incoming.respond(page.status, [(b"content-type", page.content_type), NO_STORE], page.body)
+        health = await self._health()
+        status, content_type, body = 200, CONTENT_TYPE, exposition(health)
+        if path_of(incoming) == HEALTH:
+            found = reasons(health)
+            status, content_type = (503 if found else 200), b"application/json"
+            body = msgspec.json.encode({"status": "unwell", "reasons": found} if found else {"status": "ok"})
+        incoming.respond(status, [(b"content-type", content_type), NO_STORE], body)
 
     def _refusal(self, incoming: ServerExchange) -> Refusal | None:
         refused = refusal(incoming.method, incoming.headers, self._hosts, body_limit_bytes=0)
-        if refused is None and path_of(incoming) not in PAGES:
+        if refused is None and path_of(incoming) not in (METRICS, HEALTH):
             return Refusal(404, "not_found", f"There is {METRICS} and {HEALTH} here, and nothing else.")
         if refused is None and incoming.method not in METHODS:
             return Refusal(405, "method_not_allowed", "This page is for reading: use GET or HEAD.")
         return refused
-
-
-def _metrics(health: HealthSnapshot) -> Page:
-    return Page(200, CONTENT_TYPE, exposition(health))
-
-
-def _health(health: HealthSnapshot) -> Page:
-    found = reasons(health)
-    if not found:
-        return Page(200, JSON, b'{"status":"ok"}')
-    return Page(503, JSON, msgspec.json.encode({"status": "unwell", "reasons": found}))
-
-
-PAGES: dict[str, Callable[[HealthSnapshot], Page]] = {METRICS: _metrics, HEALTH: _health}
 
 
 @contextlib.asynccontextmanager

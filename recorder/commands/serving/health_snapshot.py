@@ -1,19 +1,30 @@
-"""The figures of a recorder at one moment, and the problems that follow from them."""
+"""The figures of a recorder at one moment: the problems that follow from them, and the metrics in the text format of
+Prometheus (0.0.4).
+"""
 
 from __future__ import annotations
 
+import asyncio
+import logging
 import os
-from collections.abc import Mapping
+import platform
+import shutil
+import sqlite3
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import msgspec
 
-from recorder.commands.serving.disk_watch import MARK_BYTES, low_sentence
+from recorder import __version__
 
-RECENT_S = (
-    300.0  # somebody who deletes files of a journal comes again: that is said for longer than until they are back
-)
+log = logging.getLogger(__name__)
+
+# Somebody who deletes files of a journal comes again: that is said for longer than until they are back.
+RECENT_S = 300.0
+MARK_BYTES = 128 * 2**20  # a journal may take a tenth of what is free: below this it holds some seconds
+LOOK_S = 10.0  # a disk that is filled at 100 MB/s has as much left when it is noticed as the mark asks for, or less
+CONTENT_TYPE = b"text/plain; version=0.0.4; charset=utf-8"
 LAG_S = 5.0  # a commit takes milliseconds; who holds the lock of a database for longer is in the way
 
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
@@ -119,3 +130,177 @@ def process(pid: int) -> Process | None:
         return Process(int(fields[21]) * _PAGE_BYTES, len(os.listdir(folder / "fd")), fields[0] in "tT")
     except (OSError, IndexError):
         return None
+
+
+# -- the disk: below a low-water mark a recorder continues, and warns
+
+
+async def watch_disk(path: Path, mark_bytes: int = MARK_BYTES, look_s: float = LOOK_S) -> None:
+    """Check the disk for ever; warn once when free space falls below the mark, and once when it is back."""
+    low = False
+    while True:
+        free = free_bytes(path)
+        if free is not None and (free < mark_bytes) != low:
+            low = not low
+            log.warning("%s", low_sentence(path, free) if low else f"There is room again on the disk of {path}.")
+        await asyncio.sleep(look_s)
+
+
+def free_bytes(path: Path) -> int | None:
+    """Return the free bytes on the disk of a path; None if the system does not report it."""
+    try:
+        return shutil.disk_usage(path).free
+    except OSError:
+        return None
+
+
+def low_sentence(path: Path, free: int) -> str:
+    return f"Only {free // 2**20} MiB are free on the disk of {path}: free some, or gaps will follow."
+
+
+# -- metrics: their names and meanings
+
+Sample = tuple[Mapping[str, str], float]
+
+
+class Metric(NamedTuple):
+    """A metric, and where its values are."""
+
+    name: str
+    type: Literal["counter", "gauge"]
+    help: str
+    samples: str | Callable[[HealthSnapshot], Iterable[Sample]]  # or the name of the one figure that it is
+
+
+_BUILD = {"version": __version__, "python": platform.python_version(), "sqlite": sqlite3.sqlite_version}
+
+METRICS = (
+    Metric("recorder_build_info", "gauge", "Always 1; the versions are labels.", lambda v: [(_BUILD, 1)]),
+    Metric(
+        "recorder_streams_open",
+        "gauge",
+        "Exchanges that have begun and not ended, by upstream.",
+        lambda v: [({"upstream": name}, count) for name, count in v.streams.items()],
+    ),
+    Metric(
+        "recorder_exchanges_total",
+        "counter",
+        "Exchanges that have ended, by upstream and how the connection ended; eof is a whole response.",
+        lambda v: [({"upstream": name, "outcome": how}, count) for (name, how), count in v.exchanges.items()],
+    ),
+    Metric(
+        "recorder_response_chunks_total",
+        "counter",
+        "Reads from upstreams, of exchanges whose end is in the log.",
+        "chunks",
+    ),
+    Metric(
+        "recorder_response_bytes_total",
+        "counter",
+        "Bytes of response bodies, of exchanges whose end is in the log.",
+        "size_bytes",
+    ),
+    Metric(
+        "recorder_gap_chunks_total",
+        "counter",
+        "Chunks that passed but could not be stored, of exchanges whose end is in the log.",
+        "gap_chunks",
+    ),
+    Metric(
+        "recorder_gap_bytes_total",
+        "counter",
+        "Bytes that passed but could not be stored, of exchanges whose end is in the log.",
+        "gap_bytes",
+    ),
+    Metric(
+        "recorder_journal_bytes",
+        "gauge",
+        "Size of the journal: data that waits for the log, and data of exchanges that are still open.",
+        "journal_bytes",
+    ),
+    Metric(
+        "recorder_journal_full",
+        "gauge",
+        "1 while the journal is at its bound and chunks are only counted.",
+        "journal_is_full",
+    ),
+    Metric(
+        "recorder_journal_restored_total",
+        "counter",
+        "How often another program deleted or replaced files of the journal, and they were put back.",
+        "journal_times",
+    ),
+    Metric(
+        "recorder_journal_lost_bytes_total",
+        "counter",
+        "Bytes that another program cut off the journal before they were in the log.",
+        "journal_lost_bytes",
+    ),
+    Metric(
+        "recorder_ingest_lag_seconds",
+        "gauge",
+        "Age of the oldest byte in the journal that is not in the log.",
+        "lag_s",
+    ),
+    Metric(
+        "recorder_ingest_lag_bytes",
+        "gauge",
+        "Bytes in the journal that are not in the log.",
+        "lag_bytes",
+    ),
+    Metric("recorder_ingester_up", "gauge", "1 while the ingester runs.", lambda v: [({}, v.ingester_pid is not None)]),
+    Metric(
+        "recorder_ingester_restarts_total",
+        "counter",
+        "How often the ingester has died and was started again.",
+        "ingester_restarts",
+    ),
+    Metric(
+        "recorder_database_errors_total",
+        "counter",
+        "How often reads of the database began to fail, or the database refused the ingester for good.",
+        "database_errors",
+    ),
+    Metric(
+        "recorder_database_bytes",
+        "gauge",
+        "Size of the database: of its file, or of all that it has on a server.",
+        "database_bytes",
+    ),
+    Metric("recorder_wal_bytes", "gauge", "Size of the WAL beside a database file.", "wal_bytes"),
+    Metric("recorder_disk_free_bytes", "gauge", "Free space on the disk of the journal.", "free_bytes"),
+    Metric(
+        "recorder_process_resident_memory_bytes",
+        "gauge",
+        "Memory of the recorder and of its ingester.",
+        lambda v: [({"process": name}, each.resident_bytes) for name, each in v.processes.items()],
+    ),
+    Metric(
+        "recorder_process_open_fds",
+        "gauge",
+        "Descriptors that the recorder and its ingester have open.",
+        lambda v: [({"process": name}, each.descriptors) for name, each in v.processes.items()],
+    ),
+)
+
+
+def exposition(health: HealthSnapshot) -> bytes:
+    """Return all metrics as text; a figure that is not known is left out."""
+    return "".join("".join(_lines(metric, health)) for metric in METRICS).encode()
+
+
+def _lines(metric: Metric, health: HealthSnapshot) -> Iterator[str]:
+    yield f"# HELP {metric.name} {metric.help}\n# TYPE {metric.name} {metric.type}\n"
+    samples = metric.samples
+    if isinstance(samples, str):
+        value = getattr(health, samples)
+        found: Iterable[Sample] = [] if value is None else [({}, value)]
+    else:
+        found = samples(health)
+    for labels, value in found:
+        pairs = ",".join(f'{name}="{_escaped(label)}"' for name, label in labels.items())
+        yield f"{metric.name}{{{pairs}}} {value:.17g}\n" if pairs else f"{metric.name} {value:.17g}\n"
+
+
+def _escaped(label: str) -> str:
+    return label.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

@@ -30,8 +30,7 @@ import msgspec
 from sqlalchemy import URL
 
 from recorder.commands.ops.journals import journal_bytes
-from recorder.commands.serving.disk_watch import free_bytes
-from recorder.commands.serving.health_snapshot import HealthSnapshot, process
+from recorder.commands.serving.health_snapshot import HealthSnapshot, free_bytes, process
 from recorder.journal.format import Mark
 from recorder.journal.reader import waiting
 from recorder.journal.writer import ExchangeWriter, Journal

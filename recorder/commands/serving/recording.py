@@ -5,19 +5,21 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import re
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Coroutine, Iterable
+from pathlib import Path
 from typing import Any, Literal, get_args
 
 import click
 from sqlalchemy import URL
 
-from recorder.commands.serving.disk_watch import watch_disk
+from recorder.commands.serving.health_snapshot import watch_disk
 from recorder.commands.serving.meter import Meter
-from recorder.commands.serving.session_places import session_places
 from recorder.commands.terminal.options import flag, setting
 from recorder.commands.terminal.rules import redactor
-from recorder.errors import StoreBusyError, StoreError
+from recorder.commands.terminal.settings import PLACES, SESSIONS, refusal, settings_files
+from recorder.errors import StoreBusyError, StoreError, UsageError
 from recorder.ingest.supervisor import IngesterSupervisor
 from recorder.journal.writer import Journal
 from recorder.model.text import safe_text
@@ -26,13 +28,14 @@ from recorder.proxy.durable import DurableTransport
 from recorder.proxy.http.messages import Transport
 from recorder.proxy.http.network import DIRECT, Network
 from recorder.proxy.recording import ExchangeJournal, RecordingTransport, new_id
-from recorder.proxy.routing import Routes, Upstream
+from recorder.proxy.routing import Routes, SessionPlaces, Upstream
 from recorder.proxy.upstream import UpstreamTransport
 from recorder.store.engine import START_TIMEOUT_S
 from recorder.store.location import database_name, journal_root
 from recorder.store.maintain.declared import schema_differences, sentence
 from recorder.store.schema import STALE
 from recorder.store.write.writer import Store
+from recorder.wire.redaction.headers import is_secret_header
 from recorder.wire.upstreams import is_public
 
 log = logging.getLogger(__name__)
@@ -42,6 +45,8 @@ Durability = Literal["journal", "strict"]
 STOP_S = 7.5  # from the signal to the end: whoever stops processes kills after ten
 LOOK_S = 1.0  # between two looks at the journal: for so long nobody but the recorder has what somebody deletes of it
 DRAIN_S = 1.0  # of it, at least, for the ingester to commit what is left; what it cannot, the next start does
+
+_PLACE = re.compile(r"[\w!#$%&'*+.^`|~-]{1,100}", re.ASCII)  # the characters of a header's name; dots go into a field
 
 
 class Ending:
@@ -202,3 +207,32 @@ async def watch_journal(journal: Journal, look_s: float = LOOK_S) -> None:
     while True:
         await asyncio.sleep(look_s)
         journal.look()
+
+
+def session_places() -> SessionPlaces:
+    """Return where clients of the user name their sessions, from the `[sessions]` tables of both files.
+
+    Such a name is kept as it came, of a header whose value is not kept otherwise, too: a project's file needs trust for
+    it, and no file may name a header that has a secret.
+    """
+    found: dict[str, list[str]] = {name: [] for name in PLACES}
+    for file in reversed([*settings_files()]):
+        table = file.given.get(SESSIONS, {})
+        for name in PLACES:
+            found[name] += _place_names(file.path, name, table.get(name, []))
+        places = {name: table[name] for name in PLACES if name in table}
+        if names := file.refused(SESSIONS, places):
+            raise UsageError(refusal(file.path, f"in [{SESSIONS}]", names))
+    headers = tuple(header.lower().encode() for header in found["headers"])
+    return SessionPlaces(headers, tuple(found["fields"]))
+
+
+def _place_names(path: Path, name: str, given: Any) -> list[str]:
+    names = given if isinstance(given, list) else [given]
+    for each in names:
+        if not isinstance(each, str) or _PLACE.fullmatch(each) is None:
+            example = '["X-Run-Id"]' if name == "headers" else '["metadata.run"]'
+            raise UsageError(f"{path}: `{name}` in [{SESSIONS}] is a list of names: {name} = {example}.")
+        if name == "headers" and is_secret_header(each):
+            raise UsageError(f"{path}: `headers` in [{SESSIONS}]: the value of {each} is a secret, and no name.")
+    return names

@@ -28,7 +28,7 @@ from recorder.program import load
 FILE_NAME = "recorder.toml"
 MATCH = "match"  # the table of `recorder.replay.matching.noise`: of no verb
 REDACT = "redact"  # that of `recorder.wire.redaction.bodies`
-SESSIONS = "sessions"  # that of a verb, and of `recorder.commands.serving.session_places`
+SESSIONS = "sessions"  # that of a verb, and of `recorder.commands.serving.recording`
 PLACES = ("headers", "fields")  # its settings that are not options
 SIZE_LIMIT = 2**20  # bytes: thousands of settings, and a file of a stranger is read at every command
 

@@ -13,9 +13,8 @@ import msgspec
 import pytest
 from sqlalchemy import URL
 
-from recorder.commands.serving.health_snapshot import HealthSnapshot, reasons
+from recorder.commands.serving.health_snapshot import HealthSnapshot, exposition, reasons
 from recorder.commands.serving.meter import FRESH_S, Meter, MeteredWriter
-from recorder.commands.serving.metrics import exposition
 from recorder.ingest.ingester import Ingester
 from recorder.journal.format import HEADER, START, Mark, Position
 from recorder.journal.reader import WRITER_LOCK, waiting, write_ingested

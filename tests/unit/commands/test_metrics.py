@@ -13,9 +13,18 @@ from types import SimpleNamespace
 import msgspec
 import pytest
 
-from recorder.commands.serving.disk_watch import MARK_BYTES, watch_disk
-from recorder.commands.serving.health_snapshot import LAG_S, RECENT_S, HealthSnapshot, Process, reasons
-from recorder.commands.serving.metrics import METRICS, Metric, exposition
+from recorder.commands.serving.health_snapshot import (
+    LAG_S,
+    MARK_BYTES,
+    METRICS,
+    RECENT_S,
+    HealthSnapshot,
+    Metric,
+    Process,
+    exposition,
+    reasons,
+    watch_disk,
+)
 from tests.support.corpus import ROOT
 
 WELL = HealthSnapshot(ingester_pid=7, free_bytes=10 * MARK_BYTES)

@@ -11,7 +11,7 @@ import click
 import pytest
 
 from recorder.commands import recorder
-from recorder.commands.serving.session_places import session_places
+from recorder.commands.serving.recording import session_places
 from recorder.commands.terminal.options import Setting
 from recorder.commands.terminal.project import trust
 from recorder.commands.terminal.rules import match_rules
