@@ -51,7 +51,7 @@ class NumberedEvent(NamedTuple):
 @flag("--follow", help="Go on as events come in, until interrupted.")
 @format_option("json", "jsonl", "raw")
 @log_options
-def command(
+async def command(
     db: str | None,
     session: str,
     exchange: str | None,
@@ -70,12 +70,6 @@ def command(
     """
     if follow and format == "json":
         raise UsageError("A JSON array has an end and --follow has none: use --jsonl.")
-    asyncio.run(_show(db, session, exchange, limit, format, follow))
-
-
-async def _show(
-    db: str | None, session: str, exchange: str | None, limit: int | None, format: str, follow: bool
-) -> None:
     async with await open_current(db) as log:
         events = _events(log, session, exchange, follow)
         if limit is not None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import get_args
 
 import click
@@ -63,7 +62,7 @@ class _End(msgspec.Struct, frozen=True):
 @exchange_option
 @flag("--allow-gaps", help="Play a session even if some of its bytes were not kept.")
 @log_options
-def command(
+async def command(
     db: str | None, session: str, speed: float | None, format: str, exchange: str | None, allow_gaps: bool
 ) -> None:
     """Play the responses of SESSION (an id, the beginning of one, a name, or `latest`) to stdout.
@@ -75,12 +74,6 @@ def command(
     recorder replay latest --exchange 2 --speed max --format sse > body.sse
     recorder replay latest --speed 4 --format text
     """
-    asyncio.run(_replay(db, session, speed, format, exchange, allow_gaps))
-
-
-async def _replay(
-    db: str | None, session: str, speed: float | None, format: str, exchange: str | None, allow_gaps: bool
-) -> None:
     async with await open_current(db) as log:
         found, chosen = await select(log, session, exchange)
         if not allow_gaps:

@@ -12,6 +12,7 @@ Rules of this file:
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -64,12 +65,13 @@ database_option = click.option(
 
 
 def log_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Add `--wait` and `--db` to a command that reads the log; `current_url` uses them."""
+    """Add `--wait` and `--db` to a command that reads the log; `current_url` uses them. It may be a coroutine."""
 
     @wraps(function)
     def decorated(*arguments: Any, wait: float, **options: Any) -> Any:
         click.get_current_context().meta.setdefault(KEY, _Waited(wait))
-        return function(*arguments, **options)
+        result = function(*arguments, **options)
+        return asyncio.run(result) if inspect.iscoroutine(result) else result
 
     wait_option = click.option(
         "--wait",
