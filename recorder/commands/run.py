@@ -253,7 +253,7 @@ async def _record(
             base = f"{base}/s/{quote(name, safe='')}"
             given = {**os.environ, **of_companies((name for name, _ in options["upstreams"]), base)}
             code = await _run(words, given, Doors(base, names, websocket=websocket), found)
-    for line in (*_refusals(proxy), *(_named(fork.unused()) if fork is not None else ())):
+    for line in (*_refusals(proxy), *(_named(fork.followed.unused()) if fork is not None else ())):
         say(line)
     if not proxy.forwarded:
         what = "no other request" if proxy.refused else "no request"

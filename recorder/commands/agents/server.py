@@ -45,44 +45,6 @@ An answer is JSON, and fits into a context. A second text, if there is one, is f
 out, and the arguments that ask for it."""
 
 
-class AgentServer:
-    """The tools over one log, for one client."""
-
-    def __init__(self, url: URL, wait_s: float, limit_chars: int) -> None:
-        self._url, self._wait_s, self._limit_chars = url, wait_s, limit_chars
-        self._limiter = anyio.CapacityLimiter(AT_ONCE)
-        self._server: Server[Any] = Server(
-            "recorder",
-            version=__version__,
-            title="recorder",
-            instructions=INSTRUCTIONS,
-            on_list_tools=self._list,
-            on_call_tool=self._call,
-        )
-
-    async def serve(self) -> None:
-        """Answer until stdin ends."""
-        async with stdio_server() as (read, write):
-            await self._server.run(read, write, self._server.create_initialization_options())
-
-    async def _list(
-        self, _: ServerRequestContext[Any], __: types.PaginatedRequestParams | None
-    ) -> types.ListToolsResult:
-        return types.ListToolsResult(tools=[_described(tool) for tool in TOOLS.values()])
-
-    async def _call(self, _: ServerRequestContext[Any], params: types.CallToolRequestParams) -> types.CallToolResult:
-        tool = TOOLS.get(params.name)
-        if tool is None:
-            raise MCPError(types.INVALID_PARAMS, f"There is no tool {params.name!r}: there are {', '.join(TOOLS)}.")
-        call = AgentCall(self._url, self._wait_s, self._limit_chars)
-        try:
-            return await anyio.to_thread.run_sync(
-                _answered, call, tool, params.arguments, abandon_on_cancel=True, limiter=self._limiter
-            )
-        finally:
-            call.stop()
-
-
 def _answered(call: AgentCall, tool: Tool, arguments: Mapping[str, Any] | None) -> types.CallToolResult:
     """Run a tool to its end, in a thread."""
     try:
@@ -113,4 +75,32 @@ def _described(tool: Tool) -> types.Tool:
 
 async def serve(url: URL, wait_s: float, limit_chars: int) -> None:
     """Answer the client at stdin and stdout until it leaves."""
-    await AgentServer(url, wait_s, limit_chars).serve()
+    limiter = anyio.CapacityLimiter(AT_ONCE)
+
+    async def list_tools(
+        _: ServerRequestContext[Any], __: types.PaginatedRequestParams | None
+    ) -> types.ListToolsResult:
+        return types.ListToolsResult(tools=[_described(tool) for tool in TOOLS.values()])
+
+    async def call_tool(_: ServerRequestContext[Any], params: types.CallToolRequestParams) -> types.CallToolResult:
+        tool = TOOLS.get(params.name)
+        if tool is None:
+            raise MCPError(types.INVALID_PARAMS, f"There is no tool {params.name!r}: there are {', '.join(TOOLS)}.")
+        call = AgentCall(url, wait_s, limit_chars)
+        try:
+            return await anyio.to_thread.run_sync(
+                _answered, call, tool, params.arguments, abandon_on_cancel=True, limiter=limiter
+            )
+        finally:
+            call.stop()
+
+    server: Server[Any] = Server(
+        "recorder",
+        version=__version__,
+        title="recorder",
+        instructions=INSTRUCTIONS,
+        on_list_tools=list_tools,
+        on_call_tool=call_tool,
+    )
+    async with stdio_server() as (read, write):
+        await server.run(read, write, server.create_initialization_options())

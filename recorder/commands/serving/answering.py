@@ -48,17 +48,16 @@ class Answering:
         self._forwards = not isinstance(otherwise, int)
         self._matcher = _LoggingMatcher(held, rules, strict=strict, forwards=self._forwards)
         replay = ReplayTransport(self._matcher, speed=speed, otherwise=otherwise)
-        self._transport = FaultTransport(replay, faults, seed=seed)
+        transport = FaultTransport(replay, faults, seed=seed)
         routes = Routes(
             [*recorded_upstreams(each.request.upstream for each in held), *upstreams], any_path=not self._forwards
         )
-        answers = WebSocketTransport(self._transport if faults else replay, replay)
+        answers = WebSocketTransport(transport if faults else replay, replay)
         self.proxy = Proxy(
             *(answers, routes), hosts=hosts, origins=origins, body_limit_bytes=body_limit_bytes, websocket=websocket
         )
-
-    async def aclose(self) -> None:
-        await self._transport.aclose()
+        self.aclose, self.idle = transport.aclose, transport.idle
+        self.unused = self._matcher.unused
 
     def seen(self) -> list[Seen]:
         """Return the requests and how each was answered, in order."""
@@ -69,14 +68,6 @@ class Answering:
         for each in seen:
             found.append(msgspec.structs.replace(each, how="forwarded") if each.how in ("miss", "probe") else each)
         return found
-
-    def unused(self) -> list[Recording]:
-        """Return the recordings that no request used, in recorded order."""
-        return self._matcher.unused()
-
-    def idle(self) -> list[Fault]:
-        """Return the faults that had no effect."""
-        return self._transport.idle()
 
     def summary(self) -> list[str]:
         """Return lines on the use of the recordings, repeated misses, and faults without effect."""

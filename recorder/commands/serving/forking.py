@@ -40,10 +40,12 @@ class ForkTerms(NamedTuple):
 class Fork:
     """A fork of a recording: its parent, and how far it was followed."""
 
+    followed: ForkTransport  # as soon as it is recorded
+
     def __init__(self, parent: RecordedSession, terms: ForkTerms) -> None:
         self._recordings, self._terms = parent.recordings, terms
         self._session = parent.session
-        self._transport: ForkTransport | None = None
+        self.parent = safe_text(self._session.name)  # for a terminal
 
     @classmethod
     async def load(cls, db: str | None, terms: ForkTerms, name: str, upstreams: Iterable[Upstream]) -> Fork:
@@ -61,21 +63,6 @@ class Fork:
         await _require_new(db, name)
         return cls(parent, terms)
 
-    @property
-    def parent(self) -> str:
-        """Return the name of the parent, for a terminal."""
-        return safe_text(self._session.name)
-
-    @property
-    def replayed(self) -> int:
-        """Return how many requests were answered from the recording."""
-        return 0 if self._transport is None else self._transport.replayed
-
-    @property
-    def live_since_ns(self) -> int | None:
-        """Return the wall time of the first request that was to cost something; None if there was none."""
-        return None if self._transport is None else self._transport.live_since_ns
-
     def transport(self, upstream: Transport, journal: ExchangeJournal) -> Transport:
         """Return the transport that follows the recording, then asks `upstream`, and records both into `journal`."""
         terms = self._terms
@@ -83,12 +70,8 @@ class Fork:
         labels = fork_labels(ForkedFrom(self._session.name, terms.until, session_id))
         replay = ReplayTransport(Matcher(self._recordings, match_rules()), speed=terms.speed)
         record = partial(RecordingTransport, journal=journal, labels=labels)
-        self._transport = ForkTransport(replay, upstream, record, model=terms.model)
-        return self._transport
-
-    def unused(self) -> list[Recording]:
-        """Return the recordings that no request used."""
-        return [] if self._transport is None else self._transport.unused()
+        self.followed = ForkTransport(replay, upstream, record, model=terms.model)
+        return self.followed
 
 
 def _has_answer(parent: RecordedSession) -> bool:

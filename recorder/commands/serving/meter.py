@@ -24,13 +24,14 @@ from functools import partial
 from itertools import islice
 from pathlib import Path
 from queue import SimpleQueue
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 from sqlalchemy import URL
 
 from recorder.commands.ops.journals import journal_bytes
 from recorder.commands.serving.health_snapshot import HealthSnapshot, free_bytes, process
+from recorder.ingest.supervisor import IngesterSupervisor
 from recorder.journal.format import Mark
 from recorder.journal.reader import waiting
 from recorder.journal.writer import ExchangeWriter, Journal
@@ -51,17 +52,6 @@ T = TypeVar("T")
 Write = Callable[[Mark, int, bytes], None]
 
 
-class Ingester(Protocol):
-    """The state of the ingester process, as `recorder.ingest.supervisor` has it."""
-
-    restarts: int
-    refusals: int  # how many of them ended because the database refused
-    last_end: str | None
-
-    @property
-    def pid(self) -> int | None: ...
-
-
 class Meter:
     """The meter of one recorder. `recording` attaches it; `run` refreshes it."""
 
@@ -74,7 +64,7 @@ class Meter:
         self._thread = Worker()
         self._errors = 0
 
-    def attach(self, journal: Journal, ingester: Ingester) -> Traffic:
+    def attach(self, journal: Journal, ingester: IngesterSupervisor) -> Traffic:
         """Return the journal to record with."""
         self._journal, self._ingester = journal, ingester
         self.traffic = Traffic(journal)

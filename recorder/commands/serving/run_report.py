@@ -66,7 +66,7 @@ async def _recorded(log: LogReader, ended: EndedCommand, fork: Fork | None) -> R
     except NotFoundError:
         return None
     exchanges = [each for each in await log.exchanges(session.session_id) if each.started_ns >= ended.began_ns]
-    paid_since_ns = ended.began_ns if fork is None else fork.live_since_ns
+    paid_since_ns = ended.began_ns if fork is None else fork.followed.live_since_ns
     used = None
     if paid_since_ns is not None:
         sums = {each.key[0]: each for each in await usage(log, ("session",), Summed(paid_since_ns))}
@@ -79,8 +79,9 @@ def _summary(run: RecordedCommand, fork: Fork | None) -> str:
     name, count = safe_text(run.session.name), counted(len(run.exchanges), "exchange")
     line = f"Recorded session {name} ({run.session.session_id}): {count}"
     if fork is not None:
-        line += f", of which {fork.replayed} replayed from {fork.parent} and {len(run.exchanges) - fork.replayed} live"
-        if fork.live_since_ns is None:
+        replayed = fork.followed.replayed
+        line += f", of which {replayed} replayed from {fork.parent} and {len(run.exchanges) - replayed} live"
+        if fork.followed.live_since_ns is None:
             return f"{line}."
     used = run.used
     if used is None or used.total_tokens is None:

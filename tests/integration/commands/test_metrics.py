@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import msgspec
 import pytest
@@ -78,7 +79,7 @@ class Exchanges:
         self.store = Store(database or empty(self.path))
         self.journal = Journal(folder / "journal", "recorder", limit_bytes=limit_bytes)
         self.meter = Meter(self.store.url)
-        beside = SimpleNamespace(pid=1, restarts=0, refusals=0, last_end=None)
+        beside: Any = SimpleNamespace(pid=1, restarts=0, refusals=0, last_end=None)
         self._tapes = self.meter.attach(self.journal, beside)
         self._ingester: Ingester | None = None
 
