@@ -19,10 +19,9 @@ import click
 from click.shell_completion import CompletionItem
 
 from recorder import __version__
-from recorder.commands.terminal.group import LoadingGroup
 from recorder.commands.terminal.output import open_closed_stdout, stdout_refusal
 from recorder.commands.terminal.settings import defaults
-from recorder.commands.verbs import GROUPS, MOVED, VERBS
+from recorder.commands.verbs import GROUPS, MOVED, VERBS, LoadingGroup
 from recorder.errors import RecorderError
 from recorder.model.text import safe_text
 

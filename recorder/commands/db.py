@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from recorder.commands.terminal.group import LoadingGroup
+from recorder.commands.verbs import LoadingGroup
 
 
 @click.group(

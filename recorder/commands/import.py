@@ -124,7 +124,8 @@ class Made(NamedTuple):
 
 def _import(url: URL, files: Sequence[Path], wanted: Wanted, skipped: SkippedFiles) -> list[Made]:
     """Add every readable file to the log, with a progress bar on a terminal: by bytes, of all files."""
-    sessions, made = _Sessions(wanted.session), list[Made]()
+    shared: Session | None = None  # if all files become one session
+    made = list[Made]()
     sizes = [_size(path) for path in files]
     with (
         Store(url, BUSY_S) as store,
@@ -134,7 +135,9 @@ def _import(url: URL, files: Sequence[Path], wanted: Wanted, skipped: SkippedFil
         for number, path in enumerate(files):
             with skipped.over(path), opened(path) as file:
                 cassette = cassette_in(file, wanted.format, wanted.dialect, wanted.request)
-                session = sessions.session(cassette, path)
+                session = shared or _session(cassette, path, wanted.session)
+                if wanted.session is not None:
+                    shared = session
                 intake.take(_moving(cassette.entries(session, NAMES), move))
                 made.append(Made(path, session, cassette.events))
             move(completed=sum(sizes[: number + 1]))
@@ -175,20 +178,8 @@ def _say(made: Sequence[Made]) -> None:
         echo(f"  and {len(names) - LISTED:,} more; `recorder sessions` lists them, --json has all.")
 
 
-class _Sessions:
-    """The sessions that files become: one each, or one for all."""
-
-    def __init__(self, name: str | None) -> None:
-        self._name = name
-        self._shared: Session | None = None
-
-    def session(self, cassette: Cassette, path: Path) -> Session:
-        if self._shared is not None:
-            return self._shared
-        name = self._name or own_name(cassette, path)
-        if name == LATEST:
-            raise UsageError(f"{shown(path)} is passed over: {NEVER_FOUND}: name it with --session.")
-        session = cassette.session(name, NAMES)
-        if self._name:
-            self._shared = session
-        return session
+def _session(cassette: Cassette, path: Path, given: str | None) -> Session:
+    name = given or own_name(cassette, path)
+    if name == LATEST:
+        raise UsageError(f"{shown(path)} is passed over: {NEVER_FOUND}: name it with --session.")
+    return cassette.session(name, NAMES)

@@ -78,7 +78,7 @@ def update(db: str | None, valid_from: int | None, file: Path | None) -> None:
 @click.option("--model", help="Only what is charged for a model of this name.")
 @format_option("json", "jsonl")
 @database_option
-def list_command(db: str | None, model: str | None, format: str) -> None:
+async def list_command(db: str | None, model: str | None, format: str) -> None:
     """List the prices that are valid now, in USD for a million tokens, searches or requests.
 
     Of the patterns that match a model, the first of its upstream counts.
@@ -87,8 +87,10 @@ def list_command(db: str | None, model: str | None, format: str) -> None:
     recorder prices list --model gpt-5.1
     recorder prices list --json
     """
-    rows, has_prices = asyncio.run(_valid(db, model))
-    if not has_prices:
+    async with await open_log(chosen_url(db)) as log:
+        rows = await valid_prices(log, time.time_ns(), model)
+        is_priced = await has_prices(log)
+    if not is_priced:
         raise NotFoundError("There are no prices yet: run `recorder prices update`.")
     chosen = sorted(_first(rows) if model else rows, key=_place)
     cards = [_card(list(group)) for _, group in groupby(chosen, _place)]
@@ -115,12 +117,6 @@ def path() -> None:
 async def _models(url: URL) -> set[tuple[str, str]]:
     async with await open_log(url) as log:
         return await priced_models(log)
-
-
-async def _valid(db: str | None, model: str | None) -> tuple[Sequence[PriceRow], bool]:
-    """Return the prices that are valid now, of all models or of one, and whether there are any."""
-    async with await open_log(chosen_url(db)) as log:
-        return await valid_prices(log, time.time_ns(), model), await has_prices(log)
 
 
 def _first(rows: Sequence[PriceRow]) -> list[PriceRow]:

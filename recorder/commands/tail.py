@@ -57,7 +57,7 @@ class TailedEvent(NamedTuple):
 @click.option("--limit", type=click.IntRange(min=1), help="Stop after so many events.")
 @format_option("jsonl")
 @database_option
-def command(db: str | None, session: str | None, limit: int | None, format: str) -> None:
+async def command(db: str | None, session: str | None, limit: int | None, format: str) -> None:
     """Follow what is being recorded, in all sessions, until interrupted.
 
     Shows each event from now on, also of exchanges that are open, with its time since the request, its session, the
@@ -67,10 +67,6 @@ def command(db: str | None, session: str | None, limit: int | None, format: str)
     recorder tail
     recorder tail --jsonl --limit 100 > events.jsonl
     """
-    asyncio.run(_tail(db, session, limit, format))
-
-
-async def _tail(db: str | None, session: str | None, limit: int | None, format: str) -> None:
     async with await open_log(chosen_url(db)) as log:
         only = None if session is None else (await session_named(log, session)).session_id
         following = Following(log, only, time.time_ns)

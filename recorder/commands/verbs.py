@@ -1,8 +1,16 @@
-"""The verbs of the command line with their help texts, by what they are for; and what replaced earlier ones."""
+"""The verbs of the command line with their help texts, by what they are for; what replaced earlier ones; and how any
+command is loaded.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
+
+import click
+
+from recorder.errors import UsageError
+from recorder.program import load
 
 GROUPS: Mapping[str, Mapping[str, str]] = {
     "Record": {
@@ -55,3 +63,26 @@ MOVED: Mapping[str, str] = {
     "schema": "`recorder COMMAND --schema`",
 }
 """What is written in place of a verb that is gone: who types that, or has a table of it in a file, is told so."""
+
+
+class LoadingGroup(click.Group):
+    """A group that loads a command when it is called: `recorder sessions` imports no proxy.
+
+    `places` has where each command is, as `MODULE:NAME`. Only help loads all of them, where it shows theirs.
+    `moved` has what is written in place of commands that are gone.
+    """
+
+    def __init__(self, *, places: Mapping[str, str], moved: Mapping[str, str], **options: Any) -> None:
+        super().__init__(**options)
+        self._places, self._moved = places, moved
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(self._places)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name in self._moved and not ctx.resilient_parsing:
+            raise UsageError(f"`{ctx.command_path} {cmd_name}` is now written {self._moved[cmd_name]}.")
+        if cmd_name not in self._places:
+            return None
+        command: click.Command = load(self._places[cmd_name])
+        return command

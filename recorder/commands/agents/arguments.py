@@ -23,19 +23,10 @@ Count = Annotated[int, Meta(ge=1)]
 Place = Annotated[int, Meta(ge=0)]
 Rows = Annotated[int, Meta(ge=1, le=1_000)]  # more do not fit into any answer
 
-Session = Annotated[
-    str,
-    Meta(
-        min_length=1,
-        max_length=1_000,
-        description="The session: its id, the beginning of one, its name, or `latest`.",
-    ),
-]
+Session = Annotated[Text, Meta(description="The session: its id, the beginning of one, its name, or `latest`.")]
 Side = Annotated[
-    str,
+    Text,
     Meta(
-        min_length=1,
-        max_length=1_000,
         description="A session: its id, the beginning of one, its name, or `latest`; with `:N` at its end only its "
         "exchange number N.",
     ),

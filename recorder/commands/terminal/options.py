@@ -55,23 +55,30 @@ FILE = click.Path(path_type=Path, dir_okay=False)
 flag = partial(click.option, is_flag=True)
 """An option that is given or not."""
 
-database_option = click.option(
-    "--db",
-    metavar="URL|PATH",
-    envvar=VARIABLE,
-    help="The database: a path or a SQLAlchemy URL. [default: a file in the user's data directory]",
-)
-"""`--db`, for a command that opens the database."""
+
+def database_option(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add `--db` to a command that opens the database, which may be a coroutine."""
+
+    @wraps(function)
+    def decorated(*arguments: Any, **options: Any) -> Any:
+        result = function(*arguments, **options)
+        return asyncio.run(result) if inspect.iscoroutine(result) else result
+
+    return click.option(
+        "--db",
+        metavar="URL|PATH",
+        envvar=VARIABLE,
+        help="The database: a path or a SQLAlchemy URL. [default: a file in the user's data directory]",
+    )(decorated)
 
 
 def log_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Add `--wait` and `--db` to a command that reads the log; `current_url` uses them. It may be a coroutine."""
+    """Add `--wait` and `--db` to a command that reads the log; `current_url` uses them."""
 
     @wraps(function)
     def decorated(*arguments: Any, wait: float, **options: Any) -> Any:
         click.get_current_context().meta.setdefault(KEY, _Waited(wait))
-        result = function(*arguments, **options)
-        return asyncio.run(result) if inspect.iscoroutine(result) else result
+        return function(*arguments, **options)
 
     wait_option = click.option(
         "--wait",
