@@ -29,8 +29,7 @@ from recorder.cassettes.calls import (
     read_whole,
     target_of,
 )
-from recorder.cassettes.sse_jsonl.header import nanoseconds
-from recorder.cassettes.sse_jsonl.lines import SECONDS_LIMIT
+from recorder.cassettes.sse_jsonl.lines import SECONDS_LIMIT, nanoseconds
 from recorder.cassettes.vcr.reader import (
     NOT_TEXT,
     VcrHeaders,

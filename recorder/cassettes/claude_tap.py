@@ -33,7 +33,7 @@ from recorder.cassettes.calls import (
     read_whole,
     target_of,
 )
-from recorder.cassettes.sse_jsonl.header import nanoseconds
+from recorder.cassettes.sse_jsonl.lines import nanoseconds
 from recorder.errors import RecorderError
 from recorder.model.payloads import ExchangeEnd, ResponseHead, header
 from recorder.wire.dialects import by_name, by_path, framing

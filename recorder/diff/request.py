@@ -9,8 +9,8 @@ from typing import Any
 from recorder.diff.compared import ComparedRecording
 from recorder.diff.pairing import directories_of
 from recorder.diff.report import DIFFERENCES_LIMIT, Change, Difference, LevelReport, Terms, found, unknown
-from recorder.replay.matching.differences import differences
 from recorder.replay.matching.fingerprint import NO_JSON, Fingerprint, json_value, parameters, place
+from recorder.replay.matching.miss import differences
 from recorder.wire.dialects.canonical import canonical
 from recorder.wire.redaction.headers import REDACTED
 

@@ -26,7 +26,7 @@ from recorder.proxy.routing import Origin
 from recorder.replay.matching import Match
 from recorder.replay.pace import Waiting
 from recorder.replay.transport import ReplayTransport
-from recorder.wire.redaction.headers import redact_target
+from recorder.wire.redaction.headers import redact_headers, redact_target
 from recorder.wire.request_body import decoded_body
 
 log = logging.getLogger(__name__)
@@ -116,8 +116,7 @@ async def _put_model(request: Request, model: str) -> None:
     if "target" in request.extensions:
         request.extensions["target"] = in_path(request.extensions["target"].decode("latin-1"), model).encode("latin-1")
     origin = msgspec.structs.replace(origin, target=in_path(origin.target, model))
-    headers = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in request.headers.raw]
-    body, undecoded = decoded_body(headers, await request.aread())
+    body, undecoded = decoded_body(redact_headers(request.headers.raw), await request.aread())
     changed = None if undecoded else in_body(body, model)
     if changed is not None:
         request.stream = WholeUpload(changed)

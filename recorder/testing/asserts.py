@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from itertools import chain
 from typing import Any
 
-from recorder.diff import ALL, DEFAULT, EXACT, TOLERANCE, Level, Report, Terms, diff
+from recorder.diff import ALL, DEFAULT, EXACT, TOLERANCE, Level, Terms, diff
 from recorder.diff.rendering import Rendering, stat_lines
 from recorder.errors import UsageError
 from recorder.lint.linter import PROFILES, RULES
@@ -91,12 +91,9 @@ def assert_same_stream(
     continued = (one.continued, other.continued)
     report = diff(one.recordings, other.recordings, levels, Terms(exact, tolerance, rules), continued)
     if not report.is_equal:
-        raise AssertionError(_difference(report, name_of(a, one), name_of(b, other)))
-
-
-def _difference(report: Report, a: str, b: str) -> str:
-    shown = [safe_text(line.plain) for line in chain(stat_lines(report), Rendering().lines(report))]
-    return "\n".join([safe_text(f"{b} (B) differs from {a} (A):"), *shown])
+        head = f"{name_of(b, other)} (B) differs from {name_of(a, one)} (A):"
+        shown = [line.plain for line in chain(stat_lines(report), Rendering().lines(report))]
+        raise AssertionError("\n".join(map(safe_text, [head, *shown])))
 
 
 def _levels(only: Level | Sequence[Level] | None, exact: bool) -> Sequence[Level]:

@@ -24,7 +24,7 @@ from urllib.parse import unquote_plus
 
 import msgspec
 
-from recorder.cassettes.sse_jsonl.header import header_line
+from recorder.cassettes.sse_jsonl.lines import header_line
 from recorder.cassettes.sse_jsonl.writer import exchange_lines, form_of, usual_keys, without_spans
 from recorder.errors import RecorderError
 from recorder.model.events import BODY_KINDS, Event, Exchange, Session

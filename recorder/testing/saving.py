@@ -173,9 +173,12 @@ def _with_recorded(parts: list[_Part], known: Set[str], recorded: Sequence[Recor
     An answer that another test of this run, or another process, has recorded as often stays as it is.
     """
     parts = list(parts)
-    places = [n for n, part in enumerate(parts) if part.exchange_id not in known]
-    made = [chosen.redactions.recording(parts[n].recording) for n in places]
-    number_of = {id(each): n for n, each in zip(places, made, strict=True)}
+    made: list[Recording] = []
+    number_of: dict[int, int] = {}
+    for number, part in enumerate(parts):
+        if part.exchange_id not in known:
+            made.append(chosen.redactions.recording(part.recording))
+            number_of[id(made[-1])] = number
     matcher = Matcher(made, Rules(chosen.rules.rules, "exact" if chosen.rules.until == "exact" else "noise"))
     for each in recorded:
         found = matcher.match(chosen.redactions.request(request_of(each)))

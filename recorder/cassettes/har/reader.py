@@ -30,8 +30,7 @@ from recorder.cassettes.calls import (
     read_whole,
     target_of,
 )
-from recorder.cassettes.sse_jsonl.header import nanoseconds
-from recorder.cassettes.sse_jsonl.lines import SECONDS_LIMIT
+from recorder.cassettes.sse_jsonl.lines import SECONDS_LIMIT, nanoseconds
 from recorder.model.events import SWITCHED, Outcome
 from recorder.model.payloads import ExchangeEnd, Header, ResponseHead, Side, as_sent
 from recorder.model.recording import true_headers

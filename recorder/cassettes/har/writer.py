@@ -22,7 +22,7 @@ import msgspec
 
 from recorder import __version__
 from recorder.cassettes.calls import url
-from recorder.cassettes.sse_jsonl.header import instant
+from recorder.cassettes.sse_jsonl.lines import instant
 from recorder.model.events import WHOLE
 from recorder.model.payloads import Header, Side, WebSocketTurn, header
 from recorder.model.recording import Recording

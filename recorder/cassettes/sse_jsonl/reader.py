@@ -12,8 +12,15 @@ from typing import Any, BinaryIO
 import msgspec
 
 from recorder.cassettes.sse_jsonl.frames import Framing, Style, bounded, piece
-from recorder.cassettes.sse_jsonl.header import nanoseconds, read_header
-from recorder.cassettes.sse_jsonl.lines import LINE_LIMIT, SECONDS_LIMIT, content_bytes, microseconds, value
+from recorder.cassettes.sse_jsonl.lines import (
+    LINE_LIMIT,
+    SECONDS_LIMIT,
+    content_bytes,
+    microseconds,
+    nanoseconds,
+    read_header,
+    value,
+)
 from recorder.cassettes.sse_jsonl.steps import Sums, restore, usual_request
 from recorder.cassettes.sse_jsonl.writer import LEFT_OUT, NO_KEYS, is_raw, usual_keys, usual_row, usual_step
 from recorder.errors import RecorderError

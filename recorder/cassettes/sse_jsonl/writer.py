@@ -20,8 +20,18 @@ from typing import Any
 import msgspec
 
 from recorder.cassettes.sse_jsonl.frames import STYLES, Form, Framing, Style, cells, framing_of, piece
-from recorder.cassettes.sse_jsonl.header import header_line, instant
-from recorder.cassettes.sse_jsonl.lines import PAYLOAD_DEPTH, Literal, array, content, line, object_, seconds, value
+from recorder.cassettes.sse_jsonl.lines import (
+    PAYLOAD_DEPTH,
+    Written,
+    array,
+    content,
+    header_line,
+    instant,
+    line,
+    object_,
+    seconds,
+    value,
+)
 from recorder.cassettes.sse_jsonl.steps import Sums, restore, shorten, usual_request
 from recorder.errors import RecorderError
 from recorder.model.events import BODY_KINDS, WEBSOCKET, Event, Exchange, Session
@@ -182,7 +192,7 @@ def _json_fields(name: str, body: bytes) -> dict[str, Any]:
     for style in STYLES:
         try:
             given = value(body, PAYLOAD_DEPTH)
-            if not is_raw(given) and style.text(value(line(Literal(style.text(given))))).encode() == body:
+            if not is_raw(given) and style.text(value(line(Written(style.text(given))))).encode() == body:
                 return {name: given} if style == Style() else {name: given, "style": msgspec.to_builtins(style)}
         except ValueError:
             continue
@@ -209,7 +219,7 @@ class _ExchangeWriter:
         self.sums.add(event)
         return written
 
-    def _piece(self, event: Event, after: Literal) -> bytes:
+    def _piece(self, event: Event, after: Written) -> bytes:
         name, payload, pad = cells(event.kind, event.raw, self._framing)
         keys = self._keys(event)
         more = {"pad": pad, **keys} if pad else keys
@@ -220,7 +230,7 @@ class _ExchangeWriter:
         word = "raw" if event.kind == "frame" else event.kind
         return line(array(after, self._number, None, {word: content(event.raw)}, *([keys] if keys else [])))
 
-    def _step(self, event: Event, after: Literal) -> bytes:
+    def _step(self, event: Event, after: Written) -> bytes:
         more = self._keys(event)
         if event.kind == "sent":
             payload = _json_fields("sent", event.raw)

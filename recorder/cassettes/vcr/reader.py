@@ -36,7 +36,7 @@ from recorder.cassettes.calls import (
 )
 from recorder.cassettes.content import looks_like_stream
 from recorder.cassettes.plain import STEP_NS
-from recorder.cassettes.sse_jsonl.header import nanoseconds
+from recorder.cassettes.sse_jsonl.lines import nanoseconds
 from recorder.cassettes.vcr.yaml_values import YAML_LIMIT, as_bytes, read_yaml
 from recorder.errors import RecorderError
 from recorder.model.events import Session

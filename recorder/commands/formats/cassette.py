@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from recorder.cassettes.sse_jsonl import formatted
-from recorder.cassettes.sse_jsonl.header import header_line
+from recorder.cassettes.sse_jsonl.lines import header_line
 from recorder.cassettes.sse_jsonl.writer import exchange_lines
 from recorder.commands.formats.exchanges import ExportSource
 from recorder.commands.terminal.files import SkippedFiles

@@ -255,7 +255,7 @@ class Slice(Fault, frozen=True):
 
     async def body(self, chunks: Chunks, run: Run) -> Chunks:
         async for chunk in chunks:
-            places = list(_within_characters(chunk, run.dice) if self.in_characters else self._places(chunk, run.dice))
+            places = list(self._places(chunk, run.dice))
             if places:
                 run.struck(self)
             for start, stop in pairwise([0, *places, len(chunk)]):
@@ -263,6 +263,10 @@ class Slice(Fault, frozen=True):
                 await asyncio.sleep(0)  # what is sent in one turn of an event loop may leave in one piece
 
     def _places(self, chunk: bytes, dice: random.Random) -> Iterator[int]:
+        if self.in_characters:
+            for character in _MULTIBYTE.finditer(chunk):
+                yield dice.randint(character.start() + 1, character.end() - 1)
+            return
         place = dice.randint(1, self.limit_bytes)
         while place < len(chunk):
             yield place
@@ -309,11 +313,6 @@ def _damaged(block: bytes, dice: random.Random) -> bytes:
         return block
     start, stop = payload.span(1)
     return block[: dice.randint(start + 1, stop - 1)] + block[stop:]
-
-
-def _within_characters(chunk: bytes, dice: random.Random) -> Iterator[int]:
-    for character in _MULTIBYTE.finditer(chunk):
-        yield dice.randint(character.start() + 1, character.end() - 1)
 
 
 ALTERED: Mapping[str, Callable[[bytes, random.Random], Sequence[bytes]]] = {

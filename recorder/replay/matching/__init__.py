@@ -39,11 +39,9 @@ from recorder.model.recording import Recording
 from recorder.replay.matching.by_id import Responses, Retrieval
 from recorder.replay.matching.candidates import Candidate, CandidateQueue, Group, History, MatchQuery
 from recorder.replay.matching.client_ids import pairs
-from recorder.replay.matching.differences import RequestDifference
-from recorder.replay.matching.fingerprint import MatchRequest, Place, place, request_of, without_secrets
-from recorder.replay.matching.miss import Miss, all_used, elsewhere, may_go_unanswered, unlike
+from recorder.replay.matching.fingerprint import MatchRequest, Once, Place, place, request_of, without_secrets
+from recorder.replay.matching.miss import Miss, RequestDifference, all_used, elsewhere, may_go_unanswered, unlike
 from recorder.replay.matching.noise import DEFAULT_RULES, How, Rules
-from recorder.replay.matching.once import Once
 from recorder.wire.redaction.headers import redact_target
 from recorder.wire.turns import (
     begins_response,

@@ -19,9 +19,16 @@ from typing import NamedTuple
 import msgspec
 
 from recorder.model.recording import Recording
-from recorder.replay.matching.fingerprint import Fingerprint, MatchRequest, Place, place, request_of, without_secrets
+from recorder.replay.matching.fingerprint import (
+    Fingerprint,
+    MatchRequest,
+    Once,
+    Place,
+    place,
+    request_of,
+    without_secrets,
+)
 from recorder.replay.matching.noise import How, Rules
-from recorder.replay.matching.once import Once
 from recorder.wire.dialects import DIALECTS
 from recorder.wire.logical_request import LogicalRequests, links_in
 from recorder.wire.turns import as_sse, is_turn

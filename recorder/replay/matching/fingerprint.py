@@ -10,9 +10,9 @@ Pure, and never raises: what cannot be read is compared as bytes.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from hashlib import sha256
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple, TypeVar
 from urllib.parse import unquote
 from zlib import crc32
 
@@ -22,12 +22,31 @@ from recorder.model.events import WEBSOCKET
 from recorder.model.payloads import Header, header
 from recorder.model.recording import Recording
 from recorder.replay.matching.noise import QuietBody, Rules
-from recorder.replay.matching.once import Once
 from recorder.wire.dialects import by_path
 from recorder.wire.dialects.canonical import canonical
 from recorder.wire.dialects.json_values import Object, array, decoded_or_none, object_, too_deep
 from recorder.wire.redaction.headers import REDACTED
 from recorder.wire.turns import as_post, is_connection, is_turn
+
+T = TypeVar("T")
+
+
+class Once(Generic[T]):
+    """A method as an attribute that keeps what it was at first, without a lock.
+
+    `functools.cached_property` of Python 3.11 has one, for all instances together: while one thread computes the value
+    of a large body, every other match would wait. Here two threads may compute the same thing, and get the same.
+    """
+
+    def __init__(self, compute: Callable[[Any], T]) -> None:
+        self._compute = compute
+        self._name = compute.__name__
+        self.__doc__ = compute.__doc__
+
+    def __get__(self, instance: Any, owner: type) -> T:
+        value = instance.__dict__[self._name] = self._compute(instance)  # which is found before this from now on
+        return value
+
 
 OUTLINE_LIMIT = 4096
 """Elements of a list that are compared one by one: no conversation is near it, lists of numbers are above it."""

@@ -22,7 +22,7 @@ import pytest
 from recorder.cassettes import calls
 from recorder.cassettes.claude_tap import NOT_STORED, ClaudeTap
 from recorder.cassettes.content import formats
-from recorder.cassettes.sse_jsonl.header import nanoseconds
+from recorder.cassettes.sse_jsonl.lines import nanoseconds
 from recorder.errors import RecorderError
 from recorder.model.recording import Recording
 from recorder.wire.turns import is_turn

@@ -14,7 +14,7 @@ from recorder.diff.measures import MADE_UP_NS
 from recorder.diff.rendering import stat_lines
 from recorder.diff.report import Difference
 from recorder.recordings.files import NAMES
-from recorder.replay.matching.differences import differences
+from recorder.replay.matching.miss import differences
 from recorder.wire.recording import recording_of
 from tests.support.recordings import (
     CHAT_REPLY,

@@ -1,10 +1,10 @@
-"""`recorder.replay.matching.once`: computed once, and nobody waits for another's."""
+"""`recorder.replay.matching.fingerprint`: computed once, and nobody waits for another's."""
 
 from __future__ import annotations
 
 import threading
 
-from recorder.replay.matching.once import Once
+from recorder.replay.matching.fingerprint import Once
 
 
 class Slow:
