@@ -190,7 +190,10 @@ class Ingester:
         if any(history.links or may_continue(history, each) for each in self._assembler.batch.awaited):
             self._commit_before()
             found = self._continued(head, grouping)
-        return found.certain or self._session_of_links(history.links) or found.likely
+        linked = None
+        if history.links:
+            linked = self._retry(lambda: self._store.session_of_links(history.links, HISTORY), only_reads=True)
+        return found.certain or linked or found.likely
 
     def _continued(self, head: RequestHead, grouping: Grouping) -> Continued:
         batch = self._assembler.batch
@@ -205,11 +208,6 @@ class Ingester:
             self._commit_before()
             found &= self._recent.sessions_saying(ids)
         return found.pop() if len(found) == 1 else None
-
-    def _session_of_links(self, links: Sequence[str]) -> str | None:
-        if not links:
-            return None
-        return self._retry(lambda: self._store.session_of_links(links, HISTORY), only_reads=True)
 
     # -- the store, which may refuse
 

@@ -23,9 +23,6 @@ from recorder.wire.grouping.history import LOOK_BACK_ANSWERS, Chain, broken_off,
 from recorder.wire.grouping.session import FIELD, Grouping
 from recorder.wire.request_body import LoggedRequest
 
-Request = LoggedRequest | None
-
-
 PROBES_NS = 86_400 * 10**9
 """The longest that a session of probes goes on: `recorder purge` takes old ones, and an endless one never is old."""
 
@@ -64,7 +61,7 @@ def same_names(source: str) -> tuple[str, ...]:
     return GIVEN if source in GIVEN else (source,)
 
 
-def request_in_store(store: Store, retry: Retry, exchange_id: str) -> Request:
+def request_in_store(store: Store, retry: Retry, exchange_id: str) -> LoggedRequest | None:
     """Return a request as an earlier ingester recorded it, maybe with other settings."""
 
     def found() -> tuple[dict[str, str], list[bytes]]:
@@ -189,7 +186,7 @@ def _candidates(store: Store, head: RequestHead, history: Chain, batch: Batch) -
     for answer in history.answers:
         keys += [*answer.keys, broken_off(answer.before)]
     before = [answer.before for answer in history.answers]
-    values = {**dict.fromkeys((*_KEYS, *_BEFORE), NO_DIGEST), "since": _since(head)}
+    values = {**dict.fromkeys((*_KEYS, *_BEFORE), NO_DIGEST), "since": first_id(head.started_ns - LOOK_BACK_NS)}
     values |= zip(_KEYS, keys, strict=False)
     values |= zip(_BEFORE, before, strict=False)
     latest = {exchange.session_id: exchange.exchange_id for exchange in batch.exchanges}
@@ -200,10 +197,6 @@ def _candidates(store: Store, head: RequestHead, history: Chain, batch: Batch) -
         strangeness = 1 if not ids or not its_ids else 2 * ids.isdisjoint(its_ids)
         followed = bool(is_followed) or latest.get(row.session_id, "") > row.exchange_id
         yield EarlierExchange(row, followed, strangeness, likeness(history.about, row.about or ""))
-
-
-def _since(head: RequestHead) -> str:
-    return first_id(head.started_ns - LOOK_BACK_NS)
 
 
 def _exact(history: Chain, candidates: Sequence[EarlierExchange]) -> EarlierExchange | None:

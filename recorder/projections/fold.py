@@ -203,11 +203,4 @@ def _together(handlers: list[Handler]) -> Handler:
         for each in handlers:
             each(fact, event)
 
-    def handle_both(fact: Fact, event: Event) -> None:
-        first(fact, event)
-        second(fact, event)
-
-    if len(handlers) == 2:  # as of the usage, which some providers report in every chunk
-        first, second = handlers
-        return handle_both
     return handlers[0] if len(handlers) == 1 else handle

@@ -6,6 +6,8 @@ from bisect import bisect_right
 from collections.abc import Container, Mapping, Sequence
 from typing import Generic, TypeVar, get_args
 
+import msgspec
+
 from recorder.model.facts import (
     AnnotationAdded,
     Field,
@@ -100,33 +102,27 @@ class Text:
         return sum(map(len, self.pieces))
 
 
-class Item:
+class Item(msgspec.Struct, eq=False):
     """The known content of an item. `opening` has texts from its beginning of which nothing came later."""
 
-    __slots__ = (
-        *("kind", "type", "began_ns", "ended_ns", "output_index", "item_id", "role", "phase", "status"),
-        *("name", "call_id", "texts", "opening", "annotations", "logprobs", "encrypted", "output", "failed"),
-    )
-
-    def __init__(self, kind: ItemKind, type: str, began_ns: int) -> None:
-        self.kind: ItemKind = kind
-        self.type = type
-        self.began_ns = began_ns
-        self.ended_ns: int | None = None
-        self.output_index: int | None = None
-        self.item_id: str | None = None
-        self.role: str | None = None
-        self.phase: str | None = None
-        self.status: str | None = "in_progress"
-        self.name: str | None = None
-        self.call_id: str | None = None
-        self.texts: dict[tuple[Field, int], Text] = {}
-        self.opening: tuple[tuple[Field, int, str], ...] = ()
-        self.annotations: list[str] = []
-        self.logprobs: list[str] = []
-        self.encrypted = False
-        self.output: str | None = None
-        self.failed: bool | None = None
+    kind: ItemKind
+    type: str
+    began_ns: int
+    ended_ns: int | None = None
+    output_index: int | None = None
+    item_id: str | None = None
+    role: str | None = None
+    phase: str | None = None
+    status: str | None = "in_progress"
+    name: str | None = None
+    call_id: str | None = None
+    texts: dict[tuple[Field, int], Text] = {}
+    opening: tuple[tuple[Field, int, str], ...] = ()
+    annotations: list[str] = []
+    logprobs: list[str] = []
+    encrypted: bool = False
+    output: str | None = None
+    failed: bool | None = None
 
     def about(self) -> str:
         """Return a name for it that another run of the same conversation shares."""

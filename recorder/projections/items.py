@@ -45,13 +45,14 @@ PHASES_LIMIT = 10_000  # of one response: what comes after is counted as an anom
 _TOO_MANY = f"items after the first {ITEMS_LIMIT:,}"
 
 
-class _Growing:
+class _Growing(msgspec.Struct, frozen=True, eq=False):
     """A text, and whose it is: what the last delta was added to, and the next one mostly is too."""
 
-    __slots__ = ("field", "item", "key", "part", "text")
-
-    def __init__(self, key: ItemKey | None, field: Field, part: int, item: Item, text: Text) -> None:
-        self.key, self.field, self.part, self.item, self.text = key, field, part, item, text
+    key: ItemKey | None
+    field: Field
+    part: int
+    item: Item
+    text: Text
 
 
 NOTHING = _Growing(None, "text", 0, Item("other", "", 0), Text())
