@@ -110,14 +110,12 @@ def command(
             held,
             rules,
             upstreams=door.upstream,
-            hosts=door.names,
-            origins=door.allow_origin,
+            make_proxy=door.make_proxy,
             speed=speed,
             strict=strict,
             otherwise=UpstreamTransport(network) if forwards else int(otherwise),
             faults=faults,
             seed=seed,
-            body_limit_bytes=door.body_limit_bytes,
         )
         server.settle()
         try:

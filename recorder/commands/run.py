@@ -7,6 +7,7 @@ import os
 import sys
 import time
 from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlsplit
@@ -246,7 +247,8 @@ async def _record(
     url, began_ns, found = chosen_url(db), time.time_ns(), raise_limit()
     fork = None if terms is None else await Fork.load(db, terms, name, options["upstreams"])
     recorded = RecordingTransport if fork is None else fork.transport
-    async with recording(url, ending=Ending(DRAIN_S), websocket=websocket, recorded=recorded, **options) as proxy:
+    make_proxy = partial(Proxy, websocket=websocket)
+    async with recording(url, ending=Ending(DRAIN_S), make_proxy=make_proxy, recorded=recorded, **options) as proxy:
         for line in before:
             say(line)
         async with listening(proxy, GRACE_S) as base:
@@ -276,7 +278,8 @@ async def _replay(
 ) -> int:
     sessions, cassettes = ([], [Path(source)]) if _is_file(source) else ([source], [])
     held = await loader(db).answers(sessions, cassettes)
-    answering, found = Answering(held, match_rules(), speed=speed, strict=strict, websocket=websocket), raise_limit()
+    make_proxy, found = partial(Proxy, websocket=websocket), raise_limit()
+    answering = Answering(held, match_rules(), speed=speed, strict=strict, make_proxy=make_proxy)
     async with listening(answering.proxy, GRACE_S) as base, _refusing() as refusing:
         recorded = {each.request.upstream for each in held}
         given = {**os.environ, **{name: "none" for name in keys_of(recorded) if not os.environ.get(name)}}

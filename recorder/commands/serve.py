@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import click
@@ -70,7 +71,8 @@ def command(
     recorder serve --allow-origin http://localhost:5173  # for a web page
     """
     log_to_stderr()
-    options: dict[str, Any] = {"durability": durability, "network": network, "websocket": not no_websocket}
+    make_proxy = partial(door.make_proxy, websocket=not no_websocket)
+    options: dict[str, Any] = {"durability": durability, "network": network, "make_proxy": make_proxy}
     with announced(door.ready_file) as announce:
         server.run(_serve(chosen_url(db), door, announce, admin_port, ui_port, options))
 
@@ -102,7 +104,6 @@ async def _serve(
         proxy.stop()
         say_stopping(streams)
 
-    options |= {"hosts": door.names, "origins": door.allow_origin, "body_limit_bytes": door.body_limit_bytes}
     async with contextlib.AsyncExitStack() as stack:
         proxy = await stack.enter_async_context(recording(url, door.upstream, meter=meter, ending=ending, **options))
         if meter is not None and admin_port is not None:

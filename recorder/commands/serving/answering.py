@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
 
 from recorder.model.recording import Recording
 from recorder.model.text import safe_text
-from recorder.proxy.app import BODY_LIMIT_BYTES, Proxy
+from recorder.proxy.app import Proxy
 from recorder.proxy.http.messages import Transport
 from recorder.proxy.routing import Routes, Upstream, recorded_upstreams
 from recorder.replay.faults.transport import Fault, FaultTransport
@@ -35,15 +35,12 @@ class Answering:
         rules: Rules,
         *,
         upstreams: Iterable[Upstream] = (),
-        hosts: Collection[str] = (),
-        origins: Collection[bytes] = (),
+        make_proxy: Callable[[Transport, Routes], Proxy] = Proxy,
         speed: float | None = 1.0,
         strict: bool = False,
         otherwise: Transport | int = MISS_STATUS,
         faults: Sequence[Fault] = (),
         seed: int = 0,
-        body_limit_bytes: int = BODY_LIMIT_BYTES,
-        websocket: bool = True,
     ) -> None:
         self._forwards = not isinstance(otherwise, int)
         self._matcher = _LoggingMatcher(held, rules, strict=strict, forwards=self._forwards)
@@ -53,9 +50,7 @@ class Answering:
             [*recorded_upstreams(each.request.upstream for each in held), *upstreams], any_path=not self._forwards
         )
         answers = WebSocketTransport(transport if faults else replay, replay)
-        self.proxy = Proxy(
-            *(answers, routes), hosts=hosts, origins=origins, body_limit_bytes=body_limit_bytes, websocket=websocket
-        )
+        self.proxy = make_proxy(answers, routes)
         self.aclose, self.idle = transport.aclose, transport.idle
         self.unused = self._matcher.unused
 

@@ -7,6 +7,7 @@ import secrets
 import shlex
 from collections.abc import AsyncIterator, Collection, Iterable, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from ipaddress import ip_address
 from pathlib import Path
 from typing import NamedTuple
@@ -166,13 +167,15 @@ class Door(NamedTuple):
     ready_file: Path | None
 
     @property
-    def body_limit_bytes(self) -> int:
-        return self.max_body * 2**20
-
-    @property
     def names(self) -> Collection[str]:
         """The accepted names in Host. A client with the token is not a web page, so any name is accepted then."""
         return self.allow_host if self.token is None else (ANY_HOST,)
+
+    @property
+    def make_proxy(self) -> partial[Proxy]:
+        """How a proxy is made that lets these in."""
+        limit_bytes = self.max_body * 2**20
+        return partial(Proxy, hosts=self.names, origins=self.allow_origin, body_limit_bytes=limit_bytes)
 
     def guarded(self, app: App) -> App:
         """Return the application behind a check of the token, or itself without one."""

@@ -7,7 +7,7 @@ import contextlib
 import logging
 import re
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Coroutine, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -23,7 +23,7 @@ from recorder.errors import StoreBusyError, StoreError, UsageError
 from recorder.ingest.supervisor import IngesterSupervisor
 from recorder.journal.writer import Journal
 from recorder.model.text import safe_text
-from recorder.proxy.app import BODY_LIMIT_BYTES, Proxy
+from recorder.proxy.app import Proxy
 from recorder.proxy.durable import DurableTransport
 from recorder.proxy.http.messages import Transport
 from recorder.proxy.http.network import DIRECT, Network
@@ -82,11 +82,8 @@ async def recording(
     url: URL,
     upstreams: Iterable[Upstream] = (),
     *,
-    hosts: Collection[str] = (),
-    origins: Collection[bytes] = (),
-    body_limit_bytes: int = BODY_LIMIT_BYTES,
+    make_proxy: Callable[[Transport, Routes], Proxy] = Proxy,
     durability: Durability = "journal",
-    websocket: bool = True,
     meter: Meter | None = None,
     ending: Ending | None = None,
     network: Network = DIRECT,
@@ -118,13 +115,7 @@ async def recording(
     transport = recorded(upstream, metered)
     if durability == "strict":
         transport = DurableTransport(transport, journal)
-    proxy = Proxy(
-        *(transport, Routes(upstreams, session_places=places)),
-        hosts=hosts,
-        origins=origins,
-        body_limit_bytes=body_limit_bytes,
-        websocket=websocket,
-    )
+    proxy = make_proxy(transport, Routes(upstreams, session_places=places))
     watches = [watch_disk(journal.directory), watch_journal(journal), *([meter.run()] if meter else [])]
     async with _ingesting(ingester, watches, ending or Ending()):
         try:
