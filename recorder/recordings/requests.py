@@ -42,10 +42,12 @@ def request_document(session: Session, shown: Shown) -> dict[str, Any]:
     budget = MemoryBudget("These requests take", "name one exchange, by its number or id")
     for _, request in shown:
         budget.add(request.size_bytes, 0)
-    return {
-        "session": {"session_id": session.session_id, "name": session.name},
-        "requests": [_described(recording, request) for recording, request in shown],
-    }
+    requests = []
+    for recording, request in shown:
+        encoded = request_json(request)
+        body = None if encoded is None else msgspec.Raw(encoded)
+        requests.append({**request_head(recording, request), "request": body})
+    return {"session": {"session_id": session.session_id, "name": session.name}, "requests": requests}
 
 
 def request_head(recording: Recording, request: LogicalRequest) -> dict[str, Any]:
@@ -72,8 +74,3 @@ def request_head(recording: Recording, request: LogicalRequest) -> dict[str, Any
 def request_json(request: LogicalRequest) -> bytes | None:
     """Return a request as JSON; None if its body is not a JSON object."""
     return request.encoded() if request.fields or request.parts else None
-
-
-def _described(recording: Recording, request: LogicalRequest) -> dict[str, Any]:
-    encoded = request_json(request)
-    return {**request_head(recording, request), "request": None if encoded is None else msgspec.Raw(encoded)}

@@ -48,7 +48,7 @@ from recorder.testing.clearing import redacted_rows
 from recorder.testing.libraries import AsyncBack, Library, SyncBack, library_for
 from recorder.testing.loopback import Loopback, UnixLoopback, guard
 from recorder.testing.redactions import Redactions
-from recorder.testing.replaying import AsyncReplay, MemoryRecording, SyncReplay
+from recorder.testing.replaying import AsyncReplay, JournalRecording, SyncReplay
 from recorder.testing.saving import SOURCE, is_of_this_run, is_only_of, is_shared, of_test, save_recorded
 from recorder.testing.settings import Settings, settings
 from recorder.testing.subject import RecordedTest, loaded
@@ -277,7 +277,7 @@ class Replay(RecordedTest):
         return self._with_faults(self._replay(clock, upstream), clock)
 
     def _replay(self, clock: Clock, upstream: Callable[[], Any]) -> ReplayTransport:
-        otherwise = MISS_STATUS if self._journal is None else MemoryRecording(upstream(), self._journal)
+        otherwise = MISS_STATUS if self._journal is None else JournalRecording(upstream(), self._journal)
         return ReplayTransport(self._matcher, speed=self._settings.speed, otherwise=otherwise, clock=clock)
 
     def _with_faults(self, replay: ReplayTransport, clock: Clock) -> Transport:

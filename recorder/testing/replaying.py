@@ -18,9 +18,10 @@ import msgspec
 from recorder.model.recording import Recording
 from recorder.model.text import limited
 from recorder.program import load
+from recorder.proxy.exchange_recorder import ExchangeJournal
 from recorder.proxy.http.messages import Request, Response, Transport
 from recorder.proxy.recording import RecordingTransport
-from recorder.recordings.memory import MemoryJournal
+from recorder.proxy.routing import Origin
 from recorder.recordings.session import require_whole
 from recorder.replay.faults.forms import parse_fault
 from recorder.replay.faults.transport import FaultTransport
@@ -173,43 +174,45 @@ async def _at_once(work: Callable[[], None]) -> None:
     work()
 
 
-class _DatabaseRecording:
+class JournalRecording:
+    """A transport that records into a journal.
+
+    It names the upstream of a request, whose host is recorded too: not ours, where we are between the two.
+    """
+
+    def __init__(self, inner: Transport, journal: ExchangeJournal) -> None:
+        self._recording = RecordingTransport(inner, journal)
+
+    def origin(self, request: Request) -> Origin:
+        """Return the request as it is recorded."""
+        origin = origin_of(request)
+        if "recorder" not in request.extensions:
+            return origin
+        headers: list[tuple[bytes, bytes]] = []
+        for name, value in origin.headers:
+            headers.append((name, request.url.netloc if name.lower() == b"host" else value))
+        return msgspec.structs.replace(origin, headers=headers)
+
+    async def handle_async_request(self, request: Request) -> Response:
+        request.extensions["recorder"] = self.origin(request)
+        return await self._recording.handle_async_request(request)
+
+    async def aclose(self) -> None:
+        await self._recording.aclose()
+
+
+class _DatabaseRecording(JournalRecording):
     """The core of a transport that records: its journal and its ingester."""
 
     def __init__(self, database: str | Path, inner: Transport, session: str | None, wait: Wait) -> None:
         self._session, self._wait = session, wait
         self._ingestion = load("recorder.testing.ingestion:Ingestion")(database)
-        self._recording = RecordingTransport(inner, self._ingestion)
+        super().__init__(inner, self._ingestion)
 
-    async def handle_async_request(self, request: Request) -> Response:
+    def origin(self, request: Request) -> Origin:
         source = "header" if self._session is not None else None
-        origin = msgspec.structs.replace(origin_of(request), session=self._session, session_source=source)
-        request.extensions["recorder"] = origin
-        return await self._recording.handle_async_request(request)
+        return msgspec.structs.replace(origin_of(request), session=self._session, session_source=source)
 
     async def aclose(self) -> None:
-        await self._recording.aclose()
+        await super().aclose()
         await self._wait(self._ingestion.close)
-
-
-class MemoryRecording:
-    """A transport that records into a journal in memory, for the fixture.
-
-    It names the upstream of a request, whose host is recorded too: not ours, where we are between the two.
-    """
-
-    def __init__(self, inner: Transport, journal: MemoryJournal) -> None:
-        self._recording = RecordingTransport(inner, journal)
-
-    async def handle_async_request(self, request: Request) -> Response:
-        origin = origin_of(request)
-        if "recorder" in request.extensions:
-            headers: list[tuple[bytes, bytes]] = []
-            for name, value in origin.headers:
-                headers.append((name, request.url.netloc if name.lower() == b"host" else value))
-            origin = msgspec.structs.replace(origin, headers=headers)
-        request.extensions["recorder"] = origin
-        return await self._recording.handle_async_request(request)
-
-    async def aclose(self) -> None:
-        await self._recording.aclose()

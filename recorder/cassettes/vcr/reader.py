@@ -12,9 +12,9 @@ headers still name the coding.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from email.utils import parsedate_to_datetime
-from typing import Annotated, Any, BinaryIO, NamedTuple
+from typing import Annotated, Any, BinaryIO, Generic, NamedTuple, TypeVar
 from urllib.parse import urlsplit
 
 import msgspec
@@ -211,16 +211,15 @@ def _is_stream(response: _DecodedMessage) -> bool:
 VERSION = 1
 
 
-class _Document(msgspec.Struct, frozen=True):
-    version: int = VERSION
-    interactions: tuple[Any, ...] | None = None
-    of_ruby: tuple[Any, ...] | None = msgspec.field(name="http_interactions", default=None)
+NOT_VCR = "it is not a VCR cassette"
+
+_T = TypeVar("_T")
 
 
-class _JsonDocument(msgspec.Struct, frozen=True):
+class _Document(msgspec.Struct, Generic[_T], frozen=True):
     version: int = VERSION
-    interactions: tuple[msgspec.Raw, ...] | None = None
-    of_ruby: tuple[msgspec.Raw, ...] | None = msgspec.field(name="http_interactions", default=None)  # and of Betamax
+    interactions: tuple[_T, ...] | None = None
+    of_ruby: tuple[_T, ...] | None = msgspec.field(name="http_interactions", default=None)  # and of Betamax
 
 
 class Vcr(ImportedFile):
@@ -247,8 +246,14 @@ class Vcr(ImportedFile):
 
 def _interactions(data: bytes) -> Iterator[tuple[int, VcrInteraction]]:
     """Yield the interactions of the document with their numbers. Raises `RecorderError`."""
-    raw = _json_interactions(data) if data.lstrip().startswith(b"{") else _yaml_interactions(data)
-    for number, each in enumerate(raw, 1):
+    document = _document(data)
+    if document.version != VERSION:
+        version = f"version {document.version} of VCR cassettes is not known here"
+        raise RecorderError(f"{version}, only {VERSION}: upgrade recorder")
+    found = document.of_ruby if document.interactions is None else document.interactions
+    if found is None:
+        raise RecorderError(f"{NOT_VCR}: there are no `interactions` in it")
+    for number, each in enumerate(found, 1):
         with refusing(f"interaction {number} is none of a VCR cassette"):
             if isinstance(each, msgspec.Raw):
                 interaction = msgspec.json.decode(each, type=VcrInteraction)
@@ -257,27 +262,13 @@ def _interactions(data: bytes) -> Iterator[tuple[int, VcrInteraction]]:
         yield number, interaction
 
 
-def _json_interactions(data: bytes) -> Sequence[Any]:
-    with refusing("it is not a VCR cassette"):
-        document = msgspec.json.decode(check_values(data), type=_JsonDocument)
-    return _interactions_of(document)
-
-
-def _yaml_interactions(data: bytes) -> Sequence[Any]:
+def _document(data: bytes) -> _Document[Any]:
+    if data.lstrip().startswith(b"{"):
+        with refusing(NOT_VCR):
+            return msgspec.json.decode(check_values(data), type=_Document[msgspec.Raw])
     with refusing("it is not YAML that can be read"):
         given = read_yaml(data)
     if isinstance(given, list):
         raise RecorderError("it is a list: if vcrpy before 1.0 wrote it, migrate it with `python -m vcr.migration`")
-    with refusing("it is not a VCR cassette"):
-        document = msgspec.convert(given, _Document, strict=False)
-    return _interactions_of(document)
-
-
-def _interactions_of(document: _Document | _JsonDocument) -> Sequence[Any]:
-    if document.version != VERSION:
-        version = f"version {document.version} of VCR cassettes is not known here"
-        raise RecorderError(f"{version}, only {VERSION}: upgrade recorder")
-    found = document.of_ruby if document.interactions is None else document.interactions
-    if found is None:
-        raise RecorderError("it is not a VCR cassette: there are no `interactions` in it")
-    return found
+    with refusing(NOT_VCR):
+        return msgspec.convert(given, _Document[Any], strict=False)

@@ -47,7 +47,8 @@ class Responses:
     def __init__(self, recordings: Iterable[tuple[Place, Recording]]) -> None:
         self._parts: dict[tuple[str, str], list[Recording]] = {}
         for place, recorded in recordings:
-            if makes_response(place) and (id := response_id(recorded)) is not None:
+            is_made = _MAKES.fullmatch(f"{place.method} {place.path}") is not None
+            if is_made and (id := response_id(recorded)) is not None:
                 self._parts.setdefault((place.upstream, id), []).append(recorded)
 
     def find(self, place: Place, *, anywhere: bool = False) -> Retrieval | None:
@@ -71,11 +72,6 @@ class Responses:
             return parts
         made = [others for (_, made), others in self._parts.items() if made == id]
         return made[0] if len(made) == 1 else []
-
-
-def makes_response(place: Place) -> bool:
-    """Return whether an answer to a request for this place is a response with an id."""
-    return _MAKES.fullmatch(f"{place.method} {place.path}") is not None
 
 
 def _stream(parts: Iterable[Recording], after: int | None) -> Retrieval | None:

@@ -17,7 +17,7 @@ from recorder.recordings.memory import MemoryJournal
 from recorder.replay.matching import Matcher
 from recorder.replay.transport import ReplayTransport
 from recorder.testing.loopback import Loopback
-from recorder.testing.replaying import MemoryRecording
+from recorder.testing.replaying import JournalRecording
 from tests.integration.testing.test_testing import FAILURES
 from tests.support.projects import Project
 from tests.support.provider.server import start
@@ -117,7 +117,7 @@ async def test_a_failure_over_a_socket_is_the_one_that_was_seen_when_it_was_reco
         journal = MemoryJournal()
         async with ScriptedUpstream(script(api)) as upstream:
             routes = Routes([parse_upstream(f"{name}={upstream.base}") for name in NAMES])
-            came = await asyncio.to_thread(over_a_socket, api, MemoryRecording(UpstreamTransport(), journal), routes)
+            came = await asyncio.to_thread(over_a_socket, api, JournalRecording(UpstreamTransport(), journal), routes)
         replay = ReplayTransport(Matcher(journal.recordings("s-1")), speed=None)
         again = await asyncio.to_thread(over_a_socket, api, replay, Routes())
         assert came.error is not None, failure
