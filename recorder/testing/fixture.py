@@ -246,8 +246,7 @@ class Replay(RecordedTest):
         if not passed:
             return None
         with _failing():
-            self._verify()
-            remark = self._save()
+            remark = self._finish()
         wrong = [*self._unmatched(), *self._past(), *self._unused(), *self._idle()]
         if wrong:
             requests = [f"  {_place(each)}: {each.how}" for each in self.requests] or ["  nothing"]
@@ -286,21 +285,18 @@ class Replay(RecordedTest):
         self._faulty.append(FaultTransport(replay, self._settings.faults, clock=clock))
         return self._faulty[-1]
 
-    def _verify(self) -> None:
-        """Fail the test if the upstream has not answered as the recordings do."""
+    def _finish(self) -> str | None:
+        """Save what was recorded; in mode `verify` fail the test if it is not what the recordings have."""
         __tracebackhide__ = True
-        if self._journal is None or not self._settings.verifies:
-            return
+        if self._journal is None:
+            return None
         recorded = self._journal.recordings(self._loaded.session.session_id)
+        if not self._settings.verifies:
+            used = {each.exchange_id for each in self.requests if each.exchange_id is not None}
+            return save_recorded(self._settings, self._loaded, recorded, used)
         if found := deviations(self._settings, self._loaded, recorded):
             pytest.fail("\n".join(found), pytrace=False)
-
-    def _save(self) -> str | None:
-        if self._journal is None or self._settings.verifies:
-            return None
-        used = {each.exchange_id for each in self.requests if each.exchange_id is not None}
-        recorded = self._journal.recordings(self._loaded.session.session_id)
-        return save_recorded(self._settings, self._loaded, recorded, used)
+        return None
 
     def _unmatched(self) -> list[str]:
         """Return a message on requests that nothing answered, and why."""

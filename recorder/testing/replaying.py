@@ -58,7 +58,9 @@ class _Replay(Side):
         """Raise `UnusedRecordingsError`, which lists them, if recordings have answered nothing."""
         __tracebackhide__ = True
         if unused := self.unused():
-            raise UnusedRecordingsError(_listed(unused))
+            requests = [f"  {each.request.method} {each.request.target} ({each.request.upstream})" for each in unused]
+            count = "1 recording was" if len(unused) == 1 else f"{len(unused)} recordings were"
+            raise UnusedRecordingsError("\n".join([f"{count} not asked for:", *limited(requests, NAMED)]))
 
 
 class SyncReplay(_Replay, SyncFace):
@@ -137,12 +139,6 @@ def async_fault_transport(
 def _faulty(core: Any, faults: Sequence[str], seed: int, clock: Clock) -> Any:
     parsed = [parse_fault(fault) for fault in faults]
     return FaultTransport(core, parsed, seed=seed, clock=clock) if parsed else core
-
-
-def _listed(unused: Sequence[Recording]) -> str:
-    requests = [f"  {each.request.method} {each.request.target} ({each.request.upstream})" for each in unused]
-    count = "1 recording was" if len(unused) == 1 else f"{len(unused)} recordings were"
-    return "\n".join([f"{count} not asked for:", *limited(requests, NAMED)])
 
 
 Wait = Callable[[Callable[[], None]], Awaitable[None]]  # runs work that takes a while

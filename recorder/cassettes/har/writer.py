@@ -109,12 +109,9 @@ def inexpressible(connection: WrittenConnection) -> str | None:
     each = connection.recording
     lost = [counted(len(each.control), "control frame")] if each.control else []
     lost += [f"the shapes of {counted(len(each.frames), 'frame')}"] if each.frames else []
-    lost += [f"{counted(unread, 'run')} of bytes that are not a message"] if (unread := _unread(each)) else []
+    if unread := sum(not message.is_message for message in each.sent):
+        lost.append(f"{counted(unread, 'run')} of bytes that are not a message")
     return f"loses {' and '.join(lost)}: HAR has only the messages of a WebSocket connection" if lost else None
-
-
-def _unread(each: Recording) -> int:
-    return sum(not message.is_message for message in each.sent)
 
 
 def har_lines(recordings: Iterable[Recording], *, was_imported: bool = False) -> Iterator[bytes]:

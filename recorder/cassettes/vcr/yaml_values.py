@@ -81,12 +81,6 @@ class _Size(NamedTuple):
     values: int = 0
     characters: int = 0
 
-    def plus(self, other: _Size) -> _Size:
-        return _Size(self.values + other.values, self.characters + other.characters)
-
-    def minus(self, other: _Size) -> _Size:
-        return _Size(self.values - other.values, self.characters - other.characters)
-
 
 class _Open:
     """A list or mapping whose end has not come yet."""
@@ -154,13 +148,14 @@ class _Reader:
         self._put(value, None, self._size)
 
     def _count(self, size: _Size) -> None:
-        self._size = self._size.plus(size)
+        self._size = _Size(self._size.values + size.values, self._size.characters + size.characters)
         if self._size.values > VALUES_LIMIT:
             raise ValueError(f"it has over {VALUES_LIMIT:,} values, far more than any cassette")
 
     def _put(self, value: Any, anchor: str | None, before: _Size) -> None:
         if anchor is not None:
-            self._anchors[anchor] = value, self._size.minus(before)
+            size = _Size(self._size.values - before.values, self._size.characters - before.characters)
+            self._anchors[anchor] = value, size
         if self._open:
             self._open[-1].put(value)
         else:
