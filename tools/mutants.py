@@ -489,7 +489,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "D3: Retry-After is taken for a header of one connection",
-        "recorder/proxy/forwarding.py",
+        "recorder/proxy/app.py",
         'b"proxy-authenticate proxy',
         'b"retry-after proxy-authenticate proxy',
         "tests/integration/proxy/test_app.py::test_a_429_is_passed_on_and_asked_for_once",

@@ -31,8 +31,7 @@ from recorder.errors import UsageError
 from recorder.model.recording import Recording
 from recorder.model.text import counted
 from recorder.proxy.admission import refusal
-from recorder.proxy.app import BODY_LIMIT_BYTES
-from recorder.proxy.forwarding import path_of
+from recorder.proxy.app import BODY_LIMIT_BYTES, path_of
 from recorder.proxy.http import server
 from recorder.proxy.http.network import Network
 from recorder.proxy.http.server_exchange import ServerExchange

@@ -17,7 +17,7 @@ from recorder.commands.serving.listening import HOST, refuse
 from recorder.commands.serving.meter import Meter
 from recorder.errors import RecorderError
 from recorder.proxy.admission import ANY_HOST, Refusal, refusal
-from recorder.proxy.forwarding import path_of
+from recorder.proxy.app import path_of
 from recorder.proxy.http import server
 from recorder.proxy.http.server_exchange import ServerExchange
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import httpx
 
-from recorder.proxy.forwarding import address
+from recorder.proxy.app import address
 
 URLS = [
     *("https://api.openai.com", "https://api.openai.com/v1", "http://localhost:11434", "https://h:443/v1"),
