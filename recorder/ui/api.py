@@ -37,12 +37,12 @@ from recorder.store.queries.outlines import outlines
 from recorder.store.queries.reader import LogReader
 from recorder.store.queries.session_list import list_sessions, session_page
 from recorder.store.queries.session_named import session_named
-from recorder.ui import events, follow, sql
+from recorder.ui import follow, sql
 from recorder.ui.copies import recorder_line
 from recorder.ui.home import home
 from recorder.ui.lanes import timeline
 from recorder.ui.marks import marks
-from recorder.ui.raw import exchange_body, model_request, raw_exchange, sliced
+from recorder.ui.raw import details, exchange_body, listed, model_request, raw_exchange, sliced
 from recorder.ui.sql import Questions
 from recorder.ui.track import TrackCache, segment
 
@@ -301,13 +301,13 @@ ROUTES: dict[str, Handler] = {
     f"{EXCHANGE}/track?at": lambda context, parameters: segment(
         context.log, *parameters.exchange, parameters.number("at", 0), context.tracks
     ),
-    f"{EXCHANGE}/events?from&limit": lambda context, parameters: events.listed(
+    f"{EXCHANGE}/events?from&limit": lambda context, parameters: listed(
         context.log,
         *parameters.exchange,
         parameters.number("from", 0),
         parameters.number("limit", PAGE_EVENTS, 1, PAGE_EVENTS),
     ),
-    f"{EXCHANGE}/events/{{pos}}": lambda context, parameters: events.details(
+    f"{EXCHANGE}/events/{{pos}}": lambda context, parameters: details(
         context.log, *parameters.exchange, parameters.number("pos", 0)
     ),
     "/api/home?days": lambda context, parameters: home(

@@ -32,10 +32,10 @@ from recorder.store.queries.reader import LogReader
 from recorder.ui.api import session_outline
 from recorder.ui.bundle import bundle
 from recorder.ui.event_templates import Template, Templates, documents, without_halves
-from recorder.ui.events import BodyRead, body_reads, chain_roots, holds, reads_of
 from recorder.ui.lanes import timeline
 from recorder.ui.marks import marks
 from recorder.ui.ops import Op
+from recorder.ui.raw import BodyRead, body_reads, chain_roots, holds, reads_of
 from recorder.ui.redaction import RedactedTrack, redacted_rows, redacted_value
 from recorder.ui.track import TrackCache, segment
 from recorder.wire.redaction.bodies import Redactor

@@ -16,7 +16,7 @@ import msgspec
 import pytest
 
 from recorder.store.queries.reader import LogReader
-from recorder.ui import events, html_file
+from recorder.ui import html_file, raw
 from tests.support.conversations import Conversations, asking, message, response, sse
 from tests.support.corpus import CORPUS, corpus_files, needs_corpus
 from tests.support.html_file import data_of, document_at, exported, raws, written_data
@@ -39,7 +39,7 @@ def details(db: Path, session: str, number: int, positions: Sequence[int]) -> li
 
     async def ask() -> list[Any]:
         async with await LogReader.open(db) as log:
-            return [msgspec.to_builtins(await events.details(log, session, str(number), pos)) for pos in positions]
+            return [msgspec.to_builtins(await raw.details(log, session, str(number), pos)) for pos in positions]
 
     return asyncio.run(ask())
 
