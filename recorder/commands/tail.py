@@ -16,16 +16,13 @@ from recorder.commands.terminal.options import database_option, format_option
 from recorder.commands.terminal.output import echo, write_json
 from recorder.commands.terminal.table import Column, Number, Table
 from recorder.model.events import BODY_KINDS, Event
-from recorder.model.ids import first_id
 from recorder.model.jsonl import event_row
 from recorder.recordings.preview import PREVIEW, Previews
-from recorder.store.queries.progress import ExchangeProgress, progress
+from recorder.store.queries.progress import BEFORE_S, LATE_S, ExchangeProgress, id_ago, progress
 from recorder.store.queries.reader import LogReader
 from recorder.store.queries.session_named import session_named
 
 POLL_S = 0.1  # how often the log is looked at: a person does not see less
-BEFORE_S = 24 * 3600  # how old an exchange may be and still go on: background responses take hours
-LATE_S = 120  # how much later than its request an exchange may appear in the log: a long upload, a busy database
 BURST = 1_000  # events of one exchange at a time, so that the others have their turn
 
 _SHOWN = frozenset({*BODY_KINDS, "request", "response", "gap", "end", "note"})
@@ -103,14 +100,14 @@ class Following:
 
     async def begin(self) -> None:
         """Skip the events that the log has now."""
-        for each in await progress(self._log, self._first_id(BEFORE_S)):
+        for each in await progress(self._log, id_ago(self._now_ns(), BEFORE_S)):
             self._seen[each.exchange_id] = each.last_pos
             if not each.ended:
                 self._going_on.add(each.exchange_id)
 
     async def news(self) -> AsyncIterator[TailedEvent]:
         """Yield the events since the last poll, exchange by exchange."""
-        since = self._first_id(LATE_S)
+        since = id_ago(self._now_ns(), LATE_S)
         for each in await progress(self._log, since, self._going_on):
             if each.origin != "import" and self._session_id in (None, each.session_id):
                 async for tailed in self._news_of(each):
@@ -141,10 +138,6 @@ class Following:
                 if each.exchange_id == exchange.exchange_id:
                     self._numbers[exchange.exchange_id] = number, each.api
         return self._numbers[exchange.exchange_id]
-
-    def _first_id(self, ago_s: int) -> str:
-        """Return the smallest id of an exchange that began at that time."""
-        return first_id(self._now_ns() - ago_s * 1_000_000_000)
 
 
 def _write_json(tailed: TailedEvent) -> None:

@@ -19,8 +19,8 @@ from typing import Any
 import msgspec
 
 from recorder.errors import RecorderError
-from recorder.model.ids import BEFORE_ALL, first_id
-from recorder.store.queries.progress import ExchangeProgress, progress
+from recorder.model.ids import BEFORE_ALL
+from recorder.store.queries.progress import BEFORE_S, LATE_S, ExchangeProgress, id_ago, progress
 from recorder.store.queries.reader import LogReader
 
 CONTENT_TYPE = b"text/event-stream"
@@ -28,9 +28,7 @@ POLL_S = 0.2  # of a session that grows: a person sees no more steps
 LIST_POLL_S = 1.0  # of the list of sessions
 IDLE_S, IDLE_POLL_S = 5.0, 1.0  # after so long without news the log is looked at less often
 BEAT_S = 15.0  # between two comments: a client that has gone is noticed, and nobody takes the stream for dead
-BEFORE_S = 24 * 3600  # how old an exchange may be and still go on: background responses take hours
 OPEN = 500  # exchanges that go on for longer than LATE_S: those that a killed recorder left open would add up
-LATE_S = 120  # how much later than its request an exchange may appear in the log
 RETRY = b"retry: 2000\n\n"  # milliseconds before a browser asks again
 
 log = logging.getLogger(__name__)
@@ -65,7 +63,7 @@ async def changes(reader: LogReader) -> AsyncGenerator[bytes]:
         return _event("sessions", {})
 
     watched = _Watched(reader, None)
-    await watched.news(_first_id(BEFORE_S))
+    await watched.news(id_ago(time.time_ns(), BEFORE_S))
     yield RETRY
     async for chunk in _watch(watched, LIST_POLL_S, message):
         yield chunk
@@ -103,7 +101,7 @@ async def _watch(
         is_idle = time.monotonic() - news_s > IDLE_S
         await asyncio.sleep(max(poll_s, IDLE_POLL_S) if is_idle else poll_s)
         try:
-            news = await watched.news(_first_id(LATE_S))
+            news = await watched.news(id_ago(time.time_ns(), LATE_S))
             chunk = await message(news) if news else b""
         except RecorderError as error:
             log.warning("following stopped, the page will try again: %s", error)
@@ -115,11 +113,6 @@ async def _watch(
         if chunk:
             sent_s = time.monotonic()
             yield chunk
-
-
-def _first_id(ago_s: int) -> str:
-    """Return the smallest id of an exchange that began at that time."""
-    return first_id(time.time_ns() - ago_s * 1_000_000_000)
 
 
 def _event(name: str, data: Any) -> bytes:

@@ -7,10 +7,14 @@ from collections.abc import Collection
 import msgspec
 from sqlalchemy import bindparam, func, or_, select
 
+from recorder.model.ids import first_id
 from recorder.store.queries.outlines import of_last_event
 from recorder.store.queries.reader import LogReader
 from recorder.store.schema import exchanges, sessions
 from recorder.store.sql import HAS_ENDED, of_session, struct_of
+
+BEFORE_S = 24 * 3600  # how old an exchange may be and still go on: background responses take hours
+LATE_S = 120  # how much later than its request an exchange may appear in the log: a long upload, a busy database
 
 
 class ExchangeProgress(msgspec.Struct, frozen=True):
@@ -43,6 +47,11 @@ _PROGRESS = (
     .order_by(exchanges.c.exchange_id)
 )
 _PROGRESS_OF_SESSION = _PROGRESS.where(of_session(exchanges))
+
+
+def id_ago(now_ns: int, ago_s: int) -> str:
+    """Return the smallest id of an exchange that began so long ago."""
+    return first_id(now_ns - ago_s * 1_000_000_000)
 
 
 async def progress(

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from recorder.commands.tail import BURST, LATE_S, Following, TailedEvent
+from recorder.commands.tail import BURST, Following, TailedEvent
 from recorder.model.events import Event, Exchange, Kind
+from recorder.store.queries.progress import LATE_S
 from recorder.store.queries.reader import LogReader
 from recorder.store.write.writer import Store
 from tests.support.empty_log import empty
