@@ -10,7 +10,7 @@ CORS (Fetch Standard, section 3.3) from us where the upstream sends none. Pure.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from functools import lru_cache
 from hmac import compare_digest
 from ipaddress import ip_address
@@ -40,7 +40,7 @@ _ORIGIN = re.compile(
     r"(?P<scheme>[a-z][a-z0-9+.-]*)://(?P<host>\[[0-9a-f:.]+\]|[a-z0-9._-]+)(?::(?P<port>[0-9]{1,5}))?"
 )
 
-Headers = Sequence[tuple[bytes, bytes]]  # names in lower case
+Headers = list[tuple[bytes, bytes]]  # names in lower case
 
 
 class Refusal(NamedTuple):
@@ -122,7 +122,7 @@ def is_preflight(method: str, headers: Mapping[bytes, bytes]) -> bool:
     return method == "OPTIONS" and b"origin" in headers and b"access-control-request-method" in headers
 
 
-def shared_with(headers: Mapping[bytes, bytes], origins: Collection[bytes]) -> list[tuple[bytes, bytes]]:
+def shared_with(headers: Mapping[bytes, bytes], origins: Collection[bytes]) -> Headers:
     """Return the headers that let a page of one of `origins` read the response; none for any other request.
 
     Credentials of the browser are not allowed: keys are in headers that the page sets itself.
@@ -137,7 +137,7 @@ def shared_with(headers: Mapping[bytes, bytes], origins: Collection[bytes]) -> l
     ]
 
 
-def preflight_answer(headers: Mapping[bytes, bytes]) -> list[tuple[bytes, bytes]]:
+def preflight_answer(headers: Mapping[bytes, bytes]) -> Headers:
     """Return the headers that answer a preflight of an allowed origin, besides those of `shared_with`."""
     answer = [
         (b"access-control-allow-methods", ", ".join(sorted(METHODS)).encode()),
@@ -154,7 +154,7 @@ class Shown(NamedTuple):
     """A request whose token was right, without the token: no upstream and no record shall have it."""
 
     path: bytes
-    headers: list[tuple[bytes, bytes]]
+    headers: Headers
 
 
 def without_token(token: bytes, path: bytes, headers: Headers) -> Shown | Refusal:

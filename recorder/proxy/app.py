@@ -52,6 +52,9 @@ HOP_BY_HOP = frozenset(
 _NOT_FORWARDED = HOP_BY_HOP | {b"expect", b"host", SESSION_HEADER}
 
 
+OwnAnswer = tuple[int, bytes, Headers]
+
+
 class Proxy:
     """The app (`recorder.proxy.http.server_exchange.App`).
 
@@ -171,7 +174,7 @@ class Proxy:
             request.extensions["outcome"] = "recorder_shutdown"
             task.cancel()
 
-    def _own_answer(self, incoming: ServerExchange) -> tuple[int, bytes, Headers] | None:
+    def _own_answer(self, incoming: ServerExchange) -> OwnAnswer | None:
         """Return our own answer: a refusal, or one of our pages. None if the request is to be forwarded."""
         headers = dict(incoming.headers)
         incoming.added = shared_with(headers, self._origins)
@@ -198,7 +201,7 @@ class Proxy:
             return _front_page(self._routes)
         return None
 
-    def _refuse(self, refused: Refusal) -> tuple[int, bytes, Headers]:
+    def _refuse(self, refused: Refusal) -> OwnAnswer:
         """Count a request that no upstream hears of, and return the error for it."""
         count, message = self.refused.get(refused.type, (0, refused.message))
         self.refused[refused.type] = (count + 1, message)
@@ -312,7 +315,7 @@ class _BoundedUpload:
         return await never
 
 
-def _front_page(routes: Routes) -> tuple[int, bytes, Headers]:
+def _front_page(routes: Routes) -> OwnAnswer:
     """Return the page that describes the server, for a person with a browser, or a client that checks."""
     names = ", ".join(f"/{each.name}" for each in routes.upstreams)
     text = (
@@ -329,13 +332,13 @@ def _respond(incoming: ServerExchange, status: int, body: bytes, headers: Header
     incoming.respond(status, headers if has_type else [(b"content-type", b"application/json"), *headers], body)
 
 
-def _error(refused: Refusal) -> tuple[int, bytes, Headers]:
+def _error(refused: Refusal) -> OwnAnswer:
     """Return an error in the shape of the APIs' own. The rest of the request is not read: the connection closes."""
     error = {"message": refused.message, "type": refused.type, "code": refused.type}
     return refused.status, msgspec.json.encode({"error": error}), [(b"connection", b"close")]
 
 
-def _unreachable(route: Route, error: UpstreamError) -> tuple[int, bytes, Headers]:
+def _unreachable(route: Route, error: UpstreamError) -> OwnAnswer:
     what = "could not be reached" if error.outcome == "upstream_unreachable" else "failed"
     message = f"recorder: upstream {route.upstream!r} ({route.base}) {what}: {error}."
     return _error(Refusal(error.status, error.outcome, message))

@@ -12,6 +12,8 @@ from __future__ import annotations
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Mapping, Sequence
 from typing import Any, Protocol, TypedDict
 
+RawHeaders = list[tuple[bytes, bytes]]
+
 Sink = Callable[[bytes], None]
 """Takes a chunk of a body, and does not raise."""
 
@@ -120,7 +122,7 @@ class Headers:
 
     __slots__ = ("raw",)
 
-    def __init__(self, raw: list[tuple[bytes, bytes]]) -> None:
+    def __init__(self, raw: RawHeaders) -> None:
         self.raw = raw
 
     def get(self, name: str, default: str | None = None) -> str | None:
@@ -146,7 +148,7 @@ class Request:
     __slots__ = ("extensions", "headers", "method", "stream", "url")
 
     def __init__(
-        self, method: str, url: Url, headers: list[tuple[bytes, bytes]], stream: Upload, extensions: RequestExtensions
+        self, method: str, url: Url, headers: RawHeaders, stream: Upload, extensions: RequestExtensions
     ) -> None:
         self.method, self.url, self.headers, self.stream = method, url, Headers(headers), stream
         self.extensions = extensions
@@ -164,7 +166,7 @@ class Response:
     __slots__ = ("extensions", "headers", "status_code", "stream")
 
     def __init__(
-        self, status: int, reason: bytes, headers: list[tuple[bytes, bytes]], stream: BodyStream, version: str = "1.1"
+        self, status: int, reason: bytes, headers: RawHeaders, stream: BodyStream, version: str = "1.1"
     ) -> None:
         self.status_code, self.headers, self.stream = status, Headers(headers), stream
         self.extensions: ResponseExtensions = {"http_version": f"HTTP/{version}".encode(), "reason_phrase": reason}
