@@ -35,7 +35,6 @@ from recorder.model.facts import (
     UsageReported,
 )
 from recorder.model.text import STORABLE_LIMIT
-from recorder.projections.connection import ConnectionSummary
 from recorder.projections.fold import Folding, Rows
 from recorder.projections.item import ItemFact, Text
 from recorder.projections.rows import ExchangeRow, ItemRow, TimingRow
@@ -48,7 +47,7 @@ from recorder.store.queries.session_document import (
     timing_document,
     usage_document,
 )
-from recorder.store.queries.session_state import ExchangeState, UnfoldableExchange, answer_of, counter_of, unfoldable
+from recorder.store.queries.session_state import UnfoldableExchange, answer_of, counter_of, unfoldable
 from recorder.ui.ops import Op, compare, join
 from recorder.ui.surroundings import OutsideView
 
@@ -220,20 +219,13 @@ class RunningDocument:
         """Make the whole document again."""
         [self._row], [usage], [timing] = rows["exchanges"], rows["usage"], rows["timing"]
         self._calls = {item.item: item for item in rows["items"] if item.kind == "tool_call"}
-        state = ExchangeState(
-            number=self._number,
-            exchange=self._exchange,
-            row=self._row,
-            items=rows["items"],
-            usage=usage,
-            timing=timing,
-            anomalies=rows["anomalies"],
-            answers={},
-            superseded_by=self._view.superseded_by(self._row),
-            connection=self._connection(),
-        )
-        after = exchange_document(state)
-        after["items"] = [self._item_document(item) for item in rows["items"]]
+        after = {
+            **self._heading(self._row),
+            "usage": usage_document(usage),
+            "timing": timing_document(timing),
+            "items": [self._item_document(item) for item in rows["items"]],
+            "anomalies": anomaly_documents(rows["anomalies"]),
+        }
         compare(self.state(), after, (), ops)
         self._growing.clear()
         self._document, self._noted, self._times = after, -1, None
@@ -279,13 +271,13 @@ class RunningDocument:
             [self._row] = self._folding.rows_of("exchanges")
         if self._row is None:
             return
-        after = heading(self._exchange, self._row, self._view.superseded_by(self._row), self._connection())
-        before = {name: value for name, value in self._document.items() if name not in _PARTS}
-        compare(before, after, (), ops)
-        self._document = {**after, **{name: self._document[name] for name in _PARTS}}
+        after = {**self._heading(self._row), **{name: self._document[name] for name in _PARTS}}
+        compare(self._document, after, (), ops)  # which skips the parts: they are the same objects
+        self._document = after
 
-    def _connection(self) -> ConnectionSummary | None:
-        return None if self._counter is None else self._counter.summary()
+    def _heading(self, row: ExchangeRow) -> dict[str, Any]:
+        connection = None if self._counter is None else self._counter.summary()
+        return heading(self._exchange, row, self._view.superseded_by(row), connection)
 
     def _update_items(self, event: Event, ops: list[Op]) -> None:
         touched = self._touched
