@@ -120,8 +120,6 @@ class ResponseExtensions(TypedDict, total=False):
 class Headers:
     """As much of `httpx.Headers` as a transport reads. `raw` has names and values as bytes, in their order."""
 
-    __slots__ = ("raw",)
-
     def __init__(self, raw: RawHeaders) -> None:
         self.raw = raw
 
@@ -145,8 +143,6 @@ class Headers:
 class Request:
     """A request on its way through transports. It has a body if it has a Content-Length or Transfer-Encoding."""
 
-    __slots__ = ("extensions", "headers", "method", "stream", "url")
-
     def __init__(
         self, method: str, url: Url, headers: RawHeaders, stream: Upload, extensions: RequestExtensions
     ) -> None:
@@ -162,8 +158,6 @@ class Request:
 
 class Response:
     """A response on its way back through transports, from its head on."""
-
-    __slots__ = ("extensions", "headers", "status_code", "stream")
 
     def __init__(
         self, status: int, reason: bytes, headers: RawHeaders, stream: BodyStream, version: str = "1.1"

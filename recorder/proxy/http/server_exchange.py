@@ -70,24 +70,6 @@ class ServerExchange:
     `added` are further headers of the response: they are sent unless it has one with the name of the first of them.
     """
 
-    __slots__ = (
-        *("_body", "_complete", "_connection", "_is_bodiless", "_is_chunked", "_is_old", "_left", "_task", "_waiter"),
-        *(
-            "added",
-            "closes",
-            "expects",
-            "flow",
-            "gone",
-            "headers",
-            "held_bytes",
-            "is_switched",
-            "method",
-            "more",
-            "path",
-        ),
-        *("query", "started", "upgrade"),
-    )
-
     def __init__(
         self, connection: Connection, method: str, path: bytes, query: bytes, headers: Headers, *, version: str
     ) -> None:
