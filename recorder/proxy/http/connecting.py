@@ -152,8 +152,8 @@ def _asking(endpoint: Endpoint, proxy: UpstreamProxy) -> bytes:
     return b"CONNECT %b HTTP/1.1\r\nHost: %b\r\n%b\r\n" % (place, place, login)
 
 
-async def _answer(connected: socket.socket, proxy: UpstreamProxy) -> bytes:
-    """Return the head of the proxy's final answer, and what came with it. A 1xx before it is skipped."""
+async def _answer(connected: socket.socket, proxy: UpstreamProxy) -> re.Match[bytes]:
+    """Return the head of the proxy's final answer, in what came with it. A 1xx before it is skipped."""
     received = b""
     while True:
         data = await asyncio.get_running_loop().sock_recv(connected, 4096)
@@ -163,24 +163,22 @@ async def _answer(connected: socket.socket, proxy: UpstreamProxy) -> bytes:
         while (head := _HEAD.match(received)) is not None and head[1].startswith(b"1"):
             received = received[head.end() :]
         if head is not None:
-            return received
+            return head
         if not b"HTTP/1.".startswith(received[:7]):
             raise _of_proxy(proxy, "did not answer in HTTP: its port may be that of another service")
         if len(received) > PROXY_HEAD_BYTES:
             raise _of_proxy(proxy, f"answered with a head over {PROXY_HEAD_BYTES // 2**10} KiB")
 
 
-def _require_tunnel(answer: bytes, proxy: UpstreamProxy) -> None:
+def _require_tunnel(head: re.Match[bytes], proxy: UpstreamProxy) -> None:
     """Raise `UpstreamError` unless that is a tunnel. A length in a 2xx is ignored, as RFC 9110 section 9.3.6 wants."""
-    head = _HEAD.match(answer)
-    assert head is not None, "this is what was waited for"
     status = int(head[1])
     if status == HTTPStatus.PROXY_AUTHENTICATION_REQUIRED:
         raise _of_proxy(proxy, _login(head[0], proxy))
     if not 200 <= status < 300:
         known = {each.value: each.phrase for each in HTTPStatus}
         raise _of_proxy(proxy, f"refused to connect to it: {status} {known.get(status, '')}".rstrip())
-    if head.end() < len(answer):
+    if head.end() < len(head.string):
         raise _of_proxy(proxy, "answered CONNECT with a page in place of a tunnel: it may be a web server")
 
 
