@@ -107,8 +107,9 @@ class _Touched:
 
 
 class _Growing(msgspec.Struct):
-    """A text of the document that deltas are appended to."""
+    """A text of the document that deltas are appended to: one of each item, that of its last delta."""
 
+    of: tuple[str, int]  # the field and the part of it
     text: Text
     path: list[str | int]
     length: int
@@ -130,7 +131,7 @@ class RunningDocument:
         self._counter = counter_of(exchange)
         self._gaps = RunningGaps()
         self._document: dict[str, Any] = {}
-        self._growing: dict[tuple[int, str, int], _Growing] = {}
+        self._growing: dict[int, _Growing] = {}  # by number of the item
         self._calls: dict[int, ItemRow] = {}
         self._row: ExchangeRow | None = None
         self._noted = -1
@@ -160,8 +161,8 @@ class RunningDocument:
 
     def state(self) -> dict[str, Any]:
         """Return the document as it is now. It changes with the next event."""
-        for growing in self._growing.values():
-            self._settle(growing)
+        for number in list(self._growing):
+            self._settle(number)
         return self._document
 
     def finish(self) -> int:
@@ -171,7 +172,6 @@ class RunningDocument:
             self.state()
             if self._fault is None:
                 self._calls = {number: self._items.row(number) for number in self._calls}
-            self._growing.clear()
             del self._folding, self._items, self._anomalies, self._timing, self._gaps
         return len(msgspec.json.encode(self._document))
 
@@ -193,7 +193,6 @@ class RunningDocument:
     def _faulted(self) -> list[Op]:
         ops: list[Op] = []
         before = self.state()
-        self._growing.clear()
         self._document = exchange_document(UnfoldableExchange(self._number, self._exchange, str(self._fault)))
         compare(before, self._document, (), ops)
         return ops
@@ -227,7 +226,6 @@ class RunningDocument:
             "anomalies": anomaly_documents(rows["anomalies"]),
         }
         compare(self.state(), after, (), ops)
-        self._growing.clear()
         self._document, self._noted, self._times = after, -1, None
 
     def _update(self, event: Event, ops: list[Op]) -> None:
@@ -306,8 +304,7 @@ class RunningDocument:
         for number in numbers:
             if number >= len(documents):
                 return
-            for key in [key for key in self._growing if key[0] == number]:
-                self._settle(self._growing.pop(key))
+            self._settle(number)
             row = self._calls[number] if self.is_finished else self._items.row(number)
             after = self._item_document(row)
             compare(documents[number], after, ("items", number), ops)
@@ -344,7 +341,9 @@ class RunningDocument:
         """Append a delta to its text in the document. Returns False if it may have changed more than that."""
         if number is None:
             return True
-        growing = self._growing.get((number, fact.field, fact.part)) or self._growing_of(number, fact)
+        growing = self._growing.get(number)
+        if growing is None or growing.of != (fact.field, fact.part):
+            growing = self._growing_of(number, fact)
         if growing is None or not self._is_at_end(number, fact, event, growing.text):
             return False
         piece = fact.text
@@ -368,8 +367,7 @@ class RunningDocument:
         parts = sorted(part for each, part in item.texts if each == field)
         if text is None or len(text.pieces) < 2:
             return None
-        for key in [key for key in self._growing if key[:2] == (number, field)]:
-            self._settle(self._growing.pop(key))
+        self._settle(number)
         if (item.kind, field) == ("reasoning", "summary"):
             summary = document["summary"]
             if len(summary) != len(parts):
@@ -382,7 +380,7 @@ class RunningDocument:
                 return None
             path = ["items", number, name]
             length, limit = len(document[name]), STORABLE_LIMIT
-        growing = self._growing[number, field, fact.part] = _Growing(text, path, length, limit)
+        growing = self._growing[number] = _Growing((field, fact.part), text, path, length, limit)
         return growing
 
     def _is_at_end(self, number: int, fact: TextAdded, event: Event, text: Text) -> bool:
@@ -392,11 +390,11 @@ class RunningDocument:
         is_named = item.item_id == self._document["items"][number].get("item_id")
         return is_last and is_named and (piece.isascii() or _is_whole(piece)) and "\0" not in piece
 
-    def _settle(self, growing: _Growing) -> None:
-        """Put the deltas of a text into the document."""
-        if growing.pieces:
+    def _settle(self, number: int) -> None:
+        """Put the deltas of an item's text into the document."""
+        growing = self._growing.pop(number, None)
+        if growing is not None:
             join(self._document, growing.path, growing.pieces)
-            growing.pieces.clear()
 
 
 def _is_whole(text: str) -> bool:
