@@ -17,7 +17,7 @@ import msgspec
 from recorder.model.events import BODY_KINDS, Event, Exchange, Kind, Outcome
 from recorder.model.payloads import EndRecord, Header, ResponseHead
 from recorder.wire.dialects import Dialect, Ending, by_name
-from recorder.wire.dialects.json_values import Object, decoded, object_
+from recorder.wire.dialects.json_values import Object, request_object
 from recorder.wire.sse import BOM, parse
 
 OF_STREAMS = BODY_KINDS - {"body"}  # what stands behind the events of a stream is what its coding left over
@@ -120,7 +120,4 @@ def _is_length(name: str, value: str) -> bool:
 
 
 def _payload(raw: bytes) -> Object:
-    try:
-        return object_(decoded(parse(raw.removeprefix(BOM)).data or b""))
-    except ValueError:
-        return {}
+    return request_object(parse(raw.removeprefix(BOM)).data or b"")

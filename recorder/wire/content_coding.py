@@ -42,8 +42,7 @@ class UndecodableError(Exception):
 class _Codec(Protocol):
     """One compressed member. `decode` yields output; `left` is input after its end, `None` before its end."""
 
-    @property
-    def left(self) -> bytes | None: ...
+    left: bytes | None
 
     def decode(self, data: bytes) -> Iterator[bytes]: ...
 
@@ -64,22 +63,6 @@ class _Zlib:
                 return
             if not data and len(piece) < PIECE_BYTES:
                 return
-
-
-class _Deflate:
-    """`deflate` is zlib by the standard and bare deflate by some servers: the first byte shows which."""
-
-    def __init__(self) -> None:
-        self._zlib: _Zlib | None = None
-
-    @property
-    def left(self) -> bytes | None:
-        return self._zlib.left if self._zlib else None
-
-    def decode(self, data: bytes) -> Iterator[bytes]:
-        if self._zlib is None and data:
-            self._zlib = _Zlib(zlib.MAX_WBITS if data[0] & 0x0F == 8 else -zlib.MAX_WBITS)
-        return self._zlib.decode(data) if self._zlib else iter(())
 
 
 class _Brotli:
@@ -116,13 +99,20 @@ class _Zstd:
                 return
 
 
-_CODECS: dict[str, Callable[[], _Codec]] = {
-    "gzip": lambda: _Zlib(zlib.MAX_WBITS | 16),
-    "x-gzip": lambda: _Zlib(zlib.MAX_WBITS | 16),
-    "deflate": _Deflate,
-    "br": _Brotli,
-    "zstd": _Zstd,
+def _deflate(opening: bytes) -> _Codec:
+    """Return the codec of `deflate`: zlib by the standard and bare deflate by some servers, as the first byte shows."""
+    return _Zlib(zlib.MAX_WBITS if opening[0] & 0x0F == 8 else -zlib.MAX_WBITS)
+
+
+_CODECS: dict[str, Callable[[bytes], _Codec]] = {
+    "gzip": lambda opening: _Zlib(zlib.MAX_WBITS | 16),
+    "x-gzip": lambda opening: _Zlib(zlib.MAX_WBITS | 16),
+    "deflate": _deflate,
+    "br": lambda opening: _Brotli(),
+    "zstd": lambda opening: _Zstd(),
 }
+"""By their names, the makers of codecs for a body that begins so, which is not empty."""
+
 CODINGS = frozenset(_CODECS)
 """The names of the codings that can be undone."""
 
@@ -250,7 +240,7 @@ class Decoder:
             raise UndecodableError(f"the coding {self.coding!r} is not known", data)
         if self._is_behind(data):
             return b""
-        codec = self._codec = self._codec or _CODECS[self.coding]()
+        codec = self._codec = self._codec or _CODECS[self.coding](data)
         self._in_bytes += len(data)
         self._silent += data
         try:

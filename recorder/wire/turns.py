@@ -21,7 +21,7 @@ from recorder.model.events import WEBSOCKET, WHOLE, Event
 from recorder.model.payloads import Header, ResponseHead
 from recorder.model.recording import Piece, Recording
 from recorder.wire.dialects import DIALECTS, MessageIds, WebSocketFormat, by_path
-from recorder.wire.dialects.json_values import Object, as_json, decoded, object_, text, whole
+from recorder.wire.dialects.json_values import Object, as_json, object_, request_object, text, whole
 from recorder.wire.dialects.keys import DONE
 from recorder.wire.recording import is_switched
 from recorder.wire.sse import BOM, FRAME_LIMIT, ends_message, parse
@@ -67,13 +67,13 @@ def was_asked_for(target: str, body: bytes) -> bool:
     """Return False for the request of a turn that the server began: the message that steered the one before, or
     nothing.
     """
-    return is_request(target, _object(body))
+    return is_request(target, request_object(body))
 
 
 def begins_response(target: str, payload: bytes) -> bool:
     """Return whether a message of the server on a connection to that target begins a response."""
     format = _format(target)
-    return format is not None and _object(payload).get("type") == format.begin_type
+    return format is not None and request_object(payload).get("type") == format.begin_type
 
 
 def message_ids(target: str, payload: bytes) -> MessageIds:
@@ -88,7 +88,7 @@ def _format(target: str) -> WebSocketFormat | None:
 
 def is_prewarm(target: str, body: bytes) -> bool:
     """Return whether a request only prepares the next one: the model generates nothing (`generate: false`)."""
-    return b'"generate"' in body and has_turns(target) and _object(body).get("generate") is False
+    return b'"generate"' in body and has_turns(target) and request_object(body).get("generate") is False
 
 
 def as_post(message: bytes) -> bytes:
@@ -96,7 +96,7 @@ def as_post(message: bytes) -> bytes:
 
     An answer over WebSocket is always a stream, so the POST requests one.
     """
-    fields = _object(message)
+    fields = request_object(message)
     if not fields:
         return message
     left_out = {"stream_id"}
@@ -117,7 +117,7 @@ def prewarm_answer(body: bytes) -> Sequence[bytes]:
         "object": "response",
         "created_at": 0,  # a replay reads no calendar
         "status": "in_progress",
-        "model": text(_object(body).get("model")),
+        "model": text(request_object(body).get("model")),
         "output": [],
     }
     usage = {"input_tokens": 0, "output_tokens": 0, "total_tokens": 0}
@@ -139,7 +139,7 @@ def as_sse(recorded: Recording) -> Recording:
     if recorded.response is None:
         return recorded
     messages = recorded.pieces
-    error = _object(messages[0].raw) if messages else {}
+    error = request_object(messages[0].raw) if messages else {}
     status = whole(error.get("status")) if error.get("type") == "error" else None
     if status is not None and status in range(400, 600):
         return _as_error(recorded, messages[0], status, _headers_of(error))
@@ -168,7 +168,7 @@ def as_http(recorded: Recording) -> Recording:
 
 def as_block(payload: bytes) -> bytes:
     """Return the payload of a message as a block of an event stream, with its type as the event's name."""
-    type = text(_object(payload).get("type"))
+    type = text(request_object(payload).get("type"))
     lines = [b"data: " + line for line in payload.replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n")]
     named = [f"event: {type}".encode()] if type is not None and type.isprintable() else []
     return b"\n".join([*named, *lines, b"", b""])
@@ -204,7 +204,7 @@ def payload_of(block: bytes) -> bytes | None:
 
 def error_message(status: int, body: bytes, headers: Mapping[str, str] | None = None) -> bytes:
     """Return the message that stands for an error response over HTTP: `{"type":"error","status":…,"error":{…}}`."""
-    given = _object(body)
+    given = request_object(body)
     error = given.get("error", given) or {"message": body[:FRAME_LIMIT].decode("utf-8", "replace")}
     more = {"headers": dict(headers)} if headers else {}
     return _json({"type": "error", "status": status, "error": error, **more})
@@ -212,7 +212,7 @@ def error_message(status: int, body: bytes, headers: Mapping[str, str] | None = 
 
 def with_stream_id(payload: bytes, stream_id: str | None) -> bytes:
     """Return a message with the id of the stream that it belongs to; one without an id as it was."""
-    fields = _object(payload) if stream_id is not None else {}
+    fields = request_object(payload) if stream_id is not None else {}
     return _json({**fields, "stream_id": stream_id}) if fields else payload
 
 
@@ -222,7 +222,7 @@ def stream_id_of(fields: Object) -> str | None:
 
 
 def _as_error(recorded: Recording, message: Piece, status: int, headers: list[Header]) -> Recording:
-    body = _json({"error": _object(message.raw).get("error")})
+    body = _json({"error": request_object(message.raw).get("error")})
     head = ResponseHead(status, "", [*headers, ("content-type", "application/json")])
     end = recorded.end
     if end is not None and end.outcome not in WHOLE:  # the connection broke off behind the error, which is whole
@@ -241,13 +241,6 @@ def _headers_of(error: Object) -> list[Header]:
 
 def _is_of_the_connection(name: str) -> bool:
     return name.lower().startswith(_OF_THE_CONNECTION)
-
-
-def _object(data: bytes) -> Object:
-    try:
-        return object_(decoded(data))
-    except ValueError:
-        return {}
 
 
 def _json(value: Any) -> bytes:

@@ -6,7 +6,7 @@ invents, and whatever has a type that it should not have, is either in a fact or
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from typing import Any
@@ -80,6 +80,16 @@ def _leaves(value: Any) -> Iterator[str]:
             yield from _leaves(each)
 
 
+_EXACT: Mapping[type[Fact], Sequence[str]] = {
+    TextAdded: ("text",),
+    TextFinished: ("text", "name"),
+    ToolResult: ("name",),
+    ErrorReported: ("type", "code", "message", "param"),
+    ResponseFinished: ("reason",),
+}
+"""The members of facts that have a text as it was sent."""
+
+
 class _Told:
     """The texts of the facts of a payload: `exact` ones, and what has several of them, or has them in JSON."""
 
@@ -89,9 +99,7 @@ class _Told:
         self._searched = ""
         self._budget = SEARCH_LIMIT
         for fact in facts:
-            add = _ADD.get(fact.__class__)
-            if add is not None:
-                add(self, fact)
+            self._add(fact)
 
     def has(self, text: str) -> bool:
         """Return whether a fact has a text, as it is or in JSON."""
@@ -116,47 +124,21 @@ class _Told:
             return False
         return text in self._searched or as_json(text)[1:-1] in self._searched
 
-    def _on_text(self, fact: TextAdded) -> None:
-        self._exact.add(fact.text)
-        if fact.field == "arguments":
-            self._joined.append(fact.text)
-
-    def _on_settled(self, fact: TextFinished) -> None:
-        self._exact |= {fact.text, fact.name}
-
-    def _on_item(self, fact: ItemStarted | ItemFinished) -> None:
-        self._add_stated(fact.stated)
-
-    def _on_items(self, fact: ResponseItems) -> None:
-        for stated in fact.items:
-            self._add_stated(stated)
+    def _add(self, fact: Fact) -> None:
+        self._exact.update(getattr(fact, name) for name in _EXACT.get(fact.__class__, ()))
+        match fact:
+            case TextAdded(field="arguments"):
+                self._joined.append(fact.text)
+            case AnnotationAdded():
+                self._joined.append(fact.annotation)
+            case ToolResult():
+                self._joined.append(fact.output)
+            case ItemStarted() | ItemFinished():
+                self._add_stated(fact.stated)
+            case ResponseItems():
+                for stated in fact.items:
+                    self._add_stated(stated)
 
     def _add_stated(self, stated: ItemState) -> None:
         self._exact |= {stated.name, stated.status, stated.phase}
         self._joined += [*(text for _, _, text in stated.texts), *stated.annotations, stated.output or ""]
-
-    def _on_annotation(self, fact: AnnotationAdded) -> None:
-        self._joined.append(fact.annotation)
-
-    def _on_returned(self, fact: ToolResult) -> None:
-        self._exact.add(fact.name)
-        self._joined.append(fact.output)
-
-    def _on_failed(self, fact: ErrorReported) -> None:
-        self._exact |= {fact.type, fact.code, fact.message, fact.param}
-
-    def _on_finished(self, fact: ResponseFinished) -> None:
-        self._exact.add(fact.reason)
-
-
-_ADD: Mapping[type[Fact], Callable[[_Told, Any], None]] = {
-    TextAdded: _Told._on_text,
-    TextFinished: _Told._on_settled,
-    ItemStarted: _Told._on_item,
-    ItemFinished: _Told._on_item,
-    ResponseItems: _Told._on_items,
-    AnnotationAdded: _Told._on_annotation,
-    ToolResult: _Told._on_returned,
-    ErrorReported: _Told._on_failed,
-    ResponseFinished: _Told._on_finished,
-}

@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
-from itertools import islice, takewhile
+from collections.abc import Iterable, Sequence
+from itertools import islice
 from typing import Any
-
-from recorder.wire.dialects.json_values import Object
-
-OF_SYSTEM = ("system", "developer")  # roles whose messages are instructions
 
 INSTRUCTIONS_LIMIT = 8
 """Texts of a system prompt that are looked at: clients send one to three, and their first words say what it is for."""
@@ -88,12 +84,6 @@ def _words(messages: Sequence[Sequence[str]]) -> str | None:
                     return own
                 element = element or own
     return element
-
-
-def messages_at_end(messages: Sequence[Object], is_users: Callable[[Object], bool]) -> int:
-    """Count the user's messages that a request ends with; those of the system behind them do not count."""
-    conversation = (message for message in reversed(messages) if message.get("role") not in OF_SYSTEM)
-    return sum(1 for _ in takewhile(is_users, conversation))
 
 
 def instructions(texts: Iterable[Any]) -> tuple[str, ...]:

@@ -17,9 +17,9 @@ from recorder.wire.dialects.json_values import (
     Object,
     array,
     as_json,
-    decoded,
     object_,
     objects,
+    request_object,
     text,
     text_or_json,
     whole,
@@ -263,18 +263,9 @@ def _outcomes(value: Any) -> list[bool]:
 
 def _exit_codes(value: Any) -> list[bool]:
     """Return whether the exit codes of a result are not 0, if it is JSON that has some (Codex: in its metadata)."""
-    output = _object_in(value)
+    output = request_object(value.encode("utf-8", "surrogatepass")) if isinstance(value, str) else object_(value)
     codes = [whole(each.get("exit_code")) for each in (output, object_(output.get("metadata")))]
     return [code != 0 for code in codes if code is not None]
-
-
-def _object_in(value: Any) -> Object:
-    if not isinstance(value, str):
-        return object_(value)
-    try:
-        return object_(decoded(value.encode())) if value.lstrip().startswith("{") else {}
-    except ValueError:
-        return {}
 
 
 # -- outputs
