@@ -18,9 +18,8 @@ import msgspec
 from recorder.model.recording import Recording
 from recorder.model.text import limited
 from recorder.program import load
-from recorder.proxy.exchange_recorder import ExchangeJournal
 from recorder.proxy.http.messages import Request, Response, Transport
-from recorder.proxy.recording import RecordingTransport
+from recorder.proxy.recording import ExchangeJournal, RecordingTransport
 from recorder.proxy.routing import Origin
 from recorder.recordings.session import require_whole
 from recorder.replay.faults.forms import parse_fault

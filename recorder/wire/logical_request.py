@@ -29,7 +29,7 @@ from recorder.model.text import counted
 from recorder.wire.dialects import Dialect, by_path
 from recorder.wire.dialects.dialect import Continuation
 from recorder.wire.dialects.json_values import as_json, decoded, request_object
-from recorder.wire.payloads import payloads
+from recorder.wire.recording import payloads
 from recorder.wire.turns import as_post
 
 LINKS_LIMIT = 10_000

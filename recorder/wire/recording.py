@@ -17,8 +17,8 @@ from recorder.model.packed_events import Derived, PackedEvents
 from recorder.model.payloads import ControlRecord, EndRecord, FrameShape, GapRecord, RequestRecord, ResponseHead
 from recorder.model.recording import Gap, Piece, Recording, SentMessage
 from recorder.wire.conclusion import Conclusion, settled
-from recorder.wire.dialects import by_name
-from recorder.wire.sse import ends_block, ends_message
+from recorder.wire.dialects import by_name, framing
+from recorder.wire.sse import BOM, begins_stream, ends_block, ends_message, parse
 
 Reads = list[tuple[int, int]]
 
@@ -65,7 +65,7 @@ class RecordingBuilder:
         self._head_ns = self._end_ns = 0
         self._rest = 0  # pieces of no stream behind the last block
         self._reader = _PieceReader()
-        self._parts_sent: list[bytes] = []  # of a message of the client
+        self._parts_sent = MessageParts()  # of the client
         self._sent: list[SentMessage] = []
         self._control: list[tuple[int, ControlRecord]] = []
         self._frames: list[FrameShape] = []
@@ -124,11 +124,10 @@ class RecordingBuilder:
             record = self._decoded(event, ControlRecord)
             self._control += [(event.t_ns, record)] if record is not None else []
         else:
-            self._parts_sent.append(event.raw)
-            if ends_message(event.raw):
+            message = self._parts_sent.add(event.raw)
+            if message is not None:
                 is_message = event.type != UNDECODED or event.data_start is not None
-                self._sent.append(SentMessage(event.t_ns, b"".join(self._parts_sent), is_message))
-                self._parts_sent.clear()
+                self._sent.append(SentMessage(event.t_ns, message, is_message))
 
     def recording(self, name: str = "", number: int = 1) -> Recording:
         """Return the recording of the events so far. No event may follow."""
@@ -169,23 +168,35 @@ class RecordingBuilder:
         return found
 
 
+class MessageParts:
+    """The parts of WebSocket messages, of which the log has a long one in several."""
+
+    def __init__(self) -> None:
+        self._parts: list[bytes] = []
+
+    def add(self, part: bytes) -> bytes | None:
+        """Return the message that a part ends."""
+        self._parts.append(part)
+        if not ends_message(part):
+            return None
+        message = b"".join(self._parts)
+        self._parts.clear()
+        return message
+
+
 class _PieceReader:
     """The pieces of a body: over WebSocket, a message as a whole."""
 
     def __init__(self) -> None:
         self.is_switched = False  # to WebSocket
-        self._parts: list[bytes] = []  # of a message of the server
+        self._parts = MessageParts()  # of the server
 
     def piece(self, event: Event) -> Piece | None:
         """Return the piece that an event of the body ends."""
-        raw = event.raw
+        raw: bytes | None = event.raw
         if self.is_switched and event.kind == "part":
-            self._parts.append(raw)
-            if not ends_message(raw):
-                return None
-            raw = b"".join(self._parts)
-            self._parts.clear()
-        return Piece(event.t_ns, raw, event.sequence_number)
+            raw = self._parts.add(event.raw)
+        return None if raw is None else Piece(event.t_ns, raw, event.sequence_number)
 
 
 def _pieces(events: Iterable[Event]) -> Iterator[Piece]:
@@ -263,3 +274,44 @@ def is_switched(response: bytes) -> bool:
 
 def _joined(parts: Sequence[bytes], limit_bytes: int) -> bytes | None:
     return b"".join(parts) if sum(map(len, parts)) <= limit_bytes else None
+
+
+# -- the payloads of a response
+
+_BLANK_LINES = (b"\n\n", b"\r\n\r\n", b"\r\r", b"\n\r\n")
+
+
+def payloads(recording: Recording) -> Iterator[bytes]:
+    """Yield the payloads in order; none of a response that was not received."""
+    if recording.is_switched:
+        yield from (piece.raw for piece in recording.pieces)
+    elif is_stream(recording):
+        yield from payloads_of(joined(recording.pieces))
+    elif body := recording.body:
+        yield body
+
+
+def is_stream(recording: Recording) -> bool:
+    """Return whether a response is a stream of server-sent events, by its content type or by how it begins."""
+    content_type = next((value for name, value in recording.headers if name.lower() == "content-type"), None)
+    return framing(content_type) == "sse" or begins_stream(recording.body) is True
+
+
+def joined(pieces: Iterable[Piece]) -> Iterator[bytes]:
+    """Yield the blocks of a stream; the log has a long one in several pieces."""
+    parts: list[bytes] = []
+    for piece in pieces:
+        parts.append(piece.raw)
+        if piece.raw.endswith(_BLANK_LINES):
+            yield b"".join(parts)
+            parts = []
+    if parts:
+        yield b"".join(parts)
+
+
+def payloads_of(blocks: Iterable[bytes]) -> Iterator[bytes]:
+    """Yield the payloads of the blocks of a stream that have one."""
+    for number, block in enumerate(blocks):
+        data = parse(block if number else block.removeprefix(BOM)).data
+        if data is not None:
+            yield data

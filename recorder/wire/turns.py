@@ -23,8 +23,8 @@ from recorder.model.recording import Piece, Recording
 from recorder.wire.dialects import DIALECTS, MessageIds, WebSocketFormat, by_path
 from recorder.wire.dialects.json_values import Object, as_json, object_, request_object, text, whole
 from recorder.wire.dialects.keys import DONE
-from recorder.wire.recording import is_switched
-from recorder.wire.sse import BOM, FRAME_LIMIT, ends_message, parse
+from recorder.wire.recording import MessageParts, is_switched
+from recorder.wire.sse import BOM, FRAME_LIMIT, parse
 
 _FORMATS = [each.websocket for each in DIALECTS if each.websocket is not None]
 REQUEST_TYPES = frozenset(type for each in _FORMATS for type in (each.request_type, each.steer_type))
@@ -179,7 +179,7 @@ class StreamedBody:
 
     def __init__(self) -> None:
         self._is_switched = False  # to WebSocket
-        self._parts: list[bytes] = []  # of a long message
+        self._parts = MessageParts()
 
     def feed(self, event: Event) -> bytes:
         """Return the bytes that an event adds. The head of the response, which adds none, says what they are."""
@@ -188,12 +188,8 @@ class StreamedBody:
             return b""
         if not self._is_switched or event.kind not in ("frame", "part"):
             return event.raw
-        self._parts.append(event.raw)
-        if event.kind == "part" and not ends_message(event.raw):
-            return b""
-        message = b"".join(self._parts)
-        self._parts.clear()
-        return as_block(message)
+        message = self._parts.add(event.raw) if event.kind == "part" else event.raw
+        return b"" if message is None else as_block(message)
 
 
 def payload_of(block: bytes) -> bytes | None:

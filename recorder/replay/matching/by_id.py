@@ -23,7 +23,7 @@ from recorder.model.payloads import Header, ResponseHead
 from recorder.model.recording import Piece, Recording
 from recorder.replay.matching.fingerprint import Place
 from recorder.wire.dialects.json_values import decoded_or_none, object_, text, whole
-from recorder.wire.payloads import is_stream, joined, payloads_of
+from recorder.wire.recording import is_stream, joined, payloads_of
 
 FIRST_EVENTS = 8
 """A response says its id in one of the first events of its stream."""

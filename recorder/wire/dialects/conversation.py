@@ -19,9 +19,8 @@ from typing import Any, ClassVar, Literal
 import msgspec
 
 from recorder.model.facts import RepeatedCall, RequestFacts, RequestParameters, ToolResult
-from recorder.wire.dialects.canonical import call_place
+from recorder.wire.dialects.canonical import cache_marks, call_place, lifetime, request_digest, sized_texts, sized_tools
 from recorder.wire.dialects.json_values import Object, array, flag, objects, text
-from recorder.wire.dialects.parameters import cache_marks, lifetime, request_digest, sized_texts, sized_tools
 from recorder.wire.dialects.user_text import instructions, last_words
 
 Role = Literal["system", "user", "assistant", "tool", "unknown"]

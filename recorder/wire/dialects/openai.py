@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from recorder.model.facts import RequestParameters
+from recorder.wire.dialects.canonical import first_text, lifetime
 from recorder.wire.dialects.conversation import Role, Tool
 from recorder.wire.dialects.json_values import Object, flag, fraction, object_, text, whole
-from recorder.wire.dialects.parameters import first_text, lifetime
 from recorder.wire.dialects.prompt import CachePolicy
 
 _ERRORS: Mapping[int, tuple[str, str | None]] = {
@@ -45,10 +45,10 @@ CACHE = CachePolicy(
 )
 
 SUSPECTS = (
-    ("prompt_cache_key",),  # goes into the choice of the machine, which has a cache of its own
-    ("parallel_tool_calls",),
-    ("service_tier",),  # not in the guide
-    ("prompt_cache_options",),
+    "prompt_cache_key",  # goes into the choice of the machine, which has a cache of its own
+    "parallel_tool_calls",
+    "service_tier",  # not in the guide
+    "prompt_cache_options",
 )
 """Parameters of which OpenAI says that they change the prefix, or does not say that they leave it. `tool_choice` leaves
 it: the guide recommends to change that in place of the tools."""

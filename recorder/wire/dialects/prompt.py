@@ -58,17 +58,13 @@ _SECONDS = {b"m": 60, b"h": 3600}
 class PromptPart(msgspec.Struct, frozen=True):
     """A member of a request that is a part of its prompt."""
 
-    path: tuple[str, ...]  # names of members, one within the other
+    path: str  # names of members with dots between, one within the other
     kind: Literal["content", "parameter", "conversation"] = "content"
     text_as: tuple[bytes, bytes] | None = None  # of a text: what stands before and behind it in the list that it means
     blocks: str | None = None  # the member of an element whose elements are segments, each under the element's `role`
     blocks_text_as: tuple[bytes, bytes] | None = None  # the same as `text_as`, of that member
     ignored: frozenset[str] = frozenset()  # members of an element that are not content
     no_content: re.Pattern[bytes] | None = None  # matched with an element: the model is not shown it
-
-    @property
-    def name(self) -> str:
-        return ".".join(self.path)
 
 
 class PromptFormat(msgspec.Struct, frozen=True):
@@ -77,7 +73,7 @@ class PromptFormat(msgspec.Struct, frozen=True):
     generates: re.Pattern[str]  # searched in the path of a request: it has a prompt, and a model answers
     parts: tuple[PromptPart, ...]
     marks: tuple[str, ...] = ()  # the members that mark the end of a prefix to be cached, the provider's own first
-    suspects: tuple[tuple[str, ...], ...] = ()  # parameters that may invalidate a cache: the provider does not say
+    suspects: tuple[str, ...] = ()  # parameters that may invalidate a cache: the provider does not say
     retention: str | None = None  # the member that says how long a prefix is kept
     wrappers: tuple[str, ...] = ()  # members that may hold the whole request
 
@@ -155,7 +151,7 @@ def prompt_of(format: PromptFormat, path: str, body: bytes) -> Prompt | None:
         mark_s = max((_mark_s(bytes(members.get(mark, _NOTHING))) for mark in format.marks), default=0)
         if segments and mark_s:
             segments[-1] = segments[-1]._replace(mark_s=mark_s)
-        suspects = {".".join(each): value for each in format.suspects if (value := _value(members, each)) is not None}
+        suspects = {path: value for path in format.suspects if (value := _value(members, path)) is not None}
         return Prompt(segments, suspects, _retention(format, members), root)
     except (*UNUSUAL, ValueError):
         return None
@@ -206,7 +202,7 @@ def _role(segment: PromptSegment) -> bytes:
 def segment_path(format: PromptFormat, part: int, index: int, block: int) -> str:
     """Return the JSON path of a segment in its request, without `Prompt.root`."""
     declared = format.parts[part]
-    path = declared.name if index == WHOLE else f"{declared.name}[{index}]"
+    path = declared.path if index == WHOLE else f"{declared.path}[{index}]"
     if declared.blocks is None or index == WHOLE:
         return path
     return f"{path}.{declared.blocks}" if block == WHOLE else f"{path}.{declared.blocks}[{block}]"
@@ -336,17 +332,18 @@ def _mark_s(mark: bytes) -> int:
     return int(found[1]) * _SECONDS[found[2]] if found else _MARK_S
 
 
-def _value(members: Members, path: tuple[str, ...]) -> bytes | None:
+def _value(members: Members, path: str) -> bytes | None:
     """Return the value at a path; None if there is none, or `null`."""
-    for name in path[:-1]:
+    *outer, last = path.split(".")
+    for name in outer:
         inner = bytes(members.get(name, _NOTHING))
         if inner[:1] != b"{":
             return None
         members = _members(inner)
-    value = bytes(members.get(path[-1], msgspec.Raw(b"null")))
+    value = bytes(members.get(last, msgspec.Raw(b"null")))
     return None if value == b"null" else value
 
 
 def _retention(format: PromptFormat, members: Members) -> str | None:
-    value = _value(members, (format.retention,)) if format.retention is not None else None
+    value = _value(members, format.retention) if format.retention is not None else None
     return value.strip(b'"').decode(errors="replace") if value is not None and value[:1] == b'"' else None

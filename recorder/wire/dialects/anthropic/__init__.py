@@ -94,21 +94,21 @@ DIALECT = Dialect(
     prompt=PromptFormat(
         generates=re.compile(r"/messages$|(?<!count-tokens):(?:streamR|r)awPredict$"),
         parts=(
-            PromptPart(("tools",)),
-            PromptPart(("output_format",), "parameter"),
-            PromptPart(("output_config", "format"), "parameter"),
-            PromptPart(("speed",), "parameter"),
+            PromptPart("tools"),
+            PromptPart("output_format", "parameter"),
+            PromptPart("output_config.format", "parameter"),
+            PromptPart("speed", "parameter"),
             PromptPart(
-                ("system",),
+                "system",
                 text_as=_TEXT,
                 no_content=re.compile(rb'\{"type":"text","text":"' + BILLING.encode()),
             ),
-            PromptPart(("tool_choice",), "parameter"),
-            PromptPart(("thinking",), "parameter"),
-            PromptPart(("messages",), "conversation", blocks="content", blocks_text_as=_TEXT),
+            PromptPart("tool_choice", "parameter"),
+            PromptPart("thinking", "parameter"),
+            PromptPart("messages", "conversation", blocks="content", blocks_text_as=_TEXT),
         ),
         marks=("cache_control",),
-        suspects=(("output_config", "effort"), ("context_management",), ("mcp_servers",), ("container",)),
+        suspects=("output_config.effort", "context_management", "mcp_servers", "container"),
     ),
     cache=CachePolicy(
         # Each pattern is searched in the name of the model; names on Bedrock and Vertex have more around it.

@@ -17,7 +17,7 @@ from typing import Any
 
 from recorder.model.facts import Links, RequestParameters, ToolResult
 from recorder.wire.dialects.anthropic.blocks import KINDS, RESULT, result
-from recorder.wire.dialects.canonical import canonical_message
+from recorder.wire.dialects.canonical import canonical_message, first_text
 from recorder.wire.dialects.conversation import (
     Conversation,
     Kind,
@@ -42,7 +42,6 @@ from recorder.wire.dialects.json_values import (
     text,
     whole,
 )
-from recorder.wire.dialects.parameters import first_text
 
 BILLING = "x-anthropic-billing-header:"
 """How a block of the system prompt begins in which Claude Code sends its version and a checksum: it changes with every

@@ -32,7 +32,7 @@ from recorder.model.facts import (
     UsageReported,
 )
 from recorder.wire.dialects.anthropic.blocks import ContentBlock, returned, stated, written_input
-from recorder.wire.dialects.decoder import DOCUMENT, FastPath, JsonDecoder, failed, unknown
+from recorder.wire.dialects.decoder import DOCUMENT, Common, FastPath, JsonDecoder, failed, unknown
 from recorder.wire.dialects.errors import NoVendorError, envelope_error
 from recorder.wire.dialects.json_values import Object, as_json, object_, objects, text, whole
 from recorder.wire.dialects.keys import ERROR, Whole
@@ -51,20 +51,20 @@ FALLBACK = "fallback"
 """The type of the block at which another model takes over."""
 
 
-class _TextDelta(msgspec.Struct, tag="text_delta", gc=False, forbid_unknown_fields=True):
+class _TextDelta(Common, tag="text_delta"):
     text: str
 
 
-class _ThinkingDelta(msgspec.Struct, tag="thinking_delta", gc=False, forbid_unknown_fields=True):
+class _ThinkingDelta(Common, tag="thinking_delta"):
     text: str = msgspec.field(name="thinking")
     estimated_tokens: int | None = None
 
 
-class _InputDelta(msgspec.Struct, tag="input_json_delta", gc=False, forbid_unknown_fields=True):
+class _InputDelta(Common, tag="input_json_delta"):
     text: str = msgspec.field(name="partial_json")
 
 
-class _BlockDelta(NoVendorError, gc=False):
+class _BlockDelta(NoVendorError):
     index: Whole
     delta: _TextDelta | _ThinkingDelta | _InputDelta
     error: None = None

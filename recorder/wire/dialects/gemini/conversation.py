@@ -14,11 +14,10 @@ from typing import Any, NamedTuple
 import msgspec
 
 from recorder.model.facts import RepeatedCall, RequestParameters, ToolResult
-from recorder.wire.dialects.canonical import call_place
+from recorder.wire.dialects.canonical import call_place, first_text
 from recorder.wire.dialects.conversation import Conversation, Kind, Message, Part, Role, Tool, image_part
 from recorder.wire.dialects.gemini.candidate import function_response
 from recorder.wire.dialects.json_values import Object, array, flag, fraction, object_, objects, text, whole
-from recorder.wire.dialects.parameters import first_text
 
 _MODEL = re.compile(r"([^/:]+)(?::|%3[Aa])(\w+)$")
 _NAMED = re.compile(r"([^/]+):\w+$")

@@ -27,7 +27,7 @@ from recorder.model.facts import (
     UsageDetails,
     UsageReported,
 )
-from recorder.wire.dialects.decoder import DOCUMENT, FastPath, JsonDecoder, failed, unknown
+from recorder.wire.dialects.decoder import DOCUMENT, Common, FastPath, JsonDecoder, failed, unknown
 from recorder.wire.dialects.gemini.candidate import NO_CONTENT, Candidate
 from recorder.wire.dialects.json_values import (
     Object,
@@ -46,21 +46,17 @@ from recorder.wire.dialects.usage_report import COUNTS, Paths, counts_at, token_
 RESPONSE = "GenerateContentResponse"
 
 
-class _Common(msgspec.Struct, gc=False, forbid_unknown_fields=True):
-    """A part of a common chunk. A chunk that has anything else is read as plain JSON."""
-
-
-class _Text(_Common, gc=False, forbid_unknown_fields=True):
+class _Text(Common):
     text: str
     thought: bool = False
 
 
-class _Content(_Common, gc=False, forbid_unknown_fields=True):
+class _Content(Common):
     parts: tuple[_Text]
     role: str | None = None
 
 
-class _CommonCandidate(_Common, gc=False, forbid_unknown_fields=True):
+class _CommonCandidate(Common):
     content: _Content
     index: Whole = 0
 
@@ -91,7 +87,7 @@ class _CommonUsage(msgspec.Struct, gc=False, rename="camel"):
     service_tier: str | None = None
 
 
-class _CommonChunk(_Common, gc=False, forbid_unknown_fields=True, rename="camel"):
+class _CommonChunk(Common, rename="camel"):
     candidates: tuple[_CommonCandidate]
     usage_metadata: _CommonUsage | None = None
     model_version: str | None = None

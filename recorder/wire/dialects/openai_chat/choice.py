@@ -21,7 +21,7 @@ from recorder.model.facts import (
     LogprobsAdded,
     TextAdded,
 )
-from recorder.wire.dialects.decoder import unknown
+from recorder.wire.dialects.decoder import Common, unknown
 from recorder.wire.dialects.errors import NoVendorError
 from recorder.wire.dialects.json_values import Object, array, as_json, decoded, object_, text, whole
 from recorder.wire.dialects.openai_chat.message import Delta, ToolCall
@@ -249,19 +249,19 @@ def _shown(picture: str) -> ItemState:
 _Nothing = Literal[""] | None
 
 
-class _Function(msgspec.Struct, gc=False, forbid_unknown_fields=True):
+class _Function(Common):
     arguments: str
     name: _Nothing = None
 
 
-class _Call(msgspec.Struct, gc=False, forbid_unknown_fields=True):
+class _Call(Common):
     index: int
     function: _Function
     type: str | None = None
     id: _Nothing = None
 
 
-class _RawReasoning(msgspec.Struct, gc=False, forbid_unknown_fields=True):
+class _RawReasoning(Common):
     """Text that the plain one beside it repeats."""
 
     type: Literal["reasoning.text"]
@@ -273,7 +273,7 @@ class _RawReasoning(msgspec.Struct, gc=False, forbid_unknown_fields=True):
     provider: str | None = None
 
 
-class _CommonDelta(msgspec.Struct, gc=False, forbid_unknown_fields=True):
+class _CommonDelta(Common):
     """A delta without a member that is not known: whatever it is, it may be text."""
 
     content: str | None = None
@@ -290,7 +290,7 @@ class _CommonDelta(msgspec.Struct, gc=False, forbid_unknown_fields=True):
     audio: None = None
 
 
-class _CommonChoice(NoVendorError, gc=False):
+class _CommonChoice(NoVendorError):
     delta: _CommonDelta
     index: int = 0
     finish_reason: _Nothing = None
@@ -299,7 +299,7 @@ class _CommonChoice(NoVendorError, gc=False):
     usage: None = None
 
 
-class _CommonChunk(NoVendorError, gc=False):
+class _CommonChunk(NoVendorError):
     choices: tuple[_CommonChoice]
     id: str | None = None
     model: str | None = None

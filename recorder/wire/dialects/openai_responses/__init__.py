@@ -113,16 +113,16 @@ DIALECT = Dialect(
     prompt=PromptFormat(
         generates=re.compile(r"/responses/?$"),
         parts=(
-            PromptPart(("tools",)),
-            PromptPart(("text", "format"), "parameter"),
-            PromptPart(("prompt",)),
-            PromptPart(("instructions",)),
+            PromptPart("tools"),
+            PromptPart("text.format", "parameter"),
+            PromptPart("prompt"),
+            PromptPart("instructions"),
             PromptPart(
-                ("input",), "conversation", text_as=(b'[{"role":"user","content":', b"}]"), ignored=OF_THE_RESPONSE
+                "input", "conversation", text_as=(b'[{"role":"user","content":', b"}]"), ignored=OF_THE_RESPONSE
             ),
         ),
         marks=MARKS,
-        suspects=(*SUSPECTS, ("reasoning", "effort"), ("reasoning", "summary"), ("text", "verbosity"), ("truncation",)),
+        suspects=(*SUSPECTS, "reasoning.effort", "reasoning.summary", "text.verbosity", "truncation"),
         retention="prompt_cache_retention",
     ),
     cache=CACHE,
